@@ -1,0 +1,43 @@
+# make demo: set everything up and run the main job; make test: set everything up and test it all.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+RESULTS ?= results
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint format bench clean
+
+help: ## list the commands
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
+
+setup: $(VENV)/.ready ## create the environment with everything that tests and demo need
+
+$(VENV)/.ready: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit("fedsel needs Python 3.11 or newer, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --editable ".[dev]"
+	@touch $@
+
+demo: setup ## audit every mechanism: progress, table and figure
+	@mkdir -p $(RESULTS)
+	$(BIN)/fedsel audit --plot $(RESULTS)/audit.png --csv $(RESULTS)/audit.csv
+
+test: setup ## the whole test suite, docstrings included
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lint: setup ## style, types and layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: setup ## put the code into shape
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: setup ## measure speed against the paper's algorithms: CSV and plot
+	@mkdir -p $(RESULTS)
+	$(BIN)/python benchmarks/selection.py --out $(RESULTS)
+
+clean: ## remove the environment and the results
+	rm -rf $(VENV) $(RESULTS) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

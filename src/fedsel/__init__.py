@@ -1,0 +1,106 @@
+"""fedsel: federated learning under local differential privacy.
+
+Every client randomises its own update before it leaves the device. This page is the public API;
+what needs heavy imports (audits, simulated cohorts) is loaded on first use.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from fedsel._version import __version__
+from fedsel.errors import InvalidArgument, InvalidData
+from fedsel.executors.device import accumulate_and_report, perturb, report, select
+from fedsel.mechanisms import (
+    BOTTOM,
+    Certificate,
+    Duchi,
+    Exponential,
+    Hybrid,
+    Identity,
+    Mechanism,
+    OptimalWindow,
+    PerturbedEncoding,
+    PerturbedSampling,
+    Piecewise,
+    PublishedPerturbedEncoding,
+    RankLaw,
+    Selection,
+    SymbolLaw,
+    TopK,
+    TwoStage,
+    Uniform,
+    Value,
+    Window,
+    certify,
+    certify_by_enumeration,
+)
+from fedsel.mechanisms.names import mechanism
+from fedsel.random import Entropy, SystemEntropy
+from fedsel.reports import Report, Reports
+
+if TYPE_CHECKING:
+    from fedsel import checks
+    from fedsel.auditing import Finding, audit, exact_law
+    from fedsel.executors import cohort
+
+_LAZY = {
+    "audit": "fedsel.auditing",
+    "Finding": "fedsel.auditing",
+    "exact_law": "fedsel.auditing",
+    "cohort": "fedsel.executors.cohort",
+    "checks": "fedsel.checks",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'fedsel' has no attribute {name!r}")
+    module = import_module(_LAZY[name])
+    return module if module.__name__.endswith("." + name) else getattr(module, name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_LAZY])
+
+
+__all__ = [
+    "BOTTOM",
+    "Certificate",
+    "Duchi",
+    "Entropy",
+    "Exponential",
+    "Finding",
+    "Hybrid",
+    "Identity",
+    "InvalidArgument",
+    "InvalidData",
+    "Mechanism",
+    "OptimalWindow",
+    "PerturbedEncoding",
+    "PerturbedSampling",
+    "Piecewise",
+    "PublishedPerturbedEncoding",
+    "RankLaw",
+    "Report",
+    "Reports",
+    "Selection",
+    "SymbolLaw",
+    "SystemEntropy",
+    "TopK",
+    "TwoStage",
+    "Uniform",
+    "Value",
+    "Window",
+    "__version__",
+    "accumulate_and_report",
+    "audit",
+    "certify",
+    "certify_by_enumeration",
+    "checks",
+    "cohort",
+    "exact_law",
+    "mechanism",
+    "perturb",
+    "report",
+    "select",
+]

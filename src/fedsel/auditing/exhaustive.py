@@ -1,0 +1,67 @@
+"""The exact law of a small randomised program, by running it on every possible draw."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from fractions import Fraction
+from typing import TypeVar
+
+from fedsel.errors import InvalidArgument, check_count
+from fedsel.random import Entropy
+
+Outcome = TypeVar("Outcome", bound=Hashable)
+
+
+class _Truncated(Exception):
+    """The program asked for more draws than are followed."""
+
+
+class _Script:
+    """Plays given draws, then zeros, and remembers how many choices each draw had."""
+
+    def __init__(self, draws: Sequence[int], most: int) -> None:
+        self._draws, self._most = draws, most
+        self.choices: list[int] = []
+
+    def below(self, n: int, /) -> int:
+        i = len(self.choices)
+        if i >= self._most:
+            raise _Truncated
+        self.choices.append(n)
+        return self._draws[i] if i < len(self._draws) else 0
+
+
+def exact_law(
+    program: Callable[[Entropy], Outcome], *, most_draws: int = 16, most_paths: int = 1_000_000
+) -> dict[Outcome, Fraction]:
+    """Exact probability of each outcome of a program that draws by ``entropy.below(n)``.
+
+    Paths of more than ``most_draws`` draws are dropped and the rest is scaled to one: exact for a
+    rejection loop if ``most_draws`` ends with an attempt.
+
+    >>> exact_law(lambda entropy: entropy.below(2) + entropy.below(2))
+    {0: Fraction(1, 4), 1: Fraction(1, 2), 2: Fraction(1, 4)}
+    """
+    check_count("most_draws", most_draws, least=0)
+    law: dict[Outcome, Fraction] = {}
+    draws: list[int] = []
+    for _ in range(most_paths):
+        script = _Script(draws, most_draws)
+        try:
+            outcome = program(script)
+        except _Truncated:
+            pass
+        else:
+            p = Fraction(1)
+            for n in script.choices:
+                p /= n
+            law[outcome] = law.get(outcome, Fraction(0)) + p
+        # The next path in order: raise the last draw that can be raised.
+        draws = (draws + [0] * len(script.choices))[: len(script.choices)]
+        while draws and draws[-1] == script.choices[len(draws) - 1] - 1:
+            draws.pop()
+        if not draws:
+            total = sum(law.values(), Fraction(0))
+            return {outcome: p / total for outcome, p in law.items()}
+        draws[-1] += 1
+    raise InvalidArgument("most_paths", most_paths, "at least the number of paths of the program")

@@ -1,0 +1,173 @@
+"""The audit of all mechanisms: a grid of cases, each certified, attacked and measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from fedsel.auditing.empirical import audit
+from fedsel.errors import InvalidArgument
+from fedsel.executors import cohort
+from fedsel.mechanisms import Mechanism, Selection, TwoStage, Value, certify
+from fedsel.mechanisms.names import SELECTIONS, VALUES, mechanism
+from fedsel.mechanisms.selection import Top, count_top
+
+EPSILONS = (0.5, 1.0, 2.0, 4.0)
+DIMENSIONS = (2, 10, 100)
+LARGE_DIMENSIONS = (1_000, 100_000)
+"""Certified only: an experiment says little where each output is rare."""
+TOPS: tuple[Top, ...] = (0.1, 0.3)
+VALUE_EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One mechanism at one dimension; ``attack`` says whether it is also tried by experiment."""
+
+    name: str
+    mechanism: Mechanism
+    epsilon: float
+    d: int | None = None
+    k: int | None = None
+    attack: bool = True
+
+
+@dataclass(frozen=True)
+class Row:
+    """What the audit says of one case."""
+
+    mechanism: str
+    d: int | None
+    k: int | None
+    epsilon: float
+    claimed: float
+    exact: float
+    lower_bound: float | None
+    variance: float | None
+    measured_variance: float | None
+    holds: bool
+    published: bool
+
+    @property
+    def sound(self) -> bool:
+        """The claim holds (a published one need not), and no experiment contradicts the exact ε."""
+        consistent = self.lower_bound is None or self.lower_bound <= self.exact
+        return consistent and (self.holds or self.published)
+
+    @property
+    def verdict(self) -> str:
+        if self.lower_bound is not None and self.lower_bound > self.exact:
+            return "REFUTED BY EXPERIMENT"
+        if self.published and not self.holds:
+            return f"published, true ε = {self.exact:.4f}"
+        return "holds" if self.holds else "FAILS"
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def default_cases(
+    epsilons: Sequence[float] = EPSILONS,
+    dimensions: Sequence[int] = DIMENSIONS,
+    tops: Sequence[Top] = TOPS,
+    large: Sequence[int] = LARGE_DIMENSIONS,
+    value_epsilons: Sequence[float] = VALUE_EPSILONS,
+) -> list[Case]:
+    """Every private mechanism over the grid, once for each distinct (d, k, ε)."""
+    cases: dict[tuple[Any, ...], Case] = {}
+
+    def add(name: str, epsilon: float, d: int | None = None, k: Top = 0.1, attack: bool = True) -> None:
+        made = mechanism(name, epsilon=epsilon, k=k)
+        has_k = any("k" in getattr(m, "__dataclass_fields__", {}) for m in _parts(made))
+        count = count_top(k, d) if d is not None and has_k else None
+        if made.private:
+            key = (name, d, count, float(made.claimed))
+            cases.setdefault(key, Case(name, made, float(made.claimed), d, count, attack))
+
+    for name in SELECTIONS:
+        for d in (*dimensions, *large):
+            for k in tops:
+                for epsilon in epsilons:
+                    add(name, epsilon, d, k, attack=d in dimensions)
+    for name in VALUES:
+        for epsilon in value_epsilons:
+            add(name, epsilon)
+    for selection in ("EXP", "PE", "PS"):
+        for value in VALUES:
+            for d in dimensions:
+                add(f"{selection}-{value}", 2.0 if 2.0 in epsilons else epsilons[0], d)
+    return list(cases.values())
+
+
+def _parts(made: Mechanism) -> tuple[Mechanism, ...]:
+    return (made.selection, made.value) if isinstance(made, TwoStage) else (made,)
+
+
+def run(
+    cases: Sequence[Case],
+    *,
+    trials: int = 1_000_000,
+    seed: int = 0,
+    jobs: int = 1,
+    advance: Callable[[Row], None] = lambda row: None,
+) -> list[Row]:
+    """Audit all cases, ``jobs`` at a time; ``advance`` is called after each."""
+    if not cases:
+        raise InvalidArgument("cases", cases, "at least one case")
+
+    def one(numbered: tuple[int, Case]) -> Row:
+        row = examine(numbered[1], trials=trials, seed=seed + numbered[0])
+        advance(row)
+        return row
+
+    with ThreadPoolExecutor(max_workers=jobs) as pool:
+        return list(pool.map(one, enumerate(cases)))
+
+
+def examine(case: Case, *, trials: int, seed: int) -> Row:
+    """Certify one case, attack it, and measure its variance."""
+    certificate = certify(case.mechanism, case.d)
+    bound = None
+    if case.attack:
+        bound = audit(case.mechanism, d=case.d, trials=trials, seed=seed).lower_bound
+    theory, measured = _variance(case.mechanism, case.d, trials, seed) if case.attack else (None, None)
+    return Row(
+        mechanism=case.name,
+        d=case.d,
+        k=case.k,
+        epsilon=case.epsilon,
+        claimed=float(certificate.claimed),
+        exact=certificate.exact,
+        lower_bound=bound,
+        variance=theory,
+        measured_variance=measured,
+        holds=certificate.holds,
+        published=case.mechanism.published,
+    )
+
+
+def _variance(
+    made: Mechanism, d: int | None, trials: int, seed: int
+) -> tuple[float | None, float | None]:
+    """Variance of the decoded value at its worst input: in theory, and measured."""
+    who = cohort.cohort(trials, seed=seed, first=trials)
+    if isinstance(made, Selection):
+        return None, None
+    if isinstance(made, Value):
+        symbols = cohort.perturb(made, [made.worst_input], who)
+        return made.worst_variance, float(np.var(made.decode(symbols)))
+    if isinstance(made, TwoStage) and d is not None:
+        worst = made.value.worst_input
+        reports = cohort.report(made, np.full((1, d), worst * made.clip), who)
+        sent = reports.symbol[reports.dimension >= 0]
+        scale = made.clip**2
+        return scale * made.value.worst_variance, scale * float(np.var(made.value.decode(sent)))
+    raise InvalidArgument("mechanism", made, "a Selection, a Value or a TwoStage")
+
+
+def all_sound(rows: Iterable[Row]) -> bool:
+    return all(row.sound for row in rows)

@@ -1,0 +1,104 @@
+"""Errors that name the argument, its value and what is allowed, and the checks that raise them.
+
+Public parameters are named with their value. Private data (vectors, gradients, residuals) never
+appears in a message: only its name and what was wrong in kind.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from numbers import Integral, Real
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Epsilon = float | Fraction
+"""A privacy parameter: a float, or a Fraction where the exact value matters."""
+
+MAX_EPSILON = 500
+"""Far beyond any privacy; keeps e^ε finite. Use a non-private mechanism to say "none"."""
+
+
+class InvalidArgument(ValueError):
+    """A public parameter outside what is allowed."""
+
+    def __init__(self, name: str, value: object, allowed: str) -> None:
+        self.name, self.value, self.allowed = name, value, allowed
+        super().__init__(f"{name} = {value!r}: must be {allowed}")
+
+
+class InvalidData(ValueError):
+    """Private data that cannot be used; the message never holds any of it."""
+
+
+def check_epsilon(name: str, value: object, *, zero_allowed: bool = False) -> Epsilon:
+    """Return an ε in (0, 500] (zero where allowed) as a float or Fraction.
+
+    >>> check_epsilon("epsilon", 1)
+    1.0
+    >>> check_epsilon("epsilon", float("nan"))
+    Traceback (most recent call last):
+    fedsel.errors.InvalidArgument: epsilon = nan: must be a number > 0 and ≤ 500
+    """
+    allowed = f"a number {'≥' if zero_allowed else '>'} 0 and ≤ {MAX_EPSILON}"
+    number = check_finite(name, value, allowed)
+    if not 0 <= number <= MAX_EPSILON or (number == 0 and not zero_allowed):
+        raise InvalidArgument(name, value, allowed)
+    return number
+
+
+def check_finite(name: str, value: object, allowed: str = "a finite number") -> Epsilon:
+    """Return a finite real number as a float (a Fraction stays one)."""
+    if isinstance(value, Fraction):
+        return value
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
+        raise InvalidArgument(name, value, allowed)
+    try:
+        number = float(value)
+    except OverflowError:
+        raise InvalidArgument(name, value, allowed) from None
+    if not math.isfinite(number):
+        raise InvalidArgument(name, value, allowed)
+    return number
+
+
+def check_count(name: str, value: object, *, least: int = 1, most: int | None = None) -> int:
+    """Return an integer in least … most.
+
+    >>> check_count("d", 0)
+    Traceback (most recent call last):
+    fedsel.errors.InvalidArgument: d = 0: must be an integer ≥ 1
+    """
+    allowed = f"an integer ≥ {least}" if most is None else f"an integer in {least} … {most}"
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Integral):
+        raise InvalidArgument(name, value, allowed)
+    number = int(value)
+    if number < least or (most is not None and number > most):
+        raise InvalidArgument(name, value, allowed)
+    return number
+
+
+def check_vectors(name: str, values: ArrayLike, *, ndim: int) -> NDArray[np.floating]:
+    """Return private data as a finite, C-contiguous float array of ``ndim`` dimensions.
+
+    float32 and float64 are kept; everything else becomes float64.
+
+    >>> check_vectors("vector", [1.0, float("nan")], ndim=1)
+    Traceback (most recent call last):
+    fedsel.errors.InvalidData: vector: every entry must be finite
+    """
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind not in "fiub":
+            raise TypeError
+    except (TypeError, ValueError):
+        raise InvalidData(f"{name}: must be an array of real numbers") from None
+    if array.dtype not in (np.float32, np.float64):
+        array = array.astype(np.float64)
+    array = np.ascontiguousarray(array) if array.ndim else array
+    if array.ndim != ndim or array.size == 0:
+        raise InvalidData(f"{name}: must be a non-empty array with {ndim} dimension(s)")
+    if not np.isfinite(array).all():
+        raise InvalidData(f"{name}: every entry must be finite")
+    return array

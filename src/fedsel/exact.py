@@ -1,0 +1,100 @@
+"""Integer and rational arithmetic that every layer relies on: bounds of e^ε and 64-bit products."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+WEIGHT_BUDGET = 1 << 59
+"""Integer laws are scaled so that their weights sum to at most this: every executor can then
+draw from the very same law with 64-bit integers, ten times the budget included."""
+
+
+def exp_lower(x: Fraction | float, bits: int = 128) -> Fraction:
+    """Rational lower bound of e^x for x ≥ 0: Taylor terms, each rounded down to 2^−bits.
+
+    >>> exp_lower(0)
+    Fraction(1, 1)
+    >>> abs(float(exp_lower(1)) - math.e) < 1e-15
+    True
+    """
+    numerator, denominator = Fraction(x).as_integer_ratio()
+    term = total = 1 << bits
+    i = 1
+    while term:
+        term = term * numerator // (denominator * i)
+        total += term
+        i += 1
+    return Fraction(total, 1 << bits)
+
+
+def exp_upper(x: Fraction | float, bits: int = 128) -> Fraction:
+    """Rational upper bound of e^x for x ≥ 0: Taylor terms rounded up, plus a bound of the tail.
+
+    >>> exp_lower(1) < exp_upper(1) < exp_lower(1) + Fraction(1, 2**120)
+    True
+    """
+    x = Fraction(x)
+    if x == 0:
+        return Fraction(1)
+    numerator, denominator = x.as_integer_ratio()
+    term = total = 1 << bits
+    i = 1
+    # From i > 2x on each term is at most half of the one before, so the tail is at most the last.
+    while term > 1 or i <= 2 * x + 1:
+        term = -(-term * numerator // (denominator * i))
+        total += term
+        i += 1
+    return Fraction(total + term, 1 << bits)
+
+
+def exceeds_exp(ratio: Fraction, epsilon: Fraction | float) -> bool:
+    """Decide ratio > e^ε exactly, for ε ≥ 0.
+
+    e^ε is irrational for every rational ε ≠ 0, so doubling the precision always ends.
+
+    >>> exceeds_exp(Fraction(27182818284590452353, 10**19), 1)
+    False
+    >>> exceeds_exp(Fraction(27182818284590452354, 10**19), 1)
+    True
+    """
+    if epsilon == 0:
+        return ratio > 1
+    bits = 128
+    while True:
+        if ratio <= exp_lower(epsilon, bits):
+            return False
+        if ratio > exp_upper(epsilon, bits):
+            return True
+        bits *= 2
+
+
+def log(ratio: Fraction) -> float:
+    """ln(ratio) for ratio > 0, accurate also close to 1.
+
+    >>> log(Fraction(1)), log(Fraction(2**61 + 1, 2**61)) == 2**-61
+    (0.0, True)
+    """
+    if Fraction(1, 2) < ratio < 2:
+        return math.log1p(float(ratio - 1))
+    return math.log(ratio.numerator) - math.log(ratio.denominator)
+
+
+_HALF = np.uint64(32)
+_LOW = np.uint64(0xFFFFFFFF)
+
+
+def mulhi(a: Any, b: Any) -> Any:
+    """High 64 bits of the 128-bit product of two uint64, for numpy arrays and numba scalars alike.
+
+    >>> int(mulhi(np.array([2**63], np.uint64), np.array([6], np.uint64))[0])
+    3
+    """
+    a_low, a_high = a & _LOW, a >> _HALF
+    b_low, b_high = b & _LOW, b >> _HALF
+    middle = a_high * b_low + ((a_low * b_low) >> _HALF)
+    other = a_low * b_high + (middle & _LOW)
+    return a_high * b_high + (middle >> _HALF) + (other >> _HALF)

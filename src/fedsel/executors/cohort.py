@@ -1,0 +1,139 @@
+"""Many simulated clients: one call for selections, values and reports, by kernel or by batch.
+
+Results depend on (seed, epoch, client) alone: not on the executor, the batch or the order.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedsel.errors import InvalidArgument, InvalidData, check_count, check_vectors
+from fedsel.executors import batch
+from fedsel.mechanisms.base import Selection, Value
+from fedsel.mechanisms.laws import BOTTOM
+from fedsel.mechanisms.two_stage import TwoStage
+from fedsel.random import Streams, key_of
+from fedsel.reports import Reports
+
+Executor = Literal["kernel", "batch"]
+Integers = NDArray[np.int64]
+
+
+class Cohort(NamedTuple):
+    """Which clients draw, in which epoch, from which seed."""
+
+    seed: int
+    clients: Integers
+    epoch: int = 0
+
+    @property
+    def streams(self) -> Streams:
+        return Streams(self.seed, self.epoch, self.clients)
+
+
+def cohort(n: int, *, seed: int, epoch: int = 0, first: int = 0) -> Cohort:
+    """The clients first … first + n − 1.
+
+    >>> cohort(3, seed=1).clients
+    array([0, 1, 2])
+    """
+    check_count("epoch", epoch, least=0, most=(1 << 32) - 1)
+    check_count("seed", seed, least=0)
+    clients = np.arange(first, first + check_count("n", n), dtype=np.int64)
+    return Cohort(seed, clients, epoch)
+
+
+def select(
+    selection: Selection, vectors: ArrayLike, who: Cohort, executor: Executor = "kernel"
+) -> Integers:
+    """A dimension (−1 for ⊥) for each client from its row of vectors (n, d), or from the only row.
+
+    >>> from fedsel.mechanisms import TopK
+    >>> select(TopK(k=1), [[1.0, -2.0], [3.0, 0.5]], cohort(2, seed=0), "batch")
+    array([1, 0])
+    """
+    rows = _rows("vectors", check_vectors("vectors", vectors, ndim=2), who)
+    law = selection.law(rows.shape[1])
+    if _fast(executor):
+        from fedsel.executors import kernel
+
+        table = kernel.rank_table(law)
+        dimensions: Integers = kernel.draw_dimensions(
+            table, rows, key_of(who.seed), who.epoch, who.clients
+        )
+        return dimensions
+    return batch.draw_dimensions(law, _spread(np.abs(rows), who), who.streams)
+
+
+def perturb(value: Value, t: ArrayLike, who: Cohort, executor: Executor = "kernel") -> Integers:
+    """A symbol for each client from its t (n,) in [−1, 1], or from the only one.
+
+    >>> from fedsel.mechanisms import Identity
+    >>> Identity().decode(perturb(Identity(), [0.5, -1.0], cohort(2, seed=0), "batch"))
+    array([ 0.5, -1. ])
+    """
+    values = _rows("t", check_vectors("t", t, ndim=1), who).astype(np.float64)
+    if np.abs(values).max() > 1:
+        raise InvalidData("t: every entry must lie in [−1, 1]")
+    if _fast(executor):
+        from fedsel.executors import kernel
+
+        windows = kernel.symbol_table(value.law)
+        symbols: Integers = kernel.draw_symbols(
+            windows, values, key_of(who.seed), who.epoch, who.clients
+        )
+        return symbols
+    everyone = np.arange(len(who.clients))
+    return batch.draw_symbols(value.law, _spread(values, who), who.streams, everyone)
+
+
+def report(
+    mechanism: TwoStage, vectors: ArrayLike, who: Cohort, executor: Executor = "kernel"
+) -> Reports:
+    """The report of each client from its row of vectors (n, d), or from the only row.
+
+    >>> from fedsel.mechanisms import Identity, TopK
+    >>> report(TwoStage(TopK(), Identity()), [[0.0, -2.0]], cohort(1, seed=0), "batch").dimension
+    array([1])
+    """
+    rows = _rows("vectors", check_vectors("vectors", vectors, ndim=2), who)
+    law, clip = mechanism.selection.law(rows.shape[1]), mechanism.clip
+    if _fast(executor):
+        from fedsel.executors import kernel
+
+        table, windows = kernel.rank_table(law), kernel.symbol_table(mechanism.value.law)
+        return Reports(
+            *kernel.draw_reports(
+                table, windows, clip, rows, key_of(who.seed), who.epoch, who.clients
+            )
+        )
+    streams, everyone = who.streams, _spread(rows, who)
+    dimensions = batch.draw_dimensions(law, np.abs(everyone), streams)
+    sending = np.flatnonzero(dimensions != BOTTOM)
+    chosen = everyone[sending, dimensions[sending]].astype(np.float64)
+    symbols = np.zeros_like(dimensions)
+    symbols[sending] = batch.draw_symbols(
+        mechanism.value.law, np.clip(chosen, -clip, clip) / clip, streams, sending
+    )
+    return Reports(dimensions, symbols)
+
+
+def _fast(executor: str) -> bool:
+    if executor not in ("kernel", "batch"):
+        raise InvalidArgument("executor", executor, '"kernel" or "batch"')
+    return executor == "kernel"
+
+
+def _rows(
+    name: str, rows: NDArray[np.floating], who: Cohort
+) -> NDArray[np.floating]:
+    if len(rows) not in (1, len(who.clients)):
+        raise InvalidData(f"{name}: needs one row a client ({len(who.clients)}), or one for all")
+    return rows
+
+
+def _spread(rows: NDArray[np.floating], who: Cohort) -> NDArray[np.floating]:
+    return np.broadcast_to(rows, (len(who.clients), *rows.shape[1:]))

@@ -1,0 +1,134 @@
+"""One client's report, in integers, from the operating system's entropy.
+
+Private data enters a random decision only through comparisons of magnitudes and through the
+rounding of t to an integer; neither decides at random. The number of draws and passes depends on
+public parameters and chance alone, not on the data.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedsel.errors import InvalidData, check_vectors
+from fedsel.mechanisms.base import Selection, Value
+from fedsel.mechanisms.laws import BOTTOM, INPUT_STEPS, RankLaw, SymbolLaw
+from fedsel.mechanisms.two_stage import TwoStage
+from fedsel.random import Entropy, SystemEntropy
+from fedsel.reports import ABSTAIN, Report
+
+SYSTEM = SystemEntropy()
+
+
+def select(selection: Selection, vector: ArrayLike, entropy: Entropy = SYSTEM) -> int:
+    """Choose a dimension of one vector (−1 for ⊥).
+
+    >>> from fedsel.mechanisms import PerturbedSampling
+    >>> 0 <= select(PerturbedSampling(1.0), [0.1, -3.0, 0.5]) < 3
+    True
+    """
+    magnitudes = np.abs(check_vectors("vector", vector, ndim=1))
+    return draw_dimension(selection.law(len(magnitudes)), magnitudes, entropy)
+
+
+def perturb(value: Value, t: float, entropy: Entropy = SYSTEM) -> int:
+    """Report t in [−1, 1] as a symbol.
+
+    >>> from fedsel.mechanisms import Duchi
+    >>> perturb(Duchi(1.0), 0.3) in (0, 1)
+    True
+    """
+    if not -1 <= t <= 1:
+        raise InvalidData("t: must lie in [−1, 1]")
+    return draw_symbol(value.law, float(t), entropy)
+
+
+def report(mechanism: TwoStage, vector: ArrayLike, entropy: Entropy = SYSTEM) -> Report:
+    """The report of one vector, without residual: what a client sends when it reports once.
+
+    >>> from fedsel.mechanisms import PerturbedSampling, Piecewise
+    >>> r = report(TwoStage(PerturbedSampling(0.2), Piecewise(1.8)), [0.1, -3.0, 0.5])
+    >>> r.dimension in (0, 1, 2)
+    True
+    """
+    accumulated = check_vectors("vector", vector, ndim=1)
+    return _report(mechanism, accumulated, None, entropy)
+
+
+def accumulate_and_report(
+    mechanism: TwoStage, residual: ArrayLike, gradient: ArrayLike, entropy: Entropy = SYSTEM
+) -> tuple[Report, NDArray[np.floating]]:
+    """One client's step of Algorithm 1: the report, and the residual to keep for the next.
+
+    r = residual + gradient; j is selected by r; r_j + η·residual_j is clipped and perturbed; r_j
+    becomes 0.
+    """
+    before = check_vectors("residual", residual, ndim=1)
+    step = check_vectors("gradient", gradient, ndim=1)
+    if before.shape != step.shape:
+        raise InvalidData("gradient: must have as many entries as the residual")
+    with np.errstate(over="ignore"):
+        accumulated = check_vectors("residual + gradient", before + step, ndim=1)
+    sent = _report(mechanism, accumulated, before, entropy)
+    kept = accumulated.copy()
+    if sent.dimension != BOTTOM:
+        kept[sent.dimension] = 0
+    return sent, kept
+
+
+def _report(
+    mechanism: TwoStage,
+    accumulated: NDArray[np.floating],
+    before: NDArray[np.floating] | None,
+    entropy: Entropy,
+) -> Report:
+    law = mechanism.selection.law(len(accumulated))
+    j = draw_dimension(law, np.abs(accumulated), entropy)
+    if j == BOTTOM:
+        return ABSTAIN
+    s = float(accumulated[j])
+    if before is not None:
+        s += mechanism.momentum * float(before[j])
+    t = max(-mechanism.clip, min(mechanism.clip, s)) / mechanism.clip
+    return Report(j, draw_symbol(mechanism.value.law, t, entropy))
+
+
+def draw_dimension(law: RankLaw, magnitudes: NDArray[np.floating], entropy: Entropy) -> int:
+    """A dimension by the law over the ranks of its magnitude; BOTTOM for ⊥."""
+    below, d = entropy.below, law.d
+    if law.bottom and below(law.total + law.bottom) >= law.total:
+        return BOTTOM
+    count = np.count_nonzero
+    if law.by_rejection:
+        while True:
+            j, level = divmod(below(d * law.maximum), law.maximum)
+            larger = int(count(magnitudes > magnitudes[j]))
+            equal = int(count(magnitudes == magnitudes[j]))
+            if level < law.weight(larger + below(equal)):
+                return j
+    place = d - 1 - law.rank_at(below(law.total))
+    sharing = np.flatnonzero(magnitudes == np.partition(magnitudes, place)[place])
+    return int(sharing[below(len(sharing))])
+
+
+def draw_symbol(law: SymbolLaw, t: float, entropy: Entropy) -> int:
+    """A symbol by the law at t in [−1, 1]."""
+    below = entropy.below
+    which = 0
+    if len(law.windows) > 1:
+        toss = below(sum(law.coins))
+        while toss >= law.coins[which]:
+            toss -= law.coins[which]
+            which += 1
+    window = law.windows[which]
+    # floor(x + 1/2): the one rounding that Python, numpy and numba do alike.
+    steps = math.floor((t + 1.0) * (INPUT_STEPS // 2) + 0.5)
+    cell, remainder = divmod(steps * window.G, INPUT_STEPS)
+    if below(INPUT_STEPS) < remainder:
+        cell += 1
+    x = below(window.total)
+    base = window.symbols * window.L
+    symbol = x // window.L if x < base else cell + (x - base) // (window.H - window.L)
+    return law.offsets[which] + symbol

@@ -1,0 +1,210 @@
+"""Many clients at once with numba: rank by counting, accept by weight, no sort and no allocation.
+
+Drawing a dimension first needs at most e^ε passes over the vector, whatever the law: an ε-private
+law is nearly uniform, so the privacy bound itself bounds the sampler. Each pass is branch-free.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsel.exact import mulhi
+from fedsel.mechanisms.laws import BOTTOM, INPUT_STEPS, RankLaw, SymbolLaw
+from fedsel.random import philox
+
+_mulhi = numba.njit(inline="always")(mulhi)
+_philox = numba.njit(inline="always")(philox)
+_HALF_STEPS = INPUT_STEPS // 2
+_ONE = np.uint64(1)
+_ZERO = np.uint64(0)
+
+
+class RankTable(NamedTuple):
+    """A `RankLaw` as the kernel reads it."""
+
+    weights: NDArray[np.int64]
+    edges: NDArray[np.int64]
+    cumulative: NDArray[np.int64]
+    total: int
+    bottom: int
+    maximum: int
+    by_rejection: bool
+    dense: bool
+
+
+def rank_table(law: RankLaw) -> RankTable:
+    """A `RankLaw` as the kernel reads it."""
+    return RankTable(
+        law.weights,
+        law.edges,
+        law.cumulative,
+        law.total,
+        law.bottom,
+        law.maximum,
+        law.by_rejection,
+        len(law.weights) == law.d,
+    )
+
+
+def symbol_table(law: SymbolLaw) -> NDArray[np.int64]:
+    """A `SymbolLaw` as the kernel reads it: a row (coin end, G, L, H, N·L, total, offset) each."""
+    ends = np.cumsum(law.coins)
+    rows = [
+        (end, w.G, w.L, w.H, w.symbols * w.L, w.total, offset)
+        for end, w, offset in zip(ends, law.windows, law.offsets, strict=True)
+    ]
+    return np.array(rows, dtype=np.int64)
+
+
+@numba.njit(inline="always")
+def new_stream(words: Any, key: Any, epoch: Any, client: Any) -> None:
+    """Start the stream of a client. words: (buffered second word, position, k0, k1, epoch, client)."""
+    words[1] = _ZERO
+    words[2] = np.uint64(key[0])
+    words[3] = np.uint64(key[1])
+    words[4] = np.uint64(epoch)
+    words[5] = np.uint64(client)
+
+
+@numba.njit
+def next_word(words: Any) -> Any:
+    """The next 64-bit word: each Philox block gives two."""
+    position = words[1]
+    words[1] = position + _ONE
+    if position & _ONE:
+        return words[0]
+    client = words[5]
+    first, second = _philox(
+        position >> _ONE,
+        words[4],
+        client & np.uint64(0xFFFFFFFF),
+        client >> np.uint64(32),
+        words[2],
+        words[3],
+    )
+    words[0] = second
+    return first
+
+
+@numba.njit
+def below(words: Any, n: Any) -> Any:
+    """Uniform in 0 … n−1, exactly: multiply-and-shift with rejection (Lemire 2019)."""
+    bound = np.uint64(n)
+    word = next_word(words)
+    low = word * bound
+    if low < bound:
+        surplus = (_ZERO - bound) % bound
+        while low < surplus:
+            word = next_word(words)
+            low = word * bound
+    return np.int64(_mulhi(word, bound))
+
+
+@numba.njit
+def count_rank(vector: Any, pivot: Any) -> tuple[Any, Any]:
+    """How many magnitudes are larger than the pivot's, and how many equal, in one pass."""
+    larger = np.int32(0)
+    equal = np.int32(0)
+    for i in range(vector.shape[0]):
+        m = abs(vector[i])
+        larger += np.int32(m > pivot)
+        equal += np.int32(m == pivot)
+    return larger, equal
+
+
+@numba.njit
+def draw_dimension(table: Any, vector: Any, words: Any) -> Any:
+    """A dimension of one vector by the law over the ranks of its magnitudes; BOTTOM for ⊥."""
+    if table.bottom and below(words, table.total + table.bottom) >= table.total:
+        return np.int64(BOTTOM)
+    d = vector.shape[0]
+    if table.by_rejection:
+        while True:
+            x = below(words, d * table.maximum)
+            j = x // table.maximum
+            larger, equal = count_rank(vector, abs(vector[j]))
+            rank = np.int64(larger) + below(words, equal)
+            run = rank if table.dense else np.searchsorted(table.edges, rank, side="right")
+            if x - j * table.maximum < table.weights[run]:
+                return j
+    x = below(words, table.total)
+    run = np.searchsorted(table.cumulative, x, side="right")
+    weight = table.weights[run]
+    # Count back from the end of the run: the positions left in it, over the weight of each rank.
+    rank = table.edges[run] - 1 - (table.cumulative[run] - 1 - x) // weight
+    magnitudes = np.abs(vector)
+    pivot = np.partition(magnitudes, d - 1 - rank)[d - 1 - rank]
+    _, equal = count_rank(vector, pivot)
+    pick = below(words, equal)
+    for j in range(d):
+        if magnitudes[j] == pivot:
+            if pick == 0:
+                return np.int64(j)
+            pick -= 1
+    return np.int64(BOTTOM)
+
+
+@numba.njit
+def draw_symbol(windows: Any, t: Any, words: Any) -> Any:
+    """A symbol by the law at t in [−1, 1]."""
+    which = 0
+    if windows.shape[0] > 1:
+        toss = below(words, windows[-1, 0])
+        while toss >= windows[which, 0]:
+            which += 1
+    G, L, H = windows[which, 1], windows[which, 2], windows[which, 3]
+    base, total, offset = windows[which, 4], windows[which, 5], windows[which, 6]
+    steps = np.int64(np.floor((np.float64(t) + 1.0) * _HALF_STEPS + 0.5))
+    scaled = steps * G
+    cell = scaled // INPUT_STEPS
+    if below(words, INPUT_STEPS) < scaled - cell * INPUT_STEPS:
+        cell += 1
+    x = below(words, total)
+    if x < base:
+        return offset + x // L
+    return offset + cell + (x - base) // (H - L)
+
+
+@numba.njit(cache=True, nogil=True)
+def draw_dimensions(table: Any, vectors: Any, key: Any, epoch: Any, clients: Any) -> Any:
+    """A dimension for each client, from its row of vectors (n, d), or all from the only row."""
+    chosen = np.empty(clients.shape[0], dtype=np.int64)
+    for i in range(clients.shape[0]):
+        words = np.empty(6, dtype=np.uint64)
+        new_stream(words, key, epoch, clients[i])
+        chosen[i] = draw_dimension(table, vectors[i if vectors.shape[0] > 1 else 0], words)
+    return chosen
+
+
+@numba.njit(cache=True, nogil=True)
+def draw_symbols(windows: Any, t: Any, key: Any, epoch: Any, clients: Any) -> Any:
+    """A symbol for each client, from its t (n,), or all from the only one."""
+    symbols = np.empty(clients.shape[0], dtype=np.int64)
+    for i in range(clients.shape[0]):
+        words = np.empty(6, dtype=np.uint64)
+        new_stream(words, key, epoch, clients[i])
+        symbols[i] = draw_symbol(windows, t[i if t.shape[0] > 1 else 0], words)
+    return symbols
+
+
+@numba.njit(cache=True, nogil=True)
+def draw_reports(
+    table: Any, windows: Any, clip: Any, vectors: Any, key: Any, epoch: Any, clients: Any
+) -> Any:
+    """The two-stage report of each client from its row of vectors (n, d), or all from the only row."""
+    chosen = np.empty(clients.shape[0], dtype=np.int64)
+    symbols = np.zeros(clients.shape[0], dtype=np.int64)
+    for i in range(clients.shape[0]):
+        words = np.empty(6, dtype=np.uint64)
+        new_stream(words, key, epoch, clients[i])
+        vector = vectors[i if vectors.shape[0] > 1 else 0]
+        j = draw_dimension(table, vector, words)
+        chosen[i] = j
+        if j != BOTTOM:
+            t = max(-clip, min(clip, np.float64(vector[j]))) / clip
+            symbols[i] = draw_symbol(windows, t, words)
+    return chosen, symbols

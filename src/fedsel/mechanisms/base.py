@@ -1,0 +1,125 @@
+"""What a mechanism is: a frozen set of public parameters with one law, from which all else follows.
+
+A mechanism holds no data, no generator and no state. To add one, subclass `Selection` or `Value`
+as a frozen dataclass and define its law; sampler, certificate, variance and audit come with it.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from fractions import Fraction
+from functools import lru_cache
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsel.errors import Epsilon, InvalidArgument, check_count
+from fedsel.mechanisms.laws import RankLaw, SymbolLaw
+
+MAX_DIMENSION = 1 << 32
+
+
+class Mechanism(ABC):
+    """What selection and value mechanisms share."""
+
+    name: ClassVar[str]
+    """The paper's abbreviation."""
+    published: ClassVar[bool] = False
+    """True for a mechanism kept as its paper prints it although its true ε exceeds the claim."""
+
+    @property
+    @abstractmethod
+    def claimed(self) -> Epsilon:
+        """The ε that the mechanism claims; infinite for a non-private one."""
+
+    @property
+    def private(self) -> bool:
+        return self.claimed != math.inf
+
+
+class Selection(Mechanism):
+    """A private choice of one dimension: a law over ranks, by magnitude, with ⊥ allowed.
+
+    The privacy loss is ln(max/min) of the law, because every dimension can hold every rank.
+    """
+
+    @abstractmethod
+    def build_law(self, d: int) -> RankLaw:
+        """The law over the ranks of d dimensions."""
+
+    def law(self, d: int) -> RankLaw:
+        """The law over the ranks of d dimensions, built once."""
+        return _cached_law(self, check_count("d", d, most=MAX_DIMENSION))
+
+    def top(self, d: int) -> int:
+        """k, the number of dimensions that count as top ones among d."""
+        return 1
+
+
+@lru_cache(maxsize=32)
+def _cached_law(selection: Selection, d: int) -> RankLaw:
+    return selection.build_law(d)
+
+
+class Value(Mechanism):
+    """A private, unbiased report of a number t in [−1, 1] as one integer symbol."""
+
+    @abstractmethod
+    def build_law(self) -> SymbolLaw:
+        """The law of the symbol given t."""
+
+    @property
+    def law(self) -> SymbolLaw:
+        """The law of the symbol given t, built once."""
+        return _cached_symbol_law(self)
+
+    @property
+    def symbols(self) -> int:
+        """How many symbols there are: 0 … symbols−1."""
+        return self.law.symbols
+
+    @property
+    def cells(self) -> int:
+        """The input grid is t = −1 + 2·cell/cells for cell in 0 … cells."""
+        return self.law.cells
+
+    def weights(self, cell: int) -> tuple[int, ...]:
+        """Integer weight of each symbol for an input cell."""
+        return self.law.weights(check_count("cell", cell, least=0, most=self.cells))
+
+    def decode(self, symbols: NDArray[np.integer]) -> NDArray[np.float64]:
+        """Unbiased values of symbols."""
+        return self.law.decode(symbols)
+
+    @property
+    def decode_table(self) -> NDArray[np.float64]:
+        """The value of every symbol."""
+        return self.decode(np.arange(self.symbols))
+
+    def variance(self, t: float | Fraction) -> float:
+        """Variance of the decoded value at t, computed in rationals."""
+        if not -1 <= t <= 1:
+            raise InvalidArgument("t", t, "in [−1, 1]")
+        return float(self.law.variance(Fraction(t)))
+
+    @property
+    def worst_input(self) -> float:
+        """A t in [−1, 1] with the largest variance."""
+        return float(self.law.worst_input)
+
+    @property
+    def worst_variance(self) -> float:
+        """The largest variance over t in [−1, 1]."""
+        return float(self.law.variance(self.law.worst_input))
+
+    @property
+    def bound(self) -> float:
+        """The largest magnitude that a decoded value can have."""
+        return float(self.law.bound)
+
+
+@lru_cache(maxsize=128)
+def _cached_symbol_law(value: Value) -> SymbolLaw:
+    return value.build_law()

@@ -1,0 +1,80 @@
+"""Mechanisms by the paper's abbreviations."""
+
+from __future__ import annotations
+
+import difflib
+from fractions import Fraction
+
+from fedsel.errors import Epsilon, InvalidArgument, check_epsilon, check_finite
+from fedsel.mechanisms.base import Mechanism, Selection, Value
+from fedsel.mechanisms.selection import (
+    Exponential,
+    PerturbedEncoding,
+    PerturbedSampling,
+    PublishedPerturbedEncoding,
+    Top,
+    TopK,
+    Uniform,
+)
+from fedsel.mechanisms.two_stage import TwoStage
+from fedsel.mechanisms.value import Duchi, Hybrid, Identity, OptimalWindow, Piecewise
+
+SELECTIONS: dict[str, type[Selection]] = {
+    cls.name: cls
+    for cls in (
+        Exponential,
+        PerturbedEncoding,
+        PerturbedSampling,
+        PublishedPerturbedEncoding,
+        Uniform,
+        TopK,
+    )
+}
+VALUES: dict[str, type[Value]] = {
+    cls.name: cls for cls in (Duchi, Piecewise, Hybrid, OptimalWindow, Identity)
+}
+
+
+def mechanism(name: str, *, epsilon: Epsilon | None = None, k: Top = 0.1, mu: float = 0.1) -> Mechanism:
+    """A mechanism by its abbreviation: EXP, PM, … or two stages as PS-PM, with ε₁ = μ·ε.
+
+    >>> mechanism("ps", epsilon=1.0)
+    PerturbedSampling(epsilon=1.0, k=0.1)
+    >>> float(mechanism("EXP-HM", epsilon=2.0, mu=0.25).claimed)
+    2.0
+    >>> mechanism("PZ", epsilon=1.0)
+    Traceback (most recent call last):
+    fedsel.errors.InvalidArgument: name = 'PZ': must be a known mechanism; close to it: PS, PM, PE
+    """
+    known = {n.lower(): n for n in (*SELECTIONS, *VALUES)}
+    if name.lower() in known:
+        return _build(known[name.lower()], epsilon, k)
+    for first in SELECTIONS:
+        head, rest = name[: len(first)], name[len(first) :]
+        if head.lower() == first.lower() and rest[:1] == "-" and known.get(rest[1:].lower()) in VALUES:
+            return _two_stage(first, known[rest[1:].lower()], epsilon, k, mu)
+    pairs = {f"{s}-{v}".lower(): f"{s}-{v}" for s in SELECTIONS for v in VALUES}
+    close = difflib.get_close_matches(name.lower(), {**known, **pairs}, n=3, cutoff=0.3)
+    listed = ", ".join({**known, **pairs}[c] for c in close) or ", ".join(known.values())
+    raise InvalidArgument("name", name, f"a known mechanism; close to it: {listed}")
+
+
+def _two_stage(first: str, second: str, epsilon: Epsilon | None, k: Top, mu: float) -> TwoStage:
+    """ε₁ = μ·ε and ε₂ = ε − ε₁ in rationals, so that they add up to ε exactly."""
+    total = Fraction(check_epsilon("epsilon", epsilon))
+    if not 0 <= check_finite("mu", mu) < 1:
+        raise InvalidArgument("mu", mu, "in [0, 1)")
+    own = Fraction(repr(mu)) if isinstance(mu, float) else Fraction(mu)
+    selection, value = _build(first, own * total, k), _build(second, (1 - own) * total, k)
+    if not isinstance(selection, Selection) or not isinstance(value, Value):
+        raise InvalidArgument("name", f"{first}-{second}", "a selection and a value mechanism")
+    return TwoStage(selection, value)
+
+
+def _build(name: str, epsilon: Epsilon | None, k: Top) -> Mechanism:
+    cls: type[Mechanism] = {**SELECTIONS, **VALUES}[name]
+    fields = getattr(cls, "__dataclass_fields__", {})
+    given = {"epsilon": epsilon, "k": k}
+    if "epsilon" in fields and epsilon is None:
+        raise InvalidArgument("epsilon", None, f"given for {name}")
+    return cls(**{field: given[field] for field in given if field in fields})

@@ -1,0 +1,168 @@
+"""Randomness as an argument: the operating system on a device, counter-based streams in simulation.
+
+Every random decision of fedsel is ``below(n)``, an exactly uniform integer in 0 … n−1. Simulated
+clients draw it from 64-bit words of Philox4x32-10 (Salmon et al. 2011) addressed by
+(seed, epoch, client, position): a result never depends on threads, batches or their order.
+`philox` and `fedsel.exact.mulhi` are written once, for numpy arrays and numba scalars alike.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterable, Iterator
+from typing import Any, Protocol, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsel.errors import check_count
+from fedsel.exact import mulhi
+
+Words = NDArray[np.uint64]
+
+_WORD = 1 << 64
+_LOW_WORD = _WORD - 1
+
+
+class Entropy(Protocol):
+    """A source of exactly uniform integers."""
+
+    def below(self, n: int, /) -> int:
+        """A uniform integer in 0 … n−1."""
+        ...
+
+
+class SystemEntropy:
+    """The operating system's cryptographic source: what a device uses. It has no seed.
+
+    >>> 0 <= SystemEntropy().below(6) < 6
+    True
+    """
+
+    @staticmethod
+    def below(n: int, /) -> int:
+        if n > _WORD:
+            return secrets.randbelow(n)
+        while True:
+            product = int.from_bytes(os.urandom(8)) * n
+            low = product & _LOW_WORD
+            # Only low < n can be surplus (Lemire 2019): the costly remainder is rarely taken.
+            if low >= n or low >= _WORD % n:
+                return product >> 64
+
+    def __repr__(self) -> str:
+        return "SystemEntropy()"
+
+
+_SHIFT = np.uint64(32)
+_MASK = np.uint64(0xFFFFFFFF)
+_MULTIPLY_0 = np.uint64(0xD2511F53)
+_MULTIPLY_1 = np.uint64(0xCD9E8D57)
+_WEYL_0 = np.uint64(0x9E3779B9)
+_WEYL_1 = np.uint64(0xBB67AE85)
+
+
+def philox(c0: Any, c1: Any, c2: Any, c3: Any, k0: Any, k1: Any) -> tuple[Any, Any]:
+    """Philox4x32-10: a 128-bit block, as two 64-bit words, of a counter and a key of 32-bit parts.
+
+    >>> zero = np.zeros(1, np.uint64)
+    >>> [hex(int(w[0])) for w in philox(zero, zero, zero, zero, zero, zero)]
+    ['0xe169c58d6627e8d5', '0x9b00dbd8bc57ac4c']
+    """
+    for _ in range(10):
+        product_0 = _MULTIPLY_0 * c0
+        product_1 = _MULTIPLY_1 * c2
+        c0 = (product_1 >> _SHIFT) ^ c1 ^ k0
+        c1 = product_1 & _MASK
+        c2 = (product_0 >> _SHIFT) ^ c3 ^ k1
+        c3 = product_0 & _MASK
+        k0 = (k0 + _WEYL_0) & _MASK
+        k1 = (k1 + _WEYL_1) & _MASK
+    return c0 | (c1 << _SHIFT), c2 | (c3 << _SHIFT)
+
+
+def key_of(seed: int, *purpose: int) -> tuple[int, int]:
+    """The 64-bit Philox key, in two halves, of a seed and a purpose.
+
+    >>> key_of(0) != key_of(1) != key_of(1, 0)
+    True
+    """
+    check_count("seed", seed, least=0)
+    state = np.random.SeedSequence(seed, spawn_key=purpose).generate_state(2, np.uint32)
+    return int(state[0]), int(state[1])
+
+
+class Streams:
+    """The streams of many simulated clients, drawn from together with numpy.
+
+    ``below`` draws the next integer of each client in ``which`` (positions in ``clients``).
+
+    >>> streams = Streams(seed=1, epoch=0, clients=np.arange(3))
+    >>> many = streams.below(np.full(3, 6), np.arange(3))
+    >>> [Streams(1, 0, [i]).one().below(6) for i in range(3)] == many.tolist()
+    True
+    """
+
+    def __init__(self, seed: int, epoch: int, clients: Iterable[int] | NDArray[np.integer]) -> None:
+        self.key = key_of(seed)
+        self.epoch = check_count("epoch", epoch, least=0, most=(1 << 32) - 1)
+        self.clients: Words = np.asarray(clients).astype(np.uint64)
+        self._position = np.zeros(len(self.clients), dtype=np.uint64)
+
+    def next_words(self, which: NDArray[np.integer]) -> Words:
+        """The next 64-bit word of each of the chosen clients."""
+        position, client = self._position[which], self.clients[which]
+        self._position[which] += np.uint64(1)
+        epoch, k0, k1 = (np.full(len(which), x, np.uint64) for x in (self.epoch, *self.key))
+        one = np.uint64(1)
+        first, second = philox(
+            position >> one, epoch, client & _MASK, client >> _SHIFT, k0, k1
+        )
+        return cast(Words, np.where(position & one, second, first))
+
+    def below(self, n: NDArray[np.integer], which: NDArray[np.integer]) -> NDArray[np.int64]:
+        """Uniform in 0 … n−1, exactly: multiply-and-shift with rejection (Lemire 2019)."""
+        bound = n.astype(np.uint64)
+        result = np.empty(len(which), dtype=np.int64)
+        # 2^64 mod n: that many low products are too many, and are drawn again.
+        surplus = (-bound) % bound
+        todo = np.arange(len(which))
+        while len(todo):
+            words = self.next_words(which[todo])
+            accepted = words * bound[todo] >= surplus[todo]
+            result[todo] = mulhi(words, bound[todo]).astype(np.int64)
+            todo = todo[~accepted]
+        return result
+
+    def one(self) -> Stream:
+        """The stream of the only client, as an `Entropy`."""
+        return Stream(self.words())
+
+    def words(self) -> Iterator[int]:
+        """The words of the only client, one after another."""
+        only = np.zeros(1, dtype=np.int64)
+        while True:
+            yield int(self.next_words(only)[0])
+
+
+class Stream:
+    """`Entropy` from given 64-bit words, by the rule that batch and kernel follow.
+
+    >>> Stream([2**63, 1]).below(10)
+    5
+    """
+
+    def __init__(self, words: Iterable[int]) -> None:
+        self._words = iter(words)
+
+    def below(self, n: int, /) -> int:
+        while True:
+            product = next(self._words) * n
+            if product & _LOW_WORD >= _WORD % n:
+                return product >> 64
+
+
+def stream(seed: int, epoch: int, client: int) -> Stream:
+    """The stream of one simulated client."""
+    return Streams(seed, epoch, [client]).one()
