@@ -39,7 +39,7 @@ from fedsel.random import Entropy, SystemEntropy
 from fedsel.reports import Report, Reports
 
 if TYPE_CHECKING:
-    from fedsel import checks
+    import fedsel.checks as checks  # noqa: PLR0402
     from fedsel.auditing import Finding, audit, exact_law
     from fedsel.executors import cohort
 

@@ -116,9 +116,7 @@ class Streams:
         self._position[which] += np.uint64(1)
         epoch, k0, k1 = (np.full(len(which), x, np.uint64) for x in (self.epoch, *self.key))
         one = np.uint64(1)
-        first, second = philox(
-            position >> one, epoch, client & _MASK, client >> _SHIFT, k0, k1
-        )
+        first, second = philox(position >> one, epoch, client & _MASK, client >> _SHIFT, k0, k1)
         return cast(Words, np.where(position & one, second, first))
 
     def below(self, n: NDArray[np.integer], which: NDArray[np.integer]) -> NDArray[np.int64]:
@@ -149,7 +147,7 @@ class Streams:
 class Stream:
     """`Entropy` from given 64-bit words, by the rule that batch and kernel follow.
 
-    >>> Stream([2**63, 1]).below(10)
+    >>> Stream([2**63 + 1]).below(10)
     5
     """
 

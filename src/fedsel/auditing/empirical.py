@@ -205,9 +205,7 @@ def _callable_sampler(program: Callable[..., object], vectorized: bool) -> Sampl
     return sample
 
 
-def _worst(
-    outputs: Sequence[Outputs], delta: float
-) -> tuple[int, int, View, Categories]:
+def _worst(outputs: Sequence[Outputs], delta: float) -> tuple[int, int, View, Categories]:
     """The pair of inputs and the event that promise the largest lower bound.
 
     Events are unions of categories, those with the largest likelihood ratio first (Neyman and

@@ -80,7 +80,9 @@ def default_cases(
     """Every private mechanism over the grid, once for each distinct (d, k, ε)."""
     cases: dict[tuple[Any, ...], Case] = {}
 
-    def add(name: str, epsilon: float, d: int | None = None, k: Top = 0.1, attack: bool = True) -> None:
+    def add(
+        name: str, epsilon: float, d: int | None = None, k: Top = 0.1, attack: bool = True
+    ) -> None:
         made = mechanism(name, epsilon=epsilon, k=k)
         has_k = any("k" in getattr(m, "__dataclass_fields__", {}) for m in _parts(made))
         count = count_top(k, d) if d is not None and has_k else None
@@ -113,7 +115,7 @@ def run(
     trials: int = 1_000_000,
     seed: int = 0,
     jobs: int = 1,
-    advance: Callable[[Row], None] = lambda row: None,
+    advance: Callable[[Row], object] = id,
 ) -> list[Row]:
     """Audit all cases, ``jobs`` at a time; ``advance`` is called after each."""
     if not cases:
@@ -134,7 +136,9 @@ def examine(case: Case, *, trials: int, seed: int) -> Row:
     bound = None
     if case.attack:
         bound = audit(case.mechanism, d=case.d, trials=trials, seed=seed).lower_bound
-    theory, measured = _variance(case.mechanism, case.d, trials, seed) if case.attack else (None, None)
+    theory, measured = (
+        _variance(case.mechanism, case.d, trials, seed) if case.attack else (None, None)
+    )
     return Row(
         mechanism=case.name,
         d=case.d,

@@ -49,7 +49,8 @@ def _draw_privacy(axes: Any, rows: Sequence[Row]) -> None:
     axes.axhline(1, color="black", linewidth=0.8)
     axes.text(len(names) - 0.5, 1.005, "claimed", ha="right", va="bottom", fontsize=8)
     axes.set_xticks(range(len(names)), names, rotation=60, ha="right", fontsize=8)
-    axes.set_ylim(bottom=0)
+    seen = [x / r.claimed for r in rows for x in (r.exact, r.lower_bound) if x is not None]
+    axes.set_ylim(min([*seen, 0.9]) - 0.05, max([*seen, 1.0]) + 0.05)
     axes.set_ylabel("ε over claimed ε")
     axes.set_title("Privacy loss: no dot may lie above the line", fontsize=10)
     if names:
@@ -68,6 +69,7 @@ def _draw_variance(axes: Any, rows: Sequence[Row]) -> None:
             markersize=4,
         )
     axes.set_xscale("log", base=2)
+    axes.xaxis.set_major_formatter("{x:g}")
     axes.set_yscale("log")
     axes.set_xlabel("ε of the value")
     axes.set_ylabel("worst-case variance")

@@ -84,7 +84,8 @@ class ByLastBit(View):
         trailing = np.frexp(lowest)[1].astype(np.int64) - 1
         last_bit = np.where(mantissa == 0, 0, exponent.astype(np.int64) - 53 + trailing)
         place = np.searchsorted(self.edges, values, side="right")
-        return np.clip(last_bit + 1100, 0, 2200) * (len(self.edges) + 1) + place
+        categories: Categories = np.clip(last_bit + 1100, 0, 2200) * (len(self.edges) + 1) + place
+        return categories
 
 
 def as_outputs(outputs: Sequence[object] | Outputs) -> Outputs:

@@ -33,9 +33,7 @@ def _by_rejection(
     todo = np.arange(len(active))
     while len(todo):
         rows = active[todo]
-        j, level = np.divmod(
-            streams.below(_filled(rows, law.d * law.maximum), rows), law.maximum
-        )
+        j, level = np.divmod(streams.below(_filled(rows, law.d * law.maximum), rows), law.maximum)
         larger, equal = _rank(magnitudes, rows, magnitudes[rows, j])
         ranks = larger + streams.below(equal, rows)
         accepted = level < law.weights[np.searchsorted(law.edges, ranks, side="right")]
@@ -48,7 +46,9 @@ def _by_rank(
     law: RankLaw, magnitudes: NDArray[np.floating], streams: Streams, active: Integers
 ) -> Integers:
     """Draw ranks, then one of the dimensions that share the magnitude of that rank."""
-    ranks = np.array([law.rank_at(int(x)) for x in streams.below(_filled(active, law.total), active)])
+    ranks = np.array(
+        [law.rank_at(int(x)) for x in streams.below(_filled(active, law.total), active)]
+    )
     mine = magnitudes[active]
     at_rank = np.sort(mine, axis=1)[np.arange(len(active)), law.d - 1 - ranks]
     sharing = mine == at_rank[:, None]
@@ -69,7 +69,9 @@ def _filled(like: Integers, value: int) -> Integers:
     return np.full(len(like), value, dtype=np.int64)
 
 
-def draw_symbols(law: SymbolLaw, t: NDArray[np.float64], streams: Streams, rows: Integers) -> Integers:
+def draw_symbols(
+    law: SymbolLaw, t: NDArray[np.float64], streams: Streams, rows: Integers
+) -> Integers:
     """A symbol for each t in [−1, 1]; ``rows`` are the clients whose streams are drawn from."""
     which = np.zeros(len(rows), dtype=np.int64)
     if len(law.windows) > 1:

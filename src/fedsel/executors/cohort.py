@@ -5,7 +5,7 @@ Results depend on (seed, epoch, client) alone: not on the executor, the batch or
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,6 +20,7 @@ from fedsel.reports import Reports
 
 Executor = Literal["kernel", "batch"]
 Integers = NDArray[np.int64]
+Rows = TypeVar("Rows", NDArray[np.floating], NDArray[np.float64])
 
 
 class Cohort(NamedTuple):
@@ -75,7 +76,7 @@ def perturb(value: Value, t: ArrayLike, who: Cohort, executor: Executor = "kerne
     >>> Identity().decode(perturb(Identity(), [0.5, -1.0], cohort(2, seed=0), "batch"))
     array([ 0.5, -1. ])
     """
-    values = _rows("t", check_vectors("t", t, ndim=1), who).astype(np.float64)
+    values = _rows("t", check_vectors("t", t, ndim=1).astype(np.float64), who)
     if np.abs(values).max() > 1:
         raise InvalidData("t: every entry must lie in [−1, 1]")
     if _fast(executor):
@@ -127,13 +128,11 @@ def _fast(executor: str) -> bool:
     return executor == "kernel"
 
 
-def _rows(
-    name: str, rows: NDArray[np.floating], who: Cohort
-) -> NDArray[np.floating]:
+def _rows(name: str, rows: Rows, who: Cohort) -> Rows:
     if len(rows) not in (1, len(who.clients)):
         raise InvalidData(f"{name}: needs one row a client ({len(who.clients)}), or one for all")
     return rows
 
 
-def _spread(rows: NDArray[np.floating], who: Cohort) -> NDArray[np.floating]:
+def _spread(rows: Rows, who: Cohort) -> Rows:
     return np.broadcast_to(rows, (len(who.clients), *rows.shape[1:]))

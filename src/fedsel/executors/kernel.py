@@ -62,7 +62,7 @@ def symbol_table(law: SymbolLaw) -> NDArray[np.int64]:
 
 @numba.njit(inline="always")
 def new_stream(words: Any, key: Any, epoch: Any, client: Any) -> None:
-    """Start the stream of a client. words: (buffered second word, position, k0, k1, epoch, client)."""
+    """Start a client's stream: words is (second word, position, k0, k1, epoch, client)."""
     words[1] = _ZERO
     words[2] = np.uint64(key[0])
     words[3] = np.uint64(key[1])
@@ -195,7 +195,7 @@ def draw_symbols(windows: Any, t: Any, key: Any, epoch: Any, clients: Any) -> An
 def draw_reports(
     table: Any, windows: Any, clip: Any, vectors: Any, key: Any, epoch: Any, clients: Any
 ) -> Any:
-    """The two-stage report of each client from its row of vectors (n, d), or all from the only row."""
+    """The report of each client from its row of vectors (n, d), or all from the only row."""
     chosen = np.empty(clients.shape[0], dtype=np.int64)
     symbols = np.zeros(clients.shape[0], dtype=np.int64)
     for i in range(clients.shape[0]):

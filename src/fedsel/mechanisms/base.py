@@ -53,7 +53,7 @@ class Selection(Mechanism):
         """The law over the ranks of d dimensions, built once."""
         return _cached_law(self, check_count("d", d, most=MAX_DIMENSION))
 
-    def top(self, d: int) -> int:
+    def top(self, d: int) -> int:  # noqa: ARG002
         """k, the number of dimensions that count as top ones among d."""
         return 1
 

@@ -56,7 +56,10 @@ class RankLaw:
         if self.weights.min() < 0 or self.counts.min() < 1 or self.bottom < 0:
             raise ValueError("a rank law needs weights ≥ 0, counts ≥ 1 and bottom ≥ 0")
         # In floating point first: an integer sum could wrap around unnoticed.
-        if float(self.weights.astype(float) @ self.counts) > WEIGHT_BUDGET or self.bottom > WEIGHT_BUDGET:
+        if (
+            float(self.weights.astype(float) @ self.counts) > WEIGHT_BUDGET
+            or self.bottom > WEIGHT_BUDGET
+        ):
             raise ValueError("the weights of a rank law must sum to at most 2^59")
         self.total = int(self.weights @ self.counts)
         if self.total == 0:
@@ -109,13 +112,13 @@ class RankLaw:
         """P[⊥]: the same for every input."""
         return Fraction(self.bottom, self.total + self.bottom)
 
-    def over(self, vector: Sequence[float | Fraction]) -> list[Fraction]:
+    def over(self, vector: Sequence[float] | Sequence[Fraction]) -> list[Fraction]:
         """Exact probability of each dimension of a vector, by magnitude.
 
         A dimension with g larger ones and a tie group of t (itself included) gets the mean of the
         law over the ranks g … g+t−1: a uniformly random order among equals.
         """
-        magnitudes = [abs(v) for v in vector]
+        magnitudes = [abs(Fraction(v)) for v in vector]
         if len(magnitudes) != self.d:
             raise ValueError(f"the law is over {self.d} ranks, the vector has {len(magnitudes)}")
         result = []

@@ -35,7 +35,9 @@ VALUES: dict[str, type[Value]] = {
 }
 
 
-def mechanism(name: str, *, epsilon: Epsilon | None = None, k: Top = 0.1, mu: float = 0.1) -> Mechanism:
+def mechanism(
+    name: str, *, epsilon: Epsilon | None = None, k: Top = 0.1, mu: float = 0.1
+) -> Mechanism:
     """A mechanism by its abbreviation: EXP, PM, … or two stages as PS-PM, with ε₁ = μ·ε.
 
     >>> mechanism("ps", epsilon=1.0)
@@ -51,7 +53,11 @@ def mechanism(name: str, *, epsilon: Epsilon | None = None, k: Top = 0.1, mu: fl
         return _build(known[name.lower()], epsilon, k)
     for first in SELECTIONS:
         head, rest = name[: len(first)], name[len(first) :]
-        if head.lower() == first.lower() and rest[:1] == "-" and known.get(rest[1:].lower()) in VALUES:
+        if (
+            head.lower() == first.lower()
+            and rest[:1] == "-"
+            and known.get(rest[1:].lower()) in VALUES
+        ):
             return _two_stage(first, known[rest[1:].lower()], epsilon, k, mu)
     pairs = {f"{s}-{v}".lower(): f"{s}-{v}" for s in SELECTIONS for v in VALUES}
     close = difflib.get_close_matches(name.lower(), {**known, **pairs}, n=3, cutoff=0.3)

@@ -93,7 +93,9 @@ class _GridValue(_PrivateValue):
 @final
 @dataclass(frozen=True)
 class Piecewise(_GridValue):
-    """PM on a grid. Var = t²/(h−1) + (h+3)/(3(h−1)²), h = e^(ε/2), within 0.3 %. (Wang et al. 2019.)
+    """PM on a grid: Var = t²/(h−1) + (h+3)/(3(h−1)²), h = e^(ε/2). (Wang et al. 2019.)
+
+    The grid keeps the worst case within 0.3 % of the continuous PM's up to ε = 8.
 
     >>> round(Piecewise(epsilon=2.0).variance(0), 2)
     0.65
@@ -108,7 +110,9 @@ class Piecewise(_GridValue):
 @final
 @dataclass(frozen=True)
 class Hybrid(_GridValue):
-    """HM: PM with probability 1 − e^(−ε/2), else Duchi; Duchi alone for small ε. (Wang et al. 2019.)
+    """HM: PM with probability 1 − e^(−ε/2), else Duchi. (Wang et al. 2019.)
+
+    Below ε = 0.609352 it is Duchi alone.
 
     >>> round(Hybrid(epsilon=2.0).worst_variance, 2)
     1.04

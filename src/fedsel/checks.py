@@ -1,0 +1,292 @@
+"""The contract of a mechanism as code: run it on ours or on your own.
+
+>>> from fedsel.mechanisms import Duchi
+>>> check_mechanism(Duchi(epsilon=1.0))
+
+Exact checks come first, in rationals; the statistical one has a false-alarm rate of `FALSE_ALARM`.
+Each check raises AssertionError with a sentence on what is wrong.
+"""
+
+from __future__ import annotations
+
+import math
+import pickle
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import FrozenInstanceError, fields
+from fractions import Fraction
+
+import numpy as np
+from scipy.stats import chi2
+
+import fedsel.mechanisms
+from fedsel.errors import InvalidArgument
+from fedsel.executors import cohort, device
+from fedsel.mechanisms import (
+    BOTTOM,
+    Duchi,
+    Exponential,
+    Hybrid,
+    Identity,
+    Mechanism,
+    OptimalWindow,
+    PerturbedEncoding,
+    PerturbedSampling,
+    Piecewise,
+    PublishedPerturbedEncoding,
+    Selection,
+    TopK,
+    TwoStage,
+    Uniform,
+    Value,
+    certify,
+)
+from fedsel.random import stream
+
+FALSE_ALARM = 1e-9
+"""The chance that one statistical check fails for a correct mechanism."""
+
+DIMENSIONS = (1, 2, 3, 10, 123)
+INPUTS = tuple(Fraction(t) for t in ("-1", "-2/3", "0", "1/7", "1/2", "1"))
+
+EXAMPLES: tuple[Mechanism, ...] = (
+    *(cls(e) for cls in (Exponential, Duchi, Piecewise, Hybrid, OptimalWindow) for e in (0.5, 3.0)),
+    *(
+        cls(e, k)
+        for cls in (PerturbedSampling, PerturbedEncoding, PublishedPerturbedEncoding)
+        for e in (0.5, 3.0)
+        for k in (1, 0.3)
+    ),
+    Uniform(),
+    TopK(k=1),
+    TopK(k=0.5),
+    Identity(),
+    TwoStage(PerturbedSampling(0.5, k=1), Piecewise(1.0, grid=8)),
+    TwoStage(PerturbedEncoding(0.5, k=1), Hybrid(1.0, grid=8), clip=0.5),
+    TwoStage(Exponential(0.5), Duchi(1.0), clip=2.0),
+)
+"""One or more of every mechanism of fedsel: the table that the contract is run on."""
+
+
+def checks_of(mechanism: Mechanism) -> Iterator[Callable[[Mechanism], None]]:
+    """The checks that apply to a mechanism."""
+    yield from (check_frozen, check_reproducible, check_epsilon_argument, check_certificate)
+    if isinstance(mechanism, Selection):
+        yield from (check_rank_law, check_selection_executors, check_selection_sampler)
+    if isinstance(mechanism, Value):
+        yield from (check_unbiased, check_variance, check_decoding)
+        yield from (check_value_executors, check_value_sampler)
+    if isinstance(mechanism, TwoStage):
+        yield from (check_report_executors, check_report_sampler)
+
+
+def _require(condition: object, message: str) -> None:
+    """Not an assert statement: the contract must also hold where Python drops those (-O)."""
+    if not condition:
+        raise AssertionError(message)
+
+
+def check_mechanism(mechanism: Mechanism) -> None:
+    """Run every check that applies."""
+    for check in checks_of(mechanism):
+        check(mechanism)
+
+
+def check_frozen(mechanism: Mechanism) -> None:
+    """Public parameters only, immutable, with equality and hash."""
+    for field in fields(mechanism):  # type: ignore[arg-type]
+        try:
+            setattr(mechanism, field.name, None)
+        except FrozenInstanceError:
+            continue
+        raise AssertionError(f"{mechanism!r}: {field.name} can be changed")
+    copy = pickle.loads(pickle.dumps(mechanism))  # noqa: S301
+    _require(hash(mechanism) == hash(copy), f"{mechanism!r}: a copy has another hash")
+
+
+def check_reproducible(mechanism: Mechanism) -> None:
+    """repr and pickle give back an equal mechanism."""
+    scope = {**vars(fedsel.mechanisms), **vars(sys.modules[type(mechanism).__module__])}
+    again = eval(repr(mechanism), {**scope, "Fraction": Fraction, "inf": math.inf})  # noqa: S307
+    _require(again == mechanism, f"{mechanism!r}: its repr builds {again!r}")
+    copy = pickle.loads(pickle.dumps(mechanism))  # noqa: S301
+    _require(copy == mechanism, f"{mechanism!r}: its pickle is {copy!r}")
+
+
+def check_epsilon_argument(mechanism: Mechanism) -> None:
+    """NaN, infinity and negative ε are refused when the mechanism is made."""
+    given = {f.name: getattr(mechanism, f.name) for f in fields(mechanism)}  # type: ignore[arg-type]
+    if "epsilon" not in given:
+        return
+    for bad in (math.nan, math.inf, -1.0, "1", True, None):
+        try:
+            type(mechanism)(**{**given, "epsilon": bad})
+        except InvalidArgument:
+            continue
+        raise AssertionError(f"{type(mechanism).__name__} accepts epsilon = {bad!r}")
+
+
+def check_certificate(mechanism: Mechanism) -> None:
+    """The exact loss is at most the claimed one; only a published mechanism may exceed it."""
+    dimensions = DIMENSIONS if isinstance(mechanism, Selection | TwoStage) else (None,)
+    for d in dimensions:
+        certificate = certify(mechanism, d)
+        _require(certificate.holds or mechanism.published, str(certificate))
+        _require(mechanism.private or certificate.exact in (0, math.inf), str(certificate))
+
+
+def check_rank_law(selection: Mechanism) -> None:
+    """A law over all d ranks that never favours a smaller magnitude."""
+    assert isinstance(selection, Selection)
+    for d in DIMENSIONS:
+        law = selection.law(d)
+        _require(law.d == d, f"{selection!r}: its law at d = {d} has {law.d} ranks")
+        weights = [law.weight(rank) for rank in range(d)]
+        falling = sorted(weights, reverse=True)
+        _require(sum(weights) == law.total, f"{selection!r}: its weights do not add up at d = {d}")
+        _require(weights == falling, f"{selection!r}: not monotone at d = {d}")
+
+
+def check_unbiased(value: Mechanism) -> None:
+    """The decoded value has mean t, exactly."""
+    assert isinstance(value, Value)
+    if value.symbols > _MOST_SYMBOLS:
+        return
+    for t in INPUTS:
+        probabilities = value.law.probabilities(t)
+        _require(sum(probabilities) == 1, f"{value!r}: probabilities do not sum to 1 at t = {t}")
+        mean = sum(p * value.law.decode_exact(s) for s, p in enumerate(probabilities))
+        _require(mean == t, f"{value!r}: mean {mean} at t = {t}")
+
+
+def check_variance(value: Mechanism) -> None:
+    """variance(t) is that of the law, exactly, and nowhere above the worst case."""
+    assert isinstance(value, Value)
+    if value.symbols > _MOST_SYMBOLS:
+        return
+    for t in INPUTS:
+        pairs = enumerate(value.law.probabilities(t))
+        moment = sum((p * value.law.decode_exact(s) ** 2 for s, p in pairs), Fraction(0))
+        _require(value.law.variance(t) == moment - t**2, f"{value!r}: wrong variance at t = {t}")
+    worst = value.worst_variance * (1 + 1e-12)
+    for t in np.linspace(-1, 1, 401):
+        _require(value.variance(float(t)) <= worst, f"{value!r}: above its worst case at t = {t}")
+
+
+def check_decoding(value: Mechanism) -> None:
+    """The decode table is the exact one in floating point, and within the bound."""
+    assert isinstance(value, Value)
+    if value.symbols > _MOST_SYMBOLS:
+        return
+    exact = [float(value.law.decode_exact(s)) for s in range(value.symbols)]
+    np.testing.assert_allclose(value.decode_table, exact, rtol=1e-12, atol=1e-12)
+    _require(max(map(abs, exact)) == value.bound, f"{value!r}: its bound is not its largest value")
+
+
+_MOST_SYMBOLS = 1 << 16
+_CLIENTS = 200
+_DRAWS = 200_000
+
+
+def _vectors(d: int) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+    """Rows with and without ties, zeros included."""
+    rows = np.random.default_rng(d).normal(size=(_CLIENTS, d))
+    rows[::2] = np.round(rows[::2])
+    rows[0] = 0
+    return rows
+
+
+def check_selection_executors(selection: Mechanism) -> None:
+    """Device, batch and kernel choose the same dimensions from the same words."""
+    assert isinstance(selection, Selection)
+    for d in DIMENSIONS:
+        rows, who = _vectors(d), cohort.cohort(_CLIENTS, seed=d)
+        fast = cohort.select(selection, rows, who).tolist()
+        slow = cohort.select(selection, rows, who, "batch").tolist()
+        single = [device.select(selection, row, stream(d, 0, i)) for i, row in enumerate(rows)]
+        _require(fast == slow == single, f"{selection!r}: executors differ at d = {d}")
+
+
+def check_value_executors(value: Mechanism) -> None:
+    """Device, batch and kernel send the same symbols from the same words."""
+    assert isinstance(value, Value)
+    t = np.linspace(-1, 1, _CLIENTS)
+    who = cohort.cohort(_CLIENTS, seed=1)
+    fast = cohort.perturb(value, t, who).tolist()
+    slow = cohort.perturb(value, t, who, "batch").tolist()
+    single = [device.perturb(value, float(x), stream(1, 0, i)) for i, x in enumerate(t)]
+    _require(fast == slow == single, f"{value!r}: executors differ")
+
+
+def check_report_executors(mechanism: Mechanism) -> None:
+    """Device, batch and kernel send the same reports from the same words."""
+    assert isinstance(mechanism, TwoStage)
+    for d in DIMENSIONS:
+        rows, who = _vectors(d), cohort.cohort(_CLIENTS, seed=d)
+        fast = np.stack(cohort.report(mechanism, rows, who), axis=1).tolist()
+        slow = np.stack(cohort.report(mechanism, rows, who, "batch"), axis=1).tolist()
+        single = [list(device.report(mechanism, r, stream(d, 0, i))) for i, r in enumerate(rows)]
+        _require(fast == slow == single, f"{mechanism!r}: executors differ at d = {d}")
+
+
+def check_selection_sampler(selection: Mechanism) -> None:
+    """The kernel follows the exact law, ties and ⊥ included (chi-square)."""
+    assert isinstance(selection, Selection)
+    vector = [0.5, -2.0, 0.5, 0.0, 1.0, -0.5, 0.0]
+    drawn = cohort.select(selection, [vector], cohort.cohort(_DRAWS, seed=7))
+    law = selection.law(len(vector))
+    expected = dict(enumerate(law.over(vector))) | {BOTTOM: law.bottom_probability}
+    assert_follows(drawn, {key: float(p) for key, p in expected.items()}, repr(selection))
+
+
+def check_value_sampler(value: Mechanism) -> None:
+    """The kernel follows the exact law at a value off the grid (chi-square)."""
+    assert isinstance(value, Value)
+    if value.symbols > _MOST_SYMBOLS:
+        return
+    t = Fraction(5, 16)
+    drawn = cohort.perturb(value, [float(t)], cohort.cohort(_DRAWS, seed=8))
+    expected = {s: float(p) for s, p in enumerate(value.law.probabilities(t))}
+    assert_follows(drawn, expected, repr(value))
+
+
+def check_report_sampler(mechanism: Mechanism) -> None:
+    """The kernel's reports follow the exact joint law (chi-square)."""
+    assert isinstance(mechanism, TwoStage)
+    vector = [Fraction(1, 4), Fraction(-3), Fraction(1, 4)]
+    row = [[float(x) for x in vector]]
+    reports = cohort.report(mechanism, row, cohort.cohort(_DRAWS, seed=9))
+    symbols = mechanism.value.symbols
+    law = mechanism.report_law([Fraction(0)] * 3, vector)
+    expected = {j * symbols + s: float(p) for (j, s), p in law.items()}
+    assert_follows(reports.dimension * symbols + reports.symbol, expected, repr(mechanism))
+
+
+def assert_follows(
+    drawn: np.ndarray[tuple[int], np.dtype[np.int64]], law: dict[int, float], name: str
+) -> None:
+    """Assert that draws follow a law: nothing impossible, and Pearson's chi-square.
+
+    Outcomes expected fewer than 20 times are pooled, so that the chi-square law applies.
+    """
+    values, counts = np.unique(drawn, return_counts=True)
+    seen = dict(zip(values.tolist(), counts.tolist(), strict=True))
+    impossible = [v for v in seen if not law.get(v)]
+    _require(not impossible, f"{name}: drew the impossible {impossible[:3]}")
+    n = len(drawn)
+    observed, expected = [0.0], [0.0]
+    for outcome, p in law.items():
+        if n * p < 20:
+            observed[0] += seen.get(outcome, 0)
+            expected[0] += n * p
+        else:
+            observed.append(seen.get(outcome, 0))
+            expected.append(n * p)
+    if expected[0] < 20:  # too rare to be judged: join the pool with the last outcome
+        observed[-1] += observed.pop(0)
+        expected[-1] += expected.pop(0)
+    if len(expected) < 2:
+        return
+    statistic = sum((o - e) ** 2 / e for o, e in zip(observed, expected, strict=True))
+    p_value = float(chi2.sf(statistic, len(expected) - 1))
+    _require(p_value > FALSE_ALARM, f"{name}: chi-square {statistic:.1f}, p = {p_value:.2g}")
