@@ -36,7 +36,8 @@ def _by_rejection(
         j, level = np.divmod(streams.below(_filled(rows, law.d * law.maximum), rows), law.maximum)
         larger, equal = _rank(magnitudes, rows, magnitudes[rows, j])
         ranks = larger + streams.below(equal, rows)
-        accepted = level < law.weights[np.searchsorted(law.edges, ranks, side="right")]
+        runs = ranks if law.dense else np.searchsorted(law.edges, ranks, side="right")
+        accepted = level < law.weights[runs]
         chosen[todo[accepted]] = j[accepted]
         todo = todo[~accepted]
     return chosen

@@ -37,16 +37,17 @@ class RankTable(NamedTuple):
 
 
 def rank_table(law: RankLaw) -> RankTable:
-    """A `RankLaw` as the kernel reads it."""
+    """A `RankLaw` as the kernel reads it; what it will not read stays empty."""
+    unused = np.empty(0, dtype=np.int64)
     return RankTable(
         law.weights,
-        law.edges,
-        law.cumulative,
+        unused if law.dense and law.by_rejection else law.edges,
+        unused if law.by_rejection else law.cumulative,
         law.total,
         law.bottom,
         law.maximum,
         law.by_rejection,
-        len(law.weights) == law.d,
+        law.dense,
     )
 
 
@@ -107,12 +108,12 @@ def below(words: Any, n: Any) -> Any:
 @numba.njit
 def count_rank(vector: Any, pivot: Any) -> tuple[Any, Any]:
     """How many magnitudes are larger than the pivot's, and how many equal, in one pass."""
-    larger = np.int32(0)
-    equal = np.int32(0)
+    larger = 0
+    equal = 0
     for i in range(vector.shape[0]):
         m = abs(vector[i])
-        larger += np.int32(m > pivot)
-        equal += np.int32(m == pivot)
+        larger += m > pivot
+        equal += m == pivot
     return larger, equal
 
 
@@ -127,7 +128,7 @@ def draw_dimension(table: Any, vector: Any, words: Any) -> Any:
             x = below(words, d * table.maximum)
             j = x // table.maximum
             larger, equal = count_rank(vector, abs(vector[j]))
-            rank = np.int64(larger) + below(words, equal)
+            rank = larger + below(words, equal)
             run = rank if table.dense else np.searchsorted(table.edges, rank, side="right")
             if x - j * table.maximum < table.weights[run]:
                 return j

@@ -58,7 +58,7 @@ class Selection(Mechanism):
         return 1
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=16)
 def _cached_law(selection: Selection, d: int) -> RankLaw:
     return selection.build_law(d)
 

@@ -32,8 +32,8 @@ REJECTION_LIMIT = 10
 class RankLaw:
     """The probability of reporting the dimension of rank 0 … d−1 (0 = largest), or ⊥.
 
-    Equal weights are stored as runs: ``weights[i]`` holds for ``counts[i]`` ranks in a row, so a
-    threshold law over ten million dimensions is two runs.
+    Equal weights are stored as runs: ``weights[i]`` holds for ``counts[i]`` ranks in a row (for
+    one without counts), so a threshold law over ten million dimensions is two runs.
 
     >>> law = RankLaw(weights=[3, 1], counts=[1, 3])
     >>> law.d, law.total, law.weight(0), law.weight(3)
@@ -45,25 +45,26 @@ class RankLaw:
     def __init__(
         self,
         weights: Sequence[int] | NDArray[np.int64],
-        counts: Sequence[int] | NDArray[np.int64],
+        counts: Sequence[int] | None = None,
         bottom: int = 0,
     ) -> None:
         self.weights: NDArray[np.int64] = np.array(weights, dtype=np.int64)
-        self.counts: NDArray[np.int64] = np.array(counts, dtype=np.int64)
+        self.counts: NDArray[np.int64] = (
+            np.broadcast_to(np.int64(1), len(self.weights))
+            if counts is None
+            else np.array(counts, dtype=np.int64)
+        )
         self.weights.flags.writeable = self.counts.flags.writeable = False
         self.bottom = int(bottom)
         self.d = int(self.counts.sum())
+        self.dense = len(self.weights) == self.d
         if self.weights.min() < 0 or self.counts.min() < 1 or self.bottom < 0:
             raise ValueError("a rank law needs weights ≥ 0, counts ≥ 1 and bottom ≥ 0")
         # In floating point first: an integer sum could wrap around unnoticed.
-        if (
-            float(self.weights.astype(float) @ self.counts) > WEIGHT_BUDGET
-            or self.bottom > WEIGHT_BUDGET
-        ):
-            raise ValueError("the weights of a rank law must sum to at most 2^59")
-        self.total = int(self.weights @ self.counts)
-        if self.total == 0:
-            raise ValueError("a rank law needs a weight > 0")
+        rough = float(self.weights.astype(float) @ self.counts)
+        self.total = int(self.weights @ self.counts) if rough < 2.0**62 else 1 << 62
+        if not 0 < self.total <= WEIGHT_BUDGET or self.bottom > WEIGHT_BUDGET:
+            raise ValueError("the weights of a rank law must sum to 1 … 2^59")
         self.maximum, self.minimum = int(self.weights.max()), int(self.weights.min())
         self.by_rejection = self.d * self.maximum <= REJECTION_LIMIT * self.total
         """Whether samplers draw a dimension first (else a rank first): a public choice."""
@@ -94,7 +95,7 @@ class RankLaw:
         return self.d * self.maximum / self.total
 
     def weight(self, rank: int) -> int:
-        run = rank if len(self.weights) == self.d else bisect_right(self.edges, rank)
+        run = rank if self.dense else bisect_right(self.edges, rank)
         return int(self.weights[run])
 
     def rank_at(self, position: int) -> int:
@@ -260,8 +261,7 @@ class SymbolLaw:
             scale = coin * (total // w.total) * (refine // step)
             for a, b in zip(w.weights(low), w.weights(low + 1), strict=True):
                 result.append(scale * ((step - up) * int(a) + up * int(b)))
-        divisor = math.gcd(*result)
-        return tuple(x // divisor for x in result)
+        return tuple(result)
 
     def probabilities(self, t: Fraction) -> tuple[Fraction, ...]:
         """Exact probability of each symbol for any t in [−1, 1]."""

@@ -107,7 +107,7 @@ class Exponential(Selection):
         weights = mulhi(powers << np.uint64(1), np.uint64(2 * maximum)).astype(np.int64)
         np.clip(weights, minimum, maximum, out=weights)
         np.minimum.accumulate(weights, out=weights)
-        return RankLaw(weights, np.ones(d, dtype=np.int64))
+        return RankLaw(weights)
 
 
 @dataclass(frozen=True)

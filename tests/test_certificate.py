@@ -1,0 +1,153 @@
+"""Certificates: they hold for what is private, fail for what is not, and count every epoch."""
+
+import itertools
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+import pytest
+
+from fedsel import (
+    Duchi,
+    Exponential,
+    Hybrid,
+    Identity,
+    InvalidArgument,
+    OptimalWindow,
+    PerturbedEncoding,
+    PerturbedSampling,
+    Piecewise,
+    PublishedPerturbedEncoding,
+    RankLaw,
+    Selection,
+    SymbolLaw,
+    TopK,
+    TwoStage,
+    Uniform,
+    Value,
+    Window,
+    certify,
+    certify_by_enumeration,
+)
+
+SELECTIONS = (
+    Exponential(0.7),
+    PerturbedSampling(0.7, k=1),
+    PerturbedEncoding(0.7, k=1),
+    Uniform(),
+)
+VALUES = (Duchi(1.1), Piecewise(1.1, grid=3), Hybrid(1.1, grid=2), OptimalWindow(2.2))
+VECTORS = [(a, b) for a in (-2, Fraction(1, 3), 1) for b in (-1, 0, 3)]
+
+
+@pytest.mark.parametrize("selection", SELECTIONS, ids=lambda m: m.name)
+@pytest.mark.parametrize("value", VALUES, ids=lambda m: m.name)
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+def test_one_report_loses_epsilon_1_plus_epsilon_2_and_no_more(selection, value, momentum):
+    report = TwoStage(selection, value, clip=0.75, momentum=momentum)
+    certificate = certify_by_enumeration(report, VECTORS)
+    assert certificate.holds
+    # The vectors reach both extremes, so the enumeration finds the very ratio of the certificate.
+    assert certificate.ratio == certify(report, 2).ratio
+
+
+@pytest.mark.parametrize("selection", SELECTIONS[:3], ids=lambda m: m.name)
+@pytest.mark.parametrize("value", VALUES[:2], ids=lambda m: m.name)
+def test_two_epochs_with_residual_and_momentum_compose_to_twice_epsilon(selection, value):
+    report = TwoStage(selection, value, momentum=0.5)
+    vectors = [(a, b) for a in (-2, 1) for b in (-1, 3)]
+    certificate = certify_by_enumeration(report, vectors, epochs=2)
+    assert certificate.holds
+    assert certificate.claimed == 2 * (Fraction(selection.claimed) + Fraction(value.claimed))
+    one = certify_by_enumeration(report, vectors, epochs=1)
+    assert certificate.exact > 1.5 * one.exact
+
+
+def test_three_dimensions_with_ties():
+    vectors = list(itertools.product((-1, 0, 1), repeat=3))
+    for selection in SELECTIONS:
+        assert certify_by_enumeration(TwoStage(selection, Duchi(1.0)), vectors).holds
+
+
+def test_the_published_pe_fails_also_in_a_report():
+    report = TwoStage(PublishedPerturbedEncoding(0.7, k=1), Duchi(1.1))
+    assert not certify(report, 2).holds
+    assert not certify_by_enumeration(report, VECTORS).holds
+
+
+def test_non_private_stages_make_a_report_non_private():
+    for report in (TwoStage(TopK(), Duchi(1.0)), TwoStage(Uniform(), Identity())):
+        assert report.claimed == math.inf
+        assert certify(report, 3).exact == math.inf
+        assert "not private" in str(certify(report, 3))
+    assert certify_by_enumeration(TwoStage(TopK(), Duchi(1.0)), VECTORS).ratio is None
+
+
+@dataclass(frozen=True)
+class GreedySelection(Selection):
+    """Claims ε = 1 with a ratio a hair above e."""
+
+    name: ClassVar[str] = "greedy"
+
+    @property
+    def claimed(self):
+        return 1.0
+
+    def build_law(self, d):
+        return RankLaw([27182818284590453, 10**16], [1, d - 1])
+
+
+@dataclass(frozen=True)
+class GreedyValue(Value):
+    """Claims ε = 1 with a ratio a hair above e."""
+
+    name: ClassVar[str] = "greedy"
+
+    @property
+    def claimed(self):
+        return 1.0
+
+    def build_law(self):
+        return SymbolLaw((Window(G=2, W=1, L=10**16, H=27182818284590453),))
+
+
+def test_a_claim_that_fails_by_the_last_digit_fails():
+    """27182818284590453/10^16 and e are the same float; the rationals tell them apart."""
+    assert 27182818284590453 / 10**16 == math.e
+    assert not certify(GreedySelection(), 5).holds
+    assert not certify(GreedyValue()).holds
+    assert "FAILS" in str(certify(GreedyValue()))
+
+
+def test_epsilons_add_exactly():
+    report = TwoStage(PerturbedSampling(0.1), Duchi(0.2))
+    assert report.claimed == Fraction(0.1) + Fraction(0.2)
+    assert report.label == "PS-Duchi"
+
+
+@pytest.mark.parametrize("d", [0, -1, None, 2.5])
+def test_certify_wants_a_dimension(d):
+    with pytest.raises(InvalidArgument, match="^d = "):
+        certify(PerturbedSampling(1.0), d)
+
+
+def test_certify_wants_a_mechanism():
+    with pytest.raises(InvalidArgument, match="^mechanism = 'PS'"):
+        certify("PS", 3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        ({"clip": 0}, "clip"),
+        ({"clip": math.nan}, "clip"),
+        ({"momentum": math.inf}, "momentum"),
+        ({"selection": Duchi(1.0)}, "selection"),
+        ({"value": Uniform()}, "value"),
+    ],
+)
+def test_two_stages_refuse_impossible_parameters(arguments, name):
+    given = {"selection": Uniform(), "value": Duchi(1.0), **arguments}
+    with pytest.raises(InvalidArgument, match=f"^{name} = "):
+        TwoStage(**given)

@@ -1,0 +1,93 @@
+"""Simulated cohorts: independent of executor, order and batches; bad input named."""
+
+import numpy as np
+import pytest
+
+from fedsel import (
+    Duchi,
+    Exponential,
+    InvalidArgument,
+    InvalidData,
+    PerturbedEncoding,
+    PerturbedSampling,
+    Piecewise,
+    TopK,
+    TwoStage,
+    cohort,
+)
+
+MECHANISM = TwoStage(PerturbedEncoding(0.7, k=2), Piecewise(1.3), clip=0.8)
+
+
+def rows(n, d=20, dtype=np.float64):
+    return np.random.default_rng(n).normal(size=(n, d)).astype(dtype)
+
+
+@pytest.mark.parametrize("executor", ["kernel", "batch"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_results_depend_on_the_client_and_not_on_batch_or_order(executor, dtype):
+    vectors = rows(50, dtype=dtype)
+    whole = cohort.report(MECHANISM, vectors, cohort.cohort(50, seed=3, epoch=2), executor)
+    order = np.random.default_rng(0).permutation(50)
+    for part in np.array_split(order, 7):
+        who = cohort.Cohort(3, part, epoch=2)
+        some = cohort.report(MECHANISM, vectors[part], who, executor)
+        np.testing.assert_array_equal(some.dimension, whole.dimension[part])
+        np.testing.assert_array_equal(some.symbol, whole.symbol[part])
+
+
+def test_seeds_and_epochs_differ():
+    vectors = rows(200)
+    selection = Exponential(1.0)
+    runs = [
+        cohort.select(selection, vectors, cohort.cohort(200, seed=seed, epoch=epoch)).tolist()
+        for seed, epoch in ((0, 0), (1, 0), (0, 1))
+    ]
+    assert len({tuple(r) for r in runs}) == 3
+
+
+def test_one_row_serves_all():
+    vector = rows(1)
+    who = cohort.cohort(300, seed=5)
+    one = cohort.select(PerturbedSampling(1.0), vector, who)
+    many = cohort.select(PerturbedSampling(1.0), np.repeat(vector, 300, axis=0), who)
+    np.testing.assert_array_equal(one, many)
+
+
+@pytest.mark.parametrize("executor", ["kernel", "batch"])
+def test_large_d_and_many_ties(executor):
+    vectors = np.zeros((20, 5000))
+    vectors[:, 123] = 1
+    chosen = cohort.select(TopK(), vectors, cohort.cohort(20, seed=1), executor)
+    assert set(chosen.tolist()) == {123}
+    spread = cohort.select(TopK(k=2), vectors, cohort.cohort(20, seed=1), executor)
+    assert len(set(spread.tolist())) > 5
+
+
+@pytest.mark.parametrize(
+    "vectors",
+    [[[1.0, np.nan]], [[np.inf, 0.0]], [1.0, 2.0], [[]], np.ones((3, 2)), [["a", "b"]]],
+)
+def test_bad_vectors_are_refused(vectors):
+    with pytest.raises(InvalidData, match="^vectors: "):
+        cohort.select(PerturbedSampling(1.0), vectors, cohort.cohort(2, seed=0))
+
+
+@pytest.mark.parametrize("t", [[1.5, 0.0], [np.nan, 0.0], [[0.0, 0.0]], [0.1, 0.2, 0.3]])
+def test_bad_values_are_refused(t):
+    with pytest.raises(InvalidData, match="^t: "):
+        cohort.perturb(Duchi(1.0), t, cohort.cohort(2, seed=0))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [({"n": 0}, "n"), ({"seed": -1}, "seed"), ({"epoch": -1}, "epoch"), ({"epoch": 2**32}, "epoch")],
+)
+def test_impossible_cohorts_are_refused(arguments, name):
+    with pytest.raises(InvalidArgument, match=f"^{name} = "):
+        cohort.cohort(**{"n": 3, "seed": 0, **arguments})
+
+
+def test_an_unknown_executor_is_refused():
+    with pytest.raises(InvalidArgument, match="executor = 'gpu'"):
+        cohort.select(TopK(), [[1.0]], cohort.cohort(1, seed=0), "gpu")

@@ -1,0 +1,54 @@
+"""Rational bounds of e^ε against 60-digit decimals, and 128-bit products against Python."""
+
+from decimal import Decimal, localcontext
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedsel.exact import exceeds_exp, exp_lower, exp_upper, log, mulhi
+
+
+def decimal_exp(x: float) -> Fraction:
+    with localcontext() as context:
+        context.prec = 60
+        return Fraction(Decimal(x).exp())
+
+
+@given(st.floats(0, 60))
+def test_bounds_enclose_exp_tightly(x):
+    low, high = exp_lower(x), exp_upper(x)
+    slack = decimal_exp(x) * Fraction(1, 10**55)
+    assert low <= decimal_exp(x) + slack
+    assert high >= decimal_exp(x) - slack
+    assert 0 <= (high - low) / low < Fraction(1, 2**100)
+
+
+@pytest.mark.parametrize("x", [0, 1e-300, 1e-9, 0.5, 50, 500])
+def test_bounds_at_extremes(x):
+    assert 1 <= exp_lower(x) <= exp_upper(x)
+
+
+@given(st.floats(1e-6, 40))
+def test_comparison_with_exp_is_exact_on_both_sides(x):
+    nudge = Fraction(1, 2**200)
+    assert not exceeds_exp(exp_lower(x, 256), x)
+    assert exceeds_exp(exp_upper(x, 256) + nudge, x)
+
+
+def test_comparison_at_zero():
+    assert not exceeds_exp(Fraction(1), 0)
+    assert exceeds_exp(Fraction(2**61 + 1, 2**61), 0)
+
+
+def test_log_is_accurate_close_to_one_and_far_away():
+    assert log(Fraction(2**59 + 1, 2**59)) == 2.0**-59
+    assert log(Fraction(10**30)) == pytest.approx(30 * 2.302585092994046, rel=1e-15)
+
+
+@given(st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1))
+def test_mulhi_is_the_high_word(a, b):
+    high = mulhi(np.array([a], np.uint64), np.array([b], np.uint64))
+    assert int(high[0]) == (a * b) >> 64

@@ -1,0 +1,108 @@
+"""Counter-based streams: known answers, exact uniformity, independence of order; no seed on devices."""
+
+import inspect
+import itertools
+
+import numpy as np
+import pytest
+
+from fedsel import InvalidArgument, SystemEntropy
+from fedsel.checks import assert_follows
+from fedsel.executors import device
+from fedsel.random import Stream, Streams, key_of, philox, stream
+
+# The published known answers of Philox4x32-10: counter, key, result (32-bit words).
+KNOWN_ANSWERS = [
+    ((0, 0, 0, 0), (0, 0), (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)),
+    (
+        (0xFFFFFFFF,) * 4,
+        (0xFFFFFFFF,) * 2,
+        (0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD),
+    ),
+    (
+        (0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344),
+        (0xA4093822, 0x299F31D0),
+        (0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1),
+    ),
+]
+
+
+@pytest.mark.parametrize(("counter", "key", "result"), KNOWN_ANSWERS)
+def test_philox_gives_its_known_answers(counter, key, result):
+    parts = [np.array([x], np.uint64) for x in (*counter, *key)]
+    first, second = (int(w[0]) for w in philox(*parts))
+    assert (first & 0xFFFFFFFF, first >> 32, second & 0xFFFFFFFF, second >> 32) == result
+
+
+@pytest.mark.parametrize(("counter", "key", "result"), KNOWN_ANSWERS)
+def test_the_kernel_compiles_the_same_philox(counter, key, result):
+    from fedsel.executors.kernel import next_word
+
+    if counter[0] == 0xFFFFFFFF:
+        position = np.uint64(0x1FFFFFFFE)
+    else:
+        position = np.uint64(2 * counter[0])
+    client = np.uint64(counter[2] | counter[3] << 32)
+    words = np.array([0, position, key[0], key[1], counter[1], client], dtype=np.uint64)
+    assert next_word(words) == result[0] | result[1] << 32
+    assert next_word(words) == result[2] | result[3] << 32
+
+
+def test_streams_of_many_are_the_streams_of_each():
+    clients = np.array([5, 0, 2**40 + 1, 7])
+    many = Streams(3, 9, clients)
+    singles = [stream(3, 9, int(c)) for c in clients]
+    for n in (2, 10, 3 * 2**60, 2**63, 1):
+        bound = np.full(4, n, dtype=np.uint64)
+        together = many.below(bound, np.arange(4)).astype(np.uint64).tolist()
+        assert together == [s.below(n) for s in singles]
+
+
+def test_seed_epoch_and_client_give_different_streams():
+    starts = {
+        tuple(itertools.islice(Streams(seed, epoch, [client]).words(), 2))
+        for seed, epoch, client in itertools.product(range(3), range(3), range(3))
+    }
+    assert len(starts) == 27
+    assert key_of(1) != key_of(1, 0)
+
+
+def test_below_rejects_exactly_the_surplus():
+    """With words of 64 bits, n = 3 · 2^62 leaves 2^62 surplus products: each result equally often."""
+    n = 3 << 62
+    kept = [w for w in (0, 1, 2, 3) if (w * n) % 2**64 >= 2**64 % n]
+    entropy = Stream([0, 1, 2, 3])
+    assert [entropy.below(n) for _ in kept] == [(w * n) >> 64 for w in kept]
+
+
+@pytest.mark.parametrize("make", [SystemEntropy, lambda: stream(1, 2, 3)])
+@pytest.mark.parametrize("n", [1, 2, 6, 100])
+def test_below_is_uniform(make, n):
+    entropy = make()
+    drawn = np.array([entropy.below(n) for _ in range(20_000)])
+    assert_follows(drawn, dict.fromkeys(range(n), 1 / n), f"below({n})")
+
+
+def test_system_entropy_reaches_beyond_a_word():
+    drawn = [SystemEntropy().below(2**100) for _ in range(200)]
+    assert max(drawn) > 2**95
+    assert max(drawn) < 2**100
+
+
+def test_devices_cannot_be_seeded():
+    for function in (device.select, device.perturb, device.report, device.accumulate_and_report):
+        assert "seed" not in inspect.signature(function).parameters
+    with pytest.raises(TypeError):
+        SystemEntropy(1)
+
+
+@pytest.mark.parametrize("bad", [-1, 1.5, "0", None])
+def test_impossible_seeds_are_refused(bad):
+    with pytest.raises(InvalidArgument, match="^seed = "):
+        Streams(bad, 0, [0])
+
+
+@pytest.mark.parametrize("bad", [-1, 2**32, 0.5])
+def test_impossible_epochs_are_refused(bad):
+    with pytest.raises(InvalidArgument, match="^epoch = "):
+        Streams(0, bad, [0])

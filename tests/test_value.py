@@ -1,0 +1,159 @@
+"""Duchi, PM, HM, OW and the identity against the closed forms of their continuous originals."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from fedsel import (
+    Duchi,
+    Hybrid,
+    Identity,
+    InvalidArgument,
+    OptimalWindow,
+    Piecewise,
+    certify,
+)
+from fedsel.mechanisms.value import HYBRID_THRESHOLD, least_variance_window, private_window
+
+EPSILONS = (0.1, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0)
+
+
+def duchi_variance(t: float, epsilon: float) -> float:
+    bound = (math.exp(epsilon) + 1) / math.expm1(epsilon)
+    return bound**2 - t**2
+
+
+def pm_variance(t: float, epsilon: float) -> float:
+    h = math.exp(epsilon / 2)
+    return t**2 / (h - 1) + (h + 3) / (3 * (h - 1) ** 2)
+
+
+def hm_variance(t: float, epsilon: float) -> float:
+    if epsilon <= HYBRID_THRESHOLD:
+        return duchi_variance(t, epsilon)
+    h, r = math.exp(epsilon / 2), math.exp(epsilon)
+    return (h + 3) / (3 * h * (h - 1)) + (r + 1) ** 2 / (h * (r - 1) ** 2)
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("t", [-1.0, -0.3, 0.0, 0.77, 1.0])
+def test_duchi_has_its_closed_form(epsilon, t):
+    assert Duchi(epsilon).variance(t) == pytest.approx(duchi_variance(t, epsilon), rel=1e-12)
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_pm_is_within_a_third_of_a_percent_of_the_continuous_one(epsilon):
+    worst = 4 * math.exp(epsilon / 2) / (3 * math.expm1(epsilon / 2) ** 2)
+    assert Piecewise(epsilon).worst_variance == pytest.approx(worst, rel=3e-3)
+    for t in (0.0, 0.5, 1.0):
+        assert Piecewise(epsilon).variance(t) == pytest.approx(
+            pm_variance(t, epsilon), abs=3e-3 * worst
+        )
+
+
+@pytest.mark.parametrize(("epsilon", "grid", "within"), [(2.0, 256, 1e-3), (4.0, 1024, 2.5e-3)])
+def test_pm_on_the_stated_grids(epsilon, grid, within):
+    worst = pm_variance(1.0, epsilon)
+    assert Piecewise(epsilon, grid=grid).worst_variance == pytest.approx(worst, rel=within)
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_hm_is_within_a_third_of_a_percent_of_the_continuous_one(epsilon):
+    for t in (0.0, 0.5, 1.0):
+        assert Hybrid(epsilon).variance(t) == pytest.approx(hm_variance(t, epsilon), rel=3e-3)
+    worst = max(hm_variance(t, epsilon) for t in (0.0, 1.0))
+    assert Hybrid(epsilon).worst_variance == pytest.approx(worst, rel=3e-3)
+
+
+def test_near_zero_pm_beats_hm():
+    assert Piecewise(2.0).variance(0) == pytest.approx(0.646, abs=1e-3)
+    assert Hybrid(2.0).variance(0) == pytest.approx(1.042, abs=1e-3)
+
+
+@pytest.mark.parametrize("epsilon", [2.0, 2.5, 3.0, 4.0, 6.0, 8.0, 10.0])
+def test_ow_beats_hm_and_pm_in_the_worst_case(epsilon):
+    assert OptimalWindow(epsilon).worst_variance < Hybrid(epsilon).worst_variance
+    assert OptimalWindow(epsilon).worst_variance < Piecewise(epsilon).worst_variance
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0])
+def test_ow_is_duchi_where_epsilon_is_small(epsilon):
+    assert OptimalWindow(epsilon).law == Duchi(epsilon).law
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "pair", "variance"),
+    [(2.0, (2, 1), 1.000), (4.0, (9, 3), 0.159), (8.0, (160, 14), 0.00838)],
+)
+def test_ow_finds_the_known_optima(epsilon, pair, variance):
+    window = OptimalWindow(epsilon).law.windows[0]
+    assert (window.G, window.W) == pair
+    assert float(window.variance(window.worst_input)) == pytest.approx(variance, rel=2e-3)
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.5, 3.3, 5.0])
+def test_ow_search_equals_brute_force_in_rationals(epsilon):
+    """All (G, W) up to 12, also those with W > G that the search leaves out."""
+    found = least_variance_window(epsilon, largest=12)
+    best = min(
+        (private_window(epsilon, G, W) for G in range(1, 13) for W in range(1, 25)),
+        key=lambda w: (w.variance(w.worst_input), w.symbols),
+    )
+    assert found == best
+
+
+@pytest.mark.parametrize("make", [Duchi, Piecewise, Hybrid, OptimalWindow])
+@pytest.mark.parametrize("epsilon", [1e-6, 0.01, 1.0, 8.0, 50.0, 500.0])
+def test_every_claim_holds(make, epsilon):
+    certificate = certify(make(epsilon))
+    assert certificate.holds
+    if 0.01 <= epsilon <= 8:
+        assert certificate.exact == pytest.approx(epsilon, rel=1e-9)
+
+
+def test_integer_weights_have_one_total_for_every_cell():
+    value = Hybrid(3.0, grid=8)
+    assert len({sum(value.weights(cell)) for cell in range(value.cells + 1)}) == 1
+
+
+def test_identity_is_exact_and_not_private():
+    identity = Identity()
+    assert not identity.private
+    assert certify(identity).exact == math.inf
+    assert identity.variance(Fraction(3, 8)) == 0
+
+
+def test_a_symbol_fits_into_two_bytes():
+    for epsilon in (0.1, 2.0, 8.0, 50.0):
+        assert max(m(epsilon).symbols for m in (Duchi, Piecewise, Hybrid, OptimalWindow)) <= 2**16
+
+
+@pytest.mark.parametrize("epsilon", [0, 0.0, -1, math.nan, math.inf, "2", None, True, 501])
+@pytest.mark.parametrize("make", [Duchi, Piecewise, Hybrid, OptimalWindow])
+def test_impossible_epsilon_is_refused_by_name(make, epsilon):
+    with pytest.raises(InvalidArgument, match="^epsilon = "):
+        make(epsilon)
+
+
+def test_an_epsilon_too_small_to_tell_anything_is_refused():
+    with pytest.raises(InvalidArgument, match="epsilon = 1e-19"):
+        _ = Duchi(1e-19).law
+
+
+@pytest.mark.parametrize("grid", [0, -1, 1.5, 2**16, "8", True])
+def test_impossible_grid_is_refused_by_name(grid):
+    with pytest.raises(InvalidArgument, match="^grid = "):
+        Piecewise(1.0, grid=grid)
+
+
+@pytest.mark.parametrize("t", [1.1, -2, math.nan])
+def test_variance_outside_the_domain_is_refused(t):
+    with pytest.raises(InvalidArgument, match="^t = "):
+        Duchi(1.0).variance(t)
+
+
+def test_numpy_numbers_are_welcome():
+    assert Duchi(np.float64(1.0)) == Duchi(1.0) == Duchi(np.float32(1.0))
+    assert hash(Duchi(1)) == hash(Duchi(1.0))
