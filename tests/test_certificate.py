@@ -128,12 +128,12 @@ def test_epsilons_add_exactly():
 
 @pytest.mark.parametrize("d", [0, -1, None, 2.5])
 def test_certify_wants_a_dimension(d):
-    with pytest.raises(InvalidArgument, match="^d = "):
+    with pytest.raises(InvalidArgument, match=r"^d = "):
         certify(PerturbedSampling(1.0), d)
 
 
 def test_certify_wants_a_mechanism():
-    with pytest.raises(InvalidArgument, match="^mechanism = 'PS'"):
+    with pytest.raises(InvalidArgument, match=r"^mechanism = 'PS'"):
         certify("PS", 3)
 
 

@@ -69,19 +69,24 @@ def test_large_d_and_many_ties(executor):
     [[[1.0, np.nan]], [[np.inf, 0.0]], [1.0, 2.0], [[]], np.ones((3, 2)), [["a", "b"]]],
 )
 def test_bad_vectors_are_refused(vectors):
-    with pytest.raises(InvalidData, match="^vectors: "):
+    with pytest.raises(InvalidData, match=r"^vectors: "):
         cohort.select(PerturbedSampling(1.0), vectors, cohort.cohort(2, seed=0))
 
 
 @pytest.mark.parametrize("t", [[1.5, 0.0], [np.nan, 0.0], [[0.0, 0.0]], [0.1, 0.2, 0.3]])
 def test_bad_values_are_refused(t):
-    with pytest.raises(InvalidData, match="^t: "):
+    with pytest.raises(InvalidData, match=r"^t: "):
         cohort.perturb(Duchi(1.0), t, cohort.cohort(2, seed=0))
 
 
 @pytest.mark.parametrize(
     ("arguments", "name"),
-    [({"n": 0}, "n"), ({"seed": -1}, "seed"), ({"epoch": -1}, "epoch"), ({"epoch": 2**32}, "epoch")],
+    [
+        ({"n": 0}, "n"),
+        ({"seed": -1}, "seed"),
+        ({"epoch": -1}, "epoch"),
+        ({"epoch": 2**32}, "epoch"),
+    ],
 )
 def test_impossible_cohorts_are_refused(arguments, name):
     with pytest.raises(InvalidArgument, match=f"^{name} = "):

@@ -48,9 +48,7 @@ def test_tied_ranks_would_break_exp_but_the_rule_does_not():
         assert float(max(column) / min(column)) <= np.e
 
 
-@given(
-    st.lists(st.integers(1, 9), min_size=1, max_size=4), st.lists(st.integers(1, 4), min_size=4)
-)
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=4), st.lists(st.integers(1, 4), min_size=4))
 def test_runs_expand_to_ranks(weights, counts):
     counts = counts[: len(weights)]
     law = RankLaw(weights, counts)

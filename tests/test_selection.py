@@ -193,14 +193,14 @@ def test_k_above_d_is_refused_where_d_is_known():
 
 @pytest.mark.parametrize("d", [0, -3, 2.0, "10", None, True, 2**33])
 def test_impossible_d_is_refused_by_name(d):
-    with pytest.raises(InvalidArgument, match="^d = "):
+    with pytest.raises(InvalidArgument, match=r"^d = "):
         Exponential(1.0).law(d)
 
 
 @pytest.mark.parametrize("epsilon", [-0.1, math.nan, math.inf, -math.inf, 501, "1", None, True])
 @pytest.mark.parametrize("make", [Exponential, PerturbedSampling, PerturbedEncoding])
 def test_impossible_epsilon_is_refused_by_name(make, epsilon):
-    with pytest.raises(InvalidArgument, match="^epsilon = .*≤ 500"):
+    with pytest.raises(InvalidArgument, match=r"^epsilon = .*≤ 500"):
         make(epsilon)
 
 

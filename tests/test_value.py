@@ -133,7 +133,7 @@ def test_a_symbol_fits_into_two_bytes():
 @pytest.mark.parametrize("epsilon", [0, 0.0, -1, math.nan, math.inf, "2", None, True, 501])
 @pytest.mark.parametrize("make", [Duchi, Piecewise, Hybrid, OptimalWindow])
 def test_impossible_epsilon_is_refused_by_name(make, epsilon):
-    with pytest.raises(InvalidArgument, match="^epsilon = "):
+    with pytest.raises(InvalidArgument, match=r"^epsilon = "):
         make(epsilon)
 
 
@@ -144,13 +144,13 @@ def test_an_epsilon_too_small_to_tell_anything_is_refused():
 
 @pytest.mark.parametrize("grid", [0, -1, 1.5, 2**16, "8", True])
 def test_impossible_grid_is_refused_by_name(grid):
-    with pytest.raises(InvalidArgument, match="^grid = "):
+    with pytest.raises(InvalidArgument, match=r"^grid = "):
         Piecewise(1.0, grid=grid)
 
 
 @pytest.mark.parametrize("t", [1.1, -2, math.nan])
 def test_variance_outside_the_domain_is_refused(t):
-    with pytest.raises(InvalidArgument, match="^t = "):
+    with pytest.raises(InvalidArgument, match=r"^t = "):
         Duchi(1.0).variance(t)
 
 

@@ -109,13 +109,15 @@ def audit(
     seed: int = 0,
     alpha: float = FALSE_ALARM,
     vectorized: bool = False,
+    float_bits: bool = True,
 ) -> Finding:
     """Search the worst pair of inputs and bound the privacy loss from below.
 
     ``target`` is a mechanism of fedsel or any callable (vector, entropy) → output, where entropy
     is a numpy Generator with ``below(n)``; with ``vectorized`` it is (vector, entropy, n) → n
     outputs. Inputs are searched in [−1, 1]^d unless given. With delta > 0 the bound is on ε of
-    (ε, δ)-privacy.
+    (ε, δ)-privacy. Outputs in floating point are also judged by their last bits, which betray
+    most noise that is added to data as a float; ``float_bits=False`` looks at the values alone.
 
     >>> from fedsel.mechanisms import PublishedPerturbedEncoding
     >>> audit(PublishedPerturbedEncoding(2.0, k=1), d=4, trials=200_000).violated
@@ -142,7 +144,7 @@ def audit(
         raise InvalidArgument("inputs", len(candidates), "at least two vectors")
 
     outputs = [sampler(v, pilot, _seed(seed, 0, i)) for i, v in enumerate(candidates)]
-    first, second, view, event = _worst(outputs, delta)
+    first, second, view, event = _worst(outputs, delta, float_bits)
     hits = []
     for side, i in enumerate((first, second)):
         fresh = sampler(candidates[i], trials, _seed(seed, 1, side))
@@ -205,7 +207,9 @@ def _callable_sampler(program: Callable[..., object], vectorized: bool) -> Sampl
     return sample
 
 
-def _worst(outputs: Sequence[Outputs], delta: float) -> tuple[int, int, View, Categories]:
+def _worst(
+    outputs: Sequence[Outputs], delta: float, float_bits: bool
+) -> tuple[int, int, View, Categories]:
     """The pair of inputs and the event that promise the largest lower bound.
 
     Events are unions of categories, those with the largest likelihood ratio first (Neyman and
@@ -216,7 +220,7 @@ def _worst(outputs: Sequence[Outputs], delta: float) -> tuple[int, int, View, Ca
         outputs = [np.array([repr(x) for x in o.tolist()]) for o in outputs]
     half = len(outputs[0]) // 2
     best: tuple[float, int, int, View, Categories] | None = None
-    for view in fit_views(np.concatenate(outputs)):
+    for view in fit_views(np.concatenate(outputs), float_bits):
         columns = [view.categories(o) for o in outputs]
         size = max(int(c.max()) for c in columns) + 1
         seen = [np.bincount(c[:half], minlength=size) for c in columns]

@@ -100,7 +100,7 @@ def as_outputs(outputs: Sequence[object] | Outputs) -> Outputs:
     return np.array([repr(o) for o in outputs])
 
 
-def fit_views(pilot: Outputs) -> list[View]:
+def fit_views(pilot: Outputs, float_bits: bool = True) -> list[View]:
     """The views worth trying on outputs like these, pooled over all inputs."""
     views: list[View] = []
     values = np.unique(_keys(pilot))
@@ -113,7 +113,7 @@ def fit_views(pilot: Outputs) -> list[View]:
         x = _column(pilot, column)
         fine = np.unique(np.quantile(x, np.linspace(0, 1, _BINS + 1)[1:-1]))
         views.append(ByInterval(column, fine))
-        if pilot.dtype.kind != "f":
+        if pilot.dtype.kind != "f" or not float_bits:
             continue
         # Around zero the floats are densest, so that granularity shows there first.
         scale = float(np.quantile(np.abs(x), 0.5)) or 1.0
