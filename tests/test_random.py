@@ -9,7 +9,7 @@ import pytest
 from fedsel import InvalidArgument, SystemEntropy
 from fedsel.checks import assert_follows
 from fedsel.executors import device
-from fedsel.random import Stream, Streams, key_of, philox, stream
+from fedsel.random import Stream, Streams, key_of, philox, stream, words_of
 
 # The published known answers of Philox4x32-10: counter, key, result (32-bit words).
 KNOWN_ANSWERS = [
@@ -57,7 +57,7 @@ def test_streams_of_many_are_the_streams_of_each():
 
 def test_seed_epoch_and_client_give_different_streams():
     starts = {
-        tuple(itertools.islice(Streams(seed, epoch, [client]).words(), 2))
+        tuple(itertools.islice(words_of(seed, epoch, client), 2))
         for seed, epoch, client in itertools.product(range(3), range(3), range(3))
     }
     assert len(starts) == 27

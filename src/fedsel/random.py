@@ -8,10 +8,11 @@ clients draw it from 64-bit words of Philox4x32-10 (Salmon et al. 2011) addresse
 
 from __future__ import annotations
 
+import itertools
 import os
 import secrets
 from collections.abc import Iterable, Iterator
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,6 +62,8 @@ _MULTIPLY_0 = np.uint64(0xD2511F53)
 _MULTIPLY_1 = np.uint64(0xCD9E8D57)
 _WEYL_0 = np.uint64(0x9E3779B9)
 _WEYL_1 = np.uint64(0xBB67AE85)
+_ONE = np.uint64(1)
+_AT_A_TIME = 8
 
 
 def philox(c0: Any, c1: Any, c2: Any, c3: Any, k0: Any, k1: Any) -> tuple[Any, Any]:
@@ -100,7 +103,7 @@ class Streams:
 
     >>> streams = Streams(seed=1, epoch=0, clients=np.arange(3))
     >>> many = streams.below(np.full(3, 6), np.arange(3))
-    >>> [Streams(1, 0, [i]).one().below(6) for i in range(3)] == many.tolist()
+    >>> [stream(1, 0, i).below(6) for i in range(3)] == many.tolist()
     True
     """
 
@@ -113,11 +116,9 @@ class Streams:
     def next_words(self, which: NDArray[np.integer]) -> Words:
         """The next 64-bit word of each of the chosen clients."""
         position, client = self._position[which], self.clients[which]
-        self._position[which] += np.uint64(1)
-        epoch, k0, k1 = (np.full(len(which), x, np.uint64) for x in (self.epoch, *self.key))
-        one = np.uint64(1)
-        first, second = philox(position >> one, epoch, client & _MASK, client >> _SHIFT, k0, k1)
-        return cast(Words, np.where(position & one, second, first))
+        self._position[which] += _ONE
+        first, second = _block(self.key, self.epoch, client, position >> _ONE)
+        return np.where(position & _ONE, second, first)
 
     def below(self, n: NDArray[np.integer], which: NDArray[np.integer]) -> NDArray[np.int64]:
         """Uniform in 0 … n−1, exactly: multiply-and-shift with rejection (Lemire 2019)."""
@@ -133,15 +134,12 @@ class Streams:
             todo = todo[~accepted]
         return result
 
-    def one(self) -> Stream:
-        """The stream of the only client, as an `Entropy`."""
-        return Stream(self.words())
 
-    def words(self) -> Iterator[int]:
-        """The words of the only client, one after another."""
-        only = np.zeros(1, dtype=np.int64)
-        while True:
-            yield int(self.next_words(only)[0])
+def _block(key: tuple[int, int], epoch: int, client: Words, block: Words) -> tuple[Words, Words]:
+    """The two words of each (client, block) in an epoch."""
+    shape = np.broadcast(client, block).shape
+    epochs, k0, k1 = (np.full(shape, x, np.uint64) for x in (epoch, *key))
+    return philox(block, epochs, client & _MASK, client >> _SHIFT, k0, k1)
 
 
 class Stream:
@@ -163,4 +161,12 @@ class Stream:
 
 def stream(seed: int, epoch: int, client: int) -> Stream:
     """The stream of one simulated client."""
-    return Streams(seed, epoch, [client]).one()
+    return Stream(words_of(seed, epoch, client))
+
+
+def words_of(seed: int, epoch: int, client: int) -> Iterator[int]:
+    """The 64-bit words of one simulated client, one after another."""
+    key, who = key_of(seed), np.array([client], dtype=np.uint64)
+    for start in itertools.count(step=_AT_A_TIME):
+        blocks = np.arange(start, start + _AT_A_TIME, dtype=np.uint64)
+        yield from np.stack(_block(key, epoch, who, blocks), axis=1).ravel().tolist()
