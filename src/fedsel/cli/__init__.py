@@ -1,0 +1,57 @@
+"""The command line: ``fedsel --help``."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from fedsel._version import __version__
+from fedsel.cli.audit import audit
+from fedsel.cli.certify import certify_command, mechanisms
+from fedsel.errors import InvalidArgument
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_show_locals=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Federated learning under local differential privacy: every client randomises its own "
+    "update before it leaves the device.",
+)
+app.command(
+    epilog="Example: fedsel audit --epsilon 1 --dim 10 --plot audit.png   ·   "
+    "fedsel audit --json > audit.json",
+)(audit)
+app.command(
+    "certify",
+    epilog="Example: fedsel certify PS --epsilon 1 --dim 100   ·   "
+    "fedsel certify PS-PM --epsilon 2 --mu 0.1 --dim 123 --json",
+)(certify_command)
+app.command(epilog="Example: fedsel mechanisms --json")(mechanisms)
+
+
+def _version(value: bool) -> None:
+    if value:
+        typer.echo(f"fedsel {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    del version
+
+
+def main() -> None:
+    """Run the command line; wrong arguments end with one sentence and status 2."""
+    try:
+        app()
+    except InvalidArgument as error:
+        typer.echo(f"fedsel: {error}", err=True)
+        sys.exit(2)

@@ -1,0 +1,97 @@
+"""``fedsel certify`` and ``fedsel mechanisms``"""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from fedsel.cli.common import JsonOption, finite, output, parse_top
+from fedsel.errors import InvalidArgument
+from fedsel.mechanisms import Mechanism, Selection, TwoStage, Value, certify
+from fedsel.mechanisms.names import SELECTIONS, VALUES, mechanism
+
+NAMES = ", ".join((*SELECTIONS, *VALUES))
+
+
+def certify_command(
+    name: Annotated[str, typer.Argument(help=f"{NAMES}, or two of them as PS-PM.")],
+    epsilon: Annotated[float | None, typer.Option("--epsilon", "-e", help="The claimed ε.")] = None,
+    dim: Annotated[int | None, typer.Option("--dim", "-d", help="Dimension d.")] = None,
+    k: Annotated[str, typer.Option("--k", "-k", help="Top k: a count or a fraction of d.")] = "0.1",
+    mu: Annotated[float, typer.Option(help="Share of ε for the selection of two stages.")] = 0.1,
+    as_json: JsonOption = False,
+) -> None:
+    """Compute the exact privacy loss of one mechanism, in rational arithmetic.
+
+    Ends with status 1 if it exceeds the claim.
+    """
+    made = mechanism(name, epsilon=epsilon, k=parse_top(k), mu=mu)
+    if dim is None and not isinstance(made, Value):
+        raise InvalidArgument("--dim", None, f"given for {name}")
+    certificate = certify(made, None if isinstance(made, Value) else dim)
+    if as_json:
+        ratio = certificate.ratio
+        typer.echo(
+            json.dumps(
+                {
+                    "mechanism": repr(made),
+                    "d": certificate.d,
+                    "claimed": finite(float(certificate.claimed)),
+                    "exact": finite(certificate.exact),
+                    "ratio": None if ratio is None else str(ratio),
+                    "holds": certificate.holds,
+                    "published": made.published,
+                },
+                allow_nan=False,
+            )
+        )
+    else:
+        typer.echo(certificate)
+        for line in _describe(made, dim):
+            typer.echo(line)
+    if not certificate.holds and not made.published:
+        raise typer.Exit(1)
+
+
+def _describe(made: Mechanism, d: int | None) -> list[str]:
+    """What one would like to know of a mechanism beyond its ε."""
+    lines = []
+    selection = made.selection if isinstance(made, TwoStage) else made
+    value = made.value if isinstance(made, TwoStage) else made
+    if isinstance(selection, Selection) and d is not None:
+        law, k = selection.law(d), selection.top(d)
+        # The top k are one run of equal weights, or (EXP) k is 1.
+        hit = float(k * law.probability(0))
+        lines.append(
+            f"selection: k = {k}, hits the top k with probability {hit:.6g} "
+            f"(at random {k / d:.6g}), P[⊥] = {float(law.bottom_probability):.6g}"
+        )
+    if isinstance(value, Value):
+        lines.append(
+            f"value: {value.symbols} symbols, worst-case variance {value.worst_variance:.6g}, "
+            f"output within ±{value.bound:.6g}"
+        )
+    return lines
+
+
+def mechanisms(as_json: JsonOption = False) -> None:
+    """List the mechanisms by the paper's abbreviations."""
+    rows = [
+        {"name": name, "kind": kind, "class": cls.__name__, "about": _first_line(cls)}
+        for kind, table in (("selection", SELECTIONS), ("value", VALUES))
+        for name, cls in table.items()
+    ]
+    if as_json:
+        typer.echo(json.dumps(rows, indent=1, ensure_ascii=False))
+        return
+    table = Table(*rows[0])
+    for row in rows:
+        table.add_row(*row.values())
+    output().print(table)
+
+
+def _first_line(cls: type) -> str:
+    return (cls.__doc__ or "").strip().splitlines()[0]
