@@ -34,15 +34,17 @@ def test_philox_gives_its_known_answers(counter, key, result):
     assert (first & 0xFFFFFFFF, first >> 32, second & 0xFFFFFFFF, second >> 32) == result
 
 
-@pytest.mark.parametrize(("counter", "key", "result"), KNOWN_ANSWERS)
-def test_the_kernel_compiles_the_same_philox(counter, key, result):
-    from fedsel.executors.kernel import next_word
+@pytest.mark.parametrize(
+    ("seed", "epoch", "client"), [(0, 0, 0), (5, 2**32 - 1, 2**63 - 1), (7, 3, 2**32)]
+)
+def test_the_kernel_draws_the_same_words(seed, epoch, client):
+    """Four blocks at a time, in vectors, against one at a time."""
+    from fedsel.executors.words import STATE, new_stream, next_word
 
-    position = np.uint64(2 * counter[0])
-    client = np.uint64(counter[2] | counter[3] << 32)
-    words = np.array([0, position, key[0], key[1], counter[1], client], dtype=np.uint64)
-    assert next_word(words) == result[0] | result[1] << 32
-    assert next_word(words) == result[2] | result[3] << 32
+    state = np.empty(STATE, dtype=np.uint64)
+    new_stream(state, key_of(seed), epoch, client)
+    drawn = [int(next_word(state)) for _ in range(50)]
+    assert drawn == list(itertools.islice(words_of(seed, epoch, client), 50))
 
 
 def test_streams_of_many_are_the_streams_of_each():

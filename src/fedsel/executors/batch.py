@@ -34,6 +34,8 @@ def _by_rejection(
     while len(todo):
         rows = active[todo]
         j, level = np.divmod(streams.below(_filled(rows, law.d * law.maximum), rows), law.maximum)
+        if law.maximum == law.minimum:
+            return j
         larger, equal = _rank(magnitudes, rows, magnitudes[rows, j])
         ranks = larger + streams.below(equal, rows)
         runs = ranks if law.dense else np.searchsorted(law.edges, ranks, side="right")

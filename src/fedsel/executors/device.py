@@ -104,6 +104,8 @@ def draw_dimension(law: RankLaw, magnitudes: NDArray[np.floating], entropy: Entr
     if law.by_rejection:
         while True:
             j, level = divmod(below(d * law.maximum), law.maximum)
+            if law.maximum == law.minimum:
+                return j
             larger = int(count(magnitudes > magnitudes[j]))
             equal = int(count(magnitudes == magnitudes[j]))
             if level < law.weight(larger + below(equal)):

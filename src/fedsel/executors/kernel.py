@@ -12,15 +12,10 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsel.exact import mulhi
+from fedsel.executors.words import STATE, below, new_stream
 from fedsel.mechanisms.laws import BOTTOM, INPUT_STEPS, RankLaw, SymbolLaw
-from fedsel.random import philox
 
-_mulhi = numba.njit(inline="always")(mulhi)
-_philox = numba.njit(inline="always")(philox)
 _HALF_STEPS = INPUT_STEPS // 2
-_ONE = np.uint64(1)
-_ZERO = np.uint64(0)
 
 
 class RankTable(NamedTuple):
@@ -32,6 +27,7 @@ class RankTable(NamedTuple):
     total: int
     bottom: int
     maximum: int
+    minimum: int
     by_rejection: bool
     dense: bool
 
@@ -46,6 +42,7 @@ def rank_table(law: RankLaw) -> RankTable:
         law.total,
         law.bottom,
         law.maximum,
+        law.minimum,
         law.by_rejection,
         law.dense,
     )
@@ -61,50 +58,6 @@ def symbol_table(law: SymbolLaw) -> NDArray[np.int64]:
     return np.array(rows, dtype=np.int64)
 
 
-@numba.njit(inline="always")
-def new_stream(words: Any, key: Any, epoch: Any, client: Any) -> None:
-    """Start a client's stream: words is (second word, position, k0, k1, epoch, client)."""
-    words[1] = _ZERO
-    words[2] = np.uint64(key[0])
-    words[3] = np.uint64(key[1])
-    words[4] = np.uint64(epoch)
-    words[5] = np.uint64(client)
-
-
-@numba.njit
-def next_word(words: Any) -> Any:
-    """The next 64-bit word: each Philox block gives two."""
-    position = words[1]
-    words[1] = position + _ONE
-    if position & _ONE:
-        return words[0]
-    client = words[5]
-    first, second = _philox(
-        position >> _ONE,
-        words[4],
-        client & np.uint64(0xFFFFFFFF),
-        client >> np.uint64(32),
-        words[2],
-        words[3],
-    )
-    words[0] = second
-    return first
-
-
-@numba.njit
-def below(words: Any, n: Any) -> Any:
-    """Uniform in 0 … n−1, exactly: multiply-and-shift with rejection (Lemire 2019)."""
-    bound = np.uint64(n)
-    word = next_word(words)
-    low = word * bound
-    if low < bound:
-        surplus = (_ZERO - bound) % bound
-        while low < surplus:
-            word = next_word(words)
-            low = word * bound
-    return np.int64(_mulhi(word, bound))
-
-
 @numba.njit
 def count_rank(vector: Any, pivot: Any) -> tuple[Any, Any]:
     """How many magnitudes are larger than the pivot's, and how many equal, in one pass."""
@@ -117,7 +70,7 @@ def count_rank(vector: Any, pivot: Any) -> tuple[Any, Any]:
     return larger, equal
 
 
-@numba.njit
+@numba.njit(error_model="numpy")
 def draw_dimension(table: Any, vector: Any, words: Any) -> Any:
     """A dimension of one vector by the law over the ranks of its magnitudes; BOTTOM for ⊥."""
     if table.bottom and below(words, table.total + table.bottom) >= table.total:
@@ -127,6 +80,8 @@ def draw_dimension(table: Any, vector: Any, words: Any) -> Any:
         while True:
             x = below(words, d * table.maximum)
             j = x // table.maximum
+            if table.maximum == table.minimum:
+                return j
             larger, equal = count_rank(vector, abs(vector[j]))
             rank = larger + below(words, equal)
             run = rank if table.dense else np.searchsorted(table.edges, rank, side="right")
@@ -149,7 +104,7 @@ def draw_dimension(table: Any, vector: Any, words: Any) -> Any:
     return np.int64(BOTTOM)
 
 
-@numba.njit
+@numba.njit(error_model="numpy")
 def draw_symbol(windows: Any, t: Any, words: Any) -> Any:
     """A symbol by the law at t in [−1, 1]."""
     which = 0
@@ -175,7 +130,7 @@ def draw_dimensions(table: Any, vectors: Any, key: Any, epoch: Any, clients: Any
     """A dimension for each client, from its row of vectors (n, d), or all from the only row."""
     chosen = np.empty(clients.shape[0], dtype=np.int64)
     for i in range(clients.shape[0]):
-        words = np.empty(6, dtype=np.uint64)
+        words = np.empty(STATE, dtype=np.uint64)
         new_stream(words, key, epoch, clients[i])
         chosen[i] = draw_dimension(table, vectors[i if vectors.shape[0] > 1 else 0], words)
     return chosen
@@ -186,7 +141,7 @@ def draw_symbols(windows: Any, t: Any, key: Any, epoch: Any, clients: Any) -> An
     """A symbol for each client, from its t (n,), or all from the only one."""
     symbols = np.empty(clients.shape[0], dtype=np.int64)
     for i in range(clients.shape[0]):
-        words = np.empty(6, dtype=np.uint64)
+        words = np.empty(STATE, dtype=np.uint64)
         new_stream(words, key, epoch, clients[i])
         symbols[i] = draw_symbol(windows, t[i if t.shape[0] > 1 else 0], words)
     return symbols
@@ -200,7 +155,7 @@ def draw_reports(
     chosen = np.empty(clients.shape[0], dtype=np.int64)
     symbols = np.zeros(clients.shape[0], dtype=np.int64)
     for i in range(clients.shape[0]):
-        words = np.empty(6, dtype=np.uint64)
+        words = np.empty(STATE, dtype=np.uint64)
         new_stream(words, key, epoch, clients[i])
         vector = vectors[i if vectors.shape[0] > 1 else 0]
         j = draw_dimension(table, vector, words)

@@ -1,0 +1,66 @@
+"""Solutions and records in the form that the training kernel reads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsel.engine import kernel
+from fedsel.errors import InvalidArgument
+from fedsel.executors.kernel import rank_table, symbol_table
+from fedsel.mechanisms import Identity, Uniform, Value
+from fedsel.solutions import Full, Picks, Projected, Solution
+
+_NO_INTEGERS = np.empty(0, dtype=np.int64)
+
+
+def plan_of(solution: Solution) -> kernel.Plan:
+    """A solution as the kernel reads it."""
+    if isinstance(solution, Full):
+        return _plan(kernel.FULL, Picks(solution.name, solution.dim, solution.epochs))
+    if isinstance(solution, Picks):
+        return _plan(kernel.PICKS, solution)
+    if isinstance(solution, Projected):
+        stand_in = Picks(solution.name, solution.q, solution.epochs, clip=solution.clip)
+        plan = _plan(kernel.PROJECTED, stand_in, solution.value)
+        return plan._replace(projection=solution.matrix)
+    raise InvalidArgument("solution", solution, "a Full, Picks or Projected solution")
+
+
+def _plan(kind: int, solution: Picks, value: Value | None = None) -> kernel.Plan:
+    told = value or solution.value
+    windows = (told or Identity()).law
+    return kernel.Plan(
+        kind=kind,
+        ranks=rank_table((solution.selection or Uniform()).law(solution.dim)),
+        windows=symbol_table(windows),
+        centres=np.array([w.symbols - 1.0 for w in windows.windows]),
+        kappas=np.array([float(w.kappa) for w in windows.windows]),
+        picks=solution.picks,
+        scale=float(solution.scale),
+        clip=float(solution.clip),
+        momentum=float(solution.momentum),
+        plain=told is None,
+        projection=np.empty((0, 0), dtype=np.float32),
+    )
+
+
+def records_of(
+    X: Any,
+    y: NDArray[np.int8],
+    order: NDArray[np.int64] | None = None,
+    starts: NDArray[np.int64] | None = None,
+) -> kernel.Records:
+    """Records X (N, d), dense float32 or CSR, as the kernel reads them."""
+    sparse = hasattr(X, "indptr")
+    return kernel.Records(
+        dense=np.empty((0, X.shape[1]), dtype=np.float32) if sparse else np.asarray(X),
+        indptr=X.indptr.astype(np.int64) if sparse else _NO_INTEGERS,
+        indices=X.indices.astype(np.int32) if sparse else np.empty(0, dtype=np.int32),
+        data=X.data.astype(np.float32) if sparse else np.empty(0, dtype=np.float32),
+        labels=np.asarray(y, dtype=np.int8),
+        order=_NO_INTEGERS if order is None else np.asarray(order, dtype=np.int64),
+        starts=_NO_INTEGERS if starts is None else np.asarray(starts, dtype=np.int64),
+    )

@@ -1,0 +1,119 @@
+"""The kernel's source of random words: Philox four blocks at a time, and exact 128-bit products.
+
+`fedsel.random.philox` and `fedsel.exact.mulhi` are the definitions; what is here must equal them and
+is written for the processor's vectors.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+_BLOCKS = 4
+_WORDS = 2 * _BLOCKS
+POSITION, KEY_0, KEY_1, EPOCH, CLIENT = range(_WORDS, _WORDS + 5)
+STATE = _WORDS + 5
+"""Length of a stream's state: eight words, then how many were taken, and the stream's address."""
+
+_WORD, _BITS = ir.IntType(64), 32
+_VECTOR = ir.VectorType(_WORD, _BLOCKS)
+_MASK = 0xFFFFFFFF
+_ONE, _LAST = np.uint64(1), np.uint64(_WORDS - 1)
+
+
+def _constant(*values: int) -> ir.Constant:
+    lanes = values if len(values) == _BLOCKS else values * _BLOCKS
+    return ir.Constant(_VECTOR, [ir.Constant(_WORD, v) for v in lanes])
+
+
+@intrinsic  # type: ignore[misc,untyped-decorator,unused-ignore]
+def _refill(typing_context: Any, state: Any) -> Any:
+    """Fill a stream's words from the four blocks that begin at its position."""
+    return numba.void(state), _emit_refill
+
+
+def _emit_refill(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    data = context.make_array(signature.args[0])(context, builder, value=arguments[0]).data
+
+    def load(index: int) -> Any:
+        return builder.load(builder.gep(data, [_WORD(index)]))
+
+    def spread(value: Any) -> Any:
+        lane = builder.insert_element(ir.Constant(_VECTOR, ir.Undefined), value, ir.IntType(32)(0))
+        return builder.shuffle_vector(
+            lane, lane, ir.Constant(ir.VectorType(ir.IntType(32), _BLOCKS), [0] * _BLOCKS)
+        )
+
+    mask, half = _constant(_MASK), _constant(_BITS)
+    first_block = builder.lshr(load(POSITION), _WORD(1))
+    client = spread(load(CLIENT))
+    c0 = builder.and_(builder.add(spread(first_block), _constant(0, 1, 2, 3)), mask)
+    c1 = spread(load(EPOCH))
+    c2, c3 = builder.and_(client, mask), builder.lshr(client, half)
+    k0, k1 = spread(load(KEY_0)), spread(load(KEY_1))
+    for _ in range(10):
+        product_0 = builder.mul(_constant(0xD2511F53), c0)
+        product_1 = builder.mul(_constant(0xCD9E8D57), c2)
+        c0 = builder.xor(builder.xor(builder.lshr(product_1, half), c1), k0)
+        c1 = builder.and_(product_1, mask)
+        c2 = builder.xor(builder.xor(builder.lshr(product_0, half), c3), k1)
+        c3 = builder.and_(product_0, mask)
+        k0 = builder.and_(builder.add(k0, _constant(0x9E3779B9)), mask)
+        k1 = builder.and_(builder.add(k1, _constant(0xBB67AE85)), mask)
+    for offset, low, high in ((0, c0, c1), (_BLOCKS, c2, c3)):
+        words = builder.or_(low, builder.shl(high, half))
+        place = builder.bitcast(builder.gep(data, [_WORD(offset)]), _VECTOR.as_pointer())
+        builder.store(words, place, align=8)
+    return context.get_dummy_value()
+
+
+@intrinsic  # type: ignore[misc,untyped-decorator,unused-ignore]
+def mulhi(typing_context: Any, a: Any, b: Any) -> Any:
+    """High 64 bits of the product of two uint64."""
+    return numba.uint64(numba.uint64, numba.uint64), _emit_mulhi
+
+
+def _emit_mulhi(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
+    wide = ir.IntType(128)
+    product = builder.mul(*(builder.zext(a, wide) for a in arguments))
+    return builder.trunc(builder.lshr(product, wide(64)), _WORD)
+
+
+@numba.njit(inline="always")
+def new_stream(state: Any, key: Any, epoch: Any, client: Any) -> None:
+    """Start the stream of a client."""
+    state[POSITION] = np.uint64(0)
+    state[KEY_0] = np.uint64(key[0])
+    state[KEY_1] = np.uint64(key[1])
+    state[EPOCH] = np.uint64(epoch)
+    state[CLIENT] = np.uint64(client)
+
+
+@numba.njit
+def next_word(state: Any) -> Any:
+    """The next 64-bit word: block b gives the words 2b and 2b + 1."""
+    position = state[POSITION]
+    if position & _LAST == 0:
+        _refill(state)
+    state[POSITION] = position + _ONE
+    taken = position & _LAST
+    return state[(taken >> _ONE) + (taken & _ONE) * np.uint64(_BLOCKS)]
+
+
+@numba.njit
+def below(state: Any, n: Any) -> Any:
+    """Uniform in 0 … n−1, exactly: multiply-and-shift with rejection (Lemire 2019)."""
+    bound = np.uint64(n)
+    word = next_word(state)
+    low = word * bound
+    if low < bound:
+        surplus = (np.uint64(0) - bound) % bound
+        while low < surplus:
+            word = next_word(state)
+            low = word * bound
+    return np.int64(mulhi(word, bound))

@@ -1,0 +1,111 @@
+"""What a solution is: encode on the client, decode on the server, and an honest word on privacy.
+
+Both ends are one object of public parameters, so they cannot disagree.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsel.errors import check_count
+from fedsel.exact import exceeds_exp, log
+from fedsel.executors.device import SYSTEM
+from fedsel.mechanisms.base import MAX_DIMENSION
+from fedsel.random import Entropy
+
+Vector = NDArray[np.floating]
+
+
+@dataclass(frozen=True)
+class Privacy:
+    """What one report, and all reports of a client, reveal.
+
+    ``budget`` is what a report was allowed to cost; ``ratio`` the exact largest ratio of
+    probabilities of one report (None where it is infinite); ``note`` says it in words.
+    """
+
+    budget: Fraction | None
+    ratio: Fraction | None
+    epochs: int
+    note: str
+
+    @property
+    def per_report(self) -> float:
+        """Exact ε of one report; infinite where it is not private."""
+        if self.ratio is None:
+            return math.inf
+        loss = log(self.ratio)
+        if self.budget is not None and self.within_budget:
+            return min(loss, float(self.budget))
+        return loss
+
+    @property
+    def total(self) -> float:
+        """Exact ε of all reports of a client."""
+        return self.per_report * self.epochs
+
+    @property
+    def within_budget(self) -> bool:
+        """Whether a report costs at most its budget: decided in rationals."""
+        if self.ratio is None or self.budget is None:
+            return False
+        return not exceeds_exp(self.ratio, self.budget)
+
+
+@dataclass(frozen=True)
+class Solution(ABC):
+    """A way from gradients to a private mean, for vectors of ``dim`` entries over ``epochs``."""
+
+    name: str
+    dim: int
+    epochs: int
+
+    def __post_init__(self) -> None:
+        check_count("dim", self.dim, most=MAX_DIMENSION)
+        check_count("epochs", self.epochs)
+
+    @property
+    def accumulates(self) -> bool:
+        """Whether a client keeps what it did not send, for later epochs."""
+        return False
+
+    @property
+    def rate_inside(self) -> bool:
+        """Whether clients accumulate α·g (…-O) and the server steps by the mean itself."""
+        return False
+
+    @property
+    @abstractmethod
+    def privacy(self) -> Privacy:
+        """The exact ε of a report and of all."""
+
+    @property
+    @abstractmethod
+    def bits(self) -> int:
+        """The length of a report in bits."""
+
+    @abstractmethod
+    def encode(
+        self, gradient: Vector, residual: Vector, entropy: Entropy = SYSTEM
+    ) -> tuple[object, Vector]:
+        """A client's message and the residual that it keeps; zeros are "no residual"."""
+
+    @abstractmethod
+    def decode(self, messages: Sequence[object]) -> NDArray[np.float64]:
+        """The server's estimate of the mean update, from the messages of a round."""
+
+
+def bits_for(choices: int) -> int:
+    """Bits that tell this many choices apart.
+
+    >>> bits_for(100), bits_for(1)
+    (7, 0)
+    """
+    return (choices - 1).bit_length()

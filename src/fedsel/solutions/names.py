@@ -1,0 +1,169 @@
+"""Solutions by the paper's abbreviations: NP, PM, PM-RP, PS-PM, PS-PM-C, …"""
+
+from __future__ import annotations
+
+import difflib
+from fractions import Fraction
+from typing import Literal
+
+from fedsel.budget import THETA, Budget, hyper_parameters_free
+from fedsel.errors import Epsilon, InvalidArgument, check_count
+from fedsel.mechanisms import Selection, TopK, Uniform, Value
+from fedsel.mechanisms.names import SELECTIONS, VALUES
+from fedsel.mechanisms.selection import Exponential, Top
+from fedsel.solutions.base import Solution
+from fedsel.solutions.full import Full
+from fedsel.solutions.picks import Picks
+from fedsel.solutions.projected import Projected
+
+SELECTING = ("EXP", "PE", "PS", "PE-published")
+PERTURBING = ("PM", "HM", "Duchi", "OW")
+PLAIN = ("NP", "NP-RS", "NP-K")
+SUFFIXES = ("", "-C", "-O", "-C-O")
+
+
+def names() -> list[str]:
+    """Every name that `solution` understands."""
+    pairs = [f"{s}-{v}{x}" for s in SELECTING for v in PERTURBING for x in SUFFIXES]
+    alone = [f"{s}{x}" for s in SELECTING for x in ("", "-O")]
+    return [*PLAIN, *PERTURBING, *(f"{v}-RP" for v in PERTURBING), *pairs, *alone]
+
+
+def solution(
+    name: str,
+    *,
+    epsilon: Epsilon | None = None,
+    dim: int,
+    epochs: int = 1,
+    mu: float | Literal["auto"] = 0.1,
+    k: Top = 0.1,
+    clip: float = 1.0,
+    momentum: float = 0.0,
+    ratio: float = 0.1,
+    batch: int | None = None,
+    theta: float = THETA,
+    seed: int = 0,
+) -> Solution:
+    """A solution by its abbreviation, for ε in total over ``epochs`` and vectors of ``dim``.
+
+    ``mu="auto"`` is hyper-parameters-free and needs ``batch``, the clients of a round; where it
+    leaves nothing for the selection, the flat solution takes its place and says so. ``seed`` is
+    that of the public projection of …-RP.
+
+    >>> solution("ps-pm", epsilon=2.0, dim=100).privacy.per_report
+    2.0
+    >>> solution("PS-PN", epsilon=2.0, dim=100)
+    Traceback (most recent call last):
+    fedsel.errors.InvalidArgument: name = 'PS-PN': must be a known solution, such as PS-PM, ...
+    """
+    known = {n.lower(): n for n in names()}
+    if name.lower() not in known:
+        close = difflib.get_close_matches(name.lower(), known, n=4, cutoff=0.4)
+        listed = ", ".join(known[c] for c in close) or "NP, PM, PM-RP, PS-PM, PS-PM-C, PS"
+        raise InvalidArgument("name", name, f"a known solution, such as {listed}")
+    name = known[name.lower()]
+    check_count("dim", dim)
+    if name in PLAIN:
+        return _plain(name, dim, epochs)
+    selecting = next((s for s in sorted(SELECTING, key=len, reverse=True) if _leads(s, name)), None)
+    if epsilon is None:
+        raise InvalidArgument("epsilon", None, f"given for {name}")
+    note = ""
+    if mu == "auto":
+        per_epoch = Budget(epsilon, epochs, 0.0).per_epoch
+        if batch is None:
+            raise InvalidArgument("batch", None, "given with mu = 'auto': the clients of a round")
+        mu = hyper_parameters_free(dim, batch, per_epoch, theta)
+        if mu == 0 and selecting is not None and selecting != name.removesuffix("-O"):
+            note = f"; {name} asked for, but μ = 0: nothing of ε′ is left for the selection"
+            name, selecting = name.removesuffix("-O").removesuffix("-C").split("-")[-1], None
+    budget = Budget(epsilon, epochs, mu)
+    if selecting is None:
+        return _flat_or_projected(name, dim, budget, clip, ratio, seed, note)
+    return _selected(name, selecting, dim, budget, k, clip, momentum)
+
+
+def _leads(prefix: str, name: str) -> bool:
+    return name == prefix or name.startswith(prefix + "-")
+
+
+def _plain(name: str, dim: int, epochs: int) -> Solution:
+    note = "not private: "
+    if name == "NP":
+        return Full(name, dim, epochs)
+    if name == "NP-RS":
+        note += "one entry at random leaves as it is, times d"
+        return Picks(name, dim, epochs, Uniform(), scale=float(dim), note=note)
+    note += "the largest entry leaves as it is"
+    return Picks(name, dim, epochs, TopK(k=1), accumulate=True, note=note)
+
+
+def flat_picks(epsilon: Fraction, dim: int) -> int:
+    """How many dimensions a flat report draws: max(1, min(d, ⌊ε/2.5⌋)). (Wang et al. 2019.)
+
+    >>> flat_picks(Fraction(6), 100), flat_picks(Fraction(1), 100), flat_picks(Fraction(50), 3)
+    (2, 1, 3)
+    """
+    return max(1, min(dim, int(epsilon / Fraction(5, 2))))
+
+
+def _value(name: str, epsilon: Fraction) -> Value:
+    made: Value = VALUES[name](epsilon=epsilon)  # type: ignore[call-arg]
+    return made
+
+
+def _flat_or_projected(
+    name: str, dim: int, budget: Budget, clip: float, ratio: float, seed: int, note: str
+) -> Solution:
+    epsilon = budget.per_epoch
+    if name.endswith("-RP"):
+        value = _value(name.removesuffix("-RP"), epsilon)
+        text = "ε′ for one random coordinate of a public projection"
+        return Projected(name, dim, budget.epochs, value, epsilon, ratio, clip, seed, text)
+    picks = flat_picks(epsilon, dim)
+    return Picks(
+        name,
+        dim,
+        budget.epochs,
+        Uniform(),
+        _value(name, epsilon / picks),
+        epsilon,
+        picks=picks,
+        scale=dim / picks,
+        clip=clip,
+        note=f"ε′ for {picks} random entr{'y' if picks == 1 else 'ies'}{note}",
+    )
+
+
+def _selected(
+    name: str, selecting: str, dim: int, budget: Budget, k: Top, clip: float, momentum: float
+) -> Solution:
+    rate_inside = name.endswith("-O")
+    rest = name.removesuffix("-O").removeprefix(selecting).removeprefix("-")
+    control = rest.endswith("-C")
+    rest = rest.removesuffix("-C")
+    share = budget.selection if rest else budget.per_epoch
+    made: type[Selection] = SELECTIONS[selecting]
+    selection = made(share) if made is Exponential else made(share, k)  # type: ignore[call-arg]
+    if not rest:
+        value, note = None, "not private: ε₁ = ε′ for the selection, the value leaves as it is"
+    elif control:
+        value = _value(rest, budget.per_epoch)
+        note = "control group: ε₁ for the selection and all of ε′ for the value, over the budget"
+    else:
+        value, note = _value(rest, budget.value), "ε₁ for the selection and ε₂ for the value"
+    if selection.published:
+        note += "; PE as published loses more than its ε₁"
+    return Picks(
+        name,
+        dim,
+        budget.epochs,
+        selection,
+        value,
+        budget.per_epoch,
+        clip=clip,
+        momentum=momentum,
+        accumulate=True,
+        accumulate_rate=rate_inside,
+        note=note,
+    )
