@@ -1,5 +1,7 @@
 """The engine against Algorithm 1 written line by line, one Python client at a time."""
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
@@ -120,7 +122,7 @@ def test_groups_of_records(name):
     rng = np.random.default_rng(3)
     order = rng.permutation(N)
     starts = np.array([0, 3, 4, 20, 33, N])
-    groups = [order[a:b].tolist() for a, b in zip(starts[:-1], starts[1:], strict=True)]
+    groups = [order[a:b].tolist() for a, b in itertools.pairwise(starts)]
     training = Training(
         solution(name, epsilon=6.0, dim=D, epochs=2), LinearModel(reg=0.01), batch=2, seed=2
     )

@@ -20,7 +20,7 @@ _UNROLLED = 4
 
 
 @intrinsic  # type: ignore[misc,untyped-decorator,unused-ignore]
-def dot(typing_context: Any, x: Any, y: Any) -> Any:
+def dot(_context: Any, x: Any, y: Any) -> Any:
     """x · y of two contiguous float32 arrays, summed in a fixed order, vectorised."""
     signature = numba.float32(x, y)
     return signature, _emit_dot
@@ -73,7 +73,7 @@ _CACHE_LINE = 64
 
 
 @intrinsic  # type: ignore[misc,untyped-decorator,unused-ignore]
-def prefetch(typing_context: Any, row: Any) -> Any:
+def prefetch(_context: Any, row: Any) -> Any:
     """Ask for a contiguous row before it is needed: shuffled clients lie anywhere in memory."""
     return numba.void(row), _emit_prefetch
 

@@ -65,7 +65,9 @@ def slope(loss: Any, margin: Any, label: Any) -> Any:
 
 
 @numba.njit(inline="always")
-def add_gradient(records: Any, row: Any, loss: Any, weights: Any, share: Any, gradient: Any) -> None:
+def add_gradient(
+    records: Any, row: Any, loss: Any, weights: Any, share: Any, gradient: Any
+) -> None:
     """Add share · (gradient of one record's loss), without the regulariser."""
     if records.indptr.shape[0] == 0:
         x = records.dense[row]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from fedsel.engine import kernel
 from fedsel.errors import InvalidArgument
 from fedsel.executors.kernel import rank_table, symbol_table
-from fedsel.mechanisms import Identity, Uniform, Value
+from fedsel.mechanisms import Identity, Value
 from fedsel.solutions import Full, Picks, Projected, Solution
 
 _NO_INTEGERS = np.empty(0, dtype=np.int64)
@@ -34,7 +34,7 @@ def _plan(kind: int, solution: Picks, value: Value | None = None) -> kernel.Plan
     windows = (told or Identity()).law
     return kernel.Plan(
         kind=kind,
-        ranks=rank_table((solution.selection or Uniform()).law(solution.dim)),
+        ranks=rank_table(solution.selection.law(solution.dim)),
         windows=symbol_table(windows),
         centres=np.array([w.symbols - 1.0 for w in windows.windows]),
         kappas=np.array([float(w.kappa) for w in windows.windows]),

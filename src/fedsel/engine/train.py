@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, final
 
@@ -35,7 +35,7 @@ class Training:
     """
 
     solution: Solution
-    model: LinearModel = LinearModel()
+    model: LinearModel = field(default_factory=LinearModel)
     learning_rate: float = 1.0
     batch: int = 600
     dropout: float = 0.0
@@ -54,16 +54,19 @@ class Population:
     """The clients: records X (N, d) as dense float32 or CSR, labels ±1, and who holds which.
 
     Without ``starts`` each client holds one record; else client i holds the records
-    order[starts[i]] … order[starts[i+1]−1].
+    order[starts[i]] … order[starts[i+1]−1]. ``members`` are the clients that take part, by number;
+    None is all of them. A subset costs no copy of X.
     """
 
     X: Any
     y: NDArray[np.int8]
     order: NDArray[np.int64] | None = None
     starts: NDArray[np.int64] | None = None
+    members: NDArray[np.int64] | None = None
 
     @property
     def clients(self) -> int:
+        """How many clients there are, members or not."""
         return self.X.shape[0] if self.starts is None else len(self.starts) - 1
 
 
@@ -121,6 +124,7 @@ class _Run:
         )
         self.plan = plan.plan_of(solution)
         self.clients = population.clients
+        self.members = population.members
         self.weights = np.zeros(solution.dim)
         self.rounds = 0
         self.sent = np.zeros((training.batch, 2 * self.plan.picks), dtype=np.int64)
@@ -131,7 +135,8 @@ class _Run:
     def batches(self, epoch: int) -> list[NDArray[np.int64]]:
         """The clients of each round of an epoch: shuffled, without those that drop out."""
         training = self.training
-        order = np.arange(self.clients, dtype=np.int64)
+        everyone = np.arange(self.clients, dtype=np.int64)
+        order = everyone if self.members is None else self.members.copy()
         self.kernel.shuffle(order, key_of(training.seed, SHUFFLE), epoch)
         batches = [order[i : i + training.batch] for i in range(0, len(order), training.batch)]
         if training.dropout == 0:
@@ -193,5 +198,3 @@ def _judged(
             values = {**vars(made), "accuracy": float(hit), "misclassification": 1 - float(hit)}
             judged.append(Round(**{**values, "loss": float(loss)}))
     return judged
-
-

@@ -9,8 +9,8 @@ reports:
 
 1. ⊥: if the law has one, below(total + bottom) ≥ total abstains.
 2. By rejection, where few attempts are expected: x = below(d · maximum) is dimension
-   j = x // maximum, the answer if all weights are alike; with g larger and t equal magnitudes its rank is g + below(t); accepted if
-   x mod maximum < weight(rank), else again.
+   j = x // maximum, the answer if all weights are alike. Else, with g larger and t equal
+   magnitudes, its rank is g + below(t); accepted if x mod maximum < weight(rank), else again.
    Otherwise by rank: the rank at below(total), and below(t) picks one of those that share its
    magnitude.
 3. The window, if there are several: below(sum of coins). The cell: t is an integer in

@@ -1,7 +1,7 @@
 """The kernel's source of random words: Philox four blocks at a time, and exact 128-bit products.
 
-`fedsel.random.philox` and `fedsel.exact.mulhi` are the definitions; what is here must equal them and
-is written for the processor's vectors.
+`fedsel.random.philox` and `fedsel.exact.mulhi` are the definitions; what is here must equal them,
+and is written for the processor's vectors.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from typing import Any
 import numba
 import numpy as np
 from llvmlite import ir
-from numba.core import cgutils
 from numba.extending import intrinsic
 
 _BLOCKS = 4
@@ -32,7 +31,7 @@ def _constant(*values: int) -> ir.Constant:
 
 
 @intrinsic  # type: ignore[misc,untyped-decorator,unused-ignore]
-def _refill(typing_context: Any, state: Any) -> Any:
+def _refill(_context: Any, state: Any) -> Any:
     """Fill a stream's words from the four blocks that begin at its position."""
     return numba.void(state), _emit_refill
 
@@ -73,7 +72,7 @@ def _emit_refill(context: Any, builder: Any, signature: Any, arguments: Any) -> 
 
 
 @intrinsic  # type: ignore[misc,untyped-decorator,unused-ignore]
-def mulhi(typing_context: Any, a: Any, b: Any) -> Any:
+def mulhi(_context: Any, _a: Any, _b: Any) -> Any:
     """High 64 bits of the product of two uint64."""
     return numba.uint64(numba.uint64, numba.uint64), _emit_mulhi
 

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, final
+from typing import Any, Literal, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedsel.errors import InvalidArgument, check_finite
 
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
-
-Matrix = "NDArray[np.floating] | csr_array[Any]"
 Loss = Literal["logistic", "svm"]
 
 

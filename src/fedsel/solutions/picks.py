@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import final
 
@@ -35,7 +35,7 @@ class Picks(Solution):
     (3, 1.0)
     """
 
-    selection: Selection = Uniform()
+    selection: Selection = field(default_factory=Uniform)
     value: Value | None = None
     budget: Fraction | None = None
     picks: int = 1

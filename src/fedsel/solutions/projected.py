@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -83,9 +84,9 @@ class Projected(Solution):
     def decode(self, messages: Sequence[object]) -> NDArray[np.float64]:
         assert self.value is not None  # noqa: S101
         total = np.zeros(self.q)
-        for j, symbol in messages:  # type: ignore[misc]
-            total[j] += self.q * self.clip * float(self.value.decode(np.array([symbol]))[0])
-        return self.recover(total / max(1, len(messages)))
+        pairs = np.array(messages, dtype=np.int64).reshape(-1, 2)
+        np.add.at(total, pairs[:, 0], self.q * self.clip * self.value.decode(pairs[:, 1]))
+        return self.recover(total / max(1, len(pairs)))
 
     def recover(self, compressed: NDArray[np.float64]) -> NDArray[np.float64]:
         """The mean in d dimensions, by the pseudo-inverse."""
@@ -96,7 +97,9 @@ class Projected(Solution):
 @lru_cache(maxsize=8)
 def _projection(d: int, q: int, seed: int) -> NDArray[np.float32]:
     generator = np.random.Generator(np.random.Philox(np.random.SeedSequence(seed, spawn_key=(1,))))
-    matrix = (generator.standard_normal((q, d)) / np.sqrt(q)).astype(np.float32)
+    matrix: NDArray[np.float32] = (generator.standard_normal((q, d)) / math.sqrt(q)).astype(
+        np.float32
+    )
     matrix.flags.writeable = False
     return matrix
 

@@ -1,0 +1,253 @@
+"""``fedsel run``: the main job."""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from fedsel.cli.common import (
+    JsonOption,
+    check_folder,
+    output,
+    parse_top,
+    progress_console,
+    write_csv,
+)
+from fedsel.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from fedsel.data import Dataset
+    from fedsel.experiments import Spec
+
+EXAMPLE = (
+    "Example: fedsel run --dataset adult --solution PS-PM --solution PM --epsilon 2   ·   "
+    "fedsel run --data my.csv --label income --json"
+)
+
+
+def run(
+    dataset: Annotated[
+        str | None, typer.Option(help="syn-L, syn-H, bank, adult or kdd. [default: syn-L]")
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Your own data: .csv, .parquet, .npz or .svm.")
+    ] = None,
+    label: Annotated[str | None, typer.Option(help="The label column of --data.")] = None,
+    directory: Annotated[
+        Path | None, typer.Option(help="A folder with the data files (or set FEDSEL_DATA).")
+    ] = None,
+    solution: Annotated[
+        list[str] | None,
+        typer.Option("--solution", "-s", help="NP, PM, PM-RP, PS-PM, PS-PM-C, …; repeat."),
+    ] = None,
+    epsilon: Annotated[
+        list[float] | None, typer.Option("--epsilon", "-e", help="ε of a client; repeat.")
+    ] = None,
+    model: Annotated[
+        list[str] | None, typer.Option("--model", "-m", help="logistic or svm; repeat.")
+    ] = None,
+    epochs: Annotated[int | None, typer.Option(help="E: reports of a client. [default: 1]")] = None,
+    batch: Annotated[
+        str | None, typer.Option(help="Clients a round: a fraction or a count. [default: 0.01]")
+    ] = None,
+    learning_rate: Annotated[
+        float | None, typer.Option("--learning-rate", "-a", help="α. [default: by data set]")
+    ] = None,
+    mu: Annotated[
+        str | None, typer.Option(help="μ, the share of ε for selection, or auto. [default: 0.1]")
+    ] = None,
+    theta: Annotated[float | None, typer.Option(help="θ, the most of μ = auto.")] = None,
+    k: Annotated[str | None, typer.Option("--k", "-k", help="Top k. [default: 0.1]")] = None,
+    momentum: Annotated[float | None, typer.Option(help="η of the residual. [default: 0]")] = None,
+    clip: Annotated[float | None, typer.Option(help="Values are clipped to ±clip.")] = None,
+    reg: Annotated[float | None, typer.Option(help="λ. [default: 0.0001]")] = None,
+    ratio: Annotated[float | None, typer.Option(help="q/d of …-RP. [default: 0.1]")] = None,
+    scale: Annotated[
+        str | None, typer.Option(help="none, unit, symmetric or standard. [default: by data set]")
+    ] = None,
+    intercept: Annotated[
+        bool | None, typer.Option("--intercept/--no-intercept", help="A constant feature.")
+    ] = None,
+    dropout: Annotated[
+        float | None, typer.Option(help="Chance that a client does not answer.")
+    ] = None,
+    clients: Annotated[
+        int | None, typer.Option(help="Deal the records out to so many clients.")
+    ] = None,
+    skew: Annotated[
+        float | None, typer.Option(help="Label skew of --clients (Dirichlet; small is skewed).")
+    ] = None,
+    folds: Annotated[int | None, typer.Option(help="Folds. [default: 5]")] = None,
+    repeats: Annotated[int | None, typer.Option(help="Repeats. [default: 10]")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed: results depend on it alone.")] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="The same options from a TOML file; options win.")
+    ] = None,
+    jobs: Annotated[
+        int, typer.Option(min=0, help="Runs at a time; 0 takes every core. Changes no result.")
+    ] = 0,
+    out: Annotated[Path, typer.Option(help="Where results go; resumes from there.")] = Path(
+        "results"
+    ),
+    as_json: JsonOption = False,
+) -> None:
+    """Train with each solution at each ε by cross-validation, and compare.
+
+    Shows progress, prints a table (mean ± standard deviation over the repeats), and writes
+    run.csv, run.json and the figure accuracy.png/.svg. Ctrl-C keeps what is finished; the same
+    command goes on from there.
+    """
+    given = {
+        "dataset": dataset,
+        "solutions": solution,
+        "epsilons": epsilon,
+        "models": model,
+        "epochs": epochs,
+        "batch": None if batch is None else _number("batch", batch),
+        "learning_rate": learning_rate,
+        "mu": None if mu is None else _mu(mu),
+        "theta": theta,
+        "k": None if k is None else parse_top(k),
+        "momentum": momentum,
+        "clip": clip,
+        "reg": reg,
+        "ratio": ratio,
+        "scale": scale,
+        "intercept": intercept,
+        "dropout": dropout,
+        "clients": clients,
+        "skew": skew,
+        "folds": folds,
+        "repeats": repeats,
+        "seed": seed,
+    }
+    spec = _spec(config, {name: value for name, value in given.items() if value is not None}, data)
+    check_folder("--out", out)
+    rows, complete = _run(spec, _load(spec, data, label, directory), out, jobs or os.cpu_count())
+    written = _write(rows, out) if rows else []
+    if as_json:
+        typer.echo(json.dumps(rows, indent=1, allow_nan=False))
+    elif rows:
+        _print(rows, written)
+    if not complete:
+        typer.echo(f"interrupted: {len(rows)} results are kept, run again to go on", err=True)
+        raise typer.Exit(130)
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        return int(text) if text.isdigit() else float(text)
+    except ValueError:
+        raise InvalidArgument(name, text, "a number") from None
+
+
+def _mu(text: str) -> float | str:
+    return "auto" if text.lower() == "auto" else _number("mu", text)
+
+
+def _spec(config: Path | None, given: dict[str, Any], data: Path | None) -> Spec:
+    from fedsel.experiments.spec import Spec, override
+
+    spec = Spec()
+    if config is not None:
+        if not config.is_file():
+            raise InvalidArgument("--config", str(config), "a TOML file that exists")
+        try:
+            values = tomllib.loads(config.read_text(encoding="utf-8"))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise InvalidArgument("--config", str(config), f"valid TOML ({error})") from None
+        given = {**values, **given}
+    if data is not None:
+        given["dataset"] = data.name
+    return override(spec, given)
+
+
+def _load(spec: Spec, data: Path | None, label: str | None, directory: Path | None) -> Dataset:
+    from fedsel.data import load, read
+
+    if data is not None:
+        if label is None:
+            raise InvalidArgument("--label", None, "given with --data: the column of the label")
+        return read(data, label)
+    return load(spec.dataset, directory=directory)
+
+
+def _run(
+    spec: Spec, data: Dataset, out: Path, jobs: int | None
+) -> tuple[list[dict[str, Any]], bool]:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from fedsel.experiments import Store, sweep
+
+    out.mkdir(exist_ok=True)
+    columns = (
+        TextColumn("{task.fields[now]:<22}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    rows: list[dict[str, Any]] = []
+    total = sum(cell.folds * cell.repeats for cell in spec.cells())
+    with Progress(*columns, console=progress_console(), transient=True) as progress:
+        task = progress.add_task("run", total=total, now=f"training on {data.name}")
+
+        def finished(row: dict[str, Any]) -> None:
+            rows.append(row)
+            at = "" if row["epsilon"] is None else f" at ε = {row['epsilon']:g}"
+            progress.update(task, now=f"{row['solution']}{at}: {100 * row['accuracy']:.1f} %")
+
+        try:
+            sweep(
+                spec,
+                data,
+                Store(out / "cells.jsonl"),
+                jobs=jobs or 1,
+                finished=finished,
+                advance=lambda n: progress.advance(task, n),
+            )
+        except KeyboardInterrupt:
+            return rows, False
+    return rows, True
+
+
+def _write(rows: Sequence[dict[str, Any]], out: Path) -> list[Path]:
+    from fedsel.experiments import plot
+    from fedsel.experiments.sweep import tidy
+
+    write_csv(out / "run.csv", tidy(rows))
+    (out / "run.json").write_text(json.dumps(rows, indent=1, allow_nan=False), encoding="utf-8")
+    figures = plot.save(plot.accuracy_against_epsilon(rows), out / "accuracy")
+    return [out / "run.csv", out / "run.json", *figures]
+
+
+def _print(rows: Sequence[dict[str, Any]], written: Sequence[Path]) -> None:
+    first = rows[0]
+    table = Table(
+        title=f"{first['dataset']}: test accuracy, {first['repeats']} × {first['folds']} folds"
+    )
+    for heading in ("model", "solution", "ε", "exact ε", "accuracy (%)", "bits", "privacy"):
+        is_text = heading in ("model", "solution", "privacy")
+        table.add_column(heading, justify="left" if is_text else "right")
+    for row in rows:
+        exact = row["epsilon_total"]
+        table.add_row(
+            row["model"],
+            row["solution"],
+            "" if row["epsilon"] is None else f"{row['epsilon']:g}",
+            "∞" if exact is None else f"{exact:.4f}",
+            f"{100 * row['accuracy']:.2f} ± {100 * row['deviation']:.2f}",
+            f"{row['bits']:,}",
+            row["privacy"],
+            style="" if row["private"] and row["within_budget"] else "dim",
+        )
+    console = output()
+    console.print(table)
+    for path in written:
+        console.print(f"wrote {path}")
