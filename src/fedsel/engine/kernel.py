@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsel.engine.arithmetic import dot, prefetch, sigmoid
-from fedsel.executors.kernel import RankTable, draw_dimension, draw_symbol
+from fedsel.executors.kernel import RankTable, SymbolTable, draw_dimension, draw_symbol
 from fedsel.executors.words import STATE, below, new_stream
 from fedsel.mechanisms.laws import BOTTOM
 
@@ -44,7 +44,7 @@ class Plan(NamedTuple):
 
     kind: int
     ranks: RankTable
-    windows: NDArray[np.int64]
+    symbols: SymbolTable
     centres: NDArray[np.float64]
     kappas: NDArray[np.float64]
     picks: int
@@ -109,10 +109,10 @@ def client_gradient(
 @numba.njit(inline="always")
 def decode_symbol(plan: Any, symbol: Any) -> Any:
     """The value of a symbol in [−bound, bound]."""
-    which = plan.windows.shape[0] - 1
-    while symbol < plan.windows[which, 6]:
+    which = plan.symbols.windows.shape[0] - 1
+    while symbol < plan.symbols.windows[which, 6]:
         which -= 1
-    return plan.kappas[which] * (2.0 * (symbol - plan.windows[which, 6]) - plan.centres[which])
+    return plan.kappas[which] * (2.0 * (symbol - plan.symbols.windows[which, 6]) - plan.centres[which])
 
 
 @numba.njit(inline="always")
@@ -152,7 +152,7 @@ def send_picks(
             total[j] += plan.scale * s
             continue
         t = max(-plan.clip, min(plan.clip, s)) / plan.clip
-        symbol = draw_symbol(plan.windows, t, words)
+        symbol = draw_symbol(plan.symbols, t, words)
         sent[2 * p + 1] = symbol
         total[j] += plan.scale * plan.clip * decode_symbol(plan, symbol)
 
@@ -166,7 +166,7 @@ def send_projected(plan: Any, g: Any, words: Any, sent: Any, total: Any) -> None
     for i in range(g.shape[0]):
         z += np.float64(plan.projection[j, i]) * np.float64(g[i])
     t = max(-plan.clip, min(plan.clip, z)) / plan.clip
-    symbol = draw_symbol(plan.windows, t, words)
+    symbol = draw_symbol(plan.symbols, t, words)
     sent[0], sent[1] = j, symbol
     total[j] += q * plan.clip * decode_symbol(plan, symbol)
 

@@ -35,7 +35,7 @@ def _plan(kind: int, solution: Picks, value: Value | None = None) -> kernel.Plan
     return kernel.Plan(
         kind=kind,
         ranks=rank_table(solution.selection.law(solution.dim)),
-        windows=symbol_table(windows),
+        symbols=symbol_table(windows),
         centres=np.array([w.symbols - 1.0 for w in windows.windows]),
         kappas=np.array([float(w.kappa) for w in windows.windows]),
         picks=solution.picks,

@@ -12,10 +12,11 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsel.executors.words import STATE, below, new_stream
+from fedsel.executors.words import STATE, below, divide, inverse, new_stream
 from fedsel.mechanisms.laws import BOTTOM, INPUT_STEPS, RankLaw, SymbolLaw
 
 _HALF_STEPS = INPUT_STEPS // 2
+_STEP_BITS = INPUT_STEPS.bit_length() - 1
 
 
 class RankTable(NamedTuple):
@@ -28,8 +29,19 @@ class RankTable(NamedTuple):
     bottom: int
     maximum: int
     minimum: int
+    inverse: np.uint64
     by_rejection: bool
     dense: bool
+
+
+class SymbolTable(NamedTuple):
+    """A `SymbolLaw` as the kernel reads it, a row for each window.
+
+    windows: (coin end, G, L, H − L, N·L, total, offset); inverses: of L and of H − L.
+    """
+
+    windows: NDArray[np.int64]
+    inverses: NDArray[np.uint64]
 
 
 def rank_table(law: RankLaw) -> RankTable:
@@ -43,19 +55,21 @@ def rank_table(law: RankLaw) -> RankTable:
         law.bottom,
         law.maximum,
         law.minimum,
+        np.uint64(inverse(law.maximum)),
         law.by_rejection,
         law.dense,
     )
 
 
-def symbol_table(law: SymbolLaw) -> NDArray[np.int64]:
-    """A `SymbolLaw` as the kernel reads it: a row (coin end, G, L, H, N·L, total, offset) each."""
+def symbol_table(law: SymbolLaw) -> SymbolTable:
+    """A `SymbolLaw` as the kernel reads it."""
     ends = np.cumsum(law.coins)
     rows = [
-        (end, w.G, w.L, w.H, w.symbols * w.L, w.total, offset)
+        (end, w.G, w.L, w.H - w.L, w.symbols * w.L, w.total, offset)
         for end, w, offset in zip(ends, law.windows, law.offsets, strict=True)
     ]
-    return np.array(rows, dtype=np.int64)
+    inverses = [(inverse(w.L), inverse(w.H - w.L)) for w in law.windows]
+    return SymbolTable(np.array(rows, dtype=np.int64), np.array(inverses, dtype=np.uint64))
 
 
 @numba.njit
@@ -70,7 +84,7 @@ def count_rank(vector: Any, pivot: Any) -> tuple[Any, Any]:
     return larger, equal
 
 
-@numba.njit(error_model="numpy")
+@numba.njit(error_model="numpy", inline="always")
 def draw_dimension(table: Any, vector: Any, words: Any) -> Any:
     """A dimension of one vector by the law over the ranks of its magnitudes; BOTTOM for ⊥."""
     if table.bottom and below(words, table.total + table.bottom) >= table.total:
@@ -79,12 +93,14 @@ def draw_dimension(table: Any, vector: Any, words: Any) -> Any:
     if table.by_rejection:
         while True:
             x = below(words, d * table.maximum)
-            j = x // table.maximum
+            j = divide(x, table.maximum, table.inverse)
             if table.maximum == table.minimum:
                 return j
             larger, equal = count_rank(vector, abs(vector[j]))
             rank = larger + below(words, equal)
-            run = rank if table.dense else np.searchsorted(table.edges, rank, side="right")
+            run = rank if table.dense else 0
+            while not table.dense and rank >= table.edges[run]:
+                run += 1
             if x - j * table.maximum < table.weights[run]:
                 return j
     x = below(words, table.total)
@@ -104,25 +120,26 @@ def draw_dimension(table: Any, vector: Any, words: Any) -> Any:
     return np.int64(BOTTOM)
 
 
-@numba.njit(error_model="numpy")
-def draw_symbol(windows: Any, t: Any, words: Any) -> Any:
+@numba.njit(error_model="numpy", inline="always")
+def draw_symbol(table: Any, t: Any, words: Any) -> Any:
     """A symbol by the law at t in [−1, 1]."""
+    windows, inverses = table.windows, table.inverses
     which = 0
     if windows.shape[0] > 1:
         toss = below(words, windows[-1, 0])
         while toss >= windows[which, 0]:
             which += 1
-    G, L, H = windows[which, 1], windows[which, 2], windows[which, 3]
+    G, L, extra = windows[which, 1], windows[which, 2], windows[which, 3]
     base, total, offset = windows[which, 4], windows[which, 5], windows[which, 6]
     steps = np.int64(np.floor((np.float64(t) + 1.0) * _HALF_STEPS + 0.5))
     scaled = steps * G
-    cell = scaled // INPUT_STEPS
-    if below(words, INPUT_STEPS) < scaled - cell * INPUT_STEPS:
+    cell = scaled >> _STEP_BITS
+    if below(words, INPUT_STEPS) < scaled & (INPUT_STEPS - 1):
         cell += 1
     x = below(words, total)
     if x < base:
-        return offset + x // L
-    return offset + cell + (x - base) // (H - L)
+        return offset + divide(x, L, inverses[which, 0])
+    return offset + cell + divide(x - base, extra, inverses[which, 1])
 
 
 @numba.njit(cache=True, nogil=True)
@@ -137,19 +154,19 @@ def draw_dimensions(table: Any, vectors: Any, key: Any, epoch: Any, clients: Any
 
 
 @numba.njit(cache=True, nogil=True)
-def draw_symbols(windows: Any, t: Any, key: Any, epoch: Any, clients: Any) -> Any:
+def draw_symbols(table: Any, t: Any, key: Any, epoch: Any, clients: Any) -> Any:
     """A symbol for each client, from its t (n,), or all from the only one."""
     symbols = np.empty(clients.shape[0], dtype=np.int64)
     for i in range(clients.shape[0]):
         words = np.empty(STATE, dtype=np.uint64)
         new_stream(words, key, epoch, clients[i])
-        symbols[i] = draw_symbol(windows, t[i if t.shape[0] > 1 else 0], words)
+        symbols[i] = draw_symbol(table, t[i if t.shape[0] > 1 else 0], words)
     return symbols
 
 
 @numba.njit(cache=True, nogil=True)
 def draw_reports(
-    table: Any, windows: Any, clip: Any, vectors: Any, key: Any, epoch: Any, clients: Any
+    table: Any, symbol_law: Any, clip: Any, vectors: Any, key: Any, epoch: Any, clients: Any
 ) -> Any:
     """The report of each client from its row of vectors (n, d), or all from the only row."""
     chosen = np.empty(clients.shape[0], dtype=np.int64)
@@ -162,5 +179,5 @@ def draw_reports(
         chosen[i] = j
         if j != BOTTOM:
             t = max(-clip, min(clip, np.float64(vector[j]))) / clip
-            symbols[i] = draw_symbol(windows, t, words)
+            symbols[i] = draw_symbol(symbol_law, t, words)
     return chosen, symbols

@@ -116,3 +116,17 @@ def below(state: Any, n: Any) -> Any:
             word = next_word(state)
             low = word * bound
     return np.int64(mulhi(word, bound))
+
+
+def inverse(n: int) -> int:
+    """⌊(2^64 − 1)/n⌋, with which `divide` divides by n."""
+    return ((1 << 64) - 1) // n if n else 0
+
+
+@numba.njit(inline="always")
+def divide(x: Any, n: Any, inverse_of_n: Any) -> Any:
+    """x // n for 0 ≤ x < 2^63, by a product: the estimate is right or one too small."""
+    quotient = np.int64(mulhi(np.uint64(x), inverse_of_n))
+    if x - quotient * n >= n:
+        quotient += 1
+    return quotient
