@@ -134,9 +134,9 @@ def test_groups_of_records(name):
 def test_every_client_reports_once_an_epoch_in_a_new_order():
     X, y = data()
     made = solution("PS-PM", epsilon=2.0, dim=D, epochs=3)
-    from fedsel.engine.train import _Run
+    from fedsel.engine.train import Run
 
-    run = _Run(Training(made, batch=BATCH), Population(X, y), None)
+    run = Run(Training(made, batch=BATCH), Population(X, y))
     epochs = [run.batches(e) for e in range(3)]
     for batches in epochs:
         assert [len(b) for b in batches] == [10, 10, 10, 10, 10, 7]

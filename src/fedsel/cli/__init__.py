@@ -9,7 +9,9 @@ import typer
 
 from fedsel._version import __version__
 from fedsel.cli.audit import audit
+from fedsel.cli.bench import bench
 from fedsel.cli.certify import certify_command, mechanisms
+from fedsel.cli.run import EXAMPLE, run
 from fedsel.errors import InvalidArgument
 
 app = typer.Typer(
@@ -20,6 +22,7 @@ app = typer.Typer(
     help="Federated learning under local differential privacy: every client randomises its own "
     "update before it leaves the device.",
 )
+app.command(epilog=EXAMPLE)(run)
 app.command(
     epilog="Example: fedsel audit --epsilon 1 --dim 10 --plot audit.png   ·   "
     "fedsel audit --json > audit.json",
@@ -30,6 +33,7 @@ app.command(
     "fedsel certify PS-PM --epsilon 2 --mu 0.1 --dim 123 --json",
 )(certify_command)
 app.command(epilog="Example: fedsel mechanisms --json")(mechanisms)
+app.command(epilog="Example: fedsel bench --json")(bench)
 
 
 def _version(value: bool) -> None:

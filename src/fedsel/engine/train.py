@@ -85,7 +85,7 @@ def train(
     that accumulates keeps a float32 residual for each client, on disk if a directory is given.
     ``advance`` is called after each round.
     """
-    run = _Run(training, population, residual_directory)
+    run = Run(training, population, residual_directory)
     history = History(weights=run.weights)
     waiting: list[tuple[Round, NDArray[np.float64]]] = []
     solution = training.solution
@@ -107,11 +107,14 @@ def train(
     return history
 
 
-class _Run:
+class Run:
     """The state of a run: the weights, and the clients' residuals."""
 
     def __init__(
-        self, training: Training, population: Population, residual_directory: Path | None
+        self,
+        training: Training,
+        population: Population,
+        residual_directory: Path | None = None,
     ) -> None:
         from fedsel.engine import kernel, plan
 

@@ -1,0 +1,171 @@
+"""``fedsel data list``, ``fedsel data fetch`` and ``fedsel data path``"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from fedsel.cli.common import JsonOption, output, progress_console
+from fedsel.data import NAMES, DataUnavailable, fetch, find
+from fedsel.data.catalogue import RealData, resolve
+from fedsel.data.download import SOURCES
+from fedsel.data.raw import Found
+
+PATIENCE_SECONDS = 2.0
+
+data_app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    help="The data sets of the paper: what there is, where it lies, and how to get it.",
+    epilog="Example: fedsel data list   ·   fedsel data fetch adult   ·   fedsel data path bank",
+)
+
+NameArgument = Annotated[str, typer.Argument(help="bank, adult or kdd, in any case.")]
+DirectoryOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--directory", help="Look here first, before the folder FEDSEL_DATA and the cache."
+    ),
+]
+
+
+@data_app.command("list", epilog="Example: fedsel data list --json")
+def list_command(directory: DirectoryOption = None, as_json: JsonOption = False) -> None:
+    """List the data sets: size, where each one would come from, and whether it is here.
+
+    Files are looked for, not read: fetch checks them.
+    """
+    rows = [_row(name, directory) for name in NAMES]
+    if as_json:
+        typer.echo(json.dumps(rows, indent=1, ensure_ascii=False))
+        return
+    table = Table("name", "N", "d", "comes from", "present")
+    for row in rows:
+        where = row["source"]
+        if row["paths"]:
+            where += f" ({Path(row['paths'][0]).parent})"
+        elif where == "download":
+            where += f" ({', then '.join(source.label for source in SOURCES[row['name']])})"
+        present = "yes" if row["present"] else "no"
+        table.add_row(row["name"], f"{row['n']:,}", str(row["d"]), where, present)
+    output().print(table)
+
+
+@data_app.command(
+    "fetch",
+    epilog="Example: fedsel data fetch adult   ·   fedsel data fetch kdd --directory ~/downloads",
+)
+def fetch_command(name: NameArgument, directory: DirectoryOption = None) -> None:
+    """Get the raw files of a data set, check them by SHA-256 and print where they are.
+
+    Looks in --directory, the folder FEDSEL_DATA and the cache, then downloads into the cache.
+
+    The SHA-256 is that of the uncompressed content, or of the .gz where that is published.
+
+    Ends with status 1 if the files cannot be had or are not the right ones.
+    """
+    entry = resolve(name)
+    if not isinstance(entry, RealData):
+        typer.echo(f"{entry.name}: generated from its seed, nothing to fetch")
+        return
+    with _status_one(), _patience(f"{entry.name}: looking for its files") as notify:
+        found = fetch(name, directory, notify=notify)
+        hashes = found.check()
+    for path, sha256 in zip(found.paths, hashes, strict=True):
+        typer.echo(f"{path}  {sha256}")
+
+
+@data_app.command(
+    "path", epilog="Example: fedsel data path bank   ·   zcat $(fedsel data path kdd) | head"
+)
+def path_command(name: NameArgument, directory: DirectoryOption = None) -> None:
+    """Print the path of each raw file of a data set, checked by SHA-256.
+
+    Downloads nothing; ends with status 1 if the files are not here or not the right ones.
+    """
+    with _status_one():
+        found = find(name, directory)
+        if found is None:
+            entry = resolve(name)
+            raise DataUnavailable(
+                f"{entry.name}: no files here; get them with: fedsel data fetch {entry.name}"
+            )
+        found.check()
+    for path in found.paths:
+        typer.echo(path)
+
+
+def _row(name: str, directory: Path | None) -> dict[str, Any]:
+    entry = resolve(name)
+    found: Found | None = None
+    source = "generated"
+    if isinstance(entry, RealData):
+        found = find(name, directory)
+        source = found.where if found else "download"
+    return {
+        "name": name,
+        "n": entry.n,
+        "d": entry.d,
+        "source": source,
+        "present": source != "download",
+        "paths": [str(path) for path in found.paths] if found else [],
+    }
+
+
+@contextmanager
+def _status_one() -> Iterator[None]:
+    """Data that cannot be had ends the command with one sentence and status 1."""
+    try:
+        yield
+    except DataUnavailable as error:
+        typer.echo(f"fedsel: {error}", err=True)
+        raise typer.Exit(1) from None
+
+
+@contextmanager
+def _patience(text: str) -> Iterator[Callable[[str], None]]:
+    """Say on standard error what is going on, once it has taken more than two seconds.
+
+    A terminal shows a spinner; where nobody watches, each step is a line.
+    """
+    console = progress_console()
+    status = console.status(text)
+    lock = threading.Lock()
+    latest, stage = text, "waiting"
+
+    def show() -> None:
+        nonlocal stage
+        with lock:
+            if stage == "over":  # ended while this was about to begin
+                return
+            stage = "shown"
+            if console.is_terminal:
+                status.start()
+            else:
+                console.print(latest)
+
+    def notify(line: str) -> None:
+        nonlocal latest
+        with lock:
+            latest = line
+            status.update(line)
+            if stage == "shown" and not console.is_terminal:
+                console.print(line)
+
+    timer = threading.Timer(PATIENCE_SECONDS, show)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield notify
+    finally:
+        timer.cancel()
+        with lock:
+            stage = "over"
+            status.stop()
