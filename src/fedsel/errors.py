@@ -25,7 +25,16 @@ class InvalidArgument(ValueError):
 
     def __init__(self, name: str, value: object, allowed: str) -> None:
         self.name, self.value, self.allowed = name, value, allowed
-        super().__init__(f"{name} = {value!r}: must be {allowed}")
+        super().__init__(f"{name} = {_shown(value)}: must be {allowed}")
+
+
+def _shown(value: object) -> str:
+    """A value in a message: short, whatever it is."""
+    try:
+        text = repr(value)
+    except ValueError:  # an integer of thousands of digits
+        text = f"a {type(value).__name__} too long to be shown"
+    return text if len(text) <= 200 else text[:197] + "…"
 
 
 class InvalidData(ValueError):
@@ -45,6 +54,14 @@ def check_epsilon(name: str, value: object, *, zero_allowed: bool = False) -> Ep
     number = check_finite(name, value, allowed)
     if not 0 <= number <= MAX_EPSILON or (number == 0 and not zero_allowed):
         raise InvalidArgument(name, value, allowed)
+    return number
+
+
+def check_positive(name: str, value: object) -> float:
+    """Return a finite number > 0 as a float."""
+    number = float(check_finite(name, value, "a finite number > 0"))
+    if number <= 0:
+        raise InvalidArgument(name, value, "a finite number > 0")
     return number
 
 

@@ -80,7 +80,10 @@ def log(ratio: Fraction) -> float:
     """
     if Fraction(1, 2) < ratio < 2:
         return math.log1p(float(ratio - 1))
-    return math.log(ratio.numerator) - math.log(ratio.denominator)
+    try:
+        return math.log(float(ratio))
+    except OverflowError:
+        return math.log(ratio.numerator) - math.log(ratio.denominator)
 
 
 _HALF = np.uint64(32)

@@ -12,7 +12,7 @@ from fedsel.random import Entropy
 Outcome = TypeVar("Outcome", bound=Hashable)
 
 
-class _Truncated(Exception):
+class _TruncatedError(Exception):
     """The program asked for more draws than are followed."""
 
 
@@ -26,31 +26,39 @@ class _Script:
     def below(self, n: int, /) -> int:
         i = len(self.choices)
         if i >= self._most:
-            raise _Truncated
+            raise _TruncatedError
         self.choices.append(n)
         return self._draws[i] if i < len(self._draws) else 0
 
 
 def exact_law(
-    program: Callable[[Entropy], Outcome], *, most_draws: int = 16, most_paths: int = 1_000_000
+    program: Callable[[Entropy], Outcome],
+    *,
+    attempt: int | None = None,
+    most_draws: int = 64,
+    most_paths: int = 1_000_000,
 ) -> dict[Outcome, Fraction]:
     """Exact probability of each outcome of a program that draws by ``entropy.below(n)``.
 
-    Paths of more than ``most_draws`` draws are dropped and the rest is scaled to one: exact for a
-    rejection loop if ``most_draws`` ends with an attempt.
+    A rejection loop, which may go on for ever, is exact if ``attempt`` says how many draws its
+    first attempt takes: longer paths then begin anew, and what the first attempt yields is scaled
+    to one. Without it every path must end within ``most_draws``.
 
     >>> exact_law(lambda entropy: entropy.below(2) + entropy.below(2))
     {0: Fraction(1, 4), 1: Fraction(1, 2), 2: Fraction(1, 4)}
     """
-    check_count("most_draws", most_draws, least=0)
+    limit = check_count("most_draws", most_draws) if attempt is None else attempt
     law: dict[Outcome, Fraction] = {}
     draws: list[int] = []
     for _ in range(most_paths):
-        script = _Script(draws, most_draws)
+        script = _Script(draws, limit)
         try:
             outcome = program(script)
-        except _Truncated:
-            pass
+        except _TruncatedError:
+            if attempt is None:
+                raise InvalidArgument(
+                    "most_draws", most_draws, "as many as the longest path draws"
+                ) from None
         else:
             p = Fraction(1)
             for n in script.choices:

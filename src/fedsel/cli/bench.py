@@ -21,7 +21,7 @@ TARGETS = {
 def bench(as_json: JsonOption = False) -> None:
     """Measure the engine against a non-private loop, numpy and plain Python.
 
-    All are ratios within this run; the machine may be busy with other things. Takes a minute or two.
+    All are ratios within this run; the machine may be busy. Takes a minute or two.
     """
     from fedsel.experiments import speed
 

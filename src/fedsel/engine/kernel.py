@@ -112,7 +112,9 @@ def decode_symbol(plan: Any, symbol: Any) -> Any:
     which = plan.symbols.windows.shape[0] - 1
     while symbol < plan.symbols.windows[which, 6]:
         which -= 1
-    return plan.kappas[which] * (2.0 * (symbol - plan.symbols.windows[which, 6]) - plan.centres[which])
+    return plan.kappas[which] * (
+        2.0 * (symbol - plan.symbols.windows[which, 6]) - plan.centres[which]
+    )
 
 
 @numba.njit(inline="always")

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsel.engine.history import History, Round, Test
-from fedsel.errors import InvalidArgument, check_count, check_epsilon, check_finite
+from fedsel.errors import InvalidArgument, check_count, check_finite, check_positive
 from fedsel.models.linear import LinearModel
 from fedsel.random import key_of
 from fedsel.solutions import Projected, Solution
@@ -42,7 +42,7 @@ class Training:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_epsilon("learning_rate", self.learning_rate)
+        check_positive("learning_rate", self.learning_rate)
         check_count("batch", self.batch)
         check_count("seed", self.seed, least=0)
         if not 0 <= check_finite("dropout", self.dropout) < 1:

@@ -34,7 +34,7 @@ def _by_rejection(
     while len(todo):
         rows = active[todo]
         j, level = np.divmod(streams.below(_filled(rows, law.d * law.maximum), rows), law.maximum)
-        if law.maximum == law.minimum:
+        if law.uniform:
             return j
         larger, equal = _rank(magnitudes, rows, magnitudes[rows, j])
         ranks = larger + streams.below(equal, rows)
@@ -49,9 +49,8 @@ def _by_rank(
     law: RankLaw, magnitudes: NDArray[np.floating], streams: Streams, active: Integers
 ) -> Integers:
     """Draw ranks, then one of the dimensions that share the magnitude of that rank."""
-    ranks = np.array(
-        [law.rank_at(int(x)) for x in streams.below(_filled(active, law.total), active)]
-    )
+    positions = streams.below(_filled(active, law.total), active)
+    ranks = np.array([law.rank_at(int(x)) for x in positions], dtype=np.int64)
     mine = magnitudes[active]
     at_rank = np.sort(mine, axis=1)[np.arange(len(active)), law.d - 1 - ranks]
     sharing = mine == at_rank[:, None]

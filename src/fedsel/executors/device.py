@@ -69,13 +69,19 @@ def accumulate_and_report(
     step = check_vectors("gradient", gradient, ndim=1)
     if before.shape != step.shape:
         raise InvalidData("gradient: must have as many entries as the residual")
-    with np.errstate(over="ignore"):
-        accumulated = check_vectors("residual + gradient", before + step, ndim=1)
+    accumulated = saturating_sum(before, step)
     sent = _report(mechanism, accumulated, before, entropy)
     kept = accumulated.copy()
     if sent.dimension != BOTTOM:
         kept[sent.dimension] = 0
     return sent, kept
+
+
+def saturating_sum(a: NDArray[np.floating], b: NDArray[np.floating]) -> NDArray[np.floating]:
+    """a + b, finite also where it overflows: whether a client answers must not depend on a sum."""
+    with np.errstate(over="ignore"):
+        total: NDArray[np.floating] = np.nan_to_num(a + b)
+    return total
 
 
 def _report(
@@ -104,15 +110,36 @@ def draw_dimension(law: RankLaw, magnitudes: NDArray[np.floating], entropy: Entr
     if law.by_rejection:
         while True:
             j, level = divmod(below(d * law.maximum), law.maximum)
-            if law.maximum == law.minimum:
+            if law.uniform:
                 return j
             larger = int(count(magnitudes > magnitudes[j]))
             equal = int(count(magnitudes == magnitudes[j]))
             if level < law.weight(larger + below(equal)):
                 return j
-    place = d - 1 - law.rank_at(below(law.total))
-    sharing = np.flatnonzero(magnitudes == np.partition(magnitudes, place)[place])
-    return int(sharing[below(len(sharing))])
+    sharing = np.cumsum(sharing_rank(law.rank_at(below(law.total)), magnitudes))
+    return int(np.searchsorted(sharing, below(int(sharing[-1])), side="right"))
+
+
+def sharing_rank(rank: int, magnitudes: NDArray[np.floating]) -> NDArray[np.float64]:
+    """1 for the entries whose magnitude is that of a rank (0 is the largest), else 0.
+
+    Floats ≥ 0 are ordered as the integers of their bits. So they are compared byte by byte from
+    the most significant, each by a histogram over all entries: the same passes for any data,
+    which a sort or a partition does not promise.
+
+    >>> sharing_rank(1, np.array([3.0, 0.0, 5.0, 3.0]))
+    array([1., 0., 0., 1.])
+    """
+    little_endian = np.ascontiguousarray(magnitudes, dtype=magnitudes.dtype.newbyteorder("<"))
+    digits = little_endian.view(np.uint8).reshape(len(magnitudes), -1)
+    sharing = np.ones(len(magnitudes))
+    for place in reversed(range(digits.shape[1])):
+        digit = digits[:, place]
+        larger = np.bincount(digit, sharing, 256)[::-1].cumsum()
+        step = int(larger.searchsorted(rank, side="right"))
+        rank -= int(larger[step - 1]) if step else 0
+        sharing = sharing * (digit == 255 - step)
+    return sharing
 
 
 def draw_symbol(law: SymbolLaw, t: float, entropy: Entropy) -> int:

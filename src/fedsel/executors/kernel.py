@@ -28,7 +28,7 @@ class RankTable(NamedTuple):
     total: int
     bottom: int
     maximum: int
-    minimum: int
+    uniform: bool
     inverse: np.uint64
     by_rejection: bool
     dense: bool
@@ -54,7 +54,7 @@ def rank_table(law: RankLaw) -> RankTable:
         law.total,
         law.bottom,
         law.maximum,
-        law.minimum,
+        law.uniform,
         np.uint64(inverse(law.maximum)),
         law.by_rejection,
         law.dense,
@@ -94,7 +94,7 @@ def draw_dimension(table: Any, vector: Any, words: Any) -> Any:
         while True:
             x = below(words, d * table.maximum)
             j = divide(x, table.maximum, table.inverse)
-            if table.maximum == table.minimum:
+            if table.uniform:
                 return j
             larger, equal = count_rank(vector, abs(vector[j]))
             rank = larger + below(words, equal)

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, final
 
 from fedsel.budget import THETA
-from fedsel.errors import InvalidArgument, check_count, check_epsilon
+from fedsel.errors import InvalidArgument, check_count, check_epsilon, check_positive
 from fedsel.mechanisms.selection import Top
 from fedsel.models.linear import LinearModel
 from fedsel.solutions import solution
@@ -122,7 +122,7 @@ class Spec:
         for epsilon in self.epsilons:
             check_epsilon("epsilon", epsilon)
         if self.learning_rate is not None:
-            check_epsilon("learning_rate", self.learning_rate)
+            check_positive("learning_rate", self.learning_rate)
         if isinstance(self.batch, float) and not 0 < self.batch <= 1:
             raise InvalidArgument("batch", self.batch, "a fraction in (0, 1] or a count ≥ 1")
         # Wrong names and parameters are told before anything runs.

@@ -10,6 +10,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numba
@@ -63,8 +64,8 @@ def measure(advance: Callable[[str], object] = id) -> Speed:
     population = Population(data.X, data.y)
     times = _interleaved(
         {
-            f"jobs_{jobs}": lambda jobs=jobs: cross_validate(
-                training, population, folds=5, repeats=4, jobs=jobs
+            f"jobs_{jobs}": partial(
+                cross_validate, training, population, folds=5, repeats=4, jobs=jobs
             )
             for jobs in (1, 2)
         },

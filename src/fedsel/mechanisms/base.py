@@ -38,6 +38,10 @@ class Mechanism(ABC):
     def private(self) -> bool:
         return self.claimed != math.inf
 
+    @abstractmethod
+    def loss_ratio(self, d: int | None = None) -> Fraction | None:
+        """Largest ratio of the probabilities of an output for two inputs; None if infinite."""
+
 
 class Selection(Mechanism):
     """A private choice of one dimension: a law over ranks, by magnitude, with ⊥ allowed.
@@ -53,14 +57,26 @@ class Selection(Mechanism):
         """The law over the ranks of d dimensions, built once."""
         return _cached_law(self, check_count("d", d, most=MAX_DIMENSION))
 
+    def loss_ratio(self, d: int | None = None) -> Fraction | None:
+        """max/min of the law.
+
+        Every dimension can hold every rank; ties get a mean of weights; ⊥ is alike for all.
+        """
+        weights = self.law(check_count("d", d)).weights
+        smallest = int(weights.min())
+        return Fraction(int(weights.max()), smallest) if smallest else None
+
     def top(self, d: int) -> int:  # noqa: ARG002
         """k, the number of dimensions that count as top ones among d."""
         return 1
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=8)
 def _cached_law(selection: Selection, d: int) -> RankLaw:
-    return selection.build_law(d)
+    law = selection.build_law(d)
+    if law.d != d:
+        raise ValueError(f"{selection!r} builds a law over {law.d} ranks for d = {d}")
+    return law
 
 
 class Value(Mechanism):
@@ -74,6 +90,17 @@ class Value(Mechanism):
     def law(self) -> SymbolLaw:
         """The law of the symbol given t, built once."""
         return _cached_symbol_law(self)
+
+    def loss_ratio(self, d: int | None = None) -> Fraction | None:  # noqa: ARG002
+        """The largest H/L.
+
+        Symbol 0 of a window is inside it for cell 0 and outside for cell G; the public coin
+        cancels; an input between two cells is a mixture of them, never worse.
+        """
+        windows = self.law.windows
+        if any(w.L == 0 for w in windows):
+            return None
+        return max(Fraction(w.H, w.L) for w in windows)
 
     @property
     def symbols(self) -> int:

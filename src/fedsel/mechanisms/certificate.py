@@ -12,13 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-import numpy as np
-
 from fedsel.errors import InvalidArgument, check_count
 from fedsel.exact import exceeds_exp, log
-from fedsel.mechanisms.base import Mechanism, Selection, Value
-from fedsel.mechanisms.laws import Window
+from fedsel.mechanisms.base import Mechanism, Value
 from fedsel.mechanisms.two_stage import TwoStage
+
+_MOST_SYMBOLS = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -42,8 +41,8 @@ class Certificate:
         """The exact loss ln(ratio), as the nearest float that does not contradict `holds`."""
         if self.ratio is None:
             return math.inf
-        loss = log(self.ratio)
-        return min(loss, float(self.claimed)) if self.holds else loss
+        loss, claimed = log(self.ratio), float(self.claimed)
+        return min(loss, claimed) if self.holds else max(loss, math.nextafter(claimed, math.inf))
 
     def __str__(self) -> str:
         where = "" if self.d is None else f" at d = {self.d}"
@@ -67,46 +66,10 @@ def certify(mechanism: Mechanism, d: int | None = None) -> Certificate:
     >>> print(certify(PublishedPerturbedEncoding(1.0, k=1), d=10))
     PublishedPerturbedEncoding(...) at d = 10: claimed ε = 1, exact ε = 1.17304321741: FAILS
     """
-    if isinstance(mechanism, Value):
-        return Certificate(mechanism, None, mechanism.claimed, _value_ratio(mechanism))
-    if not isinstance(mechanism, Selection | TwoStage):
-        raise InvalidArgument("mechanism", mechanism, "a Selection, a Value or a TwoStage")
-    d = check_count("d", d)
-    if isinstance(mechanism, Selection):
-        return Certificate(mechanism, d, mechanism.claimed, _selection_ratio(mechanism, d))
-    first, second = _selection_ratio(mechanism.selection, d), _value_ratio(mechanism.value)
-    # Both extremes meet in one report: a dimension may be ranked last and yet lie beyond the clip.
-    ratio = None if first is None or second is None else first * second
-    return Certificate(mechanism, d, mechanism.claimed, ratio)
-
-
-def _selection_ratio(selection: Selection, d: int) -> Fraction | None:
-    """Every dimension can hold every rank; ties get a mean of weights; ⊥ is alike for all."""
-    law = selection.law(d)
-    return Fraction(law.maximum, law.minimum) if law.minimum else None
-
-
-def _value_ratio(value: Value) -> Fraction | None:
-    """The public coin cancels; an input between two cells is a mixture of them, never worse."""
-    ratios = [_window_ratio(w) for w in value.law.windows]
-    finite = [r for r in ratios if r is not None]
-    return max(finite) if len(finite) == len(ratios) else None
-
-
-def _window_ratio(window: Window) -> Fraction | None:
-    """Largest over smallest weight of any symbol, over every input cell."""
-    if window.L == 0:
-        return None
-    largest = window.weights(0)
-    smallest = largest.copy()
-    for cell in range(window.G + 1):
-        weights = window.weights(cell)
-        if int(weights.sum()) != window.total:
-            raise AssertionError(f"the total weight of {window} depends on the input")
-        np.maximum(largest, weights, out=largest)
-        np.minimum(smallest, weights, out=smallest)
-    pairs = {(int(a), int(b)) for a, b in zip(largest, smallest, strict=True)}
-    return max(Fraction(a, b) for a, b in pairs)
+    if not isinstance(mechanism, Mechanism):
+        raise InvalidArgument("mechanism", mechanism, "a mechanism")
+    d = None if isinstance(mechanism, Value) else check_count("d", d)
+    return Certificate(mechanism, d, mechanism.claimed, mechanism.loss_ratio(d))
 
 
 def certify_by_enumeration(
@@ -130,6 +93,8 @@ def certify_by_enumeration(
     if len({len(g) for g in exact}) != 1:
         raise InvalidArgument("gradients", gradients, "non-empty and all of one length")
     d, epochs = len(exact[0]), check_count("epochs", epochs)
+    if mechanism.value.symbols > _MOST_SYMBOLS:
+        raise InvalidArgument("mechanism", mechanism, f"of at most {_MOST_SYMBOLS} symbols")
     largest: dict[tuple[tuple[int, int], ...], Fraction] = {}
     smallest: dict[tuple[tuple[int, int], ...], Fraction] = {}
     inputs = list(itertools.product(exact, repeat=epochs))
@@ -139,8 +104,9 @@ def certify_by_enumeration(
             smallest[transcript] = min(smallest.get(transcript, p), p)
     claimed = mechanism.claimed
     total = Fraction(claimed) * epochs if claimed != math.inf else math.inf
-    impossible = any(p == 0 for p in smallest.values())
-    ratio = None if impossible else max(largest[o] / smallest[o] for o in largest)
+    possible = [transcript for transcript, p in largest.items() if p > 0]
+    impossible_for_some = any(smallest[o] == 0 for o in possible)
+    ratio = None if impossible_for_some else max(largest[o] / smallest[o] for o in possible)
     return Certificate(mechanism, d, total, ratio)
 
 

@@ -17,6 +17,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsel.errors import InvalidArgument
 from fedsel.exact import WEIGHT_BUDGET
 
 BOTTOM = -1
@@ -48,26 +49,35 @@ class RankLaw:
         counts: Sequence[int] | None = None,
         bottom: int = 0,
     ) -> None:
-        self.weights: NDArray[np.int64] = np.array(weights, dtype=np.int64)
-        self.counts: NDArray[np.int64] = (
+        self.weights = _sealed(_integers("weights", weights))
+        self.counts = _sealed(
             np.broadcast_to(np.int64(1), len(self.weights))
             if counts is None
-            else np.array(counts, dtype=np.int64)
+            else _integers("counts", counts)
         )
-        self.weights.flags.writeable = self.counts.flags.writeable = False
         self.bottom = int(bottom)
-        self.d = int(self.counts.sum())
-        self.dense = len(self.weights) == self.d
+        if len(self.counts) != len(self.weights):
+            raise ValueError("a rank law needs as many counts as weights")
         if self.weights.min() < 0 or self.counts.min() < 1 or self.bottom < 0:
             raise ValueError("a rank law needs weights ≥ 0, counts ≥ 1 and bottom ≥ 0")
+        self.d = int(self.counts.sum())
+        self.dense = len(self.weights) == self.d
         # In floating point first: an integer sum could wrap around unnoticed.
         rough = float(self.weights.astype(float) @ self.counts)
         self.total = int(self.weights @ self.counts) if rough < 2.0**62 else 1 << 62
         if not 0 < self.total <= WEIGHT_BUDGET or self.bottom > WEIGHT_BUDGET:
             raise ValueError("the weights of a rank law must sum to 1 … 2^59")
         self.maximum, self.minimum = int(self.weights.max()), int(self.weights.min())
+        self.uniform = self.maximum == self.minimum
         self.by_rejection = self.d * self.maximum <= REJECTION_LIMIT * self.total
         """Whether samplers draw a dimension first (else a rank first): a public choice."""
+        self._complete = True
+
+    def __setattr__(self, name: str, value: object) -> None:
+        # Laws are cached and shared: what was certified must stay what is drawn.
+        if getattr(self, "_complete", False):
+            raise AttributeError(f"a rank law cannot be changed: {name}")
+        super().__setattr__(name, value)
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -82,17 +92,12 @@ class RankLaw:
     @cached_property
     def edges(self) -> NDArray[np.int64]:
         """``edges[i]``: how many ranks the runs 0 … i hold."""
-        return np.cumsum(self.counts)
+        return _sealed(np.cumsum(self.counts))
 
     @cached_property
     def cumulative(self) -> NDArray[np.int64]:
         """``cumulative[i]``: the weight of all ranks of the runs 0 … i."""
-        return np.cumsum(self.weights * self.counts)
-
-    @property
-    def attempts(self) -> float:
-        """Expected attempts of the rejection sampler, d · max / total: at most e^ε."""
-        return self.d * self.maximum / self.total
+        return _sealed(np.cumsum(self.weights * self.counts))
 
     def weight(self, rank: int) -> int:
         run = rank if self.dense else bisect_right(self.edges, rank)
@@ -131,6 +136,18 @@ class RankLaw:
         return result
 
 
+def _integers(name: str, values: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
+    array = np.array(values)
+    if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iu":
+        raise ValueError(f"the {name} of a rank law must be integers, at least one")
+    return array.astype(np.int64)
+
+
+def _sealed(array: NDArray[np.int64]) -> NDArray[np.int64]:
+    array.flags.writeable = False
+    return array
+
+
 @dataclass(frozen=True)
 class Window:
     """Input cells 0 … G, symbols 0 … N−1 with N = G + W; weight H for g ≤ symbol < g + W, else L.
@@ -148,6 +165,12 @@ class Window:
     W: int
     L: int
     H: int
+
+    def __post_init__(self) -> None:
+        if not (1 <= self.G <= INPUT_STEPS and self.W >= 1 and 0 <= self.L < self.H):
+            raise ValueError(f"a window needs 1 ≤ G ≤ 2^31, W ≥ 1 and 0 ≤ L < H, not {self!r}")
+        if self.W * self.H + self.G * self.L > WEIGHT_BUDGET:
+            raise ValueError(f"the weights of a window must sum to at most 2^59, not {self!r}")
 
     @cached_property
     def symbols(self) -> int:
@@ -228,6 +251,12 @@ class SymbolLaw:
     windows: tuple[Window, ...]
     coins: tuple[int, ...] = (1,)
 
+    def __post_init__(self) -> None:
+        if not self.windows or len(self.coins) != len(self.windows):
+            raise ValueError("a symbol law needs as many coins as windows, at least one")
+        if min(self.coins) < 1 or sum(self.coins) > WEIGHT_BUDGET:
+            raise ValueError("the coins of a symbol law must be ≥ 1 and sum to at most 2^59")
+
     @property
     def symbols(self) -> int:
         return sum(w.symbols for w in self.windows)
@@ -275,6 +304,8 @@ class SymbolLaw:
     def decode(self, symbols: NDArray[np.integer]) -> NDArray[np.float64]:
         """Unbiased values of symbols (the server's side)."""
         symbols = np.asarray(symbols)
+        if symbols.size and not 0 <= symbols.min() <= symbols.max() < self.symbols:
+            raise InvalidArgument("symbols", symbols.tolist(), f"in 0 … {self.symbols - 1}")
         which = np.searchsorted(self.offsets, symbols, side="right") - 1
         kappa = np.array([float(w.kappa) for w in self.windows])[which]
         centre = np.array([w.symbols - 1 for w in self.windows])[which]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from dataclasses import fields
 from fractions import Fraction
 
 from fedsel.errors import Epsilon, InvalidArgument, check_epsilon, check_finite
@@ -70,7 +71,7 @@ def _two_stage(first: str, second: str, epsilon: Epsilon | None, k: Top, mu: flo
     total = Fraction(check_epsilon("epsilon", epsilon))
     if not 0 <= check_finite("mu", mu) < 1:
         raise InvalidArgument("mu", mu, "in [0, 1)")
-    own = Fraction(repr(mu)) if isinstance(mu, float) else Fraction(mu)
+    own = Fraction(repr(float(mu))) if "epsilon" in _fields(first) else Fraction(0)
     selection, value = _build(first, own * total, k), _build(second, (1 - own) * total, k)
     if not isinstance(selection, Selection) or not isinstance(value, Value):
         raise InvalidArgument("name", f"{first}-{second}", "a selection and a value mechanism")
@@ -78,9 +79,14 @@ def _two_stage(first: str, second: str, epsilon: Epsilon | None, k: Top, mu: flo
 
 
 def _build(name: str, epsilon: Epsilon | None, k: Top) -> Mechanism:
-    cls: type[Mechanism] = {**SELECTIONS, **VALUES}[name]
-    fields = getattr(cls, "__dataclass_fields__", {})
     given = {"epsilon": epsilon, "k": k}
-    if "epsilon" in fields and epsilon is None:
+    wanted = _fields(name)
+    if "epsilon" in wanted and epsilon is None:
         raise InvalidArgument("epsilon", None, f"given for {name}")
-    return cls(**{field: given[field] for field in given if field in fields})
+    cls: type[Mechanism] = {**SELECTIONS, **VALUES}[name]
+    return cls(**{field: given[field] for field in given if field in wanted})
+
+
+def _fields(name: str) -> set[str]:
+    """The parameters of a mechanism."""
+    return {f.name for f in fields({**SELECTIONS, **VALUES}[name])}  # type: ignore[arg-type]

@@ -19,12 +19,28 @@ Top = int | float
 """k: an int counts dimensions, a float in (0, 1] is a fraction of d (1 is one, 1.0 is all)."""
 
 
+class Share(float):
+    """A fraction of d. Unlike a float it never equals an int: k = 1 and k = 1.0 differ.
+
+    >>> Share(1.0) == 1, Share(1.0) == 1.0, 1 == Share(1.0)
+    (False, True, False)
+    """
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, float) and float(self) == float(other)
+
+    def __hash__(self) -> int:
+        return hash(("share", float(self)))
+
+
 def check_top(k: object) -> Top:
-    """Return k as an int ≥ 1 or a float in (0, 1]."""
+    """Return k as an int ≥ 1 or a `Share` in (0, 1]."""
     allowed = "a count ≥ 1 (int) or a fraction of d in (0, 1] (float)"
     if isinstance(k, float | np.floating):
         if 0 < k <= 1:
-            return float(k)
+            return Share(k)
         raise InvalidArgument("k", k, allowed)
     try:
         return check_count("k", k)
@@ -40,7 +56,7 @@ def count_top(k: Top, d: int) -> int:
     """
     if isinstance(k, float):
         # The decimal that the user wrote, not its binary neighbour: 0.29 · 100 is 29, not 28.99…
-        return max(1, math.floor(Fraction(repr(k)) * d))
+        return max(1, math.floor(Fraction(repr(float(k))) * d))
     if k > d:
         raise InvalidArgument("k", k, f"at most d = {d}")
     return k

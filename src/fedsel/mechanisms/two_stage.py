@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar, final
 
-from fedsel.errors import Epsilon, InvalidArgument, check_epsilon, check_finite
+from fedsel.errors import Epsilon, InvalidArgument, check_finite, check_positive
 from fedsel.mechanisms.base import Mechanism, Selection, Value
 from fedsel.mechanisms.laws import BOTTOM
 
@@ -35,7 +35,7 @@ class TwoStage(Mechanism):
             raise InvalidArgument("selection", self.selection, "a Selection mechanism")
         if not isinstance(self.value, Value):
             raise InvalidArgument("value", self.value, "a Value mechanism")
-        object.__setattr__(self, "clip", float(check_epsilon("clip", self.clip)))
+        object.__setattr__(self, "clip", check_positive("clip", self.clip))
         object.__setattr__(self, "momentum", float(check_finite("momentum", self.momentum)))
 
     @property
@@ -49,6 +49,14 @@ class TwoStage(Mechanism):
         if not (self.selection.private and self.value.private):
             return float("inf")
         return Fraction(self.selection.claimed) + Fraction(self.value.claimed)
+
+    def loss_ratio(self, d: int | None = None) -> Fraction | None:
+        """The product of both stages' ratios.
+
+        Their extremes meet in one report: a dimension ranked last may yet lie beyond the clip.
+        """
+        chosen, told = self.selection.loss_ratio(d), self.value.loss_ratio()
+        return None if chosen is None or told is None else chosen * told
 
     def report_law(
         self, residual: Sequence[Fraction], gradient: Sequence[Fraction]

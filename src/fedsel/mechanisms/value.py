@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import ClassVar, final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedsel.errors import Epsilon, InvalidArgument, check_count, check_epsilon
 from fedsel.exact import WEIGHT_BUDGET, exp_lower
@@ -20,7 +21,11 @@ HYBRID_THRESHOLD = 0.609352
 MOST_CELLS = 1 << 15
 """The finest grid: a symbol fits into 16 bits."""
 
-_LARGEST_SEARCHED = 1024
+LEAST_EPSILON = 1e-12
+"""Below this an integer law cannot tell values apart."""
+
+_ALL_PAIRS = 1024
+_NEIGHBOURS = 2
 
 
 def private_window(epsilon: Epsilon, G: int, W: int) -> Window:
@@ -33,8 +38,6 @@ def private_window(epsilon: Epsilon, G: int, W: int) -> Window:
     growth = exp_lower(epsilon)
     low = max(1, math.floor(WEIGHT_BUDGET / (W * growth + G)))
     high = min(math.floor(growth * low), (WEIGHT_BUDGET - G * low) // W)
-    if high <= low:
-        raise InvalidArgument("epsilon", epsilon, "large enough for a value to be told (≥ 1e-12)")
     return Window(G=G, W=W, L=low, H=high)
 
 
@@ -43,7 +46,10 @@ class _PrivateValue(Value):
     epsilon: Epsilon
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", check_epsilon("epsilon", self.epsilon))
+        epsilon = check_epsilon("epsilon", self.epsilon)
+        if epsilon < LEAST_EPSILON:
+            raise InvalidArgument("epsilon", self.epsilon, f"at least {LEAST_EPSILON}")
+        object.__setattr__(self, "epsilon", epsilon)
 
     @property
     def claimed(self) -> Epsilon:
@@ -125,7 +131,7 @@ class Hybrid(_GridValue):
         if self.epsilon <= HYBRID_THRESHOLD:
             return SymbolLaw((duchi,))
         # The coin does not depend on the data: rounding it costs no privacy.
-        heads = round(-math.expm1(-float(self.epsilon) / 2) * (1 << 32))
+        heads = min(round(-math.expm1(-float(self.epsilon) / 2) * (1 << 32)), (1 << 32) - 1)
         return SymbolLaw((self.piecewise_window(), duchi), coins=(heads, (1 << 32) - heads))
 
 
@@ -168,31 +174,38 @@ class Identity(Value):
 
 
 @lru_cache(maxsize=128)
-def least_variance_window(epsilon: Epsilon, largest: int = _LARGEST_SEARCHED) -> Window:
-    """The window with the least worst-case variance among all with W ≤ G ≤ ``largest``.
+def least_variance_window(epsilon: Epsilon, largest: int = MOST_CELLS) -> Window:
+    """The window with the least worst-case variance.
 
-    All pairs are compared in floating point; those that come within 1e-9 of the best are then
-    compared exactly, in rationals, and the one with the fewest symbols wins a tie.
+    Compared are all W ≤ G ≤ 1024 and, up to ``largest`` cells, the widths next to the best ratio
+    W/G ≈ (2e^(−ε))^(1/3) of a fine grid: in floating point first; those that come within 1e-9 of
+    the best then exactly, in rationals. The fewest symbols win a tie.
     """
-    pairs = _candidates(float(epsilon), largest)
-    windows = (private_window(epsilon, G, W) for G, W in pairs)
+    few = min(_ALL_PAIRS, largest)
+    small_cells, small_widths = np.tril_indices(few)
+    ratio = (2 * math.exp(-float(epsilon))) ** (1 / 3)
+    large_cells = np.arange(few + 1, largest + 1)
+    around = np.arange(-_NEIGHBOURS, _NEIGHBOURS + 1)
+    large_widths = np.maximum(1, np.rint(large_cells * ratio).astype(int)[:, None] + around)
+    cells = np.concatenate([small_cells + 1, np.repeat(large_cells, len(around))])
+    widths = np.concatenate([small_widths + 1, large_widths.ravel()])
+    worst = _worst_variance(float(epsilon), cells.astype(float), widths.astype(float))
+    close = np.flatnonzero(worst <= worst.min() * (1 + 1e-9))
+    windows = (private_window(epsilon, int(cells[i]), int(widths[i])) for i in close)
     return min(windows, key=lambda w: (w.variance(w.worst_input), w.symbols))
 
 
-def _candidates(epsilon: float, largest: int) -> list[tuple[int, int]]:
-    """All (G, W) whose worst variance, in floating point, is within 1e-9 of the least."""
-    inverse = math.exp(-epsilon)
-    cells = np.arange(1.0, largest + 1)[:, None]
-    width = np.arange(1.0, largest + 1)[None, :]
-    with np.errstate(all="ignore"):
-        symbols = cells + width
-        eta = width * -math.expm1(-epsilon) / (width + cells * inverse)
-        spread = eta * (width**2 - 1) + (1 - eta) * (symbols**2 - 1)
-        a, b = 1 / eta, spread / (3 * (eta * cells) ** 2)
-        # The outermost cell, as in Window.worst_input.
-        low = 1 - 2 / cells
-        t = np.clip(a * (low + 1) / 2, low, 1.0)
-        worst = a * ((low + 1) * t - low) + b - t**2
-    worst[width > cells] = np.inf
-    close = np.argwhere(worst <= worst.min() * (1 + 1e-9))
-    return [(int(g) + 1, int(w) + 1) for g, w in close]
+def _worst_variance(
+    epsilon: float, cells: NDArray[np.float64], widths: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """`Window.variance` at `Window.worst_input` for many windows, in floating point."""
+    symbols = cells + widths
+    # L/H: e^−ε, or what 59 bits allow.
+    inverse = np.maximum(math.exp(-epsilon), widths / WEIGHT_BUDGET)
+    eta = widths * (1 - inverse) / (widths + cells * inverse)
+    spread = eta * (widths**2 - 1) + (1 - eta) * (symbols**2 - 1)
+    a, b = 1 / eta, spread / (3 * (eta * cells) ** 2)
+    low = 1 - 2 / cells
+    t = np.clip(a * (low + 1) / 2, low, 1.0)
+    worst: NDArray[np.float64] = a * ((low + 1) * t - low) + b - t**2
+    return worst

@@ -11,8 +11,8 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsel.errors import InvalidArgument, InvalidData, check_epsilon, check_finite, check_vectors
-from fedsel.executors.device import SYSTEM, draw_dimension, draw_symbol
+from fedsel.errors import InvalidArgument, InvalidData, check_finite, check_positive, check_vectors
+from fedsel.executors.device import SYSTEM, draw_dimension, draw_symbol, saturating_sum
 from fedsel.mechanisms import BOTTOM, Selection, Uniform, Value, certify
 from fedsel.random import Entropy
 from fedsel.solutions.base import Privacy, Solution, Vector, bits_for
@@ -48,7 +48,7 @@ class Picks(Solution):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "clip", float(check_epsilon("clip", self.clip)))
+        object.__setattr__(self, "clip", check_positive("clip", self.clip))
         object.__setattr__(self, "momentum", float(check_finite("momentum", self.momentum)))
         if not 1 <= self.picks <= self.dim:
             raise InvalidArgument("picks", self.picks, f"in 1 … dim = {self.dim}")
@@ -87,8 +87,7 @@ class Picks(Solution):
         step = check_vectors("gradient", gradient, ndim=1)
         if len(before) != self.dim or len(step) != self.dim:
             raise InvalidData(f"gradient, residual: must have {self.dim} entries each")
-        with np.errstate(over="ignore"):
-            r = check_vectors("residual + gradient", before + step, ndim=1)
+        r = saturating_sum(before, step)
         pairs: list[Pair] = []
         for j in self._draw_dimensions(r, entropy):
             s = float(r[j]) + self.momentum * float(before[j])

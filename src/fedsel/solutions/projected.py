@@ -12,7 +12,7 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsel.errors import InvalidArgument, InvalidData, check_count, check_epsilon, check_vectors
+from fedsel.errors import InvalidArgument, InvalidData, check_count, check_positive, check_vectors
 from fedsel.executors.device import SYSTEM, draw_symbol
 from fedsel.mechanisms import Value, certify
 from fedsel.random import Entropy
@@ -45,7 +45,7 @@ class Projected(Solution):
             raise InvalidArgument("value", self.value, "a Value mechanism")
         if not 0 < self.ratio <= 1:
             raise InvalidArgument("ratio", self.ratio, "in (0, 1]")
-        check_epsilon("clip", self.clip)
+        check_positive("clip", self.clip)
         check_count("seed", self.seed, least=0)
 
     @property

@@ -1,0 +1,235 @@
+"""A data set as the simulation sees it: numbers, labels of ±1 and the public bounds of features."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsel.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+    Matrix: TypeAlias = NDArray[np.float32] | csr_array[np.float32, tuple[int, int]]
+
+Scaling: TypeAlias = Literal["none", "unit", "symmetric", "standard"]
+SCALINGS: tuple[str, ...] = get_args(Scaling)
+
+INTERCEPT = "intercept"
+STANDARD_CLIP = 3.0
+DENSE_LIMIT = 2**31
+"""Bytes: a sparse matrix is never made dense beyond this without being asked."""
+
+_BLOCK = 2**20  # entries looked at in one go, so that a memory-mapped X stays on disk
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Dataset:
+    """N records of d features with labels of ±1.
+
+    ``X``: (N, d) float32, C-contiguous, or a ``scipy.sparse.csr_array``; ``y``: (N,) int8 of ±1;
+    ``bounds``: (d, 2), the public lower and upper bound of each feature, or None if there are none;
+    ``classes``: what −1 and +1 stand for.
+
+    >>> data = Dataset("two", np.array([[0], [8]], np.float32), np.array([-1, 1], np.int8), ("x",),
+    ...                bounds=np.array([[0.0, 10.0]]))
+    >>> data
+    Dataset('two', n=2, d=1, dense)
+    >>> data.scaled("symmetric").with_intercept().X.tolist()
+    [[-1.0, 1.0], [0.6000000238418579, 1.0]]
+    """
+
+    name: str
+    X: Matrix
+    y: NDArray[np.int8]
+    feature_names: tuple[str, ...]
+    bounds: NDArray[np.float64] | None = None
+    classes: tuple[str, str] = ("-1", "+1")
+
+    def __post_init__(self) -> None:
+        _check_matrix(self.X)
+        _check_labels(self.y, self.n)
+        if len(self.feature_names) != self.d:
+            given = f"{len(self.feature_names)} names"
+            raise InvalidArgument("feature_names", given, f"one per feature: {self.d}")
+        if self.bounds is not None:
+            _check_bounds(self.bounds, self.d)
+
+    @property
+    def n(self) -> int:
+        """The number of records."""
+        return int(self.X.shape[0])
+
+    @property
+    def d(self) -> int:
+        """The number of features."""
+        return int(self.X.shape[1])
+
+    @property
+    def sparse(self) -> bool:
+        """Whether X is a CSR array."""
+        return not isinstance(self.X, np.ndarray)
+
+    def __repr__(self) -> str:
+        kind = "sparse" if self.sparse else "dense"
+        return f"Dataset({self.name!r}, n={self.n}, d={self.d}, {kind})"
+
+    def scaled(self, how: str) -> Dataset:
+        """The same records on another scale, clipped to it.
+
+        "none": as they are; "unit": from the public bounds to [0, 1]; "symmetric": from the public
+        bounds to [−1, 1]; "standard": (x − mean)/sd of each feature, clipped to ±3; a constant
+        feature becomes 0. Mean and sd are read from the records themselves: "standard" is not
+        private by itself.
+
+        A sparse X stays sparse where zero stays zero, and becomes dense otherwise.
+        """
+        if how not in SCALINGS:
+            raise InvalidArgument("how", how, "one of " + ", ".join(SCALINGS))
+        if how == "none":
+            return self
+        if how == "standard":
+            if INTERCEPT in self.feature_names:
+                raise InvalidArgument("how", how, "applied before with_intercept()")
+            centre, factor = _standardise(self.X)
+            return self._affine(centre, factor, -STANDARD_CLIP, STANDARD_CLIP)
+        if self.bounds is None:
+            raise InvalidArgument(
+                "how", how, f"'none' or 'standard' for {self.name}, which has no public bounds"
+            )
+        low, high = self.bounds[:, 0], self.bounds[:, 1]
+        if how == "unit":
+            return self._affine(low, 1 / (high - low), 0.0, 1.0)
+        return self._affine((low + high) / 2, 2 / (high - low), -1.0, 1.0)
+
+    def with_intercept(self) -> Dataset:
+        """One more feature, constant 1, named "intercept"; scale first."""
+        if INTERCEPT in self.feature_names:
+            raise InvalidArgument("feature_names", INTERCEPT, "without an intercept so far")
+        ones = np.ones((self.n, 1), np.float32)
+        if isinstance(self.X, np.ndarray):
+            X: Matrix = np.hstack([self.X, ones])
+        else:
+            from scipy import sparse
+
+            X = sparse.csr_array(sparse.hstack([self.X, sparse.csr_array(ones)], format="csr"))
+        bounds = None if self.bounds is None else np.vstack([self.bounds, [[0.0, 1.0]]])
+        return replace(self, X=X, bounds=bounds, feature_names=(*self.feature_names, INTERCEPT))
+
+    def _affine(
+        self, centre: NDArray[np.float64], factor: NDArray[np.float64], low: float, high: float
+    ) -> Dataset:
+        """(X − centre)·factor, clipped to [low, high]."""
+        bounds = np.tile([low, high], (self.d, 1))
+        if not isinstance(self.X, np.ndarray) and not centre.any():
+            X = self.X.copy()
+            X.data = np.clip(X.data * factor[X.indices], low, high).astype(np.float32)
+            return replace(self, X=X, bounds=bounds)
+        check_dense_size(self.X)
+        out = np.empty(self.X.shape, np.float32)
+        for rows, block in blocks(self.X):
+            out[rows] = np.clip((block.astype(np.float64) - centre) * factor, low, high)
+        return replace(self, X=out, bounds=bounds)
+
+
+def blocks(X: Matrix) -> Iterator[tuple[slice, NDArray[np.float32]]]:
+    """X in dense blocks of rows, each small enough to be copied."""
+    n, d = X.shape
+    step = max(1, _BLOCK // d)
+    for start in range(0, n, step):
+        rows = slice(start, min(start + step, n))
+        block = X[rows]
+        yield rows, block if isinstance(block, np.ndarray) else block.toarray()
+
+
+def check_dense_size(X: Matrix) -> None:
+    """Refuse to make a huge sparse matrix dense."""
+    needed = 4 * X.shape[0] * X.shape[1]
+    if not isinstance(X, np.ndarray) and needed > DENSE_LIMIT:
+        raise InvalidArgument(
+            "how",
+            f"a scaling that makes {X.shape[0]} × {X.shape[1]} sparse entries dense",
+            "one that keeps zero at zero ('none', or 'unit' with lower bounds of 0)",
+        )
+
+
+def _standardise(X: Matrix) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Mean and 1/sd of each feature; 0 in place of 1/sd where a feature is constant."""
+    check_dense_size(X)
+    n, d = X.shape
+    total, low, high = np.zeros(d), np.full(d, np.inf), np.full(d, -np.inf)
+    for _, block in blocks(X):
+        total += block.sum(axis=0, dtype=np.float64)
+        low, high = np.minimum(low, block.min(axis=0)), np.maximum(high, block.max(axis=0))
+    mean = total / n
+    squares = np.zeros(d)
+    for _, block in blocks(X):
+        squares += np.square(block.astype(np.float64) - mean).sum(axis=0)
+    varies = low < high
+    return mean, np.where(varies, 1 / np.sqrt(np.where(varies, squares / n, 1.0)), 0.0)
+
+
+def _check_matrix(X: Matrix) -> None:
+    if isinstance(X, np.ndarray):
+        if X.dtype != np.float32 or X.ndim != 2 or not X.flags.c_contiguous:
+            given = f"{X.dtype} array of {X.ndim} dimension(s)"
+            raise InvalidArgument("X", given, "float32, 2-D and C-contiguous, or a csr_array")
+    else:
+        _check_sparse(X)
+    if 0 in X.shape:
+        raise InvalidArgument("X", f"shape {X.shape}", "at least one record and one feature")
+    if not isinstance(X, np.ndarray):
+        if not np.isfinite(X.data).all():
+            entry = int(np.flatnonzero(~np.isfinite(X.data))[0])
+            row = int(np.searchsorted(X.indptr, entry, side="right")) - 1
+            raise not_finite(row, int(X.indices[entry]))
+        return
+    for rows, block in blocks(X):
+        finite = np.isfinite(block)
+        if not finite.all():
+            row, column = map(int, np.argwhere(~finite)[0])
+            raise not_finite(rows.start + row, column)
+
+
+def _check_sparse(X: object) -> None:
+    """Loops over a CSR array trust its indices: none may point outside or come twice."""
+    from scipy.sparse import csr_array
+
+    if not isinstance(X, csr_array) or X.dtype != np.float32 or X.ndim != 2:
+        raise InvalidArgument("X", type(X).__name__, "an array or a csr_array of float32, 2-D")
+    try:
+        X.check_format(full_check=True)
+    except ValueError as error:
+        raise InvalidArgument("X", f"csr_array: {error}", "a valid csr_array") from None
+    if not X.has_canonical_format:
+        given = "csr_array with unsorted or repeated indices"
+        raise InvalidArgument("X", given, "canonical (X.sum_duplicates())")
+
+
+def not_finite(row: int, column: int) -> InvalidArgument:
+    return InvalidArgument(
+        "X", f"NaN or infinite at row {row}, column {column}", "finite everywhere (as float32)"
+    )
+
+
+def _check_labels(y: NDArray[np.int8], n: int) -> None:
+    if not isinstance(y, np.ndarray) or y.dtype != np.int8 or y.shape != (n,):
+        kind = f"{y.dtype} array of shape {y.shape}" if isinstance(y, np.ndarray) else type(y)
+        raise InvalidArgument("y", str(kind), f"an int8 array of shape ({n},)")
+    if not (np.abs(y) == 1).all():
+        raise InvalidArgument("y", f"{int(y[np.abs(y) != 1][0])} among the labels", "−1 or +1")
+
+
+def _check_bounds(bounds: NDArray[np.float64], d: int) -> None:
+    if not isinstance(bounds, np.ndarray) or bounds.shape != (d, 2):
+        given = getattr(bounds, "shape", type(bounds).__name__)
+        raise InvalidArgument("bounds", given, f"an array of shape ({d}, 2), or None")
+    wrong = ~(np.isfinite(bounds).all(axis=1) & (bounds[:, 0] < bounds[:, 1]))
+    if wrong.any():
+        j = int(np.flatnonzero(wrong)[0])
+        given = f"{bounds[j].tolist()} for feature {j}"
+        raise InvalidArgument("bounds", given, "finite, the lower below the upper")

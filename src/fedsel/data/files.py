@@ -1,0 +1,240 @@
+"""A user's own file as a data set: .csv, .parquet, .npz or .svm (.libsvm)."""
+
+from __future__ import annotations
+
+import csv
+import os
+import zipfile
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from itertools import islice
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+
+from fedsel.data.arrays import Label, from_arrays
+from fedsel.data.dataset import Dataset
+from fedsel.data.tables import (
+    MAX_LEVELS,
+    Column,
+    Numbers,
+    Texts,
+    encode,
+    label_index,
+    not_filled,
+    too_many_levels,
+)
+from fedsel.errors import InvalidArgument
+
+DELIMITERS = ",;\t|"
+_ROWS = 20_000  # rows of a CSV file that are texts in memory at the same time
+
+
+def read(
+    path: str | os.PathLike[str],
+    label: str | int | None = None,
+    *,
+    positive: Label | None = None,
+) -> Dataset:
+    """A data set from a file, by its ending.
+
+    - .csv with a header and .parquet: ``label`` is the name or number of the label column. Columns
+      of numbers are features, columns of texts are one-hot with sorted levels.
+    - .npz: arrays X and y; ``label`` may name another than y; feature_names and bounds if
+      they are there.
+    - .svm, .libsvm: lines of ``label index:value …``; stays sparse.
+
+    The label has two values. ``positive`` is the one that becomes +1; without it, the greater one
+    (1 of 0 and 1, "yes" of "no" and "yes"). ``classes`` of the result tells which is which.
+    """
+    file = Path(path)
+    reader = READERS.get(file.suffix.lower())
+    if reader is None:
+        raise InvalidArgument("path", str(path), "a file ending in " + ", ".join(READERS))
+    if not file.is_file():
+        raise InvalidArgument("path", str(path), "a file that exists")
+    try:
+        return reader(file, label, positive)
+    except OSError as error:
+        raise InvalidArgument("path", str(path), f"readable ({error.strerror or error})") from error
+
+
+def _read_csv(path: Path, label: str | int | None, positive: Label | None) -> Dataset:
+    """Twice through the file: first what the columns are, then their values."""
+    try:
+        names, delimiter = _header(path)
+        label_index(names, label)  # before the work, not after it
+        kinds = _column_kinds(path, names, delimiter)
+        return encode(_columns(path, kinds, names, delimiter), label, positive, path.stem)
+    except (UnicodeDecodeError, csv.Error) as error:
+        reason = "not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
+        raise InvalidArgument("path", str(path), f"a CSV file in UTF-8 ({reason})") from None
+
+
+def _reader(file: TextIO, delimiter: str) -> Iterator[list[str]]:
+    return csv.reader(file, delimiter=delimiter, skipinitialspace=True)
+
+
+def _header(path: Path) -> tuple[list[str], str]:
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        first = file.readline()
+        delimiter = max(DELIMITERS, key=first.count)
+        file.seek(0)
+        names = [name.strip() for name in next(_reader(file, delimiter), [])]
+    if not names or "" in names or len(set(names)) != len(names):
+        raise InvalidArgument("path", str(path), "a CSV file with a header of distinct names")
+    return names, delimiter
+
+
+def _blocks(path: Path, width: int, delimiter: str) -> Iterator[tuple[int, list[tuple[str, ...]]]]:
+    """(number of the first record, columns) for a few thousand records at a time."""
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        reader = _reader(file, delimiter)
+        next(reader)
+        records = (row for row in reader if row)
+        start = 0
+        while rows := list(islice(records, _ROWS)):
+            for i, row in enumerate(rows, start):
+                if len(row) != width:
+                    wanted = f"a table of {width} columns (record {i} has {len(row)} cells)"
+                    raise InvalidArgument("path", str(path), wanted)
+            yield start, list(zip(*rows, strict=True))
+            start += len(rows)
+    if not start:
+        raise InvalidArgument("path", str(path), "a CSV file with records below its header")
+
+
+def _column_kinds(path: Path, names: list[str], delimiter: str) -> list[tuple[str, ...] | None]:
+    """The sorted levels of each column of texts, None for a column of numbers."""
+    numeric = [True] * len(names)
+    levels: list[set[str] | None] = [set() for _ in names]
+    empty: list[int | None] = [None] * len(names)
+    for start, columns in _blocks(path, len(names), delimiter):
+        for j, cells in enumerate(columns):
+            if "" in cells and empty[j] is None:
+                empty[j] = start + cells.index("")
+            numeric[j] = numeric[j] and _are_numbers(cells)
+            known = levels[j]
+            if known is not None:
+                known.update(map(str.strip, cells))
+                levels[j] = known if len(known) <= MAX_LEVELS else None
+    for j, row in enumerate(empty):
+        if row is not None and (numeric[j] or levels[j] is None):
+            raise not_filled(names[j], row)
+    kinds: list[tuple[str, ...] | None] = []
+    for name, is_number, known in zip(names, numeric, levels, strict=True):
+        if not is_number and known is None:
+            raise too_many_levels(name)
+        kinds.append(None if is_number else tuple(sorted(known or ())))
+    return kinds
+
+
+def _are_numbers(cells: tuple[str, ...]) -> bool:
+    """Whether every cell with something in it is a number; 1_2 is none, though Python reads it."""
+    filled = [cell for cell in cells if cell]
+    try:
+        deque(map(float, filled), maxlen=0)
+    except ValueError:
+        return False
+    return not any("_" in cell for cell in filled)
+
+
+def _columns(
+    path: Path, kinds: list[tuple[str, ...] | None], names: list[str], delimiter: str
+) -> list[Column]:
+    codes = [None if levels is None else {v: i for i, v in enumerate(levels)} for levels in kinds]
+    parts: list[list[np.ndarray]] = [[] for _ in names]
+    for _, columns in _blocks(path, len(names), delimiter):
+        for j, cells in enumerate(columns):
+            code = codes[j]
+            if code is None:
+                parts[j].append(np.array(list(map(float, cells))))
+            else:
+                parts[j].append(np.array([code[cell.strip()] for cell in cells], np.int32))
+    joined = [np.concatenate(part) for part in parts]
+    return [
+        Numbers(name, values) if levels is None else Texts(name, values, levels)
+        for name, values, levels in zip(names, joined, kinds, strict=True)
+    ]
+
+
+def _read_parquet(path: Path, label: str | int | None, positive: Label | None) -> Dataset:
+    try:
+        parquet = import_module("pyarrow.parquet")
+    except ImportError:
+        needed = "another format, or install pyarrow: pip install 'fedsel[parquet]'"
+        raise InvalidArgument("path", str(path), needed) from None
+    arrow = import_module("pyarrow")
+    try:
+        table = parquet.read_table(path)
+    except arrow.ArrowInvalid as error:
+        raise InvalidArgument("path", str(path), f"a Parquet file ({error})") from None
+    label_index(table.column_names, label)
+    columns = [_arrow_column(name, table[name]) for name in table.column_names]
+    return encode(columns, label, positive, path.stem)
+
+
+def _arrow_column(name: str, values: Any) -> Column:
+    if values.null_count:
+        row = next(i for i, missing in enumerate(values.is_null()) if missing.as_py())
+        raise not_filled(name, row)
+    types = import_module("pyarrow").types
+    kind = values.type
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind):
+        return Numbers(name, values.to_numpy())
+    texts = kind.value_type if types.is_dictionary(kind) else kind
+    if not (types.is_string(texts) or types.is_large_string(texts)):
+        raise InvalidArgument("column", name, f"numbers or texts, not {kind}")
+    cells = np.array(values.to_pylist())
+    levels, codes = np.unique(cells, return_inverse=True)
+    if len(levels) > MAX_LEVELS:
+        raise too_many_levels(name)
+    return Texts(name, codes.astype(np.int32), tuple(map(str, levels)))
+
+
+def _read_npz(path: Path, label: str | int | None, positive: Label | None) -> Dataset:
+    target = "y" if label is None else str(label)
+    extras = {"feature_names", "bounds"}
+    try:
+        # numpy leaves a broken file open if it is given the path.
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as held:
+            arrays = {name: held[name] for name in held.files}
+    except (ValueError, TypeError, AttributeError, EOFError, zipfile.BadZipFile, zlib.error):
+        raise InvalidArgument("path", str(path), "an .npz file of plain arrays") from None
+    others = [name for name in arrays if name not in {target, *extras}]
+    features = "X" if "X" in others else others[0] if len(others) == 1 else None
+    if target not in arrays or features is None:
+        wanted = f"arrays X and {target}; it holds {', '.join(arrays) or 'none'}"
+        raise InvalidArgument("path", str(path), wanted)
+    return from_arrays(
+        arrays[features],
+        arrays[target],
+        name=path.stem,
+        feature_names=arrays.get("feature_names"),
+        bounds=arrays.get("bounds"),
+        positive=positive,
+    )
+
+
+def _read_svmlight(path: Path, label: str | int | None, positive: Label | None) -> Dataset:
+    if label not in (None, 0, "0"):
+        raise InvalidArgument("label", label, f"left out for {path.suffix}: it is the first number")
+    datasets = import_module("sklearn.datasets")
+    try:
+        X, y = datasets.load_svmlight_file(str(path), dtype=np.float32)
+    except ValueError as error:
+        wanted = f"lines of 'label index:value …' ({error})"
+        raise InvalidArgument("path", str(path), wanted) from None
+    return from_arrays(X, y, name=path.stem, positive=positive)
+
+
+READERS: dict[str, Callable[[Path, str | int | None, Label | None], Dataset]] = {
+    ".csv": _read_csv,
+    ".parquet": _read_parquet,
+    ".npz": _read_npz,
+    ".svm": _read_svmlight,
+    ".libsvm": _read_svmlight,
+}

@@ -1,0 +1,116 @@
+"""Columns of numbers and of texts, and how they become features: one each, or one per level."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsel.data.arrays import Label, from_arrays
+from fedsel.data.dataset import Dataset
+from fedsel.errors import InvalidArgument
+
+MAX_LEVELS = 1000
+"""Beyond it a text column is an identifier or a date, not a category."""
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """A column of numbers."""
+
+    name: str
+    values: NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Texts:
+    """A column of texts: ``levels[codes]``, the levels sorted."""
+
+    name: str
+    codes: NDArray[np.int32]
+    levels: tuple[str, ...]
+
+
+Column = Numbers | Texts
+
+
+def encode(
+    columns: Sequence[Column], label: str | int | None, positive: Label | None, name: str
+) -> Dataset:
+    """Numbers as they are, texts one-hot; the label column gives y."""
+    at = label_index([column.name for column in columns], label)
+    target = columns[at]
+    features = [column for i, column in enumerate(columns) if i != at]
+    if not features:
+        raise InvalidArgument("label", label, "one of several columns: no feature is left")
+    names = [n for column in features for n in _names(column)]
+    X = np.empty((len(_values(target)), len(names)), np.float32)
+    j = 0
+    for column in features:
+        if isinstance(column, Numbers):
+            with np.errstate(over="ignore"):  # becomes infinite, which Dataset refuses
+                X[:, j] = column.values
+            _check_finite(column.name, X[:, j])
+            j += 1
+            continue
+        X[:, j : j + len(column.levels)] = column.codes[:, None] == np.arange(len(column.levels))
+        j += len(column.levels)
+    only_texts = all(isinstance(column, Texts) for column in features)
+    bounds = np.tile([0.0, 1.0], (len(names), 1)) if only_texts else None
+    return from_arrays(
+        X, _values(target), name=name, feature_names=names, bounds=bounds, positive=positive
+    )
+
+
+def label_index(names: Sequence[str], label: str | int | None) -> int:
+    """The position of the label column, given by name or by number (from 0; −1 is the last).
+
+    >>> label_index(["age", "income"], "income"), label_index(["age", "income"], "-1")
+    (1, 1)
+    """
+    if label in names:
+        return list(names).index(str(label))
+    try:
+        number = int(str(label))
+        if -len(names) <= number < len(names):
+            return number % len(names)
+    except ValueError:
+        pass
+    close = difflib.get_close_matches(str(label), names, n=3, cutoff=0.4) or names[:8]
+    allowed = f"the name or number of a column, such as {', '.join(close)}"
+    raise InvalidArgument("label", label, allowed)
+
+
+def not_filled(name: str, row: int) -> InvalidArgument:
+    return InvalidArgument("column", name, f"filled in every record (empty in record {row})")
+
+
+def too_many_levels(name: str) -> InvalidArgument:
+    return InvalidArgument(
+        "column", name, f"numbers, or texts of at most {MAX_LEVELS} levels (remove the column)"
+    )
+
+
+def _names(column: Column) -> list[str]:
+    if isinstance(column, Numbers):
+        return [column.name]
+    return [f"{column.name}={level}" for level in column.levels]
+
+
+def _values(column: Column) -> NDArray[Any]:
+    if isinstance(column, Numbers):
+        return column.values
+    return np.array(column.levels)[column.codes]
+
+
+def _check_finite(name: str, values: NDArray[np.float32]) -> None:
+    """As Dataset does, but with the name that the user knows."""
+    if not np.isfinite(values).all():
+        row = int(np.flatnonzero(~np.isfinite(values))[0])
+        raise InvalidArgument(
+            "column", name, f"finite as float32 (NaN or infinite in record {row})"
+        )
