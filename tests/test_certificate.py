@@ -120,6 +120,44 @@ def test_a_claim_that_fails_by_the_last_digit_fails():
     assert "FAILS" in str(certify(GreedyValue()))
 
 
+def test_what_claims_nothing_holds_nothing():
+    assert not certify(TopK(), 3).holds
+    assert not certify(Identity()).holds
+
+
+def test_a_symbol_that_never_occurs_is_no_loss():
+    """HM at a large ε almost never tosses Duchi's side; enumeration agrees with the formula."""
+    report = TwoStage(Uniform(), Hybrid(60.0, grid=2))
+    assert certify_by_enumeration(report, [(-1,), (1,)]).ratio == certify(report, 1).ratio
+
+
+def test_the_ratio_of_a_window_is_that_of_all_cells_and_symbols():
+    for value in (Duchi(1.0), Piecewise(2.0, grid=20), Hybrid(3.0, grid=7), OptimalWindow(5.0)):
+        ratios = []
+        for w in value.law.windows:
+            table = [w.weights(cell) for cell in range(w.G + 1)]
+            columns = zip(*table, strict=True)
+            ratios += [Fraction(int(max(c)), int(min(c))) for c in columns]
+            assert {int(row.sum()) for row in table} == {w.total}
+        assert max(ratios) == value.loss_ratio()
+
+
+def test_enumeration_refuses_what_it_cannot_enumerate():
+    with pytest.raises(InvalidArgument, match="of at most 65536 symbols"):
+        certify_by_enumeration(TwoStage(Uniform(), Identity()), [(1,), (2,)])
+    with pytest.raises(InvalidArgument, match=r"^mechanism = "):
+        certify_by_enumeration(Uniform(), [(1,)])
+
+
+def test_a_failing_certificate_never_prints_its_claim_as_exact():
+    from fedsel.exact import exp_upper
+    from fedsel.mechanisms import Certificate
+
+    certificate = Certificate(Duchi(2.5), None, 2.5, exp_upper(2.5))
+    assert not certificate.holds
+    assert certificate.exact > 2.5
+
+
 def test_epsilons_add_exactly():
     report = TwoStage(PerturbedSampling(0.1), Duchi(0.2))
     assert report.claimed == Fraction(0.1) + Fraction(0.2)

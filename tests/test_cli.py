@@ -1,5 +1,7 @@
 """The command line as a user meets it: real processes, help, JSON, pictures and wrong input."""
 
+import importlib
+import io
 import json
 import os
 import subprocess
@@ -30,6 +32,7 @@ def run(*arguments: str, status: int = 0, **environment: str) -> subprocess.Comp
         command,
         capture_output=True,
         text=True,
+        errors="replace",
         timeout=240,
         check=False,
         env={**os.environ, "COLUMNS": "100", **environment},
@@ -42,9 +45,9 @@ def test_version():
     assert run("--version").stdout.strip() == f"fedsel {fedsel.__version__}"
 
 
-@pytest.mark.parametrize("command", ["audit", "certify", "mechanisms"])
+@pytest.mark.parametrize("command", ["run", "audit", "certify", "mechanisms", "bench", "data list"])
 def test_every_command_has_help_with_an_example(command):
-    text = run(command, "--help").stdout
+    text = run(*command.split(), "--help").stdout
     assert "Example" in text
     assert "--json" in text
 
@@ -79,7 +82,25 @@ def test_audit_json_has_the_promised_keys_and_status(tmp_path):
 def test_audit_prints_a_table_with_the_published_pe():
     text = run("audit", "-e", "1", "-d", "4", "--trials", "20000").stdout
     assert "published, true ε = 1.26" in text
-    assert "cases are sound" in text
+    assert "20 claims hold, 1 published ones exceed their ε, 0 fail." in text
+
+
+def test_a_narrow_terminal_gets_fewer_columns():
+    from rich.console import Console
+
+    from fedsel.auditing.grid import Row
+
+    audit = importlib.import_module("fedsel.cli.audit")
+    row = Row("PS-Duchi", 1000, 100, 2.0, 2.0, 2.0, 1.9345, 1.9490, 1.9491, True, False)
+    for width, shown in ((140, True), (90, False)):
+        console = Console(width=width, record=True, file=io.StringIO())
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(audit, "output", lambda console=console: console)
+            audit._print_audit([row], [])
+        text = console.export_text()
+        assert ("1.9490" in text) == shown
+        assert "1.9345" in text
+        assert "…" not in text
 
 
 def test_audit_does_not_depend_on_jobs():
@@ -115,11 +136,33 @@ def test_certify_prints_and_speaks_json():
     answer = json.loads(run("certify", "PS-PM", "-e", "2", "-d", "123", "--json").stdout)
     assert answer["holds"]
     assert answer["claimed"] == 2.0
-    published = json.loads(run("certify", "pe-published", "-e", "1", "-d", "10", "--json").stdout)
+    failing = run("certify", "pe-published", "-e", "1", "-d", "10", "--json", status=1)
+    published = json.loads(failing.stdout)
     assert published["exact"] == pytest.approx(1.173, abs=1e-3)
     assert not published["holds"]
-    nothing = json.loads(run("certify", "Identity", "--json").stdout)
+    nothing = json.loads(run("certify", "Identity", "--json", status=1).stdout)
     assert nothing["exact"] is None
+    assert not nothing["private"]
+    assert not nothing["holds"]
+
+
+def test_a_case_does_not_depend_on_those_beside_it():
+    few = json.loads(run("audit", "-e", "1", "-d", "3", "--trials", "2000", "--json").stdout)
+    more = json.loads(
+        run("audit", "-e", "2", "-e", "1", "-d", "3", "--trials", "2000", "--json").stdout
+    )
+    assert all(row in more for row in few)
+
+
+def test_a_terminal_without_greek_still_shows_the_result():
+    assert "Duchi" in run("mechanisms", PYTHONIOENCODING="latin-1").stdout
+
+
+def test_python_m_fedsel():
+    done = subprocess.run(
+        [sys.executable, "-m", "fedsel", "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("fedsel ")
 
 
 def test_mechanisms_lists_all():
@@ -144,6 +187,11 @@ def test_mechanisms_lists_all():
         (["certify", "PS-PM", "-e", "1", "-d", "5", "--mu", "1"], "mu = 1.0"),
         (["audit", "--plot", "picture.gif"], "a file ending in .png"),
         (["audit", "--plot", "no/such/folder/a.png"], "in a folder that exists"),
+        (["audit", "--csv", "."], "a file, not a folder"),
+        (["certify", "EXP", "-e", "1", "-d", "5", "-k", "2"], "--k = '2': must be left out"),
+        (["certify", "PM", "-e", "1", "-d", "5"], "--dim = 5: must be left out"),
+        (["certify", "PS", "-e", "1", "-d", "5", "--mu", "0.2"], "--mu = 0.2: must be left out"),
+        (["certify", "PS-PM", "-d", "5"], "epsilon = None: must be given for PS-PM"),
         (["audit", "-e", "-1"], "epsilon = -1.0"),
         (["audit", "-d", "0"], "d = 0"),
         (["audit", "--trials", "5"], "--trials"),

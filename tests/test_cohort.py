@@ -96,3 +96,29 @@ def test_impossible_cohorts_are_refused(arguments, name):
 def test_an_unknown_executor_is_refused():
     with pytest.raises(InvalidArgument, match="executor = 'gpu'"):
         cohort.select(TopK(), [[1.0]], cohort.cohort(1, seed=0), "gpu")
+
+
+@pytest.mark.parametrize("clients", [[-1], [1.5], [], [[1]]])
+def test_impossible_clients_are_refused(clients):
+    with pytest.raises(InvalidArgument, match=r"^clients = "):
+        cohort.Cohort(0, np.array(clients))
+
+
+def test_all_clients_of_a_call_may_abstain():
+    selection = PerturbedEncoding(5.0, k=1)
+    vectors = rows(1, d=100)
+    who = cohort.cohort(2000, seed=0)
+    fast = cohort.select(selection, vectors, who)
+    quiet = np.flatnonzero(fast == -1)
+    assert len(quiet) > 0
+    for client in quiet[:3]:
+        alone = cohort.Cohort(0, np.array([client]))
+        assert cohort.select(selection, vectors, alone, "batch").tolist() == [-1]
+
+
+def test_selection_and_value_drawn_apart_are_independent():
+    who = cohort.cohort(100_000, seed=4)
+    j = cohort.select(TopK(k=0.05), np.ones((1, 100)), who)
+    s = cohort.perturb(Duchi(1.0), [0.0], who)
+    low, high = s[j < 50].mean(), s[j >= 50].mean()
+    assert abs(low - high) < 6 * 2 * 0.5 / np.sqrt(50_000)

@@ -7,8 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 from fedsel.cli import data as command
-from fedsel.data import cache
 from fedsel.errors import InvalidArgument
+from fedsel.paths import cache_folder
 from tests.test_data_toys import CONTENT, TOY_FILE, install, offline, toy_source, use_sources
 
 
@@ -56,7 +56,7 @@ def test_list_as_a_table():
 
 def test_fetch_prints_path_and_hash_and_is_quiet_when_quick():
     done = run("fetch", "TOY")
-    assert done.stdout == f"{cache.folder() / 'toy.txt'}  {TOY_FILE.sha256}\n"
+    assert done.stdout == f"{cache_folder() / 'toy.txt'}  {TOY_FILE.sha256}\n"
     assert done.stderr == ""
 
 
@@ -92,7 +92,7 @@ def test_synthetic_data_need_no_fetching():
 def test_path_prints_paths_or_says_what_to_do(tmp_path):
     assert "fedsel data fetch toy" in run("path", "toy", status=1).stderr
     run("fetch", "toy")
-    assert run("path", "toy").stdout == f"{cache.folder() / 'toy.txt'}\n"
+    assert run("path", "toy").stdout == f"{cache_folder() / 'toy.txt'}\n"
     (tmp_path / "toy.txt").write_bytes(b"wrong")
     assert "wrong content" in run("path", "toy", "--directory", tmp_path, status=1).stderr
 

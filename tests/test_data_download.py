@@ -15,6 +15,7 @@ import pytest
 
 from fedsel.data import DataUnavailable, cache, catalogue, download, fetch, load
 from fedsel.data.raw import RawFile
+from fedsel.paths import cache_folder
 from tests.test_data_toys import (
     CONTENT,
     TOY,
@@ -102,7 +103,7 @@ def test_several_processes_at_once():
         assert process.returncode == 0, errors
         assert output.strip() == "[[1.0, 2.0], [3.0, 4.0]]"
     assert len(cached()) == 2
-    assert (cache.folder() / "toy.txt").read_bytes() == CONTENT
+    assert (cache_folder() / "toy.txt").read_bytes() == CONTENT
 
 
 def test_control_c_in_a_process_leaves_nothing():
@@ -136,7 +137,7 @@ class Bunch:
 
 def fake_fetcher(monkeypatch, name, result):
     def fetcher(**arguments):
-        assert Path(arguments["data_home"]).parent == cache.folder()
+        assert Path(arguments["data_home"]).parent == cache_folder()
         assert download.socket.getdefaulttimeout() == download.CONNECT_SECONDS
         return result
 

@@ -11,6 +11,7 @@ import pytest
 from fedsel.data import DataUnavailable, WrongContent, cache, fetch, find, load
 from fedsel.data.raw import RawFile
 from fedsel.errors import InvalidArgument
+from fedsel.paths import cache_folder
 from tests.test_data_toys import (
     CONTENT,
     TOY,
@@ -155,15 +156,15 @@ def test_a_download_is_kept(monkeypatch):
 
 def test_a_wrong_file_in_the_cache_is_fetched_again():
     fetch("toy")
-    path = cache.folder() / "toy.txt"
+    path = cache_folder() / "toy.txt"
     path.write_bytes(b"rotten")
     assert fetch("toy").paths == (path,)
     assert path.read_bytes() == CONTENT
 
 
 def test_a_wrong_file_in_the_cache_is_gone_even_offline(monkeypatch):
-    cache.folder().mkdir()
-    (cache.folder() / "toy.txt.xz").write_bytes(lzma.compress(CONTENT)[:20])
+    cache_folder().mkdir()
+    (cache_folder() / "toy.txt.xz").write_bytes(lzma.compress(CONTENT)[:20])
     use_sources(monkeypatch, offline)
     with pytest.raises(DataUnavailable):
         fetch("toy")
@@ -173,7 +174,7 @@ def test_a_wrong_file_in_the_cache_is_gone_even_offline(monkeypatch):
 @pytest.mark.parametrize("damage", [lambda b: b[: len(b) // 2], lambda b: b"", lambda b: b"PK" + b])
 def test_a_damaged_parsed_file_is_parsed_again(damage):
     first = load("toy")
-    (path,) = cache.folder().glob("toy-*.npz")
+    (path,) = cache_folder().glob("toy-*.npz")
     path.write_bytes(damage(path.read_bytes()))
     assert (load("toy").X == first.X).all()
     assert cache.load_parsed("toy", TOY.variants[0]) is not None
@@ -189,14 +190,14 @@ def test_another_parser_or_another_file_has_another_parsed_form(monkeypatch):
 
 def test_where_the_cache_is(monkeypatch, tmp_path):
     monkeypatch.setenv("FEDSEL_CACHE", str(tmp_path / "own"))
-    assert cache.folder() == tmp_path / "own"
+    assert cache_folder() == tmp_path / "own"
     monkeypatch.delenv("FEDSEL_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert cache.folder() == tmp_path / "fedsel"
+    assert cache_folder() == tmp_path / "fedsel"
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     for relative in ("", "relative"):
         monkeypatch.setenv("XDG_CACHE_HOME", relative)
-        assert cache.folder() == tmp_path / "home/.cache/fedsel"
+        assert cache_folder() == tmp_path / "home/.cache/fedsel"
 
 
 def test_a_cache_that_cannot_be_written(tmp_path, monkeypatch):
@@ -221,7 +222,7 @@ def test_a_full_disk_leaves_nothing(monkeypatch):
 
 def test_what_a_killed_process_left_is_swept_later():
     for name, age in ((".part-old", 2 * cache.STALE_SECONDS), (".part-new", 0)):
-        folder = cache.folder() / name
+        folder = cache_folder() / name
         folder.mkdir(parents=True)
         os.utime(folder, (time.time() - age,) * 2)
     fetch("toy")

@@ -6,11 +6,12 @@ import urllib.error
 import numpy as np
 import pytest
 
-from fedsel.data import cache, catalogue, download
+from fedsel.data import catalogue, download
 from fedsel.data.arrays import from_arrays
 from fedsel.data.catalogue import RealData
 from fedsel.data.download import Source
 from fedsel.data.raw import RawFile
+from fedsel.paths import cache_folder
 
 CONTENT = b"1 2 no\n3 4 yes\n"
 TOY_FILE = RawFile("toy.txt", hashlib.sha256(CONTENT).hexdigest())
@@ -53,7 +54,7 @@ def use_sources(monkeypatch, *fetchers):
 
 def cached():
     """What lies in the cache."""
-    return sorted(path.name for path in cache.folder().iterdir())
+    return sorted(path.name for path in cache_folder().iterdir())
 
 
 def test_the_toy_is_what_it_should_be():

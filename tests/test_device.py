@@ -11,6 +11,7 @@ from fedsel import (
     Duchi,
     Exponential,
     Identity,
+    InvalidArgument,
     InvalidData,
     PerturbedEncoding,
     PerturbedSampling,
@@ -155,6 +156,8 @@ SECRET = 123.456
         [SECRET + 1j],
         [[1.0], [SECRET, 2.0]],
         None,
+        np.ma.array([SECRET, 2.0], mask=[True, False]),
+        type("Talkative", (), {"__array__": lambda self, *a, **k: 1 / 0, "x": SECRET})(),
     ],
 )
 def test_bad_vectors_are_refused_without_a_word_about_the_data(vector):
@@ -162,7 +165,7 @@ def test_bad_vectors_are_refused_without_a_word_about_the_data(vector):
         device.select(PerturbedSampling(1.0), vector)
     assert "123" not in str(error.value)
     assert error.value.__cause__ is None
-    assert error.value.__suppress_context__ or error.value.__context__ is None
+    assert error.value.__context__ is None
 
 
 def test_bad_residuals_and_values_are_refused_without_a_word_about_the_data():
@@ -172,6 +175,21 @@ def test_bad_residuals_and_values_are_refused_without_a_word_about_the_data():
     for t in (1.01, -SECRET, math.nan):
         with pytest.raises(InvalidData, match=r"must lie in \[−1, 1\]$"):
             device.perturb(Duchi(1.0), t)
+    for t in ("0.3", None, [0.3], 1j, np.ones(3)):
+        with pytest.raises(InvalidData, match=r"^t: must be a real number$"):
+            device.perturb(Duchi(1.0), t)
+
+
+def test_the_wrong_kind_of_mechanism_is_named():
+    pair = TwoStage(PerturbedSampling(1.0), Duchi(1.0))
+    for call, name in (
+        (lambda: device.select(pair, [1.0]), "selection"),
+        (lambda: device.perturb(pair, 0.0), "value"),
+        (lambda: device.report(Duchi(1.0), [1.0]), "mechanism"),
+        (lambda: device.accumulate_and_report(Duchi(1.0), [1.0], [1.0]), "mechanism"),
+    ):
+        with pytest.raises(InvalidArgument, match=f"^{name} = "):
+            call()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int8, np.uint16, bool])

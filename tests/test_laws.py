@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedsel import InvalidArgument
 from fedsel.mechanisms import RankLaw, SymbolLaw, Window
 
 
@@ -72,6 +73,44 @@ def test_runs_expand_to_ranks(weights, counts):
 def test_impossible_rank_laws_are_refused(weights, counts, bottom):
     with pytest.raises(ValueError, match="rank law"):
         RankLaw(weights, counts, bottom)
+
+
+def test_laws_are_sealed():
+    law = RankLaw([3, 1], [1, 2])
+    with pytest.raises(AttributeError, match="cannot be changed"):
+        law.maximum = 1
+    for array in (law.weights, law.counts, law.edges, law.cumulative):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 7
+
+
+@pytest.mark.parametrize("weights", [[2.7, 1.2], [], [[1]], ["1"]])
+def test_weights_are_integers(weights):
+    with pytest.raises(ValueError, match="must be integers"):
+        RankLaw(weights)
+
+
+@pytest.mark.parametrize(
+    "window", [(0, 1, 1, 2), (1, 0, 1, 3), (1, 2, 3, 1), (1, 1, -1, 2), (1, 3, 2**57, 2**58)]
+)
+def test_impossible_windows_are_refused(window):
+    with pytest.raises(ValueError, match="window"):
+        Window(*window)
+
+
+@pytest.mark.parametrize("coins", [(1,), (1, 0), (2**59, 1), (1, 1, 1)])
+def test_impossible_coins_are_refused(coins):
+    with pytest.raises(ValueError, match="coins"):
+        SymbolLaw((Window(1, 1, 1, 2), Window(2, 1, 1, 2)), coins)
+
+
+def test_decoding_takes_only_symbols_that_exist():
+    law = SymbolLaw((Window(1, 1, 1, 3),))
+    for wrong in (-1, 2, 10**12):
+        with pytest.raises(InvalidArgument, match=r"symbols = .*must be integers in 0 … 1"):
+            law.decode(np.array([0, wrong]))
+    with pytest.raises(InvalidArgument, match="symbols"):
+        law.decode(np.array([0.5]))
 
 
 windows = st.builds(

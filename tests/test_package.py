@@ -61,3 +61,58 @@ def test_unknown_names_list_what_is_known(name):
 def test_impossible_shares_are_refused(mu):
     with pytest.raises(InvalidArgument, match=r"^mu = "):
         mechanism("PS-PM", epsilon=1.0, mu=mu)
+
+
+def test_errors_travel_between_processes():
+    import copy
+    import pickle
+
+    error = InvalidArgument("k", 0, "a count ≥ 1")
+    for again in (copy.copy(error), pickle.loads(pickle.dumps(error))):
+        assert str(again) == str(error) == "k = 0: must be a count ≥ 1"
+    assert "too long to be shown" in str(InvalidArgument("n", 10**5000, "small"))
+    assert len(str(InvalidArgument("n", "x" * 1000, "short"))) < 300
+
+
+def test_selections_without_epsilon_leave_it_all_to_the_value():
+    assert float(mechanism("Uniform-PM", epsilon=2.0).claimed) == 2.0
+
+
+def test_kernels_are_kept_under_a_key_of_all_sources(tmp_path):
+    """numba's own cache would not see a change in a file that the kernel only calls."""
+    import shutil
+    from pathlib import Path
+
+    package = Path(fedsel.__file__).parent
+    copy = tmp_path / "fedsel"
+    shutil.copytree(package, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    code = "from fedsel.compiled import kernel_folder; print(kernel_folder())"
+
+    def folder():
+        done = subprocess.run(
+            [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+        )
+        return done.stdout
+
+    before = folder()
+    assert before == folder()
+    with (copy / "executors" / "words.py").open("a") as file:
+        file.write("# changed\n")
+    assert folder() != before
+
+
+def test_without_a_place_to_write_kernels_are_compiled_anew(tmp_path):
+    """A read-only container with no home: everything still works."""
+    blocked = tmp_path / "file"
+    blocked.touch()
+    code = (
+        "import fedsel; from fedsel import cohort;"
+        "print(cohort.select(fedsel.TopK(), [[1.0, 3.0]], cohort.cohort(1, seed=0)))"
+    )
+    import os
+
+    environment = {**os.environ, "FEDSEL_CACHE": str(blocked / "no"), "HOME": str(blocked)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.strip() == "[1]", done.stderr

@@ -179,6 +179,16 @@ def test_k_counts_or_is_a_fraction(k, d, count):
     assert PerturbedSampling(1.0, k).top(d) == count
 
 
+def test_one_dimension_is_not_all_of_them():
+    """1 == 1.0 in Python; here they mean different laws, in whatever order they are built."""
+    for make in (lambda k: PerturbedSampling(1.25, k), TopK):
+        assert make(1) != make(1.0)
+        assert make(1.0) == make(1.0)
+        assert hash(make(1)) != hash(make(1.0))
+        assert (make(1).law(4).counts.tolist(), make(1.0).law(4).counts.tolist()) == ([1, 3], [4])
+        assert (make(1.0).law(5).counts.tolist(), make(1).law(5).counts.tolist()) == ([5], [1, 4])
+
+
 @pytest.mark.parametrize("k", [0, -1, 0.0, 1.5, math.nan, math.inf, "1", None, True])
 @pytest.mark.parametrize("make", [PerturbedSampling, PerturbedEncoding, PublishedPerturbedEncoding])
 def test_impossible_k_is_refused_by_name(make, k):

@@ -72,7 +72,7 @@ def test_near_zero_pm_beats_hm():
     assert Hybrid(2.0).variance(0) == pytest.approx(1.042, abs=1e-3)
 
 
-@pytest.mark.parametrize("epsilon", [2.0, 2.5, 3.0, 4.0, 6.0, 8.0, 10.0])
+@pytest.mark.parametrize("epsilon", [2.0, 2.5, 3.0, 4.0, 6.0, 8.0, 10.0, 14.0, 20.0, 25.0])
 def test_ow_beats_hm_and_pm_in_the_worst_case(epsilon):
     assert OptimalWindow(epsilon).worst_variance < Hybrid(epsilon).worst_variance
     assert OptimalWindow(epsilon).worst_variance < Piecewise(epsilon).worst_variance
@@ -138,8 +138,10 @@ def test_impossible_epsilon_is_refused_by_name(make, epsilon):
 
 
 def test_an_epsilon_too_small_to_tell_anything_is_refused():
-    with pytest.raises(InvalidArgument, match="epsilon = 1e-19"):
-        _ = Duchi(1e-19).law
+    with pytest.raises(InvalidArgument, match="epsilon = 1e-19: must be at least 1e-12"):
+        Duchi(1e-19)
+    for make in (Duchi, Piecewise, Hybrid, OptimalWindow):
+        assert certify(make(1e-12)).holds
 
 
 @pytest.mark.parametrize("grid", [0, -1, 1.5, 2**16, "8", True])

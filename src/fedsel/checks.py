@@ -13,14 +13,14 @@ import math
 import pickle
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import FrozenInstanceError, fields
+from dataclasses import FrozenInstanceError, fields, is_dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 from scipy.stats import chi2
 
 import fedsel.mechanisms
-from fedsel.errors import InvalidArgument
+from fedsel.errors import InvalidArgument, check_kind
 from fedsel.executors import cohort, device
 from fedsel.mechanisms import (
     BOTTOM,
@@ -88,6 +88,8 @@ def _require(condition: object, message: str) -> None:
 
 def check_mechanism(mechanism: Mechanism) -> None:
     """Run every check that applies."""
+    check_kind("mechanism", mechanism, Mechanism)
+    _require(is_dataclass(mechanism), f"{mechanism!r}: not a dataclass")
     for check in checks_of(mechanism):
         check(mechanism)
 
@@ -95,10 +97,12 @@ def check_mechanism(mechanism: Mechanism) -> None:
 def check_frozen(mechanism: Mechanism) -> None:
     """Public parameters only, immutable, with equality and hash."""
     for field in fields(mechanism):  # type: ignore[arg-type]
+        value = getattr(mechanism, field.name)
         try:
             setattr(mechanism, field.name, None)
         except FrozenInstanceError:
             continue
+        setattr(mechanism, field.name, value)
         raise AssertionError(f"{mechanism!r}: {field.name} can be changed")
     copy = pickle.loads(pickle.dumps(mechanism))  # noqa: S301
     _require(hash(mechanism) == hash(copy), f"{mechanism!r}: a copy has another hash")
@@ -106,11 +110,22 @@ def check_frozen(mechanism: Mechanism) -> None:
 
 def check_reproducible(mechanism: Mechanism) -> None:
     """repr and pickle give back an equal mechanism."""
-    scope = {**vars(fedsel.mechanisms), **vars(sys.modules[type(mechanism).__module__])}
+    parts = [mechanism, *(getattr(mechanism, f.name) for f in fields(mechanism))]  # type: ignore[arg-type]
+    scope = dict(vars(fedsel.mechanisms))
+    for part in parts:
+        scope |= vars(sys.modules[type(part).__module__])
     again = eval(repr(mechanism), {**scope, "Fraction": Fraction, "inf": math.inf})  # noqa: S307
     _require(again == mechanism, f"{mechanism!r}: its repr builds {again!r}")
     copy = pickle.loads(pickle.dumps(mechanism))  # noqa: S301
     _require(copy == mechanism, f"{mechanism!r}: its pickle is {copy!r}")
+    for field in fields(mechanism):  # type: ignore[arg-type]
+        value = getattr(mechanism, field.name)
+        if isinstance(value, int) and not isinstance(value, bool):
+            other = replace(mechanism, **{field.name: float(value)}) if value == 1 else None  # type: ignore[type-var]
+            _require(
+                other is None or other != mechanism or repr(other) == repr(mechanism),
+                f"{mechanism!r} equals {other!r}, which reads otherwise",
+            )
 
 
 def check_epsilon_argument(mechanism: Mechanism) -> None:
@@ -131,7 +146,8 @@ def check_certificate(mechanism: Mechanism) -> None:
     dimensions = DIMENSIONS if isinstance(mechanism, Selection | TwoStage) else (None,)
     for d in dimensions:
         certificate = certify(mechanism, d)
-        _require(certificate.holds or mechanism.published, str(certificate))
+        excused = mechanism.published or not mechanism.private
+        _require(certificate.holds or excused, str(certificate))
         _require(mechanism.private or certificate.exact in (0, math.inf), str(certificate))
 
 
@@ -201,6 +217,12 @@ def check_selection_executors(selection: Mechanism) -> None:
     assert isinstance(selection, Selection)
     for d in DIMENSIONS:
         rows, who = _vectors(d), cohort.cohort(_CLIENTS, seed=d)
+        alone = [
+            cohort.select(selection, rows[:1], cohort.cohort(1, seed=d, first=i), "batch")[0]
+            for i in range(20)
+        ]
+        together = cohort.select(selection, rows[:1], cohort.cohort(20, seed=d)).tolist()
+        _require(alone == together, f"{selection!r}: a client alone differs at d = {d}")
         fast = cohort.select(selection, rows, who).tolist()
         slow = cohort.select(selection, rows, who, "batch").tolist()
         single = [device.select(selection, row, stream(d, 0, i)) for i, row in enumerate(rows)]
@@ -214,7 +236,8 @@ def check_value_executors(value: Mechanism) -> None:
     who = cohort.cohort(_CLIENTS, seed=1)
     fast = cohort.perturb(value, t, who).tolist()
     slow = cohort.perturb(value, t, who, "batch").tolist()
-    single = [device.perturb(value, float(x), stream(1, 0, i)) for i, x in enumerate(t)]
+    entropies = (stream(1, 0, i, cohort.VALUES_ALONE) for i in range(_CLIENTS))
+    single = [device.perturb(value, float(x), e) for x, e in zip(t, entropies, strict=True)]
     _require(fast == slow == single, f"{value!r}: executors differ")
 
 

@@ -25,7 +25,10 @@ class InvalidArgument(ValueError):
 
     def __init__(self, name: str, value: object, allowed: str) -> None:
         self.name, self.value, self.allowed = name, value, allowed
-        super().__init__(f"{name} = {_shown(value)}: must be {allowed}")
+        super().__init__(name, value, allowed)
+
+    def __str__(self) -> str:
+        return f"{self.name} = {_shown(self.value)}: must be {self.allowed}"
 
 
 def _shown(value: object) -> str:
@@ -105,17 +108,43 @@ def check_vectors(name: str, values: ArrayLike, *, ndim: int) -> NDArray[np.floa
     Traceback (most recent call last):
     fedsel.errors.InvalidData: vector: every entry must be finite
     """
-    try:
-        array = np.asarray(values)
-        if array.dtype.kind not in "fiub":
-            raise TypeError
-    except (TypeError, ValueError):
-        raise InvalidData(f"{name}: must be an array of real numbers") from None
-    if array.dtype not in (np.float32, np.float64):
-        array = array.astype(np.float64)
-    array = np.ascontiguousarray(array) if array.ndim else array
+    array = _as_array(values)
+    if array is None or array.dtype.kind not in "fiub":
+        raise InvalidData(f"{name}: must be an array of real numbers")
     if array.ndim != ndim or array.size == 0:
         raise InvalidData(f"{name}: must be a non-empty array with {ndim} dimension(s)")
-    if not np.isfinite(array).all():
+    kept = array.dtype in (np.float32, np.float64)
+    numbers: NDArray[np.floating] = np.ascontiguousarray(
+        array, dtype=array.dtype if kept else np.float64
+    )
+    if not np.isfinite(numbers).all():
         raise InvalidData(f"{name}: every entry must be finite")
-    return array
+    return numbers
+
+
+def check_number(name: str, value: object) -> float:
+    """Return a private number as a float; the message never holds it."""
+    array = _as_array(value)
+    if array is None or array.ndim != 0 or array.dtype.kind not in "fiub":
+        raise InvalidData(f"{name}: must be a real number")
+    return float(array)
+
+
+def _as_array(values: object) -> NDArray[np.generic] | None:
+    """An array of the values, or None where there is no telling what they are.
+
+    Whatever an object raises while it is read may hold its data: it is dropped here, so that it
+    is not even the context of our own error.
+    """
+    if isinstance(values, np.ma.MaskedArray):  # its hidden entries would come to light
+        return None
+    try:
+        return np.asarray(values)
+    except Exception:
+        return None
+
+
+def check_kind(name: str, value: object, *kinds: type) -> None:
+    """Check that a public argument is of one of these classes."""
+    if not isinstance(value, kinds):
+        raise InvalidArgument(name, value, "a " + " or a ".join(k.__name__ for k in kinds))

@@ -107,8 +107,14 @@ class Streams:
     True
     """
 
-    def __init__(self, seed: int, epoch: int, clients: Iterable[int] | NDArray[np.integer]) -> None:
-        self.key = key_of(seed)
+    def __init__(
+        self,
+        seed: int,
+        epoch: int,
+        clients: Iterable[int] | NDArray[np.integer],
+        *purpose: int,
+    ) -> None:
+        self.key = key_of(seed, *purpose)
         self.epoch = check_count("epoch", epoch, least=0, most=(1 << 32) - 1)
         self.clients: Words = np.asarray(clients).astype(np.uint64)
         self._position = np.zeros(len(self.clients), dtype=np.uint64)
@@ -159,14 +165,16 @@ class Stream:
                 return product >> 64
 
 
-def stream(seed: int, epoch: int, client: int) -> Stream:
+def stream(seed: int, epoch: int, client: int, *purpose: int) -> Stream:
     """The stream of one simulated client."""
-    return Stream(words_of(seed, epoch, client))
+    return Stream(words_of(seed, epoch, client, *purpose))
 
 
-def words_of(seed: int, epoch: int, client: int) -> Iterator[int]:
+def words_of(seed: int, epoch: int, client: int, *purpose: int) -> Iterator[int]:
     """The 64-bit words of one simulated client, one after another."""
-    key, who = key_of(seed), np.array([client], dtype=np.uint64)
+    check_count("epoch", epoch, least=0, most=(1 << 32) - 1)
+    key = key_of(seed, *purpose)
+    who = np.array([check_count("client", client, least=0, most=(1 << 64) - 1)], dtype=np.uint64)
     for start in itertools.count(step=_AT_A_TIME):
         blocks = np.arange(start, start + _AT_A_TIME, dtype=np.uint64)
         yield from np.stack(_block(key, epoch, who, blocks), axis=1).ravel().tolist()

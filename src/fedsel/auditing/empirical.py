@@ -11,18 +11,25 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaincinv
 
-from fedsel.auditing.views import Categories, Outputs, View, as_outputs, fit_views
-from fedsel.errors import InvalidArgument, check_count, check_finite, check_vectors
+from fedsel.auditing.views import Categories, Encoder, Raw, View, fit_views
+from fedsel.errors import (
+    InvalidArgument,
+    check_count,
+    check_finite,
+    check_kind,
+    check_vectors,
+)
 from fedsel.executors import cohort
 from fedsel.mechanisms import Mechanism, Selection, TwoStage, Value
 
 Vector = NDArray[np.float64]
-Sampler = Callable[[Vector, int, int], Outputs]
+Sampler = Callable[[Vector, int, int], Raw]
 """(input, trials, seed) → outputs"""
 
 FALSE_ALARM = 1e-9
@@ -77,7 +84,7 @@ def clopper_pearson(hits: int, trials: int, alpha: float) -> tuple[float, float]
     (0.0, 0.002991)
     """
     low = 0.0 if hits == 0 else float(betaincinv(hits, trials - hits + 1, alpha))
-    high = 1.0 if hits == trials else float(betaincinv(hits + 1, trials - hits, 1 - alpha))
+    high = 1.0 if hits == trials else 1 - float(betaincinv(trials - hits, hits + 1, alpha))
     return low, high
 
 
@@ -87,7 +94,8 @@ def candidate_inputs(d: int) -> list[Vector]:
     >>> len(candidate_inputs(3))
     11
     """
-    ones, first = np.ones(d), np.eye(d)[0]
+    ones, first = np.ones(d), np.zeros(d)
+    first[0] = 1
     ramp = np.arange(1, d + 1) / d
     found = [np.zeros(d), ones, -ones, first, -first, ones - first, ramp, ramp[::-1]]
     # The first entry ranked last, yet far from zero: both stages of a report at their extremes.
@@ -124,12 +132,15 @@ def audit(
     True
     """
     trials, pilot = check_count("trials", trials), check_count("pilot", pilot, least=2)
-    if not 0 < alpha < 1:
+    if not 0 < check_finite("alpha", alpha) < 1:
         raise InvalidArgument("alpha", alpha, "in (0, 1)")
     if not 0 <= float(check_finite("delta", delta)) < 1:
         raise InvalidArgument("delta", delta, "in [0, 1)")
+    if claimed is not None and (not isinstance(claimed, Real) or not claimed >= 0):
+        raise InvalidArgument("claimed", claimed, "a number ≥ 0")
     if isinstance(target, Mechanism):
-        sampler, candidates = _mechanism_sampler(target), _mechanism_inputs(target, d)
+        sampler = _mechanism_sampler(target)
+        candidates = _mechanism_inputs(target, d) if inputs is None else []
         claimed = float(target.claimed) if claimed is None else claimed
     elif callable(target):
         sampler = _callable_sampler(target, vectorized)
@@ -139,15 +150,19 @@ def audit(
     else:
         raise InvalidArgument("target", target, "a mechanism or a callable (vector, entropy)")
     if inputs is not None:
+        check_kind("inputs", inputs, Sequence, np.ndarray)
         candidates = [check_vectors("inputs", v, ndim=1).astype(np.float64) for v in inputs]
     if len(candidates) < 2:
         raise InvalidArgument("inputs", len(candidates), "at least two vectors")
 
-    outputs = [sampler(v, pilot, _seed(seed, 0, i)) for i, v in enumerate(candidates)]
-    first, second, view, event = _worst(outputs, delta, float_bits)
+    pilots = [sampler(v, pilot, _seed(seed, 0, i)) for i, v in enumerate(candidates)]
+    encoder = Encoder(pilots)
+    first, second, view, event = _worst(
+        [encoder.read(raw) for raw in pilots], delta, encoder.floats and float_bits
+    )
     hits = []
     for side, i in enumerate((first, second)):
-        fresh = sampler(candidates[i], trials, _seed(seed, 1, side))
+        fresh = encoder.read(sampler(candidates[i], trials, _seed(seed, 1, side)))
         hits.append(int(np.isin(view.categories(fresh), event).sum()))
     low, _ = clopper_pearson(hits[0], trials, alpha / 2)
     _, high = clopper_pearson(hits[1], trials, alpha / 2)
@@ -180,7 +195,7 @@ def _mechanism_inputs(mechanism: Mechanism, d: int | None) -> list[Vector]:
 def _mechanism_sampler(mechanism: Mechanism) -> Sampler:
     """Draw with the kernel, all trials from one vector."""
 
-    def sample(vector: Vector, trials: int, seed: int) -> Outputs:
+    def sample(vector: Vector, trials: int, seed: int) -> Raw:
         who = cohort.cohort(trials, seed=seed)
         if isinstance(mechanism, Selection):
             return cohort.select(mechanism, vector[None, :], who)
@@ -195,20 +210,20 @@ def _mechanism_sampler(mechanism: Mechanism) -> Sampler:
 
 
 def _callable_sampler(program: Callable[..., object], vectorized: bool) -> Sampler:
-    def sample(vector: Vector, trials: int, seed: int) -> Outputs:
+    def sample(vector: Vector, trials: int, seed: int) -> Raw:
         entropy = AuditEntropy(np.random.Philox(seed))
-        if vectorized:
-            outputs = as_outputs(program(vector.copy(), entropy, trials))  # type: ignore[arg-type]
-            if len(outputs) != trials:
-                raise InvalidArgument("target", program, f"one that returns {trials} outputs")
-            return outputs
-        return as_outputs([program(vector.copy(), entropy) for _ in range(trials)])
+        if not vectorized:
+            return [program(vector.copy(), entropy) for _ in range(trials)]
+        outputs = program(vector.copy(), entropy, trials)
+        if not isinstance(outputs, Sequence | np.ndarray) or len(outputs) != trials:
+            raise InvalidArgument("target", program, f"one that returns {trials} outputs")
+        return outputs
 
     return sample
 
 
 def _worst(
-    outputs: Sequence[Outputs], delta: float, float_bits: bool
+    outputs: Sequence[NDArray[np.generic]], delta: float, floats: bool
 ) -> tuple[int, int, View, Categories]:
     """The pair of inputs and the event that promise the largest lower bound.
 
@@ -216,11 +231,9 @@ def _worst(
     Pearson); the promise is the log-ratio less four standard errors, and one half of the pilot
     orders the categories while the other judges: chance must not favour rare outputs.
     """
-    if len({o.dtype.kind for o in outputs}) > 1:
-        outputs = [np.array([repr(x) for x in o.tolist()]) for o in outputs]
     half = len(outputs[0]) // 2
     best: tuple[float, int, int, View, Categories] | None = None
-    for view in fit_views(np.concatenate(outputs), float_bits):
+    for view in fit_views(np.concatenate(outputs), floats):
         columns = [view.categories(o) for o in outputs]
         size = max(int(c.max()) for c in columns) + 1
         seen = [np.bincount(c[:half], minlength=size) for c in columns]

@@ -12,8 +12,8 @@ from fedsel.random import Entropy
 Outcome = TypeVar("Outcome", bound=Hashable)
 
 
-class _TruncatedError(Exception):
-    """The program asked for more draws than are followed."""
+class _TruncatedError(BaseException):
+    """The program asked for more draws than are followed; no `except Exception` may hide it."""
 
 
 class _Script:
@@ -24,6 +24,7 @@ class _Script:
         self.choices: list[int] = []
 
     def below(self, n: int, /) -> int:
+        check_count("n", n)
         i = len(self.choices)
         if i >= self._most:
             raise _TruncatedError

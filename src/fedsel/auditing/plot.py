@@ -27,7 +27,8 @@ def _draw_privacy(axes: Any, rows: Sequence[Row]) -> None:
     names = list(dict.fromkeys(r.mechanism for r in rows))
     for place, name in enumerate(names):
         mine = [r for r in rows if r.mechanism == name]
-        colour = "tab:red" if mine[0].published else "tab:blue"
+        published = mine[0].published
+        colour = "tab:red" if published else "tab:blue"
         spread = [place + 0.5 * (i / max(1, len(mine) - 1) - 0.5) for i in range(len(mine))]
         axes.plot(
             spread,
@@ -35,7 +36,7 @@ def _draw_privacy(axes: Any, rows: Sequence[Row]) -> None:
             "o",
             color=colour,
             markersize=3.5,
-            label="exact" if place == 0 else None,
+            label="exact, as published" if published else "exact" if place == 0 else None,
         )
         tried = [(x, r) for x, r in zip(spread, mine, strict=True) if r.lower_bound is not None]
         axes.plot(
@@ -52,7 +53,7 @@ def _draw_privacy(axes: Any, rows: Sequence[Row]) -> None:
     seen = [x / r.claimed for r in rows for x in (r.exact, r.lower_bound) if x is not None]
     axes.set_ylim(min([*seen, 0.9]) - 0.05, max([*seen, 1.0]) + 0.05)
     axes.set_ylabel("ε over claimed ε")
-    axes.set_title("Privacy loss: no dot may lie above the line", fontsize=10)
+    axes.set_title("Privacy loss: no blue dot may lie above the line", fontsize=10)
     if names:
         axes.legend(fontsize=8, loc="lower right")
 

@@ -1,8 +1,9 @@
-"""Ways of looking at the outputs of a mechanism, each a map from outputs to a few categories.
+"""Ways of looking at the outputs of a mechanism, each a map from one output to a category.
 
-Privacy holds for every event, so an audit may choose the event freely. These views make the events
-that betray real errors: the value itself, where it lies, and the last bits of its floating-point
-representation, which show outputs that cannot occur for another input.
+Privacy holds for every event, so an audit may choose the event freely, as long as it is a function
+of the output alone. These views make the events that betray real errors: the output itself, where
+it lies, and the last bits of its floating-point representation, which show outputs that cannot
+occur for another input.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-Outputs = NDArray[np.generic]
+Raw = Sequence[object] | NDArray[np.generic]
+"""Outputs as a program returned them."""
+Numbers = NDArray[np.float64]
 Categories = NDArray[np.int64]
 
 _MOST_VALUES = 4096
@@ -23,13 +26,56 @@ _COARSE_BINS = 8
 _MOST_COLUMNS = 16
 
 
+class Encoder:
+    """How outputs are read, decided once from the pilot: as rows of numbers, or as text.
+
+    Both are functions of a single output. Where rows are expected, an output that is none becomes
+    a row of NaN, whatever it is.
+    """
+
+    def __init__(self, pilots: Sequence[Raw]) -> None:
+        tables = [_numeric(p) for p in pilots]
+        widths = {None if t is None else t.shape[1] for t in tables}
+        self.columns = widths.pop() if len(widths) == 1 else None
+        self.floats = (
+            any(np.asarray(p).dtype.kind == "f" for p in pilots) if self.columns else False
+        )
+
+    def read(self, raw: Raw) -> Numbers | NDArray[np.str_]:
+        """Rows (n, columns) of numbers, or n texts."""
+        if self.columns is None:
+            return np.array(
+                [repr(o) for o in (raw.tolist() if isinstance(raw, np.ndarray) else raw)]
+            )
+        table = _numeric(raw)
+        if table is not None and table.shape[1] == self.columns:
+            return table
+        rows = np.full((len(raw), self.columns), np.nan)
+        for i, output in enumerate(raw):
+            row = _numeric([output])
+            if row is not None and row.shape[1] == self.columns:
+                rows[i] = row[0]
+        return rows
+
+
+def _numeric(raw: Raw) -> Numbers | None:
+    """Outputs as rows of float64, or None if they are not numbers of one shape."""
+    try:
+        array = np.asarray(raw)
+    except (ValueError, TypeError):  # ragged
+        return None
+    if array.dtype.kind not in "fiub" or array.size == 0:
+        return None
+    return array.reshape(len(array), -1).astype(np.float64)
+
+
 class View(ABC):
-    """A map from outputs to categories, fitted on pilot outputs."""
+    """A map from encoded outputs to categories, fitted on the pilot."""
 
     name: str
 
     @abstractmethod
-    def categories(self, outputs: Outputs) -> Categories:
+    def categories(self, outputs: NDArray[np.generic]) -> Categories:
         """The category of each output."""
 
 
@@ -37,10 +83,10 @@ class View(ABC):
 class ByValue(View):
     """Each distinct output is a category; outputs not seen in the pilot share the last one."""
 
-    values: Outputs
+    values: NDArray[np.generic]
     name: str = "output"
 
-    def categories(self, outputs: Outputs) -> Categories:
+    def categories(self, outputs: NDArray[np.generic]) -> Categories:
         keys = _keys(outputs)
         place = np.minimum(np.searchsorted(self.values, keys), len(self.values) - 1)
         return np.where(self.values[place] == keys, place, len(self.values)).astype(np.int64)
@@ -51,13 +97,13 @@ class ByInterval(View):
     """Intervals between quantiles of one column."""
 
     column: int
-    edges: NDArray[np.float64]
+    edges: Numbers
 
     @property
     def name(self) -> str:  # type: ignore[override]
         return f"interval of output[{self.column}]"
 
-    def categories(self, outputs: Outputs) -> Categories:
+    def categories(self, outputs: NDArray[np.generic]) -> Categories:
         return np.searchsorted(self.edges, _column(outputs, self.column), side="right")
 
 
@@ -70,64 +116,57 @@ class ByLastBit(View):
     """
 
     column: int
-    edges: NDArray[np.float64]
+    edges: Numbers
 
     @property
     def name(self) -> str:  # type: ignore[override]
         return f"last bit of output[{self.column}]"
 
-    def categories(self, outputs: Outputs) -> Categories:
+    def categories(self, outputs: NDArray[np.generic]) -> Categories:
         values = _column(outputs, self.column)
-        fraction, exponent = np.frexp(values)
+        finite = np.isfinite(values)
+        fraction, exponent = np.frexp(np.where(finite, values, 0.0))
         mantissa = np.abs(fraction * 2.0**53).astype(np.int64)
         lowest = (mantissa & -mantissa).astype(np.float64)
         trailing = np.frexp(lowest)[1].astype(np.int64) - 1
         last_bit = np.where(mantissa == 0, 0, exponent.astype(np.int64) - 53 + trailing)
         place = np.searchsorted(self.edges, values, side="right")
-        categories: Categories = np.clip(last_bit + 1100, 0, 2200) * (len(self.edges) + 1) + place
+        categories: Categories = (last_bit + 1100) * (len(self.edges) + 1) + place
         return categories
 
 
-def as_outputs(outputs: Sequence[object] | Outputs) -> Outputs:
-    """Outputs of a callable as an array (n,) or (n, c); what is not numeric becomes text."""
-    try:
-        array = np.asarray(outputs)
-    except (ValueError, TypeError):  # ragged
-        array = np.empty(0, dtype=object)
-    if array.dtype.kind in "fiub":
-        table = array.reshape(len(array), -1)
-        return table[:, 0] if table.shape[1] == 1 else table
-    return np.array([repr(o) for o in outputs])
+def fit_views(pilot: NDArray[np.generic], floats: bool) -> list[View]:
+    """The views worth trying on outputs like these, pooled over all inputs.
 
-
-def fit_views(pilot: Outputs, float_bits: bool = True) -> list[View]:
-    """The views worth trying on outputs like these, pooled over all inputs."""
+    ``floats`` says whether the last bits are worth a look.
+    """
     views: list[View] = []
     values = np.unique(_keys(pilot))
     if len(values) <= _MOST_VALUES:
         views.append(ByValue(values))
-    if pilot.dtype.kind not in "fiub":
+    if pilot.ndim == 1:
         return views
-    columns = 1 if pilot.ndim == 1 else min(pilot.shape[1], _MOST_COLUMNS)
-    for column in range(columns):
+    for column in range(min(pilot.shape[1], _MOST_COLUMNS)):
         x = _column(pilot, column)
+        x = x[np.isfinite(x)]
+        if len(x) == 0:
+            continue
         fine = np.unique(np.quantile(x, np.linspace(0, 1, _BINS + 1)[1:-1]))
         views.append(ByInterval(column, fine))
-        if pilot.dtype.kind != "f" or not float_bits:
-            continue
-        # Around zero the floats are densest, so that granularity shows there first.
-        scale = float(np.quantile(np.abs(x), 0.5)) or 1.0
-        near = scale * 2.0 ** -np.arange(_COARSE_BINS)
-        views.append(ByLastBit(column, np.sort(np.r_[-near, near])))
+        if floats:
+            # Around zero the floats are densest, so that granularity shows there first.
+            scale = float(np.quantile(np.abs(x), 0.5)) or 1.0
+            near = scale * 2.0 ** -np.arange(_COARSE_BINS)
+            views.append(ByLastBit(column, np.sort(np.r_[-near, near])))
     return views
 
 
-def _column(outputs: Outputs, column: int) -> NDArray[np.float64]:
-    return (outputs if outputs.ndim == 1 else outputs[:, column]).astype(np.float64)
+def _column(outputs: NDArray[np.generic], column: int) -> Numbers:
+    return np.ascontiguousarray(outputs[:, column], dtype=np.float64)
 
 
-def _keys(outputs: Outputs) -> Outputs:
-    """Outputs as a one-dimensional array of keys.
+def _keys(outputs: NDArray[np.generic]) -> NDArray[np.generic]:
+    """One key an output; numbers by their bits, so that 0.0 and −0.0 differ.
 
     Rows are hashed: two rows that collide share a category, which is still a valid event.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from typing import Annotated
 
@@ -11,8 +12,10 @@ from fedsel._version import __version__
 from fedsel.cli.audit import audit
 from fedsel.cli.bench import bench
 from fedsel.cli.certify import certify_command, mechanisms
+from fedsel.cli.data import data_app
 from fedsel.cli.run import EXAMPLE, run
-from fedsel.errors import InvalidArgument
+from fedsel.data.raw import DataUnavailable
+from fedsel.errors import InvalidArgument, InvalidData
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -34,6 +37,7 @@ app.command(
 )(certify_command)
 app.command(epilog="Example: fedsel mechanisms --json")(mechanisms)
 app.command(epilog="Example: fedsel bench --json")(bench)
+app.add_typer(data_app, name="data")
 
 
 def _version(value: bool) -> None:
@@ -54,8 +58,15 @@ def root(
 
 def main() -> None:
     """Run the command line; wrong arguments end with one sentence and status 2."""
+    for stream in (sys.stdout, sys.stderr):
+        # Where ε cannot be written, a result must not be lost for it.
+        if isinstance(stream, io.TextIOWrapper) and "utf" not in stream.encoding.lower():
+            stream.reconfigure(errors="backslashreplace")
     try:
         app()
-    except InvalidArgument as error:
+    except (InvalidArgument, InvalidData) as error:
         typer.echo(f"fedsel: {error}", err=True)
         sys.exit(2)
+    except DataUnavailable as error:
+        typer.echo(f"fedsel: {error}", err=True)
+        sys.exit(1)

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from fedsel.cli.common import (
     JsonOption,
-    check_folder,
+    check_file,
     check_suffix,
     output,
     parse_top,
@@ -60,7 +60,7 @@ def audit(
 
     check_suffix("--plot", plot)
     for name, path in (("--plot", plot), ("--csv", csv_file)):
-        check_folder(name, path)
+        check_file(name, path)
     values = tuple(epsilon or grid.EPSILONS)
     cases = grid.default_cases(
         epsilons=values,
@@ -68,6 +68,7 @@ def audit(
         tops=tuple(parse_top(x) for x in k or ()) or grid.TOPS,
         large=() if dim else grid.LARGE_DIMENSIONS,
         value_epsilons=values if epsilon else grid.VALUE_EPSILONS,
+        two_stage_epsilons=values if epsilon else grid.TWO_STAGE_EPSILONS,
     )
     rows = _with_progress(cases, trials, seed, jobs or os.cpu_count() or 1)
     if plot is not None:
@@ -107,25 +108,42 @@ def _with_progress(cases: Sequence[Any], trials: int, seed: int, jobs: int) -> l
 
 
 def _print_audit(rows: Sequence[Row], written: Sequence[Path]) -> None:
-    table = Table(title="Audit: claimed, exact and attacked privacy loss")
-    for heading in ("mechanism", "d", "k", "claimed ε", "exact ε", "lower bound", "variance",
-                    "measured", "verdict"):  # fmt: skip
-        is_text = heading in ("mechanism", "verdict")
-        table.add_column(heading, justify="left" if is_text else "right")
-    for row in rows:
-        numbers = (row.claimed, row.exact, row.lower_bound, row.variance, row.measured_variance)
-        style = "" if row.holds else "yellow" if row.sound else "bold red"
-        table.add_row(
-            row.mechanism,
-            "" if row.d is None else f"{row.d:,}",
-            "" if row.k is None else f"{row.k:,}",
-            *("" if x is None else f"{x:.4f}" for x in numbers),
-            row.verdict,
-            style=style,
-        )
     console = output()
+    headings = ["mechanism", "d", "k", "claimed ε", "exact ε", "verdict", "lower bound"]
+    # A narrow terminal gets fewer columns, not cut numbers.
+    if console.width >= _WIDE:
+        headings += ["variance", "measured"]
+    table = Table(title="Audit: claimed, exact and attacked privacy loss")
+    for heading in headings:
+        is_text = heading in ("mechanism", "verdict")
+        table.add_column(heading, justify="left" if is_text else "right", no_wrap=not is_text)
+    for row in rows:
+        cells = {
+            "mechanism": row.mechanism,
+            "d": "" if row.d is None else f"{row.d:,}",
+            "k": "" if row.k is None else f"{row.k:,}",
+            "claimed ε": f"{row.claimed:.4f}",
+            "exact ε": f"{row.exact:.4f}",
+            "verdict": row.verdict,
+            "lower bound": _number(row.lower_bound),
+            "variance": _number(row.variance),
+            "measured": _number(row.measured_variance),
+        }
+        style = "" if row.holds else "yellow" if row.sound else "bold red"
+        table.add_row(*(cells[h] for h in headings), style=style)
     console.print(table)
-    sound = sum(row.sound for row in rows)
-    console.print(f"{sound} of {len(rows)} cases are sound.")
+    held = sum(row.holds for row in rows)
+    published = sum(row.published and row.sound and not row.holds for row in rows)
+    console.print(
+        f"{held} claims hold, {published} published ones exceed their ε, "
+        f"{len(rows) - held - published} fail."
+    )
     for path in written:
         console.print(f"wrote {path}")
+
+
+_WIDE = 118
+
+
+def _number(x: float | None) -> str:
+    return "" if x is None else f"{x:.4f}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from typing import Annotated
 
 import typer
@@ -20,17 +21,24 @@ def certify_command(
     name: Annotated[str, typer.Argument(help=f"{NAMES}, or two of them as PS-PM.")],
     epsilon: Annotated[float | None, typer.Option("--epsilon", "-e", help="The claimed ε.")] = None,
     dim: Annotated[int | None, typer.Option("--dim", "-d", help="Dimension d.")] = None,
-    k: Annotated[str, typer.Option("--k", "-k", help="Top k: a count or a fraction of d.")] = "0.1",
-    mu: Annotated[float, typer.Option(help="Share of ε for the selection of two stages.")] = 0.1,
+    k: Annotated[
+        str | None,
+        typer.Option("--k", "-k", help="Top k: a count or a fraction of d. [default: 0.1]"),
+    ] = None,
+    mu: Annotated[
+        float | None, typer.Option(help="Share of ε for the selection. [default: 0.1]")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Compute the exact privacy loss of one mechanism, in rational arithmetic.
 
-    Ends with status 1 if it exceeds the claim.
+    Ends with status 1 unless the mechanism is private and its claim holds.
     """
-    made = mechanism(name, epsilon=epsilon, k=parse_top(k), mu=mu)
+    top = parse_top("0.1" if k is None else k)
+    made = mechanism(name, epsilon=epsilon, k=top, mu=0.1 if mu is None else mu)
     if dim is None and not isinstance(made, Value):
         raise InvalidArgument("--dim", None, f"given for {name}")
+    _refuse_unused(made, {"--epsilon": epsilon, "--k": k, "--mu": mu, "--dim": dim})
     certificate = certify(made, None if isinstance(made, Value) else dim)
     if as_json:
         ratio = certificate.ratio
@@ -42,6 +50,7 @@ def certify_command(
                     "claimed": finite(float(certificate.claimed)),
                     "exact": finite(certificate.exact),
                     "ratio": None if ratio is None else str(ratio),
+                    "private": made.private,
                     "holds": certificate.holds,
                     "published": made.published,
                 },
@@ -52,8 +61,19 @@ def certify_command(
         typer.echo(certificate)
         for line in _describe(made, dim):
             typer.echo(line)
-    if not certificate.holds and not made.published:
+    if not certificate.holds:
         raise typer.Exit(1)
+
+
+def _refuse_unused(made: Mechanism, options: dict[str, object]) -> None:
+    """An option that would change nothing is a misunderstanding."""
+    parts = (made.selection, made.value) if isinstance(made, TwoStage) else (made,)
+    used = {f"--{f.name}" for part in parts for f in fields(part)}  # type: ignore[arg-type]
+    used |= {"--mu"} if isinstance(made, TwoStage) else set()
+    used |= set() if isinstance(made, Value) else {"--dim"}
+    for option, value in options.items():
+        if value is not None and option not in used:
+            raise InvalidArgument(option, value, f"left out: {made.name} has no such parameter")
 
 
 def _describe(made: Mechanism, d: int | None) -> list[str]:

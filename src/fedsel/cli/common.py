@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -49,8 +50,18 @@ def check_suffix(option: str, path: Path | None) -> None:
 
 def check_folder(option: str, path: Path | None) -> None:
     """Before the work, not after it: a result must have a place to go."""
-    if path is not None and not path.resolve().parent.is_dir():
-        raise InvalidArgument(option, str(path), "in a folder that exists")
+    if path is None:
+        return
+    folder = path.resolve().parent
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise InvalidArgument(option, str(path), "in a folder that exists and can be written")
+
+
+def check_file(option: str, path: Path | None) -> None:
+    """A file to be written: in a folder that can be written, and no folder itself."""
+    check_folder(option, path)
+    if path is not None and path.is_dir():
+        raise InvalidArgument(option, str(path), "a file, not a folder")
 
 
 def write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> None:

@@ -173,8 +173,6 @@ def _load(spec: Spec, data: Path | None, label: str | None, directory: Path | No
     from fedsel.data import load, read
 
     if data is not None:
-        if label is None:
-            raise InvalidArgument("--label", None, "given with --data: the column of the label")
         return read(data, label)
     return load(spec.dataset, directory=directory)
 

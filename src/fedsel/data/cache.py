@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from fedsel.data.dataset import Dataset
 from fedsel.data.raw import DataUnavailable, RawFile, is_file
+from fedsel.paths import cache_folder
 
 WORK_PREFIX = ".part-"
 STALE_SECONDS = 24 * 3600.0
@@ -31,24 +32,13 @@ PARSER_VERSION = 1
 """Raise it whenever a parser gives other numbers, names or bounds than before."""
 
 
-def folder() -> Path:
-    """FEDSEL_CACHE, or fedsel in the platform's cache folder (XDG_CACHE_HOME or ~/.cache)."""
-    own = os.environ.get("FEDSEL_CACHE")
-    if own:
-        return Path(own).expanduser()
-    platforms = os.environ.get("XDG_CACHE_HOME", "")
-    # A relative XDG_CACHE_HOME is to be ignored, says the XDG specification.
-    base = Path(platforms) if Path(platforms).is_absolute() else Path.home() / ".cache"
-    return base / "fedsel"
-
-
 @contextmanager
 def work_folder() -> Iterator[Path]:
     """A folder inside the cache that is gone afterwards, whatever happens."""
     try:
-        folder().mkdir(parents=True, exist_ok=True)
+        cache_folder().mkdir(parents=True, exist_ok=True)
         _sweep()
-        work = Path(tempfile.mkdtemp(prefix=WORK_PREFIX, dir=folder()))
+        work = Path(tempfile.mkdtemp(prefix=WORK_PREFIX, dir=cache_folder()))
     except OSError as error:
         raise _not_writable(error) from error
     try:
@@ -59,7 +49,7 @@ def work_folder() -> Iterator[Path]:
 
 def store(name: str, content: bytes, work: Path) -> Path:
     """Put a file into the cache at once."""
-    part, path = work / name, folder() / name
+    part, path = work / name, cache_folder() / name
     try:
         with part.open("wb") as file:
             file.write(content)
@@ -122,12 +112,12 @@ def _dataset(name: str, arrays: dict[str, NDArray[Any]]) -> Dataset:
 def _parsed_path(name: str, files: Sequence[RawFile]) -> Path:
     """Other raw files or another parser have another path."""
     key = ":".join([str(PARSER_VERSION), *(file.sha256 for file in files)])
-    return folder() / f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:16]}.npz"
+    return cache_folder() / f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:16]}.npz"
 
 
 def _sweep() -> None:
     """Remove the work folders of processes that were killed, not those at work."""
-    for path in folder().glob(WORK_PREFIX + "*"):
+    for path in cache_folder().glob(WORK_PREFIX + "*"):
         with suppress(OSError):
             if time.time() - path.stat().st_mtime > STALE_SECONDS:
                 shutil.rmtree(path, ignore_errors=True)
@@ -135,6 +125,6 @@ def _sweep() -> None:
 
 def _not_writable(error: OSError) -> DataUnavailable:
     return DataUnavailable(
-        f"the cache {folder()} cannot be written ({error.strerror or error}): "
+        f"the cache {cache_folder()} cannot be written ({error.strerror or error}): "
         "set FEDSEL_CACHE to a folder that can"
     )

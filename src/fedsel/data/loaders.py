@@ -12,6 +12,7 @@ from fedsel.data.dataset import Dataset
 from fedsel.data.generate import synthetic
 from fedsel.data.raw import DataUnavailable, Found, WrongContent
 from fedsel.errors import InvalidArgument
+from fedsel.paths import cache_folder
 
 Folder = str | os.PathLike[str]
 Notify = Callable[[str], None]
@@ -95,7 +96,7 @@ def _find_given(entry: RealData, directory: Folder | None) -> Found | None:
 
 
 def _find_cached(entry: RealData) -> Found | None:
-    return raw.find(entry.variants, cache.folder(), "cache")
+    return raw.find(entry.variants, cache_folder(), "cache")
 
 
 def _given_folders(directory: Folder | None) -> Iterator[tuple[str, Path]]:

@@ -13,6 +13,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsel.compiled import kernel
 from fedsel.engine.arithmetic import dot, prefetch, sigmoid
 from fedsel.executors.kernel import RankTable, SymbolTable, draw_dimension, draw_symbol
 from fedsel.executors.words import STATE, below, new_stream
@@ -173,7 +174,7 @@ def send_projected(plan: Any, g: Any, words: Any, sent: Any, total: Any) -> None
     total[j] += q * plan.clip * decode_symbol(plan, symbol)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def run_round(
     records: Any,
     plan: Any,
@@ -225,7 +226,7 @@ def run_round(
             before[sent[n, 0]] = 0
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def shuffle(order: Any, key: Any, epoch: Any) -> None:
     """A uniformly random order of the clients, the same on every machine (Fisher and Yates)."""
     words = np.empty(STATE, dtype=np.uint64)
@@ -235,7 +236,7 @@ def shuffle(order: Any, key: Any, epoch: Any) -> None:
         order[i], order[j] = order[j], order[i]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def drop(stays: Any, rate: Any, key: Any, epoch: Any) -> None:
     """Mark the clients that do not answer in an epoch, each by a stream of its own."""
     words = np.empty(STATE, dtype=np.uint64)

@@ -5,12 +5,13 @@ Results depend on (seed, epoch, client) alone: not on the executor, the batch or
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, TypeVar
+from dataclasses import dataclass
+from typing import Literal, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedsel.errors import InvalidArgument, InvalidData, check_count, check_vectors
+from fedsel.errors import InvalidArgument, InvalidData, check_count, check_kind, check_vectors
 from fedsel.executors import batch
 from fedsel.mechanisms.base import Selection, Value
 from fedsel.mechanisms.laws import BOTTOM
@@ -20,19 +21,33 @@ from fedsel.reports import Reports
 
 Executor = Literal["kernel", "batch"]
 Integers = NDArray[np.int64]
+VALUES_ALONE = 3
+"""The purpose of the streams of `perturb`: independent of those of `select`, so that the two may
+be put together by hand."""
 Rows = TypeVar("Rows", NDArray[np.floating], NDArray[np.float64])
 
 
-class Cohort(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Cohort:
     """Which clients draw, in which epoch, from which seed."""
 
     seed: int
     clients: Integers
     epoch: int = 0
 
-    @property
-    def streams(self) -> Streams:
-        return Streams(self.seed, self.epoch, self.clients)
+    def __post_init__(self) -> None:
+        check_count("seed", self.seed, least=0)
+        check_count("epoch", self.epoch, least=0, most=(1 << 32) - 1)
+        clients = np.asarray(self.clients)
+        if clients.ndim != 1 or clients.size == 0 or clients.dtype.kind not in "iu":
+            raise InvalidArgument("clients", clients.tolist(), "integers, at least one")
+        if clients.min() < 0:
+            raise InvalidArgument("clients", int(clients.min()), "numbers ≥ 0")
+        object.__setattr__(self, "clients", clients.astype(np.int64))
+
+    def streams(self, *purpose: int) -> Streams:
+        """The streams of these clients."""
+        return Streams(self.seed, self.epoch, self.clients, *purpose)
 
 
 def cohort(n: int, *, seed: int, epoch: int = 0, first: int = 0) -> Cohort:
@@ -41,10 +56,8 @@ def cohort(n: int, *, seed: int, epoch: int = 0, first: int = 0) -> Cohort:
     >>> cohort(3, seed=1).clients
     array([0, 1, 2])
     """
-    check_count("epoch", epoch, least=0, most=(1 << 32) - 1)
-    check_count("seed", seed, least=0)
-    clients = np.arange(first, first + check_count("n", n), dtype=np.int64)
-    return Cohort(seed, clients, epoch)
+    start = check_count("first", first, least=0, most=1 << 62)
+    return Cohort(seed, np.arange(start, start + check_count("n", n)), epoch)
 
 
 def select(
@@ -56,6 +69,8 @@ def select(
     >>> select(TopK(k=1), [[1.0, -2.0], [3.0, 0.5]], cohort(2, seed=0), "batch")
     array([1, 0])
     """
+    check_kind("selection", selection, Selection)
+    check_kind("who", who, Cohort)
     rows = _rows("vectors", check_vectors("vectors", vectors, ndim=2), who)
     law = selection.law(rows.shape[1])
     if _fast(executor):
@@ -66,7 +81,7 @@ def select(
             table, rows, key_of(who.seed), who.epoch, who.clients
         )
         return dimensions
-    return batch.draw_dimensions(law, _spread(np.abs(rows), who), who.streams)
+    return batch.draw_dimensions(law, _spread(np.abs(rows), who), who.streams())
 
 
 def perturb(value: Value, t: ArrayLike, who: Cohort, executor: Executor = "kernel") -> Integers:
@@ -76,6 +91,8 @@ def perturb(value: Value, t: ArrayLike, who: Cohort, executor: Executor = "kerne
     >>> Identity().decode(perturb(Identity(), [0.5, -1.0], cohort(2, seed=0), "batch"))
     array([ 0.5, -1. ])
     """
+    check_kind("value", value, Value)
+    check_kind("who", who, Cohort)
     values = _rows("t", check_vectors("t", t, ndim=1).astype(np.float64), who)
     if np.abs(values).max() > 1:
         raise InvalidData("t: every entry must lie in [−1, 1]")
@@ -84,11 +101,12 @@ def perturb(value: Value, t: ArrayLike, who: Cohort, executor: Executor = "kerne
 
         windows = kernel.symbol_table(value.law)
         symbols: Integers = kernel.draw_symbols(
-            windows, values, key_of(who.seed), who.epoch, who.clients
+            windows, values, key_of(who.seed, VALUES_ALONE), who.epoch, who.clients
         )
         return symbols
     everyone = np.arange(len(who.clients))
-    return batch.draw_symbols(value.law, _spread(values, who), who.streams, everyone)
+    streams = who.streams(VALUES_ALONE)
+    return batch.draw_symbols(value.law, _spread(values, who), streams, everyone)
 
 
 def report(
@@ -100,6 +118,8 @@ def report(
     >>> report(TwoStage(TopK(), Identity()), [[0.0, -2.0]], cohort(1, seed=0), "batch").dimension
     array([1])
     """
+    check_kind("mechanism", mechanism, TwoStage)
+    check_kind("who", who, Cohort)
     rows = _rows("vectors", check_vectors("vectors", vectors, ndim=2), who)
     law, clip = mechanism.selection.law(rows.shape[1]), mechanism.clip
     if _fast(executor):
@@ -111,7 +131,7 @@ def report(
                 table, windows, clip, rows, key_of(who.seed), who.epoch, who.clients
             )
         )
-    streams, everyone = who.streams, _spread(rows, who)
+    streams, everyone = who.streams(), _spread(rows, who)
     dimensions = batch.draw_dimensions(law, np.abs(everyone), streams)
     sending = np.flatnonzero(dimensions != BOTTOM)
     chosen = everyone[sending, dimensions[sending]].astype(np.float64)

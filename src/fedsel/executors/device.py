@@ -12,7 +12,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedsel.errors import InvalidData, check_vectors
+from fedsel.errors import InvalidData, check_kind, check_number, check_vectors
 from fedsel.mechanisms.base import Selection, Value
 from fedsel.mechanisms.laws import BOTTOM, INPUT_STEPS, RankLaw, SymbolLaw
 from fedsel.mechanisms.two_stage import TwoStage
@@ -29,6 +29,7 @@ def select(selection: Selection, vector: ArrayLike, entropy: Entropy = SYSTEM) -
     >>> 0 <= select(PerturbedSampling(1.0), [0.1, -3.0, 0.5]) < 3
     True
     """
+    check_kind("selection", selection, Selection)
     magnitudes = np.abs(check_vectors("vector", vector, ndim=1))
     return draw_dimension(selection.law(len(magnitudes)), magnitudes, entropy)
 
@@ -40,9 +41,11 @@ def perturb(value: Value, t: float, entropy: Entropy = SYSTEM) -> int:
     >>> perturb(Duchi(1.0), 0.3) in (0, 1)
     True
     """
-    if not -1 <= t <= 1:
+    check_kind("value", value, Value)
+    number = check_number("t", t)
+    if not -1 <= number <= 1:
         raise InvalidData("t: must lie in [−1, 1]")
-    return draw_symbol(value.law, float(t), entropy)
+    return draw_symbol(value.law, number, entropy)
 
 
 def report(mechanism: TwoStage, vector: ArrayLike, entropy: Entropy = SYSTEM) -> Report:
@@ -53,6 +56,7 @@ def report(mechanism: TwoStage, vector: ArrayLike, entropy: Entropy = SYSTEM) ->
     >>> r.dimension in (0, 1, 2)
     True
     """
+    check_kind("mechanism", mechanism, TwoStage)
     accumulated = check_vectors("vector", vector, ndim=1)
     return _report(mechanism, accumulated, None, entropy)
 
@@ -65,6 +69,7 @@ def accumulate_and_report(
     r = residual + gradient; j is selected by r; r_j + η·residual_j is clipped and perturbed; r_j
     becomes 0.
     """
+    check_kind("mechanism", mechanism, TwoStage)
     before = check_vectors("residual", residual, ndim=1)
     step = check_vectors("gradient", gradient, ndim=1)
     if before.shape != step.shape:

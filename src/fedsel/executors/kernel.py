@@ -12,6 +12,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsel.compiled import kernel
 from fedsel.executors.words import STATE, below, divide, inverse, new_stream
 from fedsel.mechanisms.laws import BOTTOM, INPUT_STEPS, RankLaw, SymbolLaw
 
@@ -142,7 +143,7 @@ def draw_symbol(table: Any, t: Any, words: Any) -> Any:
     return offset + cell + divide(x - base, extra, inverses[which, 1])
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def draw_dimensions(table: Any, vectors: Any, key: Any, epoch: Any, clients: Any) -> Any:
     """A dimension for each client, from its row of vectors (n, d), or all from the only row."""
     chosen = np.empty(clients.shape[0], dtype=np.int64)
@@ -153,7 +154,7 @@ def draw_dimensions(table: Any, vectors: Any, key: Any, epoch: Any, clients: Any
     return chosen
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def draw_symbols(table: Any, t: Any, key: Any, epoch: Any, clients: Any) -> Any:
     """A symbol for each client, from its t (n,), or all from the only one."""
     symbols = np.empty(clients.shape[0], dtype=np.int64)
@@ -164,7 +165,7 @@ def draw_symbols(table: Any, t: Any, key: Any, epoch: Any, clients: Any) -> Any:
     return symbols
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def draw_reports(
     table: Any, symbol_law: Any, clip: Any, vectors: Any, key: Any, epoch: Any, clients: Any
 ) -> Any:

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsel.compiled import kernel
 from fedsel.data import Dataset, synthetic
 from fedsel.engine import Population, Training
 from fedsel.engine.arithmetic import dot, prefetch
@@ -121,7 +121,7 @@ def _engine_epoch(data: Dataset, name: str) -> Callable[[], object]:
     return epoch
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _fused_round(X: Any, y: Any, clients: Any, weights: Any, total: Any) -> None:
     last = clients.shape[0] - 1
     total[:] = np.float32(0)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from fedsel.errors import InvalidArgument, check_count
+from fedsel.errors import InvalidArgument, check_count, check_kind
 from fedsel.exact import exceeds_exp, log
 from fedsel.mechanisms.base import Mechanism, Value
 from fedsel.mechanisms.two_stage import TwoStage
@@ -31,9 +31,12 @@ class Certificate:
 
     @property
     def holds(self) -> bool:
-        """Whether the exact loss is at most the claimed one: decided in rationals."""
+        """Whether the exact loss is at most the claimed one: decided in rationals.
+
+        A mechanism that claims nothing holds nothing.
+        """
         if self.claimed == math.inf:
-            return True
+            return False
         return self.ratio is not None and not exceeds_exp(self.ratio, self.claimed)
 
     @property
@@ -42,6 +45,8 @@ class Certificate:
         if self.ratio is None:
             return math.inf
         loss, claimed = log(self.ratio), float(self.claimed)
+        if claimed == math.inf:
+            return loss
         return min(loss, claimed) if self.holds else max(loss, math.nextafter(claimed, math.inf))
 
     def __str__(self) -> str:
@@ -66,8 +71,7 @@ def certify(mechanism: Mechanism, d: int | None = None) -> Certificate:
     >>> print(certify(PublishedPerturbedEncoding(1.0, k=1), d=10))
     PublishedPerturbedEncoding(...) at d = 10: claimed ε = 1, exact ε = 1.17304321741: FAILS
     """
-    if not isinstance(mechanism, Mechanism):
-        raise InvalidArgument("mechanism", mechanism, "a mechanism")
+    check_kind("mechanism", mechanism, Mechanism)
     d = None if isinstance(mechanism, Value) else check_count("d", d)
     return Certificate(mechanism, d, mechanism.claimed, mechanism.loss_ratio(d))
 
@@ -89,6 +93,7 @@ def certify_by_enumeration(
     >>> certify_by_enumeration(m, grid, epochs=2).holds
     True
     """
+    check_kind("mechanism", mechanism, TwoStage)
     exact = [tuple(Fraction(x) for x in g) for g in gradients]
     if len({len(g) for g in exact}) != 1:
         raise InvalidArgument("gradients", gradients, "non-empty and all of one length")

@@ -6,7 +6,7 @@ import difflib
 from dataclasses import fields
 from fractions import Fraction
 
-from fedsel.errors import Epsilon, InvalidArgument, check_epsilon, check_finite
+from fedsel.errors import Epsilon, InvalidArgument, check_epsilon, check_finite, check_kind
 from fedsel.mechanisms.base import Mechanism, Selection, Value
 from fedsel.mechanisms.selection import (
     Exponential,
@@ -49,6 +49,7 @@ def mechanism(
     Traceback (most recent call last):
     fedsel.errors.InvalidArgument: name = 'PZ': must be a known mechanism; close to it: PS, PM, PE
     """
+    check_kind("name", name, str)
     known = {n.lower(): n for n in (*SELECTIONS, *VALUES)}
     if name.lower() in known:
         return _build(known[name.lower()], epsilon, k)
@@ -68,6 +69,8 @@ def mechanism(
 
 def _two_stage(first: str, second: str, epsilon: Epsilon | None, k: Top, mu: float) -> TwoStage:
     """ε₁ = μ·ε and ε₂ = ε − ε₁ in rationals, so that they add up to ε exactly."""
+    if epsilon is None:
+        raise InvalidArgument("epsilon", None, f"given for {first}-{second}")
     total = Fraction(check_epsilon("epsilon", epsilon))
     if not 0 <= check_finite("mu", mu) < 1:
         raise InvalidArgument("mu", mu, "in [0, 1)")

@@ -1,0 +1,44 @@
+"""Compiled kernels, kept on disk under a key of *all* of fedsel's sources.
+
+numba's own cache looks at the file of the compiled function only: a change in a function that it
+calls, in another file, would leave the old machine code in use. Where nothing can be written the
+kernel is compiled anew in each process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numba
+from numba.core import config
+
+from fedsel.paths import cache_folder
+
+
+@cache
+def kernel_folder() -> Path:
+    """The folder of the machine code of just these sources, with just this compiler."""
+    digest = hashlib.sha256(numba.__version__.encode())
+    package = Path(__file__).parent
+    for source in sorted(package.rglob("*.py")):
+        digest.update(str(source.relative_to(package)).encode())
+        digest.update(source.read_bytes())
+    return cache_folder() / "kernels" / digest.hexdigest()[:16]
+
+
+def kernel(function: Callable[..., Any]) -> Any:
+    """Compile a kernel: without the GIL, with numpy's rules of division, kept on disk."""
+    compiled = numba.njit(nogil=True, error_model="numpy")(function)
+    usual = config.CACHE_DIR
+    try:
+        config.CACHE_DIR = str(kernel_folder())
+        compiled.enable_caching()
+    except (RuntimeError, OSError):  # no place to write
+        pass
+    finally:
+        config.CACHE_DIR = usual
+    return compiled
