@@ -137,11 +137,11 @@ def test_every_client_reports_once_an_epoch_in_a_new_order():
     from fedsel.engine.train import Run
 
     run = Run(Training(made, batch=BATCH), Population(X, y))
-    epochs = [run.batches(e) for e in range(3)]
-    for batches in epochs:
-        assert [len(b) for b in batches] == [10, 10, 10, 10, 10, 7]
-        assert sorted(np.concatenate(batches).tolist()) == list(range(N))
-    assert len({tuple(np.concatenate(b).tolist()) for b in epochs}) == 3
+    epochs = [run.schedule(e) for e in range(3)]
+    for clients, ends in epochs:
+        assert np.diff(ends, prepend=0).tolist() == [10, 10, 10, 10, 10, 7]
+        assert sorted(clients.tolist()) == list(range(N))
+    assert len({tuple(clients.tolist()) for clients, _ in epochs}) == 3
 
 
 def test_dropping_out():

@@ -42,8 +42,10 @@ def test_the_kernel_draws_the_same_words(seed, epoch, client):
     from fedsel.executors.words import STATE, new_stream, next_word
 
     state = np.empty(STATE, dtype=np.uint64)
-    new_stream(state, key_of(seed), epoch, client)
-    drawn = [int(next_word(state)) for _ in range(50)]
+    taken, drawn = new_stream(state, key_of(seed), epoch, client), []
+    for _ in range(50):
+        word, taken = next_word(state, taken)
+        drawn.append(int(word))
     assert drawn == list(itertools.islice(words_of(seed, epoch, client), 50))
 
 

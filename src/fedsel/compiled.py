@@ -32,7 +32,19 @@ def kernel_folder() -> Path:
 
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile a kernel: without the GIL, with numpy's rules of division, kept on disk."""
-    compiled = numba.njit(nogil=True, error_model="numpy")(function)
+    return _kept(numba.njit(nogil=True, error_model="numpy")(function))
+
+
+def lean_kernel(function: Callable[..., Any]) -> Any:
+    """A kernel that allocates nothing, and in turn counts no references to its arrays.
+
+    Counting them atomically costs more than the work itself where an array is touched for each
+    client.
+    """
+    return _kept(numba.njit(nogil=True, error_model="numpy", _nrt=False)(function))
+
+
+def _kept(compiled: Any) -> Any:
     usual = config.CACHE_DIR
     try:
         config.CACHE_DIR = str(kernel_folder())

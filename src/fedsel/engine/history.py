@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsel.models.linear import LinearModel, predict
+from fedsel.models.linear import LinearModel
 
 
 @dataclass(frozen=True)
@@ -17,12 +18,15 @@ class Round:
 
     round: int
     epoch: int
-    accuracy: float
-    misclassification: float
-    loss: float
     epsilon: float
     bits: int
     reports: int
+    accuracy: float = math.nan
+    loss: float = math.nan
+
+    @property
+    def misclassification(self) -> float:
+        return 1 - self.accuracy
 
 
 @dataclass
@@ -39,24 +43,29 @@ class History:
 
     def table(self) -> list[dict[str, float]]:
         """One row a round."""
-        return [vars(r) for r in self.rounds]
+        return [{**vars(r), "misclassification": r.misclassification} for r in self.rounds]
 
 
 @dataclass(frozen=True)
 class Test:
-    """Records that judge a model."""
+    """Records that judge a model: all rows of X (N, d), or some of them."""
 
     __test__ = False  # not a test of pytest's
 
     X: Any
     y: NDArray[np.int8]
+    rows: NDArray[np.int64] | None = None
 
     def judge(
         self, weights: NDArray[np.float64], model: LinearModel
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Accuracy and regularised loss of each row of weights (rounds, d)."""
-        margins = np.asarray(self.X @ weights.T.astype(np.float32), dtype=np.float64)
-        hits = predict(margins) == self.y[:, None]
-        losses = model.losses(margins, self.y)
-        penalty = model.reg / 2 * np.einsum("rd,rd->r", weights, weights)
-        return hits.mean(axis=0), losses.mean(axis=0) + penalty
+        """Accuracy and regularised loss of each model of weights (models, d)."""
+        from fedsel.engine import kernel, plan
+
+        rows = np.arange(len(self.y)) if self.rows is None else self.rows
+        hits, losses = np.zeros(len(weights)), np.zeros(len(weights))
+        kind = kernel.LOGISTIC if model.loss == "logistic" else kernel.HINGE
+        records = plan.records_of(self.X, self.y)
+        kernel.judge(records, rows, kind, weights.astype(np.float32), hits, losses)
+        penalty = model.reg / 2 * np.einsum("md,md->m", weights, weights)
+        return hits / len(rows), losses / len(rows) + penalty

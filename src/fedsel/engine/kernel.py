@@ -13,8 +13,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsel.compiled import kernel
-from fedsel.engine.arithmetic import dot, prefetch, sigmoid
+from fedsel.compiled import kernel, lean_kernel
+from fedsel.engine.arithmetic import dot, exp, prefetch, sigmoid
 from fedsel.executors.kernel import RankTable, SymbolTable, draw_dimension, draw_symbol
 from fedsel.executors.words import STATE, below, new_stream
 from fedsel.mechanisms.laws import BOTTOM
@@ -54,6 +54,7 @@ class Plan(NamedTuple):
     momentum: float
     plain: bool
     projection: NDArray[np.float32]
+    recovery: NDArray[np.float64]
 
 
 @numba.njit(inline="always")
@@ -98,10 +99,12 @@ def client_gradient(
             for i in range(d):
                 gradient[i] = c * x[i] + decay[i]
             return
-        gradient[:] = decay
+        for i in range(d):
+            gradient[i] = decay[i]
         add_gradient(records, client, loss, weights, rate, gradient)
         return
-    gradient[:] = decay
+    for i in range(d):
+        gradient[i] = decay[i]
     start, end = records.starts[client], records.starts[client + 1]
     for p in range(start, end):
         add_gradient(records, records.order[p], loss, weights, rate / (end - start), gradient)
@@ -119,120 +122,171 @@ def decode_symbol(plan: Any, symbol: Any) -> Any:
 
 
 @numba.njit(inline="always")
-def next_distinct(drawn: Any, count: Any, d: Any, words: Any) -> Any:
-    """A dimension not drawn before; ``drawn`` stays in ascending order."""
-    j = below(words, d - count)
-    place = count
-    for i in range(count):
-        if j >= drawn[i]:
-            j += 1
-        else:
-            place = i
-            break
+def next_distinct(drawn: Any, count: Any, d: Any, words: Any, taken: Any) -> Any:
+    """A dimension not drawn before, and words taken; ``drawn`` stays in ascending order."""
+    j, taken = below(words, taken, d - count)
+    place = 0
+    while place < count and j >= drawn[place]:
+        j += 1
+        place += 1
     for i in range(count, place, -1):
         drawn[i] = drawn[i - 1]
     drawn[place] = j
-    return j
+    return j, taken
 
 
 @numba.njit(inline="always")
 def send_picks(
-    plan: Any, r: Any, before: Any, words: Any, drawn: Any, sent: Any, total: Any
+    plan: Any, r: Any, residual: Any, client: Any, words: Any, scratch: Any, sent: Any, n: Any
 ) -> None:
     """Report (dimension, symbol) pairs of r, and add what the server decodes of them."""
+    taken, d = 0, r.shape[0]
     for p in range(plan.picks):
         if plan.picks == 1:
-            j = draw_dimension(plan.ranks, r, words)
+            j, taken = draw_dimension(plan.ranks, r, scratch.vector, words, taken)
         else:
-            j = next_distinct(drawn, p, r.shape[0], words)
-        sent[2 * p] = j
-        if j == BOTTOM:
-            return
-        s = np.float64(r[j])
-        if before.shape[0]:
-            s += plan.momentum * np.float64(before[j])
-        if plan.plain:
-            total[j] += plan.scale * s
-            continue
-        t = max(-plan.clip, min(plan.clip, s)) / plan.clip
-        symbol = draw_symbol(plan.symbols, t, words)
-        sent[2 * p + 1] = symbol
-        total[j] += plan.scale * plan.clip * decode_symbol(plan, symbol)
+            j, taken = next_distinct(scratch.drawn, p, d, words, taken)
+        sent[n, 2 * p] = j
+        if j != BOTTOM:
+            s = np.float64(r[j])
+            if residual.shape[0]:
+                s += plan.momentum * np.float64(residual[client, j])
+            if plan.plain:
+                scratch.total[j] += plan.scale * s
+            else:
+                t = max(-plan.clip, min(plan.clip, s)) / plan.clip
+                symbol, taken = draw_symbol(plan.symbols, t, words, taken)
+                sent[n, 2 * p + 1] = symbol
+                scratch.total[j] += plan.scale * plan.clip * decode_symbol(plan, symbol)
 
 
 @numba.njit(inline="always")
-def send_projected(plan: Any, g: Any, words: Any, sent: Any, total: Any) -> None:
+def send_projected(plan: Any, g: Any, words: Any, scratch: Any, sent: Any, n: Any) -> None:
     """Report one coordinate of the projection of g."""
     q = plan.projection.shape[0]
-    j = below(words, q)
+    j, taken = below(words, 0, q)
     z = 0.0
     for i in range(g.shape[0]):
         z += np.float64(plan.projection[j, i]) * np.float64(g[i])
     t = max(-plan.clip, min(plan.clip, z)) / plan.clip
-    symbol = draw_symbol(plan.symbols, t, words)
-    sent[0], sent[1] = j, symbol
-    total[j] += q * plan.clip * decode_symbol(plan, symbol)
+    symbol, taken = draw_symbol(plan.symbols, t, words, taken)
+    sent[n, 0], sent[n, 1] = j, symbol
+    scratch.total[j] += q * plan.clip * decode_symbol(plan, symbol)
 
 
-@kernel
-def run_round(
+class Scratch(NamedTuple):
+    """Room that the kernel works in. It allocates nothing, and so counts no references."""
+
+    weights: NDArray[np.float32]
+    decay: NDArray[np.float32]
+    gradient: NDArray[np.float32]
+    vector: NDArray[np.float32]
+    total: NDArray[np.float64]
+    drawn: NDArray[np.int64]
+    words: NDArray[np.uint64]
+
+
+def scratch_for(plan: Plan, d: int) -> Scratch:
+    """Room for a plan on d dimensions."""
+    return Scratch(
+        weights=np.empty(d, dtype=np.float32),
+        decay=np.empty(d, dtype=np.float32),
+        gradient=np.empty(d, dtype=np.float32),
+        vector=np.empty(d, dtype=np.float32),
+        total=np.empty(max(d, len(plan.projection))),
+        drawn=np.empty(plan.picks, dtype=np.int64),
+        words=np.empty(STATE, dtype=np.uint64),
+    )
+
+
+@lean_kernel
+def run_rounds(  # noqa: PLR0912
     records: Any,
     plan: Any,
     loss: Any,
-    clients: Any,
-    weights: Any,
-    decay: Any,
+    reg: Any,
     rate: Any,
+    step: Any,
+    clients: Any,
+    ends: Any,
+    weights: Any,
     residual: Any,
     key: Any,
     epoch: Any,
+    scratch: Any,
     sent: Any,
-    total: Any,
+    trace: Any,
 ) -> None:
-    """All clients of a round: total ← the sum of what the server decodes.
+    """Several rounds: in round t the clients up to ends[t] report, and w ← w − step · mean.
 
     residual (N, d) is read and written for each client; empty, there is none. sent (n, 2·picks)
-    receives the reports, as (dimension, symbol) pairs.
+    receives the reports as (dimension, symbol) pairs; with one row, only the last is kept. trace
+    (rounds, d) receives the weights after each round, unless it is empty.
     """
     d = weights.shape[0]
-    gradient = np.empty(d, dtype=np.float32)
-    drawn = np.empty(plan.picks, dtype=np.int64)
-    words = np.empty(STATE, dtype=np.uint64)
-    nothing = np.empty(0, dtype=np.float32)
-    total[:] = 0.0
-    last = clients.shape[0] - 1
-    for n in range(last + 1):
-        client = clients[n]
-        if records.starts.shape[0] == 0 and records.indptr.shape[0] == 0:
-            prefetch(records.dense[clients[min(n + _AHEAD, last)]])
-        client_gradient(records, client, loss, weights, decay, rate, gradient)
-        if plan.kind == FULL:
-            for i in range(d):
-                total[i] += gradient[i]
-            continue
-        new_stream(words, key, epoch, client)
-        if plan.kind == PROJECTED:
-            send_projected(plan, gradient, words, sent[n], total)
-            continue
-        if residual.shape[0] == 0:
-            send_picks(plan, gradient, nothing, words, drawn, sent[n], total)
-            continue
-        before = residual[client]
+    w, decay, gradient, total = scratch.weights, scratch.decay, scratch.gradient, scratch.total
+    words = scratch.words
+    dense = records.starts.shape[0] == 0 and records.indptr.shape[0] == 0
+    n, last = 0, clients.shape[0] - 1
+    for t in range(ends.shape[0]):
+        start = n
+        for i in range(total.shape[0]):
+            total[i] = 0.0
         for i in range(d):
-            gradient[i] += before[i]
-        send_picks(plan, gradient, before, words, drawn, sent[n], total)
-        before[:] = gradient
-        if sent[n, 0] != BOTTOM:
-            before[sent[n, 0]] = 0
+            w[i] = weights[i]
+            decay[i] = rate * reg * weights[i]
+        while n < ends[t]:
+            client = clients[n]
+            if dense:
+                prefetch(records.dense[clients[min(n + _AHEAD, last)]])
+            client_gradient(records, client, loss, w, decay, rate, gradient)
+            row = n if sent.shape[0] > 1 else 0
+            if plan.kind == FULL:
+                for i in range(d):
+                    total[i] += gradient[i]
+            else:
+                new_stream(words, key, epoch, client)
+                if plan.kind == PROJECTED:
+                    send_projected(plan, gradient, words, scratch, sent, row)
+                else:
+                    if residual.shape[0]:
+                        for i in range(d):
+                            gradient[i] += residual[client, i]
+                    send_picks(plan, gradient, residual, client, words, scratch, sent, row)
+                    if residual.shape[0]:
+                        for i in range(d):
+                            residual[client, i] = gradient[i]
+                        if sent[row, 0] != BOTTOM:
+                            residual[client, sent[row, 0]] = 0
+            n += 1
+        if n > start:
+            take_step(plan, total, step / (n - start), weights)
+        if trace.shape[0]:
+            for i in range(d):
+                trace[t, i] = weights[i]
+
+
+@numba.njit(inline="always")
+def take_step(plan: Any, total: Any, step: Any, weights: Any) -> None:
+    """w ← w − step · total; a projected total is recovered first."""
+    if plan.kind != PROJECTED:
+        for i in range(weights.shape[0]):
+            weights[i] -= step * total[i]
+    else:
+        for i in range(weights.shape[0]):
+            s = 0.0
+            for j in range(plan.projection.shape[0]):
+                s += plan.recovery[i, j] * total[j]
+            weights[i] -= step * s
 
 
 @kernel
 def shuffle(order: Any, key: Any, epoch: Any) -> None:
     """A uniformly random order of the clients, the same on every machine (Fisher and Yates)."""
     words = np.empty(STATE, dtype=np.uint64)
-    new_stream(words, key, epoch, 0)
+    taken = new_stream(words, key, epoch, 0)
     for i in range(order.shape[0] - 1, 0, -1):
-        j = below(words, i + 1)
+        j, taken = below(words, taken, i + 1)
         order[i], order[j] = order[j], order[i]
 
 
@@ -242,5 +296,35 @@ def drop(stays: Any, rate: Any, key: Any, epoch: Any) -> None:
     words = np.empty(STATE, dtype=np.uint64)
     limit = np.int64(rate * 2.0**32)
     for client in range(stays.shape[0]):
-        new_stream(words, key, epoch, client)
-        stays[client] = below(words, 1 << 32) >= limit
+        taken = new_stream(words, key, epoch, client)
+        draw, taken = below(words, taken, 1 << 32)
+        stays[client] = draw >= limit
+
+
+@numba.njit
+def margin_of(records: Any, row: Any, weights: Any) -> Any:
+    """x · w of one record."""
+    if records.indptr.shape[0] == 0:
+        return np.float64(dot(records.dense[row], weights))
+    margin = 0.0
+    for p in range(records.indptr[row], records.indptr[row + 1]):
+        margin += np.float64(records.data[p]) * np.float64(weights[records.indices[p]])
+    return margin
+
+
+@lean_kernel
+def judge(records: Any, rows: Any, loss: Any, weights: Any, hits: Any, losses: Any) -> None:
+    """Add up right answers and losses of these rows, for each model of weights (models, d)."""
+    last = rows.shape[0] - 1
+    for n in range(last + 1):
+        row = rows[n]
+        if records.indptr.shape[0] == 0:
+            prefetch(records.dense[rows[min(n + _AHEAD, last)]])
+        for m in range(weights.shape[0]):
+            margin = margin_of(records, row, weights[m])
+            agreement = margin * records.labels[row]
+            hits[m] += (margin >= 0) == (records.labels[row] > 0)
+            if loss == HINGE:
+                losses[m] += max(0.0, 1.0 - agreement)
+            else:
+                losses[m] += max(-agreement, 0.0) + np.log1p(exp(-min(abs(agreement), 700.0)))

@@ -25,7 +25,7 @@ def plan_of(solution: Solution) -> kernel.Plan:
     if isinstance(solution, Projected):
         stand_in = Picks(solution.name, solution.q, solution.epochs, clip=solution.clip)
         plan = _plan(kernel.PROJECTED, stand_in, solution.value)
-        return plan._replace(projection=solution.matrix)
+        return plan._replace(projection=solution.matrix, recovery=solution.recovery)
     raise InvalidArgument("solution", solution, "a Full, Picks or Projected solution")
 
 
@@ -44,6 +44,7 @@ def _plan(kind: int, solution: Picks, value: Value | None = None) -> kernel.Plan
         momentum=float(solution.momentum),
         plain=told is None,
         projection=np.empty((0, 0), dtype=np.float32),
+        recovery=np.empty((0, 0)),
     )
 
 

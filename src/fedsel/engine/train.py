@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, final
 
@@ -15,12 +14,13 @@ from fedsel.engine.history import History, Round, Test
 from fedsel.errors import InvalidArgument, check_count, check_finite, check_positive
 from fedsel.models.linear import LinearModel
 from fedsel.random import key_of
-from fedsel.solutions import Projected, Solution
+from fedsel.solutions import Solution
 
 SHUFFLE, DROP = 1, 2
 """Purposes of random streams beside the clients' own."""
 
-_AT_A_TIME = 128
+_CLIENTS_AT_A_TIME = 500_000
+_JUDGED_AT_A_TIME = 128
 
 Evaluate = Literal["rounds", "epochs", "end"]
 
@@ -86,25 +86,24 @@ def train(
     ``advance`` is called after each round.
     """
     run = Run(training, population, residual_directory)
-    history = History(weights=run.weights)
-    waiting: list[tuple[Round, NDArray[np.float64]]] = []
-    solution = training.solution
-    cost = solution.privacy.per_report
+    solution, cost = training.solution, training.solution.privacy.per_report
+    seen: list[Round] = []
+    models: list[NDArray[np.float64]] = []
     for epoch in range(solution.epochs):
-        batches = run.batches(epoch)
-        for number, clients in enumerate(batches):
-            reports = run.round(epoch, clients)
-            last = number == len(batches) - 1
-            if evaluate == "rounds" or (
-                last and (evaluate == "epochs" or epoch == solution.epochs - 1)
-            ):
-                spent, bits = (epoch + 1) * cost, solution.bits * reports
-                made = Round(run.rounds, epoch, math.nan, math.nan, math.nan, spent, bits, reports)
-                waiting.append((made, run.weights.copy()))
-            advance(1)
-    history.weights = run.weights
-    history.rounds = _judged(waiting, training.model, test)
-    return history
+        clients, ends = run.schedule(epoch)
+        reports = np.diff(ends, prepend=0)
+        for first in range(0, len(ends), run.rounds_at_a_time):
+            part = slice(first, min(first + run.rounds_at_a_time, len(ends)))
+            kept = list(run.rounds(epoch, clients, ends, part, keep=evaluate == "rounds"))
+            last = part.stop == len(ends)
+            if (evaluate == "epochs" and last) or (last and epoch == solution.epochs - 1):
+                kept = kept or [run.weights.copy()]
+            for model, t in zip(kept, range(part.stop - len(kept), part.stop), strict=True):
+                number, bits = epoch * len(ends) + t + 1, solution.bits * int(reports[t])
+                seen.append(Round(number, epoch, (epoch + 1) * cost, bits, int(reports[t])))
+                models.append(model)
+            advance(part.stop - part.start)
+    return History(_judged(seen, models, training.model, test), run.weights)
 
 
 class Run:
@@ -129,52 +128,69 @@ class Run:
         self.clients = population.clients
         self.members = population.members
         self.weights = np.zeros(solution.dim)
-        self.rounds = 0
-        self.sent = np.zeros((training.batch, 2 * self.plan.picks), dtype=np.int64)
+        self.scratch = kernel.scratch_for(self.plan, solution.dim)
+        self.sent = np.zeros((1, 2 * self.plan.picks), dtype=np.int64)
         needed = solution.accumulates and solution.epochs > 1
         self.residual = _residual(self.clients if needed else 0, solution.dim, residual_directory)
         self.key = key_of(training.seed)
 
-    def batches(self, epoch: int) -> list[NDArray[np.int64]]:
-        """The clients of each round of an epoch: shuffled, without those that drop out."""
+    @property
+    def rounds_at_a_time(self) -> int:
+        """Rounds of one kernel call: long enough to be fast, short enough to show progress."""
+        return max(1, _CLIENTS_AT_A_TIME // self.training.batch)
+
+    def schedule(self, epoch: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The clients of an epoch in their order, and where each round ends.
+
+        Shuffled anew in each epoch; those that drop out are missing from their round.
+        """
         training = self.training
         everyone = np.arange(self.clients, dtype=np.int64)
         order = everyone if self.members is None else self.members.copy()
         self.kernel.shuffle(order, key_of(training.seed, SHUFFLE), epoch)
-        batches = [order[i : i + training.batch] for i in range(0, len(order), training.batch)]
+        ends = np.append(np.arange(training.batch, len(order), training.batch), len(order))
         if training.dropout == 0:
-            return batches
+            return order, ends
         stays = np.ones(self.clients, dtype=np.bool_)
         self.kernel.drop(stays, training.dropout, key_of(training.seed, DROP), epoch)
-        return [b[stays[b]] for b in batches]
+        answers = stays[order]
+        return order[answers], np.cumsum(answers)[ends - 1]
 
-    def round(self, epoch: int, clients: NDArray[np.int64]) -> int:
-        """Let the clients report, average, and step. Returns how many reports came."""
+    def rounds(
+        self,
+        epoch: int,
+        clients: NDArray[np.int64],
+        ends: NDArray[np.int64],
+        part: slice,
+        *,
+        keep: bool = False,
+    ) -> NDArray[np.float64]:
+        """Let the clients of some rounds report, average, and step.
+
+        Returns the weights after each round if they are to be kept.
+        """
         training, solution = self.training, self.training.solution
-        rate = training.learning_rate if solution.rate_inside else 1.0
-        total = np.zeros(solution.q if isinstance(solution, Projected) else solution.dim)
-        loss = self.kernel.LOGISTIC if training.model.loss == "logistic" else self.kernel.HINGE
-        self.kernel.run_round(
+        inside = solution.rate_inside
+        start = int(ends[part.start - 1]) if part.start else 0
+        trace = np.empty((part.stop - part.start if keep else 0, solution.dim))
+        self.kernel.run_rounds(
             self.records,
             self.plan,
-            loss,
-            clients,
-            self.weights.astype(np.float32),
-            (rate * training.model.reg * self.weights).astype(np.float32),
-            rate,
+            self.kernel.LOGISTIC if training.model.loss == "logistic" else self.kernel.HINGE,
+            training.model.reg,
+            training.learning_rate if inside else 1.0,
+            1.0 if inside else training.learning_rate,
+            clients[start : ends[part.stop - 1]],
+            ends[part] - start,
+            self.weights,
             self.residual,
             self.key,
             epoch,
-            self.sent[: len(clients)],
-            total,
+            self.scratch,
+            self.sent,
+            trace,
         )
-        if len(clients):
-            mean = total / len(clients)
-            if isinstance(solution, Projected):
-                mean = solution.recover(mean)
-            self.weights -= (1.0 if solution.rate_inside else training.learning_rate) * mean
-        self.rounds += 1
-        return len(clients)
+        return trace
 
 
 def _residual(clients: int, d: int, directory: Path | None) -> NDArray[np.float32]:
@@ -188,16 +204,18 @@ def _residual(clients: int, d: int, directory: Path | None) -> NDArray[np.float3
 
 
 def _judged(
-    waiting: list[tuple[Round, NDArray[np.float64]]], model: LinearModel, test: Test | None
+    seen: list[Round],
+    models: list[NDArray[np.float64]],
+    model: LinearModel,
+    test: Test | None,
 ) -> list[Round]:
-    """Fill in accuracy and loss, all rounds in one product."""
-    if test is None or not waiting:
-        return [made for made, _ in waiting]
+    """Fill in accuracy and loss, many rounds in one product."""
+    if test is None:
+        return seen
     judged = []
-    for start in range(0, len(waiting), _AT_A_TIME):
-        part = waiting[start : start + _AT_A_TIME]
-        hits, losses = test.judge(np.stack([w for _, w in part]), model)
-        for (made, _), hit, loss in zip(part, hits, losses, strict=True):
-            values = {**vars(made), "accuracy": float(hit), "misclassification": 1 - float(hit)}
-            judged.append(Round(**{**values, "loss": float(loss)}))
+    for start in range(0, len(seen), _JUDGED_AT_A_TIME):
+        part = slice(start, start + _JUDGED_AT_A_TIME)
+        hits, losses = test.judge(np.stack(models[part]), model)
+        for made, hit, loss in zip(seen[part], hits, losses, strict=True):
+            judged.append(replace(made, accuracy=float(hit), loss=float(loss)))
     return judged

@@ -6,9 +6,9 @@ shared), and whatever cluster a joblib backend speaks to (Dask, Ray) where a swe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,13 +52,14 @@ class Scores:
         return float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
 
 
-def split(clients: int, folds: int, seed: int, repeat: int) -> list[NDArray[np.int64]]:
+@lru_cache(maxsize=4)
+def split(clients: int, folds: int, seed: int, repeat: int) -> tuple[NDArray[np.int64], ...]:
     """The members of each fold, a random partition of the clients."""
     from fedsel.engine.kernel import shuffle
 
     order = np.arange(clients, dtype=np.int64)
     shuffle(order, key_of(seed, FOLDS), repeat)
-    return [np.sort(part) for part in np.array_split(order, folds)]
+    return tuple(np.array_split(order, folds))
 
 
 def cross_validate(
@@ -100,14 +101,12 @@ def one_run(
     held_out = records_of_clients(population, parts[fold])
     low, high = key_of(training.seed, RUN, repeat, fold)
     seeded = replace(training, seed=low | high << 32)
-    test = Test(population.X[held_out], population.y[held_out])
+    test = Test(population.X, population.y, held_out)
     history = train(seeded, replace(population, members=members), test, evaluate="end")
     return Score(repeat, fold, history.accuracy, history.rounds[-1].loss)
 
 
-def records_of_clients(
-    population: Population, clients: NDArray[np.int64]
-) -> NDArray[np.int64] | Sequence[Any]:
+def records_of_clients(population: Population, clients: NDArray[np.int64]) -> NDArray[np.int64]:
     """The records that these clients hold."""
     if population.starts is None or population.order is None:
         return clients

@@ -75,7 +75,7 @@ def symbol_table(law: SymbolLaw) -> SymbolTable:
 
 @numba.njit
 def count_rank(vector: Any, pivot: Any) -> tuple[Any, Any]:
-    """How many magnitudes are larger than the pivot's, and how many equal, in one pass."""
+    """How many magnitudes are larger than the pivot, and how many equal, in one pass."""
     larger = 0
     equal = 0
     for i in range(vector.shape[0]):
@@ -85,72 +85,105 @@ def count_rank(vector: Any, pivot: Any) -> tuple[Any, Any]:
     return larger, equal
 
 
+@numba.njit
+def magnitude_at(rank: Any, vector: Any, scratch: Any) -> Any:
+    """The magnitude of a rank (0 is the largest), by Hoare's selection in ``scratch``."""
+    low, high = 0, vector.shape[0] - 1
+    for i in range(high + 1):
+        scratch[i] = abs(vector[i])
+    while low < high:
+        pivot = scratch[(low + high) // 2]
+        i, j = low, high
+        while i <= j:
+            while scratch[i] > pivot:
+                i += 1
+            while scratch[j] < pivot:
+                j -= 1
+            if i <= j:
+                scratch[i], scratch[j] = scratch[j], scratch[i]
+                i += 1
+                j -= 1
+        if rank <= j:
+            high = j
+        elif rank >= i:
+            low = i
+        else:
+            break
+    return scratch[rank]
+
+
 @numba.njit(error_model="numpy", inline="always")
-def draw_dimension(table: Any, vector: Any, words: Any) -> Any:
-    """A dimension of one vector by the law over the ranks of its magnitudes; BOTTOM for ⊥."""
-    if table.bottom and below(words, table.total + table.bottom) >= table.total:
-        return np.int64(BOTTOM)
+def draw_dimension(table: Any, vector: Any, scratch: Any, words: Any, taken: Any) -> Any:
+    """A dimension by the law over the ranks of its magnitudes (BOTTOM for ⊥), and words taken."""
     d = vector.shape[0]
+    j = np.int64(BOTTOM)
+    abstains = False
+    if table.bottom:
+        toss, taken = below(words, taken, table.total + table.bottom)
+        abstains = toss >= table.total
     if table.by_rejection:
-        while True:
-            x = below(words, d * table.maximum)
+        searching = not abstains
+        while searching:
+            x, taken = below(words, taken, d * table.maximum)
             j = divide(x, table.maximum, table.inverse)
             if table.uniform:
-                return j
+                break
             larger, equal = count_rank(vector, abs(vector[j]))
-            rank = larger + below(words, equal)
+            above, taken = below(words, taken, equal)
+            rank = larger + above
             run = rank if table.dense else 0
             while not table.dense and rank >= table.edges[run]:
                 run += 1
-            if x - j * table.maximum < table.weights[run]:
-                return j
-    x = below(words, table.total)
-    run = np.searchsorted(table.cumulative, x, side="right")
-    weight = table.weights[run]
-    # Count back from the end of the run: the positions left in it, over the weight of each rank.
-    rank = table.edges[run] - 1 - (table.cumulative[run] - 1 - x) // weight
-    magnitudes = np.abs(vector)
-    pivot = np.partition(magnitudes, d - 1 - rank)[d - 1 - rank]
-    _, equal = count_rank(vector, pivot)
-    pick = below(words, equal)
-    for j in range(d):
-        if magnitudes[j] == pivot:
-            if pick == 0:
-                return np.int64(j)
-            pick -= 1
-    return np.int64(BOTTOM)
+            searching = x - j * table.maximum >= table.weights[run]
+    elif not abstains:
+        x, taken = below(words, taken, table.total)
+        run = np.searchsorted(table.cumulative, x, side="right")
+        # Count back from the end of the run: the positions left, over the weight of each rank.
+        rank = table.edges[run] - 1 - (table.cumulative[run] - 1 - x) // table.weights[run]
+        pivot = magnitude_at(rank, vector, scratch)
+        larger, equal = count_rank(vector, pivot)
+        pick, taken = below(words, taken, equal)
+        j = 0
+        while abs(vector[j]) != pivot or pick > 0:
+            pick -= abs(vector[j]) == pivot
+            j += 1
+    return j, taken
 
 
 @numba.njit(error_model="numpy", inline="always")
-def draw_symbol(table: Any, t: Any, words: Any) -> Any:
-    """A symbol by the law at t in [−1, 1]."""
+def draw_symbol(table: Any, t: Any, words: Any, taken: Any) -> Any:
+    """A symbol by the law at t in [−1, 1], and how many words were taken."""
     windows, inverses = table.windows, table.inverses
     which = 0
     if windows.shape[0] > 1:
-        toss = below(words, windows[-1, 0])
+        toss, taken = below(words, taken, windows[-1, 0])
         while toss >= windows[which, 0]:
             which += 1
     G, L, extra = windows[which, 1], windows[which, 2], windows[which, 3]
     base, total, offset = windows[which, 4], windows[which, 5], windows[which, 6]
     steps = np.int64(np.floor((np.float64(t) + 1.0) * _HALF_STEPS + 0.5))
     scaled = steps * G
-    cell = scaled >> _STEP_BITS
-    if below(words, INPUT_STEPS) < scaled & (INPUT_STEPS - 1):
-        cell += 1
-    x = below(words, total)
+    up, taken = below(words, taken, INPUT_STEPS)
+    cell = (scaled >> _STEP_BITS) + (up < scaled & (INPUT_STEPS - 1))
+    x, taken = below(words, taken, total)
+    symbol = offset
     if x < base:
-        return offset + divide(x, L, inverses[which, 0])
-    return offset + cell + divide(x - base, extra, inverses[which, 1])
+        symbol += divide(x, L, inverses[which, 0])
+    else:
+        symbol += cell + divide(x - base, extra, inverses[which, 1])
+    return symbol, taken
 
 
 @kernel
 def draw_dimensions(table: Any, vectors: Any, key: Any, epoch: Any, clients: Any) -> Any:
     """A dimension for each client, from its row of vectors (n, d), or all from the only row."""
     chosen = np.empty(clients.shape[0], dtype=np.int64)
+    words = np.empty(STATE, dtype=np.uint64)
+    scratch = np.empty_like(vectors[0])
     for i in range(clients.shape[0]):
-        words = np.empty(STATE, dtype=np.uint64)
-        new_stream(words, key, epoch, clients[i])
-        chosen[i] = draw_dimension(table, vectors[i if vectors.shape[0] > 1 else 0], words)
+        taken = new_stream(words, key, epoch, clients[i])
+        vector = vectors[i if vectors.shape[0] > 1 else 0]
+        chosen[i], taken = draw_dimension(table, vector, scratch, words, taken)
     return chosen
 
 
@@ -158,10 +191,10 @@ def draw_dimensions(table: Any, vectors: Any, key: Any, epoch: Any, clients: Any
 def draw_symbols(table: Any, t: Any, key: Any, epoch: Any, clients: Any) -> Any:
     """A symbol for each client, from its t (n,), or all from the only one."""
     symbols = np.empty(clients.shape[0], dtype=np.int64)
+    words = np.empty(STATE, dtype=np.uint64)
     for i in range(clients.shape[0]):
-        words = np.empty(STATE, dtype=np.uint64)
-        new_stream(words, key, epoch, clients[i])
-        symbols[i] = draw_symbol(table, t[i if t.shape[0] > 1 else 0], words)
+        taken = new_stream(words, key, epoch, clients[i])
+        symbols[i], taken = draw_symbol(table, t[i if t.shape[0] > 1 else 0], words, taken)
     return symbols
 
 
@@ -172,13 +205,14 @@ def draw_reports(
     """The report of each client from its row of vectors (n, d), or all from the only row."""
     chosen = np.empty(clients.shape[0], dtype=np.int64)
     symbols = np.zeros(clients.shape[0], dtype=np.int64)
+    words = np.empty(STATE, dtype=np.uint64)
+    scratch = np.empty_like(vectors[0])
     for i in range(clients.shape[0]):
-        words = np.empty(STATE, dtype=np.uint64)
-        new_stream(words, key, epoch, clients[i])
+        taken = new_stream(words, key, epoch, clients[i])
         vector = vectors[i if vectors.shape[0] > 1 else 0]
-        j = draw_dimension(table, vector, words)
+        j, taken = draw_dimension(table, vector, scratch, words, taken)
         chosen[i] = j
         if j != BOTTOM:
             t = max(-clip, min(clip, np.float64(vector[j]))) / clip
-            symbols[i] = draw_symbol(symbol_law, t, words)
+            symbols[i], taken = draw_symbol(symbol_law, t, words, taken)
     return chosen, symbols

@@ -15,14 +15,17 @@ from numba.extending import intrinsic
 
 _BLOCKS = 4
 _WORDS = 2 * _BLOCKS
-POSITION, KEY_0, KEY_1, EPOCH, CLIENT = range(_WORDS, _WORDS + 5)
-STATE = _WORDS + 5
-"""Length of a stream's state: eight words, then how many were taken, and the stream's address."""
+KEY_0, KEY_1, EPOCH, CLIENT = range(_WORDS, _WORDS + 4)
+STATE = _WORDS + 4
+"""Length of a stream's state: eight words, then the stream's address.
+
+How many words were taken is not in it but in a variable that every draw takes and returns: it
+stays in a register.
+"""
 
 _WORD, _BITS = ir.IntType(64), 32
 _VECTOR = ir.VectorType(_WORD, _BLOCKS)
 _MASK = 0xFFFFFFFF
-_ONE, _LAST = np.uint64(1), np.uint64(_WORDS - 1)
 
 
 def _constant(*values: int) -> ir.Constant:
@@ -31,9 +34,9 @@ def _constant(*values: int) -> ir.Constant:
 
 
 @intrinsic  # type: ignore[misc,untyped-decorator,unused-ignore]
-def _refill(_context: Any, state: Any) -> Any:
-    """Fill a stream's words from the four blocks that begin at its position."""
-    return numba.void(state), _emit_refill
+def _refill(_context: Any, state: Any, _block: Any) -> Any:
+    """Fill a stream's words from the four blocks that begin at this one."""
+    return numba.void(state, numba.int64), _emit_refill
 
 
 def _emit_refill(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -49,9 +52,8 @@ def _emit_refill(context: Any, builder: Any, signature: Any, arguments: Any) -> 
         )
 
     mask, half = _constant(_MASK), _constant(_BITS)
-    first_block = builder.lshr(load(POSITION), _WORD(1))
     client = spread(load(CLIENT))
-    c0 = builder.and_(builder.add(spread(first_block), _constant(0, 1, 2, 3)), mask)
+    c0 = builder.and_(builder.add(spread(arguments[1]), _constant(0, 1, 2, 3)), mask)
     c1 = spread(load(EPOCH))
     c2, c3 = builder.and_(client, mask), builder.lshr(client, half)
     k0, k1 = spread(load(KEY_0)), spread(load(KEY_1))
@@ -84,38 +86,39 @@ def _emit_mulhi(context: Any, builder: Any, signature: Any, arguments: Any) -> A
 
 
 @numba.njit(inline="always")
-def new_stream(state: Any, key: Any, epoch: Any, client: Any) -> None:
-    """Start the stream of a client."""
-    state[POSITION] = np.uint64(0)
+def new_stream(state: Any, key: Any, epoch: Any, client: Any) -> Any:
+    """Start the stream of a client; returns how many words were taken: none."""
     state[KEY_0] = np.uint64(key[0])
     state[KEY_1] = np.uint64(key[1])
     state[EPOCH] = np.uint64(epoch)
     state[CLIENT] = np.uint64(client)
+    return 0
 
 
-@numba.njit
-def next_word(state: Any) -> Any:
-    """The next 64-bit word: block b gives the words 2b and 2b + 1."""
-    position = state[POSITION]
-    if position & _LAST == 0:
-        _refill(state)
-    state[POSITION] = position + _ONE
-    taken = position & _LAST
-    return state[(taken >> _ONE) + (taken & _ONE) * np.uint64(_BLOCKS)]
+@numba.njit(inline="always")
+def next_word(state: Any, taken: Any) -> Any:
+    """The next 64-bit word, and how many were taken: block b gives the words 2b and 2b + 1."""
+    place = taken & (_WORDS - 1)
+    if place == 0:
+        _refill(state, taken >> 1)
+    return state[(place >> 1) + (place & 1) * _BLOCKS], taken + 1
 
 
-@numba.njit
-def below(state: Any, n: Any) -> Any:
-    """Uniform in 0 … n−1, exactly: multiply-and-shift with rejection (Lemire 2019)."""
+@numba.njit(inline="always")
+def below(state: Any, taken: Any, n: Any) -> Any:
+    """A uniform integer in 0 … n−1, exactly, and how many words were taken.
+
+    Multiply-and-shift with rejection (Lemire 2019).
+    """
     bound = np.uint64(n)
-    word = next_word(state)
+    word, taken = next_word(state, taken)
     low = word * bound
     if low < bound:
         surplus = (np.uint64(0) - bound) % bound
         while low < surplus:
-            word = next_word(state)
+            word, taken = next_word(state, taken)
             low = word * bound
-    return np.int64(mulhi(word, bound))
+    return np.int64(mulhi(word, bound)), taken
 
 
 def inverse(n: int) -> int:

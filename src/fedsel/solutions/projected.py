@@ -86,12 +86,13 @@ class Projected(Solution):
         total = np.zeros(self.q)
         pairs = np.array(messages, dtype=np.int64).reshape(-1, 2)
         np.add.at(total, pairs[:, 0], self.q * self.clip * self.value.decode(pairs[:, 1]))
-        return self.recover(total / max(1, len(pairs)))
+        mean: NDArray[np.float64] = self.recovery @ (total / max(1, len(pairs)))
+        return mean
 
-    def recover(self, compressed: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The mean in d dimensions, by the pseudo-inverse."""
-        recovered: NDArray[np.float64] = _inverse(self.dim, self.q, self.seed) @ compressed
-        return recovered
+    @property
+    def recovery(self) -> NDArray[np.float64]:
+        """The pseudo-inverse of Φᵀ (d, q), by which the server recovers the mean."""
+        return _inverse(self.dim, self.q, self.seed)
 
 
 @lru_cache(maxsize=8)
@@ -107,4 +108,4 @@ def _projection(d: int, q: int, seed: int) -> NDArray[np.float32]:
 @lru_cache(maxsize=8)
 def _inverse(d: int, q: int, seed: int) -> NDArray[np.float64]:
     inverse: NDArray[np.float64] = np.linalg.pinv(_projection(d, q, seed).astype(np.float64))
-    return inverse
+    return np.ascontiguousarray(inverse)
