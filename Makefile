@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 RESULTS ?= results
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format bench clean
+.PHONY: help setup demo audit test lint format bench clean
 
 help: ## list the commands
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -18,7 +18,10 @@ $(VENV)/.ready: pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable ".[dev]"
 	@touch $@
 
-demo: setup ## audit every mechanism: progress, table and figure
+demo: setup ## the main job on synthetic data: progress, table and figure
+	$(BIN)/fedsel run --out $(RESULTS)
+
+audit: setup ## certify and attack every mechanism: progress, table and figure
 	@mkdir -p $(RESULTS)
 	$(BIN)/fedsel audit --plot $(RESULTS)/audit.png --csv $(RESULTS)/audit.csv
 
@@ -35,9 +38,10 @@ format: setup ## put the code into shape
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: setup ## measure speed against the paper's algorithms: CSV and plot
+bench: setup ## measure speed, as ratios: selection (CSV and plot) and engine
 	@mkdir -p $(RESULTS)
 	$(BIN)/python benchmarks/selection.py --out $(RESULTS)
+	$(BIN)/fedsel bench
 
 clean: ## remove the environment and the results
 	rm -rf $(VENV) $(RESULTS) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

@@ -37,9 +37,11 @@ from fedsel.mechanisms import (
 from fedsel.mechanisms.names import mechanism
 from fedsel.random import Entropy, SystemEntropy
 from fedsel.reports import Report, Reports
+from fedsel.solutions import Solution, solution
 
 if TYPE_CHECKING:
     import fedsel.checks as checks  # noqa: PLR0402
+    from fedsel import data, engine
     from fedsel.auditing import Finding, audit, exact_law
     from fedsel.executors import cohort
 
@@ -49,6 +51,8 @@ _LAZY = {
     "exact_law": "fedsel.auditing",
     "cohort": "fedsel.executors.cohort",
     "checks": "fedsel.checks",
+    "data": "fedsel.data",
+    "engine": "fedsel.engine",
 }
 
 
@@ -84,6 +88,7 @@ __all__ = [
     "Report",
     "Reports",
     "Selection",
+    "Solution",
     "SymbolLaw",
     "SystemEntropy",
     "TopK",
@@ -98,9 +103,12 @@ __all__ = [
     "certify_by_enumeration",
     "checks",
     "cohort",
+    "data",
+    "engine",
     "exact_law",
     "mechanism",
     "perturb",
     "report",
     "select",
+    "solution",
 ]

@@ -55,7 +55,7 @@ def _draw_privacy(axes: Any, rows: Sequence[Row]) -> None:
     axes.set_ylabel("ε over claimed ε")
     axes.set_title("Privacy loss: no blue dot may lie above the line", fontsize=10)
     if names:
-        axes.legend(fontsize=8, loc="lower right")
+        axes.legend(fontsize=8, loc="upper right")
 
 
 def _draw_variance(axes: Any, rows: Sequence[Row]) -> None:

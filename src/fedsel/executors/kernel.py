@@ -143,7 +143,7 @@ def draw_dimension(table: Any, vector: Any, scratch: Any, words: Any, taken: Any
         pivot = magnitude_at(rank, vector, scratch)
         larger, equal = count_rank(vector, pivot)
         pick, taken = below(words, taken, equal)
-        j = 0
+        j = np.int64(0)
         while abs(vector[j]) != pivot or pick > 0:
             pick -= abs(vector[j]) == pivot
             j += 1

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+_MARKERS = "osD^vPX*<>"
+
 
 def accuracy_against_epsilon(rows: Sequence[Mapping[str, Any]]) -> Figure:
     """Accuracy ± deviation against ε, one panel a model; a dashed line has no ε."""
@@ -19,7 +21,8 @@ def accuracy_against_epsilon(rows: Sequence[Mapping[str, Any]]) -> Figure:
     panels = figure.subplots(1, len(models), squeeze=False)[0]
     for axes, model in zip(panels, models, strict=True):
         mine = [r for r in rows if r["model"] == model]
-        for place, name in enumerate(dict.fromkeys(r["solution"] for r in mine)):
+        names = list(dict.fromkeys(r["solution"] for r in mine))
+        for place, name in enumerate(names):
             points = [r for r in mine if r["solution"] == name]
             colour = f"C{place % 10}"
             if points[0]["epsilon"] is None:
@@ -27,13 +30,15 @@ def accuracy_against_epsilon(rows: Sequence[Mapping[str, Any]]) -> Figure:
                 axes.axhline(level, color=colour, linestyle="--", label=f"{name} (not private)")
                 continue
             points = sorted(points, key=lambda r: r["epsilon"])
+            # A little apart: curves that coincide (PE-PM and PS-PM do) must both be seen.
+            apart = 1.02 ** (place - len(names) / 2)
             axes.errorbar(
-                [r["epsilon"] for r in points],
+                [r["epsilon"] * apart for r in points],
                 [100 * r["accuracy"] for r in points],
                 yerr=[100 * r["deviation"] for r in points],
                 color=colour,
-                marker="o",
-                markersize=4,
+                marker=_MARKERS[place % len(_MARKERS)],
+                markersize=5,
                 capsize=3,
                 label=name,
             )

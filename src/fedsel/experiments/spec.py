@@ -13,7 +13,7 @@ from fedsel.errors import InvalidArgument, check_count, check_epsilon, check_pos
 from fedsel.mechanisms.selection import Top
 from fedsel.models.linear import LinearModel
 from fedsel.solutions import solution
-from fedsel.solutions.names import PLAIN
+from fedsel.solutions.names import PLAIN, canonical
 
 DEMO_SOLUTIONS = ("NP", "PM", "EXP-PM", "PE-PM", "PS-PM")
 DEMO_EPSILONS = (0.5, 1.0, 2.0, 4.0)
@@ -138,8 +138,8 @@ class Spec:
         for model in self.models:
             given = self.learning_rate
             shared["learning_rate"] = setting.rates[model] if given is None else given
-            for name in self.solutions:
-                plain = name.upper() in PLAIN
+            for name in map(canonical, self.solutions):
+                plain = name in PLAIN
                 for epsilon in (None,) if plain else self.epsilons:
                     point = {"model": model, "solution": name, "epsilon": epsilon}
                     yield Cell(**{**shared, **point})

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Literal
 
 from fedsel.budget import THETA, Budget, hyper_parameters_free
-from fedsel.errors import Epsilon, InvalidArgument, check_count
+from fedsel.errors import Epsilon, InvalidArgument, check_count, check_kind
 from fedsel.mechanisms import Selection, TopK, Uniform, Value
 from fedsel.mechanisms.names import SELECTIONS, VALUES
 from fedsel.mechanisms.selection import Exponential, Top
@@ -27,6 +27,21 @@ def names() -> list[str]:
     pairs = [f"{s}-{v}{x}" for s in SELECTING for v in PERTURBING for x in SUFFIXES]
     alone = [f"{s}{x}" for s in SELECTING for x in ("", "-O")]
     return [*PLAIN, *PERTURBING, *(f"{v}-RP" for v in PERTURBING), *pairs, *alone]
+
+
+def canonical(name: str) -> str:
+    """A solution's name as the paper writes it.
+
+    >>> canonical("ps-duchi")
+    'PS-Duchi'
+    """
+    check_kind("name", name, str)
+    known = {n.lower(): n for n in names()}
+    if name.lower() not in known:
+        close = difflib.get_close_matches(name.lower(), known, n=4, cutoff=0.4)
+        listed = ", ".join(known[c] for c in close) or "NP, PM, PM-RP, PS-PM, PS-PM-C, PS"
+        raise InvalidArgument("name", name, f"a known solution, such as {listed}")
+    return known[name.lower()]
 
 
 def solution(
@@ -56,12 +71,7 @@ def solution(
     Traceback (most recent call last):
     fedsel.errors.InvalidArgument: name = 'PS-PN': must be a known solution, such as PS-PM, ...
     """
-    known = {n.lower(): n for n in names()}
-    if name.lower() not in known:
-        close = difflib.get_close_matches(name.lower(), known, n=4, cutoff=0.4)
-        listed = ", ".join(known[c] for c in close) or "NP, PM, PM-RP, PS-PM, PS-PM-C, PS"
-        raise InvalidArgument("name", name, f"a known solution, such as {listed}")
-    name = known[name.lower()]
+    name = canonical(name)
     check_count("dim", dim)
     if name in PLAIN:
         return _plain(name, dim, epochs)
