@@ -194,7 +194,7 @@ def _run(
     rows: list[dict[str, Any]] = []
     total = sum(cell.folds * cell.repeats for cell in spec.cells())
     with Progress(*columns, console=progress_console(), transient=True) as progress:
-        task = progress.add_task("run", total=total, now=f"training on {data.name}")
+        task = progress.add_task("run", total=total, now="the first run compiles")
 
         def finished(row: dict[str, Any]) -> None:
             rows.append(row)

@@ -62,8 +62,19 @@ def slope(loss: Any, margin: Any, label: Any) -> Any:
     """Derivative of the loss by the margin x·w."""
     y = np.float64(label)
     if loss == LOGISTIC:
-        return -y * sigmoid(-y * np.float64(margin))
-    return -y if y * np.float64(margin) < 1.0 else 0.0
+        return -y * sigmoid(-y * margin)
+    return -y if y * margin < 1.0 else 0.0
+
+
+@numba.njit(inline="always")
+def margin_of(records: Any, row: Any, weights: Any) -> Any:
+    """x · w of one record."""
+    if records.indptr.shape[0] == 0:
+        return np.float64(dot(records.dense[row], weights))
+    margin = 0.0
+    for p in range(records.indptr[row], records.indptr[row + 1]):
+        margin += np.float64(records.data[p]) * np.float64(weights[records.indices[p]])
+    return margin
 
 
 @numba.njit(inline="always")
@@ -71,19 +82,13 @@ def add_gradient(
     records: Any, row: Any, loss: Any, weights: Any, share: Any, gradient: Any
 ) -> None:
     """Add share · (gradient of one record's loss), without the regulariser."""
+    c = np.float32(slope(loss, margin_of(records, row, weights), records.labels[row]) * share)
     if records.indptr.shape[0] == 0:
-        x = records.dense[row]
-        c = np.float32(slope(loss, dot(x, weights), records.labels[row]) * share)
-        for i in range(x.shape[0]):
-            gradient[i] += c * x[i]
-        return
-    start, end = records.indptr[row], records.indptr[row + 1]
-    margin = 0.0
-    for p in range(start, end):
-        margin += np.float64(records.data[p]) * np.float64(weights[records.indices[p]])
-    c = np.float32(slope(loss, np.float32(margin), records.labels[row]) * share)
-    for p in range(start, end):
-        gradient[records.indices[p]] += c * records.data[p]
+        for i in range(gradient.shape[0]):
+            gradient[i] += c * records.dense[row, i]
+    else:
+        for p in range(records.indptr[row], records.indptr[row + 1]):
+            gradient[records.indices[p]] += c * records.data[p]
 
 
 @numba.njit(inline="always")
@@ -95,7 +100,8 @@ def client_gradient(
     if records.starts.shape[0] == 0:
         if records.indptr.shape[0] == 0:  # one dense record: one pass less
             x = records.dense[client]
-            c = np.float32(slope(loss, dot(x, weights), records.labels[client]) * rate)
+            margin = np.float64(dot(x, weights))
+            c = np.float32(slope(loss, margin, records.labels[client]) * rate)
             for i in range(d):
                 gradient[i] = c * x[i] + decay[i]
             return
@@ -299,17 +305,6 @@ def drop(stays: Any, rate: Any, key: Any, epoch: Any) -> None:
         taken = new_stream(words, key, epoch, client)
         draw, taken = below(words, taken, 1 << 32)
         stays[client] = draw >= limit
-
-
-@numba.njit
-def margin_of(records: Any, row: Any, weights: Any) -> Any:
-    """x · w of one record."""
-    if records.indptr.shape[0] == 0:
-        return np.float64(dot(records.dense[row], weights))
-    margin = 0.0
-    for p in range(records.indptr[row], records.indptr[row + 1]):
-        margin += np.float64(records.data[p]) * np.float64(weights[records.indices[p]])
-    return margin
 
 
 @lean_kernel

@@ -89,8 +89,12 @@ def count_rank(vector: Any, pivot: Any) -> tuple[Any, Any]:
 def magnitude_at(rank: Any, vector: Any, scratch: Any) -> Any:
     """The magnitude of a rank (0 is the largest), by Hoare's selection in ``scratch``."""
     low, high = 0, vector.shape[0] - 1
+    largest = abs(vector[0])
     for i in range(high + 1):
         scratch[i] = abs(vector[i])
+        largest = max(largest, scratch[i])
+    if rank == 0:
+        return largest
     while low < high:
         pivot = scratch[(low + high) // 2]
         i, j = low, high

@@ -130,7 +130,7 @@ def _fused_rounds(X: Any, y: Any, clients: Any, ends: Any, weights: Any) -> None
         while n < ends[t]:
             prefetch(X[clients[min(n + _AHEAD, last)]])
             x = X[clients[n]]
-            c = np.float32(slope(LOGISTIC, dot(x, weights), y[clients[n]]))
+            c = np.float32(slope(LOGISTIC, np.float64(dot(x, weights)), y[clients[n]]))
             n += 1
             for i in range(d):
                 total[i] += c * x[i]
