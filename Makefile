@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 RESULTS ?= results
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo audit test lint format bench clean
+.PHONY: help setup demo audit test lint format bench scale clean
 
 help: ## list the commands
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -42,6 +42,9 @@ bench: setup ## measure speed, as ratios: selection (CSV and plot) and engine
 	@mkdir -p $(RESULTS)
 	$(BIN)/python benchmarks/selection.py --out $(RESULTS)
 	$(BIN)/fedsel bench
+
+scale: setup ## one epoch over 1, 3 and 10 million clients (needs 4 GB of disk)
+	$(BIN)/python benchmarks/scale.py --out $(RESULTS)
 
 clean: ## remove the environment and the results
 	rm -rf $(VENV) $(RESULTS) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

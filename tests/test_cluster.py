@@ -1,0 +1,32 @@
+"""The same cross-validation on a real local cluster: two worker processes of Dask."""
+
+import joblib
+import numpy as np
+import pytest
+
+from fedsel.data import synthetic
+from fedsel.engine import Population, Training
+from fedsel.engine.validation import cross_validate
+from fedsel.solutions import solution
+
+distributed = pytest.importorskip("distributed", reason="needs the extra fedsel[cluster]")
+
+
+# Dask's own loops and sockets may outlive a test by a moment.
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_dask_cluster_gives_the_very_same_scores():
+    data = synthetic(d=10, n=2000, seed=1)
+    training = Training(solution("PS-PM", epsilon=2.0, dim=10), batch=50)
+    population = Population(data.X, data.y)
+    here = cross_validate(training, population, folds=3, repeats=2)
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster),
+        joblib.parallel_config(backend="dask"),
+    ):
+        there = cross_validate(training, population, folds=3, repeats=2, jobs=-1)
+    assert here == there
+    assert np.isfinite(there.accuracy)
