@@ -65,4 +65,5 @@ def hyper_parameters_free(d: int, n: int, epsilon: Epsilon, theta: float = THETA
     share = float(check_epsilon("epsilon", epsilon))
     if not 0 <= check_finite("theta", theta) < 1:
         raise InvalidArgument("theta", theta, "in [0, 1)")
-    return min(max(1 - math.sqrt(d * math.log(d) / n) / share, 0.0), theta)
+    needed = math.sqrt(d * math.log(d) / n)
+    return 0.0 if share <= needed else min(1 - needed / share, theta)
