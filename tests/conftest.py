@@ -3,7 +3,14 @@
 Statistical tests have fixed seeds and a false-alarm rate of 1e-9 each, far below 1e-6 together.
 """
 
+import signal
+
 from hypothesis import settings
+
+# A shell starts background jobs with SIGINT ignored, and children inherit that: the tests that
+# interrupt a process must mean it.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("fedsel", deadline=None, derandomize=True, max_examples=60)
 settings.load_profile("fedsel")
