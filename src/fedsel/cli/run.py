@@ -17,14 +17,15 @@ from fedsel.cli.common import (
     check_folder,
     output,
     parse_top,
+    progress_columns,
     progress_console,
     write_csv,
 )
 from fedsel.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from fedsel.data import Dataset
     from fedsel.experiments import Spec
+    from fedsel.experiments.source import Source
 
 EXAMPLE = (
     "Example: fedsel run --dataset adult --solution PS-PM --solution PM --epsilon 2   ·   "
@@ -86,6 +87,8 @@ def run(
     ] = None,
     folds: Annotated[int | None, typer.Option(help="Folds. [default: 5]")] = None,
     repeats: Annotated[int | None, typer.Option(help="Repeats. [default: 10]")] = None,
+    draw: Annotated[int | None, typer.Option(help="Seed of the synthetic data.")] = None,
+    rounds: Annotated[int | None, typer.Option(help="Stop after so many rounds.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed: results depend on it alone.")] = None,
     config: Annotated[
         Path | None, typer.Option(help="The same options from a TOML file; options win.")
@@ -126,11 +129,13 @@ def run(
         "skew": skew,
         "folds": folds,
         "repeats": repeats,
+        "draw": draw,
+        "rounds": rounds,
         "seed": seed,
     }
     spec = _spec(config, {name: value for name, value in given.items() if value is not None}, data)
     check_folder("--out", out)
-    rows, complete = _run(spec, _load(spec, data, label, directory), out, jobs or os.cpu_count())
+    rows, complete = _run(spec, _source(spec, data, label, directory), out, jobs or os.cpu_count())
     written = _write(rows, out) if rows else []
     if as_json:
         typer.echo(json.dumps(rows, indent=1, allow_nan=False))
@@ -169,34 +174,33 @@ def _spec(config: Path | None, given: dict[str, Any], data: Path | None) -> Spec
     return override(spec, given)
 
 
-def _load(spec: Spec, data: Path | None, label: str | None, directory: Path | None) -> Dataset:
-    from fedsel.data import load, read
+def _source(spec: Spec, data: Path | None, label: str | None, directory: Path | None) -> Source:
+    from fedsel.data import read
+    from fedsel.experiments import Given, Named
 
     if data is not None:
-        return read(data, label)
-    return load(spec.dataset, directory=directory)
+        return Given(read(data, label))
+    named = Named(directory)
+    named.data(spec.dataset, spec.draw)  # what is missing is told before anything runs
+    return named
 
 
 def _run(
-    spec: Spec, data: Dataset, out: Path, jobs: int | None
+    spec: Spec, source: Source, out: Path, jobs: int | None
 ) -> tuple[list[dict[str, Any]], bool]:
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress
 
     from fedsel.experiments import Store, sweep
+    from fedsel.experiments.work import Finished, total_cost
 
     out.mkdir(exist_ok=True)
-    columns = (
-        TextColumn("{task.fields[now]:<22}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
     rows: list[dict[str, Any]] = []
-    total = sum(cell.folds * cell.repeats for cell in spec.cells())
-    with Progress(*columns, console=progress_console(), transient=True) as progress:
+    with Progress(*progress_columns(), console=progress_console(), transient=True) as progress:
+        total = total_cost(list(spec.cells()))
         task = progress.add_task("run", total=total, now="the first run compiles")
 
-        def finished(row: dict[str, Any]) -> None:
+        def finished(done: Finished) -> None:
+            row = done.row
             rows.append(row)
             at = "" if row["epsilon"] is None else f" at ε = {row['epsilon']:g}"
             progress.update(task, now=f"{row['solution']}{at}: {100 * row['accuracy']:.1f} %")
@@ -204,11 +208,11 @@ def _run(
         try:
             sweep(
                 spec,
-                data,
-                Store(out / "cells.jsonl"),
+                source,
+                Store(out / "results.sqlite"),
                 jobs=jobs or 1,
                 finished=finished,
-                advance=lambda n: progress.advance(task, n),
+                advance=lambda cost: progress.advance(task, cost),
             )
         except KeyboardInterrupt:
             return rows, False

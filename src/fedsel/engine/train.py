@@ -31,7 +31,8 @@ class Training:
     """How to train: the server's public choices.
 
     ``batch`` clients report in a round (the last round of an epoch may have fewer); ``dropout`` is
-    the chance that a client does not answer. Results depend on ``seed`` alone.
+    the chance that a client does not answer; ``rounds`` is the most rounds of all epochs together.
+    Results depend on ``seed`` alone.
     """
 
     solution: Solution
@@ -40,9 +41,12 @@ class Training:
     batch: int = 600
     dropout: float = 0.0
     seed: int = 0
+    rounds: int | None = None
 
     def __post_init__(self) -> None:
         check_positive("learning_rate", self.learning_rate)
+        if self.rounds is not None:
+            check_count("rounds", self.rounds)
         check_count("batch", self.batch)
         check_count("seed", self.seed, least=0)
         if not 0 <= check_finite("dropout", self.dropout) < 1:
@@ -89,20 +93,27 @@ def train(
     solution, cost = training.solution, training.solution.privacy.per_report
     seen: list[Round] = []
     models: list[NDArray[np.float64]] = []
+    done = 0
     for epoch in range(solution.epochs):
         clients, ends = run.schedule(epoch)
+        if training.rounds is not None:
+            ends = ends[: training.rounds - done]
         reports = np.diff(ends, prepend=0)
+        is_final = epoch == solution.epochs - 1 or done + len(ends) == training.rounds
         for first in range(0, len(ends), run.rounds_at_a_time):
             part = slice(first, min(first + run.rounds_at_a_time, len(ends)))
             kept = list(run.rounds(epoch, clients, ends, part, keep=evaluate == "rounds"))
             last = part.stop == len(ends)
-            if (evaluate == "epochs" and last) or (last and epoch == solution.epochs - 1):
+            if (evaluate == "epochs" and last) or (last and is_final):
                 kept = kept or [run.weights.copy()]
             for model, t in zip(kept, range(part.stop - len(kept), part.stop), strict=True):
-                number, bits = epoch * len(ends) + t + 1, solution.bits * int(reports[t])
+                number, bits = done + t + 1, solution.bits * int(reports[t])
                 seen.append(Round(number, epoch, (epoch + 1) * cost, bits, int(reports[t])))
                 models.append(model)
             advance(part.stop - part.start)
+        done += len(ends)
+        if done == training.rounds:
+            break
     return History(_judged(seen, models, training.model, test), run.weights)
 
 

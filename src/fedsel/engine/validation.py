@@ -13,13 +13,15 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsel.engine.history import Test
-from fedsel.engine.train import Population, Training, train
+from fedsel.engine.history import History, Test
+from fedsel.engine.train import Evaluate, Population, Training, train
 from fedsel.errors import InvalidArgument, check_count
 from fedsel.random import key_of
 
-FOLDS, RUN = 11, 12
-"""Purposes of random streams: who is in which fold, and the seed of a run."""
+FOLDS, RUN, VALIDATION = 11, 12, 13
+"""Purposes of random streams: who is in which fold, the seed of a run, and who validates."""
+
+FIFTHS = 5
 
 
 @dataclass(frozen=True)
@@ -96,14 +98,54 @@ def one_run(
     training: Training, population: Population, folds: int, repeat: int, fold: int
 ) -> Score:
     """Train on all folds but one, judge on that one."""
+    history = one_history(training, population, folds, repeat, fold, evaluate="end")
+    return Score(repeat, fold, history.accuracy, history.rounds[-1].loss)
+
+
+def one_history(
+    training: Training,
+    population: Population,
+    folds: int,
+    repeat: int,
+    fold: int,
+    evaluate: Evaluate = "rounds",
+) -> History:
+    """The history of one run of a cross-validation."""
     parts = split(population.clients, folds, training.seed, repeat)
     members = np.concatenate([part for i, part in enumerate(parts) if i != fold])
-    held_out = records_of_clients(population, parts[fold])
+    test = _judges(population, parts[fold])
+    seeded = _seeded(training, repeat, fold)
+    return train(seeded, replace(population, members=members), test, evaluate=evaluate)
+
+
+def held_out_run(training: Training, population: Population, run: int) -> tuple[float, float]:
+    """Accuracy on a validation fifth and on the test fifth after training on the other three.
+
+    The test fifth is the same in every run, and no run validates or trains on it: what is chosen
+    by the validation leaves it untouched. The validation fifth is drawn anew in each run.
+    """
+    from fedsel.engine.kernel import shuffle
+
+    test, *others = split(population.clients, FIFTHS, training.seed, 0)
+    rest = np.concatenate(others)
+    shuffle(rest, key_of(training.seed, VALIDATION), run)
+    validation, members = rest[: len(test)], rest[len(test) :]
+    some = replace(population, members=members)
+    history = train(_seeded(training, run, FIFTHS), some, evaluate="end")
+    judged = [
+        _judges(population, clients).judge(history.weights[None], training.model)[0][0]
+        for clients in (validation, test)
+    ]
+    return float(judged[0]), float(judged[1])
+
+
+def _judges(population: Population, clients: NDArray[np.int64]) -> Test:
+    return Test(population.X, population.y, records_of_clients(population, clients))
+
+
+def _seeded(training: Training, repeat: int, fold: int) -> Training:
     low, high = key_of(training.seed, RUN, repeat, fold)
-    seeded = replace(training, seed=low | high << 32)
-    test = Test(population.X, population.y, held_out)
-    history = train(seeded, replace(population, members=members), test, evaluate="end")
-    return Score(repeat, fold, history.accuracy, history.rounds[-1].loss)
+    return replace(training, seed=low | high << 32)
 
 
 def records_of_clients(population: Population, clients: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
+from itertools import product
 from typing import Any, Literal, final
 
 from fedsel.budget import THETA
 from fedsel.errors import InvalidArgument, check_count, check_epsilon, check_positive
+from fedsel.experiments.cell import Cell, Protocol, build
 from fedsel.mechanisms.selection import Top
 from fedsel.models.linear import LinearModel
-from fedsel.solutions import solution
 from fedsel.solutions.names import PLAIN, canonical
 
 DEMO_SOLUTIONS = ("NP", "PM", "EXP-PM", "PE-PM", "PS-PM")
@@ -32,7 +31,7 @@ class Setting:
 SETTINGS: Mapping[str, Setting] = {
     "syn": Setting("none", False, {"logistic": 2.15, "svm": 0.7}),
     "bank": Setting("unit", False, {"logistic": 0.5, "svm": 1.0}),
-    "kdd": Setting("standard", True, {"logistic": 4.64, "svm": 4.64}),
+    "kdd": Setting("standard", True, {"logistic": 1.0, "svm": 1.0}),
     "adult": Setting("unit", True, {"logistic": 10.0, "svm": 4.64}),
 }
 _OTHER = Setting("standard", True, {"logistic": 1.0, "svm": 1.0})
@@ -41,41 +40,6 @@ _OTHER = Setting("standard", True, {"logistic": 1.0, "svm": 1.0})
 def setting_of(dataset: str) -> Setting:
     """The setting of a data set by its name; a user's own is standardised, with intercept."""
     return SETTINGS.get(dataset.lower().split("-")[0].removesuffix("99"), _OTHER)
-
-
-@final
-@dataclass(frozen=True)
-class Cell:
-    """One point of an experiment: a solution at an ε (None where it has none) with a model."""
-
-    dataset: str
-    model: str
-    solution: str
-    epsilon: float | None
-    learning_rate: float
-    scale: str
-    intercept: bool
-    epochs: int
-    batch: float
-    mu: float | Literal["auto"]
-    theta: float
-    k: Top
-    clip: float
-    momentum: float
-    reg: float
-    ratio: float
-    dropout: float
-    clients: int | None
-    skew: float | None
-    folds: int
-    repeats: int
-    seed: int
-
-    @property
-    def key(self) -> str:
-        """A name for this very computation, under which its result is kept."""
-        text = json.dumps(asdict(self), sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 @final
@@ -91,6 +55,7 @@ class Spec:
     """
 
     dataset: str = "syn-L"
+    draw: int = 0
     models: tuple[str, ...] = ("logistic",)
     solutions: tuple[str, ...] = DEMO_SOLUTIONS
     epsilons: tuple[float, ...] = DEMO_EPSILONS
@@ -109,6 +74,9 @@ class Spec:
     dropout: float = 0.0
     clients: int | None = None
     skew: float | None = None
+    rounds: int | None = None
+    protocol: Protocol = "folds"
+    curve: bool = False
     folds: int = 5
     repeats: int = 10
     seed: int = 0
@@ -117,6 +85,11 @@ class Spec:
         check_count("folds", self.folds, least=2)
         check_count("repeats", self.repeats)
         check_count("seed", self.seed, least=0)
+        check_count("draw", self.draw, least=0)
+        if self.rounds is not None:
+            check_count("rounds", self.rounds)
+        if self.protocol not in ("folds", "holdout"):
+            raise InvalidArgument("protocol", self.protocol, '"folds" or "holdout"')
         for model in self.models:
             LinearModel(model, self.reg)  # type: ignore[arg-type]
         for epsilon in self.epsilons:
@@ -145,24 +118,6 @@ class Spec:
                     yield Cell(**{**shared, **point})
 
 
-def build(cell: Cell, *, dim: int, batch: int) -> Any:
-    """The solution of a cell for a dimension and a number of clients a round."""
-    return solution(
-        cell.solution,
-        epsilon=cell.epsilon,
-        dim=dim,
-        epochs=cell.epochs,
-        mu=cell.mu,
-        k=cell.k,
-        clip=cell.clip,
-        momentum=cell.momentum,
-        ratio=cell.ratio,
-        batch=batch,
-        theta=cell.theta,
-        seed=cell.seed,
-    )
-
-
 def override(spec: Spec, changes: Mapping[str, Any]) -> Spec:
     """A spec with some parameters changed; unknown names are refused."""
     known = {f.name for f in fields(Spec)}
@@ -171,3 +126,19 @@ def override(spec: Spec, changes: Mapping[str, Any]) -> Spec:
             raise InvalidArgument(name, value, f"one of {', '.join(sorted(known))}")
     values: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in changes.items()}
     return replace(spec, **values)
+
+
+def expand(table: Mapping[str, Any]) -> Iterator[Spec]:
+    """The specs of a table in which any parameter may be a list of values to go through.
+
+    >>> specs = expand({"dataset": ["bank", "adult"], "mu": [0.1, 0.2], "epsilons": [1.0, 2.0]})
+    >>> [(s.dataset, s.mu) for s in specs]
+    [('bank', 0.1), ('bank', 0.2), ('adult', 0.1), ('adult', 0.2)]
+    """
+    axes = [n for n, v in table.items() if isinstance(v, list) and n not in _PLURAL]
+    fixed = {name: value for name, value in table.items() if name not in axes}
+    for values in product(*(table[name] for name in axes)):
+        yield override(Spec(), {**fixed, **dict(zip(axes, values, strict=True))})
+
+
+_PLURAL = ("models", "solutions", "epsilons")

@@ -1,57 +1,120 @@
-"""Results on disk: one line a finished cell, so that an interrupted run loses nothing."""
+"""Results on disk: each finished task under its key, so that an interrupted run loses nothing."""
 
 from __future__ import annotations
 
+import hashlib
 import json
-import os
-from collections.abc import Mapping
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from fedsel.errors import InvalidArgument
+
+_APPLICATION = 0x66656453  # "fedS", in the header of the file
+_DECIDING = (
+    "exact.py",
+    "errors.py",
+    "random.py",
+    "budget.py",
+    "mechanisms",
+    "executors",
+    "models",
+    "solutions",
+    "engine",
+    "data",
+    "experiments/cell.py",
+    "experiments/source.py",
+    "reproduction/measures",
+)
+"""The sources that decide a result; pages, plots and commands do not."""
+
+
+@cache
+def code_version() -> str:
+    """A name for the code that decides results: another code, another result."""
+    package = Path(__file__).parents[1]
+    digest = hashlib.sha256()
+    for name in _DECIDING:
+        entry = package / name
+        for source in [entry] if entry.is_file() else sorted(entry.rglob("*.py")):
+            digest.update(str(source.relative_to(package)).encode())
+            digest.update(source.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def key_of(kind: str, parameters: Mapping[str, Any], data: str = "") -> str:
+    """The key of a task: its exact parameters, a digest of data of one's own, and the code."""
+    text = json.dumps([kind, parameters, data, code_version()], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:24]
+
 
 class Store:
-    """A file of JSON lines, each a finished cell under its key.
+    """An SQLite file of results, each on the disk when `add` returns.
 
-    A line counts once it is whole and on the disk; a torn last line is ignored and overwritten
-    by the next run.
+    Several processes may share one.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._rows: dict[str, dict[str, Any]] = {}
-        whole = 0
-        if path.exists():
-            content = path.read_bytes()
-            for line in content.splitlines(keepends=True):
-                row = _parse(line)
-                if row is None:
-                    break
-                whole += len(line)
-                self._rows[row["key"]] = row
-            if whole < len(content):
-                with path.open("r+b") as file:
-                    file.truncate(whole)
+        if path.is_dir():
+            raise InvalidArgument("store", str(path), "a file, not a folder")
+        with self._open() as file:
+            (found,) = file.execute("PRAGMA application_id").fetchone()
+            (tables,) = file.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            if found != _APPLICATION and tables:
+                raise InvalidArgument("store", str(path), "a results file of fedsel, or a new one")
+            file.execute(f"PRAGMA application_id = {_APPLICATION}")
+            file.execute(
+                "CREATE TABLE IF NOT EXISTS results (key TEXT PRIMARY KEY, kind TEXT NOT NULL, "
+                "parameters TEXT NOT NULL, code TEXT NOT NULL, result TEXT NOT NULL, "
+                "seconds REAL NOT NULL, finished TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP)"
+            )
 
     def get(self, key: str) -> dict[str, Any] | None:
-        """The finished cell of this key, if there is one."""
-        return self._rows.get(key)
+        """The result of this key, if there is one."""
+        with self._open() as file:
+            found = file.execute("SELECT result FROM results WHERE key = ?", (key,)).fetchone()
+        return None if found is None else json.loads(found[0])
 
-    def add(self, key: str, row: Mapping[str, Any]) -> dict[str, Any]:
-        """Keep a finished cell: it is on the disk when this returns."""
-        full = {"key": key, **row}
-        with self.path.open("ab") as file:
-            file.write((json.dumps(full) + "\n").encode())
-            file.flush()
-            os.fsync(file.fileno())
-        self._rows[key] = full
-        return full
+    def seconds(self, key: str) -> float:
+        """How long a task took; 0 if it is not here."""
+        with self._open() as file:
+            found = file.execute("SELECT seconds FROM results WHERE key = ?", (key,)).fetchone()
+        return 0.0 if found is None else float(found[0])
 
+    def add(
+        self,
+        key: str,
+        kind: str,
+        parameters: Mapping[str, Any],
+        result: Mapping[str, Any],
+        seconds: float = 0.0,
+    ) -> dict[str, Any]:
+        """Keep a result: it is on the disk when this returns, and returned as it will be read."""
+        text = json.dumps(result)
+        with self._open() as file:
+            file.execute(
+                "INSERT OR REPLACE INTO results (key, kind, parameters, code, result, seconds) "
+                "VALUES (?, ?, ?, ?, ?, ?)",
+                (key, kind, json.dumps(parameters), code_version(), text, seconds),
+            )
+        kept: dict[str, Any] = json.loads(text)
+        return kept
 
-def _parse(line: bytes) -> dict[str, Any] | None:
-    if not line.endswith(b"\n"):
-        return None
-    try:
-        row = json.loads(line)
-    except ValueError:
-        return None
-    return row if isinstance(row, dict) and "key" in row else None
+    def __len__(self) -> int:
+        with self._open() as file:
+            return int(file.execute("SELECT count(*) FROM results").fetchone()[0])
+
+    @contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        """A connection for one transaction: threads and processes need not share any."""
+        try:
+            with closing(sqlite3.connect(self.path, timeout=60)) as file, file:
+                file.execute("PRAGMA synchronous = FULL")
+                yield file
+        except sqlite3.Error as error:
+            wanted = f"a results file of fedsel that can be read and written ({error})"
+            raise InvalidArgument("store", str(self.path), wanted) from None

@@ -18,15 +18,19 @@ from fedsel.solutions.projected import Projected
 
 SELECTING = ("EXP", "PE", "PS", "PE-published")
 PERTURBING = ("PM", "HM", "Duchi", "OW")
-PLAIN = ("NP", "NP-RS", "NP-K")
+UNSCALED = "RS-"
+"""A flat solution without its factor d: what is left of two-stage when selection is by chance."""
+PLAIN = ("NP", "NP-RS", "NP-K", "RS")
 SUFFIXES = ("", "-C", "-O", "-C-O")
+FLAT = (("", ""), ("", "-RP"), (UNSCALED, ""))
 
 
 def names() -> list[str]:
     """Every name that `solution` understands."""
     pairs = [f"{s}-{v}{x}" for s in SELECTING for v in PERTURBING for x in SUFFIXES]
     alone = [f"{s}{x}" for s in SELECTING for x in ("", "-O")]
-    return [*PLAIN, *PERTURBING, *(f"{v}-RP" for v in PERTURBING), *pairs, *alone]
+    flat = [f"{start}{v}{end}" for start, end in FLAT for v in PERTURBING]
+    return [*PLAIN, *flat, *pairs, *alone]
 
 
 def canonical(name: str) -> str:
@@ -101,9 +105,10 @@ def _plain(name: str, dim: int, epochs: int) -> Solution:
     note = "not private: "
     if name == "NP":
         return Full(name, dim, epochs)
-    if name == "NP-RS":
-        note += "one entry at random leaves as it is, times d"
-        return Picks(name, dim, epochs, Uniform(), scale=float(dim), note=note)
+    if name in ("NP-RS", "RS"):
+        scaled = name == "NP-RS"
+        note += f"one entry at random leaves as it is{', times d' if scaled else ''}"
+        return Picks(name, dim, epochs, Uniform(), scale=float(dim if scaled else 1), note=note)
     note += "the largest entry leaves as it is"
     return Picks(name, dim, epochs, TopK(k=1), accumulate=True, note=note)
 
@@ -131,15 +136,18 @@ def _flat_or_projected(
         text = "ε′ for one random coordinate of a public projection"
         return Projected(name, dim, budget.epochs, value, epsilon, ratio, clip, seed, text)
     picks = flat_picks(epsilon, dim)
+    unscaled = name.startswith(UNSCALED)
+    if unscaled:
+        note += f"; not times d: as {name.removeprefix(UNSCALED)} at α/d"
     return Picks(
         name,
         dim,
         budget.epochs,
         Uniform(),
-        _value(name, epsilon / picks),
+        _value(name.removeprefix(UNSCALED), epsilon / picks),
         epsilon,
         picks=picks,
-        scale=dim / picks,
+        scale=(1 if unscaled else dim) / picks,
         clip=clip,
         note=f"ε′ for {picks} random entr{'y' if picks == 1 else 'ies'}{note}",
     )

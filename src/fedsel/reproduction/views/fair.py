@@ -1,0 +1,139 @@
+"""View of the fair comparison: each solution at the α that its validation split prefers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsel.reproduction import figures
+from fedsel.reproduction.report import Table, Verdict
+from fedsel.reproduction.results import Gap, Row, Rows, choose, gap, values_of
+from fedsel.reproduction.views.base import Picture, View, judge
+
+_SELECTING = ("EXP-", "PE-", "PS-")
+_KEYS = ("dataset", "draw", "model", "solution", "epsilon")
+
+
+def best_rates(rows: Rows) -> list[dict[str, Any]]:
+    """For each solution, ε, model and data set: the row of the α with the best validation."""
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row[k] for k in _KEYS), []).append(row)
+    chosen = []
+    for tried in groups.values():
+        best = max(tried, key=lambda row: float(np.mean(row["validation"])))
+        rates = sorted(row["learning_rate"] for row in tried)
+        at_edge = len(rates) > 1 and best["learning_rate"] in (rates[0], rates[-1])
+        chosen.append({**best, "at_edge": at_edge})
+    return chosen
+
+
+def tests(rows: Rows) -> NDArray[np.float64]:
+    """Accuracy on the untouched test split, every run (%)."""
+    return np.array([100 * accuracy for row in rows for accuracy in row["test"]])
+
+
+def fair(rows: Rows, name: str) -> View:
+    """Accuracy at the chosen α, and whether two-stage then leads."""
+    chosen = best_rates(rows)
+    body = []
+    for key in dict.fromkeys(
+        (r["dataset"], r["model"], r["solution"], r["epsilon"]) for r in chosen
+    ):
+        dataset, model, solution, epsilon = key
+        mine = choose(chosen, dataset=dataset, model=model, solution=solution, epsilon=epsilon)
+        runs = tests(mine)
+        rates = ", ".join(f"{row['learning_rate']:g}" for row in mine)
+        edge = " (edge of the grid)" if any(row["at_edge"] for row in mine) else ""
+        spread = float(runs.std(ddof=1)) if len(runs) > 1 else 0.0
+        body.append((*key, float(runs.mean()), spread, rates + edge, mine[0]["bits"]))
+    figure = figures.by_model(chosen, of=tests, label="ε of a client")
+    headings = ("data set", "model", "solution", "ε", "test accuracy (%)", "deviation")
+    return View(
+        tables=(
+            Table("At its own best α", (*headings, "chosen α", "bits"), tuple(body)),
+            _leaders(chosen),
+        ),
+        pictures=(
+            Picture(
+                figure,
+                "Test accuracy, each solution at the α chosen on validation data; mean and a band "
+                "of one standard deviation.",
+                "Accuracy against ε at each solution's own best learning rate",
+            ),
+        ),
+        verdicts=tuple(_verdicts(chosen, name)),
+        numbers={
+            "chosen": [dict(zip((*headings, "alpha", "bits"), row, strict=True)) for row in body]
+        },
+    )
+
+
+def _verdicts(chosen: Rows, name: str) -> Iterable[Verdict]:
+    best: dict[str, Gap] = {}
+    same: dict[str, Gap] = {}
+    for dataset, model, epsilon, part in _settings(chosen):
+        label = f"{dataset}, {model}, ε = {epsilon:g}"
+        flat, two = _best(part, two_stage=False), _best(part, two_stage=True)
+        if flat and two:
+            best[label] = gap(tests(two), tests(flat))
+        plain, selected = choose(part, solution="PM"), choose(part, solution="PS-PM")
+        if plain and selected:
+            same[label] = gap(tests(selected), tests(plain))
+    where = "Contributions, section 5.3"
+    claim = (
+        "The best two-stage solution is more accurate than the best flat one, each at its best α"
+    )
+    yield judge(name, claim, where, best)
+    yield judge(name, "PS-PM is more accurate than PM, each at its own best α", where, same)
+
+
+def _leaders(chosen: Rows) -> Table:
+    body = []
+    for dataset, model, epsilon, part in _settings(chosen):
+        flat, two = _best(part, two_stage=False), _best(part, two_stage=True)
+        if not flat or not two:
+            continue
+        g = gap(tests(two), tests(flat))
+        body.append(
+            (
+                dataset,
+                model,
+                epsilon,
+                flat[0]["solution"],
+                float(tests(flat).mean()),
+                two[0]["solution"],
+                float(tests(two).mean()),
+                g.mean,
+                g.error,
+            )
+        )
+    headings = ("data set", "model", "ε", "best flat or compressed", "accuracy (%)")
+    more = ("best two-stage", "accuracy (%) ", "lead", "standard error")
+    note = "The best of each family is the one with the best validation accuracy."
+    return Table("Best of each family", (*headings, *more), tuple(body), note)
+
+
+def _settings(chosen: Rows) -> Iterable[tuple[str, str, float, list[Row]]]:
+    private = [row for row in chosen if row["epsilon"] is not None]
+    for key in dict.fromkeys((r["dataset"], r["model"], r["epsilon"]) for r in private):
+        dataset, model, epsilon = key
+        yield (
+            dataset,
+            model,
+            epsilon,
+            choose(private, dataset=dataset, model=model, epsilon=epsilon),
+        )
+
+
+def _best(part: Rows, *, two_stage: bool) -> list[Row]:
+    """The rows (one a draw) of the family's solution with the best validation."""
+    family = [s for s in values_of(part, "solution") if s.startswith(_SELECTING) == two_stage]
+    if not family:
+        return []
+    found = {s: choose(part, solution=s) for s in family}
+    name = max(found, key=lambda s: float(np.mean([np.mean(r["validation"]) for r in found[s]])))
+    return found[name]
