@@ -1,0 +1,1 @@
+"""The paper, reproduced and put to the test."""
