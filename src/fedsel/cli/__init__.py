@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from fedsel._version import __version__
+from fedsel.cli import reproduce as reproducing
 from fedsel.cli.audit import audit
 from fedsel.cli.bench import bench
 from fedsel.cli.certify import certify_command, mechanisms
@@ -36,6 +37,7 @@ app.command(
     "fedsel certify PS-PM --epsilon 2 --mu 0.1 --dim 123 --json",
 )(certify_command)
 app.command(epilog="Example: fedsel mechanisms --json")(mechanisms)
+app.command(epilog=reproducing.EXAMPLE)(reproducing.reproduce)
 app.command(epilog="Example: fedsel bench --json")(bench)
 app.add_typer(data_app, name="data")
 

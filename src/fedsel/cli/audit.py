@@ -18,7 +18,6 @@ from fedsel.cli.common import (
     output,
     parse_top,
     progress_console,
-    write_csv,
 )
 
 if TYPE_CHECKING:
@@ -76,6 +75,8 @@ def audit(
 
         picture.save(rows, plot)
     if csv_file is not None:
+        from fedsel.experiments.sweep import write_csv
+
         write_csv(csv_file, [row.as_dict() for row in rows])
     if as_json:
         typer.echo(json.dumps([row.as_dict() for row in rows], indent=1, allow_nan=False))

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 import math
 import os
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -82,10 +80,3 @@ def check_file(option: str, path: Path | None) -> None:
     check_folder(option, path)
     if path is not None and path.is_dir():
         raise InvalidArgument(option, str(path), "a file, not a folder")
-
-
-def write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)

@@ -19,7 +19,6 @@ from fedsel.cli.common import (
     parse_top,
     progress_columns,
     progress_console,
-    write_csv,
 )
 from fedsel.errors import InvalidArgument
 
@@ -221,7 +220,7 @@ def _run(
 
 def _write(rows: Sequence[dict[str, Any]], out: Path) -> list[Path]:
     from fedsel.experiments import plot
-    from fedsel.experiments.sweep import tidy
+    from fedsel.experiments.sweep import tidy, write_csv
 
     write_csv(out / "run.csv", tidy(rows))
     (out / "run.json").write_text(json.dumps(rows, indent=1, allow_nan=False), encoding="utf-8")

@@ -102,7 +102,7 @@ class Cell:
         """One training run; the first also tells what a report costs."""
         people = self.population(source)
         training = self.training(people)
-        about = {"about": _about(training.solution)} if number == 0 else {}
+        about = {"about": _about(training.solution, people)} if number == 0 else {}
         if self.protocol == "holdout":
             validation, test = held_out_run(training, people, number)
             return {"validation": validation, "test": test, **about}
@@ -136,8 +136,11 @@ class Cell:
         }
 
 
-def _about(solution: Solution) -> Row:
-    """What is reported of a solution; an infinite ε is null."""
+def _about(solution: Solution, people: Population) -> Row:
+    """What is reported beside accuracy; an infinite ε is null.
+
+    ``majority`` is the accuracy of always saying the more frequent label.
+    """
     privacy = solution.privacy
     private = privacy.ratio is not None
     return {
@@ -148,6 +151,7 @@ def _about(solution: Solution) -> Row:
         "privacy": privacy.note,
         "used": solution.name,
         "bits": solution.bits,
+        "majority": float(max(np.mean(people.y > 0), np.mean(people.y < 0))),
     }
 
 

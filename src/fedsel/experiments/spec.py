@@ -31,7 +31,7 @@ class Setting:
 SETTINGS: Mapping[str, Setting] = {
     "syn": Setting("none", False, {"logistic": 2.15, "svm": 0.7}),
     "bank": Setting("unit", False, {"logistic": 0.5, "svm": 1.0}),
-    "kdd": Setting("standard", True, {"logistic": 1.0, "svm": 1.0}),
+    "kdd": Setting("standard", True, {"logistic": 2.0, "svm": 1.3}),
     "adult": Setting("unit", True, {"logistic": 10.0, "svm": 4.64}),
 }
 _OTHER = Setting("standard", True, {"logistic": 1.0, "svm": 1.0})

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from fedsel.experiments.cell import Row
@@ -29,3 +31,12 @@ def sweep(
 def tidy(rows: Sequence[Mapping[str, Any]]) -> list[Row]:
     """Rows for a CSV file: without the single runs."""
     return [{k: v for k, v in row.items() if not isinstance(v, list)} for row in rows]
+
+
+def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """A table with one header; rows may lack columns."""
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, fieldnames=columns)
+        writer.writeheader()
+        writer.writerows(rows)

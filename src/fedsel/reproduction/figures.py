@@ -99,6 +99,12 @@ def lines(
         low = [m - s for m, s in zip(means, spread, strict=True)]
         high = [m + s for m, s in zip(means, spread, strict=True)]
         axes.fill_between(shifted, low, high, color=style["color"], alpha=0.12, linewidth=0)
+    level = 100 * sum(row["majority"] for row in rows) / len(rows)
+    if level > 55:
+        where = 100 - level if error else level
+        axes.axhline(
+            where, color=_GREY, linewidth=0.8, linestyle=(0, (1, 3)), label="majority class"
+        )
     axes.set_xscale("log", base=2)
     axes.xaxis.set_major_formatter("{x:g}")
     axes.set_xlabel(label)

@@ -16,17 +16,16 @@ from typing import Any
 from fedsel._version import __version__
 from fedsel.data import DataUnavailable
 from fedsel.experiments import Store
-from fedsel.experiments.cell import Cell
 from fedsel.experiments.source import Source
 from fedsel.experiments.store import code_version
-from fedsel.experiments.sweep import tidy
+from fedsel.experiments.sweep import tidy, write_csv
 from fedsel.experiments.work import Finished, Task, perform, total_cost
 from fedsel.reproduction import lemmas
 from fedsel.reproduction.catalogue import CLAIMS, Change, Experiment, experiment, wanted
 from fedsel.reproduction.measures.timing import ClientTime
 from fedsel.reproduction.report import Figure, Section, Table, Verdict, render
 from fedsel.reproduction.views import VIEWS, View
-from fedsel.reproduction.views.base import UNKNOWN, command
+from fedsel.reproduction.views.base import UNKNOWN
 
 Row = dict[str, Any]
 TITLE = "FedSel, reproduced and put to the test"
@@ -141,8 +140,6 @@ def all_verdicts(outcomes: Sequence[Outcome]) -> list[Verdict]:
 
 def write_outcome(outcome: Outcome, out: Path) -> list[Path]:
     """CSV, PNG and SVG of one experiment."""
-    from fedsel.experiments.tables import write_csv
-
     written = []
     if outcome.rows:
         path = out / f"{outcome.name}.csv"
@@ -297,13 +294,3 @@ def to_json(outcome: Outcome, request: Request) -> Row:
         "seconds": round(outcome.seconds, 2),
         "rows": tidy(outcome.rows),
     }
-
-
-def is_cell(task: Task) -> bool:
-    """Whether a task trains."""
-    return isinstance(task, Cell)
-
-
-def claims_command() -> str:
-    """How to get all verdicts."""
-    return command(CLAIMS)

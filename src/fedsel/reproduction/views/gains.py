@@ -64,20 +64,8 @@ def table3(rows: Rows, name: str) -> View:
     for dataset, model in _rows_of_table(rows):
         mine = [n for n in numbers if (n["dataset"], n["model"]) == (dataset, model)]
         alpha = choose(rows, dataset=dataset, model=model)[0]["learning_rate"]
-        for n in mine:
-            body.append(
-                (
-                    dataset,
-                    model,
-                    alpha,
-                    n["selection"],
-                    n["quantity"],
-                    n["ours"],
-                    n["error"],
-                    n["paper"],
-                    n["difference"],
-                )
-            )
+        told = ("selection", "quantity", "ours", "error", "paper", "difference")
+        body += [(dataset, model, alpha, *(n[name] for name in told)) for n in mine]
     larger, better = {}, {}
     for dataset, model in _rows_of_table(rows):
         part = choose(rows, dataset=dataset, model=model)

@@ -1,0 +1,215 @@
+"""``fedsel reproduce``: every table and figure of the paper, and whether its claims hold."""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from fedsel.cli.common import (
+    JsonOption,
+    check_folder,
+    output,
+    progress_columns,
+    progress_console,
+)
+from fedsel.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from fedsel.reproduction.report import Verdict
+    from fedsel.reproduction.run import Outcome, Request
+
+EXAMPLE = (
+    "Example: fedsel reproduce table3   ·   fedsel reproduce all --quick   ·   "
+    "fedsel reproduce fig2f --set repeats=2 --set 'epsilons=[1.0, 2.0]' --json"
+)
+
+
+def reproduce(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="table1, theorem2, fig2a … fig2i, fig3a … fig3c, table3, alpha, ablation, fair, "
+            "claims or all. Without a name the experiments are listed.",
+            show_default=False,
+        ),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A coarse version: all in about two minutes.")
+    ] = False,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Change a parameter: name=value, as in TOML; repeat."),
+    ] = None,
+    directory: Annotated[
+        Path | None, typer.Option(help="A folder with the data files (or set FEDSEL_DATA).")
+    ] = None,
+    jobs: Annotated[
+        int, typer.Option(min=0, help="Runs at a time; 0 takes every core. Changes no result.")
+    ] = 0,
+    out: Annotated[Path, typer.Option(help="Where the report goes; resumes from there.")] = Path(
+        "report"
+    ),
+    as_json: JsonOption = False,
+) -> None:
+    """Regenerate tables and figures of the paper, and say of each claim whether it holds.
+
+    Writes a CSV, a PNG and an SVG for each experiment and one page, index.html. Finished cells are
+    kept in results.sqlite: an interrupted run goes on where it was. Data sets that cannot be had
+    are left out, and named.
+    """
+    from fedsel.reproduction.catalogue import check_changes, wanted
+    from fedsel.reproduction.run import Request
+
+    if not names:
+        _list(as_json)
+        return
+    chosen = wanted(names)
+    pairs = [_pair(text) for text in changes or []]
+    check_changes(chosen, pairs)
+    check_folder("--out", out)
+    request = Request(tuple(names), quick, tuple(pairs), jobs or os.cpu_count() or 1)
+    outcomes, complete = _work(request, directory, out)
+    _show(outcomes, request, out, as_json=as_json)
+    if not complete:
+        typer.echo("interrupted: finished cells are kept, run again to go on", err=True)
+        raise typer.Exit(130)
+    if not any(outcome.rows for outcome in outcomes):
+        raise typer.Exit(1)
+
+
+def _pair(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise InvalidArgument("--set", text, "name=value")
+    try:
+        return name.strip(), tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        # A plain word need not be quoted.
+        return name.strip(), value.strip()
+
+
+def _list(as_json: bool) -> None:
+    from fedsel.reproduction.catalogue import CLAIMS, NAMES, experiment
+
+    found = [experiment(name) for name in NAMES if name != CLAIMS]
+    rows = [
+        {"name": e.name, "where": e.where, "title": e.title, "data": list(e.datasets)}
+        for e in found
+    ]
+    rows.append({"name": CLAIMS, "where": "", "title": "The verdicts of all", "data": []})
+    if as_json:
+        typer.echo(json.dumps(rows, indent=1))
+        return
+    table = Table(title="fedsel reproduce NAME")
+    for heading in ("name", "where", "title", "data"):
+        table.add_column(heading)
+    for row in rows:
+        table.add_row(*(", ".join(v) if isinstance(v, list) else str(v) for v in row.values()))
+    output().print(table)
+
+
+def _work(request: Request, directory: Path | None, out: Path) -> tuple[list[Outcome], bool]:
+    from rich.progress import Progress
+
+    from fedsel.experiments import Named, Store
+    from fedsel.reproduction import run
+
+    console = progress_console()
+    experiments = request.experiments
+    source = Named(directory)
+    missing = run.missing_data(experiments, source)
+    for text in missing.values():
+        console.print(f"left out: {text}", style="yellow", highlight=False, markup=False)
+    out.mkdir(exist_ok=True)
+    watcher = run.Watcher()
+    with Progress(*progress_columns(), console=console, transient=True) as progress:
+        task = progress.add_task("", total=run.cost_of(experiments, missing), now="compiling")
+
+        def finished(outcome: Outcome) -> None:
+            run.write_outcome(outcome, out)
+            run.write_page(watcher.outcomes, request, out, with_claims=_judges(request))
+
+        watcher.started = lambda one: progress.update(task, now=f"{one.name}: {one.title}"[:34])
+        watcher.advance = lambda cost: progress.advance(task, cost)
+        watcher.finished = finished
+        try:
+            run.reproduce(
+                request, experiments, source, Store(out / "results.sqlite"), missing, watcher
+            )
+        except KeyboardInterrupt:
+            return watcher.outcomes, False
+    return watcher.outcomes, True
+
+
+def _judges(request: Request) -> bool:
+    return bool({"all", "claims"} & {name.lower() for name in request.names})
+
+
+def _show(outcomes: list[Outcome], request: Request, out: Path, *, as_json: bool) -> None:
+    from fedsel.reproduction import run
+
+    verdicts = run.all_verdicts(outcomes) if _judges(request) else _verdicts(outcomes)
+    if as_json:
+        told = [run.to_json(outcome, request) for outcome in outcomes]
+        result: Any = (
+            told[0]
+            if len(request.names) == 1 and len(told) == 1
+            else {
+                "experiments": told,
+                "claims": [vars(v) for v in verdicts],
+            }
+        )
+        typer.echo(json.dumps(result, indent=1, allow_nan=False))
+        return
+    console = output()
+    for outcome in outcomes:
+        if len(outcomes) == 1:
+            for made in outcome.view.tables:
+                console.print(_table(made))
+        rmse = outcome.view.numbers.get("rmse")
+        if rmse is not None:
+            console.print(f"{outcome.name}: rms difference from the paper {rmse:.2f} points")
+    if verdicts:
+        console.print(_verdict_table(verdicts))
+    console.print(f"wrote {out / 'index.html'} and, beside it, CSV, PNG and SVG files")
+
+
+def _verdicts(outcomes: list[Outcome]) -> list[Verdict]:
+    return [verdict for outcome in outcomes for verdict in outcome.view.verdicts]
+
+
+def _table(made: Any) -> Table:
+    table = Table(title=made.title, caption=made.note or None)
+    for place, heading in enumerate(made.columns):
+        numeric = all(not isinstance(row[place], str) for row in made.rows)
+        table.add_column(heading.strip(), justify="right" if numeric else "left")
+    for row in made.rows:
+        table.add_row(*(_cell(value, made.digits) for value in row))
+    return table
+
+
+def _cell(value: Any, digits: int) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, float):
+        plain = value == round(value, 3) and abs(value) < 1000
+        return f"{value:g}" if plain else f"{value:.{digits}f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _verdict_table(verdicts: list[Verdict]) -> Table:
+    table = Table(title="Claims of the paper")
+    for heading in ("claim", "where", "verdict", "numbers"):
+        table.add_column(heading)
+    for v in verdicts:
+        style = "green" if v.verdict == "holds" else "red" if v.verdict == "does not hold" else ""
+        table.add_row(
+            v.claim, v.where, f"[{style}]{v.verdict}[/]" if style else v.verdict, v.numbers
+        )
+    return table
