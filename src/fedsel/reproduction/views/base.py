@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 HOLDS, FAILS, UNKNOWN = "holds", "does not hold", "not measured"
+UNDECIDED = "undecided: no difference beyond two standard errors"
 
 
 @dataclass(frozen=True)
@@ -53,15 +54,25 @@ def judge(
     >>> judge("x", "a beats b", "5.2", {"s": Gap(1.0, 0.1), "t": Gap(-1.0, 0.1)}).verdict
     'holds in 1 of 2'
     """
-    good = [not g.below if ties else g.above for g in gaps.values()]
     if not gaps:
         return Verdict(claim, where, UNKNOWN, "its data are missing", command(name))
+    good = [not g.below if ties else g.above for g in gaps.values()]
+    against = sum(g.below for g in gaps.values())
     low = min(gaps, key=lambda label: gaps[label].mean)
     high = max(gaps, key=lambda label: gaps[label].mean)
     numbers = f"{gaps[low]} {unit} ({low})"
     if low != high:
         numbers = f"from {numbers} to {gaps[high]} ({high})"
-    return Verdict(claim, where, counted(good), numbers, command(name))
+    if not all(good):
+        open_ = len(good) - sum(good) - against
+        numbers += f"; {against} the other way, {open_} within two standard errors"
+    verdict = UNDECIDED if not any(good) and not against else counted(good)
+    return Verdict(claim, where, verdict, numbers, command(name))
+
+
+def plain(value: float) -> str:
+    """A parameter as one would write it."""
+    return f"{value:g}"
 
 
 def counted(good: list[bool]) -> str:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fedsel.reproduction import figures
 from fedsel.reproduction.report import Table, Verdict
 from fedsel.reproduction.results import Gap, Row, Rows, choose, gap, values_of
-from fedsel.reproduction.views.base import Picture, View, judge
+from fedsel.reproduction.views.base import Picture, View, judge, plain
 
 _SELECTING = ("EXP-", "PE-", "PS-")
 _KEYS = ("dataset", "draw", "model", "solution", "epsilon")
@@ -49,7 +49,9 @@ def fair(rows: Rows, name: str) -> View:
         rates = ", ".join(f"{row['learning_rate']:g}" for row in mine)
         edge = " (edge of the grid)" if any(row["at_edge"] for row in mine) else ""
         spread = float(runs.std(ddof=1)) if len(runs) > 1 else 0.0
-        body.append((*key, float(runs.mean()), spread, rates + edge, mine[0]["bits"]))
+        at = None if epsilon is None else plain(epsilon)
+        told = (float(runs.mean()), spread, rates + edge, mine[0]["bits"])
+        body.append((dataset, model, solution, at, *told))
     figure = figures.by_model(chosen, of=tests, label="ε of a client")
     headings = ("data set", "model", "solution", "ε", "test accuracy (%)", "deviation")
     return View(
@@ -102,7 +104,7 @@ def _leaders(chosen: Rows) -> Table:
             (
                 dataset,
                 model,
-                epsilon,
+                plain(epsilon),
                 flat[0]["solution"],
                 float(tests(flat).mean()),
                 two[0]["solution"],

@@ -20,7 +20,7 @@ from fedsel.reproduction.results import (
     gap,
     values_of,
 )
-from fedsel.reproduction.views.base import FAILS, Picture, View, command, judge
+from fedsel.reproduction.views.base import FAILS, Picture, View, command, judge, plain
 
 QUANTITIES = ("gain", "loss")
 
@@ -65,7 +65,7 @@ def table3(rows: Rows, name: str) -> View:
         mine = [n for n in numbers if (n["dataset"], n["model"]) == (dataset, model)]
         alpha = choose(rows, dataset=dataset, model=model)[0]["learning_rate"]
         told = ("selection", "quantity", "ours", "error", "paper", "difference")
-        body += [(dataset, model, alpha, *(n[name] for name in told)) for n in mine]
+        body += [(dataset, model, plain(alpha), *(n[name] for name in told)) for n in mine]
     larger, better = {}, {}
     for dataset, model in _rows_of_table(rows):
         part = choose(rows, dataset=dataset, model=model)
@@ -163,7 +163,7 @@ def rates(rows: Rows, name: str) -> View:
                 (
                     dataset,
                     model,
-                    alpha,
+                    plain(alpha),
                     accuracy(choose(part, solution="PM")),
                     *tuple(accuracy(choose(part, solution=f"{s}-PM")) for s in SELECTIONS),
                     min(g.mean for g in leads),

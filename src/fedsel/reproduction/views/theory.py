@@ -9,8 +9,8 @@ from typing import Any
 from fedsel.reproduction import figures
 from fedsel.reproduction.paper import ORDERS
 from fedsel.reproduction.report import Table, Verdict
-from fedsel.reproduction.results import Rows, choose, slope, values_of
-from fedsel.reproduction.views.base import FAILS, HOLDS, Picture, View, command, counted
+from fedsel.reproduction.results import Row, Rows, choose, slope, values_of
+from fedsel.reproduction.views.base import FAILS, HOLDS, Picture, View, command, counted, plain
 
 _SAYS = {"PM": "flat", "PM-RP": "compressed", "PS-PM": "two-stage"}
 _TOLERANCE = 0.15
@@ -20,13 +20,13 @@ _TARGET = 0.1
 
 
 def _along(rows: Rows, solution: str, axis: str) -> list[Any]:
-    """The rows of a solution along one axis: the others at their most frequent value."""
-    mine = choose(rows, solution=solution)
+    """The rows of a solution along one axis, each once: the others where most values are."""
+    once = {(r["d"], r["m"], r["epsilon"]): r for r in choose(rows, solution=solution)}
+    mine: list[Row] = list(once.values())
     for name in ("d", "m", "epsilon"):
         if name != axis:
-            by_count = sorted(values_of(mine, name), key=lambda v: -len(choose(mine, **{name: v})))
-            candidates = [choose(mine, **{name: v}) for v in by_count]
-            mine = max(candidates, key=lambda part: len(values_of(part, axis)))
+            parts = [choose(mine, **{name: v}) for v in values_of(mine, name)]
+            mine = max(parts, key=lambda part: len(values_of(part, axis)), default=[])
     return sorted(mine, key=lambda row: row[axis])
 
 
@@ -62,7 +62,7 @@ def bounds(rows: Rows) -> View:
                     row["d"],
                     row["q"],
                     row["m"],
-                    row["epsilon"],
+                    plain(row["epsilon"]),
                     row["noise"],
                     row["error"],
                     row["best"],
@@ -122,9 +122,9 @@ def variances(rows: Rows) -> View:
     body = tuple(
         (
             r["value"],
-            r["epsilon"],
-            r["rate"],
-            r["s"],
+            plain(r["epsilon"]),
+            plain(r["rate"]),
+            plain(r["s"]),
             "yes" if r["clipped"] else "no",
             r["adapted"],
             r["adapted_measured"],
