@@ -121,7 +121,7 @@ def _table(table: Table, identifier: str) -> Markup:
     headings = [
         element(
             "th",
-            title,
+            _words(title),
             scope="col",
             data_type="number" if number else None,
             class_="number" if number else None,
@@ -166,7 +166,7 @@ def _cell(cell: Cell, text: str, *, number: bool, first: bool) -> Markup:
     value = as_number(cell) if number else None
     return element(
         "th" if first else "td",
-        text,
+        _words(text),
         scope="row" if first else None,
         class_="number" if number else None,
         data_value=None if value is None else repr(value).replace("inf", "Infinity"),
@@ -209,12 +209,16 @@ def _settings(settings: Mapping[str, str]) -> Markup:
 
 
 def command(text: str) -> Markup:
-    """A command to be copied; its lines break between words, not after a hyphen."""
+    """A command to be copied."""
     if not text:
         return Markup("")
+    return element("div", element("pre", element("code", _words(text))), class_="command")
+
+
+def _words(text: str) -> Markup:
+    """Text whose lines break between words alone: EXP-PM and --jobs stay whole."""
     pieces = re.split(r"(\s+)", text)  # every other one is space
-    words = [element("span", p, class_="word") if i % 2 == 0 else p for i, p in enumerate(pieces)]
-    return element("div", element("pre", element("code", *words)), class_="command")
+    return joined(element("span", p, class_="word") if "-" in p else p for p in pieces)
 
 
 def _repeat(section: Section) -> Markup:
