@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 RESULTS ?= results
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo audit test lint format bench scale clean
+.PHONY: help setup browser demo audit test lint format bench scale clean
 
 help: ## list the commands
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -25,7 +25,10 @@ audit: setup ## certify and attack every mechanism: progress, table and figure
 	@mkdir -p $(RESULTS)
 	$(BIN)/fedsel audit --plot $(RESULTS)/audit.png --csv $(RESULTS)/audit.csv
 
-test: setup ## the whole test suite, docstrings included
+browser: ## Chromium for the tests of the report page, where it lacks and may be installed
+	@sh tests/browser.sh
+
+test: setup browser ## the whole test suite, docstrings included
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 lint: setup ## style, types and layers

@@ -8,6 +8,7 @@
     for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
     return node;
   };
+  document.documentElement.classList.add("scripted");
   const status = document.querySelector(".said");
   const say = (text) => { status.textContent = text; };
 
@@ -38,14 +39,16 @@
     if (rows.length < 2) continue;
     const headings = [...table.tHead.rows[0].cells];
     headings.forEach((heading, column) => {
-      const button = made("button", heading.textContent, { type: "button", class: "sort" });
-      heading.replaceChildren(button);
+      const button = made("button", "", { type: "button", class: "sort" });
+      button.append(...heading.childNodes);
+      heading.append(button);
       button.addEventListener("click", () => {
         const direction = next[heading.getAttribute("aria-sort") ?? "none"];
         for (const other of headings) other.removeAttribute("aria-sort");
         if (direction !== "none") heading.setAttribute("aria-sort", direction);
         body.append(...sorted(rows, column, heading.dataset.type === "number", direction));
-        say(direction === "none" ? "Original order" : `Sorted by ${button.textContent}, ${direction}`);
+        const how = `Sorted by ${button.textContent}, ${direction}`;
+        say(direction === "none" ? "Original order" : how);
       });
     });
   }
@@ -57,7 +60,9 @@
     const switches = [];
     const show = (kind) => {
       for (const row of claims) row.hidden = kind !== "all" && row.dataset.kind !== kind;
-      for (const one of switches) one.setAttribute("aria-pressed", String(one.dataset.kind === kind));
+      for (const one of switches) {
+        one.setAttribute("aria-pressed", String(one.dataset.kind === kind));
+      }
       say(`${claims.filter((row) => !row.hidden).length} of ${claims.length} claims shown`);
     };
     const every = made("li", "", { class: "every", "data-kind": "all" });

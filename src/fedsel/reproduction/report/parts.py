@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from urllib.parse import quote
 
@@ -73,7 +74,7 @@ def section_element(anchor: str, section: Section, styles: Styles) -> Markup:
             _figure(figure, f"{prefix}{place}--", styles)
             for place, figure in enumerate(section.figures, 1)
         ),
-        *(_table(table) for table in section.tables),
+        *(_table(table, f"{anchor}--table{i}") for i, table in enumerate(section.tables, 1)),
         _verdicts(section.verdicts),
         _settings(section.settings),
         _repeat(section),
@@ -102,7 +103,7 @@ def _missing(missing: Sequence[str]) -> Markup:
         "div",
         element("p", mark("missing"), "Not everything could be run", class_="notice"),
         element("ul", *(element("li", what) for what in missing)),
-        class_="missing",
+        class_="absent",
         role="note",
     )
 
@@ -113,14 +114,14 @@ def _figure(figure: Figure, prefix: str, styles: Styles) -> Markup:
     return element("figure", plate, element("figcaption", figure.caption))
 
 
-def _table(table: Table) -> Markup:
+def _table(table: Table, identifier: str) -> Markup:
     columns: list[list[Cell]] = [[row[i] for row in table.rows] for i in range(len(table.columns))]
     numeric = [is_numeric(column) for column in columns]
     scientific = [is_scientific(column, table.digits) for column in columns]
     headings = [
         element(
             "th",
-            title,
+            _words(title),
             scope="col",
             data_type="number" if number else None,
             class_="number" if number else None,
@@ -146,14 +147,15 @@ def _table(table: Table) -> Markup:
     ]
     content = element(
         "table",
-        element("caption", table.title),
         element("thead", element("tr", *headings)),
         element("tbody", joined(rows, "\n")),
         class_="sortable",
+        aria_labelledby=identifier,
     )
     note = element("p", table.note, class_="note") if table.note else ""
     return element(
         "div",
+        element("p", table.title, id=identifier, class_="caption"),
         element("div", content, class_="scroll", data_label=table.title),
         note,
         class_="table",
@@ -164,7 +166,7 @@ def _cell(cell: Cell, text: str, *, number: bool, first: bool) -> Markup:
     value = as_number(cell) if number else None
     return element(
         "th" if first else "td",
-        text,
+        _words(text),
         scope="row" if first else None,
         class_="number" if number else None,
         data_value=None if value is None else repr(value).replace("inf", "Infinity"),
@@ -208,11 +210,15 @@ def _settings(settings: Mapping[str, str]) -> Markup:
 
 def command(text: str) -> Markup:
     """A command to be copied."""
-    return (
-        element("div", element("pre", element("code", text)), class_="command")
-        if text
-        else Markup("")
-    )
+    if not text:
+        return Markup("")
+    return element("div", element("pre", element("code", _words(text))), class_="command")
+
+
+def _words(text: str) -> Markup:
+    """Text whose lines break between words alone: EXP-PM and --jobs stay whole."""
+    pieces = re.split(r"(\s+)", text)  # every other one is space
+    return joined(element("span", p, class_="word") if "-" in p else p for p in pieces)
 
 
 def _repeat(section: Section) -> Markup:
@@ -221,7 +227,7 @@ def _repeat(section: Section) -> Markup:
         parts += [element("p", "To repeat it", class_="what"), command(section.command)]
     if section.files:
         links = [
-            element("li", element("a", name, href="./" + quote(name, safe="/")))
+            element("li", element("a", name, href="./" + quote(name, safe="/", errors="replace")))
             for name in section.files
         ]
         parts.append(

@@ -21,7 +21,7 @@ _DROPPED = frozenset({"metadata", "script", "style"})
 _LOCAL = re.compile(r"url\(\s*['\"]?#([^'\")]+?)['\"]?\s*\)")
 _RULE = re.compile(r"([^{}]+)\{([^{}]*)\}")
 _LENGTH = re.compile(r"\s*([0-9.]+(?:e[+-]?\d+)?)\s*(pt|px|in|cm|mm|pc)?\s*", re.IGNORECASE)
-_LEAST_SCALE = 0.6
+_LEAST_SCALE = 0.5
 
 
 class Styles:
