@@ -172,7 +172,7 @@ def rates(rows: Rows, name: str) -> View:
                 )
             )
         spans[f"{dataset}, {model}"] = good
-        best = min((b for b in body if b[:2] == (dataset, model)), key=lambda b: float(b[-1]))
+        best = min((b for b in body if b[:2] == (dataset, model)), key=lambda b: b[-1] or 0.0)
         flat_best = max(accuracy(choose(all_runs, learning_rate=a, solution="PM")) for a in alphas)
         two_best = max(
             accuracy(choose(all_runs, learning_rate=a, solution=f"{s}-PM"))
