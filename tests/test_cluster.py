@@ -7,6 +7,9 @@ import pytest
 from fedsel.data import synthetic
 from fedsel.engine import Population, Training
 from fedsel.engine.validation import cross_validate
+from fedsel.experiments import Named, Store
+from fedsel.experiments.work import perform
+from fedsel.reproduction.catalogue import experiment
 from fedsel.solutions import solution
 
 distributed = pytest.importorskip("distributed", reason="needs the extra fedsel[cluster]")
@@ -15,7 +18,8 @@ distributed = pytest.importorskip("distributed", reason="needs the extra fedsel[
 # Dask's own loops and sockets may outlive a test by a moment.
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_a_dask_cluster_gives_the_very_same_scores():
+def test_a_dask_cluster_gives_the_very_same_scores(tmp_path):
+    cells = experiment("fig2i", quick=True).tasks[:2]
     data = synthetic(d=10, n=2000, seed=1)
     training = Training(solution("PS-PM", epsilon=2.0, dim=10), batch=50)
     population = Population(data.X, data.y)
@@ -28,5 +32,7 @@ def test_a_dask_cluster_gives_the_very_same_scores():
         joblib.parallel_config(backend="dask"),
     ):
         there = cross_validate(training, population, folds=3, repeats=2, jobs=-1)
+        far = perform(cells, Store(tmp_path / "far"), Named(), jobs=-1)
     assert here == there
+    assert far == perform(cells, Store(tmp_path / "near"), Named())
     assert np.isfinite(there.accuracy)

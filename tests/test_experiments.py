@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -14,10 +15,12 @@ import pytest
 
 from fedsel import InvalidArgument
 from fedsel.data import synthetic
-from fedsel.experiments import Spec, Store, sweep
-from fedsel.experiments import sweep as sweep_function
+from fedsel.engine.validation import held_out_run
+from fedsel.experiments import Cell, Given, Named, Spec, Store
+from fedsel.experiments import sweep as sweep_over
 from fedsel.experiments.plot import accuracy_against_epsilon
-from fedsel.experiments.spec import override, setting_of
+from fedsel.experiments.spec import expand, override, setting_of
+from fedsel.experiments.store import key_of
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
 SMALL = Spec(solutions=("NP", "ps-pm"), epsilons=(1.0, 2.0), folds=2, repeats=2)
@@ -27,6 +30,14 @@ def small_data():
     return synthetic(d=10, n=600, seed=3)
 
 
+def sweep(spec, data, store, **options):
+    return sweep_over(spec, Given(data), store, **options)
+
+
+def key(cell):
+    return key_of(cell.kind, cell.parameters)
+
+
 def test_cells_name_every_point_once():
     cells = list(SMALL.cells())
     assert [(c.solution, c.epsilon) for c in cells] == [
@@ -34,17 +45,17 @@ def test_cells_name_every_point_once():
         ("PS-PM", 1.0),
         ("PS-PM", 2.0),
     ]
-    assert len({c.key for c in cells}) == 3
+    assert len({key(c) for c in cells}) == 3
 
 
 def test_a_key_depends_on_every_parameter():
     cell = next(SMALL.cells())
-    assert replace(cell).key == cell.key
+    assert key(replace(cell)) == key(cell)
     changed = {
-        replace(cell, **{name: value}).key
+        key(replace(cell, **{name: value}))
         for name, value in (("seed", 1), ("batch", 0.02), ("k", 1), ("model", "svm"), ("clip", 2.0))
     }
-    assert cell.key not in changed
+    assert key(cell) not in changed
     assert len(changed) == 5
 
 
@@ -72,16 +83,91 @@ def test_wrong_parameters_are_told_before_anything_runs(changes, complaint):
         override(Spec(), changes)
 
 
-def test_a_store_keeps_whole_lines_and_drops_a_torn_one(tmp_path):
-    path = tmp_path / "cells.jsonl"
-    Store(path).add("a", {"x": 1})
-    Store(path).add("b", {"x": 2})
-    with path.open("ab") as file:
-        file.write(b'{"key": "c", "x"')
+def test_a_store_keeps_what_is_added_and_refuses_other_files(tmp_path):
+    path = tmp_path / "results.sqlite"
+    Store(path).add("a", "cell", {}, {"x": 0.1})
     store = Store(path)
-    assert (store.get("a")["x"], store.get("b")["x"], store.get("c")) == (1, 2, None)
-    store.add("c", {"x": 3})
-    assert [Store(path).get(k)["x"] for k in "abc"] == [1, 2, 3]
+    assert (store.get("a"), store.get("b"), len(store)) == ({"x": 0.1}, None, 1)
+    for name, content in (("text", b"no database at all" * 100), ("empty-ish", b"SQLite format 3")):
+        foreign = tmp_path / name
+        foreign.write_bytes(content)
+        with pytest.raises(InvalidArgument, match="a results file of fedsel"):
+            Store(foreign)
+        assert foreign.read_bytes() == content
+    other = sqlite3.connect(tmp_path / "other")
+    other.execute("CREATE TABLE mine (x)")
+    other.close()
+    with pytest.raises(InvalidArgument, match="a results file of fedsel"):
+        Store(tmp_path / "other")
+
+
+def test_a_key_depends_on_data_in_hand_and_on_the_code(monkeypatch):
+    cell = next(SMALL.cells())
+    one, two = Given(small_data()), Given(synthetic(d=10, n=600, seed=4))
+    assert one.identity == Given(small_data()).identity != two.identity
+    assert Named().identity == ""
+    keys = {key_of(cell.kind, cell.parameters, source.identity) for source in (one, two, Named())}
+    assert len(keys) == 3
+    monkeypatch.setattr("fedsel.experiments.store.code_version", lambda: "another")
+    assert key(cell) not in keys
+
+
+def test_data_of_another_content_are_not_mistaken_for_the_first(tmp_path):
+    store = Store(tmp_path / "results.sqlite")
+    first = sweep(SMALL, small_data(), store)
+    second = sweep(SMALL, synthetic(d=10, n=600, seed=4), store)
+    assert first[0]["runs"] != second[0]["runs"]
+
+
+def test_lists_are_gone_through():
+    specs = list(expand({"draw": [0, 1], "learning_rate": [0.1, 1.0], "epsilons": [2.0]}))
+    assert [(s.draw, s.learning_rate) for s in specs] == [(0, 0.1), (0, 1.0), (1, 0.1), (1, 1.0)]
+
+
+def test_curves_and_holdout_give_what_cross_validation_gives(tmp_path):
+    spec = override(SMALL, {"solutions": ["PS-PM"], "epsilons": [2.0]})
+    (plain,) = sweep(spec, small_data(), Store(tmp_path / "a"))
+    (curve,) = sweep(override(spec, {"curve": True}), small_data(), Store(tmp_path / "a"))
+    assert curve["mean"][-1] == pytest.approx(plain["misclassification"], abs=1e-12)
+    (held,) = sweep(override(spec, {"protocol": "holdout"}), small_data(), Store(tmp_path / "a"))
+    assert len(held["validation"]) == len(held["test"]) == 2
+    (stopped,) = sweep(
+        override(spec, {"curve": True, "rounds": 7}), small_data(), Store(tmp_path / "a")
+    )
+    assert stopped["mean"] == curve["mean"][:7]
+
+
+def test_the_test_split_is_untouched(monkeypatch):
+    """No run trains or validates on a client of the test fifth, and that fifth never changes."""
+    cell = next(override(SMALL, {"protocol": "holdout"}).cells())
+    people = cell.population(Given(small_data()))
+    seen = []
+    import fedsel.engine.validation as validation
+
+    def spy(training, population, **_):
+        seen.append(set(population.members.tolist()))
+        return real(training, population, evaluate="end")
+
+    real = validation.train
+    judged = []
+    monkeypatch.setattr(validation, "train", spy)
+    monkeypatch.setattr(
+        validation,
+        "_judges",
+        lambda p, clients: (
+            judged.append(set(clients.tolist())) or validation.Test(p.X, p.y, clients)
+        ),
+    )
+    for run in range(3):
+        held_out_run(cell.training(people), people, run)
+    validations, tests = judged[::2], judged[1::2]
+    assert tests[0] == tests[1] == tests[2]
+    assert len(tests[0]) == len(validations[0]) == 120
+    assert len(seen[0]) == 360
+    assert validations[0] != validations[1]
+    for members, validating in zip(seen, validations, strict=True):
+        assert not members & validating
+        assert not (members | validating) & tests[0]
 
 
 def test_a_sweep_resumes_and_does_not_depend_on_jobs(tmp_path, monkeypatch):
@@ -89,8 +175,7 @@ def test_a_sweep_resumes_and_does_not_depend_on_jobs(tmp_path, monkeypatch):
     first = sweep(SMALL, data, Store(tmp_path / "one"), jobs=1)
     second = sweep(SMALL, data, Store(tmp_path / "two"), jobs=2)
     assert first == second
-    module = sys.modules[sweep_function.__module__]
-    monkeypatch.setattr(module, "run_cell", lambda *_, **__: pytest.fail("computed again"))
+    monkeypatch.setattr(Cell, "part", lambda *_: pytest.fail("computed again"))
     assert sweep(SMALL, data, Store(tmp_path / "one")) == first
 
 
@@ -138,9 +223,9 @@ def test_run_writes_table_files_and_figure_and_resumes(tmp_path):
     assert "PS-PM" in text
     for name in ("run.csv", "run.json", "accuracy.png", "accuracy.svg"):
         assert (tmp_path / name).stat().st_size > 100
-    before = (tmp_path / "cells.jsonl").read_bytes()
+    before = (tmp_path / "results.sqlite").read_bytes()
     rows = json.loads(run(*QUICK, *out, "--json").stdout)
-    assert (tmp_path / "cells.jsonl").read_bytes() == before
+    assert (tmp_path / "results.sqlite").read_bytes() == before
     private, plain = rows
     assert private["epsilon_total"] == 2.0
     assert private["private"]
@@ -157,26 +242,29 @@ def test_jobs_change_no_result(tmp_path):
     assert rows[0] == rows[1]
 
 
+def kept_in(folder):
+    path = folder / "results.sqlite"
+    return len(Store(path)) if path.exists() and path.stat().st_size else 0
+
+
 def test_ctrl_c_keeps_what_is_finished(tmp_path):
     arguments = ("--folds", "5", "--repeats", "40", "-e", "1", "-e", "2", "-e", "4")
     words, env = command(*arguments, "--out", str(tmp_path))
     process = subprocess.Popen(
         words, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    cells = tmp_path / "cells.jsonl"
     deadline = time.monotonic() + 120
-    while not (cells.exists() and cells.stat().st_size) and time.monotonic() < deadline:
+    while kept_in(tmp_path) == 0 and time.monotonic() < deadline:
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
     assert "run again to go on" in errors
-    kept = len(cells.read_text().splitlines())
-    assert 1 <= kept < 13
+    assert 1 <= kept_in(tmp_path) < 13
     assert (tmp_path / "run.csv").exists()
     rows = json.loads(run(*arguments, "--out", str(tmp_path), "--json").stdout)
     assert len(rows) == 13
-    assert len(cells.read_text().splitlines()) == 13
+    assert kept_in(tmp_path) == 13
 
 
 def test_config_file_with_options_that_win(tmp_path):

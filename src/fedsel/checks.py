@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import FrozenInstanceError, fields, is_dataclass, replace
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 from scipy.stats import chi2
@@ -28,6 +29,7 @@ from fedsel.mechanisms import (
     Exponential,
     Hybrid,
     Identity,
+    Joint,
     Mechanism,
     OptimalWindow,
     PerturbedEncoding,
@@ -35,8 +37,10 @@ from fedsel.mechanisms import (
     Piecewise,
     PublishedPerturbedEncoding,
     Selection,
+    SignedSampling,
     TopK,
     TwoStage,
+    UnbiasedJoint,
     Uniform,
     Value,
     certify,
@@ -64,6 +68,11 @@ EXAMPLES: tuple[Mechanism, ...] = (
     TwoStage(PerturbedSampling(0.5, k=1), Piecewise(1.0, grid=8)),
     TwoStage(PerturbedEncoding(0.5, k=1), Hybrid(1.0, grid=8), clip=0.5),
     TwoStage(Exponential(0.5), Duchi(1.0), clip=2.0),
+    *(
+        SignedSampling(e, k, radius=r)
+        for e, k, r in ((0.5, None, 2.0), (3.0, 1, None), (6.0, 1, 3.0))
+    ),
+    *(UnbiasedJoint(e, k, clip=c) for e, k, c in ((0.5, 0.3, 1.0), (3.0, 1, 2.0))),
 )
 """One or more of every mechanism of fedsel: the table that the contract is run on."""
 
@@ -76,8 +85,10 @@ def checks_of(mechanism: Mechanism) -> Iterator[Callable[[Mechanism], None]]:
     if isinstance(mechanism, Value):
         yield from (check_unbiased, check_variance, check_decoding)
         yield from (check_value_executors, check_value_sampler)
-    if isinstance(mechanism, TwoStage):
+    if isinstance(mechanism, TwoStage | Joint):
         yield from (check_report_executors, check_report_sampler)
+    if isinstance(mechanism, Joint):
+        yield check_joint_law
 
 
 def _require(condition: object, message: str) -> None:
@@ -143,7 +154,7 @@ def check_epsilon_argument(mechanism: Mechanism) -> None:
 
 def check_certificate(mechanism: Mechanism) -> None:
     """The exact loss is at most the claimed one; only a published mechanism may exceed it."""
-    dimensions = DIMENSIONS if isinstance(mechanism, Selection | TwoStage) else (None,)
+    dimensions = (None,) if isinstance(mechanism, Value) else DIMENSIONS
     for d in dimensions:
         certificate = certify(mechanism, d)
         excused = mechanism.published or not mechanism.private
@@ -243,7 +254,7 @@ def check_value_executors(value: Mechanism) -> None:
 
 def check_report_executors(mechanism: Mechanism) -> None:
     """Device, batch and kernel send the same reports from the same words."""
-    assert isinstance(mechanism, TwoStage)
+    assert isinstance(mechanism, TwoStage | Joint)
     for d in DIMENSIONS:
         rows, who = _vectors(d), cohort.cohort(_CLIENTS, seed=d)
         fast = np.stack(cohort.report(mechanism, rows, who), axis=1).tolist()
@@ -275,14 +286,32 @@ def check_value_sampler(value: Mechanism) -> None:
 
 def check_report_sampler(mechanism: Mechanism) -> None:
     """The kernel's reports follow the exact joint law (chi-square)."""
-    assert isinstance(mechanism, TwoStage)
+    assert isinstance(mechanism, TwoStage | Joint)
     vector = [Fraction(1, 4), Fraction(-3), Fraction(1, 4)]
     row = [[float(x) for x in vector]]
     reports = cohort.report(mechanism, row, cohort.cohort(_DRAWS, seed=9))
-    symbols = mechanism.value.symbols
-    law = mechanism.report_law([Fraction(0)] * 3, vector)
+    if isinstance(mechanism, Joint):
+        symbols, law = 2, mechanism.report_law(vector)
+    else:
+        symbols, law = mechanism.value.symbols, mechanism.report_law([Fraction(0)] * 3, vector)
     expected = {j * symbols + s: float(p) for (j, s), p in law.items()}
     assert_follows(reports.dimension * symbols + reports.symbol, expected, repr(mechanism))
+
+
+def check_joint_law(mechanism: Mechanism) -> None:
+    """Over many vectors, ties and zeros included, no report is likelier than the ratio allows."""
+    assert isinstance(mechanism, Joint)
+    grid = [Fraction(x) for x in (-3, -1, 0, 1, 3)]
+    for d in (1, 2, 3):
+        laws = [mechanism.report_law(list(v)) for v in product(grid, repeat=d)]
+        for law in laws:
+            _require(sum(law.values()) == 1, f"{mechanism!r}: probabilities do not sum to 1")
+        ratio = mechanism.loss_ratio(d)
+        worst = max(
+            max(law[report] for law in laws) / min(law[report] for law in laws)
+            for report in laws[0]
+        )
+        _require(ratio is not None and worst <= ratio, f"{mechanism!r}: loses more at d = {d}")
 
 
 def assert_follows(

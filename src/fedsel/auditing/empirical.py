@@ -26,7 +26,7 @@ from fedsel.errors import (
     check_vectors,
 )
 from fedsel.executors import cohort
-from fedsel.mechanisms import Mechanism, Selection, TwoStage, Value
+from fedsel.mechanisms import Joint, Mechanism, Selection, TwoStage, Value
 
 Vector = NDArray[np.float64]
 Sampler = Callable[[Vector, int, int], Raw]
@@ -201,10 +201,12 @@ def _mechanism_sampler(mechanism: Mechanism) -> Sampler:
             return cohort.select(mechanism, vector[None, :], who)
         if isinstance(mechanism, Value):
             return cohort.perturb(mechanism, vector, who)
-        if isinstance(mechanism, TwoStage):
+        if isinstance(mechanism, TwoStage | Joint):
             reports = cohort.report(mechanism, vector[None, :], who)
             return np.stack(reports, axis=1)
-        raise InvalidArgument("target", mechanism, "a Selection, a Value, a TwoStage or a callable")
+        raise InvalidArgument(
+            "target", mechanism, "a Selection, a Value, a TwoStage, a Joint or a callable"
+        )
 
     return sample
 

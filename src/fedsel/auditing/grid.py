@@ -14,8 +14,17 @@ import numpy as np
 from fedsel.auditing.empirical import audit
 from fedsel.errors import InvalidArgument
 from fedsel.executors import cohort
-from fedsel.mechanisms import Mechanism, Selection, TwoStage, Value, certify
-from fedsel.mechanisms.names import SELECTIONS, VALUES, mechanism
+from fedsel.mechanisms import (
+    Joint,
+    Mechanism,
+    Selection,
+    SignedSampling,
+    TwoStage,
+    UnbiasedJoint,
+    Value,
+    certify,
+)
+from fedsel.mechanisms.names import JOINTS, SELECTIONS, VALUES, mechanism
 from fedsel.mechanisms.selection import Top, count_top
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
@@ -91,11 +100,13 @@ def default_cases(
     cases: dict[tuple[Any, ...], Case] = {}
 
     def add(
-        name: str, epsilon: float, d: int | None = None, k: Top = 0.1, attack: bool = True
+        name: str, epsilon: float, d: int | None = None, k: Top | None = 0.1, attack: bool = True
     ) -> None:
         made = mechanism(name, epsilon=epsilon, k=k)
         has_k = any("k" in getattr(m, "__dataclass_fields__", {}) for m in _parts(made))
-        count = count_top(k, d) if d is not None and has_k else None
+        count = count_top(k, d) if d is not None and k is not None and has_k else None
+        if isinstance(made, SignedSampling | UnbiasedJoint) and d is not None:
+            count = made.top(d)
         if made.private:
             key = (name, d, count, float(made.claimed))
             cases.setdefault(key, Case(name, made, float(made.claimed), d, count, attack))
@@ -105,6 +116,9 @@ def default_cases(
             for k in tops:
                 for epsilon in epsilons:
                     add(name, epsilon, d, k, attack=d in dimensions and d <= MOST_ATTACKED)
+    for name in JOINTS:
+        for d, epsilon in itertools.product((*dimensions, *large), epsilons):
+            add(name, epsilon, d, None, attack=d in dimensions and d <= MOST_ATTACKED)
     for name in VALUES:
         for epsilon in value_epsilons:
             add(name, epsilon)
@@ -168,7 +182,7 @@ def _variance(
 ) -> tuple[float | None, float | None]:
     """Variance of the decoded value at its worst input: in theory, and measured."""
     who = cohort.cohort(trials, seed=seed, first=trials)
-    if isinstance(made, Selection):
+    if isinstance(made, Selection | Joint):
         return None, None
     if isinstance(made, Value):
         symbols = cohort.perturb(made, [made.worst_input], who)

@@ -11,10 +11,18 @@ from rich.table import Table
 
 from fedsel.cli.common import JsonOption, finite, output, parse_top
 from fedsel.errors import InvalidArgument
-from fedsel.mechanisms import Mechanism, Selection, TwoStage, Value, certify
-from fedsel.mechanisms.names import SELECTIONS, VALUES, mechanism
+from fedsel.mechanisms import (
+    Mechanism,
+    Selection,
+    SignedSampling,
+    TwoStage,
+    UnbiasedJoint,
+    Value,
+    certify,
+)
+from fedsel.mechanisms.names import JOINTS, SELECTIONS, VALUES, mechanism
 
-NAMES = ", ".join((*SELECTIONS, *VALUES))
+NAMES = ", ".join((*SELECTIONS, *VALUES, *JOINTS))
 
 
 def certify_command(
@@ -23,7 +31,9 @@ def certify_command(
     dim: Annotated[int | None, typer.Option("--dim", "-d", help="Dimension d.")] = None,
     k: Annotated[
         str | None,
-        typer.Option("--k", "-k", help="Top k: a count or a fraction of d. [default: 0.1]"),
+        typer.Option(
+            "--k", "-k", help="Top k: a count or a fraction of d. [default: 0.1; J: the best]"
+        ),
     ] = None,
     mu: Annotated[
         float | None, typer.Option(help="Share of ε for the selection. [default: 0.1]")
@@ -34,7 +44,7 @@ def certify_command(
 
     Ends with status 1 unless the mechanism is private and its claim holds.
     """
-    top = parse_top("0.1" if k is None else k)
+    top = None if k is None else parse_top(k)
     made = mechanism(name, epsilon=epsilon, k=top, mu=0.1 if mu is None else mu)
     if dim is None and not isinstance(made, Value):
         raise InvalidArgument("--dim", None, f"given for {name}")
@@ -89,6 +99,10 @@ def _describe(made: Mechanism, d: int | None) -> list[str]:
             f"selection: k = {k}, hits the top k with probability {hit:.6g} "
             f"(at random {k / d:.6g}), P[⊥] = {float(law.bottom_probability):.6g}"
         )
+    if isinstance(made, SignedSampling) and d is not None:
+        lines.append(f"raises k = {made.top(d)} of {2 * d} signed dimensions")
+    if isinstance(made, UnbiasedJoint) and d is not None:
+        lines.append(f"unbiased up to ‖v‖₁ = {made.top(d)}; a sign stands for {made.scale(d):.6g}")
     if isinstance(value, Value):
         lines.append(
             f"value: {value.symbols} symbols, worst-case variance {value.worst_variance:.6g}, "
@@ -101,7 +115,7 @@ def mechanisms(as_json: JsonOption = False) -> None:
     """List the mechanisms by the paper's abbreviations."""
     rows = [
         {"name": name, "kind": kind, "class": cls.__name__, "about": _first_line(cls)}
-        for kind, table in (("selection", SELECTIONS), ("value", VALUES))
+        for kind, table in (("selection", SELECTIONS), ("value", VALUES), ("joint", JOINTS))
         for name, cls in table.items()
     ]
     if as_json:

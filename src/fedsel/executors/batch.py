@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsel.executors.device import unit_entries
+from fedsel.mechanisms.joint import (
+    MINUS,
+    PLUS,
+    UNIT,
+    Joint,
+    SignedSampling,
+    UnbiasedJoint,
+    keep_steps,
+)
 from fedsel.mechanisms.laws import BOTTOM, INPUT_STEPS, RankLaw, SymbolLaw
 from fedsel.random import Streams
 
@@ -91,3 +102,32 @@ def draw_symbols(
     with np.errstate(divide="ignore"):  # the identity has L = 0
         symbol = np.where(x < base, x // L, cell + (x - base) // (H - L))
     return cast(Integers, np.array(law.offsets)[which] + symbol)
+
+
+def draw_joint(
+    mechanism: Joint, vectors: NDArray[np.floating], streams: Streams
+) -> tuple[Integers, Integers]:
+    """A signed dimension for each row of vectors (n, d): dimensions (BOTTOM for ⊥) and signs."""
+    everyone, d = np.arange(len(vectors)), vectors.shape[1]
+    if isinstance(mechanism, SignedSampling):
+        y = vectors
+        if mechanism.radius is not None:
+            norms = [math.sqrt(float(row @ row)) for row in vectors.astype(np.float64)]
+            steps = np.array([keep_steps(norm, mechanism.radius) for norm in norms])
+            kept = streams.below(_filled(everyone, INPUT_STEPS), everyone) < steps
+            y = np.where(kept[:, None], vectors, -vectors)
+        signed = np.maximum(np.concatenate([y, -y], axis=1), 0)
+        atoms = draw_dimensions(mechanism.law(d), signed, streams)
+        return atoms % d, np.where(atoms < d, PLUS, MINUS)
+    assert isinstance(mechanism, UnbiasedJoint)  # noqa: S101
+    low, high = mechanism.weights(d)
+    x = streams.below(_filled(everyone, mechanism.total(d)), everyone)
+    atoms = x // (low * UNIT)
+    chosen, signs = atoms % d, np.where(atoms < d, PLUS, MINUS)
+    for i in np.flatnonzero(x >= 2 * d * low * UNIT):
+        units = np.cumsum(unit_entries(mechanism, vectors[i]))
+        place = (x[i] - 2 * d * low * UNIT) // (high - low) if high > low else units[-1]
+        j = int(np.searchsorted(units, place, side="right"))
+        chosen[i] = j if j < d else BOTTOM
+        signs[i] = MINUS if j < d and vectors[i, j] < 0 else PLUS
+    return chosen, signs

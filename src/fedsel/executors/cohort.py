@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from fedsel.errors import InvalidArgument, InvalidData, check_count, check_kind, check_vectors
 from fedsel.executors import batch
 from fedsel.mechanisms.base import Selection, Value
+from fedsel.mechanisms.joint import Joint
 from fedsel.mechanisms.laws import BOTTOM
 from fedsel.mechanisms.two_stage import TwoStage
 from fedsel.random import Streams, key_of
@@ -110,7 +111,7 @@ def perturb(value: Value, t: ArrayLike, who: Cohort, executor: Executor = "kerne
 
 
 def report(
-    mechanism: TwoStage, vectors: ArrayLike, who: Cohort, executor: Executor = "kernel"
+    mechanism: TwoStage | Joint, vectors: ArrayLike, who: Cohort, executor: Executor = "kernel"
 ) -> Reports:
     """The report of each client from its row of vectors (n, d), or from the only row.
 
@@ -118,9 +119,11 @@ def report(
     >>> report(TwoStage(TopK(), Identity()), [[0.0, -2.0]], cohort(1, seed=0), "batch").dimension
     array([1])
     """
-    check_kind("mechanism", mechanism, TwoStage)
+    check_kind("mechanism", mechanism, TwoStage, Joint)
     check_kind("who", who, Cohort)
     rows = _rows("vectors", check_vectors("vectors", vectors, ndim=2), who)
+    if isinstance(mechanism, Joint):
+        return _joint_reports(mechanism, rows, who, executor)
     law, clip = mechanism.selection.law(rows.shape[1]), mechanism.clip
     if _fast(executor):
         from fedsel.executors import kernel
@@ -140,6 +143,17 @@ def report(
         mechanism.value.law, np.clip(chosen, -clip, clip) / clip, streams, sending
     )
     return Reports(dimensions, symbols)
+
+
+def _joint_reports(
+    mechanism: Joint, rows: NDArray[np.floating], who: Cohort, executor: Executor
+) -> Reports:
+    if _fast(executor):
+        from fedsel.executors import kernel
+
+        table = kernel.joint_table(mechanism, rows.shape[1])
+        return Reports(*kernel.draw_joints(table, rows, key_of(who.seed), who.epoch, who.clients))
+    return Reports(*batch.draw_joint(mechanism, _spread(rows, who), who.streams()))
 
 
 def _fast(executor: str) -> bool:

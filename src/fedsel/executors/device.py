@@ -12,8 +12,23 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedsel.errors import InvalidData, check_kind, check_number, check_vectors
+from fedsel.errors import (
+    InvalidArgument,
+    InvalidData,
+    check_kind,
+    check_number,
+    check_vectors,
+)
 from fedsel.mechanisms.base import Selection, Value
+from fedsel.mechanisms.joint import (
+    MINUS,
+    PLUS,
+    UNIT,
+    Joint,
+    SignedSampling,
+    UnbiasedJoint,
+    keep_steps,
+)
 from fedsel.mechanisms.laws import BOTTOM, INPUT_STEPS, RankLaw, SymbolLaw
 from fedsel.mechanisms.two_stage import TwoStage
 from fedsel.random import Entropy, SystemEntropy
@@ -48,7 +63,7 @@ def perturb(value: Value, t: float, entropy: Entropy = SYSTEM) -> int:
     return draw_symbol(value.law, number, entropy)
 
 
-def report(mechanism: TwoStage, vector: ArrayLike, entropy: Entropy = SYSTEM) -> Report:
+def report(mechanism: TwoStage | Joint, vector: ArrayLike, entropy: Entropy = SYSTEM) -> Report:
     """The report of one vector, without residual: what a client sends when it reports once.
 
     >>> from fedsel.mechanisms import PerturbedSampling, Piecewise
@@ -56,8 +71,10 @@ def report(mechanism: TwoStage, vector: ArrayLike, entropy: Entropy = SYSTEM) ->
     >>> r.dimension in (0, 1, 2)
     True
     """
-    check_kind("mechanism", mechanism, TwoStage)
+    check_kind("mechanism", mechanism, TwoStage, Joint)
     accumulated = check_vectors("vector", vector, ndim=1)
+    if isinstance(mechanism, Joint):
+        return draw_joint(mechanism, accumulated, entropy)
     return _report(mechanism, accumulated, None, entropy)
 
 
@@ -123,6 +140,57 @@ def draw_dimension(law: RankLaw, magnitudes: NDArray[np.floating], entropy: Entr
                 return j
     sharing = np.cumsum(sharing_rank(law.rank_at(below(law.total)), magnitudes))
     return int(np.searchsorted(sharing, below(int(sharing[-1])), side="right"))
+
+
+def draw_joint(mechanism: Joint, vector: NDArray[np.floating], entropy: Entropy) -> Report:
+    """A signed dimension of one vector."""
+    if isinstance(mechanism, SignedSampling):
+        return _draw_signed(mechanism, vector, entropy)
+    if isinstance(mechanism, UnbiasedJoint):
+        return _draw_unbiased(mechanism, vector, entropy)
+    raise InvalidArgument("mechanism", mechanism, "a SignedSampling or an UnbiasedJoint")
+
+
+def _draw_signed(
+    mechanism: SignedSampling, vector: NDArray[np.floating], entropy: Entropy
+) -> Report:
+    d, y = len(vector), vector
+    if mechanism.radius is not None:
+        steps = keep_steps(norm(vector), mechanism.radius)
+        y = np.where(entropy.below(INPUT_STEPS) < steps, vector, -vector)
+    signed = np.maximum(np.concatenate([y, -y]), 0)
+    atom = draw_dimension(mechanism.law(d), signed, entropy)
+    return Report(atom % d, PLUS if atom < d else MINUS)
+
+
+def _draw_unbiased(
+    mechanism: UnbiasedJoint, vector: NDArray[np.floating], entropy: Entropy
+) -> Report:
+    d = len(vector)
+    low, high = mechanism.weights(d)
+    x = entropy.below(mechanism.total(d))
+    if x < 2 * d * low * UNIT:
+        atom = x // (low * UNIT)
+        return Report(atom % d, PLUS if atom < d else MINUS)
+    units = np.cumsum(unit_entries(mechanism, vector))
+    place = (x - 2 * d * low * UNIT) // (high - low) if high > low else units[-1]
+    j = int(np.searchsorted(units, place, side="right"))
+    return Report(j, PLUS if vector[j] > 0 else MINUS) if j < d else ABSTAIN
+
+
+def unit_entries(mechanism: UnbiasedJoint, vector: NDArray[np.floating]) -> NDArray[np.int64]:
+    """`UnbiasedJoint.entries` with numpy: magnitudes as integers, shortened to k units."""
+    with np.errstate(over="ignore"):
+        raw = np.floor(np.abs(vector.astype(np.float64)) / mechanism.clip * UNIT)
+    units = np.minimum(raw, UNIT).astype(np.int64)
+    most, found = mechanism.top(len(vector)) * UNIT, int(units.sum())
+    return units * most // found if found > most else units
+
+
+def norm(vector: NDArray[np.floating]) -> float:
+    """‖vector‖, in double precision; infinite where it overflows."""
+    wide = vector.astype(np.float64)
+    return math.sqrt(float(wide @ wide))
 
 
 def sharing_rank(rank: int, magnitudes: NDArray[np.floating]) -> NDArray[np.float64]:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from fedsel.compiled import kernel
 from fedsel.executors.words import STATE, below, divide, inverse, new_stream
+from fedsel.mechanisms.joint import UNIT, Joint, SignedSampling, UnbiasedJoint
 from fedsel.mechanisms.laws import BOTTOM, INPUT_STEPS, RankLaw, SymbolLaw
 
 _HALF_STEPS = INPUT_STEPS // 2
@@ -71,6 +72,32 @@ def symbol_table(law: SymbolLaw) -> SymbolTable:
     ]
     inverses = [(inverse(w.L), inverse(w.H - w.L)) for w in law.windows]
     return SymbolTable(np.array(rows, dtype=np.int64), np.array(inverses, dtype=np.uint64))
+
+
+class JointTable(NamedTuple):
+    """A `Joint` mechanism as the kernel reads it; ``ranks`` is that of J, the rest that of UJ.
+
+    ``radius`` is 0 where nothing is negated.
+    """
+
+    unbiased: bool
+    ranks: RankTable
+    radius: float
+    low: int
+    high: int
+    top: int
+    clip: float
+
+
+def joint_table(mechanism: Joint, d: int) -> JointTable:
+    """A `Joint` mechanism on d dimensions as the kernel reads it."""
+    if isinstance(mechanism, SignedSampling):
+        table = rank_table(mechanism.law(d))
+        return JointTable(False, table, float(mechanism.radius or 0.0), 0, 0, 0, 1.0)
+    assert isinstance(mechanism, UnbiasedJoint)  # noqa: S101
+    table = rank_table(RankLaw([1], [2 * d]))
+    low, high = mechanism.weights(d)
+    return JointTable(True, table, 0.0, low, high, mechanism.top(d), mechanism.clip)
 
 
 @numba.njit
@@ -154,6 +181,104 @@ def draw_dimension(table: Any, vector: Any, scratch: Any, words: Any, taken: Any
     return j, taken
 
 
+@numba.njit(inline="always")
+def count_signed(vector: Any, pivot: Any) -> Any:
+    """`count_rank` over the 2d signed entries max(±v_j, 0), in one pass over d."""
+    larger, equal = count_rank(vector, pivot)
+    if pivot == 0:
+        equal = 2 * vector.shape[0] - larger
+    return larger, equal
+
+
+@numba.njit(error_model="numpy", inline="always")
+def draw_signed(table: Any, vector: Any, turn: Any, scratch: Any, words: Any, taken: Any) -> Any:
+    """An atom 0 … 2d−1 by the law over the ranks of max(turn·v, 0) and max(−turn·v, 0).
+
+    The draws are those of `draw_dimension` on that vector of 2d entries.
+    """
+    d = vector.shape[0]
+    atom = np.int64(0)
+    if table.by_rejection:
+        searching = True
+        while searching:
+            x, taken = below(words, taken, 2 * d * table.maximum)
+            atom = divide(x, table.maximum, table.inverse)
+            if table.uniform:
+                break
+            value = turn * (vector[atom] if atom < d else -vector[atom - d])
+            larger, equal = count_signed(vector, max(value, vector.dtype.type(0)))
+            above, taken = below(words, taken, equal)
+            rank = larger + above
+            run = rank if table.dense else 0
+            while not table.dense and rank >= table.edges[run]:
+                run += 1
+            searching = x - atom * table.maximum >= table.weights[run]
+    else:
+        x, taken = below(words, taken, table.total)
+        run = np.searchsorted(table.cumulative, x, side="right")
+        rank = table.edges[run] - 1 - (table.cumulative[run] - 1 - x) // table.weights[run]
+        pivot = vector.dtype.type(0)
+        if rank < d:
+            pivot = magnitude_at(rank, vector, scratch)
+        larger, equal = count_signed(vector, pivot)
+        pick, taken = below(words, taken, equal)
+        atom = np.int64(-1)
+        while pick >= 0:
+            atom += 1
+            value = turn * (vector[atom] if atom < d else -vector[atom - d])
+            pick -= max(value, vector.dtype.type(0)) == pivot
+    return atom, taken
+
+
+@numba.njit(error_model="numpy", inline="always")
+def draw_unbiased(table: Any, vector: Any, words: Any, taken: Any) -> Any:
+    """An atom 0 … 2d−1 of UJ, or BOTTOM."""
+    d = vector.shape[0]
+    plain = 2 * d * table.low * UNIT
+    x, taken = below(words, taken, plain + table.top * table.high * UNIT)
+    atom = np.int64(BOTTOM)
+    if x < plain:
+        atom = x // (table.low * UNIT)
+    elif table.high > table.low:
+        place = (x - plain) // (table.high - table.low)
+        found = np.int64(0)
+        for i in range(d):
+            found += units_of(table, vector[i])
+        most = table.top * UNIT
+        j = np.int64(0)
+        passed = np.int64(0)
+        while j < d:
+            units = units_of(table, vector[j])
+            passed += units * most // found if found > most else units
+            if passed > place:
+                break
+            j += 1
+        if j < d:
+            atom = j if vector[j] > 0 else d + j
+    return atom, taken
+
+
+@numba.njit(inline="always")
+def units_of(table: Any, value: Any) -> Any:
+    """An entry of UJ as an integer in 0 … UNIT."""
+    return np.int64(min(np.floor(np.abs(np.float64(value)) / table.clip * UNIT), np.float64(UNIT)))
+
+
+@numba.njit(error_model="numpy", inline="always")
+def draw_joint(table: Any, vector: Any, squared: Any, scratch: Any, words: Any, taken: Any) -> Any:
+    """An atom 0 … 2d−1 (BOTTOM for ⊥) by J or UJ; ``squared`` is ‖vector‖², read by J alone."""
+    if table.unbiased:
+        return draw_unbiased(table, vector, words, taken)
+    turn = vector.dtype.type(1)
+    if table.radius > 0:
+        share = min(1.0, np.sqrt(squared) / table.radius)
+        steps = np.int64(np.floor((1.0 + share) * _HALF_STEPS + 0.5))
+        toss, taken = below(words, taken, INPUT_STEPS)
+        if toss >= steps:
+            turn = vector.dtype.type(-1)
+    return draw_signed(table.ranks, vector, turn, scratch, words, taken)
+
+
 @numba.njit(error_model="numpy", inline="always")
 def draw_symbol(table: Any, t: Any, words: Any, taken: Any) -> Any:
     """A symbol by the law at t in [−1, 1], and how many words were taken."""
@@ -220,3 +345,24 @@ def draw_reports(
             t = max(-clip, min(clip, np.float64(vector[j]))) / clip
             symbols[i], taken = draw_symbol(symbol_law, t, words, taken)
     return chosen, symbols
+
+
+@kernel
+def draw_joints(table: Any, vectors: Any, key: Any, epoch: Any, clients: Any) -> Any:
+    """A signed dimension for each client, from its row of vectors (n, d), or from the only row."""
+    chosen = np.empty(clients.shape[0], dtype=np.int64)
+    signs = np.zeros(clients.shape[0], dtype=np.int64)
+    words = np.empty(STATE, dtype=np.uint64)
+    scratch = np.empty_like(vectors[0])
+    d = vectors.shape[1]
+    for i in range(clients.shape[0]):
+        taken = new_stream(words, key, epoch, clients[i])
+        vector = vectors[i if vectors.shape[0] > 1 else 0]
+        squared = 0.0
+        for j in range(d):
+            squared += np.float64(vector[j]) * np.float64(vector[j])
+        atom, taken = draw_joint(table, vector, squared, scratch, words, taken)
+        chosen[i] = atom
+        if atom >= d:
+            chosen[i], signs[i] = atom - d, 1
+    return chosen, signs

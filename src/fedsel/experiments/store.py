@@ -66,6 +66,8 @@ class Store:
             (tables,) = file.execute("SELECT count(*) FROM sqlite_master").fetchone()
             if found != _APPLICATION and tables:
                 raise InvalidArgument("store", str(path), "a results file of fedsel, or a new one")
+            if tables:
+                return
             file.execute(f"PRAGMA application_id = {_APPLICATION}")
             file.execute(
                 "CREATE TABLE IF NOT EXISTS results (key TEXT PRIMARY KEY, kind TEXT NOT NULL, "

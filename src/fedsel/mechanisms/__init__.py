@@ -2,6 +2,7 @@
 
 from fedsel.mechanisms.base import Mechanism, Selection, Value
 from fedsel.mechanisms.certificate import Certificate, certify, certify_by_enumeration
+from fedsel.mechanisms.joint import Joint, SignedSampling, UnbiasedJoint
 from fedsel.mechanisms.laws import BOTTOM, RankLaw, SymbolLaw, Window
 from fedsel.mechanisms.selection import (
     Exponential,
@@ -21,6 +22,7 @@ __all__ = [
     "Exponential",
     "Hybrid",
     "Identity",
+    "Joint",
     "Mechanism",
     "OptimalWindow",
     "PerturbedEncoding",
@@ -29,9 +31,11 @@ __all__ = [
     "PublishedPerturbedEncoding",
     "RankLaw",
     "Selection",
+    "SignedSampling",
     "SymbolLaw",
     "TopK",
     "TwoStage",
+    "UnbiasedJoint",
     "Uniform",
     "Value",
     "Window",

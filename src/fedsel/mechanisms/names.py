@@ -8,6 +8,7 @@ from fractions import Fraction
 
 from fedsel.errors import Epsilon, InvalidArgument, check_epsilon, check_finite, check_kind
 from fedsel.mechanisms.base import Mechanism, Selection, Value
+from fedsel.mechanisms.joint import Joint, SignedSampling, UnbiasedJoint
 from fedsel.mechanisms.selection import (
     Exponential,
     PerturbedEncoding,
@@ -34,12 +35,16 @@ SELECTIONS: dict[str, type[Selection]] = {
 VALUES: dict[str, type[Value]] = {
     cls.name: cls for cls in (Duchi, Piecewise, Hybrid, OptimalWindow, Identity)
 }
+JOINTS: dict[str, type[Joint]] = {cls.name: cls for cls in (SignedSampling, UnbiasedJoint)}
+_SINGLE: dict[str, type[Mechanism]] = {**SELECTIONS, **VALUES, **JOINTS}
 
 
 def mechanism(
-    name: str, *, epsilon: Epsilon | None = None, k: Top = 0.1, mu: float = 0.1
+    name: str, *, epsilon: Epsilon | None = None, k: Top | None = None, mu: float = 0.1
 ) -> Mechanism:
     """A mechanism by its abbreviation: EXP, PM, … or two stages as PS-PM, with ε₁ = μ·ε.
+
+    ``k`` None is the mechanism's own default.
 
     >>> mechanism("ps", epsilon=1.0)
     PerturbedSampling(epsilon=1.0, k=0.1)
@@ -50,7 +55,7 @@ def mechanism(
     fedsel.errors.InvalidArgument: name = 'PZ': must be a known mechanism; close to it: PS, PM, PE
     """
     check_kind("name", name, str)
-    known = {n.lower(): n for n in (*SELECTIONS, *VALUES)}
+    known = {n.lower(): n for n in _SINGLE}
     if name.lower() in known:
         return _build(known[name.lower()], epsilon, k)
     for first in SELECTIONS:
@@ -67,7 +72,9 @@ def mechanism(
     raise InvalidArgument("name", name, f"a known mechanism; close to it: {listed}")
 
 
-def _two_stage(first: str, second: str, epsilon: Epsilon | None, k: Top, mu: float) -> TwoStage:
+def _two_stage(
+    first: str, second: str, epsilon: Epsilon | None, k: Top | None, mu: float
+) -> TwoStage:
     """ε₁ = μ·ε and ε₂ = ε − ε₁ in rationals, so that they add up to ε exactly."""
     if epsilon is None:
         raise InvalidArgument("epsilon", None, f"given for {first}-{second}")
@@ -81,15 +88,14 @@ def _two_stage(first: str, second: str, epsilon: Epsilon | None, k: Top, mu: flo
     return TwoStage(selection, value)
 
 
-def _build(name: str, epsilon: Epsilon | None, k: Top) -> Mechanism:
-    given = {"epsilon": epsilon, "k": k}
+def _build(name: str, epsilon: Epsilon | None, k: Top | None) -> Mechanism:
+    given = {"epsilon": epsilon} if k is None else {"epsilon": epsilon, "k": k}
     wanted = _fields(name)
     if "epsilon" in wanted and epsilon is None:
         raise InvalidArgument("epsilon", None, f"given for {name}")
-    cls: type[Mechanism] = {**SELECTIONS, **VALUES}[name]
-    return cls(**{field: given[field] for field in given if field in wanted})
+    return _SINGLE[name](**{field: given[field] for field in given if field in wanted})
 
 
 def _fields(name: str) -> set[str]:
     """The parameters of a mechanism."""
-    return {f.name for f in fields({**SELECTIONS, **VALUES}[name])}  # type: ignore[arg-type]
+    return {f.name for f in fields(_SINGLE[name])}  # type: ignore[arg-type]

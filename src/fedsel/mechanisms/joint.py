@@ -1,0 +1,253 @@
+"""One budget, one symbol: a private choice of a signed dimension, and nothing beside it.
+
+The whole ε goes to one choice among the 2d signed dimensions (+e_j, −e_j); no part of it is kept
+for a value. On the rotated or projected scores of a public codebook the signed dimensions are the
+signed codewords.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from statistics import NormalDist
+from typing import ClassVar, final
+
+from fedsel.errors import Epsilon, check_count, check_epsilon, check_positive
+from fedsel.exact import WEIGHT_BUDGET, exp_lower
+from fedsel.mechanisms.base import Mechanism
+from fedsel.mechanisms.laws import BOTTOM, INPUT_STEPS, RankLaw
+from fedsel.mechanisms.selection import Top, check_top, count_top, threshold_law
+
+PLUS, MINUS = 0, 1
+"""The symbols of a joint report: its sign."""
+
+JointLaw = dict[tuple[int, int], Fraction]
+
+
+class Joint(Mechanism):
+    """A private report (dimension, sign) of one vector; ⊥ allowed."""
+
+    @abstractmethod
+    def report_law(self, vector: Sequence[Fraction]) -> JointLaw:
+        """Exact probability of each report (dimension, sign): the readable twin of samplers."""
+
+    @abstractmethod
+    def scale(self, d: int) -> float:
+        """What a reported sign stands for on the scale of the vector."""
+
+
+@lru_cache(maxsize=256)
+def best_top(epsilon: Fraction, d: int) -> int:
+    """k that aligns a report best with a vector of random direction.
+
+    The alignment is (e^ε − 1)·U_k/(k(e^ε − 1) + 2d), with U_k the sum of the k largest of d
+    half-normal magnitudes, about 2d·φ(c) where c cuts off a share k/d of them. It has one maximum.
+
+    >>> [best_top(Fraction(e), 100) for e in (1, 2, 4, 8)]
+    [57, 37, 15, 2]
+    """
+    low, high = 1, d
+    while low < high:
+        middle = (low + high) // 2
+        if _alignment(float(epsilon), middle, d) < _alignment(float(epsilon), middle + 1, d):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def upper_sum(k: int, d: int) -> float:
+    """U_k: the expected sum of the k largest of d half-normal magnitudes, for d not small.
+
+    >>> round(upper_sum(100, 100) / 100, 4)  # all of them: √(2/π)
+    0.7979
+    """
+    if k >= d:
+        return d * math.sqrt(2 / math.pi)
+    normal = NormalDist()
+    return 2 * d * normal.pdf(normal.inv_cdf(1 - k / (2 * d)))
+
+
+def _alignment(epsilon: float, k: int, d: int) -> float:
+    growth = math.expm1(min(epsilon, 500.0))
+    return growth * upper_sum(k, d) / (k * growth + 2 * d)
+
+
+@final
+@dataclass(frozen=True)
+class SignedSampling(Joint):
+    """J: the right sign of each of the top k dimensions with weight e^ε, all else with weight 1.
+
+    PS over the 2d signed dimensions, ranked by s·v_j: exactly ε whatever the vector. ``k`` None is
+    the best for ε and d. With a ``radius`` the vector is first negated with probability
+    ½ − ‖v‖/(2·radius), which makes the report's mean proportional to ‖v‖ up to the radius; that
+    comes before the choice and costs nothing.
+
+    >>> SignedSampling(1.0, k=1).report_law([Fraction(2), Fraction(-3)])[1, MINUS]
+    Fraction(...)
+    """
+
+    name: ClassVar[str] = "J"
+    epsilon: Epsilon
+    k: Top | None = None
+    radius: float | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", check_epsilon("epsilon", self.epsilon))
+        if self.k is not None:
+            object.__setattr__(self, "k", check_top(self.k))
+        if self.radius is not None:
+            object.__setattr__(self, "radius", check_positive("radius", self.radius))
+
+    @property
+    def claimed(self) -> Epsilon:
+        return self.epsilon
+
+    def top(self, d: int) -> int:
+        """How many signed dimensions are raised."""
+        return best_top(Fraction(self.epsilon), d) if self.k is None else count_top(self.k, d)
+
+    def law(self, d: int) -> RankLaw:
+        """The law over the ranks of the 2d signed dimensions."""
+        return _signed_law(self, check_count("d", d, most=1 << 31))
+
+    def loss_ratio(self, d: int | None = None) -> Fraction | None:
+        """max/min of the law: every signed dimension can hold every rank or tie."""
+        law = self.law(check_count("d", d))
+        return Fraction(law.maximum, law.minimum)
+
+    def lift(self, d: int) -> float:
+        """By how much the right sign of a top dimension is likelier than any other atom."""
+        law = self.law(d)
+        return (law.maximum - law.minimum) / law.total
+
+    def scale(self, d: int) -> float:
+        """Unbiased for a vector of k equal magnitudes and the norm of the radius."""
+        lift = self.lift(d)
+        return (self.radius or 1.0) / (lift * math.sqrt(self.top(d))) if lift else 0.0
+
+    def dense_scale(self, d: int) -> float:
+        """Unbiased for a vector of random direction: what a rotation makes of any vector."""
+        lift = self.lift(d)
+        spread = upper_sum(self.top(d), d) / math.sqrt(d)
+        return (self.radius or 1.0) / (lift * spread) if lift else 0.0
+
+    def keeps(self, norm: Fraction) -> Fraction:
+        """The probability that a vector of this norm is not negated."""
+        if self.radius is None:
+            return Fraction(1)
+        steps = keep_steps(float(norm), self.radius)
+        return Fraction(steps, INPUT_STEPS)
+
+    def report_law(self, vector: Sequence[Fraction]) -> JointLaw:
+        d = len(vector)
+        norm = math.sqrt(sum(float(v) ** 2 for v in vector))
+        kept = self.keeps(Fraction(norm))
+        law: JointLaw = {}
+        for share, sign in ((kept, 1), (1 - kept, -1)):
+            if not share:
+                continue
+            signed = [max(s * sign * v, Fraction(0)) for s in (1, -1) for v in vector]
+            for atom, p in enumerate(self.law(d).over(signed)):
+                report = (atom % d, PLUS if atom < d else MINUS)
+                law[report] = law.get(report, Fraction(0)) + share * p
+        return law
+
+
+def keep_steps(norm: float, radius: float) -> int:
+    """The probability ½ + min(1, norm/radius)/2 of not negating, in steps of 1/INPUT_STEPS.
+
+    >>> keep_steps(0.0, 1.0) == INPUT_STEPS // 2, keep_steps(9.0, 1.0) == INPUT_STEPS
+    (True, True)
+    """
+    share = min(1.0, norm / radius)
+    return math.floor((1.0 + share) * (INPUT_STEPS // 2) + 0.5)
+
+
+@lru_cache(maxsize=16)
+def _signed_law(mechanism: SignedSampling, d: int) -> RankLaw:
+    return threshold_law(mechanism.epsilon, mechanism.top(d), 2 * d)
+
+
+UNIT = 1 << 16
+"""Entries of a vector enter UJ as integers in 0 … UNIT."""
+
+
+@final
+@dataclass(frozen=True)
+class UnbiasedJoint(Joint):
+    """UJ: P[(j, s)] = (1 + (e^ε − 1)·max(0, s·v_j))/Z, the rest of the mass ⊥; Z = 2d + k·e^ε.
+
+    Exactly ε, and exactly unbiased for vectors of |v_j| ≤ 1 and ‖v‖₁ ≤ k on the grid of 1/UNIT;
+    the entries are those of the vector over ``clip``, and a longer vector is shortened to ‖v‖₁ = k.
+
+    >>> UnbiasedJoint(1.0, k=1).loss_ratio(10) <= exp_lower(1)
+    True
+    """
+
+    name: ClassVar[str] = "UJ"
+    epsilon: Epsilon
+    k: Top = 0.1
+    clip: float = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", check_epsilon("epsilon", self.epsilon))
+        object.__setattr__(self, "k", check_top(self.k))
+        object.__setattr__(self, "clip", check_positive("clip", self.clip))
+
+    @property
+    def claimed(self) -> Epsilon:
+        return self.epsilon
+
+    def top(self, d: int) -> int:
+        """k: the largest ‖v‖₁ that is told without a bias."""
+        return count_top(self.k, d)
+
+    def weights(self, d: int) -> tuple[int, int]:
+        """(L, H): the weight of an atom is UNIT·L plus (H − L) times its entry."""
+        return _joint_weights(Fraction(self.epsilon), self.top(d), check_count("d", d))
+
+    def total(self, d: int) -> int:
+        low, high = self.weights(d)
+        return UNIT * (2 * d * low + self.top(d) * high)
+
+    def loss_ratio(self, d: int | None = None) -> Fraction | None:
+        """H/L: an atom weighs between UNIT·L and UNIT·H, ⊥ between k·UNIT·L and k·UNIT·H."""
+        low, high = self.weights(check_count("d", d))
+        return Fraction(high, low)
+
+    def scale(self, d: int) -> float:
+        low, high = self.weights(d)
+        return self.clip * self.total(d) / (UNIT * (high - low)) if high > low else 0.0
+
+    def entries(self, vector: Sequence[Fraction]) -> list[int]:
+        """The magnitudes as integers: |v_j|/clip in units, shortened to a sum of k units."""
+        d = len(vector)
+        units = [min(UNIT, math.floor(float(abs(v)) / self.clip * UNIT)) for v in vector]
+        most, found = self.top(d) * UNIT, sum(units)
+        return [u * most // found for u in units] if found > most else units
+
+    def report_law(self, vector: Sequence[Fraction]) -> JointLaw:
+        d = len(vector)
+        low, high = self.weights(d)
+        total = self.total(d)
+        units = self.entries(vector)
+        law: JointLaw = {}
+        for j, (v, u) in enumerate(zip(vector, units, strict=True)):
+            for sign, right in ((PLUS, v > 0), (MINUS, v < 0)):
+                weight = UNIT * low + ((high - low) * u if right else 0)
+                law[j, sign] = Fraction(weight, total)
+        law[BOTTOM, 0] = 1 - sum(law.values(), Fraction(0))
+        return law
+
+
+@lru_cache(maxsize=256)
+def _joint_weights(epsilon: Fraction, k: int, d: int) -> tuple[int, int]:
+    growth = exp_lower(epsilon)
+    low = max(1, math.floor(WEIGHT_BUDGET / (UNIT * (2 * d + k * growth))))
+    # Where e^ε does not fit into the budget the ratio stays below it: less loss than claimed.
+    return low, min(math.floor(growth * low), (WEIGHT_BUDGET // UNIT - 2 * d * low) // k)
