@@ -56,13 +56,15 @@ def algorithm_1(training, X, y, groups=None):
     # 4-5: for each epoch, for each batch of size m
     for epoch in range(solution.epochs):
         order = permutation(training.seed, epoch, len(groups))
-        for start in range(0, len(order), m):
+        n, rounds = len(order), -(-len(order) // m)
+        for t in range(rounds):
             messages = []
             # 7-9: for each client, LocalUpdate
-            for i in order[start : start + m]:
+            for i in order[t * n // rounds : (t + 1) * n // rounds]:
                 w32 = w.astype(np.float32)
                 rows = groups[i]
-                gradient = (rate * model.reg * w).astype(np.float32)
+                decay = 0.0 if solution.decays_at_server else rate * model.reg
+                gradient = (decay * w).astype(np.float32)
                 for row in rows:
                     slope = model.slopes(np.array([X[row] @ w32]), y[[row]])[0]
                     gradient = gradient + np.float32(slope * (rate / len(rows))) * X[row]
@@ -71,12 +73,15 @@ def algorithm_1(training, X, y, groups=None):
                 messages.append(message)
             sent += messages
             # 10-11: aggregation and step
+            if solution.decays_at_server:
+                w = w - alpha * model.reg * w
             w = w - (1.0 if solution.rate_inside else alpha) * solution.decode(messages)
     return w, sent
 
 
 PAPER_NAMES = [
     *("NP", "NP-RS", "NP-K", "PM", "HM", "Duchi", "PM-RP", "HM-RP", "Duchi-RP"),
+    *("J", "UJ", "RJ", "RC", "RS", "RS-PM"),
     *("EXP-PM", "PE-PM", "PS-PM", "EXP-HM", "PE-Duchi", "PS-Duchi", "PS-OW"),
     *("PS-PM-C", "EXP-HM-C", "PE-PM-O", "PS-PM-O", "EXP", "PE", "PS", "PE-published-PM"),
 ]
@@ -139,7 +144,7 @@ def test_every_client_reports_once_an_epoch_in_a_new_order():
     run = Run(Training(made, batch=BATCH), Population(X, y))
     epochs = [run.schedule(e) for e in range(3)]
     for clients, ends in epochs:
-        assert np.diff(ends, prepend=0).tolist() == [10, 10, 10, 10, 10, 7]
+        assert np.diff(ends, prepend=0).tolist() == [9, 10, 9, 10, 9, 10]  # none is left over
         assert sorted(clients.tolist()) == list(range(N))
     assert len({tuple(clients.tolist()) for clients, _ in epochs}) == 3
 
@@ -160,8 +165,8 @@ def test_history_counts_epsilon_and_bits():
     made = solution("PS-PM", epsilon=3.0, dim=D, epochs=3)
     history = train(Training(made, batch=BATCH), Population(X, y), Test(X, y))
     assert [r.epsilon for r in history.rounds][::6] == pytest.approx([1.0, 2.0, 3.0])
-    assert history.rounds[0].bits == BATCH * made.bits
-    assert history.rounds[5].bits == 7 * made.bits
+    assert history.rounds[0].bits == 9 * made.bits
+    assert history.rounds[5].bits == BATCH * made.bits
     last = history.rounds[-1]
     model = LinearModel()
     margins = X @ history.weights

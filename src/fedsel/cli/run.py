@@ -69,6 +69,10 @@ def run(
     clip: Annotated[float | None, typer.Option(help="Values are clipped to ±clip.")] = None,
     reg: Annotated[float | None, typer.Option(help="λ. [default: 0.0001]")] = None,
     ratio: Annotated[float | None, typer.Option(help="q/d of …-RP. [default: 0.1]")] = None,
+    rho: Annotated[
+        float | None, typer.Option(help="ρ, the public radius of J, RJ and RC. [default: none]")
+    ] = None,
+    words: Annotated[int | None, typer.Option(help="Codewords of RC. [default: about 8·d]")] = None,
     scale: Annotated[
         str | None, typer.Option(help="none, unit, symmetric or standard. [default: by data set]")
     ] = None,
@@ -121,6 +125,8 @@ def run(
         "clip": clip,
         "reg": reg,
         "ratio": ratio,
+        "rho": rho,
+        "words": words,
         "scale": scale,
         "intercept": intercept,
         "dropout": dropout,

@@ -15,11 +15,18 @@ from numpy.typing import NDArray
 
 from fedsel.compiled import kernel, lean_kernel
 from fedsel.engine.arithmetic import dot, exp, prefetch, sigmoid
-from fedsel.executors.kernel import RankTable, SymbolTable, draw_dimension, draw_symbol
+from fedsel.executors.kernel import (
+    JointTable,
+    RankTable,
+    SymbolTable,
+    draw_dimension,
+    draw_joint,
+    draw_symbol,
+)
 from fedsel.executors.words import STATE, below, new_stream
 from fedsel.mechanisms.laws import BOTTOM
 
-FULL, PICKS, PROJECTED = 0, 1, 2
+FULL, PICKS, PROJECTED, CODED = 0, 1, 2, 3
 LOGISTIC, HINGE = 0, 1
 _AHEAD = 8
 
@@ -55,6 +62,8 @@ class Plan(NamedTuple):
     plain: bool
     projection: NDArray[np.float32]
     recovery: NDArray[np.float64]
+    joint: JointTable
+    signs: NDArray[np.float32]
 
 
 @numba.njit(inline="always")
@@ -180,6 +189,54 @@ def send_projected(plan: Any, g: Any, words: Any, scratch: Any, sent: Any, n: An
     scratch.total[j] += q * plan.clip * decode_symbol(plan, symbol)
 
 
+@numba.njit(inline="always")
+def hadamard(x: Any, room: Any) -> None:
+    """The Walsh–Hadamard transform of x in place, the sums in the order of `codebooks.hadamard`.
+
+    Every step takes neighbours to two halves, so that each is one run of the processor's vectors.
+    """
+    n = x.shape[0]
+    half = n // 2
+    step = 1
+    while step < n:
+        for i in range(half):
+            a, b = x[2 * i], x[2 * i + 1]
+            room[i] = a + b
+            room[half + i] = a - b
+        for i in range(n):
+            x[i] = room[i]
+        step *= 2
+
+
+@numba.njit(inline="always")
+def send_coded(plan: Any, g: Any, words: Any, scratch: Any, sent: Any, n: Any) -> None:
+    """Report one signed codeword for g."""
+    d, M = g.shape[0], scratch.scores.shape[0]
+    scores = scratch.scores
+    squared = 0.0
+    if plan.joint.radius > 0:
+        squared = np.float64(dot(g, g))
+    if plan.signs.shape[0]:
+        for i in range(d):
+            scores[i] = g[i] * plan.signs[i]
+        for i in range(d, M):
+            scores[i] = 0
+        hadamard(scores, scratch.room)
+    elif plan.projection.shape[0]:
+        for j in range(M):
+            scores[j] = dot(plan.projection[j], g)
+    else:
+        for i in range(d):
+            scores[i] = g[i]
+    atom, _ = draw_joint(plan.joint, scores, squared, scratch.room, words, 0)
+    sent[n, 0], sent[n, 1] = atom, 0
+    if atom >= M:
+        sent[n, 0], sent[n, 1] = atom - M, 1
+        scratch.total[atom - M] -= plan.scale
+    elif atom != BOTTOM:
+        scratch.total[atom] += plan.scale
+
+
 class Scratch(NamedTuple):
     """Room that the kernel works in. It allocates nothing, and so counts no references."""
 
@@ -190,18 +247,25 @@ class Scratch(NamedTuple):
     total: NDArray[np.float64]
     drawn: NDArray[np.int64]
     words: NDArray[np.uint64]
+    scores: NDArray[np.float32]
+    room: NDArray[np.float32]
+    turned: NDArray[np.float64]
 
 
 def scratch_for(plan: Plan, d: int) -> Scratch:
     """Room for a plan on d dimensions."""
+    size = len(plan.projection) or (1 << (d - 1).bit_length() if len(plan.signs) else d)
     return Scratch(
         weights=np.empty(d, dtype=np.float32),
         decay=np.empty(d, dtype=np.float32),
         gradient=np.empty(d, dtype=np.float32),
         vector=np.empty(d, dtype=np.float32),
-        total=np.empty(max(d, len(plan.projection))),
+        total=np.empty(max(d, size)),
         drawn=np.empty(plan.picks, dtype=np.int64),
         words=np.empty(STATE, dtype=np.uint64),
+        scores=np.empty(size, dtype=np.float32),
+        room=np.empty(size, dtype=np.float32),
+        turned=np.empty(size),
     )
 
 
@@ -240,7 +304,7 @@ def run_rounds(  # noqa: PLR0912
             total[i] = 0.0
         for i in range(d):
             w[i] = weights[i]
-            decay[i] = rate * reg * weights[i]
+            decay[i] = 0.0 if plan.kind == CODED else rate * reg * weights[i]
         while n < ends[t]:
             client = clients[n]
             if dense:
@@ -254,6 +318,8 @@ def run_rounds(  # noqa: PLR0912
                 new_stream(words, key, epoch, client)
                 if plan.kind == PROJECTED:
                     send_projected(plan, gradient, words, scratch, sent, row)
+                elif plan.kind == CODED:
+                    send_coded(plan, gradient, words, scratch, sent, row)
                 else:
                     if residual.shape[0]:
                         for i in range(d):
@@ -265,25 +331,33 @@ def run_rounds(  # noqa: PLR0912
                         if sent[row, 0] != BOTTOM:
                             residual[client, sent[row, 0]] = 0
             n += 1
+        if n > start and plan.kind == CODED:
+            for i in range(d):
+                weights[i] -= step * reg * weights[i]
         if n > start:
-            take_step(plan, total, step / (n - start), weights)
+            take_step(plan, total, step / (n - start), weights, scratch.turned)
         if trace.shape[0]:
             for i in range(d):
                 trace[t, i] = weights[i]
 
 
 @numba.njit(inline="always")
-def take_step(plan: Any, total: Any, step: Any, weights: Any) -> None:
-    """w ← w − step · total; a projected total is recovered first."""
-    if plan.kind != PROJECTED:
+def take_step(plan: Any, total: Any, step: Any, weights: Any, room: Any) -> None:
+    """w ← w − step · total; a total of coordinates of another basis is turned back first."""
+    if plan.signs.shape[0]:
+        hadamard(total, room)
+        scale = step / np.sqrt(np.float64(total.shape[0]))
         for i in range(weights.shape[0]):
-            weights[i] -= step * total[i]
-    else:
+            weights[i] -= scale * plan.signs[i] * total[i]
+    elif plan.projection.shape[0]:
         for i in range(weights.shape[0]):
             s = 0.0
             for j in range(plan.projection.shape[0]):
                 s += plan.recovery[i, j] * total[j]
             weights[i] -= step * s
+    else:
+        for i in range(weights.shape[0]):
+            weights[i] -= step * total[i]
 
 
 @kernel

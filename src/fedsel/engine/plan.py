@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 
 from fedsel.engine import kernel
 from fedsel.errors import InvalidArgument
-from fedsel.executors.kernel import rank_table, symbol_table
-from fedsel.mechanisms import Identity, Value
-from fedsel.solutions import Full, Picks, Projected, Solution
+from fedsel.executors.kernel import joint_table, rank_table, symbol_table
+from fedsel.mechanisms import Identity, SignedSampling, Value
+from fedsel.solutions import Coded, Full, Picks, Projected, Solution
+from fedsel.solutions.codebooks import RandomDirections, Rotated
 
 _NO_INTEGERS = np.empty(0, dtype=np.int64)
 
@@ -26,7 +27,21 @@ def plan_of(solution: Solution) -> kernel.Plan:
         stand_in = Picks(solution.name, solution.q, solution.epochs, clip=solution.clip)
         plan = _plan(kernel.PROJECTED, stand_in, solution.value)
         return plan._replace(projection=solution.matrix, recovery=solution.recovery)
-    raise InvalidArgument("solution", solution, "a Full, Picks or Projected solution")
+    if isinstance(solution, Coded):
+        return _coded(solution)
+    raise InvalidArgument("solution", solution, "a Full, Picks, Projected or Coded solution")
+
+
+def _coded(solution: Coded) -> kernel.Plan:
+    book = solution.book
+    plan = _plan(kernel.CODED, Picks(solution.name, solution.dim, solution.epochs))
+    plan = plan._replace(joint=joint_table(solution.mechanism, book.size), scale=solution.scale)
+    if isinstance(book, Rotated):
+        return plan._replace(signs=np.array(book.signs))
+    if isinstance(book, RandomDirections):
+        matrix = np.array(book.matrix)
+        return plan._replace(projection=matrix, recovery=matrix.T.astype(np.float64))
+    return plan
 
 
 def _plan(kind: int, solution: Picks, value: Value | None = None) -> kernel.Plan:
@@ -45,6 +60,8 @@ def _plan(kind: int, solution: Picks, value: Value | None = None) -> kernel.Plan
         plain=told is None,
         projection=np.empty((0, 0), dtype=np.float32),
         recovery=np.empty((0, 0)),
+        joint=joint_table(SignedSampling(1), 1),
+        signs=np.empty(0, dtype=np.float32),
     )
 
 

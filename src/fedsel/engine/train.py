@@ -30,7 +30,7 @@ Evaluate = Literal["rounds", "epochs", "end"]
 class Training:
     """How to train: the server's public choices.
 
-    ``batch`` clients report in a round (the last round of an epoch may have fewer); ``dropout`` is
+    At most ``batch`` clients report in a round, about equally many in each; ``dropout`` is
     the chance that a client does not answer; ``rounds`` is the most rounds of all epochs together.
     Results depend on ``seed`` alone.
     """
@@ -159,7 +159,9 @@ class Run:
         everyone = np.arange(self.clients, dtype=np.int64)
         order = everyone if self.members is None else self.members.copy()
         self.kernel.shuffle(order, key_of(training.seed, SHUFFLE), epoch)
-        ends = np.append(np.arange(training.batch, len(order), training.batch), len(order))
+        # Even rounds of at most ``batch``: the mean of a few left over would be mostly noise.
+        count = -(-len(order) // training.batch)
+        ends = np.arange(1, count + 1) * len(order) // count
         if training.dropout == 0:
             return order, ends
         stays = np.ones(self.clients, dtype=np.bool_)

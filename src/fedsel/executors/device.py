@@ -142,21 +142,29 @@ def draw_dimension(law: RankLaw, magnitudes: NDArray[np.floating], entropy: Entr
     return int(np.searchsorted(sharing, below(int(sharing[-1])), side="right"))
 
 
-def draw_joint(mechanism: Joint, vector: NDArray[np.floating], entropy: Entropy) -> Report:
-    """A signed dimension of one vector."""
+def draw_joint(
+    mechanism: Joint,
+    vector: NDArray[np.floating],
+    entropy: Entropy,
+    length: float | None = None,
+) -> Report:
+    """A signed dimension of one vector.
+
+    ``length`` is the norm that J's radius is compared with: that of what the scores were made of.
+    """
     if isinstance(mechanism, SignedSampling):
-        return _draw_signed(mechanism, vector, entropy)
+        return _draw_signed(mechanism, vector, entropy, norm(vector) if length is None else length)
     if isinstance(mechanism, UnbiasedJoint):
         return _draw_unbiased(mechanism, vector, entropy)
     raise InvalidArgument("mechanism", mechanism, "a SignedSampling or an UnbiasedJoint")
 
 
 def _draw_signed(
-    mechanism: SignedSampling, vector: NDArray[np.floating], entropy: Entropy
+    mechanism: SignedSampling, vector: NDArray[np.floating], entropy: Entropy, length: float
 ) -> Report:
     d, y = len(vector), vector
     if mechanism.radius is not None:
-        steps = keep_steps(norm(vector), mechanism.radius)
+        steps = keep_steps(length, mechanism.radius)
         y = np.where(entropy.below(INPUT_STEPS) < steps, vector, -vector)
     signed = np.maximum(np.concatenate([y, -y]), 0)
     atom = draw_dimension(mechanism.law(d), signed, entropy)

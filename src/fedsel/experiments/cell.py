@@ -50,6 +50,8 @@ class Cell:
     momentum: float
     reg: float
     ratio: float
+    rho: float | None
+    words: int | None
     dropout: float
     clients: int | None
     skew: float | None
@@ -170,6 +172,8 @@ def build(cell: Cell, *, dim: int, batch: int) -> Solution:
         batch=batch,
         theta=cell.theta,
         seed=cell.seed,
+        rho=cell.rho,
+        words=cell.words,
     )
 
 

@@ -71,6 +71,8 @@ class Spec:
     momentum: float = 0.0
     reg: float = 1e-4
     ratio: float = 0.1
+    rho: float | None = None
+    words: int | None = None
     dropout: float = 0.0
     clients: int | None = None
     skew: float | None = None

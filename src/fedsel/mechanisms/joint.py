@@ -130,12 +130,6 @@ class SignedSampling(Joint):
         lift = self.lift(d)
         return (self.radius or 1.0) / (lift * math.sqrt(self.top(d))) if lift else 0.0
 
-    def dense_scale(self, d: int) -> float:
-        """Unbiased for a vector of random direction: what a rotation makes of any vector."""
-        lift = self.lift(d)
-        spread = upper_sum(self.top(d), d) / math.sqrt(d)
-        return (self.radius or 1.0) / (lift * spread) if lift else 0.0
-
     def keeps(self, norm: Fraction) -> Fraction:
         """The probability that a vector of this norm is not negated."""
         if self.radius is None:

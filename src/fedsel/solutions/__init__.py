@@ -1,9 +1,10 @@
 """Solutions: from a client's gradient to the server's mean, by the paper's abbreviations."""
 
 from fedsel.solutions.base import Privacy, Solution
+from fedsel.solutions.coded import Coded
 from fedsel.solutions.full import Full
 from fedsel.solutions.names import names, solution
 from fedsel.solutions.picks import Picks
 from fedsel.solutions.projected import Projected
 
-__all__ = ["Full", "Picks", "Privacy", "Projected", "Solution", "names", "solution"]
+__all__ = ["Coded", "Full", "Picks", "Privacy", "Projected", "Solution", "names", "solution"]

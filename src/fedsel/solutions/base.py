@@ -82,6 +82,15 @@ class Solution(ABC):
         return False
 
     @property
+    def decays_at_server(self) -> bool:
+        """Whether the server alone applies the regulariser λw, which is public.
+
+        Where reports follow the order of scores, clients must not add it: data with few distinct
+        values tie, and then a tiny λw would decide the order of the ties and act as a large one.
+        """
+        return False
+
+    @property
     @abstractmethod
     def privacy(self) -> Privacy:
         """The exact ε of a report and of all."""

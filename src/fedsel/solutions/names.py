@@ -8,10 +8,20 @@ from typing import Literal
 
 from fedsel.budget import THETA, Budget, hyper_parameters_free
 from fedsel.errors import Epsilon, InvalidArgument, check_count, check_kind
-from fedsel.mechanisms import Selection, TopK, Uniform, Value
+from fedsel.mechanisms import (
+    Joint,
+    Selection,
+    SignedSampling,
+    TopK,
+    UnbiasedJoint,
+    Uniform,
+    Value,
+)
 from fedsel.mechanisms.names import SELECTIONS, VALUES
 from fedsel.mechanisms.selection import Exponential, Top
 from fedsel.solutions.base import Solution
+from fedsel.solutions.codebooks import Codebook, RandomDirections, Rotated
+from fedsel.solutions.coded import Coded
 from fedsel.solutions.full import Full
 from fedsel.solutions.picks import Picks
 from fedsel.solutions.projected import Projected
@@ -22,6 +32,7 @@ UNSCALED = "RS-"
 """A flat solution without its factor d: what is left of two-stage when selection is by chance."""
 PLAIN = ("NP", "NP-RS", "NP-K", "RS")
 SUFFIXES = ("", "-C", "-O", "-C-O")
+ONE_SYMBOL = ("J", "UJ", "RJ", "RC")
 FLAT = (("", ""), ("", "-RP"), (UNSCALED, ""))
 
 
@@ -30,7 +41,7 @@ def names() -> list[str]:
     pairs = [f"{s}-{v}{x}" for s in SELECTING for v in PERTURBING for x in SUFFIXES]
     alone = [f"{s}{x}" for s in SELECTING for x in ("", "-O")]
     flat = [f"{start}{v}{end}" for start, end in FLAT for v in PERTURBING]
-    return [*PLAIN, *flat, *pairs, *alone]
+    return [*PLAIN, *flat, *pairs, *alone, *ONE_SYMBOL]
 
 
 def canonical(name: str) -> str:
@@ -62,12 +73,16 @@ def solution(
     batch: int | None = None,
     theta: float = THETA,
     seed: int = 0,
+    rho: float | None = None,
+    words: int | None = None,
 ) -> Solution:
     """A solution by its abbreviation, for ε in total over ``epochs`` and vectors of ``dim``.
 
     ``mu="auto"`` is hyper-parameters-free and needs ``batch``, the clients of a round; where it
     leaves nothing for the selection, the flat solution takes its place and says so. ``seed`` is
-    that of the public projection of …-RP.
+    that of the public projection of …-RP and of the codebooks of RJ and RC. ``rho`` is the public
+    radius ρ of J, RJ and RC (None reports directions alone), ``words`` the codewords of RC.
+    ``k`` is that of the paper's solutions, and the ‖v‖₁ of UJ; J, RJ and RC have the best for ε.
 
     >>> solution("ps-pm", epsilon=2.0, dim=100).privacy.per_report
     2.0
@@ -79,9 +94,11 @@ def solution(
     check_count("dim", dim)
     if name in PLAIN:
         return _plain(name, dim, epochs)
+    if name in ONE_SYMBOL:
+        budget = Budget(_given(epsilon, name), epochs, 0.0)
+        return _one_symbol(name, dim, budget, k, clip, rho, words, seed)
     selecting = next((s for s in sorted(SELECTING, key=len, reverse=True) if _leads(s, name)), None)
-    if epsilon is None:
-        raise InvalidArgument("epsilon", None, f"given for {name}")
+    epsilon = _given(epsilon, name)
     note = ""
     if mu == "auto":
         per_epoch = Budget(epsilon, epochs, 0.0).per_epoch
@@ -95,6 +112,47 @@ def solution(
     if selecting is None:
         return _flat_or_projected(name, dim, budget, clip, ratio, seed, note)
     return _selected(name, selecting, dim, budget, k, clip, momentum)
+
+
+def _given(epsilon: Epsilon | None, name: str) -> Epsilon:
+    if epsilon is None:
+        raise InvalidArgument("epsilon", None, f"given for {name}")
+    return epsilon
+
+
+def _one_symbol(
+    name: str,
+    dim: int,
+    budget: Budget,
+    k: Top,
+    clip: float,
+    rho: float | None,
+    words: int | None,
+    seed: int,
+) -> Solution:
+    epsilon = budget.per_epoch
+    mechanism: Joint = SignedSampling(epsilon, radius=rho)
+    codebook: Codebook | None = None
+    note = "all of ε′ for one signed "
+    if name == "UJ":
+        mechanism = UnbiasedJoint(epsilon, k, clip)
+    elif name == "RJ":
+        codebook, note = Rotated(dim, seed), note + "direction of a rotated basis"
+    elif name == "RC":
+        count = words or default_words(dim)
+        codebook, note = RandomDirections(dim, count, seed), note + "direction of a random codebook"
+    if codebook is None:
+        note += "entry"
+    return Coded(name, dim, budget.epochs, mechanism, codebook, epsilon, note)
+
+
+def default_words(dim: int) -> int:
+    """M of RC: the power of two at 8·d or above, at most 2^13.
+
+    >>> default_words(100), default_words(5000)
+    (1024, 8192)
+    """
+    return min(1 << 13, 1 << (8 * dim - 1).bit_length())
 
 
 def _leads(prefix: str, name: str) -> bool:

@@ -1,0 +1,179 @@
+"""Public codebooks of directions: coordinates, a rotated basis, random directions.
+
+A client ranks the signed codewords by their inner product with its update; the server adds up
+codewords. Both ends know the codebook from public parameters. Scores may be wrong in their last
+bits: that costs accuracy at most, never privacy, because a rank law is private whatever it ranks.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsel.errors import InvalidArgument, check_count
+
+Vector = NDArray[np.floating]
+MOST_ENTRIES = 1 << 28
+"""The largest random codebook: codewords × dimensions."""
+
+
+@dataclass(frozen=True)
+class Codebook(ABC):
+    """M codewords of ``dim`` entries and norm 1; with their signs 2M."""
+
+    name: ClassVar[str]
+    dim: int
+
+    def __post_init__(self) -> None:
+        check_count("dim", self.dim)
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """M, how many codewords there are."""
+
+    @abstractmethod
+    def scores(self, vector: Vector) -> Vector:
+        """Inner products of the codewords with a vector, times any constant > 0."""
+
+    @abstractmethod
+    def combine(self, totals: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Σ totals_j · codeword_j, for totals (M,)."""
+
+
+@final
+@dataclass(frozen=True)
+class Coordinates(Codebook):
+    """e_1 … e_d: for sparse updates.
+
+    >>> Coordinates(3).combine(np.array([1.0, 0.0, -2.0]))
+    array([ 1.,  0., -2.])
+    """
+
+    name: ClassVar[str] = "coordinates"
+
+    @property
+    def size(self) -> int:
+        return self.dim
+
+    def scores(self, vector: Vector) -> Vector:
+        return vector
+
+    def combine(self, totals: NDArray[np.float64]) -> NDArray[np.float64]:
+        return totals
+
+
+@final
+@dataclass(frozen=True)
+class Rotated(Codebook):
+    """Random signs from a public seed, then a Walsh–Hadamard transform: O(d log d).
+
+    >>> book = Rotated(dim=5, seed=1)
+    >>> v = np.array([1.0, 2.0, 0.0, -1.0, 0.5], dtype=np.float32)
+    >>> np.allclose(book.combine(book.scores(v).astype(float) / book.size**0.5), v)
+    True
+    """
+
+    name: ClassVar[str] = "rotated"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_count("seed", self.seed, least=0)
+
+    @property
+    def size(self) -> int:
+        return 1 << (self.dim - 1).bit_length()
+
+    @property
+    def signs(self) -> NDArray[np.float32]:
+        """The public random signs (d,)."""
+        return _signs(self.dim, self.seed)
+
+    def scores(self, vector: Vector) -> Vector:
+        padded = np.zeros(self.size, dtype=vector.dtype)
+        padded[: self.dim] = vector * self.signs
+        return hadamard(padded)
+
+    def combine(self, totals: NDArray[np.float64]) -> NDArray[np.float64]:
+        turned = hadamard(np.asarray(totals, dtype=np.float64))[: self.dim]
+        return np.asarray(turned * self.signs / math.sqrt(self.size), dtype=np.float64)
+
+
+def hadamard(x: Vector) -> Vector:
+    """The Walsh–Hadamard transform of a power of two entries, not normalised.
+
+    >>> hadamard(np.array([1.0, 0.0, 2.0, 0.0]))
+    array([ 3.,  3., -1., -1.])
+    """
+    n, half = len(x), 1
+    while half < n:
+        pairs = x.reshape(-1, 2, half)
+        x = np.stack([pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]], axis=1).reshape(n)
+        half *= 2
+    return x
+
+
+@final
+@dataclass(frozen=True)
+class RandomDirections(Codebook):
+    """M independent directions from a public seed: with many, as good as a continuous sphere.
+
+    >>> RandomDirections(dim=3, words=8, seed=0).scores(np.ones(3)).shape
+    (8,)
+    """
+
+    name: ClassVar[str] = "random directions"
+    words: int = 1024
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_count("seed", self.seed, least=0)
+        if check_count("words", self.words) * self.dim > MOST_ENTRIES:
+            raise InvalidArgument(
+                "words", self.words, f"at most 2^28/dim = {MOST_ENTRIES // self.dim}"
+            )
+
+    @property
+    def size(self) -> int:
+        return self.words
+
+    @property
+    def matrix(self) -> NDArray[np.float32]:
+        """The codewords (M, d)."""
+        return _directions(self.dim, self.words, self.seed)
+
+    def scores(self, vector: Vector) -> Vector:
+        found: Vector = self.matrix @ vector.astype(np.float32)
+        return found
+
+    def combine(self, totals: NDArray[np.float64]) -> NDArray[np.float64]:
+        result: NDArray[np.float64] = totals @ self.matrix.astype(np.float64)
+        return result
+
+
+def _generator(seed: int, purpose: int) -> np.random.Generator:
+    return np.random.Generator(np.random.Philox(np.random.SeedSequence(seed, spawn_key=(purpose,))))
+
+
+@lru_cache(maxsize=8)
+def _signs(dim: int, seed: int) -> NDArray[np.float32]:
+    signs = (2 * _generator(seed, 2).integers(0, 2, dim) - 1).astype(np.float32)
+    signs.flags.writeable = False
+    return signs
+
+
+@lru_cache(maxsize=4)
+def _directions(dim: int, words: int, seed: int) -> NDArray[np.float32]:
+    drawn = _generator(seed, 3).standard_normal((words, dim))
+    matrix: NDArray[np.float32] = drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
+    matrix = matrix.astype(np.float32)
+    matrix.flags.writeable = False
+    return matrix

@@ -1,0 +1,104 @@
+"""One-symbol solutions: the whole ε on one signed codeword of a public codebook."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsel.errors import InvalidArgument, InvalidData, check_vectors
+from fedsel.executors.device import SYSTEM, draw_joint, norm
+from fedsel.mechanisms import BOTTOM, Joint, SignedSampling, certify
+from fedsel.mechanisms.joint import upper_sum
+from fedsel.random import Entropy
+from fedsel.solutions.base import Privacy, Solution, Vector, bits_for
+from fedsel.solutions.codebooks import Codebook, Coordinates
+
+Signed = tuple[int, int]
+"""(codeword, sign); codeword −1 is ⊥."""
+
+
+@final
+@dataclass(frozen=True)
+class Coded(Solution):
+    """Rank the signed codewords by their inner product with the gradient, report one of them.
+
+    With a radius the mean of the reports is the mean gradient up to that norm (exactly so for UJ,
+    for J and its rotations as far as gradients point anywhere). The order of the codewords is all
+    that the mechanism sees, so its certificate holds for every gradient. No residual is kept.
+
+    >>> made = Coded("J", dim=100, epochs=1, mechanism=SignedSampling(2.0, radius=3.0))
+    >>> made.bits, made.privacy.per_report
+    (8, 2.0)
+    """
+
+    mechanism: Joint = field(default_factory=lambda: SignedSampling(1.0))
+    codebook: Codebook | None = None
+    budget: Fraction | None = None
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.codebook is not None and self.codebook.dim != self.dim:
+            raise InvalidArgument("codebook", self.codebook, f"of dim = {self.dim}")
+
+    @property
+    def decays_at_server(self) -> bool:
+        return True
+
+    @property
+    def book(self) -> Codebook:
+        return self.codebook or Coordinates(self.dim)
+
+    @property
+    def privacy(self) -> Privacy:
+        ratio = certify(self.mechanism, self.book.size).ratio
+        return Privacy(self.budget, ratio, self.epochs, self.note)
+
+    @property
+    def bits(self) -> int:
+        abstains = not isinstance(self.mechanism, SignedSampling)
+        return bits_for(2 * self.book.size + abstains)
+
+    @property
+    def scale(self) -> float:
+        """What one reported codeword stands for, such that the mean is about the mean gradient.
+
+        For J on coordinates: exact for k equal entries. On a rotated or random codebook: exact on
+        the mean over directions.
+        """
+        M = self.book.size
+        if not isinstance(self.mechanism, SignedSampling) or isinstance(self.book, Coordinates):
+            return self.mechanism.scale(M)
+        # The mean of ⟨codeword, direction⟩ over the top k of M, each about N(0, 1/d).
+        k, lift = self.mechanism.top(M), self.mechanism.lift(M)
+        spread = upper_sum(k, M) / math.sqrt(min(self.dim, M))
+        if self.book.size >= self.dim and self.book.name == "rotated":
+            spread = upper_sum(k, M) / math.sqrt(M)
+        return (self.mechanism.radius or 1.0) / (lift * spread) if lift else 0.0
+
+    def encode(
+        self, gradient: Vector, residual: Vector, entropy: Entropy = SYSTEM
+    ) -> tuple[Signed, Vector]:
+        """One signed codeword; no residual is used."""
+        step = check_vectors("gradient", gradient, ndim=1)
+        if len(step) != self.dim:
+            raise InvalidData(f"gradient: must have {self.dim} entries")
+        with np.errstate(over="ignore", invalid="ignore"):
+            # Whether a client answers must not depend on an overflow of its scores.
+            scores = np.nan_to_num(self.book.scores(step))
+        sent = draw_joint(self.mechanism, scores, entropy, norm(step))
+        return (sent.dimension, sent.symbol), residual
+
+    def decode(self, messages: Sequence[object]) -> NDArray[np.float64]:
+        pairs = np.array(messages, dtype=np.int64).reshape(-1, 2)
+        said = pairs[pairs[:, 0] != BOTTOM]
+        totals = np.zeros(self.book.size)
+        np.add.at(totals, said[:, 0], 1.0 - 2.0 * said[:, 1])
+        mean: NDArray[np.float64] = self.book.combine(totals * (self.scale / max(1, len(pairs))))
+        return mean
