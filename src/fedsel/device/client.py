@@ -63,7 +63,7 @@ class Client:
                 if not self.ledger.exists:  # else another process was faster
                     raise
         if self.ledger.read().lifetime != lifetime:
-            with self.ledger.transaction() as books:
+            with self.ledger.transaction(write=True) as books:
                 books.set_lifetime(lifetime)
 
     def history(self) -> History:
@@ -114,7 +114,7 @@ class Client:
         gradient = _evaluated(update, model, request.task.dim)
         if solution.rate_inside:
             gradient = _saturated(gradient.astype(np.float64) * request.task.learning_rate)
-        with self.ledger.transaction() as books:
+        with self.ledger.transaction(write=True) as books:
             # Asked again: another process may have answered in the meantime.
             earlier = self._earlier(books, request, digest.digest())
             if earlier is not None:

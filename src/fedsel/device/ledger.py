@@ -72,7 +72,7 @@ class History:
 
 
 class Books:
-    """The ledger inside one exclusive transaction."""
+    """The ledger inside one transaction."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -152,7 +152,8 @@ class Books:
         self._rows("INSERT INTO main.runs VALUES (?, ?, ?, 1, NULL)", run, number, task)
         stays = "SELECT number FROM main.runs WHERE open = 1 ORDER BY number DESC LIMIT ?"
         self._rows(
-            f"UPDATE main.runs SET open = 0, residual = NULL WHERE number NOT IN ({stays})",  # noqa: S608
+            "UPDATE main.runs SET open = 0, residual = NULL "
+            f"WHERE open = 1 AND number NOT IN ({stays})",  # noqa: S608
             at_a_time,
         )
 
@@ -219,17 +220,20 @@ class Ledger:
         return self.store.exists() and any(self.store.iterdir())
 
     @contextmanager
-    def transaction(self) -> Iterator[Books]:
-        """Hold ledger and witness alone; what is written is durable at the end, or not at all."""
+    def transaction(self, *, write: bool = False) -> Iterator[Books]:
+        """Ledger and witness as they are at one time.
+
+        With ``write`` they are held alone, and what is written is durable at the end, or not at
+        all. The ledger is locked first and the witness second, in every process.
+        """
         with _explained():
             if not self.file.is_file():
                 raise LedgerError(Fault.OCCUPIED if self.exists else Fault.MISSING)
             connection = schema.connect(self.file, self.witness, self.timeout)
             try:
-                # Both files are locked, in this order in every process.
-                connection.execute("BEGIN EXCLUSIVE")
+                connection.execute("BEGIN EXCLUSIVE" if write else "BEGIN")
                 yield Books(connection)
-                connection.execute("COMMIT")
+                connection.execute("COMMIT" if write else "ROLLBACK")
             finally:
                 connection.close()  # rolls back what was not committed
 
