@@ -36,9 +36,7 @@ def test_requests_of_every_private_solution_make_the_way_and_back(name):
     assert len(data) == REQUEST_BYTES
     assert Request.decode(data) == request
     assert Request.decode(memoryview(data)).encode() == data
-    assert task.solution == solution(
-        name, epsilon=8.0, dim=20, epochs=3, k=4, momentum=0.5, seed=7
-    )
+    assert task.solution == solution(name, epsilon=8.0, dim=20, epochs=3, k=4, momentum=0.5, seed=7)
 
 
 @pytest.mark.parametrize("name", sorted(set(names()) - set(PRIVATE)))

@@ -153,7 +153,7 @@ class Books:
         stays = "SELECT number FROM main.runs WHERE open = 1 ORDER BY number DESC LIMIT ?"
         self._rows(
             "UPDATE main.runs SET open = 0, residual = NULL "
-            f"WHERE open = 1 AND number NOT IN ({stays})",  # noqa: S608
+            f"WHERE open = 1 AND number NOT IN ({stays})",
             at_a_time,
         )
 
