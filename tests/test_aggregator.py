@@ -127,7 +127,7 @@ def test_duplicates_within_and_between_batches(tmp_path):
     counts = server.receive_many(b"".join(data), np.array([0, 1, 1, 3]).tolist())
     assert counts == Counts(accepted=2, duplicate=2)
     assert server.receive_many(b"".join(data), [0, 1, 2, 3]) == Counts(accepted=1, duplicate=3)
-    with pytest.raises(InvalidArgument, match="^clients = 3"):
+    with pytest.raises(InvalidArgument, match=r"^clients = 3"):
         server.receive_many(b"".join(data), [0, 1, 2])
 
 

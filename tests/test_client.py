@@ -357,7 +357,7 @@ def test_no_seed_on_the_way(client):
         Client(policy(), "store", seed=1)
     with pytest.raises(TypeError):
         client.answer(asked(), WEIGHTS, UPDATE, seed=1)
-    with pytest.raises(InvalidArgument, match="^policy = "):
+    with pytest.raises(InvalidArgument, match=r"^policy = "):
         Client({"lifetime": 1}, "store")
 
 

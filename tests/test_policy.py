@@ -52,10 +52,10 @@ def test_files_that_are_no_policy(tmp_path, change, name):
 
 
 def test_a_file_that_is_not_there(tmp_path):
-    with pytest.raises(InvalidArgument, match="^policy = "):
+    with pytest.raises(InvalidArgument, match=r"^policy = "):
         Policy.load(tmp_path / "none.toml")
     (tmp_path / "latin").write_bytes(b"\xff\xfe")
-    with pytest.raises(InvalidArgument, match="^policy = "):
+    with pytest.raises(InvalidArgument, match=r"^policy = "):
         Policy.load(tmp_path / "latin")
 
 

@@ -149,7 +149,7 @@ GOOD = Request(RUN, 1, 4, Task("PS-PM", epsilon=2.0, dim=100, epochs=5)).encode(
     ],
 )
 def test_what_is_no_request(data):
-    with pytest.raises(InvalidMessage, match="^not a request$"):
+    with pytest.raises(InvalidMessage, match=r"^not a request$"):
         Request.decode(data)
 
 
@@ -192,11 +192,13 @@ def check_request(data: bytes) -> None:
     try:
         request = Request.decode(data)
     except InvalidMessage as error:
-        assert error.__cause__ is None
-        assert error.__context__ is None
+        caught = error
     else:
         assert request.encode() == data
         assert request.task.epsilon > 0
+        return
+    assert caught.__cause__ is None
+    assert caught.__context__ is None
 
 
 FORMATS = [

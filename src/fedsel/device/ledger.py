@@ -150,10 +150,9 @@ class Books:
         """Begin a run; the oldest ones beyond the limit are closed, their residuals erased."""
         number = self._count("SELECT coalesce(max(number), 0) + 1 FROM main.runs")
         self._rows("INSERT INTO main.runs VALUES (?, ?, ?, 1, NULL)", run, number, task)
-        stays = "SELECT number FROM main.runs WHERE open = 1 ORDER BY number DESC LIMIT ?"
         self._rows(
-            "UPDATE main.runs SET open = 0, residual = NULL "
-            f"WHERE open = 1 AND number NOT IN ({stays})",
+            "UPDATE main.runs SET open = 0, residual = NULL WHERE open = 1 AND number NOT IN "
+            "(SELECT number FROM main.runs WHERE open = 1 ORDER BY number DESC LIMIT ?)",
             at_a_time,
         )
 
