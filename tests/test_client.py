@@ -302,6 +302,22 @@ def test_updates_that_are_not_finite_pass_as_finite_ones(client, value):
         assert np.isfinite(books.residual(RUN, D)).all()
 
 
+@pytest.mark.parametrize("size", [1.0, 1e38, 1e-40])
+@pytest.mark.parametrize("rate", [1e-300, 1e308])
+def test_a_rate_that_overflows_is_no_error(client, size, rate):
+    """Warnings are errors here: one that depends on the data would tell."""
+    request = asked(of=task("PS-PM-O", learning_rate=rate))
+    client.answer(request, WEIGHTS, lambda w: UPDATE * size)
+    with client.ledger.transaction() as books:
+        assert np.isfinite(books.residual(RUN, D)).all()
+
+
+def test_a_huge_longdouble_is_no_error(client):
+    client.answer(asked(), WEIGHTS, np.full(D, np.finfo(np.longdouble).max))
+    with client.ledger.transaction() as books:
+        assert books.residual(RUN, D).any()
+
+
 def test_any_real_numbers_are_an_update(client):
     client.answer(asked(0), WEIGHTS, lambda w: [1] * D)
     client.answer(asked(1), WEIGHTS, lambda w: np.ones(D, dtype=np.float16))
@@ -393,7 +409,7 @@ def test_the_bytes_that_leave_follow_the_certified_law(quick_path):
     mechanism = TwoStage(made.solution.selection, made.solution.value)
     law = mechanism.report_law([Fraction(0)] * 3, vector)
     codes = []
-    for store in range(12):
+    for store in range(8):
         client = Client(rich, quick_path / str(store), create=True)
         for number in range(250):
             run = number.to_bytes(16, "big")

@@ -413,7 +413,7 @@ def test_ten_processes_on_one_store_spend_what_left(quick_path):
 def test_a_thousand_kills(quick_path):
     """Real processes, SIGKILL at random instants; `benchmarks/crash.py` says what is checked."""
     command = [sys.executable, str(ROOT / "benchmarks" / "crash.py"), "--json"]
-    command += ["--kills", "1000", "--longest", "0.02", "--dir", str(quick_path)]
+    command += ["--kills", "1000", "--longest", "0.012", "--dir", str(quick_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     totals = json.loads(done.stdout)

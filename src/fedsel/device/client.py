@@ -113,7 +113,7 @@ class Client:
         model.flags.writeable = False
         gradient = _evaluated(update, model, request.task.dim)
         if solution.rate_inside:
-            gradient = _saturated(gradient.astype(np.float64) * request.task.learning_rate)
+            gradient = _saturated(gradient, request.task.learning_rate)
         with self.ledger.transaction(write=True) as books:
             # Asked again: another process may have answered in the meantime.
             earlier = self._earlier(books, request, digest.digest())
@@ -214,8 +214,9 @@ def _checked_weights(weights: Any, dim: int, bound: float) -> NDArray[np.floatin
     if array is None or array.shape != (dim,) or array.dtype.newbyteorder("=") not in _FLOATS:
         raise Refused(Reason.WEIGHTS)
     model = array.astype(array.dtype.newbyteorder("="), copy=True)
-    if not (np.abs(model) <= bound).all():  # NaN is not
-        raise Refused(Reason.WEIGHTS)
+    with np.errstate(all="ignore"):
+        if not (np.abs(model) <= bound).all():  # NaN is not
+            raise Refused(Reason.WEIGHTS)
     return model
 
 
@@ -228,7 +229,7 @@ def _evaluated(update: Update, weights: NDArray[np.floating], dim: int) -> NDArr
         value: Any = update(weights) if callable(update) else update
         array = None if isinstance(value, np.ma.MaskedArray) else np.asarray(value)
         fits = array is not None and array.shape == (dim,) and array.dtype.kind in "fiub"
-        finite = _saturated(np.asarray(array, dtype=np.float64)) if fits else None
+        finite = _saturated(np.asarray(array)) if fits else None
     except Exception:
         finite = None
     if finite is None:
@@ -238,7 +239,12 @@ def _evaluated(update: Update, weights: NDArray[np.floating], dim: int) -> NDArr
     return finite
 
 
-def _saturated(values: NDArray[np.float64]) -> NDArray[np.float32]:
-    """Finite float32 of any numbers: NaN becomes 0, what is too large the largest."""
-    finite = np.nan_to_num(values, nan=0.0, posinf=_LARGEST, neginf=-_LARGEST)
-    return np.clip(finite, -_LARGEST, _LARGEST).astype(np.float32)
+def _saturated(values: NDArray[Any], factor: float = 1.0) -> NDArray[np.float32]:
+    """Finite float32 of any numbers times a factor: NaN becomes 0, what is too large the largest.
+
+    Without a warning, which a program may have turned into an error: that would tell.
+    """
+    with np.errstate(all="ignore"):
+        scaled = values.astype(np.float64) * factor
+        finite = np.nan_to_num(scaled, nan=0.0, posinf=_LARGEST, neginf=-_LARGEST)
+        return np.clip(finite, -_LARGEST, _LARGEST).astype(np.float32)

@@ -50,9 +50,11 @@ class Counts(NamedTuple):
 class Aggregator:
     """Collects the reports of a round, averages them, steps, and keeps a checkpoint in ``folder``.
 
-    Opened again on the same folder it goes on at the round that was not finished: devices that are
-    asked again send the same bytes. ``limit`` bounds the reports of a round, the only bound there
-    is for clients without a name. Memory is O(d), and one name for each client of the round.
+    It begins with ``weights``, or zeros. Opened again on the same folder it goes on from its
+    checkpoint, at the round that was not finished: devices that are asked again send the same
+    bytes. Every epoch has ``rounds_per_epoch`` rounds. ``limit`` bounds the reports of a round,
+    the only bound there is for clients without a name. Memory is O(d), and one name for each
+    client of the round.
 
     Sums are integers, so that the weights do not depend on the order in which reports arrive.
 
