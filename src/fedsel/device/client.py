@@ -235,7 +235,7 @@ def _evaluated(update: Update, weights: NDArray[np.floating], dim: int) -> NDArr
     if finite is None:
         # No exception and no detail: they may hold what the update was computed from.
         _LOG.warning("the update failed or is no vector of d real numbers: zeros were used")
-        return np.zeros(dim, dtype=np.float32)
+        return _saturated(np.zeros(dim))  # in the same time
     return finite
 
 
