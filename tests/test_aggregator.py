@@ -1,7 +1,11 @@
 """The aggregator: hostile reports, crashes, and the very weights that the simulator gives."""
 
 import os
+import random
+import signal
 import struct
+import time
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -236,6 +240,46 @@ def test_a_crash_while_the_checkpoint_is_written(tmp_path, moment, monkeypatch):
     assert [file.name for file in tmp_path.iterdir()] == [FILE_NAME]
     assert server.step().accepted == 9  # the round was not over: it is tried again
     np.testing.assert_allclose(server.weights, -0.3 * expected, rtol=1e-12)
+
+
+def play_round(server):
+    _, data = reports_of(server, range(5))
+    server.receive_many(b"".join(data), range(5))
+    return server.step()
+
+
+def test_kill_minus_nine_loses_no_round_and_counts_none_twice(quick_path):
+    """A server that is killed at random instants has the weights of one that never was."""
+    long = task(epochs=1000)
+    whole = Aggregator(long, quick_path / "whole")
+    server = Aggregator(long, quick_path / "killed")
+    server.run, server._format = whole.run, whole._format
+    server._save()
+    play_round(whole)  # laws are built once, before the children
+    expected = [np.zeros(D), whole.weights]
+    rng, reached = random.Random(0), [0]
+    while len(reached) < 60 and not server.finished:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # other tests may have left threads
+            pid = os.fork()
+        if pid == 0:
+            try:
+                while True:
+                    play_round(server)
+            finally:
+                os._exit(1)
+        time.sleep(rng.uniform(0, 0.015))
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        server = Aggregator(long, quick_path / "killed")
+        assert server.round >= reached[-1]
+        while whole.round < server.round:
+            play_round(whole)
+            expected.append(whole.weights)
+        np.testing.assert_array_equal(server.weights, expected[server.round])
+        assert server.records == whole.records[: server.round]
+        reached.append(server.round)
+    assert reached[-1] > 10
 
 
 def test_damaged_checkpoints_are_refused(tmp_path):
