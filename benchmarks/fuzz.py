@@ -23,18 +23,13 @@ from pathlib import Path
 
 import numpy as np
 
+from fedsel.device import Client, Policy, Refused
+from fedsel.errors import check_count, check_epsilon, check_finite
+from fedsel.protocol import InvalidMessage, ReportFormat, Request, Task
+from fedsel.protocol.request import _decoded
+from fedsel.server import Aggregator
+
 GUIDED = importlib.util.find_spec("atheris") is not None and "random" not in sys.argv
-if GUIDED:
-    import atheris
-
-    with atheris.instrument_imports(include=["fedsel.protocol", "fedsel.device", "fedsel.server"]):
-        import fedsel.device
-        import fedsel.server  # noqa: F401
-
-from fedsel.device import Client, Policy, Refused  # noqa: E402
-from fedsel.protocol import InvalidMessage, Request, Task  # noqa: E402
-from fedsel.server import Aggregator  # noqa: E402
-
 RUN = bytes(range(16))
 GROWTH_MB = 64
 
@@ -164,6 +159,15 @@ def main() -> None:
                 target.try_one(mutated(rng, seeds))
             summary()
             return
+        import atheris
+
+        # The parsers alone: atheris keeps what it has compared, so arrays would fill the memory.
+        for parser_part in (
+            *(Request.decode.__func__, _decoded, Request.__post_init__, Task.decode.__func__),
+            *(Task.__post_init__, ReportFormat.decode, Policy.objection),
+            *(check_count, check_epsilon, check_finite),
+        ):
+            atheris.instrument_func(parser_part)
         corpus = folder / "corpus"
         corpus.mkdir()
         for i, seed in enumerate(target.seeds()):
