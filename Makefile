@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 RESULTS ?= results
 
 .DEFAULT_GOAL := help
-.PHONY: help setup browser demo audit test lint format bench scale clean
+.PHONY: help setup browser demo audit devices test lint format bench scale torture clean
 
 help: ## list the commands
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -28,6 +28,9 @@ audit: setup ## certify and attack every mechanism: progress, table and figure
 browser: ## Chromium for the tests of the report page, where it lacks and may be installed
 	@sh tests/browser.sh
 
+devices: setup ## a thousand devices and a server, with crashes and enemies (two minutes)
+	$(BIN)/python examples/device_and_server.py
+
 test: setup browser ## the whole test suite, docstrings included
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
@@ -48,6 +51,11 @@ bench: setup ## measure speed, as ratios: selection (CSV and plot) and engine
 
 scale: setup ## one epoch over 1, 3 and 10 million clients (needs 4 GB of disk)
 	$(BIN)/python benchmarks/scale.py --out $(RESULTS)
+
+torture: setup ## kill a device 20,000 times, fuzz a million messages, load the aggregator
+	$(BIN)/python benchmarks/crash.py
+	$(BIN)/python benchmarks/fuzz.py
+	$(BIN)/python benchmarks/aggregator.py
 
 clean: ## remove the environment and the results
 	rm -rf $(VENV) $(RESULTS) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

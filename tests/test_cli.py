@@ -45,7 +45,9 @@ def test_version():
     assert run("--version").stdout.strip() == f"fedsel {fedsel.__version__}"
 
 
-@pytest.mark.parametrize("command", ["run", "audit", "certify", "mechanisms", "bench", "data list"])
+@pytest.mark.parametrize(
+    "command", ["run", "audit", "certify", "mechanisms", "bench", "data list", "ledger show"]
+)
 def test_every_command_has_help_with_an_example(command):
     text = run(*command.split(), "--help").stdout
     assert "Example" in text

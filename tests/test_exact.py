@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsel.exact import exceeds_exp, exp_lower, exp_upper, log, mulhi
+from fedsel.exact import exceeds_exp, exp_lower, exp_upper, log, log_upper, mulhi
 
 
 def decimal_exp(x: float) -> Fraction:
@@ -52,3 +52,21 @@ def test_log_is_accurate_close_to_one_and_far_away():
 def test_mulhi_is_the_high_word(a, b):
     high = mulhi(np.array([a], np.uint64), np.array([b], np.uint64))
     assert int(high[0]) == (a * b) >> 64
+
+
+@pytest.mark.parametrize(
+    "ratio",
+    [
+        Fraction(1),
+        Fraction(2**61 + 1, 2**61),
+        Fraction(3, 2),
+        Fraction(2**60, 3**30),
+        Fraction(10**217, 7),
+        exp_lower(Fraction(1, 10)),
+        exp_lower(2),
+    ],
+)
+def test_the_upper_logarithm_is_the_least_on_its_grid(ratio):
+    upper = log_upper(ratio)
+    assert not exceeds_exp(ratio, upper)
+    assert upper == 0 or exceeds_exp(ratio, upper - Fraction(1, 2**36))

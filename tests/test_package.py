@@ -12,7 +12,8 @@ from fedsel import InvalidArgument, mechanism
 def test_import_is_light():
     """numba, scipy, matplotlib, rich and typer wait until they are needed."""
     code = (
-        "import sys, fedsel; heavy = {'numba', 'scipy', 'matplotlib', 'rich', 'typer'};"
+        "import sys, fedsel, fedsel.device, fedsel.server;"
+        "heavy = {'numba', 'scipy', 'matplotlib', 'rich', 'typer'};"
         "print(sorted(heavy & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

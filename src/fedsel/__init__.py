@@ -1,7 +1,7 @@
 """fedsel: federated learning under local differential privacy.
 
 Every client randomises its own update before it leaves the device. This page is the public API;
-what needs heavy imports (audits, simulated cohorts) is loaded on first use.
+what needs more imports (audits, simulated cohorts, device and server) is loaded on first use.
 """
 
 from importlib import import_module
@@ -41,7 +41,7 @@ from fedsel.solutions import Solution, solution
 
 if TYPE_CHECKING:
     import fedsel.checks as checks  # noqa: PLR0402
-    from fedsel import data, engine
+    from fedsel import data, device, engine, server
     from fedsel.auditing import Finding, audit, exact_law
     from fedsel.executors import cohort
 
@@ -52,7 +52,9 @@ _LAZY = {
     "cohort": "fedsel.executors.cohort",
     "checks": "fedsel.checks",
     "data": "fedsel.data",
+    "device": "fedsel.device",
     "engine": "fedsel.engine",
+    "server": "fedsel.server",
 }
 
 
@@ -104,11 +106,13 @@ __all__ = [
     "checks",
     "cohort",
     "data",
+    "device",
     "engine",
     "exact_law",
     "mechanism",
     "perturb",
     "report",
     "select",
+    "server",
     "solution",
 ]

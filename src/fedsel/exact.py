@@ -86,6 +86,24 @@ def log(ratio: Fraction) -> float:
         return math.log(ratio.numerator) - math.log(ratio.denominator)
 
 
+def log_upper(ratio: Fraction, bits: int = 36) -> Fraction:
+    """The smallest multiple of 2^−bits that is proved to be ≥ ln(ratio), for ratio ≥ 1.
+
+    A guess in floating point is corrected by exact comparisons.
+
+    >>> log_upper(Fraction(1)), float(log_upper(Fraction(2))) - math.log(2) < 2**-36
+    (Fraction(0, 1), True)
+    """
+    if ratio <= 1:
+        return Fraction(0)
+    steps = math.floor(log(ratio) * (1 << bits))
+    while exceeds_exp(ratio, Fraction(steps, 1 << bits)):
+        steps += 1
+    while not exceeds_exp(ratio, Fraction(steps - 1, 1 << bits)):
+        steps -= 1
+    return Fraction(steps, 1 << bits)
+
+
 _HALF = np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)
 

@@ -14,8 +14,10 @@ from fedsel.cli.audit import audit
 from fedsel.cli.bench import bench
 from fedsel.cli.certify import certify_command, mechanisms
 from fedsel.cli.data import data_app
+from fedsel.cli.ledger import ledger_app
 from fedsel.cli.run import EXAMPLE, run
 from fedsel.data.raw import DataUnavailable
+from fedsel.device.refusal import LedgerError
 from fedsel.errors import InvalidArgument, InvalidData
 
 app = typer.Typer(
@@ -40,6 +42,7 @@ app.command(epilog="Example: fedsel mechanisms --json")(mechanisms)
 app.command(epilog=reproducing.EXAMPLE)(reproducing.reproduce)
 app.command(epilog="Example: fedsel bench --json")(bench)
 app.add_typer(data_app, name="data")
+app.add_typer(ledger_app, name="ledger")
 
 
 def _version(value: bool) -> None:
@@ -69,6 +72,6 @@ def main() -> None:
     except (InvalidArgument, InvalidData) as error:
         typer.echo(f"fedsel: {error}", err=True)
         sys.exit(2)
-    except DataUnavailable as error:
+    except (DataUnavailable, LedgerError) as error:
         typer.echo(f"fedsel: {error}", err=True)
         sys.exit(1)

@@ -301,8 +301,11 @@ class SymbolLaw:
                 result.append(share * ((1 - up) * int(a) + up * int(b)) / w.total)
         return tuple(result)
 
-    def decode(self, symbols: NDArray[np.integer]) -> NDArray[np.float64]:
-        """Unbiased values of symbols (the server's side)."""
+    def steps(self, symbols: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Window and integer step of each symbol: its value is κ of that window times the step.
+
+        Sums of steps are exact, in whatever order they are added up.
+        """
         symbols = np.asarray(symbols)
         known = symbols.dtype.kind in "iu" and (
             symbols.size == 0 or 0 <= symbols.min() <= symbols.max() < self.symbols
@@ -310,11 +313,18 @@ class SymbolLaw:
         if not known:
             raise InvalidArgument("symbols", symbols, f"integers in 0 … {self.symbols - 1}")
         which = np.searchsorted(self.offsets, symbols, side="right") - 1
-        kappa = np.array([float(w.kappa) for w in self.windows])[which]
         centre = np.array([w.symbols - 1 for w in self.windows])[which]
-        result: NDArray[np.float64] = kappa * (
-            2 * (symbols - np.array(self.offsets)[which]) - centre
-        )
+        return which, 2 * (symbols - np.array(self.offsets)[which]) - centre
+
+    @property
+    def kappas(self) -> NDArray[np.float64]:
+        """κ of each window."""
+        return np.array([float(w.kappa) for w in self.windows])
+
+    def decode(self, symbols: NDArray[np.integer]) -> NDArray[np.float64]:
+        """Unbiased values of symbols (the server's side)."""
+        which, steps = self.steps(symbols)
+        result: NDArray[np.float64] = self.kappas[which] * steps
         return result
 
     def decode_exact(self, symbol: int) -> Fraction:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsel.errors import check_count
-from fedsel.exact import exceeds_exp, log
+from fedsel.exact import exceeds_exp, log, log_upper
 from fedsel.executors.device import SYSTEM
 from fedsel.mechanisms.base import MAX_DIMENSION
 from fedsel.random import Entropy
@@ -57,6 +57,20 @@ class Privacy:
         if self.ratio is None or self.budget is None:
             return False
         return not exceeds_exp(self.ratio, self.budget)
+
+    @property
+    def charge(self) -> Fraction | None:
+        """What a ledger charges for one report: a rational proved to be at least its exact ε.
+
+        The budget where the report nearly uses it up; less where the law loses less, and more
+        where it loses more than it was allowed. None where the report is not private.
+        """
+        if self.ratio is None:
+            return None
+        proved = log_upper(self.ratio)
+        if self.budget is not None and self.within_budget:
+            return min(proved, self.budget)
+        return proved
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,188 @@
+"""Fuzz what a device reads from a server, and what a server reads from a device.
+
+An input is tried as a request (`Request.decode`, and `Client.answer` of a device whose budget is
+used up), as a report (`ReportFormat.decode`, `decode_many`) and as a load of reports
+(`Aggregator.receive`, `receive_many`). Nothing may raise, nothing malformed may be accepted (what
+is accepted encodes to the same bytes), and memory must not grow. Inputs come from atheris (guided
+by coverage) where it is installed, else from random bytes and mutations of good messages.
+
+Example: python benchmarks/fuzz.py --inputs 1000000   ·   python benchmarks/fuzz.py --engine atheris
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import random
+import resource
+import struct
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from fedsel.device import Client, Policy, Refused
+from fedsel.errors import check_count, check_epsilon, check_finite
+from fedsel.protocol import InvalidMessage, ReportFormat, Request, Task
+from fedsel.protocol.request import _decoded
+from fedsel.server import Aggregator
+
+GUIDED = importlib.util.find_spec("atheris") is not None and "random" not in sys.argv
+RUN = bytes(range(16))
+GROWTH_MB = 64
+
+
+class Target:
+    """The parsers, and what must hold for any input."""
+
+    def __init__(self, folder: Path) -> None:
+        self.tasks = [
+            Task("PS-PM", epsilon=2.0, dim=100, epochs=5),
+            Task("PE-Duchi", epsilon=2.0, dim=4, k=1),
+            Task("PM", epsilon=10.0, dim=30, k=0.5),
+        ]
+        self.requests = [Request(RUN, 0, 3, task).encode() for task in self.tasks]
+        self.formats = [Request.decode(r).format for r in self.requests]
+        self.servers = [Aggregator(task, folder / str(i)) for i, task in enumerate(self.tasks)]
+        policy = Policy(1e-9, 500, ["PS-PM", "PE-Duchi", "PM"], [100, 4, 30], clip=10.0)
+        self.client = Client(policy, folder / "device", create=True)
+        self.weights = np.zeros(100)
+        last = Request(bytes(16), 0, 0, Task("PS-PM", epsilon=1e-9, dim=100)).encode()
+        self.client.answer(last, self.weights, self.weights)
+        self.inputs = self.accepted_requests = self.accepted_reports = 0
+
+    def seeds(self) -> list[bytes]:
+        """Good messages to begin with."""
+        reports = [form.encode(0, [(i, 1) for i in range(form.picks)]) for form in self.formats] + [
+            self.formats[1].encode(0, [])
+        ]
+        own = [s._format.encode(0, [(i, 1) for i in range(s._format.picks)]) for s in self.servers]
+        return [*self.requests, *reports, *own, own[0] * 3]
+
+    def try_one(self, data: bytes) -> None:
+        """Everything that may happen to one input."""
+        self.inputs += 1
+        try:
+            request = Request.decode(data)
+        except InvalidMessage:
+            pass
+        else:
+            self.accepted_requests += 1
+            if request.encode() != data:
+                raise AssertionError("a request that is not its own encoding")
+        try:
+            self.client.answer(data, self.weights, self.weights)
+        except Refused:
+            pass
+        else:
+            raise AssertionError("a device without budget has answered")
+        for form in self.formats:
+            decoded = form.decode(data)
+            if len(data) == form.size and bool(form.decode_many(data).valid[0]) != bool(decoded):
+                raise AssertionError("one and many disagree")
+            if decoded:
+                self.accepted_reports += 1
+                if form.encode(*decoded) != data:
+                    raise AssertionError("a report that is not its own encoding")
+        for server in self.servers:
+            before = sum(server.counts)
+            server.receive(None, data)
+            server.receive_many(data)
+            size = server._format.size
+            if sum(server.counts) - before != 1 + -(-len(data) // size):
+                raise AssertionError("a report was not counted, or twice")
+
+
+def mutated(rng: random.Random, seeds: list[bytes]) -> bytes:
+    """Random bytes, or a good message with some of it changed, cut or doubled."""
+    if rng.random() < 0.1:
+        return rng.randbytes(rng.choice((0, 1, 16, 40, 138, 300)))
+    data = bytearray(rng.choice(seeds))
+    for _ in range(rng.choice((0, 1, 1, 2, 4))):
+        place, kind = rng.randrange(len(data) + 1), rng.random()
+        if kind < 0.5 and place < len(data):
+            data[place] = rng.choice((0, 1, 127, 128, 255, rng.randrange(256)))
+        elif kind < 0.7 and place + 8 <= len(data):
+            value = rng.choice((0.0, -0.0, 1.0, 1e308, 5e-324, float("nan"), float("inf"), -1.0))
+            data[place : place + 8] = struct.pack("<d", value)
+        elif kind < 0.8:
+            data[place : place + 4] = rng.choice((b"\xff" * 4, b"\0" * 4, b"\0\0\0\1"))
+        elif kind < 0.9:
+            del data[place : place + rng.randrange(1, 9)]
+        else:
+            data[place:place] = rng.randbytes(rng.randrange(1, 9))
+    return bytes(data)
+
+
+def peak_megabytes() -> float:
+    """The most memory that this process has had."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def main() -> None:
+    """Fuzz and report."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--inputs", type=int, default=1_000_000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--engine", choices=["auto", "atheris", "random"], default="auto")
+    options = parser.parse_args()
+    if options.engine == "atheris" and not GUIDED:
+        parser.error("atheris is not installed")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        target = Target(folder)
+        start = time.perf_counter()
+        for seed in target.seeds():
+            target.try_one(seed)
+        memory = peak_megabytes()
+
+        def summary() -> None:
+            growth = peak_megabytes() - memory
+            print(
+                f"{target.inputs:,} inputs in {time.perf_counter() - start:.0f} s with "
+                f"{'atheris' if GUIDED else 'random mutations'}: nothing raised; accepted, each "
+                f"its own encoding: {target.accepted_requests:,} requests and "
+                f"{target.accepted_reports:,} reports; memory grew by {growth:.0f} MB",
+                flush=True,
+            )
+            if not GUIDED and growth > GROWTH_MB:
+                raise SystemExit("memory grew")
+
+        if not GUIDED:
+            rng = random.Random(options.seed)
+            seeds = target.seeds()
+            for _ in range(options.inputs):
+                target.try_one(mutated(rng, seeds))
+            summary()
+            return
+        import atheris
+
+        # The parsers alone: atheris keeps what it has compared, so arrays would fill the memory.
+        for parser_part in (
+            *(Request.decode.__func__, _decoded, Request.__post_init__, Task.decode.__func__),
+            *(Task.__post_init__, ReportFormat.decode, Policy.objection),
+            *(check_count, check_epsilon, check_finite),
+        ):
+            atheris.instrument_func(parser_part)
+        corpus = folder / "corpus"
+        corpus.mkdir()
+        for i, seed in enumerate(target.seeds()):
+            (corpus / str(i)).write_bytes(seed)
+
+        def one_input(data: bytes) -> None:
+            target.try_one(data)
+            if target.inputs == options.inputs:  # atheris ends the process by itself, unheard
+                summary()
+
+        limits = [f"-runs={options.inputs}", "-max_len=400", f"-seed={options.seed + 1}"]
+        limits.append(f"-artifact_prefix={tempfile.gettempdir()}/")
+        atheris.Setup([sys.argv[0], *limits, "-verbosity=0", str(corpus)], one_input)
+        atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main()

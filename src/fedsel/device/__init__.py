@@ -1,0 +1,21 @@
+"""What runs on a person's device: the owner's policy, the durable ledger, and the client."""
+
+from fedsel.device.client import Client
+from fedsel.device.ledger import Entry, History, Ledger
+from fedsel.device.policy import Policy
+from fedsel.device.refusal import Fault, LedgerError, Reason, Refused
+from fedsel.protocol import Request, Task
+
+__all__ = [
+    "Client",
+    "Entry",
+    "Fault",
+    "History",
+    "Ledger",
+    "LedgerError",
+    "Policy",
+    "Reason",
+    "Refused",
+    "Request",
+    "Task",
+]

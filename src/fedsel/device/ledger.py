@@ -1,0 +1,294 @@
+"""The ledger: every report that may have left a device, and what it cost, durable and exact.
+
+A report is charged, kept with the new residual and flushed to the disk in one transaction over
+ledger and witness (see `fedsel.device.schema`) before its bytes are returned. Budgets are added
+as fractions. Each entry is linked to the one before by SHA-256, and the witness holds the number
+of entries and the last link.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsel.device import schema
+from fedsel.device.refusal import Fault, LedgerError
+from fedsel.errors import InvalidArgument
+from fedsel.protocol import Task
+
+Residual = NDArray[np.float32]
+_SEAL_BYTES = 32
+_COLUMNS = "number, run, epoch, round, time, charge, digest, report, link"
+
+
+@final
+@dataclass(frozen=True)
+class Entry:
+    """One report: its place in the run, when (seconds since 1970), its ε, and its bytes.
+
+    ``digest`` is the SHA-256 of the request and the weights that it answers.
+    """
+
+    number: int
+    run: bytes
+    epoch: int
+    round: int
+    time: int
+    charge: Fraction
+    digest: bytes
+    report: bytes
+
+    def link(self, before: bytes) -> bytes:
+        """The link of the chain that this entry adds to the one before."""
+        places = (self.number, self.epoch, self.round, self.time, str(self.charge))
+        content = json.dumps([*places, self.run.hex(), self.digest.hex(), self.report.hex()])
+        return hashlib.sha256(before + content.encode("ascii")).digest()
+
+
+@final
+@dataclass(frozen=True)
+class History:
+    """All that a ledger says: budget, entries in their order, and the task of each run."""
+
+    lifetime: Fraction
+    spent: Fraction
+    entries: tuple[Entry, ...]
+    tasks: dict[bytes, Task]
+
+    @property
+    def left(self) -> Fraction:
+        """What of the lifetime ε is left."""
+        return max(Fraction(0), self.lifetime - self.spent)
+
+
+class Books:
+    """The ledger inside one transaction."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        schema.check_files(connection)
+        rows = list(self._rows("SELECT identity, lifetime, reports, spent, head FROM main.state"))
+        seen = list(self._rows("SELECT identity, reports, head FROM witness.state"))
+        if len(rows) != 1 or len(seen) != 1:
+            raise LedgerError(Fault.DAMAGED)
+        identity, lifetime, self.reports, spent, self.head = rows[0]
+        if seen[0] != (identity, self.reports, self.head):
+            raise LedgerError(Fault.DISAGREES)
+        self.lifetime, self.spent = Fraction(lifetime), Fraction(spent)
+        # The last entry only: `Ledger.read` checks them all, when a client is opened.
+        last = self._one("SELECT number, link FROM main.reports ORDER BY number DESC LIMIT 1")
+        if (last or (0, schema.GENESIS)) != (self.reports, self.head):
+            raise LedgerError(Fault.DAMAGED)
+
+    def _rows(self, sql: str, *values: object) -> sqlite3.Cursor:
+        return self._connection.execute(sql, values)
+
+    def _one(self, sql: str, *values: object) -> tuple[object, ...] | None:
+        row: tuple[object, ...] | None = self._rows(sql, *values).fetchone()
+        return row
+
+    def _count(self, sql: str, *values: object) -> int:
+        return int(self._rows(sql, *values).fetchone()[0])
+
+    def set_lifetime(self, lifetime: Fraction) -> None:
+        """Note the lifetime ε of the owner's policy, which `left` is shown against."""
+        self._rows("UPDATE main.state SET lifetime = ?", str(lifetime))
+        self.lifetime = lifetime
+
+    def entries(self) -> Iterator[Entry]:
+        """All entries in order, each link checked."""
+        before = schema.GENESIS
+        for row in self._rows(f"SELECT {_COLUMNS} FROM main.reports ORDER BY number"):  # noqa: S608
+            entry = _entry(row)
+            before = entry.link(before)
+            if before != row[-1]:
+                raise LedgerError(Fault.DAMAGED)
+            yield entry
+
+    def answered(self, run: bytes, number: int) -> Entry | None:
+        """The report of a round, if there is one."""
+        found = f"SELECT {_COLUMNS} FROM main.reports WHERE run = ? AND round = ?"  # noqa: S608
+        row = self._one(found, run, number)
+        return None if row is None else _entry(row)
+
+    def latest(self, run: bytes) -> tuple[int, int]:
+        """The largest round and epoch that a run was answered in; (−1, −1) if none."""
+        places = "SELECT max(round), max(epoch) FROM main.reports WHERE run = ?"
+        number, epoch = self._rows(places, run).fetchone()
+        return (-1, -1) if number is None else (number, epoch)
+
+    def reports_in(self, run: bytes, epoch: int) -> int:
+        """How many reports were made in an epoch of a run."""
+        how_many = "SELECT count(*) FROM main.reports WHERE run = ? AND epoch = ?"
+        return self._count(how_many, run, epoch)
+
+    def reports_since(self, time: int) -> int:
+        """How many reports are younger; those of a clock that ran ahead count as well."""
+        return self._count("SELECT count(*) FROM main.reports WHERE time > ?", time)
+
+    def task_of(self, run: bytes) -> tuple[bytes, bool] | None:
+        """The task that a run began with, and whether the run is open; None for a new run."""
+        row = self._one("SELECT task, open FROM main.runs WHERE run = ?", run)
+        return None if row is None else (_bytes(row[0]), bool(row[1]))
+
+    def tasks(self) -> dict[bytes, Task]:
+        """The task of each run."""
+        return {run: Task.decode(task) for run, task in self._rows("SELECT run, task FROM runs")}
+
+    def open_run(self, run: bytes, task: bytes, at_a_time: int) -> None:
+        """Begin a run; the oldest ones beyond the limit are closed, their residuals erased."""
+        number = self._count("SELECT coalesce(max(number), 0) + 1 FROM main.runs")
+        self._rows("INSERT INTO main.runs VALUES (?, ?, ?, 1, NULL)", run, number, task)
+        self._rows(
+            "UPDATE main.runs SET open = 0, residual = NULL WHERE open = 1 AND number NOT IN "
+            "(SELECT number FROM main.runs WHERE open = 1 ORDER BY number DESC LIMIT ?)",
+            at_a_time,
+        )
+
+    def residual(self, run: bytes, dim: int) -> Residual:
+        """What a run has kept of earlier updates: zeros at first."""
+        row = self._one("SELECT residual FROM main.runs WHERE run = ?", run)
+        if row is None or row[0] is None:
+            return np.zeros(dim, dtype=np.float32)
+        sealed = _bytes(row[0])
+        content = sealed[:-_SEAL_BYTES]
+        if len(content) != 4 * dim or _seal(run, content) != sealed[-_SEAL_BYTES:]:
+            raise LedgerError(Fault.DAMAGED)
+        return np.frombuffer(content, dtype="<f4").astype(np.float32)
+
+    def record(self, entry: Entry, residual: Residual | None) -> None:
+        """Charge a report and keep the residual (None: erase it)."""
+        link = entry.link(self.head)
+        self.spent += entry.charge
+        self._rows(
+            "INSERT INTO main.reports VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            *(entry.number, entry.run, entry.epoch, entry.round, entry.time),
+            *(str(entry.charge), entry.digest, entry.report, link),
+        )
+        self._rows(
+            "UPDATE main.state SET reports = ?, spent = ?, head = ?",
+            *(entry.number, str(self.spent), link),
+        )
+        self._rows("UPDATE witness.state SET reports = ?, head = ?", entry.number, link)
+        kept = None
+        if residual is not None:
+            content = np.ascontiguousarray(residual, dtype="<f4").tobytes()
+            kept = content + _seal(entry.run, content)
+        self._rows("UPDATE main.runs SET residual = ? WHERE run = ?", kept, entry.run)
+        self.reports, self.head = entry.number, link
+
+
+class Ledger:
+    """The ledger in a folder that the owner names; ``witness`` may be a file on another disk.
+
+    Every use opens the files anew: processes, threads and forks may share a store.
+    """
+
+    def __init__(
+        self, store: str | Path, witness: str | Path | None = None, timeout: float = 60.0
+    ) -> None:
+        self.store = Path(store).absolute()
+        self.file = self.store / schema.LEDGER_NAME
+        inside = self.store / schema.WITNESS_NAME
+        self.witness = inside if witness is None else Path(witness).absolute()
+        if self.store in self.witness.parents and self.witness != inside:
+            raise InvalidArgument("witness", str(witness), "a file outside of the store")
+        self.timeout = timeout
+
+    def create(self, lifetime: Fraction) -> None:
+        """Create the store; refused where anything is in its place."""
+        with _explained():
+            schema.create(self.store, self.witness, str(lifetime))
+
+    @property
+    def exists(self) -> bool:
+        """Whether anything is where the store should be: an empty folder is nothing."""
+        with _explained():
+            if self.witness.exists() or (self.store.exists() and not self.store.is_dir()):
+                return True
+            return self.store.exists() and any(self.store.iterdir())
+
+    @contextmanager
+    def transaction(self, *, write: bool = False) -> Iterator[Books]:
+        """Ledger and witness as they are at one time.
+
+        With ``write`` they are held alone, and what is written is durable at the end, or not at
+        all. The ledger is locked first and the witness second, in every process.
+        """
+        with _explained():
+            if not self.file.is_file():
+                raise LedgerError(Fault.OCCUPIED if self.exists else Fault.MISSING)
+            connection = schema.connect(self.file, self.witness, self.timeout)
+            try:
+                connection.execute("BEGIN EXCLUSIVE" if write else "BEGIN")
+                yield Books(connection)
+                connection.execute("COMMIT" if write else "ROLLBACK")
+            finally:
+                connection.close()  # rolls back what was not committed
+
+    def read(self) -> History:
+        """Check the whole ledger, file and chain, and return what it says."""
+        with self.transaction() as books:
+            connection = books._connection
+            for name in ("main", "witness"):
+                if connection.execute(f"PRAGMA {name}.quick_check").fetchall() != [("ok",)]:
+                    raise LedgerError(Fault.DAMAGED)
+            entries = tuple(books.entries())
+            tasks = books.tasks()
+            spent = sum((entry.charge for entry in entries), Fraction(0))
+            if spent != books.spent or not {entry.run for entry in entries} <= set(tasks):
+                raise LedgerError(Fault.DAMAGED)
+            return History(books.lifetime, spent, entries, tasks)
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Turn what SQLite and the file system raise into a fault."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        fault = schema.fault_of(error)
+    except OSError:
+        fault = Fault.UNWRITABLE
+    except (ValueError, TypeError, ZeroDivisionError):  # content that our own code never wrote
+        fault = Fault.DAMAGED
+    else:
+        return
+    raise LedgerError(fault)
+
+
+def _seal(run: bytes, content: bytes) -> bytes:
+    return hashlib.sha256(run + content).digest()
+
+
+def _bytes(value: object) -> bytes:
+    if not isinstance(value, bytes):
+        raise LedgerError(Fault.DAMAGED)
+    return value
+
+
+def _entry(row: tuple[object, ...]) -> Entry:
+    number, run, epoch, place, time, charge, digest, report, _ = row
+    whole = all(isinstance(x, int) for x in (number, epoch, place, time))
+    if not whole or not isinstance(charge, str):
+        raise LedgerError(Fault.DAMAGED)
+    return Entry(
+        number=number,  # type: ignore[arg-type]
+        run=_bytes(run),
+        epoch=epoch,  # type: ignore[arg-type]
+        round=place,  # type: ignore[arg-type]
+        time=time,  # type: ignore[arg-type]
+        charge=Fraction(charge),
+        digest=_bytes(digest),
+        report=_bytes(report),
+    )

@@ -1,0 +1,133 @@
+"""The policy: what the owner of a device lets any server have. A server may only ask for less."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, final
+
+from fedsel.device.refusal import Reason
+from fedsel.errors import (
+    Epsilon,
+    InvalidArgument,
+    check_count,
+    check_finite,
+    check_kind,
+    check_positive,
+)
+from fedsel.mechanisms.base import MAX_DIMENSION
+from fedsel.protocol import Task, decimal
+
+
+@final
+@dataclass(frozen=True)
+class Policy:
+    """The limits of one device.
+
+    - ``lifetime``: the ε of all reports that this device will ever make;
+    - ``per_report``: the most ε of one report;
+    - ``solutions``: the names that a task may have, private ones only;
+    - ``dimensions``: the d that a task may have;
+    - ``clip``: the most that a task may clip to;
+    - ``reports_per_epoch`` of a run, and ``reports_per_day`` (24 hours; None: no limit of its own);
+    - ``runs``: how many runs are open at a time; a further one closes the oldest;
+    - ``weight_bound``: the largest magnitude of a weight that is believed;
+    - ``least_seconds``: an answer takes at least that long, so that its time tells less.
+
+    An ε is the decimal that is written: ten reports of 0.1 are exactly 1.
+
+    >>> policy = Policy(lifetime=2.0, per_report=0.5, solutions=["PS-PM"], dimensions=[100])
+    >>> policy.lifetime, policy.solutions
+    (Fraction(2, 1), ('PS-PM',))
+    """
+
+    lifetime: Epsilon
+    per_report: Epsilon
+    solutions: Iterable[str]
+    dimensions: Iterable[int]
+    clip: float = 1.0
+    reports_per_epoch: int = 1
+    reports_per_day: int | None = None
+    runs: int = 1
+    weight_bound: float = 1e6
+    least_seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__
+        put(self, "lifetime", decimal("lifetime", self.lifetime))
+        put(self, "per_report", decimal("per_report", self.per_report))
+        put(self, "solutions", tuple(_private(n) for n in _listed("solutions", self.solutions)))
+        put(self, "dimensions", _dimensions(self.dimensions))
+        put(self, "clip", check_positive("clip", self.clip))
+        check_count("reports_per_epoch", self.reports_per_epoch)
+        if self.reports_per_day is not None:
+            check_count("reports_per_day", self.reports_per_day)
+        check_count("runs", self.runs)
+        put(self, "weight_bound", check_positive("weight_bound", self.weight_bound))
+        put(self, "least_seconds", float(check_finite("least_seconds", self.least_seconds)))
+        if not 0 <= self.least_seconds <= 86_400:
+            raise InvalidArgument("least_seconds", self.least_seconds, "in 0 … 86400")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Policy:
+        """The policy of a TOML file; unknown keys are refused, numbers are exact decimals."""
+        file = Path(path)
+        try:
+            text = file.read_text(encoding="utf-8")
+            values = tomllib.loads(text, parse_float=Fraction)
+        except OSError as error:
+            raise InvalidArgument("policy", str(path), f"a file ({error.strerror})") from None
+        except ValueError as error:  # not UTF-8, not TOML, or a number that is none
+            raise InvalidArgument("policy", str(path), f"valid TOML ({error})") from None
+        return cls.of(values)
+
+    @classmethod
+    def of(cls, values: dict[str, Any]) -> Policy:
+        """The policy of a table of its fields."""
+        known = [field.name for field in fields(cls)]
+        for name, value in values.items():
+            if name not in known:
+                raise InvalidArgument(str(name), value, f"one of {', '.join(known)}")
+        for name in ("lifetime", "per_report", "solutions", "dimensions"):
+            if name not in values:
+                raise InvalidArgument(name, None, "given")
+        return cls(**values)
+
+    def objection(self, task: Task) -> Reason | None:
+        """Why the policy forbids a task, before anything of its size is built; None if it does not.
+
+        >>> policy = Policy(2.0, 0.5, ["PS-PM"], [100])
+        >>> policy.objection(Task("PS-PM", epsilon=2.0, epochs=5, dim=10**9))
+        <Reason.NOT_ALLOWED: 'the policy of this device does not allow such a task'>
+        """
+        allowed = (
+            task.name in tuple(self.solutions)
+            and task.dim in tuple(self.dimensions)
+            and task.clip <= self.clip
+        )
+        return None if allowed else Reason.NOT_ALLOWED
+
+
+def _listed(name: str, values: object) -> tuple[Any, ...]:
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        raise InvalidArgument(name, values, "a list")
+    items = tuple(values)
+    if not items:
+        raise InvalidArgument(name, items, "a list of at least one")
+    return items
+
+
+def _dimensions(values: object) -> tuple[int, ...]:
+    listed = _listed("dimensions", values)
+    return tuple(check_count("dimensions", d, most=MAX_DIMENSION) for d in listed)
+
+
+def _private(name: object) -> str:
+    """The name as the paper writes it; a solution that is not private is no policy."""
+    check_kind("solutions", name, str)
+    task = Task(str(name), epsilon=1.0, dim=2, k=1)
+    assert task.solution.privacy.ratio is not None  # noqa: S101
+    return task.name

@@ -1,0 +1,157 @@
+"""The two files of a store: the ledger and its witness, as SQLite tables.
+
+Both are written in one transaction, which SQLite makes atomic over two files (with a rollback
+journal, not with a write-ahead log). So they always agree, after a crash too, and where they do
+not, one of them is not what was last written.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import sqlite3
+from pathlib import Path
+
+from fedsel.device.refusal import Fault, LedgerError
+
+APPLICATION = 0x4645_4453
+"""SQLite's application_id of our files: "FEDS"."""
+VERSION = 1
+LEDGER_NAME, WITNESS_NAME = "ledger.sqlite", "witness.sqlite"
+GENESIS = bytes(32)
+"""The chain before the first report."""
+
+_LEDGER_TABLES = (
+    "CREATE TABLE state (one INTEGER PRIMARY KEY CHECK (one = 1), identity BLOB NOT NULL, "
+    "lifetime TEXT NOT NULL, reports INTEGER NOT NULL, spent TEXT NOT NULL, head BLOB NOT NULL)",
+    "CREATE TABLE runs (run BLOB PRIMARY KEY, number INTEGER NOT NULL, task BLOB NOT NULL, "
+    "open INTEGER NOT NULL, residual BLOB)",
+    "CREATE TABLE reports (number INTEGER PRIMARY KEY, run BLOB NOT NULL, epoch INTEGER NOT NULL, "
+    "round INTEGER NOT NULL, time INTEGER NOT NULL, charge TEXT NOT NULL, digest BLOB NOT NULL, "
+    "report BLOB NOT NULL, link BLOB NOT NULL, UNIQUE (run, round))",
+)
+_WITNESS_TABLES = (
+    "CREATE TABLE state (one INTEGER PRIMARY KEY CHECK (one = 1), identity BLOB NOT NULL, "
+    "reports INTEGER NOT NULL, head BLOB NOT NULL)",
+)
+_BUSY, _LOCKED, _CORRUPT, _NOT_A_DATABASE, _CANNOT_OPEN = 5, 6, 11, 26, 14
+
+
+def connect(ledger: Path, witness: Path, timeout: float) -> sqlite3.Connection:
+    """Open both files for reading and writing, never creating one."""
+    if not witness.is_file():
+        raise LedgerError(Fault.DISAGREES)
+    connection = sqlite3.connect(
+        ledger.resolve().as_uri() + "?mode=rw", uri=True, timeout=timeout, isolation_level=None
+    )
+    try:
+        connection.execute("ATTACH ? AS witness", (witness.resolve().as_uri() + "?mode=rw",))
+        for pragma in (
+            "main.journal_mode = DELETE",  # atomic over both files; WAL is not
+            "witness.journal_mode = DELETE",
+            "main.synchronous = EXTRA",
+            "witness.synchronous = EXTRA",
+            "fullfsync = ON",
+            "secure_delete = ON",  # a residual that was replaced does not stay on the disk
+            "trusted_schema = OFF",
+            "cell_size_check = ON",
+        ):
+            connection.execute(f"PRAGMA {pragma}")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def check_files(connection: sqlite3.Connection) -> None:
+    """Refuse files that are not ours, of another version, or with other tables than ours."""
+    for name, tables in (("main", _LEDGER_TABLES), ("witness", _WITNESS_TABLES)):
+        application = connection.execute(f"PRAGMA {name}.application_id").fetchone()[0]
+        version = connection.execute(f"PRAGMA {name}.user_version").fetchone()[0]
+        if (application, version) != (APPLICATION, VERSION):
+            raise LedgerError(Fault.FOREIGN)
+        rows = connection.execute(
+            f"SELECT sql FROM {name}.sqlite_schema WHERE sql IS NOT NULL ORDER BY rowid"  # noqa: S608
+        )
+        # A trigger or a view of someone else's could make our statements do other things.
+        if tuple(sql for (sql,) in rows) != tables:
+            raise LedgerError(Fault.FOREIGN)
+
+
+def fault_of(error: sqlite3.Error) -> Fault:
+    """What an error of SQLite means for the owner."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code in (_BUSY, _LOCKED):
+        return Fault.BUSY
+    if code == _NOT_A_DATABASE:
+        return Fault.FOREIGN
+    if code == _CORRUPT or isinstance(error, sqlite3.IntegrityError):
+        return Fault.DAMAGED
+    return Fault.UNWRITABLE
+
+
+def create(store: Path, witness: Path, lifetime: str) -> None:
+    """Create a store where there is none; its folder appears whole or not at all."""
+    apart = witness.parent != store
+    if (store.exists() and any(store.iterdir())) or (apart and witness.exists()):
+        raise LedgerError(Fault.OCCUPIED)
+    store.parent.mkdir(parents=True, exist_ok=True)
+    identity = secrets.token_bytes(16)
+    scratch = store.parent / f".{store.name}.{secrets.token_hex(8)}"
+    scratch.mkdir(mode=0o700)
+    try:
+        _write(
+            scratch / LEDGER_NAME,
+            _LEDGER_TABLES,
+            "INSERT INTO state VALUES (1, ?, ?, 0, '0', ?)",
+            (identity, lifetime, GENESIS),
+        )
+        _write(
+            scratch / WITNESS_NAME,
+            _WITNESS_TABLES,
+            "INSERT INTO state VALUES (1, ?, 0, ?)",
+            (identity, GENESIS),
+        )
+        if apart:
+            witness.parent.mkdir(parents=True, exist_ok=True)
+            _copy_synced(scratch / WITNESS_NAME, witness)
+            (scratch / WITNESS_NAME).unlink()
+        _sync_folder(scratch)
+        scratch.rename(store)  # fails if another process was faster
+        _sync_folder(store.parent)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _write(file: Path, tables: tuple[str, ...], insert: str, values: tuple[object, ...]) -> None:
+    connection = sqlite3.connect(file, isolation_level=None)
+    try:
+        connection.execute("PRAGMA synchronous = EXTRA")
+        connection.execute("BEGIN EXCLUSIVE")
+        connection.execute(f"PRAGMA application_id = {APPLICATION}")
+        connection.execute(f"PRAGMA user_version = {VERSION}")
+        for table in tables:
+            connection.execute(table)
+        connection.execute(insert, values)
+        connection.execute("COMMIT")
+    finally:
+        connection.close()
+
+
+def _copy_synced(source: Path, target: Path) -> None:
+    with target.open("xb") as file:
+        file.write(source.read_bytes())
+        file.flush()
+        os.fsync(file.fileno())
+    _sync_folder(target.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable, where the platform can."""
+    if os.name == "posix":
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -1,0 +1,15 @@
+"""What the server does with reports: validate, average, step, and survive its own crashes."""
+
+from fedsel.protocol import Request, Task
+from fedsel.server.aggregator import Aggregator, Counts, Outcome
+from fedsel.server.checkpoint import CheckpointError, RoundRecord
+
+__all__ = [
+    "Aggregator",
+    "CheckpointError",
+    "Counts",
+    "Outcome",
+    "Request",
+    "RoundRecord",
+    "Task",
+]

@@ -1,0 +1,115 @@
+"""The checkpoint of a server: one file, replaced as a whole after every round."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import struct
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass
+from pathlib import Path
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsel.protocol import Task
+
+_MAGIC = b"FSCP"
+_HEAD = struct.Struct("<4sI32s")
+_VERSION = 1
+SEAL_BYTES = _HEAD.size
+"""The head of a checkpoint: it holds the SHA-256 of the rest, and so stands for all of it."""
+
+
+class CheckpointError(ValueError):
+    """A checkpoint that is damaged, of another version, or was changed by another process."""
+
+
+@final
+@dataclass(frozen=True)
+class RoundRecord:
+    """What became of the reports of a round.
+
+    ``late`` ones were for a round that was over; ``rejected`` ones were malformed, for no round
+    of this run, not invited, or too many.
+    """
+
+    round: int
+    epoch: int
+    accepted: int
+    rejected: int
+    duplicate: int
+    late: int
+
+
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """All that a server needs to go on: task, run, rounds in an epoch, weights, and the record."""
+
+    task: Task
+    run: bytes
+    rounds_per_epoch: int
+    weights: NDArray[np.float64]
+    records: Sequence[RoundRecord]
+
+    def encode(self) -> bytes:
+        """The checkpoint in bytes, with its SHA-256 in front."""
+        body = io.BytesIO()
+        fields = [astuple(r) for r in self.records]
+        np.savez(
+            body,
+            task=np.frombuffer(self.task.encode(), dtype=np.uint8),
+            run=np.frombuffer(self.run, dtype=np.uint8),
+            rounds_per_epoch=np.array(self.rounds_per_epoch, dtype=np.int64),
+            weights=self.weights,
+            records=np.array(fields, dtype=np.int64).reshape(-1, 6),
+        )
+        content = body.getvalue()
+        return _HEAD.pack(_MAGIC, _VERSION, hashlib.sha256(content).digest()) + content
+
+    @classmethod
+    def decode(cls, data: bytes) -> Checkpoint:
+        """The checkpoint of these bytes; anything else is refused."""
+        content = data[_HEAD.size :]
+        head = _HEAD.unpack(data[: _HEAD.size]) if len(data) >= _HEAD.size else None
+        if head is None or head[0] != _MAGIC or head[2] != hashlib.sha256(content).digest():
+            raise CheckpointError("the checkpoint is damaged: put back a whole copy, or begin anew")
+        if head[1] != _VERSION:
+            raise CheckpointError(f"the checkpoint is of version {head[1]}, not {_VERSION}")
+        with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+            return cls(
+                task=Task.decode(arrays["task"].tobytes()),
+                run=arrays["run"].tobytes(),
+                rounds_per_epoch=int(arrays["rounds_per_epoch"]),
+                weights=arrays["weights"],
+                records=[RoundRecord(*row) for row in arrays["records"].tolist()],
+            )
+
+
+def read_seal(path: Path) -> bytes:
+    """The head of a checkpoint; nothing if there is none."""
+    if not path.exists():
+        return b""
+    with path.open("rb") as file:
+        return file.read(SEAL_BYTES)
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Put a file in place of another at once and durably: a crash leaves the one or the other."""
+    scratch = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with scratch.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        scratch.replace(path)
+    finally:
+        scratch.unlink(missing_ok=True)
+    if os.name == "posix":
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)

@@ -1,0 +1,358 @@
+"""The device client: what it answers, what it refuses, and that nothing else leaves it."""
+
+import gc
+import threading
+import time
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from fedsel import InvalidArgument
+from fedsel.checks import assert_follows
+from fedsel.device import Client, LedgerError, Policy, Reason, Refused, Request, Task
+from fedsel.mechanisms import TwoStage
+from fedsel.random import Stream, SystemEntropy, stream, words_of
+from fedsel.solutions import Projected
+
+D = 8
+RUN, OTHER_RUN = bytes(range(16)), bytes(16)
+WEIGHTS = np.linspace(-1, 1, D)
+UPDATE = np.linspace(-0.5, 0.7, D)
+
+
+def policy(**changes):
+    given = {
+        "lifetime": 2.0,
+        "per_report": 0.5,
+        "solutions": ["PS-PM", "PM", "PE-Duchi", "PS-PM-O", "Duchi-RP", "PS-PM-C"],
+        "dimensions": [D],
+        "clip": 1.0,
+    }
+    return Policy.of({**given, **changes})
+
+
+def task(name="PS-PM", **changes):
+    return Task(name, **{"epsilon": 2.0, "dim": D, "epochs": 5, **changes})
+
+
+def asked(number=0, epoch=None, run=RUN, of=None):
+    made = of or task()
+    return Request(run, number if epoch is None else epoch, number, made).encode()
+
+
+@pytest.fixture
+def client(tmp_path):
+    return Client(policy(), tmp_path / "store", create=True)
+
+
+def refusal(client, request, weights=WEIGHTS, update=UPDATE):
+    """The reason of a refusal, after which nothing has changed."""
+    before = client.history()
+    called = []
+    with pytest.raises(Refused) as error:
+        client.answer(request, weights, called.append if update is UPDATE else update)
+    assert called == []
+    assert client.history() == before
+    assert error.value.__cause__ is None
+    assert error.value.__context__ is None
+    assert str(error.value) == error.value.reason.value
+    return error.value.reason
+
+
+def test_a_report_is_charged_and_kept_before_it_is_returned(client):
+    request = asked()
+    report = client.answer(request, WEIGHTS, UPDATE)
+    assert len(report) == 16
+    assert Request.decode(request).format.decode(report)[0] == 0
+    history = client.history()
+    assert history.spent == Fraction(2, 5)
+    assert history.left == Fraction(8, 5)
+    assert [entry.report for entry in history.entries] == [report]
+    assert history.tasks == {RUN: task()}
+
+
+def test_a_repeated_request_gets_the_same_bytes_for_nothing(client):
+    calls = []
+
+    def update(weights):
+        calls.append(weights)
+        return UPDATE
+
+    first = [client.answer(asked(i), WEIGHTS, update) for i in range(3)]
+    again = [client.answer(asked(i), WEIGHTS, update) for i in range(3)]
+    assert first == again
+    assert len(calls) == 3
+    assert client.history().spent == Fraction(6, 5)
+
+
+def test_the_update_sees_the_weights_and_cannot_change_the_servers(client):
+    weights = WEIGHTS.copy()
+
+    def update(w):
+        np.testing.assert_array_equal(w, weights)
+        assert w is not weights
+        assert not w.flags.writeable
+        return UPDATE
+
+    client.answer(asked(), weights, update)
+    assert client.answer(asked(1), WEIGHTS.astype(np.float32).tobytes(), UPDATE)
+    assert client.answer(asked(2), memoryview(WEIGHTS.tobytes()), UPDATE)
+    assert client.answer(asked(3), WEIGHTS.astype(">f8"), UPDATE)
+
+
+def test_the_lifetime_is_exact_and_final(tmp_path):
+    client = Client(policy(lifetime=0.3, per_report=0.1), tmp_path / "s", create=True)
+    tenths = task(epsilon=0.5)  # five of one tenth: three are left
+    for i in range(3):
+        client.answer(asked(i, of=tenths), WEIGHTS, UPDATE)
+    assert client.history().left == 0
+    assert refusal(client, asked(3, of=tenths)) is Reason.EXHAUSTED
+    tiny = task("PM", epsilon=1e-11, epochs=1)
+    assert refusal(client, asked(0, run=OTHER_RUN, of=tiny)) is Reason.EXHAUSTED
+    reopened = Client(policy(lifetime=0.3, per_report=0.1), tmp_path / "s")
+    assert refusal(reopened, asked(3, of=tenths)) is Reason.EXHAUSTED
+    # The owner, and only the owner, may think again.
+    richer = Client(policy(lifetime=0.4, per_report=0.1), tmp_path / "s")
+    richer.answer(asked(3, of=tenths), WEIGHTS, UPDATE)
+    assert richer.history().lifetime == Fraction(2, 5)
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "reason"),
+    [
+        (b"", Reason.MALFORMED),
+        (b"\0" * 10**6, Reason.MALFORMED),
+        (None, Reason.MALFORMED),
+        ("text", Reason.MALFORMED),
+        (asked()[:-1], Reason.MALFORMED),
+        (asked()[:4] + b"\2" + asked()[5:], Reason.VERSION),
+        (asked(of=task("HM")), Reason.NOT_ALLOWED),
+        (asked(of=task("NP")), Reason.NOT_ALLOWED),
+        (asked(of=task(dim=9)), Reason.NOT_ALLOWED),
+        (asked(of=task(dim=1 << 32)), Reason.NOT_ALLOWED),
+        (asked(of=task(clip=1.5)), Reason.NOT_ALLOWED),
+        (asked(of=task(clip=1e300)), Reason.NOT_ALLOWED),
+        (asked(of=task(epochs=3)), Reason.TOO_MUCH),
+        (asked(of=task(epsilon=500.0)), Reason.TOO_MUCH),
+        (asked(of=task("PS-PM-C", epsilon=2.5, epochs=5)), Reason.TOO_MUCH),
+        (asked(of=task(epsilon=1e-15)), Reason.MALFORMED),
+    ],
+)
+def test_requests_are_refused_before_anything_is_spent(client, request_bytes, reason):
+    assert refusal(client, request_bytes) is reason
+
+
+class Talkative(np.ndarray):
+    """An array that would run the sender's code."""
+
+    def __array_function__(self, *_):
+        raise AssertionError("the server's code ran")
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [
+        None,
+        7,
+        "weights",
+        [0.0] * D,
+        b"",
+        bytes(4 * D - 1),
+        bytes(16 * D),
+        np.zeros(D + 1),
+        np.zeros((2, D // 2)),
+        np.zeros((D, 1)),
+        np.zeros(0),
+        np.zeros(D, dtype=np.int64),
+        np.zeros(D, dtype=np.float16),
+        np.zeros(D, dtype=np.longdouble),
+        np.zeros(D, dtype=complex),
+        np.zeros(D, dtype=object),
+        np.array(["x"] * D),
+        np.full(D, np.nan),
+        np.full(D, np.inf),
+        np.full(D, -np.inf, dtype=np.float32),
+        np.full(D, 1.1e6),
+        np.full(D, np.nan, dtype="<f4").tobytes(),
+        np.ma.array(np.zeros(D), mask=[True] * D),
+        np.zeros(D).view(Talkative),
+    ],
+)
+def test_weights_that_no_honest_server_sends(client, weights):
+    assert refusal(client, asked(), weights) is Reason.WEIGHTS
+
+
+def test_rounds_go_forward(client):
+    client.answer(asked(2), WEIGHTS, UPDATE)
+    assert refusal(client, asked(1)) is Reason.OUT_OF_ORDER
+    assert refusal(client, asked(5, epoch=1)) is Reason.OUT_OF_ORDER
+    assert refusal(client, asked(3, epoch=2)) is Reason.TOO_OFTEN
+    client.answer(asked(7, epoch=3), WEIGHTS, UPDATE)
+
+
+def test_a_round_means_one_request(client):
+    client.answer(asked(1), WEIGHTS, UPDATE)
+    assert refusal(client, asked(1, epoch=2)) is Reason.CONFLICT
+    assert refusal(client, asked(1), WEIGHTS + 1) is Reason.CONFLICT
+    assert refusal(client, asked(1, of=task(clip=0.5))) is Reason.CONFLICT
+    assert refusal(client, asked(2, of=task(epochs=6))) is Reason.CONFLICT
+
+
+def test_a_new_run_closes_the_old_one(client):
+    first = client.answer(asked(0), WEIGHTS, UPDATE)
+    client.answer(asked(0, run=OTHER_RUN), WEIGHTS, UPDATE)
+    assert refusal(client, asked(1)) is Reason.OUT_OF_ORDER
+    assert client.answer(asked(0), WEIGHTS, UPDATE) == first
+    with client.ledger.transaction() as books:
+        assert not books.residual(RUN, D).any()  # erased
+        assert books.residual(OTHER_RUN, D).any()
+
+
+def test_several_runs_where_the_owner_allows_them(tmp_path):
+    client = Client(policy(runs=2), tmp_path / "s", create=True)
+    runs = [bytes([i]) * 16 for i in range(3)]
+    client.answer(asked(0, run=runs[0]), WEIGHTS, UPDATE)
+    client.answer(asked(0, run=runs[1]), WEIGHTS, UPDATE)
+    client.answer(asked(1, run=runs[0]), WEIGHTS, UPDATE)
+    client.answer(asked(0, run=runs[2]), WEIGHTS, UPDATE)
+    assert refusal(client, asked(2, run=runs[0])) is Reason.OUT_OF_ORDER
+    client.answer(asked(1, run=runs[1]), WEIGHTS, UPDATE)
+
+
+def test_reports_of_a_day(tmp_path):
+    client = Client(policy(reports_per_day=2), tmp_path / "s", create=True)
+    now = 1_000_000.0
+    client._now = lambda: now
+    client.answer(asked(0), WEIGHTS, UPDATE)
+    now += 86_000
+    client.answer(asked(1), WEIGHTS, UPDATE)
+    assert refusal(client, asked(2)) is Reason.TOO_OFTEN
+    now -= 200_000  # a clock that is set back wins nothing
+    assert refusal(client, asked(2)) is Reason.TOO_OFTEN
+    now += 200_000 + 401
+    client.answer(asked(2), WEIGHTS, UPDATE)
+
+
+def test_several_reports_of_an_epoch_where_the_owner_allows_them(tmp_path):
+    client = Client(policy(reports_per_epoch=2), tmp_path / "s", create=True)
+    client.answer(asked(0, epoch=0), WEIGHTS, UPDATE)
+    client.answer(asked(1, epoch=0), WEIGHTS, UPDATE)
+    assert refusal(client, asked(2, epoch=0)) is Reason.TOO_OFTEN
+
+
+def test_strange_fractions_do_not_pile_up(tmp_path):
+    """Each is allowed by itself; a sum of ever longer denominators is not."""
+    client = Client(policy(runs=99, lifetime=500), tmp_path / "s", create=True)
+    primes = [2**61 - 1, 2**31 - 1, 4294967291, 10**9 + 7, 10**9 + 9, 998244353]
+    primes += [p for p in range(10**18, 10**18 + 3000) if pow(2, p - 1, p) == 1][:8]
+    reasons = []
+    for i, prime in enumerate(primes):
+        odd = task("PM", epsilon=Fraction(prime // 10, prime), epochs=1)
+        try:
+            client.answer(asked(0, run=bytes([i]) * 16, of=odd), WEIGHTS, UPDATE)
+        except Refused as refused:
+            reasons.append(refused.reason)
+    assert Reason.NOT_ALLOWED in reasons
+    assert client.history().spent.denominator.bit_length() <= 512
+
+
+def test_an_answer_can_be_made_to_last(tmp_path):
+    client = Client(policy(least_seconds=0.2), tmp_path / "s", create=True)
+    for request in (asked(), asked(), b"nonsense"):
+        begin = time.monotonic()
+        try:
+            client.answer(request, WEIGHTS, UPDATE)
+        except Refused:
+            assert request == b"nonsense"
+        assert time.monotonic() - begin >= 0.2
+
+
+def test_no_seed_on_the_way(client):
+    assert isinstance(client._entropy, SystemEntropy)
+    with pytest.raises(TypeError):
+        Client(policy(), "store", seed=1)
+    with pytest.raises(TypeError):
+        client.answer(asked(), WEIGHTS, UPDATE, seed=1)
+    with pytest.raises(InvalidArgument, match=r"^policy = "):
+        Client({"lifetime": 1}, "store")
+
+
+@pytest.mark.parametrize("name", ["PS-PM", "PE-Duchi", "PS-PM-O", "PM", "Duchi-RP"])
+def test_reports_and_residuals_are_those_of_the_solution(tmp_path, name):
+    """On the same words the client does what `Solution.encode` does, epoch after epoch."""
+    made = task(name, momentum=0.5, ratio=0.5, learning_rate=0.25)
+    client = Client(policy(), tmp_path / "s", create=True)
+    residual = np.zeros(D, dtype=np.float32)
+    for epoch in range(5):
+        gradient = np.cos(np.arange(D) * (epoch + 1.0)).astype(np.float32)
+        client._entropy = stream(3, epoch, 1)
+        report = client.answer(asked(epoch, of=made), WEIGHTS, lambda w, g=gradient: g)
+        scaled = gradient * np.float32(0.25) if name.endswith("-O") else gradient
+        message, residual = made.solution.encode(scaled, residual, stream(3, epoch, 1))
+        pairs = (message,) if isinstance(made.solution, Projected) else message
+        assert Request(RUN, 0, 0, made).format.decode(report) == (epoch, tuple(pairs))
+        with client.ledger.transaction() as books:
+            kept = books.residual(RUN, D)
+            last = epoch == 4 or not made.solution.accumulates
+            np.testing.assert_array_equal(kept, np.zeros(D) if last else residual)
+
+
+def test_the_bytes_that_leave_follow_the_certified_law(quick_path):
+    """Chi-square on the wire, from the operating system's entropy, at a false alarm of 1e-9.
+
+    Each report is the first of a run of its own, so that the law is that of one report.
+    """
+    made = Task("PE-Duchi", epsilon=2.0, dim=3, k=1, mu=0.5)
+    rich = Policy(500, 2.0, ["PE-Duchi"], [3], runs=1)
+    vector = [Fraction(1, 4), Fraction(-3, 4), Fraction(1, 4)]
+    update = np.array([float(x) for x in vector])
+    mechanism = TwoStage(made.solution.selection, made.solution.value)
+    law = mechanism.report_law([Fraction(0)] * 3, vector)
+    codes = []
+    for store in range(8):
+        client = Client(rich, quick_path / str(store), create=True)
+        for number in range(250):
+            run = number.to_bytes(16, "big")
+            report = client.answer(Request(run, 0, 0, made).encode(), np.zeros(3), update)
+            assert report[:1] == b"\1"
+            symbol = int.from_bytes(report[12:16], "little")
+            dimension = -1 if symbol == 2**32 - 1 else int.from_bytes(report[8:12], "little")
+            codes.append(dimension * 100 + (0 if dimension < 0 else symbol))
+    expected = {j * 100 + s: float(p) for (j, s), p in law.items()}
+    assert_follows(np.array(codes), expected, "wire")
+
+
+def test_threads_share_a_client(client):
+    """Two threads that are asked for the same rounds give the same bytes, paid for once."""
+    answers = [[], []]
+
+    def ask(mine):
+        mine.extend(client.answer(asked(i), WEIGHTS, UPDATE) for i in range(5))
+
+    threads = [threading.Thread(target=ask, args=(mine,)) for mine in answers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(answers[0]) == 5 or len(answers[1]) == 5
+    common = zip(*answers, strict=False)
+    assert all(a == b for a, b in common)
+    assert client.history().spent == 2
+
+
+def test_entropy_that_runs_dry_spends_nothing(client):
+    client._entropy = Stream([])
+    with pytest.raises(Refused) as error:
+        client.answer(asked(), WEIGHTS, UPDATE)
+    assert error.value.reason is Reason.INTERNAL
+    assert client.history().entries == ()
+    client._entropy = Stream(words_of(0, 0, 0))
+    client.answer(asked(), WEIGHTS, UPDATE)
+
+
+def test_no_store_no_client(tmp_path):
+    with pytest.raises(LedgerError, match="there is no ledger"):
+        Client(policy(), tmp_path / "none")
+    assert not (tmp_path / "none").exists()
+    gc.collect()

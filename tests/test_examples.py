@@ -1,0 +1,39 @@
+"""Examples and the small forms of benchmarks, as a user runs them."""
+
+import csv
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+
+
+def run(*command):
+    done = subprocess.run(
+        [sys.executable, *map(str, command)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_devices_and_server(quick_path):
+    script, table = ROOT / "examples" / "device_and_server.py", quick_path / "ledgers.csv"
+    said = run(script, "--clients", 60, "--csv", table, "--dir", quick_path)
+    with table.open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 60
+    assert {(row["reports"], row["spent"], row["left"]) for row in rows[1:]} == {("5", "5", "0")}
+    assert rows[0]["spent"] == "0"  # the hostile client
+    assert "answered" not in said.split("The other server")[1].split("no device")[0]
+    accuracy = float(re.search(r"accuracy ([\d.]+)%", said)[1])
+    assert 0 <= accuracy <= 100  # 60 clients learn little
+
+
+def test_fuzzing_by_random_mutations():
+    """A bounded number here; the benchmark runs a million."""
+    said = run(ROOT / "benchmarks" / "fuzz.py", "--engine", "random", "--inputs", 5000)
+    assert "nothing raised" in said
+    requests, reports = re.search(r"([\d,]+) requests and ([\d,]+) reports", said).groups()
+    assert int(requests.replace(",", "")) > 100
+    assert int(reports.replace(",", "")) > 100

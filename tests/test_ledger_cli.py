@@ -1,0 +1,70 @@
+"""``fedsel ledger show`` as the owner of a device meets it."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedsel.device import Client, Policy, Request, Task
+
+
+def run(*arguments, status=0):
+    done = subprocess.run(
+        [str(Path(sys.executable).parent / "fedsel"), "ledger", "show", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "COLUMNS": "100"},
+    )
+    assert done.returncode == status, done.stdout + done.stderr
+    return done.stdout if status == 0 else done.stderr
+
+
+@pytest.fixture
+def store(tmp_path):
+    policy = Policy(1.0, 0.5, ["PS-PM", "PM"], [4])
+    client = Client(policy, tmp_path / "store", witness=tmp_path / "w", create=True)
+    for name, epsilon, run_ in (("PS-PM", 0.3, bytes(16)), ("PM", 0.1, b"\1" * 16)):
+        task = Task(name, epsilon=epsilon, dim=4, epochs=3)
+        client.answer(Request(run_, 0, 0, task).encode(), np.zeros(4), np.ones(4))
+    return tmp_path / "store"
+
+
+def test_history_in_words(store):
+    text = run(store, "--witness", store.parent / "w")
+    assert "PS-PM" in text
+    assert "ε spent: 0.133333333333 = 2/15 exactly" in text
+    assert "ε left: 0.866666666667 = 13/15 exactly" in text
+    assert "ε of a lifetime: 1\n" in text
+
+
+def test_history_as_json(store):
+    said = json.loads(run(store, "--witness", store.parent / "w", "--json"))
+    assert (said["spent_exact"], said["left_exact"], said["lifetime"]) == ("2/15", "13/15", 1.0)
+    assert [(r["number"], r["solution"], r["epsilon_exact"]) for r in said["reports"]] == [
+        (1, "PS-PM", "1/10"),
+        (2, "PM", "1/30"),
+    ]
+    assert all(len(r["report"]) == 32 for r in said["reports"])
+
+
+def test_an_empty_history(tmp_path):
+    Client(Policy(2.0, 0.5, ["PM"], [4]), tmp_path / "s", create=True)
+    text = run(tmp_path / "s")
+    assert "no reports yet" in text
+    assert "ε left: 2\n" in text
+
+
+def test_what_is_no_ledger(store, tmp_path):
+    assert "must be a folder that exists" in run(tmp_path / "none", status=2)
+    assert "but no ledger" in run(tmp_path, status=1)
+    assert "disagree" in run(store, status=1)  # its witness lies elsewhere
+    (store / "ledger.sqlite").write_bytes(b"not a database" * 100)
+    assert "not a ledger of fedsel" in run(store, "--witness", tmp_path / "w", status=1)
+    (tmp_path / "empty").mkdir()
+    assert "there is no ledger" in run(tmp_path / "empty", status=1)
+    assert list((tmp_path / "empty").iterdir()) == []
