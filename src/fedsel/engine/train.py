@@ -161,7 +161,7 @@ class Run:
         self.kernel.shuffle(order, key_of(training.seed, SHUFFLE), epoch)
         # Even rounds of at most ``batch``: the mean of a few left over would be mostly noise.
         count = -(-len(order) // training.batch)
-        ends = np.arange(1, count + 1) * len(order) // count
+        ends: NDArray[np.int64] = np.arange(1, count + 1, dtype=np.int64) * len(order) // count
         if training.dropout == 0:
             return order, ends
         stays = np.ones(self.clients, dtype=np.bool_)
