@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, final
+from typing import Any, cast, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,12 +18,13 @@ from fedsel.device.policy import Policy
 from fedsel.device.refusal import LedgerError, Reason, Refused
 from fedsel.errors import check_kind
 from fedsel.executors.device import SYSTEM
-from fedsel.protocol import InvalidMessage, Pair, Request, UnknownVersion
+from fedsel.protocol import InvalidMessage, Request, UnknownVersion
 from fedsel.random import Entropy
 
 Update = Callable[[NDArray[np.floating]], ArrayLike] | ArrayLike
 """A client's update (its gradient): a function of the weights, or the vector itself."""
 
+Message = Sequence[tuple[int, int]]
 _LOG = logging.getLogger("fedsel.device")
 _DAY = 86_400
 _LARGEST = float(np.finfo(np.float32).max)
@@ -177,7 +178,7 @@ class Client:
             books.open_run(request.run, task.encode(), self.policy.runs)
         before = books.residual(request.run, task.dim)
         message, kept = solution.encode(gradient, before, self._entropy)
-        report = request.format.encode(request.round, _pairs(message))
+        report = request.format.encode(request.round, cast(Message, message))
         entry = Entry(
             number=books.reports + 1,
             run=request.run,
@@ -193,13 +194,6 @@ class Client:
         needed = solution.accumulates and not last
         books.record(entry, kept.astype(np.float32) if needed else None)
         return report
-
-
-def _pairs(message: Any) -> tuple[Pair, ...]:
-    """The pairs of a message: several, none for ⊥, or (…-RP) one that stands alone."""
-    if message and not isinstance(message[0], tuple):
-        message = (message,)
-    return tuple((int(dimension), int(symbol)) for dimension, symbol in message)
 
 
 def _checked_weights(weights: Any, dim: int, bound: float) -> NDArray[np.floating]:

@@ -167,7 +167,7 @@ class Run:
         stays = np.ones(self.clients, dtype=np.bool_)
         self.kernel.drop(stays, training.dropout, key_of(training.seed, DROP), epoch)
         answers = stays[order]
-        return order[answers], np.cumsum(answers)[ends - 1]
+        return order[answers], np.cumsum(answers, dtype=np.int64)[ends - 1]
 
     def rounds(
         self,

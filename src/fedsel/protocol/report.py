@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from fedsel.errors import InvalidArgument
 from fedsel.mechanisms.laws import BOTTOM
-from fedsel.solutions import Picks, Projected
+from fedsel.solutions import Solution
 
 Pair = tuple[int, int]
 """(dimension, symbol)."""
@@ -68,15 +68,12 @@ class ReportFormat:
             raise InvalidArgument("picks", self.picks, "1 where ⊥ is possible")
 
     @classmethod
-    def of(cls, solution: Picks | Projected, run: bytes) -> ReportFormat:
+    def of(cls, solution: Solution, run: bytes) -> ReportFormat:
         """The format of a private solution's reports in a run."""
-        if solution.value is None:
+        says = solution.alphabet
+        if says is None:
             raise InvalidArgument("solution", solution.name, "a private solution")
-        symbols = solution.value.symbols
-        if isinstance(solution, Projected):
-            return cls(run, solution.q, symbols)
-        bottom = solution.selection.law(solution.dim).bottom > 0
-        return cls(run, solution.dim, symbols, solution.picks, bottom)
+        return cls(run, says.slots, says.symbols, says.picks, says.abstains)
 
     @property
     def size(self) -> int:

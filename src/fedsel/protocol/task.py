@@ -19,14 +19,14 @@ from fedsel.errors import (
 )
 from fedsel.mechanisms.base import MAX_DIMENSION
 from fedsel.mechanisms.selection import Share, Top, check_top
-from fedsel.solutions import Picks, Projected, solution
-from fedsel.solutions.names import canonical
+from fedsel.solutions import Solution, solution
+from fedsel.solutions.names import canonical, default_words
 
 MOST_PROJECTED = 1 << 24
 """Entries of a public projection that a device is asked to hold at most."""
 
 _WORD = 1 << 64
-_LAYOUT = struct.Struct("<24sQQQIdB8sdddQd")
+_LAYOUT = struct.Struct("<24sQQQIdB8sdddQddI")
 _NAME_BYTES = 24
 _COUNT, _SHARE = 0, 1
 
@@ -68,6 +68,8 @@ class Task:
     ratio: float = 0.1
     seed: int = 0
     learning_rate: float = 1.0
+    rho: float | None = None
+    words: int | None = None
 
     def __post_init__(self) -> None:
         check_kind("name", self.name, str)
@@ -92,9 +94,13 @@ class Task:
             raise InvalidArgument("ratio", self.ratio, "in (0, 1]")
         put(self, "seed", check_count("seed", self.seed, least=0, most=_WORD - 1))
         put(self, "learning_rate", check_positive("learning_rate", self.learning_rate))
+        if self.rho is not None:
+            put(self, "rho", check_positive("rho", self.rho))
+        if self.words is not None:
+            put(self, "words", check_count("words", self.words, most=(1 << 32) - 1))
 
     @property
-    def solution(self) -> Picks | Projected:
+    def solution(self) -> Solution:
         """The solution, both ends of it; refused if it is not private."""
         return _built(self)
 
@@ -126,13 +132,15 @@ class Task:
             self.ratio,
             self.seed,
             self.learning_rate,
+            self.rho or 0.0,  # neither is ever 0: that stands for none
+            self.words or 0,
         )
 
     @classmethod
     def decode(cls, data: bytes) -> Task:
         """The task of these bytes; anything else raises a ValueError."""
         name, numerator, denominator, dim, epochs, mu, kind, k, *rest = _LAYOUT.unpack(data)
-        clip, momentum, ratio, seed, learning_rate = rest
+        clip, momentum, ratio, seed, learning_rate, rho, words = rest
         if denominator == 0 or kind not in (_COUNT, _SHARE):
             raise ValueError("not a task")
         top: Top = struct.unpack("<Q" if kind == _COUNT else "<d", k)[0]
@@ -148,6 +156,8 @@ class Task:
             ratio=ratio,
             seed=seed,
             learning_rate=learning_rate,
+            rho=rho if rho != 0 else None,
+            words=words or None,
         )
         if task.encode() != data:  # one task, one encoding
             raise ValueError("not a task")
@@ -158,18 +168,19 @@ TASK_BYTES = _LAYOUT.size
 
 
 @lru_cache(maxsize=16)
-def _built(task: Task) -> Picks | Projected:
-    made_of = {
-        name: getattr(task, name)
-        for name in ("epsilon", "dim", "epochs", "mu", "k", "clip", "momentum", "ratio", "seed")
-    }
+def _built(task: Task) -> Solution:
+    parameters = "epsilon dim epochs mu k clip momentum ratio seed rho words"
+    made_of = {name: getattr(task, name) for name in parameters.split()}
+    # Before anything of that size is made: the projection is q × d, the codebook M × d.
+    entries = Fraction(0)
     if task.name.endswith("-RP"):
-        # Before anything of that size is made: the projection is q × d.
         entries = Fraction(repr(task.ratio)) * task.dim * task.dim
-        if entries > MOST_PROJECTED:
-            raise InvalidArgument("dim", task.dim, f"smaller: q·d is above {MOST_PROJECTED}")
+    elif task.name == "RC":
+        entries = Fraction(task.words or default_words(task.dim)) * task.dim
+    if entries > MOST_PROJECTED:
+        raise InvalidArgument("dim", task.dim, f"smaller: a matrix is above {MOST_PROJECTED}")
     made = solution(task.name, **made_of)
-    if not isinstance(made, Picks | Projected) or made.value is None or made.privacy.ratio is None:
+    if made.alphabet is None or made.privacy.ratio is None:
         raise InvalidArgument("name", task.name, "a private solution, such as PS-PM or PM")
     return made
 

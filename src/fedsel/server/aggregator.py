@@ -23,7 +23,6 @@ from fedsel.server.checkpoint import (
     read_seal,
     replace_file,
 )
-from fedsel.solutions import Projected
 
 FILE_NAME = "checkpoint.bin"
 
@@ -87,14 +86,11 @@ class Aggregator:
             self._seal = saved[:SEAL_BYTES]
         else:
             self._begin(weights, rounds_per_epoch)
-        value = self.solution.value
-        assert value is not None  # noqa: S101 - a task is private
-        law = value.law
-        self._window, self._steps = law.steps(np.arange(law.symbols))
-        self._kappas = law.kappas
+        says = self.solution.alphabet
+        assert says is not None  # noqa: S101 - a task is private
+        self._alphabet = says
         self._format = Request(self.run, 0, 0, task).format
-        picked = self.solution.q if isinstance(self.solution, Projected) else task.dim
-        self._sums = np.zeros((len(law.windows), picked), dtype=np.int64)
+        self._sums = np.zeros((len(says.units), says.slots), dtype=np.int64)
         self._open_round()
 
     def _begin(self, weights: ArrayLike | None, rounds_per_epoch: int) -> None:
@@ -144,17 +140,10 @@ class Aggregator:
 
         With m accepted reports, the one of a client moves the mean by at most B/m in one coordinate
         (in c of them where a report has c pairs), and by at most 2B/m from where an honest report
-        of that client would have moved it. With …-RP these are coordinates of the projection.
+        of that client would have moved it. With …-RP these are coordinates of the projection, with
+        RJ and RC codewords.
         """
-        value = self.solution.value
-        assert value is not None  # noqa: S101
-        return self._unit * value.bound
-
-    @property
-    def _unit(self) -> float:
-        if isinstance(self.solution, Projected):
-            return self.solution.q * self.solution.clip
-        return self.solution.scale * self.solution.clip
+        return self._alphabet.bound
 
     def request(self) -> bytes:
         """What to send to the devices of this round, beside `weights`."""
@@ -185,8 +174,9 @@ class Aggregator:
             return Outcome.REJECTED
         if client is not None:
             self._seen.add(client)
-        for dimension, symbol in pairs:
-            self._sums[self._window[symbol], dimension] += self._steps[symbol]
+        says = self._alphabet
+        for slot, symbol in pairs:
+            self._sums[says.windows[symbol], slot] += says.steps[symbol]
         return Outcome.ACCEPTED
 
     def _welcome(self, client: Hashable | None) -> bool:
@@ -221,8 +211,8 @@ class Aggregator:
         )
         dimension, symbol = batch.dimension[taken].ravel(), batch.symbol[taken].ravel()
         sent = np.flatnonzero(dimension != BOTTOM)
-        symbol = symbol[sent]
-        np.add.at(self._sums, (self._window[symbol], dimension[sent]), self._steps[symbol])
+        symbol, says = symbol[sent], self._alphabet
+        np.add.at(self._sums, (says.windows[symbol], dimension[sent]), says.steps[symbol])
         for outcome, count in zip(Outcome, counts, strict=True):
             self._counts[outcome] += count
         return counts
@@ -250,9 +240,8 @@ class Aggregator:
     def mean(self) -> NDArray[np.float64]:
         """The estimate of the mean update from the reports of this round so far."""
         accepted = self._counts[Outcome.ACCEPTED]
-        totals: NDArray[np.float64] = self._unit * (self._kappas @ self._sums)
-        mean = totals / max(1, accepted)
-        return self.solution.recovery @ mean if isinstance(self.solution, Projected) else mean
+        totals: NDArray[np.float64] = self._alphabet.units @ self._sums
+        return self.solution.expand(totals / max(1, accepted))
 
     def step(self) -> RoundRecord:
         """End the round: w ← w − α·mean, durable before it is returned, and begin the next.

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fedsel.errors import check_count
 from fedsel.exact import exceeds_exp, log, log_upper
 from fedsel.executors.device import SYSTEM
-from fedsel.mechanisms.base import MAX_DIMENSION
+from fedsel.mechanisms.base import MAX_DIMENSION, Value
 from fedsel.random import Entropy
 
 Vector = NDArray[np.floating]
@@ -73,6 +73,38 @@ class Privacy:
         return proved
 
 
+@dataclass(frozen=True, eq=False)
+class Alphabet:
+    """What a private report can say, for whoever writes it down or adds it up.
+
+    A report is ``picks`` pairs (slot, symbol), or ⊥ where it ``abstains``. Symbol s adds steps[s],
+    an integer, to the sum of window windows[s] of its slot; the total of a slot is that of its
+    windows' sums times ``units``. Integer sums do not depend on the order of the reports.
+    """
+
+    slots: int
+    symbols: int
+    picks: int
+    abstains: bool
+    windows: NDArray[np.int64]
+    steps: NDArray[np.int64]
+    units: NDArray[np.float64]
+
+    @property
+    def bound(self) -> float:
+        """The largest magnitude that one pair adds to a total."""
+        return float(np.abs(self.steps * self.units[self.windows]).max())
+
+
+def alphabet_of(
+    value: Value, slots: int, scale: float, *, picks: int = 1, abstains: bool = False
+) -> Alphabet:
+    """The alphabet of pairs whose symbols are those of a value mechanism, times ``scale``."""
+    windows, steps = value.law.steps(np.arange(value.symbols))
+    units = scale * value.law.kappas
+    return Alphabet(slots, value.symbols, picks, abstains, windows, steps, units)
+
+
 @dataclass(frozen=True)
 class Solution(ABC):
     """A way from gradients to a private mean, for vectors of ``dim`` entries over ``epochs``."""
@@ -113,6 +145,15 @@ class Solution(ABC):
     @abstractmethod
     def bits(self) -> int:
         """The length of a report in bits."""
+
+    @property
+    def alphabet(self) -> Alphabet | None:
+        """What a report can say; None where something leaves unperturbed."""
+        return None
+
+    def expand(self, totals: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The update (d,) that totals of all slots stand for."""
+        return totals
 
     @abstractmethod
     def encode(

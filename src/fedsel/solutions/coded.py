@@ -16,11 +16,11 @@ from fedsel.executors.device import SYSTEM, draw_joint, norm
 from fedsel.mechanisms import BOTTOM, Joint, SignedSampling, certify
 from fedsel.mechanisms.joint import upper_sum
 from fedsel.random import Entropy
-from fedsel.solutions.base import Privacy, Solution, Vector, bits_for
+from fedsel.solutions.base import Alphabet, Privacy, Solution, Vector, bits_for
 from fedsel.solutions.codebooks import Codebook, Coordinates
 
 Signed = tuple[int, int]
-"""(codeword, sign); codeword −1 is ⊥."""
+"""(codeword, sign)."""
 
 
 @final
@@ -82,10 +82,25 @@ class Coded(Solution):
             spread = upper_sum(k, M) / math.sqrt(M)
         return (self.mechanism.radius or 1.0) / (lift * spread) if lift else 0.0
 
+    @property
+    def alphabet(self) -> Alphabet:
+        return Alphabet(
+            slots=self.book.size,
+            symbols=2,
+            picks=1,
+            abstains=not isinstance(self.mechanism, SignedSampling),
+            windows=np.zeros(2, dtype=np.int64),
+            steps=np.array([1, -1]),
+            units=np.array([self.scale]),
+        )
+
+    def expand(self, totals: NDArray[np.float64]) -> NDArray[np.float64]:
+        return self.book.combine(totals)
+
     def encode(
         self, gradient: Vector, residual: Vector, entropy: Entropy = SYSTEM
-    ) -> tuple[Signed, Vector]:
-        """One signed codeword; no residual is used."""
+    ) -> tuple[tuple[Signed, ...], Vector]:
+        """One signed codeword, none for ⊥; no residual is used."""
         step = check_vectors("gradient", gradient, ndim=1)
         if len(step) != self.dim:
             raise InvalidData(f"gradient: must have {self.dim} entries")
@@ -93,12 +108,13 @@ class Coded(Solution):
             # Whether a client answers must not depend on an overflow of its scores.
             scores = np.nan_to_num(self.book.scores(step))
         sent = draw_joint(self.mechanism, scores, entropy, norm(step))
-        return (sent.dimension, sent.symbol), residual
+        said = () if sent.dimension == BOTTOM else ((sent.dimension, sent.symbol),)
+        return said, residual
 
     def decode(self, messages: Sequence[object]) -> NDArray[np.float64]:
-        pairs = np.array(messages, dtype=np.int64).reshape(-1, 2)
-        said = pairs[pairs[:, 0] != BOTTOM]
+        pairs = [pair for message in messages for pair in message]  # type: ignore[attr-defined]
+        said = np.array(pairs, dtype=np.int64).reshape(-1, 2)
         totals = np.zeros(self.book.size)
         np.add.at(totals, said[:, 0], 1.0 - 2.0 * said[:, 1])
-        mean: NDArray[np.float64] = self.book.combine(totals * (self.scale / max(1, len(pairs))))
+        mean: NDArray[np.float64] = self.book.combine(totals * (self.scale / max(1, len(messages))))
         return mean

@@ -15,7 +15,14 @@ from fedsel.errors import InvalidArgument, InvalidData, check_finite, check_posi
 from fedsel.executors.device import SYSTEM, draw_dimension, draw_symbol, saturating_sum
 from fedsel.mechanisms import BOTTOM, Selection, Uniform, Value, certify
 from fedsel.random import Entropy
-from fedsel.solutions.base import Privacy, Solution, Vector, bits_for
+from fedsel.solutions.base import (
+    Alphabet,
+    Privacy,
+    Solution,
+    Vector,
+    alphabet_of,
+    bits_for,
+)
 
 Pair = tuple[int, int | float]
 """(dimension, symbol), or (dimension, value) where values leave as they are."""
@@ -78,6 +85,14 @@ class Picks(Solution):
         has_bottom = self.selection.law(self.dim).bottom > 0
         per_value = 32 if self.value is None else bits_for(self.value.symbols)
         return self.picks * (bits_for(self.dim + has_bottom) + per_value)
+
+    @property
+    def alphabet(self) -> Alphabet | None:
+        if self.value is None:
+            return None
+        abstains = self.selection.law(self.dim).bottom > 0
+        scale = self.scale * self.clip
+        return alphabet_of(self.value, self.dim, scale, picks=self.picks, abstains=abstains)
 
     def encode(
         self, gradient: Vector, residual: Vector, entropy: Entropy = SYSTEM

@@ -16,7 +16,14 @@ from fedsel.errors import InvalidArgument, InvalidData, check_count, check_posit
 from fedsel.executors.device import SYSTEM, draw_symbol
 from fedsel.mechanisms import Value, certify
 from fedsel.random import Entropy
-from fedsel.solutions.base import Privacy, Solution, Vector, bits_for
+from fedsel.solutions.base import (
+    Alphabet,
+    Privacy,
+    Solution,
+    Vector,
+    alphabet_of,
+    bits_for,
+)
 
 
 @final
@@ -68,9 +75,18 @@ class Projected(Solution):
         assert self.value is not None  # noqa: S101
         return bits_for(self.q) + bits_for(self.value.symbols)
 
+    @property
+    def alphabet(self) -> Alphabet:
+        assert self.value is not None  # noqa: S101
+        return alphabet_of(self.value, self.q, self.q * self.clip)
+
+    def expand(self, totals: NDArray[np.float64]) -> NDArray[np.float64]:
+        update: NDArray[np.float64] = self.recovery @ totals
+        return update
+
     def encode(
         self, gradient: Vector, residual: Vector, entropy: Entropy = SYSTEM
-    ) -> tuple[tuple[int, int], Vector]:
+    ) -> tuple[tuple[tuple[int, int], ...], Vector]:
         """A coordinate of the projection, drawn at random, and its symbol; no residual is used."""
         assert self.value is not None  # noqa: S101
         step = check_vectors("gradient", gradient, ndim=1)
@@ -79,7 +95,7 @@ class Projected(Solution):
         j = entropy.below(self.q)
         z = float(np.dot(self.matrix[j].astype(np.float64), step.astype(np.float64)))
         t = max(-self.clip, min(self.clip, z)) / self.clip
-        return (j, draw_symbol(self.value.law, t, entropy)), residual
+        return ((j, draw_symbol(self.value.law, t, entropy)),), residual
 
     def decode(self, messages: Sequence[object]) -> NDArray[np.float64]:
         assert self.value is not None  # noqa: S101
