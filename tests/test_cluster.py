@@ -1,5 +1,10 @@
 """The same cross-validation on a real local cluster: two worker processes of Dask."""
 
+import json
+import subprocess
+import sys
+from pathlib import Path
+
 import joblib
 import numpy as np
 import pytest
@@ -36,3 +41,30 @@ def test_a_dask_cluster_gives_the_very_same_scores(tmp_path):
     assert here == there
     assert far == perform(cells, Store(tmp_path / "near"), Named())
     assert np.isfinite(there.accuracy)
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_the_command_runs_on_a_cluster_by_its_address(tmp_path):
+    program = [
+        str(Path(sys.executable).parent / "fedsel"),
+        "reproduce",
+        "fig2i",
+        "--quick",
+        "--json",
+    ]
+    told = {}
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None
+    ) as cluster:
+        for place, more in (("far", ["--cluster", cluster.scheduler_address]), ("near", [])):
+            done = subprocess.run(
+                [*program, *more, "--out", str(tmp_path / place)],
+                capture_output=True,
+                text=True,
+                timeout=300,
+                check=False,
+            )
+            assert done.returncode == 0, done.stderr
+            told[place] = json.loads(done.stdout)["rows"]
+    assert told["far"] == told["near"]

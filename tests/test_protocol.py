@@ -54,12 +54,12 @@ def test_reports_have_one_length_whatever_they_say(name):
         message, _ = task.solution.encode(gradient, np.zeros(20), stream(0, 0, client))
         data = form.encode(5, message)
         assert len(data) == form.size == 8 + 8 * form.picks
-        assert form.decode(data) == (5, tuple(pairs))
+        assert form.decode(data) == (5, tuple(message))
         batch = form.decode_many(data)
         assert batch.valid.all()
         assert batch.round.tolist() == [5]
         found = zip(batch.dimension[0].tolist(), batch.symbol[0].tolist(), strict=True)
-        assert [pair for pair in found if pair[0] >= 0] == list(pairs)
+        assert [pair for pair in found if pair[0] >= 0] == list(message)
 
 
 def test_one_pick_of_four_billion_dimensions_takes_sixteen_bytes():

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -52,6 +54,10 @@ def reproduce(
     jobs: Annotated[
         int, typer.Option(min=0, help="Runs at a time; 0 takes every core. Changes no result.")
     ] = 0,
+    cluster: Annotated[
+        str | None,
+        typer.Option(help="Address of a Dask scheduler to run on, such as tcp://host:8786."),
+    ] = None,
     out: Annotated[Path, typer.Option(help="Where the report goes; resumes from there.")] = Path(
         "report"
     ),
@@ -73,14 +79,38 @@ def reproduce(
     pairs = [_pair(text) for text in changes or []]
     check_changes(chosen, pairs)
     check_folder("--out", out)
-    request = Request(tuple(names), quick, tuple(pairs), jobs or os.cpu_count() or 1)
-    outcomes, complete = _work(request, directory, out)
+    at_a_time = -1 if cluster and not jobs else jobs or os.cpu_count() or 1
+    request = Request(tuple(names), quick, tuple(pairs), at_a_time)
+    with _on(cluster):
+        outcomes, complete = _work(request, directory, out)
     _show(outcomes, request, out, as_json=as_json)
     if not complete:
         typer.echo("interrupted: finished cells are kept, run again to go on", err=True)
         raise typer.Exit(130)
     if not any(outcome.rows for outcome in outcomes):
         raise typer.Exit(1)
+
+
+@contextmanager
+def _on(cluster: str | None) -> Iterator[None]:
+    """Send the runs to a Dask cluster, if its address is given."""
+    if cluster is None:
+        yield
+        return
+    import joblib
+
+    try:
+        from distributed import Client
+    except ImportError:
+        wanted = 'left out, or pip install "fedsel[cluster]" first'
+        raise InvalidArgument("--cluster", cluster, wanted) from None
+    try:
+        client = Client(cluster, timeout="10s")  # type: ignore[no-untyped-call]
+    except (OSError, ValueError):
+        wanted = "the address of a Dask scheduler that answers"
+        raise InvalidArgument("--cluster", cluster, wanted) from None
+    with client, joblib.parallel_config(backend="dask"):
+        yield
 
 
 def _pair(text: str) -> tuple[str, Any]:
