@@ -1,0 +1,76 @@
+"""How large a report is, and the learning rate that follows from public quantities alone.
+
+The noise of a round's mean moves the weights at random; over T rounds of n reports of size s each,
+a step α spreads its squared norm α²·T·s²/n evenly over d dimensions, and moves the margin of a
+record of norm X by α·s·X·√(T/(n·d)). The automatic rate makes that one unit of margin: less would
+leave accuracy on the table, more would drown it.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from fedsel.errors import InvalidArgument, check_count, check_positive
+from fedsel.mechanisms import SignedSampling
+from fedsel.solutions.base import Solution
+from fedsel.solutions.coded import Coded
+from fedsel.solutions.picks import Picks
+from fedsel.solutions.projected import Projected
+
+RADIUS = 0.4
+"""ρ over the norm of a record: a logistic gradient has at most that norm, half of it at first."""
+_LARGEST = 32.0
+"""The most that α·X² may be, where there is little or no noise."""
+
+
+def report_size(solution: Solution) -> float:
+    """√E‖decoded report‖² for a small update: the noise of one report, its ⊥ included.
+
+    >>> from fedsel.solutions.names import solution as named
+    >>> round(report_size(named("RJ", epsilon=1.0, dim=124, rho=2.0)))
+    57
+    >>> report_size(named("NP", dim=124))
+    0.0
+    """
+    if isinstance(solution, Coded):
+        told = 1.0
+        if not isinstance(solution.mechanism, SignedSampling):
+            M = solution.book.size
+            low, high = solution.mechanism.weights(M)  # type: ignore[attr-defined]
+            told = 2 * M * low / (2 * M * low + solution.mechanism.top(M) * high)  # type: ignore[attr-defined]
+        return solution.scale * math.sqrt(told)
+    if isinstance(solution, Picks) and solution.value is not None:
+        law = solution.selection.law(solution.dim)
+        told = solution.picks * float(1 - law.bottom_probability)
+        return solution.scale * solution.clip * math.sqrt(told * solution.value.variance(0))
+    if isinstance(solution, Projected) and solution.value is not None:
+        spread = float(np.linalg.norm(solution.recovery)) / math.sqrt(solution.q)
+        return solution.q * solution.clip * spread * math.sqrt(solution.value.variance(0))
+    return 0.0
+
+
+def automatic_rate(solution: Solution, clients: float, rounds: int, norm: float = 1.0) -> float:
+    """α from d, the clients of a round, the number of rounds, and the norm of a record.
+
+    >>> from fedsel.solutions.names import solution as named
+    >>> made = named("RJ", epsilon=1.0, dim=124, rho=0.4)
+    >>> round(automatic_rate(made, clients=390, rounds=100), 2)
+    1.93
+    """
+    check_positive("clients", clients)
+    check_count("rounds", rounds)
+    check_positive("norm", norm)
+    most = _LARGEST / norm**2
+    size = report_size(solution)
+    if size == 0:
+        return most
+    return min(most, math.sqrt(clients * solution.dim / rounds) / (size * norm))
+
+
+def automatic_radius(norm: float = 1.0) -> float:
+    """ρ for records of this norm."""
+    if norm <= 0 or not math.isfinite(norm):
+        raise InvalidArgument("norm", norm, "a positive number")
+    return RADIUS * norm
