@@ -58,7 +58,8 @@ def run(
         str | None, typer.Option(help="Clients a round: a fraction or a count. [default: 0.01]")
     ] = None,
     learning_rate: Annotated[
-        float | None, typer.Option("--learning-rate", "-a", help="α. [default: by data set]")
+        str | None,
+        typer.Option("--learning-rate", "-a", help="α, or auto. [default: by data set]"),
     ] = None,
     mu: Annotated[
         str | None, typer.Option(help="μ, the share of ε for selection, or auto. [default: 0.1]")
@@ -70,7 +71,8 @@ def run(
     reg: Annotated[float | None, typer.Option(help="λ. [default: 0.0001]")] = None,
     ratio: Annotated[float | None, typer.Option(help="q/d of …-RP. [default: 0.1]")] = None,
     rho: Annotated[
-        float | None, typer.Option(help="ρ, the public radius of J, RJ and RC. [default: none]")
+        str | None,
+        typer.Option(help="ρ, the public radius of J, RJ and RC, or auto. [default: none]"),
     ] = None,
     words: Annotated[int | None, typer.Option(help="Codewords of RC. [default: about 8·d]")] = None,
     scale: Annotated[
@@ -117,15 +119,15 @@ def run(
         "models": model,
         "epochs": epochs,
         "batch": None if batch is None else _number("batch", batch),
-        "learning_rate": learning_rate,
-        "mu": None if mu is None else _mu(mu),
+        "learning_rate": _or_auto("learning_rate", learning_rate),
+        "mu": _or_auto("mu", mu),
         "theta": theta,
         "k": None if k is None else parse_top(k),
         "momentum": momentum,
         "clip": clip,
         "reg": reg,
         "ratio": ratio,
-        "rho": rho,
+        "rho": _or_auto("rho", rho),
         "words": words,
         "scale": scale,
         "intercept": intercept,
@@ -158,8 +160,8 @@ def _number(name: str, text: str) -> float:
         raise InvalidArgument(name, text, "a number") from None
 
 
-def _mu(text: str) -> float | str:
-    return "auto" if text.lower() == "auto" else _number("mu", text)
+def _or_auto(name: str, text: str | None) -> float | str | None:
+    return text if text is None else "auto" if text.lower() == "auto" else _number(name, text)
 
 
 def _spec(config: Path | None, given: dict[str, Any], data: Path | None) -> Spec:

@@ -17,6 +17,7 @@ from fedsel.experiments.source import Source, population
 from fedsel.mechanisms.selection import Top
 from fedsel.models import LinearModel
 from fedsel.solutions import Solution, solution
+from fedsel.solutions.steps import automatic_radius, automatic_rate
 
 Row = dict[str, Any]
 Protocol = Literal["folds", "holdout"]
@@ -38,9 +39,10 @@ class Cell:
     model: str
     solution: str
     epsilon: float | None
-    learning_rate: float
+    learning_rate: float | Literal["auto"]
     scale: str
     intercept: bool
+    unit_records: bool
     epochs: int
     batch: float
     mu: float | Literal["auto"]
@@ -50,7 +52,7 @@ class Cell:
     momentum: float
     reg: float
     ratio: float
-    rho: float | None
+    rho: float | Literal["auto"] | None
     words: int | None
     dropout: float
     clients: int | None
@@ -81,7 +83,7 @@ class Cell:
 
     def population(self, source: Source) -> Population:
         """The clients, as this cell wants them."""
-        shape = (self.scale, self.intercept, self.clients, self.skew, self.seed)
+        shape = (self.scale, self.intercept, self.unit_records, self.clients, self.skew, self.seed)
         return population(source, self.dataset, self.draw, *shape)
 
     def training(self, people: Population) -> Training:
@@ -90,10 +92,15 @@ class Cell:
         members = people.clients * kept // of
         batch = self.batch
         count = max(1, round(batch * members)) if isinstance(batch, float) else min(batch, members)
+        made = build(self, dim=people.X.shape[1], batch=count)
+        rate = self.learning_rate
+        if rate == "auto":  # records have norm 1 then
+            per_epoch = -(-members // count)
+            rate = automatic_rate(made, members / per_epoch, per_epoch * self.epochs)
         return Training(
-            solution=build(self, dim=people.X.shape[1], batch=count),
+            solution=made,
             model=LinearModel(self.model, self.reg),  # type: ignore[arg-type]
-            learning_rate=self.learning_rate,
+            learning_rate=rate,
             batch=count,
             dropout=self.dropout,
             seed=self.seed,
@@ -172,7 +179,7 @@ def build(cell: Cell, *, dim: int, batch: int) -> Solution:
         batch=batch,
         theta=cell.theta,
         seed=cell.seed,
-        rho=cell.rho,
+        rho=automatic_radius() if cell.rho == "auto" else cell.rho,
         words=cell.words,
     )
 

@@ -62,7 +62,7 @@ class Given:
 def population(source: Source, name: str, draw: int, *shape: Any) -> Population:
     """The clients: scaled, with intercept, dealt out; the last few are remembered.
 
-    ``shape`` is (scale, intercept, clients, skew, seed).
+    ``shape`` is (scale, intercept, unit records, clients, skew, seed).
     """
     with _LOADING:
         return _prepared(source, name, draw, *shape)
@@ -75,6 +75,7 @@ def _prepared(
     draw: int,
     scale: str,
     intercept: bool,
+    unit_records: bool,
     clients: int | None,
     skew: float | None,
     seed: int,
@@ -82,6 +83,8 @@ def _prepared(
     ready = source.data(name, draw).scaled(scale)
     if intercept:
         ready = ready.with_intercept()
+    if unit_records:
+        ready = ready.with_unit_records()
     if clients is None:
         if skew is not None:
             raise InvalidArgument("skew", skew, "given together with clients")

@@ -48,7 +48,8 @@ class Spec:
     """A sweep over models, solutions and ε with the paper's defaults.
 
     ``batch`` is a fraction of the training clients (float) or a count (int); ``clients`` groups
-    the records into that many clients, with label skew ``skew`` (Dirichlet) if given.
+    the records into that many clients, with label skew ``skew`` (Dirichlet) if given. A learning
+    rate or ρ of "auto" follows from public quantities, with records of norm 1 (``unit_records``).
 
     >>> len(list(Spec(solutions=("NP", "PS-PM"), epsilons=(1.0, 2.0)).cells()))
     3
@@ -59,9 +60,10 @@ class Spec:
     models: tuple[str, ...] = ("logistic",)
     solutions: tuple[str, ...] = DEMO_SOLUTIONS
     epsilons: tuple[float, ...] = DEMO_EPSILONS
-    learning_rate: float | None = None
+    learning_rate: float | Literal["auto"] | None = None
     scale: str | None = None
     intercept: bool | None = None
+    unit_records: bool | None = None
     epochs: int = 1
     batch: float = 0.01
     mu: float | Literal["auto"] = 0.1
@@ -71,7 +73,7 @@ class Spec:
     momentum: float = 0.0
     reg: float = 1e-4
     ratio: float = 0.1
-    rho: float | None = None
+    rho: float | Literal["auto"] | None = None
     words: int | None = None
     dropout: float = 0.0
     clients: int | None = None
@@ -96,8 +98,11 @@ class Spec:
             LinearModel(model, self.reg)  # type: ignore[arg-type]
         for epsilon in self.epsilons:
             check_epsilon("epsilon", epsilon)
-        if self.learning_rate is not None:
+        if self.learning_rate is not None and self.learning_rate != "auto":
             check_positive("learning_rate", self.learning_rate)
+        automatic = "auto" in (self.learning_rate, self.rho)
+        if automatic and self.unit_records is False:
+            raise InvalidArgument("unit_records", False, 'true, or no "auto": it counts on norm 1')
         if isinstance(self.batch, float) and not 0 < self.batch <= 1:
             raise InvalidArgument("batch", self.batch, "a fraction in (0, 1] or a count ≥ 1")
         # Wrong names and parameters are told before anything runs.
@@ -110,6 +115,7 @@ class Spec:
         shared: dict[str, Any] = {f.name: getattr(self, f.name, None) for f in fields(Cell)}
         shared["scale"] = setting.scale if self.scale is None else self.scale
         shared["intercept"] = setting.intercept if self.intercept is None else self.intercept
+        shared["unit_records"] = bool(self.unit_records) or "auto" in (self.learning_rate, self.rho)
         for model in self.models:
             given = self.learning_rate
             shared["learning_rate"] = setting.rates[model] if given is None else given
