@@ -139,7 +139,7 @@ def _one_symbol(
     elif name == "RJ":
         codebook, note = Rotated(dim, seed), note + "direction of a rotated basis"
     elif name == "RC":
-        count = words or default_words(dim)
+        count = default_words(dim) if words is None else words
         codebook, note = RandomDirections(dim, count, seed), note + "direction of a random codebook"
     if codebook is None:
         note += "entry"

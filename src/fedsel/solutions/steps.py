@@ -15,6 +15,7 @@ import numpy as np
 from fedsel.errors import InvalidArgument, check_count, check_positive
 from fedsel.mechanisms import SignedSampling
 from fedsel.solutions.base import Solution
+from fedsel.solutions.codebooks import Rotated
 from fedsel.solutions.coded import Coded
 from fedsel.solutions.picks import Picks
 from fedsel.solutions.projected import Projected
@@ -30,7 +31,7 @@ def report_size(solution: Solution) -> float:
 
     >>> from fedsel.solutions.names import solution as named
     >>> round(report_size(named("RJ", epsilon=1.0, dim=124, rho=2.0)))
-    57
+    56
     >>> report_size(named("NP", dim=124))
     0.0
     """
@@ -40,7 +41,9 @@ def report_size(solution: Solution) -> float:
             M = solution.book.size
             low, high = solution.mechanism.weights(M)  # type: ignore[attr-defined]
             told = 2 * M * low / (2 * M * low + solution.mechanism.top(M) * high)  # type: ignore[attr-defined]
-        return solution.scale * math.sqrt(told)
+        # A rotated basis is padded to a power of two; what falls outside of d is cut off.
+        inside = solution.dim / solution.book.size if isinstance(solution.book, Rotated) else 1.0
+        return solution.scale * math.sqrt(told * inside)
     if isinstance(solution, Picks) and solution.value is not None:
         law = solution.selection.law(solution.dim)
         told = solution.picks * float(1 - law.bottom_probability)
@@ -57,7 +60,7 @@ def automatic_rate(solution: Solution, clients: float, rounds: int, norm: float 
     >>> from fedsel.solutions.names import solution as named
     >>> made = named("RJ", epsilon=1.0, dim=124, rho=0.4)
     >>> round(automatic_rate(made, clients=390, rounds=100), 2)
-    1.93
+    1.96
     """
     check_positive("clients", clients)
     check_count("rounds", rounds)
