@@ -205,8 +205,44 @@ def scratch_for(plan: Plan, d: int) -> Scratch:
     )
 
 
+@numba.njit(inline="always")
+def send_report(
+    plan: Any,
+    vector: Any,
+    residual: Any,
+    client: Any,
+    key: Any,
+    epoch: Any,
+    scratch: Any,
+    sent: Any,
+    n: Any,
+) -> None:
+    """A client's report on its vector, added to the round's total; the residual is updated.
+
+    ``vector`` becomes the accumulated one where there is a residual.
+    """
+    d, words = vector.shape[0], scratch.words
+    if plan.kind == FULL:
+        for i in range(d):
+            scratch.total[i] += vector[i]
+    else:
+        new_stream(words, key, epoch, client)
+        if plan.kind == PROJECTED:
+            send_projected(plan, vector, words, scratch, sent, n)
+        else:
+            if residual.shape[0]:
+                for i in range(d):
+                    vector[i] += residual[client, i]
+            send_picks(plan, vector, residual, client, words, scratch, sent, n)
+            if residual.shape[0]:
+                for i in range(d):
+                    residual[client, i] = vector[i]
+                if sent[n, 0] != BOTTOM:
+                    residual[client, sent[n, 0]] = 0
+
+
 @lean_kernel
-def run_rounds(  # noqa: PLR0912
+def run_rounds(
     records: Any,
     plan: Any,
     loss: Any,
@@ -231,7 +267,6 @@ def run_rounds(  # noqa: PLR0912
     """
     d = weights.shape[0]
     w, decay, gradient, total = scratch.weights, scratch.decay, scratch.gradient, scratch.total
-    words = scratch.words
     dense = records.starts.shape[0] == 0 and records.indptr.shape[0] == 0
     n, last = 0, clients.shape[0] - 1
     for t in range(ends.shape[0]):
@@ -247,29 +282,40 @@ def run_rounds(  # noqa: PLR0912
                 prefetch(records.dense[clients[min(n + _AHEAD, last)]])
             client_gradient(records, client, loss, w, decay, rate, gradient)
             row = n if sent.shape[0] > 1 else 0
-            if plan.kind == FULL:
-                for i in range(d):
-                    total[i] += gradient[i]
-            else:
-                new_stream(words, key, epoch, client)
-                if plan.kind == PROJECTED:
-                    send_projected(plan, gradient, words, scratch, sent, row)
-                else:
-                    if residual.shape[0]:
-                        for i in range(d):
-                            gradient[i] += residual[client, i]
-                    send_picks(plan, gradient, residual, client, words, scratch, sent, row)
-                    if residual.shape[0]:
-                        for i in range(d):
-                            residual[client, i] = gradient[i]
-                        if sent[row, 0] != BOTTOM:
-                            residual[client, sent[row, 0]] = 0
+            send_report(plan, gradient, residual, client, key, epoch, scratch, sent, row)
             n += 1
         if n > start:
             take_step(plan, total, step / (n - start), weights)
         if trace.shape[0]:
             for i in range(d):
                 trace[t, i] = weights[i]
+
+
+@lean_kernel
+def send_rows(
+    rows: Any,
+    plan: Any,
+    clients: Any,
+    residual: Any,
+    key: Any,
+    epoch: Any,
+    scratch: Any,
+    sent: Any,
+) -> None:
+    """The reports of clients on vectors computed elsewhere, rows (n, d), added to the total."""
+    for n in range(clients.shape[0]):
+        row = n if sent.shape[0] > 1 else 0
+        send_report(plan, rows[n], residual, clients[n], key, epoch, scratch, sent, row)
+
+
+@kernel
+def all_finite(rows: Any) -> Any:
+    """Whether no entry of rows (n, d) is NaN or infinite."""
+    wrong = 0
+    for n in range(rows.shape[0]):
+        for i in range(rows.shape[1]):
+            wrong += not abs(rows[n, i]) < np.inf
+    return wrong == 0
 
 
 @numba.njit(inline="always")

@@ -16,6 +16,11 @@ from fedsel.solutions import Full, Picks, Projected, Solution
 _NO_INTEGERS = np.empty(0, dtype=np.int64)
 
 
+def has_plan(solution: Solution) -> bool:
+    """Whether the kernel can run this solution."""
+    return isinstance(solution, Full | Picks | Projected)
+
+
 def plan_of(solution: Solution) -> kernel.Plan:
     """A solution as the kernel reads it."""
     if isinstance(solution, Full):
