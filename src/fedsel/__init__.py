@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from fedsel._version import __version__
-from fedsel.errors import InvalidArgument, InvalidData
+from fedsel.errors import InvalidArgument, InvalidData, PrivacyLeakWarning
 from fedsel.executors.device import accumulate_and_report, perturb, report, select
 from fedsel.mechanisms import (
     BOTTOM,
@@ -41,8 +41,9 @@ from fedsel.solutions import Solution, solution
 
 if TYPE_CHECKING:
     import fedsel.checks as checks  # noqa: PLR0402
-    from fedsel import data, engine
+    from fedsel import data, engine, estimators
     from fedsel.auditing import Finding, audit, exact_law
+    from fedsel.estimators import FedSelClassifier
     from fedsel.executors import cohort
 
 _LAZY = {
@@ -53,6 +54,8 @@ _LAZY = {
     "checks": "fedsel.checks",
     "data": "fedsel.data",
     "engine": "fedsel.engine",
+    "estimators": "fedsel.estimators",
+    "FedSelClassifier": "fedsel.estimators",
 }
 
 
@@ -73,6 +76,7 @@ __all__ = [
     "Duchi",
     "Entropy",
     "Exponential",
+    "FedSelClassifier",
     "Finding",
     "Hybrid",
     "Identity",
@@ -83,6 +87,7 @@ __all__ = [
     "PerturbedEncoding",
     "PerturbedSampling",
     "Piecewise",
+    "PrivacyLeakWarning",
     "PublishedPerturbedEncoding",
     "RankLaw",
     "Report",
@@ -105,6 +110,7 @@ __all__ = [
     "cohort",
     "data",
     "engine",
+    "estimators",
     "exact_law",
     "mechanism",
     "perturb",

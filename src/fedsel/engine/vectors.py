@@ -7,12 +7,19 @@ memory is bounded by the chunk. Draws, and the order in which reports are added 
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
+from typing import Literal, Protocol, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsel.errors import InvalidArgument, InvalidData
+from fedsel.engine.history import History, Round
+from fedsel.engine.schedule import schedule
+from fedsel.errors import InvalidArgument, InvalidData, check_count, check_positive
 from fedsel.random import key_of, stream
 from fedsel.solutions import Solution
 
@@ -85,7 +92,7 @@ class VectorRounds:
     def _one_by_one(
         self, epoch: int, clients: NDArray[np.int64], vectors: NDArray[np.float32]
     ) -> None:
-        """For a solution that the kernel does not know: the device's code, from the same streams."""
+        """Where the kernel does not know the solution: the device's code, from the same streams."""
         nothing = np.zeros(self.solution.dim, dtype=np.float32)
         for client, vector in zip(clients.tolist(), vectors, strict=True):
             before = self.residual[client] if len(self.residual) else nothing
@@ -110,6 +117,104 @@ class VectorRounds:
             )
             return recovered
         return mean
+
+
+class Source(Protocol):
+    """Where vectors come from: the clients' side of a round."""
+
+    @property
+    def clients(self) -> int:
+        """How many clients there are."""
+        ...
+
+    @property
+    def chunk(self) -> int:
+        """How many clients' vectors may be held at a time."""
+        ...
+
+    def receive(self, weights: NDArray[np.float64], /) -> None:
+        """Take the weights (d,) of a new round."""
+        ...
+
+    def vectors(self, clients: NDArray[np.int64], /) -> NDArray[np.float32]:
+        """The updates (n, d) of these clients at the weights received; may be overwritten."""
+        ...
+
+    def decoded(self, mean: NDArray[np.float64], /) -> NDArray[np.float64]:
+        """The mean on the scale of the weights, if clients report on another."""
+        ...
+
+
+@final
+@dataclass(frozen=True)
+class VectorTraining:
+    """How to train on a `Source`: the server's public choices, as in `Training`."""
+
+    solution: Solution
+    learning_rate: float = 1.0
+    batch: int = 100
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_positive("learning_rate", self.learning_rate)
+        check_count("batch", self.batch)
+        check_count("seed", self.seed, least=0)
+
+
+Judge = Callable[[NDArray[np.float64]], tuple[float, float]]
+
+
+def train_vectors(
+    training: VectorTraining,
+    source: Source,
+    start: NDArray[np.float64],
+    judge: Judge | None = None,
+    *,
+    evaluate: Literal["rounds", "epochs", "end"] = "rounds",
+    residual_directory: Path | None = None,
+    advance: Callable[[int], object] = abs,
+) -> History:
+    """Algorithm 1 on any source of vectors, from the weights ``start`` (d,).
+
+    ``judge`` tells accuracy and loss of weights. The order of clients and all draws are those of
+    `fedsel.engine.train` with the same seed.
+    """
+    solution, rate = training.solution, training.learning_rate
+    rounds = VectorRounds(
+        solution, source.clients, seed=training.seed, residual_directory=residual_directory
+    )
+    weights = np.array(start, dtype=np.float64)
+    everyone = np.arange(source.clients, dtype=np.int64)
+    seen: list[Round] = []
+    number, cost = 0, solution.privacy.per_report
+    for epoch in range(solution.epochs):
+        order, ends = schedule(
+            everyone,
+            clients=source.clients,
+            batch=training.batch,
+            seed=training.seed,
+            epoch=epoch,
+        )
+        for first, end in pairwise([0, *ends.tolist()]):
+            source.receive(weights)
+            for at in range(first, end, source.chunk):
+                clients = order[at : min(at + source.chunk, end)]
+                vectors = source.vectors(clients)
+                if solution.rate_inside:
+                    vectors *= np.float32(rate)
+                rounds.report(epoch, clients, vectors)
+            mean = source.decoded(rounds.mean())
+            weights -= mean if solution.rate_inside else rate * mean
+            number += 1
+            closes = end == len(order)
+            final = closes and epoch == solution.epochs - 1
+            if final or evaluate == "rounds" or (evaluate == "epochs" and closes):
+                bits, told = solution.bits * (end - first), (math.nan, math.nan)
+                if judge is not None:
+                    told = judge(weights)
+                seen.append(Round(number, epoch, (epoch + 1) * cost, bits, end - first, *told))
+            advance(1)
+    return History(seen, weights)
 
 
 def residual_of(clients: int, d: int, directory: Path | None) -> NDArray[np.float32]:
