@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsel.compiled import kernel, lean_kernel
-from fedsel.engine.arithmetic import dot, exp, prefetch, sigmoid
+from fedsel.engine.arithmetic import copy_from, dot, exp, prefetch, sigmoid
 from fedsel.executors.kernel import RankTable, SymbolTable, draw_dimension, draw_symbol
 from fedsel.executors.words import STATE, below, new_stream
 from fedsel.mechanisms.laws import BOTTOM
@@ -292,8 +292,10 @@ def run_rounds(
 
 
 @lean_kernel
-def send_rows(
-    rows: Any,
+def send_vectors(
+    addresses: Any,
+    sizes: Any,
+    factors: Any,
     plan: Any,
     clients: Any,
     residual: Any,
@@ -301,21 +303,30 @@ def send_rows(
     epoch: Any,
     scratch: Any,
     sent: Any,
-) -> None:
-    """The reports of clients on vectors computed elsewhere, rows (n, d), added to the total."""
+) -> Any:
+    """The reports of clients on vectors computed elsewhere, added to the total.
+
+    A vector lies in parts, as a model's parameters do: part p of client n begins at addresses[p] +
+    4·n·sizes[p]. Each is put together, times factors (d,) unless they are empty, in room that
+    stays in the processor's cache. Returns how many clients reported: it stops at one whose vector
+    is not finite.
+    """
+    vector = scratch.gradient
     for n in range(clients.shape[0]):
+        start, wrong = 0, 0
+        for p in range(sizes.shape[0]):
+            copy_from(addresses[p] + np.uint64(4 * n * sizes[p]), vector, start, sizes[p])
+            start += sizes[p]
+        for i in range(factors.shape[0]):
+            vector[i] *= factors[i]
+        if not dot(vector, vector) < np.inf:  # the square of a finite entry may overflow, too
+            for i in range(vector.shape[0]):
+                wrong += not abs(vector[i]) < np.inf
+            if wrong:
+                return n
         row = n if sent.shape[0] > 1 else 0
-        send_report(plan, rows[n], residual, clients[n], key, epoch, scratch, sent, row)
-
-
-@kernel
-def all_finite(rows: Any) -> Any:
-    """Whether no entry of rows (n, d) is NaN or infinite."""
-    wrong = 0
-    for n in range(rows.shape[0]):
-        for i in range(rows.shape[1]):
-            wrong += not abs(rows[n, i]) < np.inf
-    return wrong == 0
+        send_report(plan, vector, residual, clients[n], key, epoch, scratch, sent, row)
+    return clients.shape[0]
 
 
 @numba.njit(inline="always")

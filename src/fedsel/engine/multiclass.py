@@ -41,29 +41,29 @@ class MulticlassClients:
     def chunk(self) -> int:
         return max(1, _ENTRIES_AT_A_TIME // self.dim)
 
+    @property
+    def scales(self) -> None:
+        return None
+
     def receive(self, weights: NDArray[np.float64], /) -> None:
         self._weights = weights.reshape(self.classes, -1)
 
-    def vectors(self, clients: NDArray[np.int64], /) -> NDArray[np.float32]:
+    def vectors(self, clients: NDArray[np.int64], /) -> list[NDArray[np.float32]]:
         decay = (self.model.reg * self._weights).astype(np.float32)
         if self.starts is None or self.order is None:
             X, slopes = self._slopes(clients)
-            made = slopes[:, :, None] * X[:, None, :] + decay
-            return made.reshape(len(clients), -1)
+            return [slopes[:, :, None] * X[:, None, :] + decay]
         made = np.empty((len(clients), *decay.shape), dtype=np.float32)
         for row, client in enumerate(clients.tolist()):
             X, slopes = self._slopes(self.order[self.starts[client] : self.starts[client + 1]])
             made[row] = slopes.T @ X / np.float32(len(X)) + decay
-        return made.reshape(len(clients), -1)
+        return [made]
 
     def _slopes(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         X = self.X[rows]
         dense = X.toarray() if hasattr(X, "toarray") else X
         margins = dense @ self._weights.astype(np.float32).T
         return dense, self.model.slopes(margins, self.y[rows]).astype(np.float32)
-
-    def decoded(self, mean: NDArray[np.float64], /) -> NDArray[np.float64]:
-        return mean
 
 
 @dataclass(frozen=True, eq=False)

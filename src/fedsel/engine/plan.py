@@ -14,6 +14,9 @@ from fedsel.mechanisms import Identity, Value
 from fedsel.solutions import Full, Picks, Projected, Solution
 
 _NO_INTEGERS = np.empty(0, dtype=np.int64)
+_NO_PROJECTION = np.empty((0, 0), dtype=np.float32)
+# As a solution's own matrix is: the kernel is compiled for each kind of array that it meets.
+_NO_PROJECTION.flags.writeable = False
 
 
 def has_plan(solution: Solution) -> bool:
@@ -48,7 +51,7 @@ def _plan(kind: int, solution: Picks, value: Value | None = None) -> kernel.Plan
         clip=float(solution.clip),
         momentum=float(solution.momentum),
         plain=told is None,
-        projection=np.empty((0, 0), dtype=np.float32),
+        projection=_NO_PROJECTION,
         recovery=np.empty((0, 0)),
     )
 

@@ -1,14 +1,14 @@
 """Rounds of reports on vectors that are computed elsewhere: softmax regression, torch.
 
-The vectors of a round come in chunks of (n, d) float32 and are forgotten when they are reported:
-memory is bounded by the chunk. Draws, and the order in which reports are added up, are those of
-`fedsel.engine.train`: the mean does not depend on how the clients are cut into chunks.
+The vectors of a round come in chunks of (n, d) float32, and a chunk is forgotten when it is
+reported: memory is bounded by the chunk. Draws, and the order in which reports are added up, are
+those of `fedsel.engine.train`: the mean does not depend on how the clients are cut into chunks.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -31,11 +31,12 @@ class VectorRounds:
     """The reports of ``clients`` clients by one solution, and the server's mean of each round.
 
     With E > 1 a solution that accumulates keeps a float32 residual (clients, d), on disk if a
-    directory is given; without one, more than 1 GiB is refused.
+    directory is given; without one, more than 1 GiB is refused. Vectors are multiplied by
+    ``factors`` (d,) before they are reported.
 
     >>> from fedsel.solutions import solution
     >>> rounds = VectorRounds(solution("NP", dim=2), clients=3, seed=0)
-    >>> rounds.report(0, np.array([2, 0]), np.array([[1, 2], [3, 4]], dtype=np.float32))
+    >>> rounds.report(0, np.array([2, 0]), [np.array([[1, 2], [3, 4]], dtype=np.float32)])
     >>> rounds.mean()
     array([2., 3.])
     """
@@ -47,6 +48,7 @@ class VectorRounds:
         *,
         seed: int,
         residual_directory: Path | None = None,
+        factors: NDArray[np.float32] | None = None,
     ) -> None:
         from fedsel.engine import kernel, plan
 
@@ -63,6 +65,7 @@ class VectorRounds:
             )
         self.residual = residual_of(needed, solution.dim, residual_directory)
         self._plan = plan.plan_of(solution) if plan.has_plan(solution) else None
+        self._factors = np.empty(0, np.float32) if factors is None else factors
         self._messages: list[object] = []
         self._count = 0
         if self._plan is not None:
@@ -70,36 +73,48 @@ class VectorRounds:
             self._scratch.total[:] = 0
             self._sent = np.zeros((1, 2 * self._plan.picks), dtype=np.int64)
 
-    def report(self, epoch: int, clients: NDArray[np.int64], vectors: NDArray[np.float32]) -> None:
-        """Let clients (n,) report on their vectors (n, d), which are overwritten."""
-        if not self._kernel.all_finite(vectors):
-            raise InvalidData("update: every entry must be finite")
-        self._count += len(clients)
+    def report(
+        self, epoch: int, clients: NDArray[np.int64], parts: Sequence[NDArray[np.float32]]
+    ) -> None:
+        """Let clients (n,) report on their vectors (n, d), given in parts (n, …) side by side."""
+        held = [np.ascontiguousarray(part, np.float32).reshape(len(clients), -1) for part in parts]
+        sizes = np.array([part.shape[1] for part in held], dtype=np.int64)
+        if sizes.sum() != self.solution.dim:
+            raise InvalidArgument("parts", f"{sizes.sum()} entries", f"{self.solution.dim} in all")
         if self._plan is None:
-            self._one_by_one(epoch, clients, vectors)
+            self._one_by_one(epoch, clients, held)
             return
-        self._kernel.send_rows(
-            vectors,
+        done = self._kernel.send_vectors(
+            np.array([part.ctypes.data for part in held], dtype=np.uint64),
+            sizes,
+            self._factors,
             self._plan,
-            clients,
+            np.ascontiguousarray(clients, dtype=np.int64),
             self.residual,
             self._key,
             epoch,
             self._scratch,
             self._sent,
         )
+        if done < len(clients):
+            raise InvalidData("update: every entry must be finite")
+        self._count += len(clients)
 
     def _one_by_one(
-        self, epoch: int, clients: NDArray[np.int64], vectors: NDArray[np.float32]
+        self, epoch: int, clients: NDArray[np.int64], parts: Sequence[NDArray[np.float32]]
     ) -> None:
         """Where the kernel does not know the solution: the device's code, from the same streams."""
         nothing = np.zeros(self.solution.dim, dtype=np.float32)
-        for client, vector in zip(clients.tolist(), vectors, strict=True):
+        for n, client in enumerate(clients.tolist()):
+            vector = np.concatenate([part[n] for part in parts])
+            if len(self._factors):
+                vector *= self._factors
             before = self.residual[client] if len(self.residual) else nothing
             message, kept = self.solution.encode(vector, before, stream(self.seed, epoch, client))
             if len(self.residual):
                 self.residual[client] = kept
             self._messages.append(message)
+            self._count += 1
 
     def mean(self) -> NDArray[np.float64]:
         """The server's estimate (d,) from the reports since the last call; zeros if none came."""
@@ -136,12 +151,13 @@ class Source(Protocol):
         """Take the weights (d,) of a new round."""
         ...
 
-    def vectors(self, clients: NDArray[np.int64], /) -> NDArray[np.float32]:
-        """The updates (n, d) of these clients at the weights received; may be overwritten."""
+    def vectors(self, clients: NDArray[np.int64], /) -> Sequence[NDArray[np.float32]]:
+        """The updates of these clients at the weights received, in parts (n, …) of d entries."""
         ...
 
-    def decoded(self, mean: NDArray[np.float64], /) -> NDArray[np.float64]:
-        """The mean on the scale of the weights, if clients report on another."""
+    @property
+    def scales(self) -> NDArray[np.float32] | None:
+        """The factor of the clip for each entry (d,), if clients are to divide by one."""
         ...
 
 
@@ -180,8 +196,17 @@ def train_vectors(
     `fedsel.engine.train` with the same seed.
     """
     solution, rate = training.solution, training.learning_rate
+    scales = source.scales
+    factors = None
+    if scales is not None or solution.rate_inside:
+        divisors = np.ones(solution.dim) if scales is None else scales.astype(np.float64)
+        factors = ((rate if solution.rate_inside else 1.0) / divisors).astype(np.float32)
     rounds = VectorRounds(
-        solution, source.clients, seed=training.seed, residual_directory=residual_directory
+        solution,
+        source.clients,
+        seed=training.seed,
+        residual_directory=residual_directory,
+        factors=factors,
     )
     weights = np.array(start, dtype=np.float64)
     everyone = np.arange(source.clients, dtype=np.int64)
@@ -199,11 +224,8 @@ def train_vectors(
             source.receive(weights)
             for at in range(first, end, source.chunk):
                 clients = order[at : min(at + source.chunk, end)]
-                vectors = source.vectors(clients)
-                if solution.rate_inside:
-                    vectors *= np.float32(rate)
-                rounds.report(epoch, clients, vectors)
-            mean = source.decoded(rounds.mean())
+                rounds.report(epoch, clients, source.vectors(clients))
+            mean = rounds.mean() if scales is None else rounds.mean() * scales
             weights -= mean if solution.rate_inside else rate * mean
             number += 1
             closes = end == len(order)

@@ -78,7 +78,7 @@ class FedSelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     >>> X, y = np.array([[-1.0], [1.0]] * 500), np.array(["no", "yes"] * 500)
     >>> model = FedSelClassifier(epsilon=4.0, feature_range=(-1, 1), random_state=0).fit(X, y)
-    >>> model.predict([[-0.5], [0.5]]).tolist(), model.privacy_.total
+    >>> model.predict([[-0.5], [0.5]]).tolist(), round(model.privacy_.total, 9)
     (['no', 'yes'], 4.0)
     """
 
