@@ -102,7 +102,7 @@ def warn_about_bounds() -> None:
         "feature_range is None: the bounds of the features were read from the records, which is"
         " not private. Give feature_range=(low, high), known without the records.",
         PrivacyLeakWarning,
-        stacklevel=4,
+        stacklevel=5,
     )
 
 
