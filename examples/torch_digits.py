@@ -17,7 +17,7 @@ from torch import nn
 
 from fedsel.torch import FederatedTrainer
 
-BEST = "OW"  # of the solutions at hand, the best one here beside PM and PS-PM
+BEST = "OW"  # beside PM and PS-PM, the best of the solutions at hand over this range of ε
 SOLUTIONS = ("PM", "PS-PM", BEST)
 EPSILONS = (4.0, 16.0, 64.0, 256.0)
 MANY_EPSILON = 8.0

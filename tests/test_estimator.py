@@ -157,6 +157,24 @@ def test_groups_of_any_kind():
     assert classifier().fit(X, y, groups=owners).privacy_.client == "a group of records"
 
 
+def test_groups_through_a_search():
+    """scikit-learn routes the owners to the fit, and keeps them together in the folds."""
+    import sklearn
+    from sklearn.model_selection import GroupKFold
+
+    X, y = binary()
+    owners = np.arange(600) // 3
+    with sklearn.config_context(enable_metadata_routing=True):
+        search = GridSearchCV(
+            classifier().set_fit_request(groups=True, eval_set=False),
+            {"k": [1, 2]},
+            cv=GroupKFold(3),
+        )
+        with pytest.warns(PrivacyLeakWarning, match="up to 6 times"):
+            search.fit(X, y, groups=owners)
+    assert search.best_estimator_.n_clients_ == 200
+
+
 def test_random_state():
     X, y = binary()
     assert (classifier().fit(X, y).coef_ == classifier().fit(X, y).coef_).all()
