@@ -14,7 +14,8 @@ DRIFT = 3.0
 """How far the noise of all rounds together may move the weights."""
 TYPICAL = 0.25
 """The size of a gradient's entries that the rule assumes, as a share of the clip."""
-_PROBES = 200
+_PROBES, _FEWEST_PROBES = 200, 25
+_PROBED_ENTRIES = 10**7
 
 
 def report_size(solution: Solution) -> float:
@@ -28,7 +29,8 @@ def report_size(solution: Solution) -> float:
     signs = np.where(np.arange(solution.dim) % 2, -1.0, 1.0)
     vector, nothing = TYPICAL * clip * signs, np.zeros(solution.dim)
     squares = []
-    for i in range(_PROBES if solution.privacy.budget is not None else 1):
+    many = max(_FEWEST_PROBES, min(_PROBES, _PROBED_ENTRIES // solution.dim))
+    for i in range(many if solution.privacy.budget is not None else 1):
         message, _ = solution.encode(vector, nothing, stream(0, 0, i))
         decoded = solution.decode([message])
         squares.append(float(decoded @ decoded))
