@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 
 from fedsel.engine import Population, Test, Training, train
 from fedsel.engine import kernel as engine_kernel
-from fedsel.engine.train import DROP, SHUFFLE
+from fedsel.engine.schedule import DROP, SHUFFLE
 from fedsel.models import LinearModel
 from fedsel.random import key_of, stream
 from fedsel.solutions import names, solution

@@ -2,11 +2,15 @@
 
 import csv
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent
+EXAMPLES = ROOT / "examples"
 
 
 def run(*command):
@@ -37,3 +41,23 @@ def test_fuzzing_by_random_mutations():
     requests, reports = re.search(r"([\d,]+) requests and ([\d,]+) reports", said).groups()
     assert int(requests.replace(",", "")) > 100
     assert int(reports.replace(",", "")) > 100
+
+
+@pytest.mark.parametrize(
+    ("script", "told"),
+    [("sklearn_quickstart.py", "Not covered:"), ("torch_digits.py", "bits a client")],
+)
+def test_examples_run(script, told, tmp_path, monkeypatch, capsys):
+    picture = tmp_path / "figure.png"
+    monkeypatch.setattr(sys, "argv", [script, "--quick", "--plot", str(picture)])
+    runpy.run_path(str(EXAMPLES / script), run_name="__main__")
+    assert told in capsys.readouterr().out
+    assert picture.stat().st_size > 10_000
+
+
+def test_every_example_is_run():
+    assert {p.name for p in EXAMPLES.glob("*.py")} == {
+        "device_and_server.py",
+        "sklearn_quickstart.py",
+        "torch_digits.py",
+    }

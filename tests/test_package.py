@@ -10,10 +10,10 @@ from fedsel import InvalidArgument, mechanism
 
 
 def test_import_is_light():
-    """numba, scipy, matplotlib, rich and typer wait until they are needed."""
+    """numba, scipy, scikit-learn, torch and the like wait until they are needed."""
     code = (
         "import sys, fedsel, fedsel.device, fedsel.server;"
-        "heavy = {'numba', 'scipy', 'matplotlib', 'rich', 'typer'};"
+        "heavy = {'numba', 'scipy', 'matplotlib', 'rich', 'typer', 'sklearn', 'torch'};"
         "print(sorted(heavy & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from fedsel._version import __version__
-from fedsel.errors import InvalidArgument, InvalidData
+from fedsel.errors import InvalidArgument, InvalidData, PrivacyLeakWarning
 from fedsel.executors.device import accumulate_and_report, perturb, report, select
 from fedsel.mechanisms import (
     BOTTOM,
@@ -41,8 +41,9 @@ from fedsel.solutions import Solution, solution
 
 if TYPE_CHECKING:
     import fedsel.checks as checks  # noqa: PLR0402
-    from fedsel import data, device, engine, server
+    from fedsel import data, device, engine, estimators, server
     from fedsel.auditing import Finding, audit, exact_law
+    from fedsel.estimators import FedSelClassifier
     from fedsel.executors import cohort
 
 _LAZY = {
@@ -55,6 +56,8 @@ _LAZY = {
     "device": "fedsel.device",
     "engine": "fedsel.engine",
     "server": "fedsel.server",
+    "estimators": "fedsel.estimators",
+    "FedSelClassifier": "fedsel.estimators",
 }
 
 
@@ -75,6 +78,7 @@ __all__ = [
     "Duchi",
     "Entropy",
     "Exponential",
+    "FedSelClassifier",
     "Finding",
     "Hybrid",
     "Identity",
@@ -85,6 +89,7 @@ __all__ = [
     "PerturbedEncoding",
     "PerturbedSampling",
     "Piecewise",
+    "PrivacyLeakWarning",
     "PublishedPerturbedEncoding",
     "RankLaw",
     "Report",
@@ -108,6 +113,7 @@ __all__ = [
     "data",
     "device",
     "engine",
+    "estimators",
     "exact_law",
     "mechanism",
     "perturb",

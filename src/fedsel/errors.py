@@ -44,6 +44,10 @@ class InvalidData(ValueError):
     """Private data that cannot be used; the message never holds any of it."""
 
 
+class PrivacyLeakWarning(RuntimeWarning):
+    """Something was done with private data that the guarantee does not cover."""
+
+
 def check_epsilon(name: str, value: object, *, zero_allowed: bool = False) -> Epsilon:
     """Return an ε in (0, 500] (zero where allowed) as a float or Fraction.
 

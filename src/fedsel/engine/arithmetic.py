@@ -92,6 +92,21 @@ def _emit_prefetch(context: Any, builder: Any, signature: Any, arguments: Any) -
     return context.get_dummy_value()
 
 
+@intrinsic  # type: ignore[misc,untyped-decorator,unused-ignore]
+def copy_from(_context: Any, _address: Any, target: Any, _start: Any, _count: Any) -> Any:
+    """Copy ``count`` float32 from an address in memory to a contiguous array, from ``start`` on."""
+    return numba.void(numba.uint64, target, numba.int64, numba.int64), _emit_copy
+
+
+def _emit_copy(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    address, target, start, count = arguments
+    pointer = ir.IntType(8).as_pointer()
+    array = context.make_array(signature.args[1])(context, builder, value=target)
+    place = builder.bitcast(builder.gep(array.data, [start]), pointer)
+    cgutils.raw_memcpy(builder, place, builder.inttoptr(address, pointer), count, 4)
+    return context.get_dummy_value()
+
+
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH = 0.6931471803691238
 _LN2_LOW = 1.9082149292705877e-10

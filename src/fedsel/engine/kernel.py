@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsel.compiled import kernel, lean_kernel
-from fedsel.engine.arithmetic import dot, exp, prefetch, sigmoid
+from fedsel.engine.arithmetic import copy_from, dot, exp, prefetch, sigmoid
 from fedsel.executors.kernel import (
     JointTable,
     RankTable,
@@ -269,8 +269,46 @@ def scratch_for(plan: Plan, d: int) -> Scratch:
     )
 
 
+@numba.njit(inline="always")
+def send_report(
+    plan: Any,
+    vector: Any,
+    residual: Any,
+    client: Any,
+    key: Any,
+    epoch: Any,
+    scratch: Any,
+    sent: Any,
+    n: Any,
+) -> None:
+    """A client's report on its vector, added to the round's total; the residual is updated.
+
+    ``vector`` becomes the accumulated one where there is a residual.
+    """
+    d, words = vector.shape[0], scratch.words
+    if plan.kind == FULL:
+        for i in range(d):
+            scratch.total[i] += vector[i]
+    else:
+        new_stream(words, key, epoch, client)
+        if plan.kind == PROJECTED:
+            send_projected(plan, vector, words, scratch, sent, n)
+        elif plan.kind == CODED:
+            send_coded(plan, vector, words, scratch, sent, n)
+        else:
+            if residual.shape[0]:
+                for i in range(d):
+                    vector[i] += residual[client, i]
+            send_picks(plan, vector, residual, client, words, scratch, sent, n)
+            if residual.shape[0]:
+                for i in range(d):
+                    residual[client, i] = vector[i]
+                if sent[n, 0] != BOTTOM:
+                    residual[client, sent[n, 0]] = 0
+
+
 @lean_kernel
-def run_rounds(  # noqa: PLR0912
+def run_rounds(
     records: Any,
     plan: Any,
     loss: Any,
@@ -295,7 +333,6 @@ def run_rounds(  # noqa: PLR0912
     """
     d = weights.shape[0]
     w, decay, gradient, total = scratch.weights, scratch.decay, scratch.gradient, scratch.total
-    words = scratch.words
     dense = records.starts.shape[0] == 0 and records.indptr.shape[0] == 0
     n, last = 0, clients.shape[0] - 1
     for t in range(ends.shape[0]):
@@ -311,25 +348,7 @@ def run_rounds(  # noqa: PLR0912
                 prefetch(records.dense[clients[min(n + _AHEAD, last)]])
             client_gradient(records, client, loss, w, decay, rate, gradient)
             row = n if sent.shape[0] > 1 else 0
-            if plan.kind == FULL:
-                for i in range(d):
-                    total[i] += gradient[i]
-            else:
-                new_stream(words, key, epoch, client)
-                if plan.kind == PROJECTED:
-                    send_projected(plan, gradient, words, scratch, sent, row)
-                elif plan.kind == CODED:
-                    send_coded(plan, gradient, words, scratch, sent, row)
-                else:
-                    if residual.shape[0]:
-                        for i in range(d):
-                            gradient[i] += residual[client, i]
-                    send_picks(plan, gradient, residual, client, words, scratch, sent, row)
-                    if residual.shape[0]:
-                        for i in range(d):
-                            residual[client, i] = gradient[i]
-                        if sent[row, 0] != BOTTOM:
-                            residual[client, sent[row, 0]] = 0
+            send_report(plan, gradient, residual, client, key, epoch, scratch, sent, row)
             n += 1
         if n > start and plan.kind == CODED:
             for i in range(d):
@@ -339,6 +358,44 @@ def run_rounds(  # noqa: PLR0912
         if trace.shape[0]:
             for i in range(d):
                 trace[t, i] = weights[i]
+
+
+@lean_kernel
+def send_vectors(
+    addresses: Any,
+    sizes: Any,
+    factors: Any,
+    plan: Any,
+    clients: Any,
+    residual: Any,
+    key: Any,
+    epoch: Any,
+    scratch: Any,
+    sent: Any,
+) -> Any:
+    """The reports of clients on vectors computed elsewhere, added to the total.
+
+    A vector lies in parts, as a model's parameters do: part p of client n begins at addresses[p] +
+    4·n·sizes[p]. Each is put together, times factors (d,) unless they are empty, in room that
+    stays in the processor's cache. Returns how many clients reported: it stops at one whose vector
+    is not finite.
+    """
+    vector = scratch.gradient
+    for n in range(clients.shape[0]):
+        start, wrong = 0, 0
+        for p in range(sizes.shape[0]):
+            copy_from(addresses[p] + np.uint64(4 * n * sizes[p]), vector, start, sizes[p])
+            start += sizes[p]
+        for i in range(factors.shape[0]):
+            vector[i] *= factors[i]
+        if not dot(vector, vector) < np.inf:  # the square of a finite entry may overflow, too
+            for i in range(vector.shape[0]):
+                wrong += not abs(vector[i]) < np.inf
+            if wrong:
+                return n
+        row = n if sent.shape[0] > 1 else 0
+        send_report(plan, vector, residual, clients[n], key, epoch, scratch, sent, row)
+    return clients.shape[0]
 
 
 @numba.njit(inline="always")

@@ -15,6 +15,14 @@ from fedsel.solutions import Coded, Full, Picks, Projected, Solution
 from fedsel.solutions.codebooks import RandomDirections, Rotated
 
 _NO_INTEGERS = np.empty(0, dtype=np.int64)
+_NO_PROJECTION = np.empty((0, 0), dtype=np.float32)
+# As a solution's own matrix is: the kernel is compiled for each kind of array that it meets.
+_NO_PROJECTION.flags.writeable = False
+
+
+def has_plan(solution: Solution) -> bool:
+    """Whether the kernel can run this solution."""
+    return isinstance(solution, Full | Picks | Projected | Coded)
 
 
 def plan_of(solution: Solution) -> kernel.Plan:
@@ -58,7 +66,7 @@ def _plan(kind: int, solution: Picks, value: Value | None = None) -> kernel.Plan
         clip=float(solution.clip),
         momentum=float(solution.momentum),
         plain=told is None,
-        projection=np.empty((0, 0), dtype=np.float32),
+        projection=_NO_PROJECTION,
         recovery=np.empty((0, 0)),
         joint=joint_table(SignedSampling(1), 1),
         signs=np.empty(0, dtype=np.float32),

@@ -11,13 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsel.engine.history import History, Round, Test
-from fedsel.errors import InvalidArgument, check_count, check_finite, check_positive
+from fedsel.engine.schedule import schedule
+from fedsel.engine.vectors import residual_of
+from fedsel.errors import (
+    InvalidArgument,
+    check_count,
+    check_finite,
+    check_positive,
+    check_vectors,
+)
 from fedsel.models.linear import LinearModel
 from fedsel.random import key_of
 from fedsel.solutions import Solution
-
-SHUFFLE, DROP = 1, 2
-"""Purposes of random streams beside the clients' own."""
 
 _CLIENTS_AT_A_TIME = 500_000
 _JUDGED_AT_A_TIME = 128
@@ -80,16 +85,18 @@ def train(
     test: Test | None = None,
     *,
     evaluate: Evaluate = "rounds",
+    start: NDArray[np.float64] | None = None,
     residual_directory: Path | None = None,
     advance: Callable[[int], object] = abs,
 ) -> History:
     """Run Algorithm 1 and return the history.
 
-    ``test`` judges the model after every round, every epoch or at the end. With E > 1 a solution
-    that accumulates keeps a float32 residual for each client, on disk if a directory is given.
+    ``test`` judges the model after every round, every epoch or at the end. ``start`` are the
+    weights (d,) to begin with, zeros unless given. With E > 1 a solution that accumulates keeps a
+    float32 residual for each client, on disk if a directory is given.
     ``advance`` is called after each round.
     """
-    run = Run(training, population, residual_directory)
+    run = Run(training, population, residual_directory, start)
     solution, cost = training.solution, training.solution.privacy.per_report
     seen: list[Round] = []
     models: list[NDArray[np.float64]] = []
@@ -125,6 +132,7 @@ class Run:
         training: Training,
         population: Population,
         residual_directory: Path | None = None,
+        start: NDArray[np.float64] | None = None,
     ) -> None:
         from fedsel.engine import kernel, plan
 
@@ -138,11 +146,11 @@ class Run:
         self.plan = plan.plan_of(solution)
         self.clients = population.clients
         self.members = population.members
-        self.weights = np.zeros(solution.dim)
+        self.weights = np.zeros(solution.dim) if start is None else _started(start, solution.dim)
         self.scratch = kernel.scratch_for(self.plan, solution.dim)
         self.sent = np.zeros((1, 2 * self.plan.picks), dtype=np.int64)
         needed = solution.accumulates and solution.epochs > 1
-        self.residual = _residual(self.clients if needed else 0, solution.dim, residual_directory)
+        self.residual = residual_of(self.clients if needed else 0, solution.dim, residual_directory)
         self.key = key_of(training.seed)
 
     @property
@@ -157,17 +165,14 @@ class Run:
         """
         training = self.training
         everyone = np.arange(self.clients, dtype=np.int64)
-        order = everyone if self.members is None else self.members.copy()
-        self.kernel.shuffle(order, key_of(training.seed, SHUFFLE), epoch)
-        # Even rounds of at most ``batch``: the mean of a few left over would be mostly noise.
-        count = -(-len(order) // training.batch)
-        ends: NDArray[np.int64] = np.arange(1, count + 1, dtype=np.int64) * len(order) // count
-        if training.dropout == 0:
-            return order, ends
-        stays = np.ones(self.clients, dtype=np.bool_)
-        self.kernel.drop(stays, training.dropout, key_of(training.seed, DROP), epoch)
-        answers = stays[order]
-        return order[answers], np.cumsum(answers, dtype=np.int64)[ends - 1]
+        return schedule(
+            everyone if self.members is None else self.members,
+            clients=self.clients,
+            batch=training.batch,
+            seed=training.seed,
+            epoch=epoch,
+            dropout=training.dropout,
+        )
 
     def rounds(
         self,
@@ -206,14 +211,11 @@ class Run:
         return trace
 
 
-def _residual(clients: int, d: int, directory: Path | None) -> NDArray[np.float32]:
-    if clients == 0:
-        return np.empty((0, d), dtype=np.float32)
-    if directory is None:
-        return np.zeros((clients, d), dtype=np.float32)
-    # A sparse file of zeros: only the pages that are written take room.
-    file = directory / "residual.f32"
-    return np.asarray(np.memmap(file, dtype=np.float32, mode="w+", shape=(clients, d)))
+def _started(weights: NDArray[np.float64], d: int) -> NDArray[np.float64]:
+    copied: NDArray[np.float64] = check_vectors("start", weights, ndim=1).astype(np.float64)
+    if len(copied) != d:
+        raise InvalidArgument("start", f"{len(copied)} weights", f"{d} weights, as X")
+    return copied
 
 
 def _judged(

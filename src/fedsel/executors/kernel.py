@@ -49,6 +49,8 @@ class SymbolTable(NamedTuple):
 def rank_table(law: RankLaw) -> RankTable:
     """A `RankLaw` as the kernel reads it; what it will not read stays empty."""
     unused = np.empty(0, dtype=np.int64)
+    # As the law's own arrays are: kernels are compiled for each kind of array that they meet.
+    unused.flags.writeable = False
     return RankTable(
         law.weights,
         unused if law.dense and law.by_rejection else law.edges,

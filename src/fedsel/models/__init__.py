@@ -1,5 +1,6 @@
 """Models whose gradients clients report."""
 
 from fedsel.models.linear import LinearModel
+from fedsel.models.multiclass import MulticlassModel
 
-__all__ = ["LinearModel"]
+__all__ = ["LinearModel", "MulticlassModel"]

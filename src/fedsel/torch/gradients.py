@@ -1,0 +1,190 @@
+"""Per-client updates of any module by torch.func: vmap over clients, chunk by chunk.
+
+A chunk of updates (n, d) is the only thing of that size that is ever held: memory is bounded by
+the chunk, not by the number of clients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+from torch.func import functional_call, grad, vmap
+
+from fedsel.data.partition import Clients
+from fedsel.errors import InvalidArgument, InvalidData, check_count, check_finite, check_positive
+from fedsel.torch.modules import Layout, check_module
+
+Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+"""loss(outputs (n, …), targets (n, …)) → the mean loss, a scalar."""
+
+CHUNK_BYTES = 2**26
+_COPIES = 2
+"""A chunk of updates, and what torch needs on the way to it."""
+
+
+@dataclass(frozen=True)
+class Local:
+    """How a client trains for itself; the update is then the difference of the weights.
+
+    ``epochs`` passes over its records in steps of ``batch`` records (all at once if None) at the
+    learning rate ``rate``. The records keep their order.
+    """
+
+    rate: float
+    epochs: int = 1
+    batch: int | None = None
+
+    def __post_init__(self) -> None:
+        check_positive("rate", self.rate)
+        check_count("epochs", self.epochs)
+        if self.batch is not None:
+            check_count("batch", self.batch)
+
+
+class ClientUpdates:
+    """The update of each client: the gradient of its mean loss, or its local training.
+
+    A source of vectors for `fedsel.engine.vectors.train_vectors`. Client i holds row i of X and y,
+    or the rows that ``partition`` gives it. ``reg`` adds λw to every gradient.
+
+    >>> net = nn.Linear(2, 1, bias=False)
+    >>> X, y = torch.eye(2), torch.zeros(2, 1)
+    >>> updates = ClientUpdates(net, nn.functional.mse_loss, X, y)
+    >>> updates.receive(np.array([3.0, 5.0]))
+    >>> updates.vectors(np.arange(2))[0].tolist()
+    [[[6.0, 0.0]], [[0.0, 10.0]]]
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        loss: Loss,
+        X: Any,
+        y: Any,
+        *,
+        partition: Clients | None = None,
+        local: Local | None = None,
+        reg: float = 0.0,
+        clip_scale: Mapping[str, float] | None = None,
+        chunk: int | None = None,
+        device: torch.device | str | None = None,
+    ) -> None:
+        check_module(module)
+        if not callable(loss):
+            raise InvalidArgument("loss", loss, "a function of outputs and targets")
+        if check_finite("reg", reg) < 0:
+            raise InvalidArgument("reg", reg, "a finite number ≥ 0")
+        self.module, self.loss, self.local, self.reg = module, loss, local, float(reg)
+        self.layout = Layout(module)
+        parameter = next(p for p in module.parameters() if p.requires_grad)
+        self.device = parameter.device if device is None else torch.device(device)
+        self._dtype = parameter.dtype
+        self.X, self.y = as_tensor("X", X, parameter.dtype), as_tensor("y", y, parameter.dtype)
+        if len(self.X) != len(self.y) or len(self.X) == 0:
+            raise InvalidArgument("y", f"{len(self.y)} targets", f"one a record: {len(self.X)}")
+        self.partition = partition
+        if partition is not None and int(partition.order.max()) >= len(self.X):
+            raise InvalidArgument("partition", repr(partition), f"of {len(self.X)} records")
+        fits = max(1, CHUNK_BYTES // (4 * _COPIES * self.layout.dim))
+        self.chunk = fits if chunk is None else check_count("chunk", chunk)
+        self.scales = self.layout.scales(clip_scale)
+        self._frozen = {
+            name: p.detach().to(self.device)
+            for name, p in module.named_parameters()
+            if not p.requires_grad
+        }
+        self._weights: dict[str, torch.Tensor] = {}
+        self._single = partition is None or int(partition.sizes.max()) == 1
+        dims = (None, 0, 0) if self._single else (None, 0, 0, 0)
+        self._updates = vmap(self._update, in_dims=dims)
+
+    @property
+    def clients(self) -> int:
+        return len(self.X) if self.partition is None else self.partition.n
+
+    def receive(self, weights: NDArray[np.float64], /) -> None:
+        for name, shape, place in zip(
+            self.layout.names, self.layout.shapes, self.layout.slices, strict=True
+        ):
+            part = torch.from_numpy(weights[place]).to(self.device, self._dtype)
+            self._weights[name] = part.reshape(shape)
+
+    def vectors(self, clients: NDArray[np.int64], /) -> list[NDArray[np.float32]]:
+        """The updates (n, d) of these clients, in parts (n, …) as the parameters are."""
+        made = self._updates(self._weights, *self._records(clients))
+        return [made[name].to("cpu", torch.float32).numpy() for name in self.layout.names]
+
+    def _records(self, clients: NDArray[np.int64]) -> tuple[torch.Tensor, ...]:
+        """X (n, s, …), y (n, s, …) and, unless each holds one record, which are there (n, s)."""
+        if self._single:
+            which = clients if self.partition is None else self.partition.order[clients]
+            rows = torch.from_numpy(which)
+            return (
+                self.X[rows].unsqueeze(1).to(self.device),
+                self.y[rows].unsqueeze(1).to(self.device),
+            )
+        assert self.partition is not None  # noqa: S101
+        starts, sizes = self.partition.starts[clients], self.partition.sizes[clients]
+        place = np.arange(int(sizes.max()))
+        there = place < sizes[:, None]
+        # Where a client has fewer records than the largest, its first one stands in with weight 0.
+        rows = torch.from_numpy(self.partition.order[starts[:, None] + np.where(there, place, 0)])
+        present = torch.from_numpy(there).to(self.device)
+        return self.X[rows].to(self.device), self.y[rows].to(self.device), present
+
+    def _update(
+        self, weights: dict[str, torch.Tensor], x: torch.Tensor, y: torch.Tensor, *there: Any
+    ) -> dict[str, torch.Tensor]:
+        """One client's update, from its records x (s, …) and targets y (s, …)."""
+        if self.local is None:
+            return self._gradient(weights, x, y, *there)
+        own = weights
+        size = self.local.batch or len(x)
+        for _ in range(self.local.epochs):
+            for at in range(0, len(x), size):
+                part = slice(at, at + size)
+                slope = self._gradient(own, x[part], y[part], *(t[part] for t in there))
+                own = {name: own[name] - self.local.rate * slope[name] for name in own}
+        return {name: weights[name] - own[name] for name in weights}
+
+    def _gradient(
+        self, weights: dict[str, torch.Tensor], x: torch.Tensor, y: torch.Tensor, *there: Any
+    ) -> dict[str, torch.Tensor]:
+        slopes: dict[str, torch.Tensor] = grad(self._mean_loss)(weights, x, y, *there)
+        if self.reg == 0:
+            return slopes
+        if there:  # a step without records is no step
+            kept = self.reg * there[0].any()
+            return {name: slopes[name] + kept * weights[name] for name in slopes}
+        return {name: slopes[name] + self.reg * weights[name] for name in slopes}
+
+    def _mean_loss(
+        self, weights: dict[str, torch.Tensor], x: torch.Tensor, y: torch.Tensor, *there: Any
+    ) -> torch.Tensor:
+        outputs = functional_call(self.module, {**weights, **self._frozen}, (x,))
+        if not there:
+            return self.loss(outputs, y)
+        losses = vmap(lambda o, t: self.loss(o.unsqueeze(0), t.unsqueeze(0)))(outputs, y)
+        present = there[0].to(losses.dtype)
+        return (losses * present).sum() / present.sum().clamp(min=1)
+
+
+def as_tensor(name: str, values: Any, dtype: torch.dtype) -> torch.Tensor:
+    """Records or targets as a tensor on the CPU: integers stay, floats become ``dtype``."""
+    try:
+        tensor = torch.as_tensor(values).detach().cpu()
+    except (TypeError, ValueError, RuntimeError):
+        raise InvalidData(f"{name}: must be a tensor or an array of numbers") from None
+    if tensor.is_complex() or tensor.ndim == 0:
+        raise InvalidData(f"{name}: must be real, with one row a record")
+    if tensor.is_floating_point():
+        tensor = tensor.to(dtype)
+        if not bool(torch.isfinite(tensor).all()):
+            raise InvalidData(f"{name}: every entry must be finite")
+    return tensor

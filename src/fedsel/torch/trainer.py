@@ -1,0 +1,219 @@
+"""Federated training of any module, its updates reported by any solution."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from fedsel.data.partition import by_groups
+from fedsel.engine import History
+from fedsel.engine.rates import public_rate
+from fedsel.engine.vectors import VectorTraining, train_vectors
+from fedsel.errors import Epsilon, InvalidArgument, check_count, check_finite, check_positive
+from fedsel.solutions import Privacy, Solution, solution
+from fedsel.torch.gradients import ClientUpdates, Local, Loss, as_tensor
+from fedsel.torch.modules import Layout, check_module
+
+_JUDGED_AT_A_TIME = 4096
+
+
+@dataclass(frozen=True)
+class Communication:
+    """What one client sends in one round, beside the whole gradient in float32."""
+
+    bits: int
+    full_bits: int
+
+    @property
+    def saving(self) -> float:
+        """How many times shorter a report is than the gradient."""
+        return self.full_bits / self.bits if self.bits else math.inf
+
+
+class FederatedTrainer:
+    """Train a module in place on private reports of its clients.
+
+    Parameters
+    ----------
+    module : any module without buffers, batch norm and dropout. Frozen parameters stay as they are.
+    loss : loss(outputs, targets), the mean over the first dimension.
+    epsilon : total ε of a client over all epochs; None for solutions without privacy.
+    solution : a name, as for `fedsel.solution`, or a Solution of d = the trainable parameters.
+    learning_rate : α of the server's step, or "auto": `fedsel.engine.rates.public_rate`.
+    batch : clients of a round: a count, or a share (float) of all.
+    epochs : how often each client reports.
+    local : None reports the gradient (one local step, as in the paper); `Local` the difference of
+        the weights after local training.
+    reg : λ of an ℓ2 regulariser, added by the clients.
+    clip_scale : factors of the clip by parameter or submodule, such as {"0.weight": 0.1}: a client
+        divides by them before it reports, the server multiplies.
+    chunk : clients whose updates are held at a time; by default what fits into 64 MiB.
+    seed : the simulation's. Results depend on it alone, up to the rounding of torch's own sums.
+    device : where gradients are computed; by default where the module is.
+    residual_directory : a folder for the residuals (clients × d) that solutions with accumulation
+        keep if epochs > 1; without it, they must fit into 1 GiB of memory.
+    **mechanism : further arguments of `fedsel.solution`: mu, k, clip, momentum, …
+
+    >>> torch.manual_seed(0)  # doctest: +ELLIPSIS
+    <torch...>
+    >>> X = torch.randn(400, 3)
+    >>> y = (X[:, 0] > 0).long()
+    >>> trainer = FederatedTrainer(nn.Linear(3, 2), nn.functional.cross_entropy, solution="NP")
+    >>> trainer.fit(X, y, eval_set=(X, y)).history.accuracy > 0.9
+    True
+    """
+
+    history: History
+    rate: float
+
+    def __init__(
+        self,
+        module: nn.Module,
+        loss: Loss = nn.functional.cross_entropy,
+        *,
+        epsilon: Epsilon | None = None,
+        solution: str | Solution = "PS-PM",
+        learning_rate: float | Literal["auto"] = "auto",
+        batch: int | float = 0.01,
+        epochs: int = 1,
+        local: Local | None = None,
+        reg: float = 0.0,
+        clip_scale: Mapping[str, float] | None = None,
+        chunk: int | None = None,
+        seed: int = 0,
+        device: torch.device | str | None = None,
+        residual_directory: Path | None = None,
+        **mechanism: Any,
+    ) -> None:
+        check_module(module)
+        self.module, self.loss, self.layout = module, loss, Layout(module)
+        self.epsilon, self.named, self.mechanism = epsilon, solution, mechanism
+        self.learning_rate = learning_rate
+        if learning_rate != "auto":
+            check_positive("learning_rate", learning_rate)
+        if isinstance(batch, float) and not 0 < check_finite("batch", batch) <= 1:
+            raise InvalidArgument("batch", batch, "a share in (0, 1] or a count ≥ 1")
+        self.batch = batch if isinstance(batch, float) else check_count("batch", batch)
+        self.epochs = check_count("epochs", epochs)
+        self.local, self.reg, self.clip_scale, self.chunk = local, reg, clip_scale, chunk
+        self.layout.scales(clip_scale)
+        self.seed = check_count("seed", seed, least=0)
+        self.device, self.residual_directory = device, residual_directory
+        # Wrong names and parameters are told before there is any data.
+        self.solution = self._solution(1000)
+
+    def _solution(self, batch: int) -> Solution:
+        if isinstance(self.named, Solution):
+            if self.named.dim != self.layout.dim or self.named.epochs != self.epochs:
+                given = f"dim = {self.named.dim}, epochs = {self.named.epochs}"
+                allowed = f"dim = {self.layout.dim}, epochs = {self.epochs}"
+                raise InvalidArgument("solution", given, allowed)
+            return self.named
+        return solution(
+            self.named,
+            epsilon=self.epsilon,
+            dim=self.layout.dim,
+            epochs=self.epochs,
+            **{"batch": batch, **self.mechanism},
+        )
+
+    @property
+    def privacy(self) -> Privacy:
+        """The exact ε of a report and of all reports of a client."""
+        return self.solution.privacy
+
+    @property
+    def communication(self) -> Communication:
+        """What one client sends in one round."""
+        return Communication(self.solution.bits, 32 * self.layout.dim)
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        groups: Any = None,
+        eval_set: tuple[Any, Any] | None = None,
+        *,
+        evaluate: Literal["rounds", "epochs", "end"] = "epochs",
+        advance: Callable[[int], object] = abs,
+    ) -> Self:
+        """Train on clients: rows of X, or groups of rows with the same value in ``groups``.
+
+        ``eval_set`` = (X, y) judges the model after rounds, epochs or at the end; ``advance`` is
+        called after each round. The module's parameters are where training starts and ends.
+        """
+        if groups is not None and len(groups) != len(X):
+            raise InvalidArgument("groups", f"{len(groups)} values", f"one a record: {len(X)}")
+        updates = ClientUpdates(
+            self.module,
+            self.loss,
+            X,
+            y,
+            partition=None if groups is None else by_groups(groups),
+            local=self.local,
+            reg=self.reg,
+            clip_scale=self.clip_scale,
+            chunk=self.chunk,
+            device=self.device,
+        )
+        share = isinstance(self.batch, float)
+        batch = max(1, round(self.batch * updates.clients)) if share else int(self.batch)
+        self.solution = self._solution(batch)
+        rounds = self.epochs * -(-updates.clients // batch)
+        self.rate = (
+            public_rate(self.solution, batch=batch, rounds=rounds)
+            if self.learning_rate == "auto"
+            else float(self.learning_rate)
+        )
+        judge = None if eval_set is None else self._judge(*eval_set)
+        self.history = train_vectors(
+            VectorTraining(self.solution, self.rate, batch, self.seed),
+            updates,
+            self.layout.read(self.module),
+            judge,
+            evaluate=evaluate,
+            residual_directory=self.residual_directory,
+            advance=advance,
+        )
+        self.layout.write(self.module, self.history.weights)
+        return self
+
+    def _judge(self, X: Any, y: Any) -> Callable[[NDArray[np.float64]], tuple[float, float]]:
+        parameter = next(self.module.parameters())
+        inputs, targets = (as_tensor("eval_set", v, parameter.dtype) for v in (X, y))
+
+        def judge(weights: NDArray[np.float64]) -> tuple[float, float]:
+            self.layout.write(self.module, weights)
+            hits = total = 0.0
+            with torch.no_grad():
+                for at in range(0, len(inputs), _JUDGED_AT_A_TIME):
+                    part = slice(at, at + _JUDGED_AT_A_TIME)
+                    x, t = inputs[part].to(parameter.device), targets[part].to(parameter.device)
+                    outputs = self.module(x)
+                    total += float(self.loss(outputs, t)) * len(x)
+                    hits += hits_of(outputs, t)
+            penalty = self.reg / 2 * float(weights @ weights)
+            return hits / len(inputs), total / len(inputs) + penalty
+
+        return judge
+
+
+def hits_of(outputs: torch.Tensor, targets: torch.Tensor) -> int:
+    """How many answers are right: the largest of several outputs, or the sign of a single one.
+
+    >>> hits_of(torch.tensor([[0.1, 0.9], [0.8, 0.2]]), torch.tensor([1, 1]))
+    1
+    >>> hits_of(torch.tensor([[0.3], [-2.0]]), torch.tensor([1, -1]))
+    2
+    """
+    if outputs.ndim == 1 or outputs.shape[1] == 1:
+        return int(((outputs.reshape(-1) >= 0) == (targets.reshape(-1) > 0)).sum())
+    return int((outputs.argmax(dim=1) == targets).sum())
