@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from dataclasses import fields
 from fractions import Fraction
+from typing import Any, cast
 
 from fedsel.errors import Epsilon, InvalidArgument, check_epsilon, check_finite, check_kind
 from fedsel.mechanisms.base import Mechanism, Selection, Value
@@ -44,7 +45,7 @@ def mechanism(
 ) -> Mechanism:
     """A mechanism by its abbreviation: EXP, PM, … or two stages as PS-PM, with ε₁ = μ·ε.
 
-    ``k`` None is the mechanism's own default.
+    ``k`` None is 0.1, and of J the best.
 
     >>> mechanism("ps", epsilon=1.0)
     PerturbedSampling(epsilon=1.0, k=0.1)
@@ -89,11 +90,14 @@ def _two_stage(
 
 
 def _build(name: str, epsilon: Epsilon | None, k: Top | None) -> Mechanism:
-    given = {"epsilon": epsilon} if k is None else {"epsilon": epsilon, "k": k}
+    given: dict[str, object] = {"epsilon": epsilon, "k": 0.1 if k is None else k}
+    if k is None and name in JOINTS:
+        del given["k"]  # J has the best one for ε and d
     wanted = _fields(name)
     if "epsilon" in wanted and epsilon is None:
         raise InvalidArgument("epsilon", None, f"given for {name}")
-    return _SINGLE[name](**{field: given[field] for field in given if field in wanted})
+    made: Any = _SINGLE[name]
+    return cast(Mechanism, made(**{f: given[f] for f in given if f in wanted}))
 
 
 def _fields(name: str) -> set[str]:

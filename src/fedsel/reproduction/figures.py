@@ -98,7 +98,8 @@ def lines(
         axes.plot(shifted, means, **style, markersize=5, label=str(name))
         low = [m - s for m, s in zip(means, spread, strict=True)]
         high = [m + s for m, s in zip(means, spread, strict=True)]
-        axes.fill_between(shifted, low, high, color=style["color"], alpha=0.12, linewidth=0)
+        faint = 0.12 if len(names) < 9 else 0.05
+        axes.fill_between(shifted, low, high, color=style["color"], alpha=faint, linewidth=0)
     level = 100 * sum(row["majority"] for row in rows) / len(rows)
     if level > 55:
         where = 100 - level if error else level
@@ -142,7 +143,19 @@ def by_model(rows: Rows, *, split: Sequence[str] = ("dataset", "model"), **optio
     figure, all_axes = panels(titles)
     for axes, key in zip(all_axes, keys, strict=True):
         lines(axes, choose(rows, **dict(zip(split, key, strict=True))), **options)
+    if len(keys) > 4:  # one legend for all
+        found = dict(p for axes in all_axes for p in _labelled(axes))
+        for axes in all_axes:
+            if (own := axes.get_legend()) is not None:
+                own.remove()
+        columns = min(7, len(found))
+        figure.legend(found.values(), found, loc="outside lower center", ncols=columns, fontsize=9)
     return figure
+
+
+def _labelled(axes: Axes) -> list[tuple[str, Any]]:
+    handles, labels = axes.get_legend_handles_labels()
+    return list(zip(labels, handles, strict=True))
 
 
 def scaling(

@@ -24,6 +24,7 @@ from fedsel.reproduction import lemmas
 from fedsel.reproduction.catalogue import CLAIMS, Change, Experiment, experiment, wanted
 from fedsel.reproduction.measures.timing import ClientTime
 from fedsel.reproduction.report import Figure, Section, Table, Verdict, render
+from fedsel.reproduction.summary import markdown
 from fedsel.reproduction.views import VIEWS, View
 from fedsel.reproduction.views.base import UNKNOWN
 
@@ -161,7 +162,7 @@ _UNDATED: Mapping[str, Mapping[str, None]] = {".png": {"Software": None}, ".svg"
 def write_page(
     outcomes: Sequence[Outcome], request: Request, out: Path, *, with_claims: bool
 ) -> Path:
-    """The report: index.html, whole in itself."""
+    """The report: index.html, whole in itself, and its numbers as summary.md."""
     sections = [_section(outcome, request) for outcome in outcomes]
     if with_claims:
         sections.append(_claims_section(outcomes, request))
@@ -170,6 +171,18 @@ def write_page(
     fresh = path.with_suffix(".new")
     fresh.write_text(page, encoding="utf-8")
     fresh.replace(path)
+    (out / "summary.md").write_text(
+        markdown(
+            TITLE,
+            _summary(outcomes, request),
+            _facts(request),
+            all_verdicts(outcomes)
+            if with_claims
+            else [v for o in outcomes for v in o.view.verdicts],
+            {outcome.name: outcome.view.tables for outcome in outcomes},
+        ),
+        encoding="utf-8",
+    )
     return path
 
 

@@ -224,7 +224,7 @@ def accumulation(rows: Rows, name: str) -> View:
     """Figure 3a."""
     epsilons = sorted(values_of(rows, "epsilon"))
     adapted = {
-        f"{s}, {where['epochs']} epochs, ε = {e:g}": gap(
+        f"{s}, {_epochs(where)}, ε = {e:g}": gap(
             _at(choose(rows, **where), s, e), _at(choose(rows, **where), f"{s}-O", e)
         )
         for where in _settings(rows, "epochs")
@@ -232,7 +232,7 @@ def accumulation(rows: Rows, name: str) -> View:
         for e in epsilons
     }
     plain = {
-        f"{s}-O, {where['epochs']} epochs, ε = {e:g}": gap(
+        f"{s}-O, {_epochs(where)}, ε = {e:g}": gap(
             _at(choose(rows, **where), "PM", e), _at(choose(rows, **where), f"{s}-O", e)
         )
         for where in _settings(rows, "epochs")
@@ -405,6 +405,10 @@ def _gaps(
         for s in solutions
         for e in epsilons
     }
+
+
+def _epochs(where: dict[str, Any]) -> str:
+    return f"{where['epochs']} epoch{'s' if where['epochs'] > 1 else ''}"
 
 
 def _ends(label: str, epsilon: float) -> bool:

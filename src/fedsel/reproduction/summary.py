@@ -1,0 +1,52 @@
+"""A reproduction as one page of Markdown: verdicts, and the tables that one quotes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from fedsel.reproduction.report import Table, Verdict
+
+QUOTED = {
+    "table1": ("Fitted exponents",),
+    "table3": ("Gains and losses (points)",),
+    "alpha": ("Where the claim of a row holds",),
+    "ablation": ("Points of accuracy at ε = 2",),
+    "fair": ("Best of each family",),
+}
+"""The tables, by experiment and title, that the summary repeats."""
+
+
+def markdown(
+    title: str,
+    lines: Iterable[str],
+    facts: Mapping[str, str],
+    verdicts: Sequence[Verdict],
+    tables: Mapping[str, Sequence[Table]],
+) -> str:
+    """The page; ``tables`` are those of each experiment by name."""
+    parts = [f"# {title}", *lines, "; ".join(f"{k}: {v}" for k, v in facts.items())]
+    rows = [(v.claim, v.where, v.verdict, v.numbers, f"`{v.command}`") for v in verdicts]
+    parts += ["## Claims", _table(("claim", "where", "verdict", "numbers", "command"), rows, 2)]
+    for name, titles in QUOTED.items():
+        for made in tables.get(name, ()):
+            if made.title in titles:
+                body = [tuple(row) for row in made.rows]
+                parts += [f"## {name}: {made.title}", _table(made.columns, body, made.digits)]
+                parts += [made.note] if made.note else []
+    return "\n\n".join(parts) + "\n"
+
+
+def _table(headings: Sequence[str], rows: Sequence[tuple[object, ...]], digits: int) -> str:
+    lines = [_line(h.strip() for h in headings), "|" + "---|" * len(headings)]
+    lines += [_line(_cell(value, digits) for value in row) for row in rows]
+    return "\n".join(lines)
+
+
+def _line(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _cell(value: object, digits: int) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.{digits}f}" if isinstance(value, float) else str(value)
