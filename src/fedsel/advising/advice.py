@@ -66,17 +66,14 @@ class Outlook:
     alignment_all: float
     clients_needed: int | None
     learning_rate: float
-    note: str = ""
-    solution: Solution = field(repr=False, compare=False, default_factory=lambda: _NONE)
-    moments: Moments = field(repr=False, compare=False, default=Moments(0.0, 0.0, 0.0))
+    note: str
+    solution: Solution = field(repr=False, compare=False)
+    moments: Moments = field(repr=False, compare=False)
 
     def as_dict(self) -> dict[str, Any]:
         """The numbers by name, for JSON."""
         hidden = ("solution", "moments")
         return {name: v for name, v in vars(self).items() if name not in hidden}
-
-
-_NONE = Full("NP", 1, 1)
 
 
 @final
