@@ -321,10 +321,10 @@ def _impossible(best: Outlook, clients: int, epochs: int) -> list[str]:
 
 
 def _rough(count: int) -> str:
-    """A count to two digits.
+    """A count to two digits, rounded up.
 
     >>> _rough(1234567), _rough(87)
-    ('1,200,000', '87')
+    ('1,300,000', '87')
     """
     unit = 10 ** max(0, len(str(count)) - 2)
     return f"{-(-count // unit) * unit:,}"
