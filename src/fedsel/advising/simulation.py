@@ -23,9 +23,8 @@ Integers = NDArray[np.int64]
 TOLERANCE = 0.05
 """The share of the computed alignment by which the measured one may differ: what the normal
 approximation of entries costs, most for few dimensions."""
-SIGMAS = 7.0
-"""Standard errors on top of it, for chance: a false alarm has a probability below 1e-9, also with
-the heavier tails of an error estimated from 24 rounds or more."""
+FALSE_ALARM = 1e-9
+"""The probability that chance alone, on top of it, makes a check differ, by Student's law."""
 LEAST_ROUNDS = 24
 _AT_ONCE = 1 << 22
 """Entries of updates held at a time."""
@@ -46,8 +45,14 @@ class Check:
     @property
     def agrees(self) -> bool:
         """Whether they differ by no more than the model's tolerance and chance."""
-        allowed = TOLERANCE * self.computed + SIGMAS * self.error
-        return abs(self.measured - self.computed) <= allowed
+        return abs(self.measured - self.computed) <= TOLERANCE * self.computed + self.chance
+
+    @property
+    def chance(self) -> float:
+        """How far the measured alignment may be off by chance."""
+        from scipy.special import stdtrit
+
+        return self.error * float(stdtrit(self.rounds - 1, 1 - FALSE_ALARM / 2))
 
 
 def simulate(
