@@ -46,7 +46,8 @@ def test_version():
 
 
 @pytest.mark.parametrize(
-    "command", ["run", "audit", "certify", "mechanisms", "bench", "data list", "ledger show"]
+    "command",
+    ["run", "advise", "audit", "certify", "mechanisms", "bench", "data list", "ledger show"],
 )
 def test_every_command_has_help_with_an_example(command):
     text = run(*command.split(), "--help").stdout

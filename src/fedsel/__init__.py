@@ -42,11 +42,14 @@ from fedsel.solutions import Solution, solution
 if TYPE_CHECKING:
     import fedsel.checks as checks  # noqa: PLR0402
     from fedsel import data, device, engine, estimators, server
+    from fedsel.advising import Advice, advise
     from fedsel.auditing import Finding, audit, exact_law
     from fedsel.estimators import FedSelClassifier
     from fedsel.executors import cohort
 
 _LAZY = {
+    "Advice": "fedsel.advising",
+    "advise": "fedsel.advising",
     "audit": "fedsel.auditing",
     "Finding": "fedsel.auditing",
     "exact_law": "fedsel.auditing",
@@ -74,6 +77,7 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "BOTTOM",
+    "Advice",
     "Certificate",
     "Duchi",
     "Entropy",
@@ -105,6 +109,7 @@ __all__ = [
     "Window",
     "__version__",
     "accumulate_and_report",
+    "advise",
     "audit",
     "certify",
     "certify_by_enumeration",

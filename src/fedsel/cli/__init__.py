@@ -10,6 +10,8 @@ import typer
 
 from fedsel._version import __version__
 from fedsel.cli import reproduce as reproducing
+from fedsel.cli.advise import EXAMPLE as ADVISE_EXAMPLE
+from fedsel.cli.advise import advise_command
 from fedsel.cli.audit import audit
 from fedsel.cli.bench import bench
 from fedsel.cli.certify import certify_command, mechanisms
@@ -29,6 +31,7 @@ app = typer.Typer(
     "update before it leaves the device.",
 )
 app.command(epilog=EXAMPLE)(run)
+app.command("advise", epilog=ADVISE_EXAMPLE)(advise_command)
 app.command(
     epilog="Example: fedsel audit --epsilon 1 --dim 10 --plot audit.png   ·   "
     "fedsel audit --json > audit.json",

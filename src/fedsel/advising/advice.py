@@ -1,0 +1,354 @@
+"""``advise``: every solution worth considering, by what it would give, from public quantities."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, final
+
+from fedsel.advising.moments import Moments, Updates, moments
+from fedsel.advising.simulation import LEAST_ROUNDS, Check, simulate
+from fedsel.budget import Budget, hyper_parameters_free
+from fedsel.errors import (
+    Epsilon,
+    InvalidArgument,
+    check_count,
+    check_epsilon,
+    check_finite,
+    check_positive,
+)
+from fedsel.solutions import Coded, Full, Picks, Solution, solution
+from fedsel.solutions.codebooks import MOST_ENTRIES
+from fedsel.solutions.names import default_words
+from fedsel.solutions.steps import automatic_radius, automatic_rate
+
+NAMES = ("RJ", "RC", "J", "UJ", "PM", "HM", "PS-PM", "PE-PM", "EXP-PM", "PM-RP")
+"""Where two align alike, in two digits, the first of them ranks first: RJ and RC assume nothing of
+the shape of updates and RJ costs least, and what takes another's place comes after it."""
+TWO_STAGE = ("EXP-PM", "PE-PM", "PS-PM")
+AGREEMENT = 0.2
+"""‖mean update‖ over the norm of one. At the start of a logistic model it is 0.17 on syn-L, 0.13 on
+syn-H, 0.38 on ADULT, 0.14 on scikit-learn's digits."""
+GOAL = 0.5
+"""The alignment of all reports together that is called usable: a linear model with this cosine to
+the best one agrees with it on 1 − arccos(0.5)/π = 2/3 of records that point anywhere."""
+MOST_DIMENSIONS = 1 << 24
+_PROJECTION = 1 << 22
+"""The largest public projection of …-RP, in entries, that is inverted for advice."""
+_WORK = 6e7
+"""What a simulation of one solution may cost: a few seconds."""
+_MOST_ROUNDS = 200
+
+
+@final
+@dataclass(frozen=True)
+class Outlook:
+    """What one solution would give.
+
+    ``takes`` is the solution that runs under this name: flat where μ = 0. ``epsilon_per_report``
+    and ``epsilon_total`` are exact. ``noise`` is that of a round's mean over its signal,
+    ``alignment_round`` and ``alignment_all`` the cosines of the mean of a round and of all reports
+    with the true mean update. ``clients_needed`` is for `GOAL`; None where no number is enough.
+    ``mu`` is None where nothing is split, ``k`` where nothing is ranked by a threshold.
+    """
+
+    rank: int
+    name: str
+    takes: str
+    epsilon_per_report: float
+    epsilon_total: float
+    mu: float | None
+    k: int | None
+    bits: int
+    noise: float
+    alignment_round: float
+    alignment_all: float
+    clients_needed: int | None
+    learning_rate: float
+    note: str
+    solution: Solution = field(repr=False, compare=False)
+    moments: Moments = field(repr=False, compare=False)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The numbers by name, for JSON."""
+        hidden = ("solution", "moments")
+        return {name: v for name, v in vars(self).items() if name not in hidden}
+
+
+@final
+@dataclass(frozen=True)
+class Advice:
+    """The outlooks by rank, a recommendation with its reason, and what to be warned of.
+
+    ``without_privacy`` is the alignment of all updates where they leave as they are.
+    ``one_epoch`` is the best alignment where all of ε goes to one epoch.
+    """
+
+    dim: int
+    clients: int
+    batch: int
+    epsilon: float
+    epochs: int
+    sparse: bool
+    agreement: float
+    norm: float
+    clip: float
+    outlooks: tuple[Outlook, ...]
+    recommended: str
+    reason: str
+    usable: bool
+    without_privacy: float
+    one_epoch: float
+    warnings: tuple[str, ...]
+
+    @property
+    def rounds(self) -> int:
+        return self.epochs * math.ceil(self.clients / self.batch)
+
+    @property
+    def updates(self) -> Updates:
+        """The model behind the numbers."""
+        return Updates(self.dim, automatic_radius(self.norm), self.agreement, self.sparse)
+
+    def __getitem__(self, name: str) -> Outlook:
+        """The outlook of a solution by its name."""
+        for outlook in self.outlooks:
+            if outlook.name == name:
+                return outlook
+        raise InvalidArgument("name", name, ", ".join(o.name for o in self.outlooks))
+
+    def check(self, seed: int = 0, advance: Callable[[str], object] = str) -> tuple[Check, ...]:
+        """Simulate rounds of each solution and compare their alignment with the computed one.
+
+        A round has ``batch`` reports, fewer where that would take long; ``advance`` is called with
+        each name before its turn.
+
+        >>> advice = advise(dim=50, clients=10_000, batch=500, epsilon=2.0)
+        >>> all(check.agrees for check in advice.check())
+        True
+        """
+        checks: list[Check] = []
+        for outlook in self.outlooks:
+            advance(outlook.name)
+            same = (c for c in checks if c.name == outlook.takes != outlook.name)
+            if known := next(same, None):
+                checks.append(replace(known, name=outlook.name))
+                continue
+            cost = _cost(outlook.solution)
+            reports = min(self.batch, max(1, int(_WORK / LEAST_ROUNDS / cost)))
+            rounds = min(_MOST_ROUNDS, max(LEAST_ROUNDS, int(_WORK / cost / reports)))
+            told = outlook.moments
+            made = simulate(outlook.solution, self.updates, told, reports, rounds, seed)
+            checks.append(replace(made, name=outlook.name))
+        return tuple(checks)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything, for JSON."""
+        found = {name: v for name, v in vars(self).items() if name != "outlooks"}
+        found["rounds"], found["warnings"] = self.rounds, list(self.warnings)
+        return {**found, "outlooks": [o.as_dict() for o in self.outlooks]}
+
+
+def _cost(made: Solution) -> float:
+    """About how many entries the simulation of one report touches."""
+    if isinstance(made, Coded):
+        return made.dim + made.book.size * (made.dim / 400 if made.name == "RC" else 20)
+    return 4.0 * made.dim
+
+
+def advise(
+    *,
+    dim: int,
+    clients: int,
+    epsilon: Epsilon,
+    batch: int | None = None,
+    epochs: int = 1,
+    sparse: bool = False,
+    agreement: float = AGREEMENT,
+    norm: float = 1.0,
+    clip: float = 1.0,
+) -> Advice:
+    """Which solution to take for ``clients`` of ``dim`` entries and ε in total over ``epochs``.
+
+    ``batch`` clients report in a round (one in a hundred by default). ``agreement`` is the norm of
+    the mean update over that of one, ``sparse`` says that updates have few entries, ``norm`` is
+    that of a record (an update has 0.4 of it), ``clip`` the bound of one entry.
+
+    >>> advice = advise(dim=124, clients=39_000, batch=390, epsilon=1.0)
+    >>> advice.recommended, advice.usable
+    ('RJ', True)
+    >>> advise(dim=10**6, clients=1000, epsilon=1.0).usable
+    False
+    """
+    dim = check_count("dim", dim, least=2, most=MOST_DIMENSIONS)
+    clients = check_count("clients", clients)
+    epochs = check_count("epochs", epochs)
+    epsilon = check_epsilon("epsilon", epsilon)
+    if batch is None:
+        batch = math.ceil(clients / 100)
+    batch = check_count("batch", batch, most=clients)
+    if not isinstance(sparse, bool):
+        raise InvalidArgument("sparse", sparse, "True or False")
+    if not 0 < check_finite("agreement", agreement) <= 1:
+        raise InvalidArgument("agreement", agreement, "in (0, 1]")
+    norm, clip = check_positive("norm", norm), check_positive("clip", clip)
+    updates = Updates(dim, automatic_radius(norm), float(agreement), sparse)
+    outlooks, skipped = _outlooks(updates, clients, batch, epsilon, epochs, norm, clip)
+    best = outlooks[0]
+    one, split = best.alignment_all, ""
+    if epochs > 1:
+        once, _ = _outlooks(updates, clients, batch, epsilon, 1, norm, clip)
+        one, split = once[0].alignment_all, _split(best, once[0], epochs)
+    plain = moments(Full("NP", dim, 1), updates)
+    usable = best.alignment_all >= GOAL
+    warnings = [*_impossible(best, clients, epochs), *_flat(outlooks, dim, batch), *skipped]
+    if split:
+        warnings.append(split)
+    return Advice(
+        dim=dim,
+        clients=clients,
+        batch=batch,
+        epsilon=float(epsilon),
+        epochs=epochs,
+        sparse=sparse,
+        agreement=float(agreement),
+        norm=norm,
+        clip=clip,
+        outlooks=outlooks,
+        recommended=best.name,
+        reason=_reason(outlooks),
+        usable=usable,
+        without_privacy=plain.alignment(clients),
+        one_epoch=one,
+        warnings=tuple(warnings),
+    )
+
+
+def _outlooks(
+    updates: Updates,
+    clients: int,
+    batch: int,
+    epsilon: Epsilon,
+    epochs: int,
+    norm: float,
+    clip: float,
+) -> tuple[tuple[Outlook, ...], list[str]]:
+    """One outlook a solution, by rank, and why some are left out."""
+    dim, found, skipped = updates.dim, [], []
+    mu = hyper_parameters_free(dim, batch, Budget(epsilon, epochs, 0.0).per_epoch)
+    rounds = epochs * math.ceil(clients / batch)
+    for name in NAMES:
+        if reason := _too_large(name, dim):
+            skipped.append(f"{name} is left out: {reason}.")
+            continue
+        made = solution(
+            name,
+            epsilon=epsilon,
+            dim=dim,
+            epochs=epochs,
+            mu="auto",
+            clip=clip,
+            batch=batch,
+            rho=updates.length if name in ("J", "RJ", "RC") else None,
+        )
+        told = moments(made, updates)
+        needed = told.reports_for(GOAL)
+        found.append(
+            Outlook(
+                rank=0,
+                name=name,
+                takes=made.name,
+                epsilon_per_report=made.privacy.per_report,
+                epsilon_total=made.privacy.total,
+                mu=mu if name in TWO_STAGE else None,
+                k=_top(made),
+                bits=made.bits,
+                noise=told.noise(batch),
+                alignment_round=told.alignment(batch),
+                alignment_all=told.alignment(clients * epochs),
+                clients_needed=None if needed is None else math.ceil(needed / epochs),
+                learning_rate=automatic_rate(made, batch, rounds, norm),
+                note=f"μ = 0: {made.name} takes its place" if made.name != name else "",
+                solution=made,
+                moments=told,
+            )
+        )
+    found.sort(key=lambda o: (-float(f"{o.alignment_all:.2g}"), NAMES.index(o.name)))
+    return tuple(replace(o, rank=i) for i, o in enumerate(found, 1)), skipped
+
+
+def _too_large(name: str, dim: int) -> str:
+    if name == "PM-RP" and dim * max(1, dim // 10) > _PROJECTION:
+        return f"its public projection has {dim} × {dim // 10} entries"
+    if name == "RC" and dim * default_words(dim) > MOST_ENTRIES:
+        return f"its public codebook has {default_words(dim)} × {dim} entries"
+    return ""
+
+
+def _top(made: Solution) -> int | None:
+    if isinstance(made, Coded):
+        top: int = made.mechanism.top(made.book.size)  # type: ignore[attr-defined]
+        return top
+    if isinstance(made, Picks) and made.selection.name in ("PE", "PS"):
+        return made.selection.top(made.dim)
+    return None
+
+
+def _reason(outlooks: tuple[Outlook, ...]) -> str:
+    """One sentence: the best against the next and against the best of the paper's."""
+    best, following = outlooks[0], outlooks[1]
+    paper = next((o for o in outlooks if o.name not in ("J", "UJ", "RJ", "RC")), best)
+    text = f"{best.name} aligns {best.alignment_all:.2g} with the true mean over all reports"
+    text += f", {following.name} {following.alignment_all:.2g}"
+    if paper not in (best, following):
+        text += f", the best of the paper's ({paper.name}) {paper.alignment_all:.2g}"
+    if best.name == "RC":
+        text += "; RJ costs a device far less, d·log d in place of d·M products"
+    return text + "."
+
+
+def _impossible(best: Outlook, clients: int, epochs: int) -> list[str]:
+    if best.alignment_all >= GOAL:
+        return []
+    text = (
+        f"No solution can work: the best, {best.name}, would align {best.alignment_all:.2g} with "
+        f"the true mean, over all {clients * epochs:,} reports; a usable model needs {GOAL:g}"
+    )
+    if best.clients_needed is not None:
+        text += f", about {_rough(best.clients_needed)} clients"
+    return [text + "."]
+
+
+def _rough(count: int) -> str:
+    """A count to two digits, rounded up.
+
+    >>> _rough(1234567), _rough(87)
+    ('1,300,000', '87')
+    """
+    unit = 10 ** max(0, len(str(count)) - 2)
+    return f"{-(-count // unit) * unit:,}"
+
+
+def _flat(outlooks: tuple[Outlook, ...], dim: int, batch: int) -> list[str]:
+    fallen = sorted(o.name for o in outlooks if o.takes != o.name)
+    if not fallen:
+        return []
+    needed = math.sqrt(dim * math.log(dim) / batch)
+    return [
+        f"μ = 0 for {', '.join(fallen)}: a value needs ε′ of √(d ln d / n) = {needed:.3g} at "
+        "least, nothing is left for the selection, and flat PM takes their place."
+    ]
+
+
+def _split(best: Outlook, once: Outlook, epochs: int) -> str:
+    """What splitting ε over the epochs costs; empty where it gains."""
+    growth = best.moments.noise(1) / once.moments.noise(1)
+    if best.alignment_all >= once.alignment_all:
+        return ""
+    return (
+        f"ε split over {epochs} epochs loses: the noise of a report grows {growth:.3g}-fold and "
+        f"{epochs} times the reports make up for √{epochs} = {math.sqrt(epochs):.3g} of it. All of "
+        f"ε in one epoch aligns {once.alignment_all:.2g} ({once.name}), split "
+        f"{best.alignment_all:.2g} ({best.name})."
+    )

@@ -1,0 +1,192 @@
+"""The alignment of a solution as simulated clients show it: the check of the moments."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsel.advising.moments import Moments, Updates
+from fedsel.errors import InvalidArgument
+from fedsel.executors import cohort
+from fedsel.mechanisms import BOTTOM, SignedSampling, TwoStage, Uniform, Value
+from fedsel.solutions import Coded, Picks, Projected, Solution
+from fedsel.solutions.base import Alphabet
+from fedsel.solutions.codebooks import RandomDirections, Rotated
+
+Floats = NDArray[np.floating]
+Integers = NDArray[np.int64]
+
+TOLERANCE = 0.05
+"""The share of the computed alignment by which the measured one may differ: what the normal
+approximation of entries costs, most for few dimensions."""
+FALSE_ALARM = 1e-9
+"""The probability that chance alone, on top of it, makes a check differ, by Student's law."""
+LEAST_ROUNDS = 24
+_AT_ONCE = 1 << 22
+"""Entries of updates held at a time."""
+
+
+@final
+@dataclass(frozen=True)
+class Check:
+    """The computed and the simulated alignment of the mean of ``reports`` reports of a solution."""
+
+    name: str
+    reports: int
+    rounds: int
+    computed: float
+    measured: float
+    error: float
+
+    @property
+    def agrees(self) -> bool:
+        """Whether they differ by no more than the model's tolerance and chance."""
+        return abs(self.measured - self.computed) <= TOLERANCE * self.computed + self.chance
+
+    @property
+    def chance(self) -> float:
+        """How far the measured alignment may be off by chance."""
+        from scipy.special import stdtrit
+
+        return self.error * float(stdtrit(self.rounds - 1, 1 - FALSE_ALARM / 2))
+
+
+def simulate(
+    solution: Solution, updates: Updates, told: Moments, reports: int, rounds: int, seed: int
+) -> Check:
+    """Measure the alignment over ``rounds`` rounds, each with a direction and reports of its own.
+
+    Measured is mean⟨m, u⟩/√mean‖m‖² over the rounds' means m, with the standard error of that
+    ratio.
+    """
+    along, squared = np.empty(rounds), np.empty(rounds)
+    for t in range(rounds):
+        along[t], squared[t] = _round(solution, updates, reports, seed, t)
+    top, root = float(along.mean()), math.sqrt(float(squared.mean()))
+    # The ratio's error by its linear part in the two means.
+    parts = (along - top) / root - top * (squared - root**2) / (2 * root**3)
+    error = float(parts.std(ddof=1)) / math.sqrt(rounds)
+    return Check(solution.name, reports, rounds, told.alignment(reports), top / root, error)
+
+
+def _round(
+    solution: Solution, updates: Updates, reports: int, seed: int, t: int
+) -> tuple[float, float]:
+    """⟨m, u⟩ and ‖m‖² of one round's mean m."""
+    generator = np.random.Generator(np.random.Philox(np.random.SeedSequence((seed, t))))
+    s, a = updates.support, updates.agreement
+    places = generator.permutation(updates.dim)[:s] if updates.sparse else np.arange(s)
+    common = _unit(generator.standard_normal((1, s)))[0]
+    totals = np.zeros(_alphabet(solution).slots)
+    step = max(1, _AT_ONCE // updates.dim)
+    for first in range(0, reports, step):
+        n = min(step, reports - first)
+        rows = np.zeros((n, updates.dim), dtype=np.float32)
+        rows[:, places] = updates.length * _directions(common, a, n, generator)
+        who = cohort.cohort(n, seed=seed, epoch=t, first=first)
+        _add(solution, rows, who, totals, generator)
+    mean = solution.expand(totals / reports)
+    u = np.zeros(updates.dim)
+    u[places] = common
+    return float(mean @ u), float(mean @ mean)
+
+
+def _directions(
+    u: NDArray[np.float64], a: float, n: int, generator: np.random.Generator
+) -> NDArray[np.float64]:
+    """a·u + √(1−a²)·z for n clients, z uniform among the directions orthogonal to u."""
+    z = generator.standard_normal((n, len(u)))
+    z = _unit(z - np.outer(z @ u, u))
+    return a * u + math.sqrt(1 - a * a) * z
+
+
+def _unit(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    result: NDArray[np.float64] = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    return result
+
+
+def _add(
+    solution: Solution,
+    rows: Floats,
+    who: cohort.Cohort,
+    totals: NDArray[np.float64],
+    generator: np.random.Generator,
+) -> None:
+    """Draw the clients' reports and add them up by slot."""
+    slots, symbols = _draw(solution, rows, who, generator)
+    alphabet = _alphabet(solution)
+    sent = slots != BOTTOM
+    said = symbols[sent]
+    values = alphabet.steps[said] * alphabet.units[alphabet.windows[said]]
+    totals += np.bincount(slots[sent], weights=values, minlength=len(totals))
+
+
+def _draw(
+    solution: Solution, rows: Floats, who: cohort.Cohort, generator: np.random.Generator
+) -> tuple[Integers, Integers]:
+    if isinstance(solution, Coded):
+        mechanism = solution.mechanism
+        if isinstance(mechanism, SignedSampling):
+            # Every update has the norm of the radius: none is negated.
+            mechanism = replace(mechanism, radius=None)
+        said = cohort.report(mechanism, _scores(solution, rows), who)
+        return said.dimension, said.symbol
+    if isinstance(solution, Projected) and solution.value is not None:
+        stages = TwoStage(Uniform(), solution.value, solution.clip)
+        said = cohort.report(stages, rows @ solution.matrix.T, who)
+        return said.dimension, said.symbol
+    if isinstance(solution, Picks) and solution.value is not None:
+        if solution.picks > 1:
+            return _several(solution, solution.value, rows, who, generator)
+        stages = TwoStage(solution.selection, solution.value, solution.clip)
+        said = cohort.report(stages, rows, who)
+        return said.dimension, said.symbol
+    raise InvalidArgument("solution", solution.name, "private")
+
+
+def _several(
+    solution: Picks, value: Value, rows: Floats, who: cohort.Cohort, generator: np.random.Generator
+) -> tuple[Integers, Integers]:
+    """Several entries of each update, without replacement."""
+    c = solution.picks
+    order = np.argsort(generator.random(rows.shape), axis=1)[:, :c]
+    t = np.clip(np.take_along_axis(rows, order, axis=1) / solution.clip, -1.0, 1.0)
+    numbers = who.clients[:, None] * c + np.arange(c)
+    everyone = cohort.Cohort(who.seed, numbers.ravel(), who.epoch)
+    return order.ravel(), cohort.perturb(value, t.ravel(), everyone)
+
+
+def _scores(solution: Coded, rows: Floats) -> Floats:
+    """Inner products of every codeword with every update, up to a constant > 0."""
+    book = solution.book
+    if isinstance(book, Rotated):
+        padded = np.zeros((len(rows), book.size), dtype=rows.dtype)
+        padded[:, : book.dim] = rows * book.signs
+        return _hadamard(padded)
+    if isinstance(book, RandomDirections):
+        found: Floats = rows @ book.matrix.T
+        return found
+    return rows
+
+
+def _hadamard(rows: Floats) -> Floats:
+    """`fedsel.solutions.codebooks.hadamard` of every row."""
+    n, size = rows.shape
+    half = 1
+    while half < size:
+        pairs = rows.reshape(n, -1, 2, half)
+        sums = pairs[:, :, 0] + pairs[:, :, 1], pairs[:, :, 0] - pairs[:, :, 1]
+        rows = np.stack(sums, axis=2).reshape(n, size)
+        half *= 2
+    return rows
+
+
+def _alphabet(solution: Solution) -> Alphabet:
+    alphabet = solution.alphabet
+    if alphabet is None:
+        raise InvalidArgument("solution", solution.name, "private")
+    return alphabet
