@@ -353,3 +353,37 @@ def test_the_policy_is_enforced(browser, tmp_path):
     assert tab.eval_on_selector("#intruder", "p => getComputedStyle(p).color") != "rgb(255, 0, 0)"
     context.close()
     assert said.count("error") == 3
+
+
+@pytest.mark.parametrize("width", [360, 1400])
+def test_a_real_reproduction_opens_without_a_complaint(browser, tmp_path, width):
+    """The page that `fedsel reproduce` itself writes, not the sample."""
+    from fedsel.experiments import Named, Store
+    from fedsel.reproduction.run import Request, Watcher, reproduce, write_outcome, write_page
+
+    request = Request(
+        ("theorem2", "fig2i"),
+        quick=True,
+        changes=[("draws", 1000), ("repeats", 1), ("folds", 2), ("epsilons", [2.0])],
+    )
+    store = Store(tmp_path / "results.sqlite")
+    outcomes = reproduce(request, request.experiments, Named(), store, {}, Watcher())
+    for outcome in outcomes:
+        write_outcome(outcome, tmp_path)
+    path = write_page(outcomes, request, tmp_path, with_claims=True)
+    complaints = []
+    context = browser.new_context(viewport={"width": width, "height": 900})
+    tab = context.new_page()
+    tab.on("console", lambda m: complaints.append(f"console {m.type}: {m.text}"))
+    tab.on("pageerror", lambda error: complaints.append(f"error: {error}"))
+    tab.goto(path.as_uri())
+    assert width_is_kept(tab)
+    assert tab.locator("#fig2i svg").first.bounding_box()["width"] > 200
+    assert tab.locator(".claims tbody tr").count() >= 5
+    links = tab.eval_on_selector_all(
+        "a[href$='.csv']", "all => all.map(a => a.getAttribute('href'))"
+    )
+    assert links
+    assert all((tmp_path / link).exists() for link in links)
+    context.close()
+    assert complaints == []
