@@ -7,11 +7,12 @@ import pytest
 
 from fedsel.engine import Population, Training, train
 from fedsel.engine import vectors as vectors_module
-from fedsel.engine.rates import public_rate, report_size
+from fedsel.engine.rates import public_rate
 from fedsel.engine.vectors import VectorRounds, VectorTraining, train_vectors
 from fedsel.errors import InvalidArgument, InvalidData
 from fedsel.models import LinearModel
 from fedsel.solutions import Picks, Solution, solution
+from fedsel.solutions.steps import report_size
 
 D, N, BATCH = 12, 57, 10
 NAMES = ["NP", "NP-RS", "NP-K", "PM", "PM-RP", "PS-PM", "PE-HM", "EXP-Duchi", "PS-PM-O", "PS"]
@@ -205,13 +206,14 @@ def test_training_starts_where_it_is_told_to():
 def test_the_public_rate_sets_the_drift_of_the_noise():
     flat = solution("PM", epsilon=2.0, dim=50)
     assert isinstance(flat, Picks)
-    # d²(Var + t²) at t = 1/4; 200 draws of a bounded value are within a third.
-    exact = 50**2 * (flat.value.variance(0.25) + 0.25**2)
-    assert report_size(flat) == pytest.approx(exact, rel=0.33)
+    assert report_size(flat) == pytest.approx(50 * np.sqrt(flat.value.variance(0)))
     rate = public_rate(flat, batch=100, rounds=25)
-    assert rate == pytest.approx(3 * np.sqrt(100 / (report_size(flat) * 25)))
-    assert public_rate(flat, batch=100, rounds=25) == rate
+    assert rate * report_size(flat) * np.sqrt(25 / 100) == pytest.approx(3)
+    # Without noise the size of the entries themselves counts.
+    for name, size in (("NP", 0.25 * np.sqrt(50)), ("NP-RS", 12.5), ("NP-K", 0.25)):
+        plain = public_rate(solution(name, dim=50), batch=100, rounds=25)
+        assert plain == pytest.approx(6 / size)
     assert public_rate(solution("PS-PM-O", epsilon=2.0, dim=50), batch=9, rounds=9) == 1.0
     # The clip is a unit: a vector and a clip of half the size are the same problem.
     half = solution("PM", epsilon=2.0, dim=50, clip=0.5)
-    assert report_size(half) == pytest.approx(report_size(flat) / 4)
+    assert report_size(half) == pytest.approx(report_size(flat) / 2)
