@@ -31,7 +31,7 @@ def test_a_dask_cluster_gives_the_very_same_scores(tmp_path):
     here = cross_validate(training, population, folds=3, repeats=2)
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
         ) as cluster,
         distributed.Client(cluster),
         joblib.parallel_config(backend="dask"),
@@ -55,7 +55,7 @@ def test_the_command_runs_on_a_cluster_by_its_address(tmp_path):
     ]
     told = {}
     with distributed.LocalCluster(
-        n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None
+        n_workers=1, threads_per_worker=1, processes=True, dashboard_address=":0"
     ) as cluster:
         for place, more in (("far", ["--cluster", cluster.scheduler_address]), ("near", [])):
             done = subprocess.run(

@@ -316,7 +316,7 @@ def test_the_papers_data_sets(tmp_path, dataset, d):
         (["--skew", "0.5", "-s", "NP"], "skew = 0.5"),
         (["--out", "no/such/folder/here"], "in a folder that exists"),
         (["--batch", "0.0"], "batch = 0.0"),
-        (["--learning-rate", "0"], "learning_rate = 0.0"),
+        (["--learning-rate", "0"], "learning_rate = 0:"),
     ],
 )
 def test_wrong_options_end_with_one_sentence_and_status_2(tmp_path, arguments, complaint):

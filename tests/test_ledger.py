@@ -20,6 +20,7 @@ from fedsel.device import (
     Task,
     schema,
 )
+from fedsel.protocol.task import TASK_BYTES
 
 D = 16
 TASK = Task("PS-PM", epsilon=4.0, dim=D, epochs=40)
@@ -103,6 +104,7 @@ def test_history_survives_and_is_exact(store):
         ("DELETE FROM state", Fault.DAMAGED),
         ("DELETE FROM runs", Fault.DAMAGED),
         ("UPDATE runs SET task = zeroblob(109)", Fault.DAMAGED),
+        (f"UPDATE runs SET task = zeroblob({TASK_BYTES})", Fault.DAMAGED),
         ("DROP TABLE reports", Fault.FOREIGN),
         ("CREATE TRIGGER t AFTER INSERT ON reports BEGIN DELETE FROM state; END", Fault.FOREIGN),
         ("CREATE VIEW v AS SELECT 1", Fault.FOREIGN),

@@ -139,6 +139,8 @@ class Task:
     @classmethod
     def decode(cls, data: bytes) -> Task:
         """The task of these bytes; anything else raises a ValueError."""
+        if len(data) != TASK_BYTES:
+            raise ValueError("not a task")
         name, numerator, denominator, dim, epochs, mu, kind, k, *rest = _LAYOUT.unpack(data)
         clip, momentum, ratio, seed, learning_rate, rho, words = rest
         if denominator == 0 or kind not in (_COUNT, _SHARE):
