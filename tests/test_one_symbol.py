@@ -9,7 +9,7 @@ import pytest
 from fedsel import InvalidArgument, InvalidData
 from fedsel.data import synthetic
 from fedsel.engine import Population, Training, train
-from fedsel.engine.kernel import hadamard as fast_hadamard
+from fedsel.engine.sending import hadamard as fast_hadamard
 from fedsel.exact import exceeds_exp
 from fedsel.executors.cohort import cohort, report
 from fedsel.mechanisms import SignedSampling, UnbiasedJoint, certify

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsel.engine import kernel
+from fedsel.engine import kernel, sending
 from fedsel.errors import InvalidArgument
 from fedsel.executors.kernel import joint_table, rank_table, symbol_table
 from fedsel.mechanisms import Identity, SignedSampling, Value
@@ -25,24 +25,24 @@ def has_plan(solution: Solution) -> bool:
     return isinstance(solution, Full | Picks | Projected | Coded)
 
 
-def plan_of(solution: Solution) -> kernel.Plan:
+def plan_of(solution: Solution) -> sending.Plan:
     """A solution as the kernel reads it."""
     if isinstance(solution, Full):
-        return _plan(kernel.FULL, Picks(solution.name, solution.dim, solution.epochs))
+        return _plan(sending.FULL, Picks(solution.name, solution.dim, solution.epochs))
     if isinstance(solution, Picks):
-        return _plan(kernel.PICKS, solution)
+        return _plan(sending.PICKS, solution)
     if isinstance(solution, Projected):
         stand_in = Picks(solution.name, solution.q, solution.epochs, clip=solution.clip)
-        plan = _plan(kernel.PROJECTED, stand_in, solution.value)
+        plan = _plan(sending.PROJECTED, stand_in, solution.value)
         return plan._replace(projection=solution.matrix, recovery=solution.recovery)
     if isinstance(solution, Coded):
         return _coded(solution)
     raise InvalidArgument("solution", solution, "a Full, Picks, Projected or Coded solution")
 
 
-def _coded(solution: Coded) -> kernel.Plan:
+def _coded(solution: Coded) -> sending.Plan:
     book = solution.book
-    plan = _plan(kernel.CODED, Picks(solution.name, solution.dim, solution.epochs))
+    plan = _plan(sending.CODED, Picks(solution.name, solution.dim, solution.epochs))
     plan = plan._replace(joint=joint_table(solution.mechanism, book.size), scale=solution.scale)
     if isinstance(book, Rotated):
         return plan._replace(signs=np.array(book.signs))
@@ -52,10 +52,10 @@ def _coded(solution: Coded) -> kernel.Plan:
     return plan
 
 
-def _plan(kind: int, solution: Picks, value: Value | None = None) -> kernel.Plan:
+def _plan(kind: int, solution: Picks, value: Value | None = None) -> sending.Plan:
     told = value or solution.value
     windows = (told or Identity()).law
-    return kernel.Plan(
+    return sending.Plan(
         kind=kind,
         ranks=rank_table(solution.selection.law(solution.dim)),
         symbols=symbol_table(windows),

@@ -135,6 +135,7 @@ class Run:
         start: NDArray[np.float64] | None = None,
     ) -> None:
         from fedsel.engine import kernel, plan
+        from fedsel.engine.sending import scratch_for
 
         self.training, self.kernel = training, kernel
         solution = training.solution
@@ -147,7 +148,7 @@ class Run:
         self.clients = population.clients
         self.members = population.members
         self.weights = np.zeros(solution.dim) if start is None else _started(start, solution.dim)
-        self.scratch = kernel.scratch_for(self.plan, solution.dim)
+        self.scratch = scratch_for(self.plan, solution.dim)
         self.sent = np.zeros((1, 2 * self.plan.picks), dtype=np.int64)
         needed = solution.accumulates and solution.epochs > 1
         self.residual = residual_of(self.clients if needed else 0, solution.dim, residual_directory)

@@ -51,6 +51,7 @@ class VectorRounds:
         factors: NDArray[np.float32] | None = None,
     ) -> None:
         from fedsel.engine import kernel, plan
+        from fedsel.engine.sending import scratch_for
 
         self.solution, self.seed = solution, seed
         self._kernel, self._key = kernel, key_of(seed)
@@ -69,7 +70,7 @@ class VectorRounds:
         self._messages: list[object] = []
         self._count = 0
         if self._plan is not None:
-            self._scratch = kernel.scratch_for(self._plan, solution.dim)
+            self._scratch = scratch_for(self._plan, solution.dim)
             self._scratch.total[:] = 0
             self._sent = np.zeros((1, 2 * self._plan.picks), dtype=np.int64)
 

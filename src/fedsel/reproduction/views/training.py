@@ -1,8 +1,7 @@
-"""Views of figures 2a–d and 2f–i and 3a–c: curves, and accuracy against ε, μ and batch size."""
+"""Views of figures 2f–i and 3a–c: accuracy against ε, μ and batch size."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -13,7 +12,6 @@ from fedsel.reproduction.paper import SELECTIONS
 from fedsel.reproduction.report import Table, Verdict
 from fedsel.reproduction.results import (
     Gap,
-    Row,
     Rows,
     accuracies,
     accuracy,
@@ -34,130 +32,6 @@ from fedsel.reproduction.views.base import (
 )
 
 TWO_STAGE = tuple(f"{s}-PM" for s in SELECTIONS)
-_CLOSE = 1.0
-"""Points within which one accuracy approaches another."""
-
-
-def convergence(rows: Rows, name: str) -> View:
-    """Figures 2a and 2b."""
-    by_name = {row["solution"]: row for row in rows}
-    body = []
-    for solution, row in by_name.items():
-        mean, spread = 100 * np.array(row["mean"]), 100 * np.array(row["spread"])
-        half = len(mean) // 2
-        body.append(
-            (solution, float(mean[:half].mean()), float(mean[-1]), float(spread[half:].mean()))
-        )
-    headings = ("solution", "error, first half", "error at the end", "deviation, second half")
-    return View(
-        tables=(Table("Misclassification (%)", headings, tuple(body)),),
-        pictures=(
-            Picture(
-                figures.curves(rows),
-                f"Misclassification after each round, {_runs(rows)} runs: mean and a band of one "
-                "standard deviation.",
-                "Convergence of misclassification by solution",
-            ),
-        ),
-        verdicts=tuple(_convergence_verdicts(by_name, name)),
-    )
-
-
-def _convergence_verdicts(by_name: dict[str, Row], name: str) -> Iterable[Verdict]:
-    def lower(a: str, b: str, part: slice) -> Gap:
-        """How much lower the error of a is than that of b; the runs are not paired here."""
-        means = [100 * np.mean(by_name[x]["mean"][part]) for x in (b, a)]
-        spreads = [100 * np.mean(by_name[x]["spread"][part]) for x in (b, a)]
-        n = by_name[a]["repeats"] * by_name[a]["folds"]
-        return Gap(float(means[0] - means[1]), math.hypot(*spreads) / math.sqrt(n))
-
-    data = next(iter(by_name.values()))["dataset"]
-    end, whole = slice(-1, None), slice(None)
-    yield judge(
-        name,
-        f"Top-1 (NP-K) is more accurate than a random dimension (NP-RS), {data}",
-        "Section 5.2",
-        {"at the end": lower("NP-K", "NP-RS", end), "on the way": lower("NP-K", "NP-RS", whole)},
-    )
-    if data == "syn-L":
-        near = lower("NP", "NP-K", end)
-        verdict = HOLDS if near.mean <= _CLOSE else FAILS
-        numbers = f"NP is better by {near} points at the end"
-        claim = "On the data set of 100 dimensions NP-K approaches NP"
-        yield Verdict(claim, "Section 5.2", verdict, numbers, command(name))
-    faster = {f"{s}, error": lower(s, "NP-RS", whole) for s in SELECTIONS}
-    claim = f"EXP, PE and PS converge faster than NP-RS at ε₁ = 4, {data}"
-    yield judge(name, claim, "Section 5.2", faster)
-    half = slice(len(by_name["NP-RS"]["spread"]) // 2, None)
-    spread = {x: 100 * float(np.mean(by_name[x]["spread"][half])) for x in by_name}
-    good = [spread[s] < spread["NP-RS"] for s in SELECTIONS]
-    numbers = "deviation over runs in the second half: " + ", ".join(
-        f"{x} {spread[x]:.2f}" for x in (*SELECTIONS, "NP-RS")
-    )
-    claim = f"EXP, PE and PS converge more stably than NP-RS at ε₁ = 4, {data}"
-    verdict = HOLDS if all(good) else FAILS
-    yield Verdict(claim, "Section 5.2", verdict, numbers, command(name))
-
-
-def selection(rows: Rows, name: str) -> View:
-    """Figures 2c and 2d."""
-    epsilons = sorted(e for e in values_of(rows, "epsilon") if e is not None)
-    settings = list(_settings(rows))
-
-    def gaps(a: str, b: str, at: Sequence[float] = ()) -> dict[str, Gap]:
-        found = {}
-        for where in settings:
-            for e in at or (None,):
-                better = _at(choose(rows, **where), a, e)
-                worse = _at(choose(rows, **where), b, e)
-                found[f"{a}, {where['model']}" + (f", ε₁ = {e:g}" if e else "")] = gap(
-                    better, worse
-                )
-        return found
-
-    def merged(pairs: Iterable[tuple[str, str]], at: Sequence[float]) -> dict[str, Gap]:
-        return {label: g for a, b in pairs for label, g in gaps(a, b, at).items()}
-
-    data, low, high = rows[0]["dataset"], epsilons[:1], epsilons[-1:]
-    approach = merged(((s, "NP-K") for s in SELECTIONS), high)
-    start = merged(((s, "NP-K") for s in SELECTIONS), low)
-    near = [abs(g.mean) <= _CLOSE for g in approach.values()]
-    shrinks = [
-        abs(a.mean) <= abs(b.mean) for a, b in zip(approach.values(), start.values(), strict=True)
-    ]
-    worst = max(approach.values(), key=lambda g: abs(g.mean))
-    verdicts = [
-        judge(
-            name, f"NP-K is more accurate than NP-RS, {data}", "Section 5.2", gaps("NP-K", "NP-RS")
-        ),
-        Verdict(
-            f"With a larger budget EXP, PE and PS approach NP-K, {data}",
-            "Section 5.2",
-            HOLDS if all(near) and all(shrinks) else FAILS,
-            f"the gap to NP-K at ε₁ = {high[0]:g} is at most {worst} points "
-            f"(at {low[0]:g}: {max(start.values(), key=lambda g: abs(g.mean))})",
-            command(name),
-        ),
-        judge(
-            name,
-            f"Even a small selection budget raises the accuracy above NP-RS, {data}",
-            "Section 5.2",
-            merged(((s, "NP-RS") for s in SELECTIONS), low),
-        ),
-        judge(
-            name,
-            f"The same, above a random dimension that is not multiplied by d (RS), {data}",
-            "Section 5.2, as it should be asked",
-            merged(((s, "RS") for s in SELECTIONS), low),
-        ),
-        judge(
-            name,
-            f"PE and PS, which choose from the top k, are more accurate than EXP, {data}",
-            "Section 5.2, contributions",
-            merged((("PE", "EXP"), ("PS", "EXP")), epsilons),
-        ),
-    ]
-    return _lines(rows, name, verdicts, label="ε₁ of the selection")
 
 
 def two_stage(rows: Rows, name: str) -> View:
@@ -177,7 +51,7 @@ def two_stage(rows: Rows, name: str) -> View:
         claim = "Over two epochs accumulation helps most where ε is small"
         verdict = HOLDS if max(lead, key=lambda e: lead[e]) == epsilons[0] else FAILS
         verdicts.append(Verdict(claim, "Section 5.3", verdict, numbers, command(name)))
-    return _lines(rows, name, verdicts)
+    return line_view(rows, name, verdicts)
 
 
 def perturbations(rows: Rows, name: str) -> View:
@@ -189,7 +63,7 @@ def perturbations(rows: Rows, name: str) -> View:
     }
     steadier: list[bool] = []
     told = []
-    for where in _settings(rows):
+    for where in settings_of(rows):
         for value in ("HM", "Duchi"):
             for e in epsilons:
                 part = choose(rows, **where, epsilon=e)
@@ -201,7 +75,7 @@ def perturbations(rows: Rows, name: str) -> View:
     numbers = f"{count}; between {min(told):.2f} and {max(told):.2f} times that of flat"
     verdict = counted(steadier)
     claim_too = "... and with a lower standard deviation over the tests"
-    return _lines(
+    return line_view(
         rows,
         name,
         [
@@ -217,7 +91,7 @@ def projection(rows: Rows, name: str) -> View:
     epsilons = sorted(values_of(rows, "epsilon"))
     gaps = _gaps(rows, TWO_STAGE, "PM-RP", epsilons)
     claim = "Random projection's recovery error ruins the accuracy; dimension selection works"
-    return _lines(rows, name, [judge(name, claim, "Section 5.3", gaps)])
+    return line_view(rows, name, [judge(name, claim, "Section 5.3", gaps)])
 
 
 def accumulation(rows: Rows, name: str) -> View:
@@ -225,17 +99,18 @@ def accumulation(rows: Rows, name: str) -> View:
     epsilons = sorted(values_of(rows, "epsilon"))
     adapted = {
         f"{s}, {_epochs(where)}, ε = {e:g}": gap(
-            _at(choose(rows, **where), s, e), _at(choose(rows, **where), f"{s}-O", e)
+            at_epsilon(choose(rows, **where), s, e), at_epsilon(choose(rows, **where), f"{s}-O", e)
         )
-        for where in _settings(rows, "epochs")
+        for where in settings_of(rows, "epochs")
         for s in TWO_STAGE
         for e in epsilons
     }
     plain = {
         f"{s}-O, {_epochs(where)}, ε = {e:g}": gap(
-            _at(choose(rows, **where), "PM", e), _at(choose(rows, **where), f"{s}-O", e)
+            at_epsilon(choose(rows, **where), "PM", e),
+            at_epsilon(choose(rows, **where), f"{s}-O", e),
         )
-        for where in _settings(rows, "epochs")
+        for where in settings_of(rows, "epochs")
         for s in TWO_STAGE
         for e in epsilons
     }
@@ -250,7 +125,7 @@ def accumulation(rows: Rows, name: str) -> View:
         ),
     ]
     split = ("dataset", "model", "epochs")
-    return _lines(rows, name, verdicts, split=split)
+    return line_view(rows, name, verdicts, split=split)
 
 
 def shares(rows: Rows, name: str) -> View:
@@ -259,7 +134,7 @@ def shares(rows: Rows, name: str) -> View:
     two, flat = choose(rows, solution="PS-PM"), choose(rows, solution="PM")
     mus = sorted(values_of(two, "mu"))
     safe, best, last, steadier = {}, {}, {}, []
-    for where in _settings(rows):
+    for where in settings_of(rows):
         for e in epsilons:
             at = {m: accuracies(choose(two, **where, epsilon=e, mu=m)) for m in mus}
             label = f"{where['model']}, ε = {e:g}"
@@ -283,8 +158,8 @@ def shares(rows: Rows, name: str) -> View:
         judge(name, f"{most} misclassifies more than {less}", "Section 5.3", last),
         Verdict(f"{most} deviates more than {less}", "Section 5.3", wider, numbers, command(name)),
     ]
-    figure, all_axes = figures.panels([f"{w['dataset']}, {w['model']}" for w in _settings(rows)])
-    for axes, where in zip(all_axes, _settings(rows), strict=True):
+    figure, all_axes = figures.panels([f"{w['dataset']}, {w['model']}" for w in settings_of(rows)])
+    for axes, where in zip(all_axes, settings_of(rows), strict=True):
         for place, e in enumerate(epsilons):
             part = choose(two, **where, epsilon=e)
             errors = [100 - accuracies(choose(part, mu=m)) for m in mus]
@@ -307,7 +182,7 @@ def batches(rows: Rows, name: str) -> View:
     """Figure 3c."""
     sizes = sorted(values_of(rows, "batch"))
     gaps, steadier, flat = {}, [], 0
-    for where in _settings(rows):
+    for where in settings_of(rows):
         for size in sizes:
             part = choose(rows, **where, batch=size)
             plain = choose(part, solution="PM")
@@ -337,7 +212,7 @@ def batches(rows: Rows, name: str) -> View:
             "... with smaller deviations than PM", "Section 5.3", wider, numbers, command(name)
         ),
     ]
-    return _lines(
+    return line_view(
         rows,
         name,
         verdicts,
@@ -347,7 +222,7 @@ def batches(rows: Rows, name: str) -> View:
     )
 
 
-def _lines(
+def line_view(
     rows: Rows,
     name: str,
     verdicts: Sequence[Verdict],
@@ -361,7 +236,7 @@ def _lines(
     del name
     figure = figures.by_model(rows, split=split, error=error, x=x, label=label)
     what = "Misclassification" if error else "Test accuracy"
-    caption = f"{what}, {_runs(rows)} runs: mean and a band of one standard deviation."
+    caption = f"{what}, {runs_of(rows)} runs: mean and a band of one standard deviation."
     picture = Picture(figure, caption, f"{what} against {label}, a line a solution")
     columns = (*(c for c in split if c == "epochs"), *extra)
     return View((_table(rows, columns),), (picture,), tuple(verdicts))
@@ -382,13 +257,13 @@ def _table(rows: Rows, extra: Sequence[str] = ()) -> Table:
     return Table("Accuracy", headings, body, note)
 
 
-def _settings(rows: Rows, *more: str) -> Iterable[dict[str, Any]]:
+def settings_of(rows: Rows, *more: str) -> Iterable[dict[str, Any]]:
     columns = ("dataset", "model", *more)
     for key in dict.fromkeys(tuple(row[c] for c in columns) for row in rows):
         yield dict(zip(columns, key, strict=True))
 
 
-def _at(rows: Rows, solution: str, epsilon: float | None) -> Any:
+def at_epsilon(rows: Rows, solution: str, epsilon: float | None) -> Any:
     mine = choose(rows, solution=solution)
     exact = [r for r in mine if r["epsilon"] in (epsilon, None)]
     return accuracies(exact if epsilon is not None else mine)
@@ -399,9 +274,9 @@ def _gaps(
 ) -> dict[str, Gap]:
     return {
         f"{s}, {where['model']}, ε = {e:g}": gap(
-            _at(choose(rows, **where), s, e), _at(choose(rows, **where), rival, e)
+            at_epsilon(choose(rows, **where), s, e), at_epsilon(choose(rows, **where), rival, e)
         )
-        for where in _settings(rows)
+        for where in settings_of(rows)
         for s in solutions
         for e in epsilons
     }
@@ -415,15 +290,11 @@ def _ends(label: str, epsilon: float) -> bool:
     return label.endswith(f"ε = {epsilon:g}")
 
 
-def _runs(rows: Rows) -> int:
+def runs_of(rows: Rows) -> int:
     return int(rows[0]["repeats"] * rows[0]["folds"])
 
 
 VIEWS: dict[str, Callable[[Rows, str], View]] = {
-    "fig2a": convergence,
-    "fig2b": convergence,
-    "fig2c": selection,
-    "fig2d": selection,
     "fig2f": two_stage,
     "fig2g": two_stage,
     "fig2h": perturbations,
