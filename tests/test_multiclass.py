@@ -7,8 +7,10 @@ from scipy.sparse import csr_array
 from fedsel.data.partition import by_groups
 from fedsel.engine.multiclass import MulticlassClients, MulticlassJudge
 from fedsel.errors import InvalidArgument
+from fedsel.estimators.fitting import Examples, Wave, train_wave
 from fedsel.models import MulticlassModel
 from fedsel.models.multiclass import softmax
+from fedsel.solutions import solution
 
 C, D, N = 4, 3, 9
 
@@ -76,3 +78,16 @@ def test_margins_of_any_size_are_safe():
 def test_wrong_parameters_are_refused(name, value):
     with pytest.raises(InvalidArgument, match=name):
         MulticlassModel(**{name: value})
+
+
+def test_a_tiny_regulariser_does_not_decide_ties():
+    """Where reports follow ranks the server decays the weights, not the clients their updates."""
+    X = np.sign(np.random.default_rng(3).normal(size=(200, 6))).astype(np.float32)
+    y = (np.arange(200) % 3).astype(np.int64)
+    made = solution("RJ", epsilon=8.0, dim=18)
+    weights = [
+        train_wave(Wave(made, "logistic", reg, 0.1, 20, 0, 3), Examples(X, y), None, None).weights
+        for reg in (0.0, 1e-9, 0.1)
+    ]
+    np.testing.assert_allclose(weights[0], weights[1], rtol=1e-6, atol=1e-9)
+    assert np.linalg.norm(weights[2]) < np.linalg.norm(weights[0])

@@ -122,7 +122,9 @@ def hinge(outputs, targets):
     return torch.relu(1 - targets * outputs.squeeze(1)).mean()
 
 
-@pytest.mark.parametrize("name", ["NP", "NP-K", "PM", "PM-RP", "PS-PM", "PE-HM", "PS-PM-O"])
+@pytest.mark.parametrize(
+    "name", ["NP", "NP-K", "PM", "PM-RP", "PS-PM", "PE-HM", "PS-PM-O", "RJ", "UJ"]
+)
 @pytest.mark.parametrize("epochs", [1, 2])
 @pytest.mark.parametrize("model", ["logistic", "svm"])
 @pytest.mark.parametrize("grouped", [False, True])

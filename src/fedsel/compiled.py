@@ -7,7 +7,6 @@ kernel is compiled anew in each process.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -16,18 +15,13 @@ from typing import Any
 import numba
 from numba.core import config
 
-from fedsel.paths import cache_folder
+from fedsel.paths import cache_folder, source_digest
 
 
 @cache
 def kernel_folder() -> Path:
     """The folder of the machine code of just these sources, with just this compiler."""
-    digest = hashlib.sha256(numba.__version__.encode())
-    package = Path(__file__).parent
-    for source in sorted(package.rglob("*.py")):
-        digest.update(str(source.relative_to(package)).encode())
-        digest.update(source.read_bytes())
-    return cache_folder() / "kernels" / digest.hexdigest()[:16]
+    return cache_folder() / "kernels" / source_digest(".", beside=numba.__version__)
 
 
 def kernel(function: Callable[..., Any]) -> Any:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from pathlib import Path
+
+PACKAGE = Path(__file__).parent
 
 
 def cache_folder() -> Path:
@@ -15,3 +18,17 @@ def cache_folder() -> Path:
     # A relative XDG_CACHE_HOME is to be ignored, says the XDG specification.
     base = Path(platforms) if Path(platforms).is_absolute() else Path.home() / ".cache"
     return base / "fedsel"
+
+
+def source_digest(*names: str, beside: str = "") -> str:
+    """A name for the sources under these files and folders of the package, and what is beside.
+
+    >>> source_digest("errors.py") == source_digest("errors.py") != source_digest("exact.py")
+    True
+    """
+    digest = hashlib.sha256(beside.encode())
+    for entry in (PACKAGE / name for name in names):
+        for source in [entry] if entry.is_file() else sorted(entry.rglob("*.py")):
+            digest.update(str(source.relative_to(PACKAGE)).encode())
+            digest.update(source.read_bytes())
+    return digest.hexdigest()[:16]

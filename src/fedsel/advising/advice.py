@@ -288,8 +288,7 @@ def _too_large(name: str, dim: int) -> str:
 
 def _top(made: Solution) -> int | None:
     if isinstance(made, Coded):
-        top: int = made.mechanism.top(made.book.size)  # type: ignore[attr-defined]
-        return top
+        return made.mechanism.top(made.book.size)
     if isinstance(made, Picks) and made.selection.name in ("PE", "PS"):
         return made.selection.top(made.dim)
     return None

@@ -15,7 +15,6 @@ from fedsel.executors import cohort
 from fedsel.mechanisms import BOTTOM, SignedSampling, TwoStage, Uniform, Value
 from fedsel.solutions import Coded, Picks, Projected, Solution
 from fedsel.solutions.base import Alphabet
-from fedsel.solutions.codebooks import RandomDirections, Rotated
 
 Floats = NDArray[np.floating]
 Integers = NDArray[np.int64]
@@ -133,7 +132,7 @@ def _draw(
         if isinstance(mechanism, SignedSampling):
             # Every update has the norm of the radius: none is negated.
             mechanism = replace(mechanism, radius=None)
-        said = cohort.report(mechanism, _scores(solution, rows), who)
+        said = cohort.report(mechanism, solution.book.scores(rows), who)
         return said.dimension, said.symbol
     if isinstance(solution, Projected) and solution.value is not None:
         stages = TwoStage(Uniform(), solution.value, solution.clip)
@@ -158,31 +157,6 @@ def _several(
     numbers = who.clients[:, None] * c + np.arange(c)
     everyone = cohort.Cohort(who.seed, numbers.ravel(), who.epoch)
     return order.ravel(), cohort.perturb(value, t.ravel(), everyone)
-
-
-def _scores(solution: Coded, rows: Floats) -> Floats:
-    """Inner products of every codeword with every update, up to a constant > 0."""
-    book = solution.book
-    if isinstance(book, Rotated):
-        padded = np.zeros((len(rows), book.size), dtype=rows.dtype)
-        padded[:, : book.dim] = rows * book.signs
-        return _hadamard(padded)
-    if isinstance(book, RandomDirections):
-        found: Floats = rows @ book.matrix.T
-        return found
-    return rows
-
-
-def _hadamard(rows: Floats) -> Floats:
-    """`fedsel.solutions.codebooks.hadamard` of every row."""
-    n, size = rows.shape
-    half = 1
-    while half < size:
-        pairs = rows.reshape(n, -1, 2, half)
-        sums = pairs[:, :, 0] + pairs[:, :, 1], pairs[:, :, 0] - pairs[:, :, 1]
-        rows = np.stack(sums, axis=2).reshape(n, size)
-        half *= 2
-    return rows
 
 
 def _alphabet(solution: Solution) -> Alphabet:

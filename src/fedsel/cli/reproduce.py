@@ -215,22 +215,15 @@ def _verdicts(outcomes: list[Outcome]) -> list[Verdict]:
 
 
 def _table(made: Any) -> Table:
+    from fedsel.reproduction.report.cells import is_numeric, shown
+
     table = Table(title=made.title, caption=made.note or None)
     for place, heading in enumerate(made.columns):
-        numeric = all(not isinstance(row[place], str) for row in made.rows)
+        numeric = is_numeric([row[place] for row in made.rows])
         table.add_column(heading.strip(), justify="right" if numeric else "left")
     for row in made.rows:
-        table.add_row(*(_cell(value, made.digits) for value in row))
+        table.add_row(*(shown(value, made.digits) for value in row))
     return table
-
-
-def _cell(value: Any, digits: int) -> str:
-    if value is None:
-        return "–"
-    if isinstance(value, float):
-        plain = value == round(value, 3) and abs(value) < 1000
-        return f"{value:g}" if plain else f"{value:.{digits}f}"
-    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _verdict_table(verdicts: list[Verdict]) -> Table:

@@ -19,7 +19,13 @@ from numpy.typing import NDArray
 
 from fedsel.engine.history import History, Round
 from fedsel.engine.schedule import schedule
-from fedsel.errors import InvalidArgument, InvalidData, check_count, check_positive
+from fedsel.errors import (
+    InvalidArgument,
+    InvalidData,
+    check_count,
+    check_finite,
+    check_positive,
+)
 from fedsel.random import key_of, stream
 from fedsel.solutions import Solution
 
@@ -161,17 +167,23 @@ class Source(Protocol):
 @final
 @dataclass(frozen=True)
 class VectorTraining:
-    """How to train on a `Source`: the server's public choices, as in `Training`."""
+    """How to train on a `Source`: the server's public choices, as in `Training`.
+
+    ``decay`` is the λ of λw that the server adds by itself, where ``solution.decays_at_server``.
+    """
 
     solution: Solution
     learning_rate: float = 1.0
     batch: int = 100
     seed: int = 0
+    decay: float = 0.0
 
     def __post_init__(self) -> None:
         check_positive("learning_rate", self.learning_rate)
         check_count("batch", self.batch)
         check_count("seed", self.seed, least=0)
+        if check_finite("decay", self.decay) < 0:
+            raise InvalidArgument("decay", self.decay, "a finite number ≥ 0")
 
 
 Judge = Callable[[NDArray[np.float64]], tuple[float, float]]
@@ -223,6 +235,7 @@ def train_vectors(
                 clients = order[at : min(at + source.chunk, end)]
                 rounds.report(epoch, clients, source.vectors(clients))
             mean = rounds.mean() if scales is None else rounds.mean() * scales
+            weights -= rate * training.decay * weights
             weights -= mean if solution.rate_inside else rate * mean
             number += 1
             closes = end == len(order)

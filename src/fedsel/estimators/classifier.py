@@ -23,6 +23,7 @@ from fedsel.errors import Epsilon, InvalidArgument, check_count, check_finite, c
 from fedsel.estimators import privacy
 from fedsel.estimators.features import FeatureScale
 from fedsel.estimators.fitting import Examples, Wave, train_wave
+from fedsel.models.linear import check_loss
 from fedsel.models.multiclass import softmax
 from fedsel.random import key_of
 from fedsel.solutions import solution as named_solution
@@ -227,14 +228,11 @@ class FedSelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _check_parameters(self) -> None:
         """What `fedsel.solution` does not check."""
         canonical(self.solution)
-        if self.model not in ("logistic", "svm"):
-            raise InvalidArgument("model", self.model, '"logistic" or "svm"')
+        check_loss(self.model, self.reg, "model")
         if not 0 < check_finite("batch_fraction", self.batch_fraction) <= 1:
             raise InvalidArgument("batch_fraction", self.batch_fraction, "in (0, 1]")
         if self.learning_rate != "auto":
             check_positive("learning_rate", self.learning_rate)
-        if check_finite("reg", self.reg) < 0:
-            raise InvalidArgument("reg", self.reg, "a finite number ≥ 0")
         check_count("verbose", int(self.verbose), least=0)
 
     def _coded(
@@ -247,11 +245,7 @@ class FedSelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise InvalidArgument("classes", list(classes), "those of the first wave")
         if len(labels) < 2:
             raise InvalidArgument("y", f"{len(labels)} class", "of at least two classes")
-        codes = np.searchsorted(labels, y)
-        codes = np.minimum(codes, len(labels) - 1)
-        if not np.array_equal(labels[codes], y):
-            raise InvalidArgument("y", "a label beyond the classes", "one of classes_")
-        return labels, codes.astype(np.int64)
+        return labels, _codes("y", y, labels, "one of classes_")
 
     @staticmethod
     def _clients(groups: Any, X: Any) -> Clients:
@@ -285,10 +279,8 @@ class FedSelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         X, y = validate_data(
             self, X, y, reset=False, accept_sparse="csr", dtype=(np.float64, np.float32)
         )
-        codes = np.minimum(np.searchsorted(labels, y), len(labels) - 1)
-        if not np.array_equal(labels[codes], y):
-            raise InvalidArgument("eval_set", "a label beyond the classes", "labelled as y is")
-        return Examples(scale.apply(X, intercept=self.fit_intercept), codes.astype(np.int64))
+        codes = _codes("eval_set", y, labels, "labelled as y is")
+        return Examples(scale.apply(X, intercept=self.fit_intercept), codes)
 
     def _set_coefficients(self, scale: FeatureScale, columns: int) -> None:
         """coef_ and intercept_ on the scale of X."""
@@ -361,6 +353,14 @@ class FedSelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         # A few hundred clients at a usual ε are too few; without privacy they are not.
         tags.classifier_tags.poor_score = self.solution not in PLAIN
         return tags
+
+
+def _codes(name: str, y: NDArray[Any], labels: NDArray[Any], allowed: str) -> NDArray[np.int64]:
+    """y as the numbers of its labels."""
+    codes = np.minimum(np.searchsorted(labels, y), len(labels) - 1).astype(np.int64)
+    if not np.array_equal(labels[codes], y):
+        raise InvalidArgument(name, "a label beyond the classes", allowed)
+    return codes
 
 
 def _joined(halves: tuple[int, int]) -> int:

@@ -52,10 +52,12 @@ def train_wave(
         population = Population(used.X, _signs(used.y), order, starts)
         return train(training, population, test, start=wave.start)
     model = MulticlassModel(wave.loss, wave.reg)
-    source = MulticlassClients(used.X, used.y, wave.columns, model, order, starts)
+    at_server = wave.reg if wave.solution.decays_at_server else 0.0
+    told = MulticlassModel(wave.loss, 0.0 if at_server else wave.reg)
+    source = MulticlassClients(used.X, used.y, wave.columns, told, order, starts)
     judge = None if judges is None else MulticlassJudge(judges.X, judges.y, wave.columns, model)
     return train_vectors(
-        VectorTraining(wave.solution, wave.rate, wave.batch, wave.seed),
+        VectorTraining(wave.solution, wave.rate, wave.batch, wave.seed, at_server),
         source,
         np.zeros(wave.solution.dim) if wave.start is None else wave.start,
         judge,

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fedsel.errors import InvalidArgument
+from fedsel.paths import source_digest
 
 _APPLICATION = 0x66656453  # "fedS", in the header of the file
 _DECIDING = (
@@ -35,14 +36,7 @@ _DECIDING = (
 @cache
 def code_version() -> str:
     """A name for the code that decides results: another code, another result."""
-    package = Path(__file__).parents[1]
-    digest = hashlib.sha256()
-    for name in _DECIDING:
-        entry = package / name
-        for source in [entry] if entry.is_file() else sorted(entry.rglob("*.py")):
-            digest.update(str(source.relative_to(package)).encode())
-            digest.update(source.read_bytes())
-    return digest.hexdigest()[:16]
+    return source_digest(*_DECIDING)
 
 
 def key_of(kind: str, parameters: Mapping[str, Any], data: str = "") -> str:

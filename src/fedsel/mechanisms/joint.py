@@ -29,7 +29,17 @@ JointLaw = dict[tuple[int, int], Fraction]
 
 
 class Joint(Mechanism):
-    """A private report (dimension, sign) of one vector; ⊥ allowed."""
+    """A private report (dimension, sign) of one vector; ⊥ where it ``abstains``."""
+
+    abstains: ClassVar[bool] = False
+
+    @abstractmethod
+    def top(self, d: int) -> int:
+        """k, for d dimensions."""
+
+    def told(self, d: int) -> float:  # noqa: ARG002
+        """The probability that the report of a zero vector is not ⊥."""
+        return 1.0
 
     @abstractmethod
     def report_law(self, vector: Sequence[Fraction]) -> JointLaw:
@@ -184,6 +194,7 @@ class UnbiasedJoint(Joint):
     """
 
     name: ClassVar[str] = "UJ"
+    abstains: ClassVar[bool] = True
     epsilon: Epsilon
     k: Top = 0.1
     clip: float = 1.0
@@ -208,6 +219,10 @@ class UnbiasedJoint(Joint):
     def total(self, d: int) -> int:
         low, high = self.weights(d)
         return UNIT * (2 * d * low + self.top(d) * high)
+
+    def told(self, d: int) -> float:
+        low, high = self.weights(d)
+        return 2 * d * low / (2 * d * low + self.top(d) * high)
 
     def loss_ratio(self, d: int | None = None) -> Fraction | None:
         """H/L: an atom weighs between UNIT·L and UNIT·H, ⊥ between k·UNIT·L and k·UNIT·H."""

@@ -13,6 +13,14 @@ from fedsel.errors import InvalidArgument, check_finite
 Loss = Literal["logistic", "svm"]
 
 
+def check_loss(loss: object, reg: object, name: str = "loss") -> None:
+    """Refuse a loss or a λ that no model has; ``name`` is what the caller calls the loss."""
+    if loss not in ("logistic", "svm"):
+        raise InvalidArgument(name, loss, "'logistic' or 'svm'")
+    if check_finite("reg", reg) < 0:
+        raise InvalidArgument("reg", reg, "a finite number ≥ 0")
+
+
 @final
 @dataclass(frozen=True)
 class LinearModel:
@@ -29,10 +37,7 @@ class LinearModel:
     reg: float = 1e-4
 
     def __post_init__(self) -> None:
-        if self.loss not in ("logistic", "svm"):
-            raise InvalidArgument("loss", self.loss, "'logistic' or 'svm'")
-        if check_finite("reg", self.reg) < 0:
-            raise InvalidArgument("reg", self.reg, "a finite number ≥ 0")
+        check_loss(self.loss, self.reg)
 
     def slopes(self, margins: NDArray[np.float64], y: NDArray[Any]) -> NDArray[np.float64]:
         """Derivative of the loss by x·w, for each record."""

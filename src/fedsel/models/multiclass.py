@@ -8,8 +8,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsel.errors import InvalidArgument, check_finite
-from fedsel.models.linear import Loss
+from fedsel.models.linear import Loss, check_loss
 
 
 @final
@@ -29,10 +28,7 @@ class MulticlassModel:
     reg: float = 1e-4
 
     def __post_init__(self) -> None:
-        if self.loss not in ("logistic", "svm"):
-            raise InvalidArgument("loss", self.loss, "'logistic' or 'svm'")
-        if check_finite("reg", self.reg) < 0:
-            raise InvalidArgument("reg", self.reg, "a finite number ≥ 0")
+        check_loss(self.loss, self.reg)
 
     def slopes(self, margins: NDArray[Any], y: NDArray[np.integer]) -> NDArray[np.float64]:
         """Derivative (n, C) of each record's loss by its margins (n, C)."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from fedsel.reproduction.report import Table, Verdict
+from fedsel.reproduction.report.cells import shown
+from fedsel.reproduction.report.model import Cell
 
 QUOTED = {
     "table1": ("Fitted exponents",),
@@ -36,17 +38,11 @@ def markdown(
     return "\n\n".join(parts) + "\n"
 
 
-def _table(headings: Sequence[str], rows: Sequence[tuple[object, ...]], digits: int) -> str:
+def _table(headings: Sequence[str], rows: Sequence[tuple[Cell, ...]], digits: int) -> str:
     lines = [_line(h.strip() for h in headings), "|" + "---|" * len(headings)]
-    lines += [_line(_cell(value, digits) for value in row) for row in rows]
+    lines += [_line(shown(value, digits) for value in row) for row in rows]
     return "\n".join(lines)
 
 
 def _line(cells: Iterable[str]) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
-
-
-def _cell(value: object, digits: int) -> str:
-    if value is None:
-        return "–"
-    return f"{value:.{digits}f}" if isinstance(value, float) else str(value)

@@ -38,9 +38,14 @@ class Codebook(ABC):
     def size(self) -> int:
         """M, how many codewords there are."""
 
+    @property
     @abstractmethod
-    def scores(self, vector: Vector) -> Vector:
-        """Inner products of the codewords with a vector, times any constant > 0."""
+    def spread(self) -> float | None:
+        """√E⟨codeword, direction⟩² over all directions; None where updates are not to be dense."""
+
+    @abstractmethod
+    def scores(self, vectors: Vector) -> Vector:
+        """Inner products of the codewords with vectors (…, d), times any constant > 0."""
 
     @abstractmethod
     def combine(self, totals: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -62,8 +67,12 @@ class Coordinates(Codebook):
     def size(self) -> int:
         return self.dim
 
-    def scores(self, vector: Vector) -> Vector:
-        return vector
+    @property
+    def spread(self) -> None:
+        return None
+
+    def scores(self, vectors: Vector) -> Vector:
+        return vectors
 
     def combine(self, totals: NDArray[np.float64]) -> NDArray[np.float64]:
         return totals
@@ -96,9 +105,14 @@ class Rotated(Codebook):
         """The public random signs (d,)."""
         return _signs(self.dim, self.seed)
 
-    def scores(self, vector: Vector) -> Vector:
-        padded = np.zeros(self.size, dtype=vector.dtype)
-        padded[: self.dim] = vector * self.signs
+    @property
+    def spread(self) -> float:
+        """Of the padded basis, whose M scores share the norm of the update."""
+        return 1 / math.sqrt(self.size)
+
+    def scores(self, vectors: Vector) -> Vector:
+        padded = np.zeros((*vectors.shape[:-1], self.size), dtype=vectors.dtype)
+        padded[..., : self.dim] = vectors * self.signs
         return hadamard(padded)
 
     def combine(self, totals: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -107,15 +121,16 @@ class Rotated(Codebook):
 
 
 def hadamard(x: Vector) -> Vector:
-    """The Walsh–Hadamard transform of a power of two entries, not normalised.
+    """The Walsh–Hadamard transform of the last axis, a power of two long, not normalised.
 
     >>> hadamard(np.array([1.0, 0.0, 2.0, 0.0]))
     array([ 3.,  3., -1., -1.])
     """
-    n, half = len(x), 1
-    while half < n:
-        pairs = x.reshape(-1, 2, half)
-        x = np.stack([pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]], axis=1).reshape(n)
+    shape, half = x.shape, 1
+    while half < shape[-1]:
+        pairs = x.reshape(*shape[:-1], -1, 2, half)
+        first, second = pairs[..., 0, :], pairs[..., 1, :]
+        x = np.stack([first + second, first - second], axis=-2).reshape(shape)
         half *= 2
     return x
 
@@ -150,8 +165,12 @@ class RandomDirections(Codebook):
         """The codewords (M, d)."""
         return _directions(self.dim, self.words, self.seed)
 
-    def scores(self, vector: Vector) -> Vector:
-        found: Vector = self.matrix @ vector.astype(np.float32)
+    @property
+    def spread(self) -> float:
+        return 1 / math.sqrt(self.dim)
+
+    def scores(self, vectors: Vector) -> Vector:
+        found: Vector = vectors.astype(np.float32) @ self.matrix.T
         return found
 
     def combine(self, totals: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -62,8 +61,7 @@ class Coded(Solution):
 
     @property
     def bits(self) -> int:
-        abstains = not isinstance(self.mechanism, SignedSampling)
-        return bits_for(2 * self.book.size + abstains)
+        return bits_for(2 * self.book.size + self.mechanism.abstains)
 
     @property
     def scale(self) -> float:
@@ -72,15 +70,12 @@ class Coded(Solution):
         For J on coordinates: exact for k equal entries. On a rotated or random codebook: exact on
         the mean over directions.
         """
-        M = self.book.size
-        if not isinstance(self.mechanism, SignedSampling) or isinstance(self.book, Coordinates):
-            return self.mechanism.scale(M)
-        # The mean of ⟨codeword, direction⟩ over the top k of M, each about N(0, 1/d).
-        k, lift = self.mechanism.top(M), self.mechanism.lift(M)
-        spread = upper_sum(k, M) / math.sqrt(min(self.dim, M))
-        if self.book.size >= self.dim and self.book.name == "rotated":
-            spread = upper_sum(k, M) / math.sqrt(M)
-        return (self.mechanism.radius or 1.0) / (lift * spread) if lift else 0.0
+        M, spread, mechanism = self.book.size, self.book.spread, self.mechanism
+        if spread is None or not isinstance(mechanism, SignedSampling):
+            return mechanism.scale(M)
+        # What a report has in common with its update: the top k of M scores, raised by the lift.
+        shared = mechanism.lift(M) * upper_sum(mechanism.top(M), M) * spread
+        return (mechanism.radius or 1.0) / shared if shared else 0.0
 
     @property
     def alphabet(self) -> Alphabet:
@@ -88,7 +83,7 @@ class Coded(Solution):
             slots=self.book.size,
             symbols=2,
             picks=1,
-            abstains=not isinstance(self.mechanism, SignedSampling),
+            abstains=self.mechanism.abstains,
             windows=np.zeros(2, dtype=np.int64),
             steps=np.array([1, -1]),
             units=np.array([self.scale]),

@@ -13,7 +13,6 @@ import math
 import numpy as np
 
 from fedsel.errors import InvalidArgument, check_count, check_positive
-from fedsel.mechanisms import SignedSampling
 from fedsel.solutions.base import Solution
 from fedsel.solutions.codebooks import Rotated
 from fedsel.solutions.coded import Coded
@@ -36,11 +35,7 @@ def report_size(solution: Solution) -> float:
     0.0
     """
     if isinstance(solution, Coded):
-        told = 1.0
-        if not isinstance(solution.mechanism, SignedSampling):
-            M = solution.book.size
-            low, high = solution.mechanism.weights(M)  # type: ignore[attr-defined]
-            told = 2 * M * low / (2 * M * low + solution.mechanism.top(M) * high)  # type: ignore[attr-defined]
+        told = solution.mechanism.told(solution.book.size)
         # A rotated basis is padded to a power of two; what falls outside of d is cut off.
         inside = solution.dim / solution.book.size if isinstance(solution.book, Rotated) else 1.0
         return solution.scale * math.sqrt(told * inside)

@@ -52,7 +52,7 @@ class FederatedTrainer:
     epochs : how often each client reports.
     local : None reports the gradient (one local step, as in the paper); `Local` the difference of
         the weights after local training.
-    reg : λ of an ℓ2 regulariser, added by the clients.
+    reg : λ of an ℓ2 regulariser, added by the clients (with J, UJ, RJ and RC by the server).
     clip_scale : factors of the clip by parameter or submodule, such as {"0.weight": 0.1}: a client
         divides by them before it reports, the server multiplies.
     chunk : clients whose updates are held at a time; by default what fits into 64 MiB.
@@ -152,6 +152,8 @@ class FederatedTrainer:
         """
         if groups is not None and len(groups) != len(X):
             raise InvalidArgument("groups", f"{len(groups)} values", f"one a record: {len(X)}")
+        # Public, and not the clients' to add where it would decide ties.
+        at_server = self.reg if self.solution.decays_at_server else 0.0
         updates = ClientUpdates(
             self.module,
             self.loss,
@@ -159,7 +161,7 @@ class FederatedTrainer:
             y,
             partition=None if groups is None else by_groups(groups),
             local=self.local,
-            reg=self.reg,
+            reg=0.0 if at_server else self.reg,
             clip_scale=self.clip_scale,
             chunk=self.chunk,
             device=self.device,
@@ -175,7 +177,7 @@ class FederatedTrainer:
         )
         judge = None if eval_set is None else self._judge(*eval_set)
         self.history = train_vectors(
-            VectorTraining(self.solution, self.rate, batch, self.seed),
+            VectorTraining(self.solution, self.rate, batch, self.seed, at_server),
             updates,
             self.layout.read(self.module),
             judge,

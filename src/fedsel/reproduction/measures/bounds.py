@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -14,6 +14,7 @@ from fedsel.errors import InvalidArgument, check_count, check_epsilon
 from fedsel.executors.cohort import cohort, report
 from fedsel.experiments.source import Source
 from fedsel.mechanisms import BOTTOM, PerturbedSampling, Piecewise, TwoStage, Uniform
+from fedsel.reproduction.measures.base import Measure
 
 SOLUTIONS = ("PM", "PM-RP", "PS-PM")
 MU, TOP, RATIO = 0.1, 0.1, 0.1
@@ -21,7 +22,7 @@ MU, TOP, RATIO = 0.1, 0.1, 0.1
 
 @final
 @dataclass(frozen=True)
-class MaxError:
+class MaxError(Measure):
     """The largest error over dimensions of the mean of m reports of ``solution``.
 
     The clients' vectors are θ + 0.3·N(0, I) clipped to [−1, 1], with θ ~ U[−½, ½]^d once a trial.
@@ -46,10 +47,6 @@ class MaxError:
         check_count("trials", self.trials)
         check_count("seed", self.seed, least=0)
         check_epsilon("epsilon", self.epsilon)
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        return asdict(self)
 
     @property
     def parts(self) -> int:

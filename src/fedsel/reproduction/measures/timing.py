@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, ClassVar, final
 
@@ -26,6 +26,7 @@ from fedsel.mechanisms import (
     TwoStage,
     Uniform,
 )
+from fedsel.reproduction.measures.base import Measure
 from fedsel.reproduction.measures.literal import literal_exp, literal_pe, literal_pm, literal_ps
 
 SELECTIONS = ("none", "EXP", "PE", "PS")
@@ -37,7 +38,7 @@ _BATCH_SECONDS = 0.02
 
 @final
 @dataclass(frozen=True)
-class ClientTime:
+class ClientTime(Measure):
     """Seconds for selection and value perturbation with PM of one standard normal vector.
 
     "paper" is the pseudocode in plain Python; "device" one client with the operating system's
@@ -59,14 +60,6 @@ class ClientTime:
                 raise InvalidArgument(name, getattr(self, name), "one of " + ", ".join(known))
         check_count("d", self.d, least=2)
         check_count("repeats", self.repeats)
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @property
-    def parts(self) -> int:
-        return 1
 
     @property
     def cost(self) -> float:

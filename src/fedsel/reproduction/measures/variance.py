@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -12,11 +12,12 @@ from fedsel.errors import check_count, check_finite, check_positive
 from fedsel.executors.cohort import cohort, perturb
 from fedsel.experiments.source import Source
 from fedsel.mechanisms.names import VALUES
+from fedsel.reproduction.measures.base import Measure
 
 
 @final
 @dataclass(frozen=True)
-class UpdateVariance:
+class UpdateVariance(Measure):
     """One client's update of w_j from an accumulated s, exactly and by ``draws`` draws.
 
     ``adapted`` perturbs clip(s) and multiplies by α after; ``original`` perturbs clip(α·s). m is
@@ -40,14 +41,6 @@ class UpdateVariance:
 
     def _mechanism(self) -> Any:
         return VALUES[self.value](epsilon=self.epsilon)  # type: ignore[call-arg]
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @property
-    def parts(self) -> int:
-        return 1
 
     @property
     def cost(self) -> float:
