@@ -208,8 +208,12 @@ def test_the_public_rate_sets_the_drift_of_the_noise():
     assert isinstance(flat, Picks)
     assert report_size(flat) == pytest.approx(50 * np.sqrt(flat.value.variance(0)))
     rate = public_rate(flat, batch=100, rounds=25)
-    assert rate * report_size(flat) * np.sqrt(25 / 100) == pytest.approx(3)
-    # Without noise the size of the entries themselves counts.
+    norm = np.hypot(report_size(flat), 50 * 0.25)
+    assert rate * norm * np.sqrt(25 / 100) == pytest.approx(3)
+    # Where there is little noise or none, the size of the entries themselves counts.
+    selected, plain = solution("PS-PM", epsilon=400.0, dim=50), solution("NP-K", dim=50)
+    rates = [public_rate(s, batch=100, rounds=25) for s in (selected, plain)]
+    assert rates[0] == pytest.approx(rates[1], rel=0.01)
     for name, size in (("NP", 0.25 * np.sqrt(50)), ("NP-RS", 12.5), ("NP-K", 0.25)):
         plain = public_rate(solution(name, dim=50), batch=100, rounds=25)
         assert plain == pytest.approx(6 / size)

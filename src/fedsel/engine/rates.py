@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from fedsel.errors import check_count
-from fedsel.solutions import Picks, Solution
+from fedsel.solutions import Full, Picks, Solution
 from fedsel.solutions.steps import report_size
 
 DRIFT = 3.0
@@ -19,7 +19,7 @@ TYPICAL = 0.25
 
 
 def public_rate(solution: Solution, *, batch: int, rounds: int, drift: float = DRIFT) -> float:
-    """α = drift · √(n/T)/s for n reports a round and T rounds, s being the size of a report.
+    """α = drift · √(n/T)/s for n reports a round and T rounds, s being the norm of a report.
 
     The mean of n reports is off by s/√n, mostly noise; T steps of α in random directions lead
     about α·s·√(T/n) away, and that is set to ``drift``. A solution of which clients accumulate α·g
@@ -33,12 +33,13 @@ def public_rate(solution: Solution, *, batch: int, rounds: int, drift: float = D
     check_count("rounds", rounds)
     if solution.rate_inside:
         return 1.0
-    size = report_size(solution) or _plain_size(solution)
+    # Where ε is large there is little noise left, and the update itself is what a report holds.
+    size = math.hypot(report_size(solution), _plain_size(solution))
     return drift * math.sqrt(batch / rounds) / size
 
 
 def _plain_size(solution: Solution) -> float:
-    """The norm of what leaves unperturbed, if entries have the typical size."""
+    """The norm of a report without its noise, if entries have the typical size."""
     if isinstance(solution, Picks):
         return TYPICAL * solution.clip * solution.scale * math.sqrt(solution.picks)
-    return TYPICAL * math.sqrt(solution.dim)
+    return TYPICAL * math.sqrt(solution.dim) if isinstance(solution, Full) else 0.0
