@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from fedsel.engine import kernel, sending
 from fedsel.errors import InvalidArgument
-from fedsel.executors.kernel import joint_table, rank_table, symbol_table
+from fedsel.executors.kernel import joint_table, symbol_table
+from fedsel.executors.ranks import rank_table
 from fedsel.mechanisms import Identity, SignedSampling, Value
 from fedsel.solutions import Coded, Full, Picks, Projected, Solution
 from fedsel.solutions.codebooks import RandomDirections, Rotated

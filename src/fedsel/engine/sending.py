@@ -13,14 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsel.engine.arithmetic import dot
-from fedsel.executors.kernel import (
-    JointTable,
-    RankTable,
-    SymbolTable,
-    draw_dimension,
-    draw_joint,
-    draw_symbol,
-)
+from fedsel.executors.kernel import JointTable, SymbolTable, draw_joint, draw_symbol
+from fedsel.executors.ranks import RankTable, draw_ranked
 from fedsel.executors.words import STATE, below, new_stream
 from fedsel.mechanisms.laws import BOTTOM
 
@@ -79,7 +73,7 @@ def send_picks(
     taken, d = 0, r.shape[0]
     for p in range(plan.picks):
         if plan.picks == 1:
-            j, taken = draw_dimension(plan.ranks, r, scratch.vector, words, taken)
+            j, taken = draw_ranked(plan.ranks, r, 0, words, taken)
         else:
             j, taken = next_distinct(scratch.drawn, p, d, words, taken)
         sent[n, 2 * p] = j
@@ -149,7 +143,7 @@ def send_coded(plan: Any, g: Any, words: Any, scratch: Any, sent: Any, n: Any) -
     else:
         for i in range(d):
             scores[i] = g[i]
-    atom, _ = draw_joint(plan.joint, scores, squared, scratch.room, words, 0)
+    atom, _ = draw_joint(plan.joint, scores, squared, words, 0)
     sent[n, 0], sent[n, 1] = atom, 0
     if atom >= M:
         sent[n, 0], sent[n, 1] = atom - M, 1
@@ -164,7 +158,6 @@ class Scratch(NamedTuple):
     weights: NDArray[np.float32]
     decay: NDArray[np.float32]
     gradient: NDArray[np.float32]
-    vector: NDArray[np.float32]
     total: NDArray[np.float64]
     drawn: NDArray[np.int64]
     words: NDArray[np.uint64]
@@ -180,7 +173,6 @@ def scratch_for(plan: Plan, d: int) -> Scratch:
         weights=np.empty(d, dtype=np.float32),
         decay=np.empty(d, dtype=np.float32),
         gradient=np.empty(d, dtype=np.float32),
-        vector=np.empty(d, dtype=np.float32),
         total=np.empty(max(d, size)),
         drawn=np.empty(plan.picks, dtype=np.int64),
         words=np.empty(STATE, dtype=np.uint64),

@@ -76,8 +76,9 @@ def select(
     law = selection.law(rows.shape[1])
     if _fast(executor):
         from fedsel.executors import kernel
+        from fedsel.executors.ranks import rank_table
 
-        table = kernel.rank_table(law)
+        table = rank_table(law)
         dimensions: Integers = kernel.draw_dimensions(
             table, rows, key_of(who.seed), who.epoch, who.clients
         )
@@ -127,8 +128,9 @@ def report(
     law, clip = mechanism.selection.law(rows.shape[1]), mechanism.clip
     if _fast(executor):
         from fedsel.executors import kernel
+        from fedsel.executors.ranks import rank_table
 
-        table, windows = kernel.rank_table(law), kernel.symbol_table(mechanism.value.law)
+        table, windows = rank_table(law), kernel.symbol_table(mechanism.value.law)
         return Reports(
             *kernel.draw_reports(
                 table, windows, clip, rows, key_of(who.seed), who.epoch, who.clients

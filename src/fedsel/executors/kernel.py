@@ -1,8 +1,4 @@
-"""Many clients at once with numba: rank by counting, accept by weight, no sort and no allocation.
-
-Drawing a dimension first needs at most e^ε passes over the vector, whatever the law: an ε-private
-law is nearly uniform, so the privacy bound itself bounds the sampler. Each pass is branch-free.
-"""
+"""Many clients at once with numba: the draws of `fedsel.executors.device`, compiled."""
 
 from __future__ import annotations
 
@@ -13,27 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsel.compiled import kernel
+from fedsel.executors.ranks import RankTable, draw_ranked, rank_table
 from fedsel.executors.words import STATE, below, divide, inverse, new_stream
 from fedsel.mechanisms.joint import UNIT, Joint, SignedSampling, UnbiasedJoint
 from fedsel.mechanisms.laws import BOTTOM, INPUT_STEPS, RankLaw, SymbolLaw
 
 _HALF_STEPS = INPUT_STEPS // 2
 _STEP_BITS = INPUT_STEPS.bit_length() - 1
-
-
-class RankTable(NamedTuple):
-    """A `RankLaw` as the kernel reads it."""
-
-    weights: NDArray[np.int64]
-    edges: NDArray[np.int64]
-    cumulative: NDArray[np.int64]
-    total: int
-    bottom: int
-    maximum: int
-    uniform: bool
-    inverse: np.uint64
-    by_rejection: bool
-    dense: bool
 
 
 class SymbolTable(NamedTuple):
@@ -44,25 +26,6 @@ class SymbolTable(NamedTuple):
 
     windows: NDArray[np.int64]
     inverses: NDArray[np.uint64]
-
-
-def rank_table(law: RankLaw) -> RankTable:
-    """A `RankLaw` as the kernel reads it; what it will not read stays empty."""
-    unused = np.empty(0, dtype=np.int64)
-    # As the law's own arrays are: kernels are compiled for each kind of array that they meet.
-    unused.flags.writeable = False
-    return RankTable(
-        law.weights,
-        unused if law.dense and law.by_rejection else law.edges,
-        unused if law.by_rejection else law.cumulative,
-        law.total,
-        law.bottom,
-        law.maximum,
-        law.uniform,
-        np.uint64(inverse(law.maximum)),
-        law.by_rejection,
-        law.dense,
-    )
 
 
 def symbol_table(law: SymbolLaw) -> SymbolTable:
@@ -102,136 +65,6 @@ def joint_table(mechanism: Joint, d: int) -> JointTable:
     return JointTable(True, table, 0.0, low, high, mechanism.top(d), mechanism.clip)
 
 
-@numba.njit
-def count_rank(vector: Any, pivot: Any) -> tuple[Any, Any]:
-    """How many magnitudes are larger than the pivot, and how many equal, in one pass."""
-    larger = 0
-    equal = 0
-    for i in range(vector.shape[0]):
-        m = abs(vector[i])
-        larger += m > pivot
-        equal += m == pivot
-    return larger, equal
-
-
-@numba.njit
-def magnitude_at(rank: Any, vector: Any, scratch: Any) -> Any:
-    """The magnitude of a rank (0 is the largest), by Hoare's selection in ``scratch``."""
-    low, high = 0, vector.shape[0] - 1
-    largest = abs(vector[0])
-    for i in range(high + 1):
-        scratch[i] = abs(vector[i])
-        largest = max(largest, scratch[i])
-    if rank == 0:
-        return largest
-    while low < high:
-        pivot = scratch[(low + high) // 2]
-        i, j = low, high
-        while i <= j:
-            while scratch[i] > pivot:
-                i += 1
-            while scratch[j] < pivot:
-                j -= 1
-            if i <= j:
-                scratch[i], scratch[j] = scratch[j], scratch[i]
-                i += 1
-                j -= 1
-        if rank <= j:
-            high = j
-        elif rank >= i:
-            low = i
-        else:
-            break
-    return scratch[rank]
-
-
-@numba.njit(error_model="numpy", inline="always")
-def draw_dimension(table: Any, vector: Any, scratch: Any, words: Any, taken: Any) -> Any:
-    """A dimension by the law over the ranks of its magnitudes (BOTTOM for ⊥), and words taken."""
-    d = vector.shape[0]
-    j = np.int64(BOTTOM)
-    abstains = False
-    if table.bottom:
-        toss, taken = below(words, taken, table.total + table.bottom)
-        abstains = toss >= table.total
-    if table.by_rejection:
-        searching = not abstains
-        while searching:
-            x, taken = below(words, taken, d * table.maximum)
-            j = divide(x, table.maximum, table.inverse)
-            if table.uniform:
-                break
-            larger, equal = count_rank(vector, abs(vector[j]))
-            above, taken = below(words, taken, equal)
-            rank = larger + above
-            run = rank if table.dense else 0
-            while not table.dense and rank >= table.edges[run]:
-                run += 1
-            searching = x - j * table.maximum >= table.weights[run]
-    elif not abstains:
-        x, taken = below(words, taken, table.total)
-        run = np.searchsorted(table.cumulative, x, side="right")
-        # Count back from the end of the run: the positions left, over the weight of each rank.
-        rank = table.edges[run] - 1 - (table.cumulative[run] - 1 - x) // table.weights[run]
-        pivot = magnitude_at(rank, vector, scratch)
-        larger, equal = count_rank(vector, pivot)
-        pick, taken = below(words, taken, equal)
-        j = np.int64(0)
-        while abs(vector[j]) != pivot or pick > 0:
-            pick -= abs(vector[j]) == pivot
-            j += 1
-    return j, taken
-
-
-@numba.njit(inline="always")
-def count_signed(vector: Any, pivot: Any) -> Any:
-    """`count_rank` over the 2d signed entries max(±v_j, 0), in one pass over d."""
-    larger, equal = count_rank(vector, pivot)
-    if pivot == 0:
-        equal = 2 * vector.shape[0] - larger
-    return larger, equal
-
-
-@numba.njit(error_model="numpy", inline="always")
-def draw_signed(table: Any, vector: Any, turn: Any, scratch: Any, words: Any, taken: Any) -> Any:
-    """An atom 0 … 2d−1 by the law over the ranks of max(turn·v, 0) and max(−turn·v, 0).
-
-    The draws are those of `draw_dimension` on that vector of 2d entries.
-    """
-    d = vector.shape[0]
-    atom = np.int64(0)
-    if table.by_rejection:
-        searching = True
-        while searching:
-            x, taken = below(words, taken, 2 * d * table.maximum)
-            atom = divide(x, table.maximum, table.inverse)
-            if table.uniform:
-                break
-            value = turn * (vector[atom] if atom < d else -vector[atom - d])
-            larger, equal = count_signed(vector, max(value, vector.dtype.type(0)))
-            above, taken = below(words, taken, equal)
-            rank = larger + above
-            run = rank if table.dense else 0
-            while not table.dense and rank >= table.edges[run]:
-                run += 1
-            searching = x - atom * table.maximum >= table.weights[run]
-    else:
-        x, taken = below(words, taken, table.total)
-        run = np.searchsorted(table.cumulative, x, side="right")
-        rank = table.edges[run] - 1 - (table.cumulative[run] - 1 - x) // table.weights[run]
-        pivot = vector.dtype.type(0)
-        if rank < d:
-            pivot = magnitude_at(rank, vector, scratch)
-        larger, equal = count_signed(vector, pivot)
-        pick, taken = below(words, taken, equal)
-        atom = np.int64(-1)
-        while pick >= 0:
-            atom += 1
-            value = turn * (vector[atom] if atom < d else -vector[atom - d])
-            pick -= max(value, vector.dtype.type(0)) == pivot
-    return atom, taken
-
-
 @numba.njit(error_model="numpy", inline="always")
 def draw_unbiased(table: Any, vector: Any, words: Any, taken: Any) -> Any:
     """An atom 0 … 2d−1 of UJ, or BOTTOM."""
@@ -267,7 +100,7 @@ def units_of(table: Any, value: Any) -> Any:
 
 
 @numba.njit(error_model="numpy", inline="always")
-def draw_joint(table: Any, vector: Any, squared: Any, scratch: Any, words: Any, taken: Any) -> Any:
+def draw_joint(table: Any, vector: Any, squared: Any, words: Any, taken: Any) -> Any:
     """An atom 0 … 2d−1 (BOTTOM for ⊥) by J or UJ; ``squared`` is ‖vector‖², read by J alone."""
     if table.unbiased:
         return draw_unbiased(table, vector, words, taken)
@@ -278,7 +111,7 @@ def draw_joint(table: Any, vector: Any, squared: Any, scratch: Any, words: Any, 
         toss, taken = below(words, taken, INPUT_STEPS)
         if toss >= steps:
             turn = vector.dtype.type(-1)
-    return draw_signed(table.ranks, vector, turn, scratch, words, taken)
+    return draw_ranked(table.ranks, vector, turn, words, taken)
 
 
 @numba.njit(error_model="numpy", inline="always")
@@ -310,11 +143,10 @@ def draw_dimensions(table: Any, vectors: Any, key: Any, epoch: Any, clients: Any
     """A dimension for each client, from its row of vectors (n, d), or all from the only row."""
     chosen = np.empty(clients.shape[0], dtype=np.int64)
     words = np.empty(STATE, dtype=np.uint64)
-    scratch = np.empty_like(vectors[0])
     for i in range(clients.shape[0]):
         taken = new_stream(words, key, epoch, clients[i])
         vector = vectors[i if vectors.shape[0] > 1 else 0]
-        chosen[i], taken = draw_dimension(table, vector, scratch, words, taken)
+        chosen[i], taken = draw_ranked(table, vector, 0, words, taken)
     return chosen
 
 
@@ -337,11 +169,10 @@ def draw_reports(
     chosen = np.empty(clients.shape[0], dtype=np.int64)
     symbols = np.zeros(clients.shape[0], dtype=np.int64)
     words = np.empty(STATE, dtype=np.uint64)
-    scratch = np.empty_like(vectors[0])
     for i in range(clients.shape[0]):
         taken = new_stream(words, key, epoch, clients[i])
         vector = vectors[i if vectors.shape[0] > 1 else 0]
-        j, taken = draw_dimension(table, vector, scratch, words, taken)
+        j, taken = draw_ranked(table, vector, 0, words, taken)
         chosen[i] = j
         if j != BOTTOM:
             t = max(-clip, min(clip, np.float64(vector[j]))) / clip
@@ -355,7 +186,6 @@ def draw_joints(table: Any, vectors: Any, key: Any, epoch: Any, clients: Any) ->
     chosen = np.empty(clients.shape[0], dtype=np.int64)
     signs = np.zeros(clients.shape[0], dtype=np.int64)
     words = np.empty(STATE, dtype=np.uint64)
-    scratch = np.empty_like(vectors[0])
     d = vectors.shape[1]
     for i in range(clients.shape[0]):
         taken = new_stream(words, key, epoch, clients[i])
@@ -363,7 +193,7 @@ def draw_joints(table: Any, vectors: Any, key: Any, epoch: Any, clients: Any) ->
         squared = 0.0
         for j in range(d):
             squared += np.float64(vector[j]) * np.float64(vector[j])
-        atom, taken = draw_joint(table, vector, squared, scratch, words, taken)
+        atom, taken = draw_joint(table, vector, squared, words, taken)
         chosen[i] = atom
         if atom >= d:
             chosen[i], signs[i] = atom - d, 1

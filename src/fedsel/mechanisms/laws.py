@@ -26,7 +26,7 @@ BOTTOM = -1
 INPUT_STEPS = 1 << 31
 """A value t in [−1, 1] enters a mechanism as the integer nearest to (t + 1)/2 · INPUT_STEPS."""
 
-REJECTION_LIMIT = 10
+REJECTION_LIMIT = 16
 """Up to this many expected attempts a dimension is drawn first and accepted by its rank."""
 
 
