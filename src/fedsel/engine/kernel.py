@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fedsel.compiled import kernel, lean_kernel
 from fedsel.engine.arithmetic import copy_from, dot, exp, prefetch, sigmoid
-from fedsel.engine.sending import CODED, send_report, take_step
+from fedsel.engine.sending import send_report, take_step
 from fedsel.executors.words import STATE, below, new_stream
 
 LOGISTIC, HINGE = 0, 1
@@ -131,7 +131,7 @@ def run_rounds(
             total[i] = 0.0
         for i in range(d):
             w[i] = weights[i]
-            decay[i] = 0.0 if plan.kind == CODED else rate * reg * weights[i]
+            decay[i] = 0.0 if plan.decays_at_server else rate * reg * weights[i]
         while n < ends[t]:
             client = clients[n]
             if dense:
@@ -140,7 +140,7 @@ def run_rounds(
             row = n if sent.shape[0] > 1 else 0
             send_report(plan, gradient, residual, client, key, epoch, scratch, sent, row)
             n += 1
-        if n > start and plan.kind == CODED:
+        if n > start and plan.decays_at_server:
             for i in range(d):
                 weights[i] -= step * reg * weights[i]
         if n > start:

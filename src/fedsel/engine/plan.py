@@ -8,11 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsel.engine import kernel, sending
+from fedsel.engine.rivals import NO_RIVAL, rival_table
 from fedsel.errors import InvalidArgument
 from fedsel.executors.kernel import joint_table, symbol_table
 from fedsel.executors.ranks import rank_table
 from fedsel.mechanisms import Identity, SignedSampling, Value
-from fedsel.solutions import Coded, Full, Picks, Projected, Solution
+from fedsel.solutions import Coded, Full, Picks, Projected, Reference, Solution
 from fedsel.solutions.codebooks import RandomDirections, Rotated
 
 _NO_INTEGERS = np.empty(0, dtype=np.int64)
@@ -23,7 +24,7 @@ _NO_PROJECTION.flags.writeable = False
 
 def has_plan(solution: Solution) -> bool:
     """Whether the kernel can run this solution."""
-    return isinstance(solution, Full | Picks | Projected | Coded)
+    return isinstance(solution, Full | Picks | Projected | Coded | Reference)
 
 
 def plan_of(solution: Solution) -> sending.Plan:
@@ -38,19 +39,31 @@ def plan_of(solution: Solution) -> sending.Plan:
         return plan._replace(projection=solution.matrix, recovery=solution.recovery)
     if isinstance(solution, Coded):
         return _coded(solution)
-    raise InvalidArgument("solution", solution, "a Full, Picks, Projected or Coded solution")
+    if isinstance(solution, Reference):
+        return _rival(solution)
+    raise InvalidArgument("solution", solution, "a solution of fedsel.solutions")
 
 
 def _coded(solution: Coded) -> sending.Plan:
     book = solution.book
     plan = _plan(sending.CODED, Picks(solution.name, solution.dim, solution.epochs))
-    plan = plan._replace(joint=joint_table(solution.mechanism, book.size), scale=solution.scale)
+    plan = plan._replace(
+        joint=joint_table(solution.mechanism, book.size),
+        scale=solution.scale,
+        decays_at_server=True,
+    )
     if isinstance(book, Rotated):
         return plan._replace(signs=np.array(book.signs))
     if isinstance(book, RandomDirections):
         matrix = np.array(book.matrix)
         return plan._replace(projection=matrix, recovery=matrix.T.astype(np.float64))
     return plan
+
+
+def _rival(solution: Reference) -> sending.Plan:
+    plan = _plan(sending.RIVAL, Picks(solution.name, solution.dim, solution.epochs))
+    scale = float(solution.scale)
+    return plan._replace(rival=rival_table(solution), scale=scale, decays_at_server=True)
 
 
 def _plan(kind: int, solution: Picks, value: Value | None = None) -> sending.Plan:
@@ -71,6 +84,8 @@ def _plan(kind: int, solution: Picks, value: Value | None = None) -> sending.Pla
         recovery=np.empty((0, 0)),
         joint=joint_table(SignedSampling(1), 1),
         signs=np.empty(0, dtype=np.float32),
+        rival=NO_RIVAL,
+        decays_at_server=False,
     )
 
 

@@ -13,12 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsel.engine.arithmetic import dot
+from fedsel.engine.rivals import RivalTable, send_rival
 from fedsel.executors.kernel import JointTable, SymbolTable, draw_joint, draw_symbol
 from fedsel.executors.ranks import RankTable, draw_ranked
 from fedsel.executors.words import STATE, below, new_stream
 from fedsel.mechanisms.laws import BOTTOM
 
-FULL, PICKS, PROJECTED, CODED = 0, 1, 2, 3
+FULL, PICKS, PROJECTED, CODED, RIVAL = 0, 1, 2, 3, 4
 
 
 class Plan(NamedTuple):
@@ -38,6 +39,8 @@ class Plan(NamedTuple):
     recovery: NDArray[np.float64]
     joint: JointTable
     signs: NDArray[np.float32]
+    rival: RivalTable
+    decays_at_server: bool
 
 
 @numba.njit(inline="always")
@@ -208,6 +211,8 @@ def send_report(
             send_projected(plan, vector, words, scratch, sent, n)
         elif plan.kind == CODED:
             send_coded(plan, vector, words, scratch, sent, n)
+        elif plan.kind == RIVAL:
+            send_rival(plan.rival, plan.scale, vector, scratch.room, words, scratch.total)
         else:
             if residual.shape[0]:
                 for i in range(d):

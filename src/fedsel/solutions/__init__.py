@@ -6,5 +6,18 @@ from fedsel.solutions.full import Full
 from fedsel.solutions.names import names, solution
 from fedsel.solutions.picks import Picks
 from fedsel.solutions.projected import Projected
+from fedsel.solutions.references import Cap, DimensionSets, Reference
 
-__all__ = ["Coded", "Full", "Picks", "Privacy", "Projected", "Solution", "names", "solution"]
+__all__ = [
+    "Cap",
+    "Coded",
+    "DimensionSets",
+    "Full",
+    "Picks",
+    "Privacy",
+    "Projected",
+    "Reference",
+    "Solution",
+    "names",
+    "solution",
+]

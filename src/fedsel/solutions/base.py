@@ -28,13 +28,15 @@ class Privacy:
     """What one report, and all reports of a client, reveal.
 
     ``budget`` is what a report was allowed to cost; ``ratio`` the exact largest ratio of
-    probabilities of one report (None where it is infinite); ``note`` says it in words.
+    probabilities of one report (None where it is infinite); ``note`` says it in words. Where it is
+    not ``certified`` the ratio is that of real numbers, not of what a computer draws.
     """
 
     budget: Fraction | None
     ratio: Fraction | None
     epochs: int
     note: str
+    certified: bool = True
 
     @property
     def per_report(self) -> float:
@@ -63,9 +65,10 @@ class Privacy:
         """What a ledger charges for one report: a rational proved to be at least its exact ε.
 
         The budget where the report nearly uses it up; less where the law loses less, and more
-        where it loses more than it was allowed. None where the report is not private.
+        where it loses more than it was allowed. None where the report is not private, or not
+        certified to be.
         """
-        if self.ratio is None:
+        if self.ratio is None or not self.certified:
             return None
         proved = log_upper(self.ratio)
         if self.budget is not None and self.within_budget:

@@ -25,6 +25,7 @@ from fedsel.solutions.coded import Coded
 from fedsel.solutions.full import Full
 from fedsel.solutions.picks import Picks
 from fedsel.solutions.projected import Projected
+from fedsel.solutions.references import Cap, DimensionSets
 
 SELECTING = ("EXP", "PE", "PS", "PE-published")
 PERTURBING = ("PM", "HM", "Duchi", "OW")
@@ -33,6 +34,8 @@ UNSCALED = "RS-"
 PLAIN = ("NP", "NP-RS", "NP-K", "RS")
 SUFFIXES = ("", "-C", "-O", "-C-O")
 ONE_SYMBOL = ("J", "UJ", "RJ", "RC")
+REFERENCES = ("PrivUnit", "Duchi-L2", "SignDS")
+"""Rivals to compare with, in floating point."""
 FLAT = (("", ""), ("", "-RP"), (UNSCALED, ""))
 
 
@@ -41,7 +44,7 @@ def names() -> list[str]:
     pairs = [f"{s}-{v}{x}" for s in SELECTING for v in PERTURBING for x in SUFFIXES]
     alone = [f"{s}{x}" for s in SELECTING for x in ("", "-O")]
     flat = [f"{start}{v}{end}" for start, end in FLAT for v in PERTURBING]
-    return [*PLAIN, *flat, *pairs, *alone, *ONE_SYMBOL]
+    return [*PLAIN, *flat, *pairs, *alone, *ONE_SYMBOL, *REFERENCES]
 
 
 def canonical(name: str) -> str:
@@ -81,8 +84,9 @@ def solution(
     ``mu="auto"`` is hyper-parameters-free and needs ``batch``, the clients of a round; where it
     leaves nothing for the selection, the flat solution takes its place and says so. ``seed`` is
     that of the public projection of …-RP and of the codebooks of RJ and RC. ``rho`` is the public
-    radius ρ of J, RJ and RC (None reports directions alone), ``words`` the codewords of RC.
-    ``k`` is that of the paper's solutions, and the ‖v‖₁ of UJ; J, RJ and RC have the best for ε.
+    radius ρ of J, RJ, RC, PrivUnit and Duchi-L2 (None reports directions alone), ``words`` the
+    codewords of RC. ``k`` is that of the paper's solutions and of SignDS, and the ‖v‖₁ of UJ; J, RJ
+    and RC have the best for ε.
 
     >>> solution("ps-pm", epsilon=2.0, dim=100).privacy.per_report
     2.0
@@ -97,6 +101,8 @@ def solution(
     if name in ONE_SYMBOL:
         budget = Budget(_given(epsilon, name), epochs, 0.0)
         return _one_symbol(name, dim, budget, k, clip, rho, words, seed)
+    if name in REFERENCES:
+        return _reference(name, dim, Budget(_given(epsilon, name), epochs, 0.0), k, rho)
     selecting = next((s for s in sorted(SELECTING, key=len, reverse=True) if _leads(s, name)), None)
     epsilon = _given(epsilon, name)
     note = ""
@@ -144,6 +150,13 @@ def _one_symbol(
     if codebook is None:
         note += "entry"
     return Coded(name, dim, budget.epochs, mechanism, codebook, epsilon, note)
+
+
+def _reference(name: str, dim: int, budget: Budget, k: Top, rho: float | None) -> Solution:
+    if name == "SignDS":
+        return DimensionSets(name, dim, budget.epochs, budget.per_epoch, k)
+    hemisphere = name == "Duchi-L2"
+    return Cap(name, dim, budget.epochs, budget.per_epoch, rho, hemisphere)
 
 
 def default_words(dim: int) -> int:

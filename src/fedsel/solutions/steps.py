@@ -18,6 +18,7 @@ from fedsel.solutions.codebooks import Rotated
 from fedsel.solutions.coded import Coded
 from fedsel.solutions.picks import Picks
 from fedsel.solutions.projected import Projected
+from fedsel.solutions.references import Cap, DimensionSets
 
 RADIUS = 0.4
 """ρ over the norm of a record: a logistic gradient has at most that norm, half of it at first."""
@@ -46,6 +47,10 @@ def report_size(solution: Solution) -> float:
     if isinstance(solution, Projected) and solution.value is not None:
         spread = float(np.linalg.norm(solution.recovery)) / math.sqrt(solution.q)
         return solution.q * solution.clip * spread * math.sqrt(solution.value.variance(0))
+    if isinstance(solution, Cap):
+        return solution.scale
+    if isinstance(solution, DimensionSets):
+        return solution.scale * math.sqrt(solution.size)
     return 0.0
 
 
