@@ -75,6 +75,10 @@ def run(
         typer.Option(help="ρ, the public radius of J, RJ and RC, or auto. [default: none]"),
     ] = None,
     words: Annotated[int | None, typer.Option(help="Codewords of RC. [default: about 8·d]")] = None,
+    averaging: Annotated[
+        float | None,
+        typer.Option(help="Average the weights, t^p in round t. [default: 3 with -a auto, else 0]"),
+    ] = None,
     scale: Annotated[
         str | None, typer.Option(help="none, unit, symmetric or standard. [default: by data set]")
     ] = None,
@@ -129,6 +133,7 @@ def run(
         "ratio": ratio,
         "rho": _or_auto("rho", rho),
         "words": words,
+        "averaging": averaging,
         "scale": scale,
         "intercept": intercept,
         "dropout": dropout,

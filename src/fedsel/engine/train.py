@@ -10,6 +10,7 @@ from typing import Any, Literal, final
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsel.engine.averaging import Average, check_averaging
 from fedsel.engine.history import History, Round, Test
 from fedsel.engine.schedule import schedule
 from fedsel.engine.vectors import residual_of
@@ -25,6 +26,7 @@ from fedsel.random import key_of
 from fedsel.solutions import Solution
 
 _CLIENTS_AT_A_TIME = 500_000
+_ENTRIES_AT_A_TIME = 1 << 23
 _JUDGED_AT_A_TIME = 128
 
 Evaluate = Literal["rounds", "epochs", "end"]
@@ -37,7 +39,8 @@ class Training:
 
     At most ``batch`` clients report in a round, about equally many in each; ``dropout`` is
     the chance that a client does not answer; ``rounds`` is the most rounds of all epochs together.
-    Results depend on ``seed`` alone.
+    With ``averaging`` p > 0 the model is the average of the weights over the rounds, t^p in round t
+    (`Average`). Results depend on ``seed`` alone.
     """
 
     solution: Solution
@@ -47,9 +50,11 @@ class Training:
     dropout: float = 0.0
     seed: int = 0
     rounds: int | None = None
+    averaging: float = 0.0
 
     def __post_init__(self) -> None:
         check_positive("learning_rate", self.learning_rate)
+        check_averaging(self.averaging)
         if self.rounds is not None:
             check_count("rounds", self.rounds)
         check_count("batch", self.batch)
@@ -98,6 +103,8 @@ def train(
     """
     run = Run(training, population, residual_directory, start)
     solution, cost = training.solution, training.solution.privacy.per_report
+    average = Average(training.averaging)
+    keep = evaluate == "rounds" or training.averaging > 0
     seen: list[Round] = []
     models: list[NDArray[np.float64]] = []
     done = 0
@@ -109,10 +116,11 @@ def train(
         is_final = epoch == solution.epochs - 1 or done + len(ends) == training.rounds
         for first in range(0, len(ends), run.rounds_at_a_time):
             part = slice(first, min(first + run.rounds_at_a_time, len(ends)))
-            kept = list(run.rounds(epoch, clients, ends, part, keep=evaluate == "rounds"))
+            trace = run.rounds(epoch, clients, ends, part, keep=keep)
+            kept = [average.add(weights) for weights in (trace if keep else run.weights[None])]
             last = part.stop == len(ends)
-            if (evaluate == "epochs" and last) or (last and is_final):
-                kept = kept or [run.weights.copy()]
+            if evaluate != "rounds":
+                kept = kept[-1:] if last and (evaluate == "epochs" or is_final) else []
             for model, t in zip(kept, range(part.stop - len(kept), part.stop), strict=True):
                 number, bits = done + t + 1, solution.bits * int(reports[t])
                 seen.append(Round(number, epoch, (epoch + 1) * cost, bits, int(reports[t])))
@@ -121,7 +129,7 @@ def train(
         done += len(ends)
         if done == training.rounds:
             break
-    return History(_judged(seen, models, training.model, test), run.weights)
+    return History(_judged(seen, models, training.model, test), average.weights)
 
 
 class Run:
@@ -157,7 +165,8 @@ class Run:
     @property
     def rounds_at_a_time(self) -> int:
         """Rounds of one kernel call: long enough to be fast, short enough to show progress."""
-        return max(1, _CLIENTS_AT_A_TIME // self.training.batch)
+        held = _ENTRIES_AT_A_TIME // len(self.weights)  # the weights of each round may be kept
+        return max(1, min(held, _CLIENTS_AT_A_TIME // self.training.batch))
 
     def schedule(self, epoch: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The clients of an epoch in their order, and where each round ends.

@@ -17,6 +17,7 @@ from typing import Literal, Protocol, final
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsel.engine.averaging import Average, check_averaging
 from fedsel.engine.history import History, Round
 from fedsel.engine.schedule import schedule
 from fedsel.errors import (
@@ -169,7 +170,8 @@ class Source(Protocol):
 class VectorTraining:
     """How to train on a `Source`: the server's public choices, as in `Training`.
 
-    ``decay`` is the λ of λw that the server adds by itself, where ``solution.decays_at_server``.
+    ``decay`` is the λ of λw that the server adds by itself, where ``solution.decays_at_server``;
+    ``averaging`` as in `Training`.
     """
 
     solution: Solution
@@ -177,11 +179,13 @@ class VectorTraining:
     batch: int = 100
     seed: int = 0
     decay: float = 0.0
+    averaging: float = 0.0
 
     def __post_init__(self) -> None:
         check_positive("learning_rate", self.learning_rate)
         check_count("batch", self.batch)
         check_count("seed", self.seed, least=0)
+        check_averaging(self.averaging)
         if check_finite("decay", self.decay) < 0:
             raise InvalidArgument("decay", self.decay, "a finite number ≥ 0")
 
@@ -217,7 +221,7 @@ def train_vectors(
         residual_directory=residual_directory,
         factors=factors,
     )
-    weights = np.array(start, dtype=np.float64)
+    weights, average = np.array(start, dtype=np.float64), Average(training.averaging)
     everyone = np.arange(source.clients, dtype=np.int64)
     seen: list[Round] = []
     number, cost = 0, solution.privacy.per_report
@@ -237,16 +241,17 @@ def train_vectors(
             mean = rounds.mean() if scales is None else rounds.mean() * scales
             weights -= rate * training.decay * weights
             weights -= mean if solution.rate_inside else rate * mean
+            model = average.add(weights)
             number += 1
             closes = end == len(order)
             final = closes and epoch == solution.epochs - 1
             if final or evaluate == "rounds" or (evaluate == "epochs" and closes):
                 bits, told = solution.bits * (end - first), (math.nan, math.nan)
                 if judge is not None:
-                    told = judge(weights)
+                    told = judge(model)
                 seen.append(Round(number, epoch, (epoch + 1) * cost, bits, end - first, *told))
             advance(1)
-    return History(seen, weights)
+    return History(seen, average.weights)
 
 
 def residual_of(clients: int, d: int, directory: Path | None) -> NDArray[np.float32]:

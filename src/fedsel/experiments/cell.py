@@ -54,6 +54,7 @@ class Cell:
     ratio: float
     rho: float | Literal["auto"] | None
     words: int | None
+    averaging: float
     dropout: float
     clients: int | None
     skew: float | None
@@ -105,6 +106,7 @@ class Cell:
             dropout=self.dropout,
             seed=self.seed,
             rounds=self.rounds,
+            averaging=self.averaging,
         )
 
     def part(self, number: int, source: Source) -> Row:

@@ -8,11 +8,13 @@ from itertools import product
 from typing import Any, Literal, final
 
 from fedsel.budget import THETA
+from fedsel.engine.averaging import check_averaging
 from fedsel.errors import InvalidArgument, check_count, check_epsilon, check_positive
 from fedsel.experiments.cell import Cell, Protocol, build
 from fedsel.mechanisms.selection import Top
 from fedsel.models.linear import LinearModel
 from fedsel.solutions.names import PLAIN, canonical
+from fedsel.solutions.steps import AVERAGING
 
 DEMO_SOLUTIONS = ("NP", "PM", "EXP-PM", "PE-PM", "PS-PM")
 DEMO_EPSILONS = (0.5, 1.0, 2.0, 4.0)
@@ -50,6 +52,7 @@ class Spec:
     ``batch`` is a fraction of the training clients (float) or a count (int); ``clients`` groups
     the records into that many clients, with label skew ``skew`` (Dirichlet) if given. A learning
     rate or ρ of "auto" follows from public quantities, with records of norm 1 (``unit_records``).
+    ``averaging`` None is that of the automatic rate with it, else 0: the last weights.
 
     >>> len(list(Spec(solutions=("NP", "PS-PM"), epsilons=(1.0, 2.0)).cells()))
     3
@@ -75,6 +78,7 @@ class Spec:
     ratio: float = 0.1
     rho: float | Literal["auto"] | None = None
     words: int | None = None
+    averaging: float | None = None
     dropout: float = 0.0
     clients: int | None = None
     skew: float | None = None
@@ -96,6 +100,8 @@ class Spec:
             raise InvalidArgument("protocol", self.protocol, '"folds" or "holdout"')
         for model in self.models:
             LinearModel(model, self.reg)  # type: ignore[arg-type]
+        if self.averaging is not None:
+            check_averaging(self.averaging)
         for epsilon in self.epsilons:
             check_epsilon("epsilon", epsilon)
         if self.learning_rate is not None and self.learning_rate != "auto":
@@ -115,6 +121,8 @@ class Spec:
         shared: dict[str, Any] = {f.name: getattr(self, f.name, None) for f in fields(Cell)}
         shared["scale"] = setting.scale if self.scale is None else self.scale
         shared["intercept"] = setting.intercept if self.intercept is None else self.intercept
+        by_rule = AVERAGING if self.learning_rate == "auto" else 0.0
+        shared["averaging"] = by_rule if self.averaging is None else self.averaging
         shared["unit_records"] = bool(self.unit_records) or "auto" in (self.learning_rate, self.rho)
         for model in self.models:
             given = self.learning_rate

@@ -2,8 +2,9 @@
 
 The noise of a round's mean moves the weights at random; over T rounds of n reports of size s each,
 a step α spreads its squared norm α²·T·s²/n evenly over d dimensions, and moves the margin of a
-record of norm X by α·s·X·√(T/(n·d)). The automatic rate makes that one unit of margin: less would
-leave accuracy on the table, more would drown it.
+record of norm X by α·s·X·√(T/(n·d)). The automatic rate sets that to a fixed margin: with less a
+model does not get far enough from where it starts, with more noise drowns it. It counts on the
+average of the weights over the rounds, which takes part of the noise away.
 """
 
 from __future__ import annotations
@@ -20,8 +21,12 @@ from fedsel.solutions.picks import Picks
 from fedsel.solutions.projected import Projected
 from fedsel.solutions.references import Cap, DimensionSets
 
-RADIUS = 0.4
-"""ρ over the norm of a record: a logistic gradient has at most that norm, half of it at first."""
+RADIUS = 0.8
+"""ρ over the norm of a gradient at zero weights."""
+MARGIN = 1.4
+"""By how much the noise of all rounds may move a margin."""
+AVERAGING = 3.0
+"""The power of the average over the rounds that goes with the automatic rate."""
 _LARGEST = 32.0
 """The most that α·X² may be, where there is little or no noise."""
 
@@ -60,7 +65,7 @@ def automatic_rate(solution: Solution, clients: float, rounds: int, norm: float 
     >>> from fedsel.solutions.names import solution as named
     >>> made = named("RJ", epsilon=1.0, dim=124, rho=0.4)
     >>> round(automatic_rate(made, clients=390, rounds=100), 2)
-    1.96
+    2.75
     """
     check_positive("clients", clients)
     check_count("rounds", rounds)
@@ -69,11 +74,18 @@ def automatic_rate(solution: Solution, clients: float, rounds: int, norm: float 
     size = report_size(solution)
     if size == 0:
         return most
-    return min(most, math.sqrt(clients * solution.dim / rounds) / (size * norm))
+    return min(most, MARGIN * math.sqrt(clients * solution.dim / rounds) / (size * norm))
 
 
-def automatic_radius(norm: float = 1.0) -> float:
-    """ρ for records of this norm."""
+def automatic_radius(norm: float = 1.0, classes: int = 2) -> float:
+    """ρ for records of this norm: four fifths of the norm of a gradient at zero weights.
+
+    That is half of the record's for two classes, √(1 − 1/C) of it for softmax over C.
+
+    >>> automatic_radius(), round(automatic_radius(classes=10), 2)
+    (0.4, 0.76)
+    """
     if norm <= 0 or not math.isfinite(norm):
         raise InvalidArgument("norm", norm, "a positive number")
-    return RADIUS * norm
+    check_count("classes", classes, least=2)
+    return RADIUS * norm * (0.5 if classes == 2 else math.sqrt(1 - 1 / classes))
