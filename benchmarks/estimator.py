@@ -54,7 +54,7 @@ def measure(clients: tuple[int, ...], seeds: int) -> dict[str, list[dict[str, An
             row[f"{epsilon:g}"] = accuracy(X, y, n, seeds, epsilon=epsilon)[0]
         row["not private"] = accuracy(X, y, n, seeds, solution="NP")[0]
         accuracies.append(row)
-        for name in ("PM", "PS-PM", "PM-RP"):
+        for name in ("RJ", "PM", "PS-PM", "PM-RP"):
             for epsilon in (1.0, 4.0):
                 given = {"solution": name, "epsilon": epsilon}
                 own, alpha = accuracy(X, y, n, seeds, **given)

@@ -23,6 +23,7 @@ from fedsel.engine import Population, Training, train
 from fedsel.estimators import search_cost
 from fedsel.estimators.features import FeatureScale
 from fedsel.models import LinearModel
+from fedsel.solutions.steps import automatic_rate
 
 BOUNDS = (-4.0, 4.0)
 
@@ -48,8 +49,8 @@ def classifier(**parameters):
 def test_two_classes_are_the_engine(model, grouped):
     X, y = binary()
     groups = np.arange(600) // 3 if grouped else None
-    fitted = classifier(model=model, epochs=2, learning_rate=0.7, mu=0.1, epsilon=3.0)
-    fitted.fit(X, y, groups=groups)
+    chosen = {"solution": "PS-PM", "learning_rate": 0.7, "mu": 0.1, "epsilon": 3.0}
+    fitted = classifier(model=model, epochs=2, **chosen).fit(X, y, groups=groups)
     used = np.hstack([X / 4, np.ones((600, 1))]).astype(np.float32)
     made = solution("PS-PM", epsilon=3.0, dim=7, epochs=2)
     clients = by_groups(groups) if grouped else None
@@ -65,6 +66,34 @@ def test_two_classes_are_the_engine(model, grouped):
     np.testing.assert_array_equal(fitted.intercept_, expected[6:])
     assert fitted.n_clients_ == (200 if grouped else 600)
     assert fitted.solution_ == made
+
+
+@pytest.mark.parametrize("model", ["logistic", "svm"])
+def test_the_default_is_one_symbol_on_unit_records(model):
+    X, y = binary()
+    fitted = classifier(model=model, epsilon=3.0).fit(X, y)
+    used = np.hstack([X / 4, np.ones((600, 1))])
+    used = (used / np.linalg.norm(used, axis=1, keepdims=True)).astype(np.float32)
+    made = solution("RJ", epsilon=3.0, dim=7, rho=0.4)
+    rate = automatic_rate(made, clients=6, rounds=100)
+    population = Population(used, np.where(y == "yes", 1, -1).astype(np.int8))
+    training = Training(made, LinearModel(model), rate, batch=6, seed=3, averaging=3.0)
+    expected = train(training, population).weights
+    np.testing.assert_allclose(fitted.coef_[0], expected[:6] / 4, rtol=1e-5)
+    assert fitted.solution_ == made
+    # The norm changes no sign.
+    linear = X @ fitted.coef_[0] + fitted.intercept_
+    np.testing.assert_array_equal(fitted.decision_function(X) >= 0, linear >= 0)
+
+
+def test_a_radius_where_records_keep_their_norm():
+    X, y = binary()
+    fitted = classifier(unit_norm=False).fit(X, y)
+    assert fitted.solution_.mechanism.radius == pytest.approx(0.4 * 0.25 * np.sqrt(7))
+    fitted = classifier(rho=None).fit(X, y)
+    assert fitted.solution_.mechanism.radius is None
+    three = classifier(feature_range=(0, 8)).fit(*several())
+    assert three.solution_.mechanism.radius == pytest.approx(0.8 * np.sqrt(2 / 3))
 
 
 def test_a_single_report_holds_all_classes():
@@ -287,13 +316,17 @@ def test_pipelines_clones_and_pickles():
 
 def test_what_the_auto_parameters_become():
     X, y = binary()
-    fitted = classifier(epsilon=0.5).fit(X, y)
+    fitted = classifier(epsilon=0.5, solution="PS-PM").fit(X, y)
     assert fitted.learning_rate_ > 0
     assert fitted.batch_ == 6
     assert "nothing of ε′ is left for the selection" in fitted.privacy_.note  # six a round
     # The learning rate looks at nobody's labels or features.
-    other = classifier(epsilon=0.5).fit(X[::-1] / 2, y)
-    assert other.learning_rate_ == fitted.learning_rate_
+    for name in ("PS-PM", "RJ"):
+        rates = [
+            classifier(epsilon=0.5, solution=name).fit(records, y).learning_rate_
+            for records in (X, X[::-1] / 2)
+        ]
+        assert rates[0] == rates[1]
 
 
 @pytest.mark.parametrize(
@@ -312,6 +345,12 @@ def test_what_the_auto_parameters_become():
         ("learning_rate", -1.0),
         ("learning_rate", np.inf),
         ("learning_rate", "fast"),
+        ("averaging", -1.0),
+        ("averaging", np.nan),
+        ("unit_norm", "yes"),
+        ("rho", 0.0),
+        ("rho", np.inf),
+        ("words", 0),
         ("mu", 1.0),
         ("k", 0),
         ("clip", 0.0),
@@ -326,8 +365,10 @@ def test_what_the_auto_parameters_become():
 )
 def test_wrong_parameters_are_named(name, value):
     X, y = binary(2000)
+    more = {"solution": "RC"} if name == "words" else {}
+    made = classifier(**{"batch_fraction": 0.5, name: value, **more})
     with pytest.raises(InvalidArgument, match=f"^{'name' if name == 'solution' else name} = "):
-        classifier(**{"batch_fraction": 0.5, name: value}).fit(X, y)
+        made.fit(X, y)
 
 
 def test_labels_and_judges_that_do_not_fit_are_refused():

@@ -8,6 +8,7 @@ clients draw it from 64-bit words of Philox4x32-10 (Salmon et al. 2011) addresse
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import os
 import secrets
@@ -94,6 +95,20 @@ def key_of(seed: int, *purpose: int) -> tuple[int, int]:
     check_count("seed", seed, least=0)
     state = np.random.SeedSequence(seed, spawn_key=purpose).generate_state(2, np.uint32)
     return int(state[0]), int(state[1])
+
+
+def public_generator(seed: int, purpose: str) -> np.random.Generator:
+    """What both ends draw a public matrix from: a stream of its own for each seed and purpose.
+
+    The purpose is a word, not a number, so that it never meets a stream of simulated data: a
+    projection drawn from the stream of a model that is to be found would find it.
+
+    >>> public_generator(0, "signs").integers(0, 2, 8).tolist()
+    [...]
+    """
+    digest = hashlib.sha256(purpose.encode()).digest()
+    key = tuple(int.from_bytes(digest[i : i + 4], "little") for i in range(0, 16, 4))
+    return np.random.Generator(np.random.Philox(np.random.SeedSequence(seed, spawn_key=key)))
 
 
 class Streams:

@@ -1,7 +1,7 @@
 """The average of the weights over the rounds: free post-processing that takes noise away.
 
-Round t counts about as t^p (Shamir and Zhang 2013): the noise of single steps cancels out, the start is
-forgotten. Clients still work on the weights themselves.
+Round t counts about as t^p (Shamir and Zhang 2013): the noise of single steps cancels out, the
+start is forgotten. Clients still work on the weights themselves.
 """
 
 from __future__ import annotations

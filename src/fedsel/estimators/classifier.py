@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,7 +19,8 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 
 from fedsel.data.partition import Clients, by_groups
 from fedsel.engine import History
-from fedsel.engine.rates import public_rate
+from fedsel.engine.averaging import check_averaging
+from fedsel.engine.rates import TYPICAL, public_rate
 from fedsel.errors import Epsilon, InvalidArgument, check_count, check_finite, check_positive
 from fedsel.estimators import privacy
 from fedsel.estimators.features import FeatureScale
@@ -26,8 +28,10 @@ from fedsel.estimators.fitting import Examples, Wave, train_wave
 from fedsel.models.linear import check_loss
 from fedsel.models.multiclass import softmax
 from fedsel.random import key_of
+from fedsel.solutions import Solution
 from fedsel.solutions import solution as named_solution
-from fedsel.solutions.names import PLAIN, canonical
+from fedsel.solutions.names import PLAIN, REPORTING_DIRECTIONS, canonical
+from fedsel.solutions.steps import AVERAGING, automatic_radius, automatic_rate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -53,11 +57,19 @@ class FedSelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     epsilon : total ε of a client in one fit, over all epochs.
-    solution : how a client reports, by name: "PS-PM", "PM", "NP" … (`fedsel.solutions.names`).
+    solution : how a client reports, by name: "RJ", "PS-PM", "PM", "NP" …
+        (`fedsel.solutions.names`).
     model : "logistic" or "svm".
     epochs : how often each client reports.
     batch_fraction : the share of the clients that report in one round.
-    learning_rate : a number, or "auto": `fedsel.engine.rates.public_rate`, from public quantities.
+    learning_rate : a number, or "auto": from public quantities alone.
+    averaging : the power p of the average of the weights over the rounds, t^p in round t; 0 takes
+        the last weights, "auto" is 3 with the automatic learning rate, else 0.
+    unit_norm : whether clients divide their record, its 1 for the intercept included, by its norm:
+        that changes no sign of a margin. "auto" does so for the solutions that report a direction:
+        J, RJ, RC and the references.
+    rho : the public radius ρ of J, RJ and RC, "auto", or None to report directions alone.
+    words : the number of codewords of RC.
     mu : the selection's share of ε, or "auto" (hyper-parameters-free).
     k : the top dimensions of a selection, a count or a share.
     clip : values are clipped to [−clip, clip]. 1 loses nothing with the logistic loss.
@@ -92,11 +104,15 @@ class FedSelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self,
         *,
         epsilon: Epsilon = 2.0,
-        solution: str = "PS-PM",
+        solution: str = "RJ",
         model: Literal["logistic", "svm"] = "logistic",
         epochs: int = 1,
         batch_fraction: float = 0.01,
         learning_rate: float | Literal["auto"] = "auto",
+        averaging: float | Literal["auto"] = "auto",
+        unit_norm: bool | Literal["auto"] = "auto",
+        rho: float | Literal["auto"] | None = "auto",
+        words: int | None = None,
         mu: float | Literal["auto"] = "auto",
         k: float = 0.1,
         clip: float = 1.0,
@@ -113,6 +129,10 @@ class FedSelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.epochs = epochs
         self.batch_fraction = batch_fraction
         self.learning_rate = learning_rate
+        self.averaging = averaging
+        self.unit_norm = unit_norm
+        self.rho = rho
+        self.words = words
         self.mu = mu
         self.k = k
         self.clip = clip
@@ -178,16 +198,15 @@ class FedSelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             clip=self.clip,
             momentum=self.momentum,
             batch=batch,
+            rho=self._radius(X.shape[1], columns) if self.rho == "auto" else self.rho,
+            words=self.words,
         )
         privacy.warn_about_solution(made)
         privacy.warn_about_search(made.privacy.total)
         scale = self._scale(X, first)
         rounds = made.epochs * -(-count // batch)
-        rate = (
-            public_rate(made, batch=batch, rounds=rounds)
-            if self.learning_rate == "auto"
-            else check_positive("learning_rate", self.learning_rate)
-        )
+        rate = self._rate(made, batch, rounds)
+        automatic = AVERAGING if self.learning_rate == "auto" else 0.0
         # From here on everything is checked, and the state of a fitted model may be touched.
         seed, waves = self._seed(first), 1 if first else self.n_waves_ + 1
         wave = Wave(
@@ -199,10 +218,11 @@ class FedSelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             # Who comes later draws from other streams; the first wave from those of the seed.
             seed=seed if waves == 1 else _joined(key_of(seed, WAVE, waves)),
             columns=columns,
+            averaging=automatic if self.averaging == "auto" else float(self.averaging),
             start=None if first else self._weights,
         )
         judges = None if eval_set is None else self._judges(eval_set, labels, scale)
-        used = Examples(scale.apply(X, intercept=self.fit_intercept), codes)
+        used = Examples(self._records(X, scale), codes)
         if self.verbose:
             self._say(
                 f"wave {waves}: {count} clients in {rounds} rounds of {batch}, d = {made.dim},"
@@ -233,7 +253,35 @@ class FedSelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise InvalidArgument("batch_fraction", self.batch_fraction, "in (0, 1]")
         if self.learning_rate != "auto":
             check_positive("learning_rate", self.learning_rate)
+        if self.averaging != "auto":
+            check_averaging(self.averaging)
+        if self.unit_norm not in (True, False, "auto"):
+            raise InvalidArgument("unit_norm", self.unit_norm, 'True, False or "auto"')
+        if self.rho not in ("auto", None):
+            check_positive("rho", self.rho)
         check_count("verbose", int(self.verbose), least=0)
+
+    @property
+    def _unit(self) -> bool:
+        """Whether records are divided by their norm."""
+        if self.unit_norm == "auto":
+            return canonical(self.solution) in REPORTING_DIRECTIONS
+        return bool(self.unit_norm)
+
+    def _records(self, X: Any, scale: FeatureScale) -> Any:
+        """Records as clients use them."""
+        return scale.apply(X, intercept=self.fit_intercept, unit=self._unit)
+
+    def _radius(self, features: int, columns: int) -> float:
+        norm = 1.0 if self._unit else TYPICAL * math.sqrt(features + self.fit_intercept)
+        return automatic_radius(norm, max(2, columns))
+
+    def _rate(self, made: Solution, batch: int, rounds: int) -> float:
+        if self.learning_rate != "auto":
+            return check_positive("learning_rate", self.learning_rate)
+        if self._unit:
+            return automatic_rate(made, batch, rounds)
+        return public_rate(made, batch=batch, rounds=rounds)
 
     def _coded(
         self, y: NDArray[Any], classes: Sequence[Any] | None, first: bool
@@ -280,7 +328,7 @@ class FedSelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self, X, y, reset=False, accept_sparse="csr", dtype=(np.float64, np.float32)
         )
         codes = _codes("eval_set", y, labels, "labelled as y is")
-        return Examples(scale.apply(X, intercept=self.fit_intercept), codes)
+        return Examples(self._records(X, scale), codes)
 
     def _set_coefficients(self, scale: FeatureScale, columns: int) -> None:
         """coef_ and intercept_ on the scale of X."""
@@ -295,7 +343,7 @@ class FedSelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=(np.float64, np.float32))
         scale = FeatureScale(*self.feature_range_)
         weights = self._weights.reshape(len(self.coef_), -1)
-        used = scale.apply(X, intercept=self.fit_intercept)
+        used = self._records(X, scale)
         margins = np.asarray(used @ weights.T, dtype=np.float64)
         return margins[:, 0] if margins.shape[1] == 1 else margins
 

@@ -62,8 +62,18 @@ class FeatureScale:
         reach = np.maximum(self.high - self.centre, self.centre - self.low)
         return np.where(reach > 0, 1 / np.where(reach > 0, reach, 1.0), 0.0)
 
-    def apply(self, X: Any, *, intercept: bool) -> Any:
-        """Records (n, d) as clients use them: float32, dense or CSR, with a last column of ones."""
+    def apply(self, X: Any, *, intercept: bool, unit: bool = False) -> Any:
+        """Records (n, d) as clients use them: float32, dense or CSR, with a last column of ones.
+
+        ``unit`` divides each record, its 1 included, by its norm.
+
+        >>> FeatureScale.of((0, 4), 1).apply(np.array([[3.0]]), intercept=True, unit=True)
+        array([[0.6, 0.8]], dtype=float32)
+        """
+        made = self._scaled(X, intercept)
+        return _divided_by_norm(made) if unit else made
+
+    def _scaled(self, X: Any, intercept: bool) -> Any:
         if not hasattr(X, "tocsr"):
             made = np.ones((X.shape[0], X.shape[1] + intercept), dtype=np.float32)
             made[:, : X.shape[1]] = (np.clip(X, self.low, self.high) - self.centre) * self.factor
@@ -84,3 +94,15 @@ class FeatureScale:
             ones = sparse.csr_array(np.ones((X.shape[0], 1)))
             scaled = sparse.csr_array(sparse.hstack([scaled, ones], format="csr"))
         return scaled.astype(np.float32)
+
+
+def _divided_by_norm(records: Any) -> Any:
+    """Records of norm 1, or 0. In double precision: a sparse record gives what a dense one does."""
+    wide = records.astype(np.float64)
+    squares = wide.multiply(wide) if hasattr(wide, "tocsr") else wide * wide
+    norms = np.sqrt(np.asarray(squares.sum(axis=1)).ravel())
+    factors = 1 / np.where(norms > 0, norms, 1.0)
+    if not hasattr(wide, "tocsr"):
+        return (wide * factors[:, None]).astype(np.float32)
+    wide.data *= np.repeat(factors, np.diff(wide.indptr))
+    return wide.astype(np.float32)

@@ -37,6 +37,7 @@ class Wave:
     seed: int
     columns: int
     start: NDArray[np.float64] | None = None
+    averaging: float = 0.0
 
 
 def train_wave(
@@ -47,7 +48,12 @@ def train_wave(
     if wave.columns == 1:
         test = None if judges is None else Test(judges.X, _signs(judges.y))
         training = Training(
-            wave.solution, LinearModel(wave.loss, wave.reg), wave.rate, wave.batch, seed=wave.seed
+            wave.solution,
+            LinearModel(wave.loss, wave.reg),
+            wave.rate,
+            wave.batch,
+            seed=wave.seed,
+            averaging=wave.averaging,
         )
         population = Population(used.X, _signs(used.y), order, starts)
         return train(training, population, test, start=wave.start)
@@ -57,7 +63,7 @@ def train_wave(
     source = MulticlassClients(used.X, used.y, wave.columns, told, order, starts)
     judge = None if judges is None else MulticlassJudge(judges.X, judges.y, wave.columns, model)
     return train_vectors(
-        VectorTraining(wave.solution, wave.rate, wave.batch, wave.seed, at_server),
+        VectorTraining(wave.solution, wave.rate, wave.batch, wave.seed, at_server, wave.averaging),
         source,
         np.zeros(wave.solution.dim) if wave.start is None else wave.start,
         judge,

@@ -16,11 +16,15 @@ from fedsel.errors import InvalidArgument
 from fedsel.experiments.source import Source, population
 from fedsel.mechanisms.selection import Top
 from fedsel.models import LinearModel
+from fedsel.random import key_of
 from fedsel.solutions import Solution, solution
+from fedsel.solutions.names import has_public_matrix
 from fedsel.solutions.steps import automatic_radius, automatic_rate
 
 Row = dict[str, Any]
 Protocol = Literal["folds", "holdout"]
+PUBLIC = 14
+"""The purpose of the seeds of public matrices."""
 
 
 @final
@@ -87,13 +91,13 @@ class Cell:
         shape = (self.scale, self.intercept, self.unit_records, self.clients, self.skew, self.seed)
         return population(source, self.dataset, self.draw, *shape)
 
-    def training(self, people: Population) -> Training:
-        """The training that this cell asks for."""
+    def training(self, people: Population, part: int = 0) -> Training:
+        """The training that this cell asks for; each part has a public matrix of its own."""
         kept, of = (3, 5) if self.protocol == "holdout" else (self.folds - 1, self.folds)
         members = people.clients * kept // of
         batch = self.batch
         count = max(1, round(batch * members)) if isinstance(batch, float) else min(batch, members)
-        made = build(self, dim=people.X.shape[1], batch=count)
+        made = build(self, dim=people.X.shape[1], batch=count, part=part)
         rate = self.learning_rate
         if rate == "auto":  # records have norm 1 then
             per_epoch = -(-members // count)
@@ -112,7 +116,7 @@ class Cell:
     def part(self, number: int, source: Source) -> Row:
         """One training run; the first also tells what a report costs."""
         people = self.population(source)
-        training = self.training(people)
+        training = self.training(people, number)
         about = {"about": _about(training.solution, people)} if number == 0 else {}
         if self.protocol == "holdout":
             validation, test = held_out_run(training, people, number)
@@ -166,8 +170,11 @@ def _about(solution: Solution, people: Population) -> Row:
     }
 
 
-def build(cell: Cell, *, dim: int, batch: int) -> Solution:
-    """The solution of a cell for a dimension and a number of clients a round."""
+def build(cell: Cell, *, dim: int, batch: int, part: int = 0) -> Solution:
+    """The solution of a cell for a dimension and a number of clients a round.
+
+    A part draws its own projection or codebook: what is reported is no single one's luck.
+    """
     return _built(
         cell.solution,
         epsilon=cell.epsilon,
@@ -180,7 +187,8 @@ def build(cell: Cell, *, dim: int, batch: int) -> Solution:
         ratio=cell.ratio,
         batch=batch,
         theta=cell.theta,
-        seed=cell.seed,
+        # The others do not depend on it, and are built once.
+        seed=key_of(cell.seed, PUBLIC, part)[0] if has_public_matrix(cell.solution) else 0,
         rho=automatic_radius() if cell.rho == "auto" else cell.rho,
         words=cell.words,
     )

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsel.errors import InvalidArgument, check_count
+from fedsel.random import public_generator
 
 Vector = NDArray[np.floating]
 MOST_ENTRIES = 1 << 28
@@ -178,20 +179,16 @@ class RandomDirections(Codebook):
         return result
 
 
-def _generator(seed: int, purpose: int) -> np.random.Generator:
-    return np.random.Generator(np.random.Philox(np.random.SeedSequence(seed, spawn_key=(purpose,))))
-
-
 @lru_cache(maxsize=8)
 def _signs(dim: int, seed: int) -> NDArray[np.float32]:
-    signs = (2 * _generator(seed, 2).integers(0, 2, dim) - 1).astype(np.float32)
+    signs = (2 * public_generator(seed, "signs").integers(0, 2, dim) - 1).astype(np.float32)
     signs.flags.writeable = False
     return signs
 
 
 @lru_cache(maxsize=4)
 def _directions(dim: int, words: int, seed: int) -> NDArray[np.float32]:
-    drawn = _generator(seed, 3).standard_normal((words, dim))
+    drawn = public_generator(seed, "directions").standard_normal((words, dim))
     matrix: NDArray[np.float32] = drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
     matrix = matrix.astype(np.float32)
     matrix.flags.writeable = False

@@ -7,7 +7,14 @@ from fractions import Fraction
 from typing import Literal
 
 from fedsel.budget import THETA, Budget, hyper_parameters_free
-from fedsel.errors import Epsilon, InvalidArgument, check_count, check_kind
+from fedsel.errors import (
+    Epsilon,
+    InvalidArgument,
+    check_count,
+    check_finite,
+    check_kind,
+    check_positive,
+)
 from fedsel.mechanisms import (
     Joint,
     Selection,
@@ -18,7 +25,7 @@ from fedsel.mechanisms import (
     Value,
 )
 from fedsel.mechanisms.names import SELECTIONS, VALUES
-from fedsel.mechanisms.selection import Exponential, Top
+from fedsel.mechanisms.selection import Exponential, Top, check_top
 from fedsel.solutions.base import Solution
 from fedsel.solutions.codebooks import Codebook, RandomDirections, Rotated
 from fedsel.solutions.coded import Coded
@@ -36,6 +43,8 @@ SUFFIXES = ("", "-C", "-O", "-C-O")
 ONE_SYMBOL = ("J", "UJ", "RJ", "RC")
 REFERENCES = ("PrivUnit", "Duchi-L2", "SignDS")
 """Rivals to compare with, in floating point."""
+REPORTING_DIRECTIONS = ("J", "RJ", "RC", *REFERENCES)
+"""Those that report a direction, and its length at most by a public radius."""
 FLAT = (("", ""), ("", "-RP"), (UNSCALED, ""))
 
 
@@ -60,6 +69,15 @@ def canonical(name: str) -> str:
         listed = ", ".join(known[c] for c in close) or "NP, PM, PM-RP, PS-PM, PS-PM-C, PS"
         raise InvalidArgument("name", name, f"a known solution, such as {listed}")
     return known[name.lower()]
+
+
+def has_public_matrix(name: str) -> bool:
+    """Whether a solution's projection or codebook is drawn from its seed.
+
+    >>> [n for n in ("PM", "PM-RP", "J", "RJ", "RC") if has_public_matrix(n)]
+    ['PM-RP', 'RJ', 'RC']
+    """
+    return name.endswith("-RP") or name in ("RJ", "RC")
 
 
 def solution(
@@ -96,6 +114,7 @@ def solution(
     """
     name = canonical(name)
     check_count("dim", dim)
+    _check_shared(mu, k, clip, momentum)
     if name in PLAIN:
         return _plain(name, dim, epochs)
     if name in ONE_SYMBOL:
@@ -118,6 +137,15 @@ def solution(
     if selecting is None:
         return _flat_or_projected(name, dim, budget, clip, ratio, seed, note)
     return _selected(name, selecting, dim, budget, k, clip, momentum)
+
+
+def _check_shared(mu: float | str, k: Top, clip: float, momentum: float) -> None:
+    """What is wrong is wrong, also where a solution does not use it."""
+    if mu != "auto":
+        Budget(1.0, 1, mu)  # type: ignore[arg-type]
+    check_top(k)
+    check_positive("clip", clip)
+    check_finite("momentum", momentum)
 
 
 def _given(epsilon: Epsilon | None, name: str) -> Epsilon:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fedsel.errors import InvalidArgument, InvalidData, check_count, check_positive, check_vectors
 from fedsel.executors.device import SYSTEM, draw_symbol
 from fedsel.mechanisms import Value, certify
-from fedsel.random import Entropy
+from fedsel.random import Entropy, public_generator
 from fedsel.solutions.base import (
     Alphabet,
     Privacy,
@@ -113,10 +113,8 @@ class Projected(Solution):
 
 @lru_cache(maxsize=8)
 def _projection(d: int, q: int, seed: int) -> NDArray[np.float32]:
-    generator = np.random.Generator(np.random.Philox(np.random.SeedSequence(seed, spawn_key=(1,))))
-    matrix: NDArray[np.float32] = (generator.standard_normal((q, d)) / math.sqrt(q)).astype(
-        np.float32
-    )
+    drawn = public_generator(seed, "projection").standard_normal((q, d))
+    matrix: NDArray[np.float32] = (drawn / math.sqrt(q)).astype(np.float32)
     matrix.flags.writeable = False
     return matrix
 
