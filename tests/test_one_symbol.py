@@ -10,6 +10,7 @@ from fedsel import InvalidArgument, InvalidData
 from fedsel.data import synthetic
 from fedsel.engine import Population, Training, train
 from fedsel.engine.sending import hadamard as fast_hadamard
+from fedsel.engine.train import Run
 from fedsel.exact import exceeds_exp
 from fedsel.executors.cohort import cohort, report
 from fedsel.mechanisms import SignedSampling, UnbiasedJoint, certify
@@ -136,7 +137,7 @@ def test_a_regulariser_does_not_decide_ties():
         train(Training(made, model, learning_rate=0.01, batch=40), Population(X, data.y)).weights
         for model in (_model(0.0), _model(1e-9))
     )
-    np.testing.assert_allclose(one, two, rtol=1e-6)
+    np.testing.assert_allclose(one, two, rtol=1e-6, atol=1e-9)
 
 
 def _model(reg):
@@ -200,3 +201,41 @@ def test_wrong_parameters(changes, complaint):
     given = {"name": "RJ", "epsilon": 1.0, "dim": 10, **changes}
     with pytest.raises(InvalidArgument, match=complaint):
         solution(**given)
+
+
+def test_every_round_has_a_basis_of_its_own_on_both_ends():
+    made = solution("RJ", epsilon=4.0, dim=10, seed=5)
+    first, second = made.in_round(1), made.in_round(2)
+    assert not np.array_equal(first.book.signs, second.book.signs)
+    assert first.in_round(2) == second
+    assert first.privacy.ratio == made.privacy.ratio
+    for name in ("J", "UJ", "RC"):
+        other = solution(name, epsilon=4.0, dim=10)
+        assert other.in_round(7) == other
+    # A run in one piece, and the same rounds one after the other.
+    data = synthetic(d=10, n=300, seed=1)
+    training = Training(made, batch=50, seed=2)
+    whole = train(training, Population(data.X, data.y)).weights
+    run = Run(training, Population(data.X, data.y))
+    clients, ends = run.schedule(0)
+    for t in range(len(ends)):
+        run.rounds(0, clients, ends, slice(t, t + 1))
+    np.testing.assert_array_equal(run.weights, whole)
+
+
+def test_no_public_matrix_is_drawn_from_the_stream_of_simulated_data():
+    """Data of seed s and a projection of seed s once shared a stream: a row was the true model."""
+    for seed in (0, 1):
+        data = synthetic(d=50, n=4000, c1=1.0, c2=0.0, seed=seed)
+        # c2 = 0: x = x̄ ⊙ B, and the weights are to be found up to the strengths.
+        direction = np.linalg.lstsq(data.X, data.y.astype(float), rcond=None)[0]
+        rows = np.vstack(
+            [
+                solution("PM-RP", epsilon=1.0, dim=50, seed=seed).matrix,
+                solution("RC", epsilon=1.0, dim=50, seed=seed).book.matrix,
+                solution("RJ", epsilon=1.0, dim=50, seed=seed).book.signs[None],
+            ]
+        )
+        cosine = rows @ direction / np.linalg.norm(rows, axis=1) / np.linalg.norm(direction)
+        # About √(2·ln 820/50) ≈ 0.5 by chance at most; the true model has 0.9 and more.
+        assert np.abs(cosine).max() < 0.75

@@ -77,6 +77,7 @@ def _round(
 ) -> tuple[float, float]:
     """⟨m, u⟩ and ‖m‖² of one round's mean m."""
     generator = np.random.Generator(np.random.Philox(np.random.SeedSequence((seed, t))))
+    solution = solution.in_round(t)
     s, a = updates.support, updates.agreement
     places = generator.permutation(updates.dim)[:s] if updates.sparse else np.arange(s)
     common = _unit(generator.standard_normal((1, s)))[0]

@@ -177,7 +177,7 @@ class Client:
         if books.task_of(request.run) is None:
             books.open_run(request.run, task.encode(), self.policy.runs)
         before = books.residual(request.run, task.dim)
-        message, kept = solution.encode(gradient, before, self._entropy)
+        message, kept = solution.in_round(request.round).encode(gradient, before, self._entropy)
         report = request.format.encode(request.round, cast(Message, message))
         entry = Entry(
             number=books.reports + 1,

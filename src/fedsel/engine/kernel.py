@@ -138,13 +138,13 @@ def run_rounds(
                 prefetch(records.dense[clients[min(n + _AHEAD, last)]])
             client_gradient(records, client, loss, w, decay, rate, gradient)
             row = n if sent.shape[0] > 1 else 0
-            send_report(plan, gradient, residual, client, key, epoch, scratch, sent, row)
+            send_report(plan, t, gradient, residual, client, key, epoch, scratch, sent, row)
             n += 1
         if n > start and plan.decays_at_server:
             for i in range(d):
                 weights[i] -= step * reg * weights[i]
         if n > start:
-            take_step(plan, total, step / (n - start), weights, scratch.turned)
+            take_step(plan, t, total, step / (n - start), weights, scratch.turned)
         if trace.shape[0]:
             for i in range(d):
                 trace[t, i] = weights[i]
@@ -184,7 +184,7 @@ def send_vectors(
             if wrong:
                 return n
         row = n if sent.shape[0] > 1 else 0
-        send_report(plan, vector, residual, clients[n], key, epoch, scratch, sent, row)
+        send_report(plan, 0, vector, residual, clients[n], key, epoch, scratch, sent, row)
     return clients.shape[0]
 
 

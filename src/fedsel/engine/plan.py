@@ -53,11 +53,20 @@ def _coded(solution: Coded) -> sending.Plan:
         decays_at_server=True,
     )
     if isinstance(book, Rotated):
-        return plan._replace(signs=np.array(book.signs))
+        return plan._replace(signs=np.array(book.signs)[None])
     if isinstance(book, RandomDirections):
         matrix = np.array(book.matrix)
         return plan._replace(projection=matrix, recovery=matrix.T.astype(np.float64))
     return plan
+
+
+def in_rounds(plan: sending.Plan, solution: Solution, first: int, count: int) -> sending.Plan:
+    """The plan for ``count`` rounds from ``first`` on, counted through all epochs."""
+    if not len(plan.signs):
+        return plan
+    assert isinstance(solution, Coded)  # noqa: S101
+    books = [solution.in_round(first + t).book for t in range(count)]
+    return plan._replace(signs=np.array([b.signs for b in books if isinstance(b, Rotated)]))
 
 
 def _rival(solution: Reference) -> sending.Plan:
@@ -83,7 +92,7 @@ def _plan(kind: int, solution: Picks, value: Value | None = None) -> sending.Pla
         projection=_NO_PROJECTION,
         recovery=np.empty((0, 0)),
         joint=joint_table(SignedSampling(1), 1),
-        signs=np.empty(0, dtype=np.float32),
+        signs=np.empty((0, 0), dtype=np.float32),
         rival=NO_RIVAL,
         decays_at_server=False,
     )

@@ -38,7 +38,7 @@ class Plan(NamedTuple):
     projection: NDArray[np.float32]
     recovery: NDArray[np.float64]
     joint: JointTable
-    signs: NDArray[np.float32]
+    signs: NDArray[np.float32]  # (rounds, d)
     rival: RivalTable
     decays_at_server: bool
 
@@ -127,7 +127,7 @@ def hadamard(x: Any, room: Any) -> None:
 
 
 @numba.njit(inline="always")
-def send_coded(plan: Any, g: Any, words: Any, scratch: Any, sent: Any, n: Any) -> None:
+def send_coded(plan: Any, turn: Any, g: Any, words: Any, scratch: Any, sent: Any, n: Any) -> None:
     """Report one signed codeword for g."""
     d, M = g.shape[0], scratch.scores.shape[0]
     scores = scratch.scores
@@ -136,7 +136,7 @@ def send_coded(plan: Any, g: Any, words: Any, scratch: Any, sent: Any, n: Any) -
         squared = np.float64(dot(g, g))
     if plan.signs.shape[0]:
         for i in range(d):
-            scores[i] = g[i] * plan.signs[i]
+            scores[i] = g[i] * plan.signs[turn, i]
         for i in range(d, M):
             scores[i] = 0
         hadamard(scores, scratch.room)
@@ -188,6 +188,7 @@ def scratch_for(plan: Plan, d: int) -> Scratch:
 @numba.njit(inline="always")
 def send_report(
     plan: Any,
+    turn: Any,
     vector: Any,
     residual: Any,
     client: Any,
@@ -199,7 +200,8 @@ def send_report(
 ) -> None:
     """A client's report on its vector, added to the round's total; the residual is updated.
 
-    ``vector`` becomes the accumulated one where there is a residual.
+    ``turn`` is the row of the plan's signs. ``vector`` becomes the accumulated one where there is a
+    residual.
     """
     d, words = vector.shape[0], scratch.words
     if plan.kind == FULL:
@@ -210,7 +212,7 @@ def send_report(
         if plan.kind == PROJECTED:
             send_projected(plan, vector, words, scratch, sent, n)
         elif plan.kind == CODED:
-            send_coded(plan, vector, words, scratch, sent, n)
+            send_coded(plan, turn, vector, words, scratch, sent, n)
         elif plan.kind == RIVAL:
             send_rival(plan.rival, plan.scale, vector, scratch.room, words, scratch.total)
         else:
@@ -226,13 +228,13 @@ def send_report(
 
 
 @numba.njit(inline="always")
-def take_step(plan: Any, total: Any, step: Any, weights: Any, room: Any) -> None:
+def take_step(plan: Any, turn: Any, total: Any, step: Any, weights: Any, room: Any) -> None:
     """w ← w − step · total; a total of coordinates of another basis is turned back first."""
     if plan.signs.shape[0]:
         hadamard(total, room)
         scale = step / np.sqrt(np.float64(total.shape[0]))
         for i in range(weights.shape[0]):
-            weights[i] -= scale * plan.signs[i] * total[i]
+            weights[i] -= scale * plan.signs[turn, i] * total[i]
     elif plan.projection.shape[0]:
         for i in range(weights.shape[0]):
             s = 0.0

@@ -133,7 +133,7 @@ def train(
 
 
 class Run:
-    """The state of a run: the weights, and the clients' residuals."""
+    """The state of a run: the weights, the rounds done, and the clients' residuals."""
 
     def __init__(
         self,
@@ -152,7 +152,8 @@ class Run:
         self.records = plan.records_of(
             population.X, population.y, population.order, population.starts
         )
-        self.plan = plan.plan_of(solution)
+        self.plan, self._in_rounds = plan.plan_of(solution), plan.in_rounds
+        self.done = 0
         self.clients = population.clients
         self.members = population.members
         self.weights = np.zeros(solution.dim) if start is None else _started(start, solution.dim)
@@ -200,10 +201,13 @@ class Run:
         training, solution = self.training, self.training.solution
         inside = solution.rate_inside
         start = int(ends[part.start - 1]) if part.start else 0
-        trace = np.empty((part.stop - part.start if keep else 0, solution.dim))
+        count = part.stop - part.start
+        plan = self._in_rounds(self.plan, solution, self.done, count)
+        self.done += count
+        trace = np.empty((count if keep else 0, solution.dim))
         self.kernel.run_rounds(
             self.records,
-            self.plan,
+            plan,
             self.kernel.LOGISTIC if training.model.loss == "logistic" else self.kernel.HINGE,
             training.model.reg,
             training.learning_rate if inside else 1.0,

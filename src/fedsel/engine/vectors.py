@@ -75,7 +75,8 @@ class VectorRounds:
         self._plan = plan.plan_of(solution) if plan.has_plan(solution) else None
         self._factors = np.empty(0, np.float32) if factors is None else factors
         self._messages: list[object] = []
-        self._count = 0
+        self._count = self._round = 0
+        self._in_rounds = plan.in_rounds
         if self._plan is not None:
             self._scratch = scratch_for(self._plan, solution.dim)
             self._scratch.total[:] = 0
@@ -92,6 +93,8 @@ class VectorRounds:
         if self._plan is None:
             self._one_by_one(epoch, clients, held)
             return
+        if self._count == 0:
+            self._plan = self._in_rounds(self._plan, self.solution, self._round, 1)
         done = self._kernel.send_vectors(
             np.array([part.ctypes.data for part in held], dtype=np.uint64),
             sizes,
@@ -112,13 +115,14 @@ class VectorRounds:
         self, epoch: int, clients: NDArray[np.int64], parts: Sequence[NDArray[np.float32]]
     ) -> None:
         """Where the kernel does not know the solution: the device's code, from the same streams."""
-        nothing = np.zeros(self.solution.dim, dtype=np.float32)
+        solution = self.solution.in_round(self._round)
+        nothing = np.zeros(solution.dim, dtype=np.float32)
         for n, client in enumerate(clients.tolist()):
             vector = np.concatenate([part[n] for part in parts])
             if len(self._factors):
                 vector *= self._factors
             before = self.residual[client] if len(self.residual) else nothing
-            message, kept = self.solution.encode(vector, before, stream(self.seed, epoch, client))
+            message, kept = solution.encode(vector, before, stream(self.seed, epoch, client))
             if len(self.residual):
                 self.residual[client] = kept
             self._messages.append(message)
@@ -127,15 +131,17 @@ class VectorRounds:
     def mean(self) -> NDArray[np.float64]:
         """The server's estimate (d,) from the reports since the last call; zeros if none came."""
         count, self._count = self._count, 0
+        solution = self.solution.in_round(self._round)
+        self._round += 1
         if count == 0:
             return np.zeros(self.solution.dim)
         if self._plan is None:
             messages, self._messages = self._messages, []
-            return self.solution.decode(messages)
+            return solution.decode(messages)
         mean = self._scratch.total / count
         self._scratch.total[:] = 0
-        says = self.solution.alphabet
-        return self.solution.expand(mean[: self.solution.dim if says is None else says.slots])
+        says = solution.alphabet
+        return solution.expand(mean[: solution.dim if says is None else says.slots])
 
 
 class Source(Protocol):

@@ -241,7 +241,7 @@ class Aggregator:
         """The estimate of the mean update from the reports of this round so far."""
         accepted = self._counts[Outcome.ACCEPTED]
         totals: NDArray[np.float64] = self._alphabet.units @ self._sums
-        return self.solution.expand(totals / max(1, accepted))
+        return self.solution.in_round(self.round).expand(totals / max(1, accepted))
 
     def step(self) -> RoundRecord:
         """End the round: w ← w − α·mean, durable before it is returned, and begin the next.

@@ -84,6 +84,8 @@ class Coordinates(Codebook):
 class Rotated(Codebook):
     """Random signs from a public seed, then a Walsh–Hadamard transform: O(d log d).
 
+    Every round has signs of its own: what one basis makes of an update, others do not.
+
     >>> book = Rotated(dim=5, seed=1)
     >>> v = np.array([1.0, 2.0, 0.0, -1.0, 0.5], dtype=np.float32)
     >>> np.allclose(book.combine(book.scores(v).astype(float) / book.size**0.5), v)
@@ -92,10 +94,12 @@ class Rotated(Codebook):
 
     name: ClassVar[str] = "rotated"
     seed: int = 0
+    round: int = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_count("seed", self.seed, least=0)
+        check_count("round", self.round, least=0)
 
     @property
     def size(self) -> int:
@@ -104,7 +108,7 @@ class Rotated(Codebook):
     @property
     def signs(self) -> NDArray[np.float32]:
         """The public random signs (d,)."""
-        return _signs(self.dim, self.seed)
+        return _signs(self.dim, self.seed, self.round)
 
     @property
     def spread(self) -> float:
@@ -180,8 +184,9 @@ class RandomDirections(Codebook):
 
 
 @lru_cache(maxsize=8)
-def _signs(dim: int, seed: int) -> NDArray[np.float32]:
-    signs = (2 * public_generator(seed, "signs").integers(0, 2, dim) - 1).astype(np.float32)
+def _signs(dim: int, seed: int, number: int) -> NDArray[np.float32]:
+    drawn = public_generator(seed, f"signs of round {number}").integers(0, 2, dim, dtype=np.int8)
+    signs = (2 * drawn - 1).astype(np.float32)
     signs.flags.writeable = False
     return signs
 

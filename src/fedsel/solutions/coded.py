@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import final
 
@@ -16,7 +16,7 @@ from fedsel.mechanisms import BOTTOM, Joint, SignedSampling, certify
 from fedsel.mechanisms.joint import upper_sum
 from fedsel.random import Entropy
 from fedsel.solutions.base import Alphabet, Privacy, Solution, Vector, bits_for
-from fedsel.solutions.codebooks import Codebook, Coordinates
+from fedsel.solutions.codebooks import Codebook, Coordinates, Rotated
 
 Signed = tuple[int, int]
 """(codeword, sign)."""
@@ -49,6 +49,11 @@ class Coded(Solution):
     @property
     def decays_at_server(self) -> bool:
         return True
+
+    def in_round(self, number: int) -> Coded:
+        if isinstance(self.codebook, Rotated) and self.codebook.round != number:
+            return replace(self, codebook=replace(self.codebook, round=number))
+        return self
 
     @property
     def book(self) -> Codebook:
