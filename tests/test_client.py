@@ -288,7 +288,8 @@ def test_reports_and_residuals_are_those_of_the_solution(tmp_path, name):
         client._entropy = stream(3, epoch, 1)
         report = client.answer(asked(epoch, of=made), WEIGHTS, lambda w, g=gradient: g)
         scaled = gradient * np.float32(0.25) if name.endswith("-O") else gradient
-        message, residual = made.solution.encode(scaled, residual, stream(3, epoch, 1))
+        seen = made.solution.in_round(epoch)
+        message, residual = seen.encode(scaled, residual, stream(3, epoch, 1))
         assert Request(RUN, 0, 0, made).format.decode(report) == (epoch, tuple(message))
         with client.ledger.transaction() as books:
             kept = books.residual(RUN, D)
