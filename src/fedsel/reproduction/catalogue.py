@@ -83,8 +83,9 @@ def experiment(name: str, *, quick: bool = False, changes: Sequence[Change] = ()
         coarse = data.get("quick", {}).get(kind, {}) if quick else {}
         for table in data.get(kind, []):
             allowed = _PARAMETERS[kind]
+            own = table.pop("quick", {})  # what is coarse in this sweep alone
             changed = {n: _listed(v, table.get(n)) for n, v in changes if n in allowed}
-            tasks += build({**table, **coarse, **changed})
+            tasks += build({**table, **coarse, **(own if quick else {}), **changed})
     return Experiment(name, data["title"], data["where"], tuple(data["text"]), tuple(tasks))
 
 
@@ -109,7 +110,9 @@ def _listed(value: Any, known: Any) -> Any:
 
 def _cells(table: Table) -> Iterator[Cell]:
     for spec in expand(table):
-        yield from spec.cells()
+        # Real data is not drawn: a second draw would be the first again.
+        if spec.draw == 0 or spec.dataset.startswith("syn"):
+            yield from spec.cells()
 
 
 def _measures(made: Callable[..., Task]) -> Callable[[Table], Iterator[Task]]:

@@ -32,6 +32,13 @@ _LOOKS: Mapping[str, tuple[str, str]] = {
     "EXP": (_BLUE, "D"),
     "PE": (_GREEN, "^"),
     "PS": (_RED, "s"),
+    "J": (_PURPLE, "<"),
+    "UJ": (_PURPLE, ">"),
+    "RJ": (_RED, "p"),
+    "RC": (_SKY, "p"),
+    "PrivUnit": (_BLACK, "x"),
+    "Duchi-L2": (_BLACK, "+"),
+    "SignDS": (_GREY, "1"),
 }
 _MARKERS = {"HM": "v", "Duchi": "d", "OW": "*"}
 
@@ -144,7 +151,7 @@ def by_model(rows: Rows, *, split: Sequence[str] = ("dataset", "model"), **optio
     for axes, key in zip(all_axes, keys, strict=True):
         lines(axes, choose(rows, **dict(zip(split, key, strict=True))), **options)
     if len(keys) > 4:  # one legend for all
-        found = dict(p for axes in all_axes for p in _labelled(axes))
+        found = dict(p for axes in all_axes for p in labelled(axes))
         for axes in all_axes:
             if (own := axes.get_legend()) is not None:
                 own.remove()
@@ -153,7 +160,8 @@ def by_model(rows: Rows, *, split: Sequence[str] = ("dataset", "model"), **optio
     return figure
 
 
-def _labelled(axes: Axes) -> list[tuple[str, Any]]:
+def labelled(axes: Axes) -> list[tuple[str, Any]]:
+    """The labels of a panel with what they stand for."""
     handles, labels = axes.get_legend_handles_labels()
     return list(zip(labels, handles, strict=True))
 

@@ -6,14 +6,14 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedsel.reproduction import figures
 from fedsel.reproduction.report import Table, Verdict
-from fedsel.reproduction.results import Gap, Row, Rows, choose, gap, values_of
+from fedsel.reproduction.results import Gap, Row, Rows, choose, gap
+from fedsel.reproduction.views import choosing
 from fedsel.reproduction.views.base import Picture, View, judge, plain
+from fedsel.reproduction.views.choosing import best_of, flat, settings, tests, two_stage
 
-_SELECTING = ("EXP-", "PE-", "PS-")
 _KEYS = ("dataset", "draw", "model", "solution", "epsilon")
 
 
@@ -31,14 +31,10 @@ def best_rates(rows: Rows) -> list[dict[str, Any]]:
     return chosen
 
 
-def tests(rows: Rows) -> NDArray[np.float64]:
-    """Accuracy on the untouched test split, every run (%)."""
-    return np.array([100 * accuracy for row in rows for accuracy in row["test"]])
-
-
 def fair(rows: Rows, name: str) -> View:
     """Accuracy at the chosen α, and whether two-stage then leads."""
-    chosen = best_rates(rows)
+    automatic = [row for row in rows if row["learning_rate"] == "auto"]
+    chosen = best_rates([row for row in rows if row["learning_rate"] != "auto"])
     body = []
     for key in dict.fromkeys(
         (r["dataset"], r["model"], r["solution"], r["epsilon"]) for r in chosen
@@ -50,16 +46,20 @@ def fair(rows: Rows, name: str) -> View:
         edge = " (edge of the grid)" if any(row["at_edge"] for row in mine) else ""
         spread = float(runs.std(ddof=1)) if len(runs) > 1 else 0.0
         at = None if epsilon is None else plain(epsilon)
-        told = (float(runs.mean()), spread, rates + edge, mine[0]["bits"])
+        more = sorted({text for row in mine for text in _beside(row)})
+        told = (float(runs.mean()), spread, ", ".join([rates + edge, *more]), mine[0]["bits"])
         body.append((dataset, model, solution, at, *told))
     figure = figures.by_model(chosen, of=tests, label="ε of a client")
     headings = ("data set", "model", "solution", "ε", "test accuracy (%)", "deviation")
+    to_choose = choosing.picture(chosen)
     return View(
         tables=(
             Table("At its own best α", (*headings, "chosen α", "bits"), tuple(body)),
             _leaders(chosen),
+            *choosing.tables(chosen, automatic),
         ),
         pictures=(
+            *([] if to_choose is None else [to_choose]),
             Picture(
                 figure,
                 "Test accuracy, each solution at the α chosen on validation data; mean and a band "
@@ -74,14 +74,26 @@ def fair(rows: Rows, name: str) -> View:
     )
 
 
+def _beside(row: Row) -> Iterable[str]:
+    """What was chosen beside α."""
+    if row["rho"] is not None:
+        yield f"ρ = {row['rho']:g}"
+    if row["averaging"]:
+        yield "averaged"
+    if row["solution"] == "UJ":
+        yield f"clip = {row['clip']:g}"
+    if row["words"] is not None:
+        yield f"{row['words']} words"
+
+
 def _verdicts(chosen: Rows, name: str) -> Iterable[Verdict]:
     best: dict[str, Gap] = {}
     same: dict[str, Gap] = {}
-    for dataset, model, epsilon, part in _settings(chosen):
+    for dataset, model, epsilon, part in settings(chosen):
         label = f"{dataset}, {model}, ε = {epsilon:g}"
-        flat, two = _best(part, two_stage=False), _best(part, two_stage=True)
-        if flat and two:
-            best[label] = gap(tests(two), tests(flat))
+        plain_best, two = best_of(part, flat), best_of(part, two_stage)
+        if plain_best and two:
+            best[label] = gap(tests(two), tests(plain_best))
         plain, selected = choose(part, solution="PM"), choose(part, solution="PS-PM")
         if plain and selected:
             same[label] = gap(tests(selected), tests(plain))
@@ -95,18 +107,18 @@ def _verdicts(chosen: Rows, name: str) -> Iterable[Verdict]:
 
 def _leaders(chosen: Rows) -> Table:
     body = []
-    for dataset, model, epsilon, part in _settings(chosen):
-        flat, two = _best(part, two_stage=False), _best(part, two_stage=True)
-        if not flat or not two:
+    for dataset, model, epsilon, part in settings(chosen):
+        plain_best, two = best_of(part, flat), best_of(part, two_stage)
+        if not plain_best or not two:
             continue
-        g = gap(tests(two), tests(flat))
+        g = gap(tests(two), tests(plain_best))
         body.append(
             (
                 dataset,
                 model,
                 plain(epsilon),
-                flat[0]["solution"],
-                float(tests(flat).mean()),
+                plain_best[0]["solution"],
+                float(tests(plain_best).mean()),
                 two[0]["solution"],
                 float(tests(two).mean()),
                 g.mean,
@@ -117,25 +129,3 @@ def _leaders(chosen: Rows) -> Table:
     more = ("best two-stage", "accuracy (%) ", "lead", "standard error")
     note = "The best of each family is the one with the best validation accuracy."
     return Table("Best of each family", (*headings, *more), tuple(body), note)
-
-
-def _settings(chosen: Rows) -> Iterable[tuple[str, str, float, list[Row]]]:
-    private = [row for row in chosen if row["epsilon"] is not None]
-    for key in dict.fromkeys((r["dataset"], r["model"], r["epsilon"]) for r in private):
-        dataset, model, epsilon = key
-        yield (
-            dataset,
-            model,
-            epsilon,
-            choose(private, dataset=dataset, model=model, epsilon=epsilon),
-        )
-
-
-def _best(part: Rows, *, two_stage: bool) -> list[Row]:
-    """The rows (one a draw) of the family's solution with the best validation."""
-    family = [s for s in values_of(part, "solution") if s.startswith(_SELECTING) == two_stage]
-    if not family:
-        return []
-    found = {s: choose(part, solution=s) for s in family}
-    name = max(found, key=lambda s: float(np.mean([np.mean(r["validation"]) for r in found[s]])))
-    return found[name]
