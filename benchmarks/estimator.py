@@ -2,7 +2,7 @@
 
 Two tables, on make_classification(105_000, d, n_informative=8, n_clusters_per_class=1), bounds ±8:
 
-- test accuracy of the default parameters (PS-PM, one epoch, automatic rate), mean of five seeds;
+- test accuracy of the default parameters (RJ, one epoch, automatic rate), mean of five seeds;
 - the automatic learning rate against the best of ten rates from α/32 to 16·α, by test accuracy.
 
 Example:

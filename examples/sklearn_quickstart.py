@@ -29,7 +29,7 @@ def main() -> None:
     )
     X, X_test, y, y_test = train_test_split(X, y, test_size=5_000, random_state=1)
 
-    model = FedSelClassifier(epsilon=2.0, solution="PS-PM", feature_range=(-8, 8), random_state=1)
+    model = FedSelClassifier(epsilon=2.0, feature_range=(-8, 8), random_state=1)
     model.fit(X, y, eval_set=(X_test, y_test))
 
     print(f"accuracy {model.score(X_test, y_test):.3f} with ε = {model.privacy_.total:.3g}")
@@ -48,11 +48,11 @@ def main() -> None:
         X_test,
         y_test,
         epsilons=EPSILONS[1::2] if options.quick else EPSILONS,
-        solutions=("NP", "PM", "PS-PM"),
+        solutions=("NP", "PM", "PS-PM", "RJ"),
         repeats=1 if options.quick else 5,
         axes=right,
     )
-    left.set_title(f"{clients:,} clients, PS-PM at ε = 2", fontsize=10)
+    left.set_title(f"{clients:,} clients, RJ at ε = 2", fontsize=10)
     right.set_title(f"{clients:,} clients, one report each", fontsize=10)
     figure.savefig(options.plot, dpi=110)
 

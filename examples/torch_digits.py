@@ -17,10 +17,10 @@ from torch import nn
 
 from fedsel.torch import FederatedTrainer
 
-BEST = "OW"  # beside PM and PS-PM, the best of the solutions at hand over this range of ε
-SOLUTIONS = ("PM", "PS-PM", BEST)
-EPSILONS = (4.0, 16.0, 64.0, 256.0)
-MANY_EPSILON = 8.0
+SOLUTIONS = ("PM", "PS-PM", "RJ")
+EPSILONS = (1.0, 2.0, 4.0, 8.0)
+EPSILON = 4.0
+CLIENTS = (1437, 8_000, 48_000)
 CLIP = 0.1  # public: few entries of a record's gradient are larger in a net of this size
 
 
@@ -41,12 +41,12 @@ def more_clients(X: Any, y: Any, n: int) -> tuple[Any, Any]:
     return np.stack(shifted).reshape(n, 64), y[which]
 
 
-def accuracy(
-    data: tuple[Any, Any, Any, Any], name: str, epsilon: float | None, seeds: int
-) -> float:
-    """Test accuracy after one epoch, each client reporting once, at the public learning rate."""
+def accuracies(
+    data: tuple[Any, Any, Any, Any], name: str, epsilon: float | None, seeds: int = 1
+) -> Any:
+    """Test accuracy (%) after each round of one epoch, in which each client reports once."""
     X, y, X_test, y_test = data
-    reached = []
+    curves = []
     for seed in range(seeds):
         torch.manual_seed(seed)
         net = nn.Sequential(nn.Linear(64, 16), nn.Tanh(), nn.Linear(16, 10))
@@ -55,18 +55,18 @@ def accuracy(
             nn.functional.cross_entropy,
             solution=name,
             epsilon=epsilon,
-            batch=0.02,
+            batch=0.005,
             clip=CLIP,
             seed=seed,
         )
-        trainer.fit(X, y, eval_set=(X_test, y_test), evaluate="end")
-        reached.append(trainer.history.accuracy)
-    sent = trainer.communication
+        trainer.fit(X, y, eval_set=(X_test, y_test), evaluate="rounds")
+        curves.append([100 * r.accuracy for r in trainer.history.rounds])
+    mean, sent = np.mean(curves, axis=0), trainer.communication
     print(
-        f"{len(y):6,} clients  {name:6} ε = {epsilon or '–':>5}  accuracy {np.mean(reached):.3f}"
+        f"{len(y):6,} clients  {name:6} ε = {epsilon or '–':>4}  accuracy {mean[-1]:4.1f} %"
         f"  {sent.bits} of {sent.full_bits} bits a client"
     )
-    return float(np.mean(reached))
+    return mean
 
 
 def main() -> None:
@@ -76,39 +76,53 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)  # the matrices are small
     started = time.perf_counter()
-    data = digits()
+    few = digits()
+    counts = CLIENTS[:2] if options.quick else CLIENTS
     epsilons = EPSILONS[1:3] if options.quick else EPSILONS
-    counts = (1437,) if options.quick else (1437, 8_000, 48_000)
-    seeds = 1 if options.quick else 3
-    baseline = accuracy(data, "NP", None, seeds)
-    by_epsilon = {
-        name: [accuracy(data, name, epsilon, seeds) for epsilon in epsilons] for name in SOLUTIONS
+    people = {n: few if n == 1437 else (*more_clients(*few[:2], n), *few[2:]) for n in counts}
+    many = people[counts[-1]]
+    baseline = accuracies(many, "NP", None)
+    by_epsilon = {s: {e: accuracies(many, s, e) for e in epsilons} for s in SOLUTIONS}
+    by_clients = {
+        s: [accuracies(people[n], s, EPSILON, 2)[-1] for n in counts[:-1]]
+        + [by_epsilon[s][EPSILON][-1]]
+        for s in SOLUTIONS
     }
-    by_clients: dict[str, list[float]] = {name: [] for name in SOLUTIONS}
-    for n in counts:
-        larger = data if n == len(data[1]) else (*more_clients(*data[:2], n), *data[2:])
-        for name in SOLUTIONS:
-            by_clients[name].append(accuracy(larger, name, MANY_EPSILON, 1))
     print(f"{time.perf_counter() - started:.0f} s")
-    if options.plot is None:
-        return
+    if options.plot is not None:
+        draw(options.plot, baseline, by_epsilon, by_clients)
+
+
+def draw(
+    file: Path,
+    baseline: Any,
+    by_epsilon: dict[str, dict[float, Any]],
+    by_clients: dict[str, list[float]],
+) -> None:
+    """Three panels: the rounds of one epoch, accuracy against ε, and against the clients."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(10, 4), layout="constrained")
-    left, right = figure.subplots(1, 2, sharey=True)
+    figure = Figure(figsize=(13, 4), layout="constrained")
+    rounds, left, right = figure.subplots(1, 3, sharey=True)
     for marker, name in zip("osD", SOLUTIONS, strict=True):
-        left.plot(epsilons, 100 * np.array(by_epsilon[name]), marker=marker, label=name)
-        right.plot(counts, 100 * np.array(by_clients[name]), marker=marker, label=name)
-    left.axhline(100 * baseline, color="C7", linestyle="--", label="NP (not private)")
-    left.set(xlabel="ε of a client", ylabel="test accuracy (%)", title="1,437 clients")
-    right.set(xlabel="clients (records shifted by a pixel)", title=f"ε = {MANY_EPSILON:g}")
-    for axes in (left, right):
+        curve, found = by_epsilon[name][EPSILON], by_epsilon[name]
+        rounds.plot(range(1, len(curve) + 1), curve, label=name)
+        left.plot(list(found), [c[-1] for c in found.values()], marker=marker, label=name)
+        right.plot(CLIENTS, by_clients[name], marker=marker, label=name)
+    rounds.plot(range(1, len(baseline) + 1), baseline, "k--", label="NP (not private)")
+    left.axhline(baseline[-1], color="black", linestyle="--")
+    many = f"{CLIENTS[-1]:,} clients"
+    rounds.set(xlabel="round", ylabel="test accuracy (%)", title=f"{many}, ε = {EPSILON:g}")
+    left.set(xlabel="ε of a client", title=many)
+    right.set(xlabel="clients (records shifted by a pixel)", title=f"ε = {EPSILON:g}")
+    for axes in (rounds, left, right):
         axes.axhline(10, color="black", linewidth=0.8, linestyle=":", label="chance")
+        axes.grid(alpha=0.3)
+    for axes in (left, right):
         axes.set_xscale("log", base=2)
         axes.xaxis.set_major_formatter("{x:g}")
-        axes.grid(alpha=0.3)
-    left.legend(fontsize=8)
-    figure.savefig(options.plot, dpi=110)
+    rounds.legend(fontsize=8)
+    figure.savefig(file, dpi=110)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,8 @@ from torch import nn
 
 from fedsel.data.partition import by_groups
 from fedsel.engine import History
-from fedsel.engine.rates import public_rate
+from fedsel.engine.averaging import check_averaging
+from fedsel.engine.rates import network_rate
 from fedsel.engine.vectors import VectorTraining, train_vectors
 from fedsel.errors import Epsilon, InvalidArgument, check_count, check_finite, check_positive
 from fedsel.solutions import Privacy, Solution, solution
@@ -47,7 +48,7 @@ class FederatedTrainer:
     loss : loss(outputs, targets), the mean over the first dimension.
     epsilon : total ε of a client over all epochs; None for solutions without privacy.
     solution : a name, as for `fedsel.solution`, or a Solution of d = the trainable parameters.
-    learning_rate : α of the server's step, or "auto": `fedsel.engine.rates.public_rate`.
+    learning_rate : α of the server's step, or "auto": `fedsel.engine.rates.network_rate`.
     batch : clients of a round: a count, or a share (float) of all.
     epochs : how often each client reports.
     local : None reports the gradient (one local step, as in the paper); `Local` the difference of
@@ -55,12 +56,13 @@ class FederatedTrainer:
     reg : λ of an ℓ2 regulariser, added by the clients (with J, UJ, RJ and RC by the server).
     clip_scale : factors of the clip by parameter or submodule, such as {"0.weight": 0.1}: a client
         divides by them before it reports, the server multiplies.
+    averaging : p > 0 takes the average of the weights over the rounds, t^p in round t.
     chunk : clients whose updates are held at a time; by default what fits into 64 MiB.
     seed : the simulation's. Results depend on it alone, up to the rounding of torch's own sums.
     device : where gradients are computed; by default where the module is.
     residual_directory : a folder for the residuals (clients × d) that solutions with accumulation
         keep if epochs > 1; without it, they must fit into 1 GiB of memory.
-    **mechanism : further arguments of `fedsel.solution`: mu, k, clip, momentum, …
+    **mechanism : further arguments of `fedsel.solution`: mu, k, clip, momentum, rho, words, …
 
     >>> torch.manual_seed(0)  # doctest: +ELLIPSIS
     <torch...>
@@ -87,6 +89,7 @@ class FederatedTrainer:
         local: Local | None = None,
         reg: float = 0.0,
         clip_scale: Mapping[str, float] | None = None,
+        averaging: float = 0.0,
         chunk: int | None = None,
         seed: int = 0,
         device: torch.device | str | None = None,
@@ -105,6 +108,7 @@ class FederatedTrainer:
         self.epochs = check_count("epochs", epochs)
         self.local, self.reg, self.clip_scale, self.chunk = local, reg, clip_scale, chunk
         self.layout.scales(clip_scale)
+        self.averaging = check_averaging(averaging)
         self.seed = check_count("seed", seed, least=0)
         self.device, self.residual_directory = device, residual_directory
         # Wrong names and parameters are told before there is any data.
@@ -171,13 +175,13 @@ class FederatedTrainer:
         self.solution = self._solution(batch)
         rounds = self.epochs * -(-updates.clients // batch)
         self.rate = (
-            public_rate(self.solution, batch=batch, rounds=rounds)
+            network_rate(self.solution, batch=batch, rounds=rounds)
             if self.learning_rate == "auto"
             else float(self.learning_rate)
         )
         judge = None if eval_set is None else self._judge(*eval_set)
         self.history = train_vectors(
-            VectorTraining(self.solution, self.rate, batch, self.seed, at_server),
+            VectorTraining(self.solution, self.rate, batch, self.seed, at_server, self.averaging),
             updates,
             self.layout.read(self.module),
             judge,
