@@ -21,6 +21,7 @@ from flwr.supercore.task_identity import TaskIdentity
 
 from fedsel import InvalidArgument
 from fedsel.device import Ledger, Reason
+from fedsel.executors.device import SYSTEM
 from fedsel.integrations.flower import NODES_VARIABLE, FedSelMod, FedSelStrategy, Node
 from fedsel.integrations.flower.messages import (
     NO_ANSWER,
@@ -312,6 +313,15 @@ def test_the_run_cannot_widen_what_the_node_allows(tmp_path):
     assert refusal(nothing) == Reason.INTERNAL.value
     assert app.calls == []
     assert not (tmp_path / "other").exists()
+
+
+def test_no_setting_leads_to_other_entropy(tmp_path, monkeypatch):
+    for name in ("SEED", "FEDSEL_SEED", "FEDSEL_ENTROPY", "PYTHONHASHSEED"):
+        monkeypatch.setenv(name, "1")
+    wishes = {"seed": 1, "entropy": "seeded", "fedsel-seed": 1}
+    asked = Question(b"", (1.0,))
+    client = FedSelMod()._client(context(config(tmp_path / "s") | {"seed": 1}, **wishes), asked)
+    assert client._entropy is SYSTEM
 
 
 def test_a_missing_ledger_is_not_begun_anew(tmp_path, caplog):

@@ -42,7 +42,7 @@ from fedsel.integrations.flower.messages import (
     report_of,
 )
 from fedsel.protocol import Task
-from fedsel.server import Aggregator
+from fedsel.server import Aggregator, RoundRecord
 from fedsel.solutions import solution as named_solution
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class FedSelStrategy(Strategy):
     **task : further fields of `fedsel.protocol.Task`: rho, k, clip, momentum, ratio, seed, words.
 
     After `start`, ``history`` tells accuracy, ε and bits by round, ``records`` what became of the
-    reports, ``refusals`` why nodes said no.
+    reports, ``refusals`` why nodes said no, ``reply_bytes`` how often a reply had so many bytes.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class FedSelStrategy(Strategy):
         self.further = task
         self._check()
         self.refusals: Counter[str] = Counter()
-        self.reply_bytes: list[int] = []
+        self.reply_bytes: Counter[int] = Counter()
         self._judged: dict[int, tuple[float, float]] = {}
         self._session: _Session | None = None
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
@@ -301,7 +301,7 @@ class FedSelStrategy(Strategy):
                 self.refusals[_KNOWN.get(str(reply.error.reason), "OTHER")] += 1
                 refused += 1
             else:
-                self.reply_bytes.append(content_bytes(reply))
+                self.reply_bytes[content_bytes(reply)] += 1
                 server.receive(reply.metadata.src_node_id, report_of(reply.content))
         heard = refused + sum(server.counts)
         silent = max(0, self.session.invited - heard)
@@ -333,6 +333,11 @@ class FedSelStrategy(Strategy):
         return None
 
     # --- what is left behind --------------------------------------------------------------------
+
+    @property
+    def records(self) -> list[RoundRecord]:
+        """What became of the reports of each round."""
+        return list(self.session.server.records)
 
     @property
     def history(self) -> History:
