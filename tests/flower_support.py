@@ -32,6 +32,9 @@ class Proxy:
                     link.request(self.command, self.path, body, dict(self.headers))
                     answer = link.getresponse()
                     content = answer.read()
+                except OSError:  # the SuperLink is gone: so is the proxy, for this node
+                    self.close_connection = True
+                    return
                 finally:
                     link.close()
                 self.send_response(answer.status)

@@ -26,6 +26,8 @@ from tests.flower_app.flower_replay import task
 from tests.flower_support import Proxy, certificates, node_key
 
 APP = Path(__file__).parent / "flower_app"
+PATIENCE = 25.0
+"""Seconds that the server waits for a node that may never answer."""
 LIMIT = 150
 """Seconds for a run, on a busy machine; it takes a fifth of that."""
 
@@ -55,7 +57,7 @@ def expected(asked, clients):
 def settings(folder, number, **changes):
     """The node_config of a node."""
     given = {"store": folder / f"store-{number}", "create": True, "lifetime": 6.0}
-    given |= {"per-report": 1.0, "solutions": "PS-PM", "dimensions": task.D, **changes}
+    given |= {"per-report": 1.0, "solutions": "PS-PM,RJ", "dimensions": task.D, **changes}
     return {"partition-id": number, **{f"fedsel-{name}": value for name, value in given.items()}}
 
 
@@ -63,51 +65,56 @@ def spent(folder, number):
     return Ledger(folder / f"store-{number}").read().spent
 
 
-def run(federation, name, *, simulated=None, **config):
-    """Submit the bundle, wait for its end, and read what the server wrote."""
-    results = federation.folder / f"{name}.json"
-    process = federation.submit(APP, {**config, "results": results}, name=name, nodes=simulated)
-    federation.wait(lambda: not process.running, LIMIT, f"run {name}", federation.processes[0])
-    assert results.exists(), process.text()[-3000:]
-    return json.loads(results.read_text())
+def submit(federation, name, *, simulated=None, **config):
+    """Submit the bundle; the server writes to a file."""
+    file = federation.folder / f"{name}.json"
+    config["results"] = str(file)
+    return federation.submit(APP, config, name=name, nodes=simulated), file
 
 
-def test_simulation_gives_the_weights_of_the_engine(tmp_path):
-    """100 clients, two solutions, one after the other on the same nodes."""
-    nodes = tmp_path / "nodes"
-    nodes.mkdir()
-    (nodes / "policy.toml").write_text(
-        f'lifetime = 5.0\nper_report = 1.0\nsolutions = ["PS-PM", "RJ"]\ndimensions = [{task.D}]\n'
-    )
+def finished(federation, run):
+    """Wait for the end of a run and read what the server wrote."""
+    process, file = run
+    federation.wait(lambda: not process.running, LIMIT, "the run", federation.processes[0])
+    assert file.exists(), process.text()[-3000:]
+    return json.loads(file.read_text())
+
+
+def test_simulation_gives_the_weights_of_the_engine(tmp_path, quick_path):
+    """100 clients with a ledger each, three rounds with residual and momentum."""
+    policy = f'lifetime = 5.0\nper_report = 1.0\nsolutions = ["PS-PM"]\ndimensions = [{task.D}]\n'
+    (quick_path / "policy.toml").write_text(policy)
     with Federation(
-        tmp_path, simulation=True, environment={NODES_VARIABLE: str(nodes)}
+        tmp_path, simulation=True, environment={NODES_VARIABLE: str(quick_path)}
     ) as federation:
-        for solution, epochs in (("PS-PM", 3), ("RJ", 1)):
-            config = {"solution": solution, "epochs": epochs, "epsilon": float(epochs)}
-            told = run(federation, solution, simulated=100, nodes=100, **config)
-            assert [r["reports"] for r in told["rounds"]] == [100] * epochs
-            asked = Task.decode(bytes.fromhex(told["task"]))
-            np.testing.assert_allclose(told["weights"], expected(asked, 100), rtol=1e-9, atol=1e-9)
-    histories = [Ledger(nodes / f"node-{n}").read() for n in range(100)]
-    assert {h.spent for h in histories} == {4}
+        told = finished(federation, submit(federation, "simulation", simulated=100, nodes=100))
+    assert [r["reports"] for r in told["rounds"]] == [100] * 3
+    asked = Task.decode(bytes.fromhex(told["task"]))
+    np.testing.assert_allclose(told["weights"], expected(asked, 100), rtol=1e-9, atol=1e-9)
+    histories = [Ledger(quick_path / f"node-{n}").read() for n in range(100)]
+    assert {h.spent for h in histories} == {3}
 
 
 def test_deployment(tmp_path):
-    """Three SuperNodes, one behind a proxy: a run, a hostile server, and budgets that end."""
-    with Federation(tmp_path) as federation, Proxy(federation.port) as proxy:
-        for number in range(3):
-            lifetime = 4.0 if number == 2 else 6.0
-            port = proxy.port if number == 0 else None
-            own = settings(tmp_path, number, lifetime=lifetime)
-            federation.add_node(f"node-{number}", own, superlink_port=port)
-        told = run(federation, "first")
+    """Three SuperNodes, one behind a proxy: a run, a hostile server, a crash, a budget's end."""
+    flag = tmp_path / "wait"
+    with (
+        Federation(tmp_path, environment={"FEDSEL_TEST_WAIT": str(flag)}) as federation,
+        Proxy(federation.port) as proxy,
+    ):
+        own = [settings(tmp_path, n, lifetime=4.0 if n == 2 else 6.0) for n in range(3)]
+        nodes = [
+            federation.add_node(f"node-{n}", own[n], superlink_port=None if n else proxy.port)
+            for n in range(3)
+        ]
+        told = finished(federation, submit(federation, "first"))
         asked = Task.decode(bytes.fromhex(told["task"]))
         assert [r["reports"] for r in told["rounds"]] == [3, 3, 3]
         np.testing.assert_allclose(told["weights"], expected(asked, 3), rtol=1e-9, atol=1e-9)
         assert [spent(tmp_path, n) for n in range(3)] == [3, 3, 3]
         check_what_travelled(proxy.sent, tmp_path)
 
-        said = run(federation, "hostile", mode="hostile")
+        said = finished(federation, submit(federation, "hostile", mode="hostile"))
         assert said == {
             "epsilon": Reason.TOO_MUCH.value,
             "solution": Reason.NOT_ALLOWED.value,
@@ -117,10 +124,23 @@ def test_deployment(tmp_path):
         }
         assert [spent(tmp_path, n) for n in range(3)] == [3, 3, 3]
 
-        told = run(federation, "second", epochs=2, epsilon=2.0)
-        assert [r["reports"] for r in told["rounds"]] == [3, 2]  # goes on from the spent budget
-        assert told["refusals"] == {"EXHAUSTED": 1}
+        # All have answered, and no answer has left: one node is killed and comes back.
+        flag.touch()
+        second = submit(federation, "second", epochs=2, epsilon=2.0, timeout=PATIENCE)
+        federation.wait(lambda: min(spent(tmp_path, n) for n in range(3)) == 4, LIMIT, "answers")
+        nodes[0].kill()
+        flag.unlink()
+        assert spent(tmp_path, 0) == 4  # paid, though it never left
+        federation.add_node("node-0-again", own[0])
+        told = finished(federation, second)
+        # To Flower the node is a new one; the old one stays silent, and the server goes on.
+        assert [r["reports"] for r in told["rounds"]] == [2, 2]
+        assert told["rounds"][0]["silent"] == 1
+        assert told["refusals"]["EXHAUSTED"] == 1
         assert [spent(tmp_path, n) for n in range(3)] == [5, 5, 4]
+        for number in range(3):
+            history = Ledger(tmp_path / f"store-{number}").read()  # checks every link
+            assert history.spent <= history.lifetime
 
 
 def check_what_travelled(sent, folder):
@@ -157,49 +177,21 @@ def check_what_travelled(sent, folder):
         assert form_of_it not in everything
 
 
-def test_tls_authentication_and_a_node_that_is_killed(tmp_path):
-    """Known keys alone; a node dies between answer and reply, and comes back with its ledger."""
+def test_tls_and_authenticated_nodes(tmp_path):
+    """Known keys alone: a node with another is sent away."""
     files = certificates(tmp_path)
-    keys = [node_key(tmp_path / f"key-{n}") for n in range(3)]
-    flag = tmp_path / "wait"
-    with Federation(
-        tmp_path,
-        tls=files,
-        options=["--enable-supernode-auth"],
-        environment={"FEDSEL_TEST_WAIT": str(flag)},
-    ) as federation:
-        for key in keys[:2]:
-            federation.flwr("supernode", "register", f"{key}.pub", "local")
-        stranger = federation.add_node("stranger", settings(tmp_path, 2), private_key=keys[2])
-        nodes = [
-            federation.add_node(f"node-{n}", settings(tmp_path, n), private_key=keys[n])
-            for n in range(2)
-        ]
+    keys = [node_key(tmp_path / f"key-{n}") for n in range(2)]
+    with Federation(tmp_path, tls=files, options=["--enable-supernode-auth"]) as federation:
+        federation.flwr("supernode", "register", f"{keys[0]}.pub", "local")
+        stranger = federation.add_node("stranger", settings(tmp_path, 1), private_key=keys[1])
+        federation.add_node("node-0", settings(tmp_path, 0), private_key=keys[0])
+        config = {"solution": "RJ", "epochs": 1, "epsilon": 1.0, "nodes": 1}
+        told = finished(federation, submit(federation, "run", **config))
         federation.wait(lambda: not stranger.running, 60, "the stranger to be sent away")
         assert stranger.popen.returncode != 0
-        flag.touch()
-        results = tmp_path / "run.json"
-        config = {"nodes": 2, "timeout": 20.0, "results": results}
-        process = federation.submit(APP, config)
-        # Both have answered, and neither answer has left.
-        federation.wait(
-            lambda: charged(tmp_path, 0) and charged(tmp_path, 1), 90, "answers", *nodes
-        )
-        nodes[0].kill()
-        flag.unlink()
-        federation.add_node("node-0-again", settings(tmp_path, 0), private_key=keys[0])
-        federation.wait(lambda: not process.running, LIMIT, "the run", nodes[1])
-        assert results.exists(), process.text()[-3000:]
-    told = json.loads(results.read_text())
-    assert [r["reports"] for r in told["rounds"]] == [1, 2, 2]
-    assert told["rounds"][0]["silent"] == 1
-    for number in range(2):
-        history = Ledger(tmp_path / f"store-{number}").read()  # checks every link
-        assert [e.round for e in history.entries] == [0, 1, 2]
-        assert history.spent == 3 <= history.lifetime
-    assert not (tmp_path / "store-2").exists()
-
-
-def charged(folder, number):
-    store = folder / f"store-{number}"
-    return (store / "ledger.sqlite").exists() and spent(folder, number) > 0
+        assert "Failed to activate SuperNode" in stranger.text()
+    assert [r["reports"] for r in told["rounds"]] == [1]
+    asked = Task.decode(bytes.fromhex(told["task"]))
+    np.testing.assert_allclose(told["weights"], expected(asked, 1), rtol=1e-9, atol=1e-9)
+    assert spent(tmp_path, 0) == 1
+    assert not (tmp_path / "store-1").exists()

@@ -54,7 +54,7 @@ def hostile(grid, config):
     usual = Task("PS-PM", epsilon=1.0, dim=task.D, k=3)
     wishes = {
         "epsilon": ("train", Task("PS-PM", epsilon=100.0, dim=task.D, k=3), good),
-        "solution": ("train", Task("RJ", epsilon=1.0, dim=task.D), good),
+        "solution": ("train", Task("PM", epsilon=1.0, dim=task.D), good),
         "nan": ("train", usual, nan),
         "shape": ("train", usual, other),
         "evaluate": ("evaluate", usual, good),
@@ -70,9 +70,9 @@ def hostile(grid, config):
         messages.append(Message(content, message_type=kind, dst_node_id=node))
     names = dict(zip(grid.push_messages(messages), wishes, strict=True))
     told, until = {}, time.time() + config["timeout"]
-    while len(told) < len(names) and time.time() < until:
-        for reply in grid.pull_messages(names):
+    while names and time.time() < until:
+        for reply in grid.pull_messages(list(names)):
             said = reply.error.reason if reply.has_error() else repr(reply.content)
-            told[names[reply.metadata.reply_to_message_id]] = said
+            told[names.pop(reply.metadata.reply_to_message_id)] = said
         time.sleep(0.5)
     return told
