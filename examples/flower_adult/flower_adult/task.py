@@ -29,7 +29,8 @@ def _loaded(name: str, features: int) -> Records:
     if name == "auto":
         name = "adult" if fedsel.data.find("adult") else "syn"
     if name == "syn":
-        data = fedsel.data.synthetic(d=features, n=60_000)
+        # Of few features half are strong, of many a tenth, as in the paper's syn-L.
+        data = fedsel.data.synthetic(d=features, n=60_000, c2=0.9 if features >= 100 else 0.5)
     else:
         data = fedsel.data.load(name).scaled("unit")
     data = data.with_intercept().with_unit_records()

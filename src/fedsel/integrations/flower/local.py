@@ -1,12 +1,14 @@
 """A Flower federation on this machine's loopback: for the demo and the tests.
 
 Every process is the leader of a group of its own, and all groups are ended at the end, whatever
-happened: first asked, then forced.
+happened: first asked, then forced. Flower starts processes of its own, some in groups of their
+own: all carry a mark in their environment, by which they are found and ended one by one.
 """
 
 from __future__ import annotations
 
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -27,6 +29,7 @@ _QUIET = {
     "PYTHONUNBUFFERED": "1",
 }
 HOST, NAME = "127.0.0.1", "local"
+_MARK = "FEDSEL_FEDERATION"
 _GRACE = 5.0
 _POLL = 0.1
 
@@ -134,6 +137,7 @@ class Federation:
             **os.environ,
             **_QUIET,
             "FLWR_HOME": str(folder / "flwr"),
+            _MARK: secrets.token_hex(16),
             "PATH": binaries + os.pathsep + os.environ.get("PATH", ""),
             **(environment or {}),
         }
@@ -269,3 +273,19 @@ class Federation:
         until = time.monotonic() + _GRACE
         for process in reversed(self.processes):
             process.end(max(0.0, until - time.monotonic()))
+        until = time.monotonic() + _GRACE
+        while (left := self._left()) and time.monotonic() < until:
+            for number in left:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(number, signal.SIGKILL)
+            time.sleep(_POLL)
+
+    def _left(self) -> list[int]:
+        """Processes that carry our mark and still run; where there is no /proc, none are found."""
+        mark = f"{_MARK}={self.environment[_MARK]}".encode()
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):  # others' processes, and those that have just ended
+                if mark in (folder / "environ").read_bytes().split(b"\0"):
+                    found.append(int(folder.name))
+        return found
