@@ -121,7 +121,7 @@ class Demo:
 
     def _run(self, tell: Tell, folder: Path) -> Summary:
         begin = time.monotonic()
-        task, config = _task_of_the_app(), self.config()
+        task, config = task_of_the_app(), self.config()
         tell("loading records", 0)
         records = task.load(config)
         first = task.start(records[0].shape[1], config)
@@ -217,7 +217,7 @@ def _plain_reply(arrays: dict[str, Any], part: Any) -> Message:
     return Message(RecordDict(content), reply_to=asked)
 
 
-def _task_of_the_app() -> ModuleType:
+def task_of_the_app() -> ModuleType:
     """The module of the app that knows its data and model."""
     file = app_folder() / PACKAGE / "task.py"
     spec = importlib.util.spec_from_file_location("fedsel_flower_demo_task", file)
