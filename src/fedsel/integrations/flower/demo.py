@@ -21,6 +21,7 @@ from fedsel.device import Ledger
 from fedsel.errors import InvalidArgument, check_count, check_epsilon
 from fedsel.integrations.flower.local import Federation, FederationError, Process
 from fedsel.integrations.flower.messages import content_bytes
+from fedsel.integrations.flower.strategy import FedSelStrategy
 
 PACKAGE = "flower_adult"
 _START, _ROUND = 90.0, 120.0
@@ -93,8 +94,11 @@ class Demo:
         check_epsilon("epsilon", self.epsilon)
         if self.model not in ("logistic", "mlp"):
             raise InvalidArgument("model", self.model, "logistic or mlp")
+        if self.model == "mlp" and importlib.util.find_spec("torch") is None:
+            raise InvalidArgument("model", self.model, "logistic, or torch installed beside fedsel")
         if self.dataset not in ("auto", "syn", "adult"):
             raise InvalidArgument("dataset", self.dataset, "auto, syn or adult")
+        FedSelStrategy(epsilon=self.epsilon, nodes=self.nodes, solution=self.solution)  # checks it
 
     def config(self) -> dict[str, Any]:
         """The run_config of the app."""
