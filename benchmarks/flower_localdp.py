@@ -151,7 +151,7 @@ def with_localdp(sigma: float | None, nodes: int, rounds: int) -> tuple[float, i
     return grid.accuracy(arrays), grid.bytes
 
 
-def audited(epsilon: float, float_bits: bool) -> float:
+def audited(epsilon: float, trials: int, *, float_bits: bool) -> float:
     """What our audit proves of LocalDpMod's noise at δ = 1e-5: sensitivity = clip = 1, d = 1."""
     sigma = own_sigma(epsilon, 1.0)
 
@@ -168,7 +168,7 @@ def audited(epsilon: float, float_bits: bool) -> float:
         delta=DELTA,
         vectorized=True,
         float_bits=float_bits,
-        trials=1_000_000,
+        trials=trials,
     )
     return finding.lower_bound
 
@@ -200,8 +200,8 @@ def compare(options: argparse.Namespace) -> dict[str, Any]:
         {
             "claimed": epsilon,
             "exact": epsilon_of(2 / own_sigma(epsilon, 1.0)),
-            "values": audited(epsilon, float_bits=False),
-            "bits": audited(epsilon, float_bits=True),
+            "values": audited(epsilon, options.trials, float_bits=False),
+            "bits": audited(epsilon, options.trials, float_bits=True),
         }
         for epsilon in (0.5, 1.0, 2.0)
     ]
@@ -268,6 +268,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, nargs="+", default=[1, 4])
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--epsilon", type=float, nargs="+", default=[1.0, 2.0, 4.0, 8.0, 16.0])
+    parser.add_argument("--trials", type=int, default=1_000_000, help="of the audit")
     parser.add_argument("--plot", type=Path)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()

@@ -15,6 +15,9 @@ from hypothesis import settings
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# A Flower app of its own, which Flower's processes import, not pytest.
+collect_ignore = ["flower_app"]
+
 settings.register_profile("fedsel", deadline=None, derandomize=True, max_examples=60)
 settings.load_profile("fedsel")
 

@@ -301,8 +301,9 @@ class FedSelStrategy(Strategy):
                 self.refusals[_KNOWN.get(str(reply.error.reason), "OTHER")] += 1
                 refused += 1
             else:
-                self.reply_bytes[content_bytes(reply)] += 1
-                server.receive(reply.metadata.src_node_id, report_of(reply.content))
+                size, report = _read(reply)
+                self.reply_bytes[size] += 1
+                server.receive(reply.metadata.src_node_id, report)
         heard = refused + sum(server.counts)
         silent = max(0, self.session.invited - heard)
         record = server.step()
@@ -369,3 +370,11 @@ class FedSelStrategy(Strategy):
         log(logging.INFO, "\t├──> %s, d = %d, α = %.4g", task.name, task.dim, task.learning_rate)
         log(logging.INFO, "\t├──> ε = %s a report, %d epochs", task.charge, task.epochs)
         log(logging.INFO, "\t└──> %d nodes planned, %d a round", self.nodes, self.batch)
+
+
+def _read(reply: Message) -> tuple[int, object]:
+    """Bytes and report of a reply; whatever a node has made up raises nothing here."""
+    try:
+        return content_bytes(reply), report_of(reply.content)
+    except Exception:
+        return 0, None
