@@ -28,3 +28,15 @@ def quick_path():
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
         yield Path(folder)
+
+
+@pytest.fixture
+def flower_identity(monkeypatch):
+    """Who is speaking, without which no Message can be made: Flower's own processes set it."""
+    from flwr.supercore.task_identity import TaskIdentity
+
+    from fedsel.integrations.flower import NODES_VARIABLE
+
+    for name in ("_run_id", "_node_id", "_task_id"):
+        monkeypatch.setattr(TaskIdentity, name, 1)
+    monkeypatch.delenv(NODES_VARIABLE, raising=False)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import logging
 import math
-import secrets
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -36,13 +35,12 @@ from fedsel.integrations.flower.messages import (
     ARRAYS,
     CONFIG,
     RECORD,
-    Layout,
-    Question,
     content_bytes,
     report_of,
 )
+from fedsel.integrations.flower.session import Session
 from fedsel.protocol import Task
-from fedsel.server import Aggregator, RoundRecord
+from fedsel.server import RoundRecord
 from fedsel.solutions import solution as named_solution
 
 if TYPE_CHECKING:
@@ -52,20 +50,6 @@ Evaluate = Callable[[int, ArrayRecord], MetricRecord | None]
 _POLL = 0.5
 _KNOWN = {reason.value: reason.name for reason in Reason}
 _FURTHER = ("k", "clip", "momentum", "ratio", "seed", "rho", "words")
-_CHANCE = secrets.SystemRandom()
-
-
-@dataclass
-class _Session:
-    """What is known once the model is: its layout, the server, and who was asked."""
-
-    layout: Layout
-    scales: tuple[float, ...]
-    server: Aggregator
-    asked: set[int]
-    """Nodes that were asked in this epoch."""
-    epoch: int
-    invited: int = 0
 
 
 class FedSelStrategy(Strategy):
@@ -126,7 +110,7 @@ class FedSelStrategy(Strategy):
         self.refusals: Counter[str] = Counter()
         self.reply_bytes: Counter[int] = Counter()
         self._judged: dict[int, tuple[float, float]] = {}
-        self._session: _Session | None = None
+        self._session: Session | None = None
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
 
     def _check(self) -> None:
@@ -163,34 +147,19 @@ class FedSelStrategy(Strategy):
             rate = public_rate(task.solution, batch=self.batch, rounds=rounds) / spread
         return replace(task, learning_rate=rate)
 
-    def _open(self, arrays: ArrayRecord) -> _Session:
-        if self._session is not None:
-            return self._session
-        layout = Layout.of(arrays)
-        scales = self._scales(layout)
-        spread = layout.spread(scales)
-        if self.folder is None:
-            self._temporary = tempfile.TemporaryDirectory(prefix="fedsel-")
-        # The server works in units of the scale: there a report is on w/scale itself.
-        server = Aggregator(
-            self.task_of(layout.dim, spread),
-            self.folder or Path(str(self._temporary and self._temporary.name)),
-            weights=layout.vector(arrays).astype(np.float64) / spread,
-            rounds_per_epoch=self.rounds_per_epoch,
-        )
-        self._session = _Session(layout, scales, server, set(), server.epoch)
+    def _open(self, arrays: ArrayRecord) -> Session:
+        if self._session is None:
+            if self.folder is None:
+                self._temporary = tempfile.TemporaryDirectory(prefix="fedsel-")
+            folder = Path(self._temporary.name) if self._temporary else self.folder
+            assert folder is not None  # noqa: S101 - one of the two
+            self._session = Session.open(
+                arrays, self.scale, self.task_of, folder, self.rounds_per_epoch
+            )
         return self._session
 
-    def _scales(self, layout: Layout) -> tuple[float, ...]:
-        if not isinstance(self.scale, Mapping):
-            return (float(self.scale),) * len(layout.names)
-        for name in self.scale:
-            if name not in layout.names:
-                raise InvalidArgument("scale", name, f"names of arrays: {', '.join(layout.names)}")
-        return tuple(float(self.scale.get(name, 1.0)) for name in layout.names)
-
     @property
-    def session(self) -> _Session:
+    def session(self) -> Session:
         """The state of a run that has begun."""
         if self._session is None:
             raise InvalidArgument("strategy", "not started", "started before it is asked")
@@ -204,8 +173,7 @@ class FedSelStrategy(Strategy):
     @property
     def arrays(self) -> ArrayRecord:
         """The model as it is now."""
-        session = self.session
-        return session.layout.record(session.server.weights * session.layout.spread(session.scales))
+        return self.session.arrays
 
     # --- rounds ---------------------------------------------------------------------------------
 
@@ -254,16 +222,12 @@ class FedSelStrategy(Strategy):
     ) -> Iterable[Message]:
         """One message to each node of the round: request, scales, model and the app's config."""
         session = self._open(arrays)
-        server = session.server
-        if server.finished:
+        if session.server.finished:
             log(logging.WARNING, "all rounds are over: nobody is asked")
             return []
-        cohort = self._cohort(self._present(grid))
-        server.invite(cohort)
-        session.invited = len(cohort)
+        cohort = session.cohort(self._present(grid))
         config["server-round"] = server_round
-        record = RecordDict({ARRAYS: self.arrays, CONFIG: config})
-        record[RECORD] = Question(server.request(), session.scales).record()
+        record = RecordDict({ARRAYS: self.arrays, CONFIG: config, RECORD: session.question()})
         return [Message(record, message_type=MessageType.TRAIN, dst_node_id=n) for n in cohort]
 
     def _present(self, grid: Grid) -> list[int]:
@@ -275,17 +239,6 @@ class FedSelStrategy(Strategy):
             if len(nodes) >= expected or time.monotonic() >= until:
                 return nodes
             time.sleep(_POLL)
-
-    def _cohort(self, nodes: list[int]) -> list[int]:
-        """An even share of the nodes that were not asked in this epoch."""
-        session, server = self.session, self.session.server
-        if session.epoch != server.epoch:
-            session.asked, session.epoch = set(), server.epoch
-        rounds_left = self.rounds_per_epoch - server.round % self.rounds_per_epoch
-        candidates = [node for node in nodes if node not in session.asked]
-        chosen = _CHANCE.sample(candidates, -(-len(candidates) // rounds_left))
-        session.asked.update(chosen)
-        return chosen
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
@@ -356,7 +309,7 @@ class FedSelStrategy(Strategy):
             )
             for r in session.server.records
         ]
-        return History(rounds, session.server.weights * session.layout.spread(session.scales))
+        return History(rounds, session.weights)
 
     def plot_history(self, axes: Axes | None = None) -> Axes:
         """Accuracy against rounds, or bits sent where nobody judged."""
