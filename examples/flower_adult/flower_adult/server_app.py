@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ app = ServerApp()
 
 @app.main()
 def main(grid: Grid, context: Context) -> None:
-    """Run all rounds, and write the history where a file is named."""
+    """Run all rounds, and write and draw the history where files are named."""
     config = context.run_config
     records = task.load(config)
     test = task.held_out(records)
@@ -37,6 +38,8 @@ def main(grid: Grid, context: Context) -> None:
     )
     if config["results"]:
         write(strategy, Path(str(config["results"])))
+    if config["figure"]:
+        strategy.plot_history().figure.savefig(str(config["figure"]), dpi=150)
 
 
 def strategy_of(config: dict[str, Any]) -> FedSelStrategy:
@@ -64,7 +67,10 @@ def write(strategy: FedSelStrategy, file: Path) -> None:
         "dim": asked.dim,
         "epsilon_per_report": str(asked.charge),
         "learning_rate": asked.learning_rate,
-        "rounds": strategy.history.table(),
+        "rounds": [
+            {name: x if math.isfinite(x) else None for name, x in row.items()}  # JSON has no NaN
+            for row in strategy.history.table()
+        ],
         "refusals": dict(strategy.refusals),
         "reply_bytes": dict(strategy.reply_bytes),
     }

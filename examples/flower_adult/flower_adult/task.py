@@ -76,7 +76,9 @@ def judge(arrays: Arrays, records: Records) -> tuple[float, float]:
     """Accuracy and loss."""
     X, y = records
     if "intercept" in arrays:
-        margins = X @ np.concatenate([arrays["weights"], arrays["intercept"]])
+        # Not by X @ w: the simulation forks processes meanwhile, and threads of BLAS may then hang.
+        w = np.concatenate([arrays["weights"], arrays["intercept"]])
+        margins = np.einsum("nd,d->n", X, w)
     else:
         import torch
 

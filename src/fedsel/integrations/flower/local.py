@@ -27,6 +27,8 @@ _QUIET = {
     "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
     "RAY_USAGE_STATS_ENABLED": "0",
     "PYTHONUNBUFFERED": "1",
+    # The simulation forks while a ServerApp may compute: threads of BLAS were seen to hang then.
+    "OMP_NUM_THREADS": "1",
 }
 HOST, NAME = "127.0.0.1", "local"
 _MARK = "FEDSEL_FEDERATION"
