@@ -26,7 +26,7 @@ from tests.flower_app.flower_replay import task
 from tests.flower_support import Proxy, certificates, node_key
 
 APP = Path(__file__).parent / "flower_app"
-PATIENCE = 25.0
+PATIENCE = 30.0
 """Seconds that the server waits for a node that may never answer."""
 LIMIT = 150
 """Seconds for a run, on a busy machine; it takes a fifth of that."""
