@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 RESULTS ?= results
 
 .DEFAULT_GOAL := help
-.PHONY: help setup browser demo audit devices test lint format bench scale torture clean
+.PHONY: help setup browser demo audit devices flower test lint format bench scale torture clean
 
 help: ## list the commands
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -30,6 +30,9 @@ browser: ## Chromium for the tests of the report page, where it lacks and may be
 
 devices: setup ## a thousand devices and a server, with crashes and enemies (two minutes)
 	$(BIN)/python examples/device_and_server.py
+
+flower: setup ## a SuperLink and three SuperNodes on this machine (a minute)
+	$(BIN)/fedsel flower demo
 
 test: setup browser ## the whole test suite, docstrings included
 	$(BIN)/python -m pytest $(PYTEST_ARGS)

@@ -15,6 +15,9 @@ from hypothesis import settings
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# A Flower app of its own, which Flower's processes import, not pytest.
+collect_ignore = ["flower_app"]
+
 settings.register_profile("fedsel", deadline=None, derandomize=True, max_examples=60)
 settings.load_profile("fedsel")
 
@@ -25,3 +28,15 @@ def quick_path():
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
         yield Path(folder)
+
+
+@pytest.fixture
+def flower_identity(monkeypatch):
+    """Who is speaking, without which no Message can be made: Flower's own processes set it."""
+    from flwr.supercore.task_identity import TaskIdentity
+
+    from fedsel.integrations.flower import NODES_VARIABLE
+
+    for name in ("_run_id", "_node_id", "_task_id"):
+        monkeypatch.setattr(TaskIdentity, name, 1)
+    monkeypatch.delenv(NODES_VARIABLE, raising=False)

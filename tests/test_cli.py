@@ -47,7 +47,10 @@ def test_version():
 
 @pytest.mark.parametrize(
     "command",
-    ["run", "advise", "audit", "certify", "mechanisms", "bench", "data list", "ledger show"],
+    [
+        *("run", "advise", "audit", "certify", "mechanisms", "bench"),
+        *("data list", "ledger show", "flower demo"),
+    ],
 )
 def test_every_command_has_help_with_an_example(command):
     text = run(*command.split(), "--help").stdout

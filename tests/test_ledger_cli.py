@@ -1,4 +1,4 @@
-"""``fedsel ledger show`` as the owner of a device meets it."""
+"""``fedsel ledger`` as the owner of a device meets it."""
 
 import json
 import os
@@ -12,9 +12,9 @@ import pytest
 from fedsel.device import Client, Policy, Request, Task
 
 
-def run(*arguments, status=0):
+def run(*arguments, status=0, command="show"):
     done = subprocess.run(
-        [str(Path(sys.executable).parent / "fedsel"), "ledger", "show", *map(str, arguments)],
+        [str(Path(sys.executable).parent / "fedsel"), "ledger", command, *map(str, arguments)],
         capture_output=True,
         text=True,
         check=False,
@@ -68,3 +68,18 @@ def test_what_is_no_ledger(store, tmp_path):
     (tmp_path / "empty").mkdir()
     assert "there is no ledger" in run(tmp_path / "empty", status=1)
     assert list((tmp_path / "empty").iterdir()) == []
+
+
+def test_a_ledger_is_begun_once(tmp_path):
+    store = tmp_path / "store"
+    text = run(store, "--lifetime", 0.3, command="create")
+    assert "ε left: 0.3 = 3/10 exactly" in text
+    assert "this one has begun" in run(store, "--lifetime", 8, status=2, command="create")
+    assert "lifetime = nan" in run(tmp_path / "x", "--lifetime", "nan", status=2, command="create")
+    assert not (tmp_path / "x").exists()
+    told = json.loads(run(tmp_path / "y", "--lifetime", 2, "--json", command="create"))
+    assert told["left_exact"] == "2"
+    policy = Policy(0.3, 0.3, ["PM"], [4])
+    client = Client(policy, store)  # without create=True
+    client.answer(Request(bytes(16), 0, 0, Task("PM", 0.3, 4)).encode(), np.zeros(4), np.ones(4))
+    assert client.history().left == 0

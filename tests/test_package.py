@@ -13,7 +13,7 @@ def test_import_is_light():
     """numba, scipy, scikit-learn, torch and the like wait until they are needed."""
     code = (
         "import sys, fedsel, fedsel.device, fedsel.server;"
-        "heavy = {'numba', 'scipy', 'matplotlib', 'rich', 'typer', 'sklearn', 'torch'};"
+        "heavy = {'numba', 'scipy', 'matplotlib', 'rich', 'typer', 'sklearn', 'torch', 'flwr'};"
         "print(sorted(heavy & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

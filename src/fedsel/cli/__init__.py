@@ -16,6 +16,7 @@ from fedsel.cli.audit import audit
 from fedsel.cli.bench import bench
 from fedsel.cli.certify import certify_command, mechanisms
 from fedsel.cli.data import data_app
+from fedsel.cli.flower import flower_app
 from fedsel.cli.ledger import ledger_app
 from fedsel.cli.run import EXAMPLE, run
 from fedsel.data.raw import DataUnavailable
@@ -46,6 +47,7 @@ app.command(epilog=reproducing.EXAMPLE)(reproducing.reproduce)
 app.command(epilog="Example: fedsel bench --json")(bench)
 app.add_typer(data_app, name="data")
 app.add_typer(ledger_app, name="ledger")
+app.add_typer(flower_app, name="flower")
 
 
 def _version(value: bool) -> None:

@@ -51,6 +51,36 @@ def show(
         _print(history)
 
 
+@ledger_app.command(
+    epilog="Example: fedsel ledger create /var/lib/fedsel --lifetime 8   ·   "
+    "fedsel ledger create store --lifetime 2 --witness /other/disk/witness --json"
+)
+def create(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new or empty folder.")],
+    lifetime: Annotated[float, typer.Option(help="ε of all reports that will ever be made.")],
+    witness: Annotated[
+        Path | None, typer.Option(help="A second file, best on another disk.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Begin the ledger of a device or node, once; what it may spend is its policy's to say.
+
+    A ledger that is there already is left alone, and status 2 says so.
+    """
+    from fedsel.device import Ledger
+    from fedsel.protocol import decimal
+
+    ledger = Ledger(folder, witness)
+    if ledger.file.exists():
+        raise InvalidArgument("DIR", str(folder), "a folder without a ledger: this one has begun")
+    ledger.create(decimal("lifetime", lifetime))
+    history = ledger.read()
+    if as_json:
+        typer.echo(json.dumps(_plain(history), indent=1, ensure_ascii=False))
+    else:
+        _print(history)
+
+
 def _plain(history: History) -> dict[str, Any]:
     """The history as JSON holds it: an ε is an exact fraction and the nearest number."""
     totals: dict[str, Any] = {}

@@ -1,0 +1,1 @@
+"""A Flower app whose nodes send private reports and nothing else."""

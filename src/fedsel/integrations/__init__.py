@@ -1,0 +1,1 @@
+"""fedsel inside other people's engines, each an extra of its own."""

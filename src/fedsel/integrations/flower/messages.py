@@ -1,0 +1,171 @@
+"""What strategy and mod say to each other: the one definition of both directions.
+
+A message of the server holds the model (an ArrayRecord), whatever the app wants (ConfigRecords),
+and under ``fedsel`` the request in bytes and the public scale of each array. A reply holds under
+``fedsel`` the report in bytes, and nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
+from numpy.typing import DTypeLike, NDArray
+
+from fedsel.errors import InvalidArgument
+
+RECORD, ARRAYS, CONFIG = "fedsel", "arrays", "config"
+"""The names of our own record, of the model and of the app's configuration."""
+_REQUEST, _SCALES, _REPORT = "request", "scales", "report"
+
+NO_ANSWER = "this node answers requests for training alone"
+"""What evaluate and query messages get."""
+
+
+@final
+@dataclass(frozen=True)
+class Question:
+    """What the server asks of a node in a round: a `Request` in bytes, and one scale an array."""
+
+    request: bytes
+    scales: tuple[float, ...]
+
+    def record(self) -> ConfigRecord:
+        """The question as it travels."""
+        return ConfigRecord({_REQUEST: self.request, _SCALES: list(self.scales)})
+
+    @classmethod
+    def of(cls, content: RecordDict, arrays: int) -> Question | None:
+        """The question in a message with so many arrays; None if there is none that makes sense."""
+        record = content.get(RECORD)
+        if not isinstance(record, ConfigRecord) or set(record) != {_REQUEST, _SCALES}:
+            return None
+        request, scales = record[_REQUEST], record[_SCALES]
+        if not isinstance(request, bytes) or not isinstance(scales, list):
+            return None
+        if len(scales) != arrays or not all(_is_scale(scale) for scale in scales):
+            return None
+        return cls(request, tuple(scales))
+
+
+def _is_scale(value: object) -> bool:
+    return isinstance(value, float) and math.isfinite(value) and value > 0
+
+
+def answer_of(report: bytes) -> RecordDict:
+    """All that a reply holds."""
+    return RecordDict({RECORD: ConfigRecord({_REPORT: report})})
+
+
+def report_of(content: RecordDict) -> object:
+    """The report in a reply; None if the reply is of another shape."""
+    if set(content) != {RECORD}:
+        return None
+    record = content[RECORD]
+    if not isinstance(record, ConfigRecord) or set(record) != {_REPORT}:
+        return None
+    return record[_REPORT]
+
+
+def content_bytes(message: Message) -> int:
+    """How many bytes the content of a message has on the wire: all its objects, with their heads.
+
+    What Flower adds around it (metadata, HTTP) does not depend on what is told.
+    """
+    from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
+
+    objects = get_all_nested_objects(message)
+    return sum(len(part.deflate()) for part in objects.values() if part is not message)
+
+
+@final
+@dataclass(frozen=True)
+class Layout:
+    """A model's arrays side by side in one vector (d,), in the order of their record.
+
+    >>> arrays = ArrayRecord([np.ones((2, 2), np.float32), np.zeros(1, np.float32)])
+    >>> layout = Layout.of(arrays)
+    >>> layout.dim, layout.vector(arrays)
+    (5, array([1., 1., 1., 1., 0.], dtype=float32))
+    >>> layout.record(np.arange(5.0))["0"].numpy()
+    array([[0., 1.],
+           [2., 3.]], dtype=float32)
+    """
+
+    names: tuple[str, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    dtypes: tuple[np.dtype[Any], ...]
+
+    @classmethod
+    def of(cls, record: ArrayRecord) -> Layout:
+        """The layout of a model; arrays that are not of floats are refused, as are none at all."""
+        found = [(name, array.numpy()) for name, array in record.items()]
+        for name, array in found:
+            if not isinstance(array, np.ndarray) or array.dtype.kind != "f" or not array.size:
+                said = f"{getattr(array, 'dtype', type(array).__name__)} at {name!r}"
+                raise InvalidArgument(
+                    "arrays",
+                    said,
+                    "non-empty arrays of floats: a report tells of nothing else, leave counters"
+                    " and other buffers out",
+                )
+        if not found:
+            raise InvalidArgument("arrays", "an empty record", "at least one array")
+        names = tuple(name for name, _ in found)
+        return cls(names, tuple(a.shape for _, a in found), tuple(a.dtype for _, a in found))
+
+    @property
+    def sizes(self) -> list[int]:
+        """How many entries each array has."""
+        return [math.prod(shape) for shape in self.shapes]
+
+    @property
+    def dim(self) -> int:
+        """d, the entries of all arrays."""
+        return sum(self.sizes)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """What holds every entry exactly: float32, or float64 where an array has more."""
+        wide = any(dtype.itemsize > 4 for dtype in self.dtypes)
+        return np.dtype(np.float64 if wide else np.float32)
+
+    def vector(self, record: ArrayRecord, dtype: DTypeLike | None = None) -> NDArray[np.floating]:
+        """The arrays of a record with these names and shapes, of any real dtype, as one vector."""
+        if set(record) != set(self.names):
+            raise InvalidArgument("arrays", "other names", "those of the model")
+        parts = []
+        for name, shape in zip(self.names, self.shapes, strict=True):
+            array = record[name].numpy()
+            if not isinstance(array, np.ndarray) or array.shape != shape:
+                raise InvalidArgument("arrays", "another shape", "that of the model")
+            if array.dtype.kind not in "fiub":
+                raise InvalidArgument("arrays", "another type", "real numbers")
+            parts.append(array.reshape(-1))
+        joined: NDArray[np.floating] = np.concatenate(parts).astype(dtype or self.dtype, copy=False)
+        return joined
+
+    def record(self, vector: NDArray[np.floating]) -> ArrayRecord:
+        """The vector as arrays of the model's names, shapes and dtypes."""
+        ends = np.cumsum(self.sizes)[:-1]
+        parts = zip(self.names, np.split(vector, ends), self.shapes, self.dtypes, strict=True)
+        made = {n: Array(p.reshape(shape).astype(dtype)) for n, p, shape, dtype in parts}
+        return ArrayRecord(made)
+
+    def spread(self, scales: Sequence[float]) -> NDArray[np.float64]:
+        """One scale an array as one scale an entry (d,)."""
+        return np.repeat(np.asarray(scales, dtype=np.float64), self.sizes)
+
+
+def only_arrays(content: RecordDict) -> ArrayRecord:
+    """The model of a message: the record of arrays called ``arrays``, or the only one."""
+    records = content.array_records
+    if ARRAYS in records:
+        return records[ARRAYS]
+    found: Iterable[ArrayRecord] = records.values()
+    (record,) = found
+    return record

@@ -1,0 +1,109 @@
+"""A node's own settings: policy and ledger, as its owner wrote them into ``node_config``.
+
+Nothing else is asked: not ``run_config``, not a message. In a simulation, where Flower makes up
+the ``node_config``, whoever starts it names a folder in the environment variable.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, final
+
+from fedsel.device import Client, Policy
+from fedsel.errors import InvalidArgument, check_count, check_kind
+
+PREFIX = "fedsel-"
+NODES_VARIABLE = "FEDSEL_FLOWER_NODES"
+"""Names the folder with policy.toml and the ledgers of all nodes of a simulation."""
+
+_PLACES = ("policy", "store", "witness", "create")
+_LISTS = ("solutions", "dimensions")
+
+
+@final
+@dataclass(frozen=True)
+class Node:
+    """What the owner of a node allows, and where its ledger is.
+
+    Keys of ``node_config``: ``fedsel-store``, the ledger's folder; ``fedsel-policy``, a TOML file,
+    or the policy's fields themselves with dashes (``fedsel-lifetime=8.0``, lists with commas);
+    ``fedsel-witness``, a file on another disk; ``fedsel-create=true`` to begin a ledger where none
+    is.
+
+    >>> Node.of({"fedsel-store": "ledger", "fedsel-lifetime": 8.0, "fedsel-per-report": 2.0,
+    ...          "fedsel-solutions": "RJ,PS-PM", "fedsel-dimensions": 11}).policy.solutions
+    ('RJ', 'PS-PM')
+    """
+
+    policy: Policy
+    store: Path
+    witness: Path | None = None
+    create: bool = False
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any]) -> Node:
+        """The node of a ``node_config``; what is missing, unknown or wrong is refused."""
+        own = {k.removeprefix(PREFIX): v for k, v in config.items() if k.startswith(PREFIX)}
+        folder = os.environ.get(NODES_VARIABLE)
+        if not own and folder:
+            return cls._simulated(Path(folder), config)
+        if "store" not in own:
+            raise InvalidArgument(f"{PREFIX}store", None, "given in the node_config of this node")
+        witness = own.get("witness")
+        create = own.get("create", False)
+        check_kind(f"{PREFIX}create", create, bool)
+        return cls(
+            _policy({k: v for k, v in own.items() if k not in _PLACES}, own.get("policy")),
+            _path("store", own["store"]),
+            None if witness is None else _path("witness", witness),
+            create,
+        )
+
+    @classmethod
+    def _simulated(cls, folder: Path, config: Mapping[str, Any]) -> Node:
+        number = check_count("partition-id", config.get("partition-id"), least=0)
+        policy = Policy.load(folder / "policy.toml")
+        return cls(policy, folder / f"node-{number}", create=True)
+
+    def client(self) -> Client:
+        """The device that answers for this node."""
+        return Client(self.policy, self.store, witness=self.witness, create=self.create)
+
+
+def _policy(values: dict[str, Any], file: object) -> Policy:
+    if file is not None:
+        if values:
+            name = next(iter(values))
+            raise InvalidArgument(
+                f"{PREFIX}{name}", values[name], f"left out beside {PREFIX}policy"
+            )
+        return Policy.load(_path("policy", file))
+    known = {field.name.replace("_", "-"): field.name for field in fields(Policy)}
+    given: dict[str, Any] = {}
+    for name, value in values.items():
+        if name not in known:
+            allowed = ", ".join(PREFIX + n for n in (*_PLACES, *known))
+            raise InvalidArgument(f"{PREFIX}{name}", value, f"one of {allowed}")
+        given[known[name]] = value
+    for name in _LISTS:
+        if isinstance(given.get(name), str | int):
+            given[name] = [part.strip() for part in str(given[name]).split(",")]
+    if "dimensions" in given:
+        given["dimensions"] = [_count(part) for part in given["dimensions"]]
+    return Policy.of(given)
+
+
+def _count(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise InvalidArgument(f"{PREFIX}dimensions", text, "counts, with commas between") from None
+
+
+def _path(name: str, value: object) -> Path:
+    if not isinstance(value, str) or not value:
+        raise InvalidArgument(f"{PREFIX}{name}", value, "a path")
+    return Path(value).expanduser()

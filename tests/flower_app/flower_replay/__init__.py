@@ -1,0 +1,1 @@
+"""A bundle of the tests."""
