@@ -253,7 +253,8 @@ def _outlooks(
             rho=updates.length if name in ("J", "RJ", "RC") else None,
         )
         told = moments(made, updates)
-        needed = told.reports_for(GOAL)
+        whole = told.over(rounds) if name == "RJ" else told
+        needed = whole.reports_for(GOAL)
         found.append(
             Outlook(
                 rank=0,
@@ -266,7 +267,7 @@ def _outlooks(
                 bits=made.bits,
                 noise=told.noise(batch),
                 alignment_round=told.alignment(batch),
-                alignment_all=told.alignment(clients * epochs),
+                alignment_all=whole.alignment(clients * epochs),
                 clients_needed=None if needed is None else math.ceil(needed / epochs),
                 learning_rate=automatic_rate(made, batch, rounds, norm),
                 note=f"μ = 0: {made.name} takes its place" if made.name != name else "",

@@ -89,6 +89,11 @@ class Moments:
         room = (self.signal / goal) ** 2 - self.shared
         return max(1, math.ceil(self._spread / room)) if room > 0 else None
 
+    def over(self, bases: int) -> Moments:
+        """Where so many rounds have a basis of their own: what bends in one does so in no other."""
+        shared = self.signal**2 + max(0.0, self.shared - self.signal**2) / bases
+        return Moments(self.signal, shared, shared + self._spread)
+
     @property
     def _spread(self) -> float:
         return max(0.0, self.second - self.shared)

@@ -12,6 +12,8 @@ from fedsel.cli.common import JsonOption, output, progress_console
 TARGETS = {
     "private_over_nonprivate_d100": ("at most", 4.0),
     "private_over_nonprivate_d1000": ("at most", 2.0),
+    "J_over_nonprivate_d1000": ("at most", 2.5),
+    "RJ_over_nonprivate_d1000": ("at most", 6.0),
     "literal_over_fedsel": ("at least", 100.0),
     "numpy_over_fedsel": ("at least", 5.0),
     "two_threads": ("at least", 1.7),
@@ -30,7 +32,7 @@ def bench(as_json: JsonOption = False) -> None:
     if as_json:
         typer.echo(json.dumps({"ratios": result.ratios, "seconds": result.seconds}, indent=1))
         return
-    table = Table(title="One private epoch: PS-PM, ε′ = 2, μ = 0.1, one thread")
+    table = Table(title="One private epoch: PS-PM at ε′ = 2, J and RJ at ε = 1 … 4; one thread")
     for heading in ("ratio", "measured", "target", ""):
         table.add_column(heading, justify="left" if heading == "ratio" else "right")
     for name, measured in result.ratios.items():
@@ -40,4 +42,4 @@ def bench(as_json: JsonOption = False) -> None:
     output().print(table)
     for name, value in result.seconds.items():
         if not name.startswith("jobs"):
-            output().print(f"{name}: {1e9 * value:.0f} ns a client")
+            output().print(f"{name}: {1e9 * value:,.0f} ns a client")

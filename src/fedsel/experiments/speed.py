@@ -24,9 +24,11 @@ from fedsel.engine.kernel import LOGISTIC, slope
 from fedsel.engine.train import Run
 from fedsel.engine.validation import cross_validate
 from fedsel.models import LinearModel
-from fedsel.solutions import solution
+from fedsel.solutions import Solution, solution
 
 EPSILON, MU, RATE = 2.0, 0.1, 1.0
+EPSILONS, ONE_SYMBOL_D = (1.0, 2.0, 4.0), 1000
+_DEVICE_REPORTS = 300
 _REPEATS = 7
 _AHEAD = 8
 
@@ -53,6 +55,9 @@ def measure(advance: Callable[[str], object] = id) -> Speed:
             }
         )
         seconds |= {f"{name}_d{d}": t / n for name, t in times.items()}
+        if d == ONE_SYMBOL_D:
+            advance(f"one symbol at d = {d}")
+            seconds |= _one_symbol(data)
     data = synthetic(d=100, n=60_000, seed=1)
     advance("vectorised numpy")
     seconds["numpy_d100"] = _best(_numpy_epoch(data), 2) / data.n
@@ -76,6 +81,12 @@ def measure(advance: Callable[[str], object] = id) -> Speed:
         {
             "private_over_nonprivate_d100": seconds["private_d100"] / seconds["nonprivate_d100"],
             "private_over_nonprivate_d1000": seconds["private_d1000"] / seconds["nonprivate_d1000"],
+            **{
+                f"{name}_over_nonprivate_d1000": max(
+                    seconds[f"{name}_eps{e:g}_d1000"] / seconds["beside_d1000"] for e in EPSILONS
+                )
+                for name in ("J", "RJ")
+            },
             "literal_over_fedsel": seconds["literal_d100"] / seconds["private_d100"],
             "numpy_over_fedsel": seconds["numpy_d100"] / seconds["private_d100"],
             "two_threads": seconds["jobs_1"] / seconds["jobs_2"],
@@ -107,9 +118,29 @@ def _interleaved(
     return best
 
 
-def _engine_epoch(data: Dataset, name: str) -> Callable[[], object]:
+def _one_symbol(data: Dataset) -> dict[str, float]:
+    """Seconds a client-round of J and RJ at each ε in the engine, and a report on a device."""
+    works = {"beside_d1000": _fused_epoch(data)}
+    devices: dict[str, Callable[[], object]] = {}
+    rows = [np.array(row) for row in data.X[:_DEVICE_REPORTS]]
+    for name in ("J", "RJ"):
+        for epsilon in EPSILONS:
+            made = solution(name, epsilon=epsilon, dim=data.d, rho=1.0)
+            works[f"{name}_eps{epsilon:g}_d1000"] = _engine_epoch(data, name, epsilon)
+            devices[f"device_{name}_eps{epsilon:g}_d1000"] = partial(_reports, made, rows)
+    engine = {name: t / data.n for name, t in _interleaved(works).items()}
+    alone = {name: t / len(rows) for name, t in _interleaved(devices, 3).items()}
+    return engine | alone
+
+
+def _reports(made: Solution, rows: list[NDArray[np.float32]]) -> None:
+    for row in rows:
+        made.encode(row, row)
+
+
+def _engine_epoch(data: Dataset, name: str, epsilon: float = EPSILON) -> Callable[[], object]:
     """One epoch of the engine, in rounds of 1 % of the clients."""
-    made = solution(name, epsilon=EPSILON, mu=MU, dim=data.d)
+    made = solution(name, epsilon=epsilon, mu=MU, dim=data.d, rho=1.0)
     run = Run(Training(made, LinearModel(), RATE, data.n // 100), Population(data.X, data.y))
     clients, ends = run.schedule(0)
 
