@@ -216,6 +216,77 @@ def test_alpha_is_chosen_by_validation_not_by_test():
     assert (chosen["learning_rate"], chosen["at_edge"]) == (1.0, False)
 
 
+def test_draws_of_real_data_are_not_repeated_and_a_sweep_has_its_own_coarse_variant():
+    tasks = experiment("fair").tasks
+    assert {t.draw for t in tasks if t.dataset == "syn-L"} == {0, 1, 2}
+    assert {t.draw for t in tasks if t.dataset != "syn-L"} == {0}
+    assert {"RJ", "RC", "J", "UJ", "PrivUnit", "Duchi-L2", "SignDS"} < {t.solution for t in tasks}
+    quick = experiment("fair", quick=True).tasks
+    assert {t.solution for t in quick} == {
+        "NP",
+        "PM",
+        "EXP-PM",
+        "PS-PM",
+        "RJ",
+        "PrivUnit",
+        "J",
+        "RC",
+    }
+    assert {t.rho for t in quick if t.solution == "RJ"} == {0.4, "auto"}
+
+
+def held_out(solution, epsilon, accuracy, **more):
+    return {
+        "dataset": "adult",
+        "draw": 0,
+        "model": "logistic",
+        "solution": solution,
+        "epsilon": epsilon,
+        "learning_rate": 1.0,
+        "rho": 0.4,
+        "averaging": 3.0,
+        "clip": 1.0,
+        "words": None,
+        "bits": 8,
+        "majority": 0.6,
+        "validation": [accuracy],
+        "test": [accuracy, accuracy + 0.01],
+        **more,
+    }
+
+
+def test_the_tables_for_choosing():
+    rows = [held_out("NP", None, 0.90, rho=None, averaging=0.0)]
+    for epsilon, flat, two, ours in (
+        (1.0, 0.6, 0.5, 0.7),
+        (2.0, 0.7, 0.75, 0.8),
+        (4.0, 0.8, 0.7, 0.9),
+    ):
+        rows += [
+            held_out("PM", epsilon, flat),
+            held_out("PS-PM", epsilon, two),
+            held_out("RJ", epsilon, ours),
+            held_out("PrivUnit", epsilon, ours + 0.01),
+            held_out("RJ", epsilon, ours - 0.02, learning_rate="auto", rho="auto"),
+        ]
+    view = VIEWS["fair"](rows, "fair")
+    tables = {table.title: table for table in view.tables}
+    ahead = tables["One symbol against the paper's solutions"].rows[1]
+    assert ahead[2:7] == ("2", "PS-PM", pytest.approx(75.5), "RJ", pytest.approx(80.5))
+    assert ahead[7:] == (pytest.approx(70.5), None)
+    reference = tables["One symbol against the best of all directions"].rows[0]
+    assert reference[6] == pytest.approx(-1.0)
+    auto = tables["Automatic α and ρ against a grid"].rows
+    assert [row[6] for row in auto] == [pytest.approx(2.0)] * 3
+    needed = tables["ε that an accuracy takes"].rows[0]
+    # 87.5 %: RJ has 80.5 at ε = 2 and 90.5 at ε = 4, the paper's solutions never.
+    assert needed[2:5] == (pytest.approx(87.5), "> 4", "> 4")
+    assert needed[7] == f"{2 * 2**0.7:.2g}"
+    assert len(view.pictures) == 2
+    chosen = {(row["solution"], row["ε"]): row for row in view.numbers["chosen"]}
+    assert "averaged" in chosen["RJ", "1"]["alpha"]
+
+
 # ---------------------------------------------------------------- the whole way
 
 TINY = [("repeats", 1), ("folds", 2), ("epsilons", [2.0])]
