@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import secrets
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,19 +18,15 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 
 from fedsel.data.partition import Clients, by_groups
 from fedsel.engine import History
-from fedsel.engine.averaging import check_averaging
-from fedsel.engine.rates import TYPICAL, public_rate
-from fedsel.errors import Epsilon, InvalidArgument, check_count, check_finite, check_positive
-from fedsel.estimators import privacy
+from fedsel.errors import Epsilon, InvalidArgument, check_count, check_finite
+from fedsel.estimators import choices, privacy
 from fedsel.estimators.features import FeatureScale
 from fedsel.estimators.fitting import Examples, Wave, train_wave
 from fedsel.models.linear import check_loss
 from fedsel.models.multiclass import softmax
 from fedsel.random import key_of
-from fedsel.solutions import Solution
 from fedsel.solutions import solution as named_solution
-from fedsel.solutions.names import PLAIN, REPORTING_DIRECTIONS, canonical
-from fedsel.solutions.steps import AVERAGING, automatic_radius, automatic_rate
+from fedsel.solutions.names import PLAIN, canonical
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -188,6 +183,7 @@ class FedSelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         batch = max(1, round(self.batch_fraction * count))
         features = X.shape[1] + bool(self.fit_intercept)
         columns = 1 if len(labels) == 2 else len(labels)
+        unit = choices.unit_norm_of(self.unit_norm, self.solution)
         made = named_solution(
             self.solution,
             epsilon=self.epsilon,
@@ -198,15 +194,14 @@ class FedSelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             clip=self.clip,
             momentum=self.momentum,
             batch=batch,
-            rho=self._radius(X.shape[1], columns) if self.rho == "auto" else self.rho,
+            rho=choices.radius_of(self.rho, unit, features, len(labels)),
             words=self.words,
         )
         privacy.warn_about_solution(made)
         privacy.warn_about_search(made.privacy.total)
         scale = self._scale(X, first)
         rounds = made.epochs * -(-count // batch)
-        rate = self._rate(made, batch, rounds)
-        automatic = AVERAGING if self.learning_rate == "auto" else 0.0
+        rate = choices.rate_of(self.learning_rate, made, unit, batch, rounds)
         # From here on everything is checked, and the state of a fitted model may be touched.
         seed, waves = self._seed(first), 1 if first else self.n_waves_ + 1
         wave = Wave(
@@ -218,7 +213,7 @@ class FedSelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             # Who comes later draws from other streams; the first wave from those of the seed.
             seed=seed if waves == 1 else _joined(key_of(seed, WAVE, waves)),
             columns=columns,
-            averaging=automatic if self.averaging == "auto" else float(self.averaging),
+            averaging=choices.averaging_of(self.averaging, self.learning_rate),
             start=None if first else self._weights,
         )
         judges = None if eval_set is None else self._judges(eval_set, labels, scale)
@@ -251,37 +246,13 @@ class FedSelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_loss(self.model, self.reg, "model")
         if not 0 < check_finite("batch_fraction", self.batch_fraction) <= 1:
             raise InvalidArgument("batch_fraction", self.batch_fraction, "in (0, 1]")
-        if self.learning_rate != "auto":
-            check_positive("learning_rate", self.learning_rate)
-        if self.averaging != "auto":
-            check_averaging(self.averaging)
-        if self.unit_norm not in (True, False, "auto"):
-            raise InvalidArgument("unit_norm", self.unit_norm, 'True, False or "auto"')
-        if self.rho not in ("auto", None):
-            check_positive("rho", self.rho)
+        choices.check_choices(self.learning_rate, self.averaging, self.unit_norm, self.rho)
         check_count("verbose", int(self.verbose), least=0)
-
-    @property
-    def _unit(self) -> bool:
-        """Whether records are divided by their norm."""
-        if self.unit_norm == "auto":
-            return canonical(self.solution) in REPORTING_DIRECTIONS
-        return bool(self.unit_norm)
 
     def _records(self, X: Any, scale: FeatureScale) -> Any:
         """Records as clients use them."""
-        return scale.apply(X, intercept=self.fit_intercept, unit=self._unit)
-
-    def _radius(self, features: int, columns: int) -> float:
-        norm = 1.0 if self._unit else TYPICAL * math.sqrt(features + self.fit_intercept)
-        return automatic_radius(norm, max(2, columns))
-
-    def _rate(self, made: Solution, batch: int, rounds: int) -> float:
-        if self.learning_rate != "auto":
-            return check_positive("learning_rate", self.learning_rate)
-        if self._unit:
-            return automatic_rate(made, batch, rounds)
-        return public_rate(made, batch=batch, rounds=rounds)
+        unit = choices.unit_norm_of(self.unit_norm, self.solution)
+        return scale.apply(X, intercept=self.fit_intercept, unit=unit)
 
     def _coded(
         self, y: NDArray[Any], classes: Sequence[Any] | None, first: bool
