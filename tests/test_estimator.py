@@ -278,7 +278,13 @@ def test_bounds_read_from_the_data_are_a_leak():
 
 
 @pytest.mark.parametrize(
-    ("name", "told"), [("PS-PM-C", "loses ε = 2.2"), ("PE-published-PM", "loses"), ("PS", "is not")]
+    ("name", "told"),
+    [
+        ("PS-PM-C", "loses ε = 2.2"),
+        ("PE-published-PM", "loses"),
+        ("PS", "is not"),
+        ("PrivUnit", "has no certificate"),
+    ],
 )
 def test_solutions_over_their_budget_are_a_leak(name, told):
     X, y = binary()

@@ -121,6 +121,7 @@ def test_no_device_and_no_certificate(name):
     made = solution(name, epsilon=2.0, dim=10, epochs=2)
     assert not made.privacy.certified
     assert made.privacy.charge is None
+    assert not made.privacy.within_budget
     assert made.privacy.per_report == pytest.approx(1.0)
     assert "simulations alone" in made.privacy.note
     with pytest.raises(InvalidArgument, match="name"):

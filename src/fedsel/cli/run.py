@@ -255,11 +255,11 @@ def _print(rows: Sequence[dict[str, Any]], written: Sequence[Path]) -> None:
             row["model"],
             row["solution"],
             "" if row["epsilon"] is None else f"{row['epsilon']:g}",
-            "∞" if exact is None else f"{exact:.4f}",
+            "∞" if exact is None else f"{exact:.4f}" if row["certified"] else "unproved",
             f"{100 * row['accuracy']:.2f} ± {100 * row['deviation']:.2f}",
             f"{row['bits']:,}",
             row["privacy"],
-            style="" if row["private"] and row["within_budget"] else "dim",
+            style="" if row["certified"] and row["within_budget"] else "dim",
         )
     console = output()
     console.print(table)

@@ -89,6 +89,8 @@ def warn_about_solution(solution: Solution) -> None:
     if solution.name in PLAIN or privacy.within_budget:
         return
     cost = f"loses ε = {privacy.per_report:.3g} a report" if privacy.ratio else "is not private"
+    if not privacy.certified:
+        cost = "has no certificate"
     warnings.warn(
         f"solution = {solution.name!r} {cost}, whatever epsilon says: {privacy.note}",
         PrivacyLeakWarning,

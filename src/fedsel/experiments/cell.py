@@ -163,6 +163,7 @@ def _about(solution: Solution, people: Population) -> Row:
         "epsilon_total": privacy.total if private else None,
         "private": private,
         "within_budget": privacy.within_budget,
+        "certified": private and privacy.certified,
         "privacy": privacy.note,
         "used": solution.name,
         "bits": solution.bits,

@@ -55,8 +55,8 @@ class Privacy:
 
     @property
     def within_budget(self) -> bool:
-        """Whether a report costs at most its budget: decided in rationals."""
-        if self.ratio is None or self.budget is None:
+        """Whether a report is proved to cost at most its budget: decided in rationals."""
+        if self.ratio is None or self.budget is None or not self.certified:
             return False
         return not exceeds_exp(self.ratio, self.budget)
 
