@@ -209,9 +209,9 @@ def _drawn(rows: Rows) -> Figure:
         one.xaxis.set_major_formatter("{x:g}")
         one.xaxis.set_minor_locator(NullLocator())
         # What fails altogether would squeeze the rest.
-        shown = [float(tests([row]).mean()) for row in mine if not of_the_paper(row["solution"])]
-        if shown:
-            one.set_ylim(bottom=min(shown) - 4)
+        levels = [level for family, *_ in _SHOWN for _, level in _curve(mine, family)]
+        if levels:
+            one.set_ylim(bottom=min(levels) - 2)
     found = dict(pair for one in axes for pair in figures.labelled(one))
     figure.legend(found.values(), found, loc="outside lower center", ncols=4, fontsize=9)
     return figure
