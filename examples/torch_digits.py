@@ -90,7 +90,7 @@ def main() -> None:
     }
     print(f"{time.perf_counter() - started:.0f} s")
     if options.plot is not None:
-        draw(options.plot, baseline, by_epsilon, by_clients)
+        draw(options.plot, baseline, by_epsilon, by_clients, counts)
 
 
 def draw(
@@ -98,6 +98,7 @@ def draw(
     baseline: Any,
     by_epsilon: dict[str, dict[float, Any]],
     by_clients: dict[str, list[float]],
+    counts: tuple[int, ...],
 ) -> None:
     """Three panels: the rounds of one epoch, accuracy against ε, and against the clients."""
     from matplotlib.figure import Figure
@@ -108,10 +109,10 @@ def draw(
         curve, found = by_epsilon[name][EPSILON], by_epsilon[name]
         rounds.plot(range(1, len(curve) + 1), curve, label=name)
         left.plot(list(found), [c[-1] for c in found.values()], marker=marker, label=name)
-        right.plot(CLIENTS, by_clients[name], marker=marker, label=name)
+        right.plot(counts, by_clients[name], marker=marker, label=name)
     rounds.plot(range(1, len(baseline) + 1), baseline, "k--", label="NP (not private)")
     left.axhline(baseline[-1], color="black", linestyle="--")
-    many = f"{CLIENTS[-1]:,} clients"
+    many = f"{counts[-1]:,} clients"
     rounds.set(xlabel="round", ylabel="test accuracy (%)", title=f"{many}, ε = {EPSILON:g}")
     left.set(xlabel="ε of a client", title=many)
     right.set(xlabel="clients (records shifted by a pixel)", title=f"ε = {EPSILON:g}")

@@ -17,7 +17,6 @@ from fedsel.experiments.cell import build
 from fedsel.experiments.spec import Spec
 from fedsel.models import MulticlassModel
 from fedsel.solutions import solution
-from fedsel.solutions.steps import automatic_radius, automatic_rate, report_size
 
 
 def test_round_t_counts_as_its_power():
@@ -96,15 +95,6 @@ def test_the_automatic_rate_brings_its_average_and_unit_records():
     first, second = (build(auto, dim=10, batch=5, part=part) for part in (0, 1))
     assert first.book.seed != second.book.seed
     assert build(paper, dim=10, batch=5, part=0) is build(paper, dim=10, batch=5, part=1)
-
-
-def test_the_automatic_rate_sets_the_margin():
-    made = solution("RJ", epsilon=1.0, dim=100, rho=automatic_radius())
-    rate = automatic_rate(made, clients=300, rounds=100)
-    noise = rate * report_size(made) * math.sqrt(100 / (300 * 100))
-    assert noise == pytest.approx(1.4)
-    # Nothing to drown in: the rate is bounded.
-    assert automatic_rate(solution("NP", dim=100), clients=300, rounds=100) == 32
 
 
 def test_a_networks_rate_is_by_weight_and_stays_stable():

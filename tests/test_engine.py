@@ -51,14 +51,15 @@ def algorithm_1(training, X, y, groups=None):
     # 1: initialize w, r
     w = np.zeros(d)
     residual = {i: np.zeros(d, dtype=np.float32) for i in range(len(groups))}
-    sent = []
+    sent, number = [], 0
     rate = alpha if solution.rate_inside else 1.0
     # 4-5: for each epoch, for each batch of size m
     for epoch in range(solution.epochs):
         order = permutation(training.seed, epoch, len(groups))
         n, rounds = len(order), -(-len(order) // m)
         for t in range(rounds):
-            messages = []
+            messages, seen = [], solution.in_round(number)
+            number += 1
             # 7-9: for each client, LocalUpdate
             for i in order[t * n // rounds : (t + 1) * n // rounds]:
                 w32 = w.astype(np.float32)
@@ -69,13 +70,13 @@ def algorithm_1(training, X, y, groups=None):
                     slope = model.slopes(np.array([X[row] @ w32]), y[[row]])[0]
                     gradient = gradient + np.float32(slope * (rate / len(rows))) * X[row]
                 entropy = stream(training.seed, epoch, i)
-                message, residual[i] = solution.encode(gradient, residual[i], entropy)
+                message, residual[i] = seen.encode(gradient, residual[i], entropy)
                 messages.append(message)
             sent += messages
             # 10-11: aggregation and step
             if solution.decays_at_server:
                 w = w - alpha * model.reg * w
-            w = w - (1.0 if solution.rate_inside else alpha) * solution.decode(messages)
+            w = w - (1.0 if solution.rate_inside else alpha) * seen.decode(messages)
     return w, sent
 
 

