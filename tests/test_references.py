@@ -135,6 +135,10 @@ def test_bad_input_is_named():
         DimensionSets("SignDS", 8, 1, Fraction(2), picks=9)
     with pytest.raises(InvalidArgument, match="epsilon"):
         solution("SignDS", dim=10)
+    for name in ("PrivUnit", "RJ", "PM"):
+        for rho in (0, -1.0, math.inf, math.nan):
+            with pytest.raises(InvalidArgument, match="rho"):
+                solution(name, epsilon=1.0, dim=10, rho=rho)
 
 
 def test_the_logarithm():

@@ -114,7 +114,7 @@ def solution(
     """
     name = canonical(name)
     check_count("dim", dim)
-    _check_shared(mu, k, clip, momentum)
+    _check_shared(mu, k, clip, momentum, rho)
     if name in PLAIN:
         return _plain(name, dim, epochs)
     if name in ONE_SYMBOL:
@@ -139,13 +139,15 @@ def solution(
     return _selected(name, selecting, dim, budget, k, clip, momentum)
 
 
-def _check_shared(mu: float | str, k: Top, clip: float, momentum: float) -> None:
+def _check_shared(mu: float | str, k: Top, clip: float, momentum: float, rho: float | None) -> None:
     """What is wrong is wrong, also where a solution does not use it."""
     if mu != "auto":
         Budget(1.0, 1, mu)  # type: ignore[arg-type]
     check_top(k)
     check_positive("clip", clip)
     check_finite("momentum", momentum)
+    if rho is not None:
+        check_positive("rho", rho)
 
 
 def _given(epsilon: Epsilon | None, name: str) -> Epsilon:
