@@ -139,6 +139,11 @@ def test_certify_prints_and_speaks_json():
     text = run("certify", "ps", "--epsilon", "1", "--dim", "100").stdout
     assert "holds" in text
     assert "hits the top k with probability 0.231969" in text
+    coded = json.loads(run("certify", "rj", "-e", "2", "-d", "123", "--json").stdout)
+    assert (coded["d"], coded["codewords"], coded["holds"]) == (123, 128, True)
+    assert 2 - 1e-9 < coded["exact"] <= 2
+    text = run("certify", "RC", "-e", "2", "-d", "100", "--words", "64").stdout
+    assert "RC at d = 100 is J on 64 codewords" in text
     answer = json.loads(run("certify", "PS-PM", "-e", "2", "-d", "123", "--json").stdout)
     assert answer["holds"]
     assert answer["claimed"] == 2.0
@@ -181,6 +186,10 @@ def test_mechanisms_lists_all():
     ("arguments", "complaint"),
     [
         (["certify", "PSS", "-e", "1", "-d", "5"], "close to it: PS"),
+        (["certify", "RJ", "-e", "1"], "--dim = None: must be given for RJ"),
+        (["certify", "RJ", "-e", "1", "-d", "5", "--words", "9"], "--words = 9: must be left out"),
+        (["certify", "RC", "-e", "1", "-d", "5", "--words", "0"], "words = 0"),
+        (["certify", "RC", "-e", "1", "-d", "0"], "dim = 0"),
         (["certify", "PS", "-d", "5"], "epsilon = None: must be given for PS"),
         (["certify", "PS", "-e", "nan", "-d", "5"], "epsilon = nan"),
         (["certify", "PS", "-e", "inf", "-d", "5"], "epsilon = inf"),

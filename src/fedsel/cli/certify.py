@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 
 from fedsel.cli.common import JsonOption, finite, output, parse_top
-from fedsel.errors import InvalidArgument
+from fedsel.errors import InvalidArgument, check_count
 from fedsel.mechanisms import (
     Mechanism,
     Selection,
@@ -22,7 +22,9 @@ from fedsel.mechanisms import (
 )
 from fedsel.mechanisms.names import JOINTS, SELECTIONS, VALUES, mechanism
 
-NAMES = ", ".join((*SELECTIONS, *VALUES, *JOINTS))
+CODED = ("RJ", "RC")
+"""J on the scores of a public codebook."""
+NAMES = ", ".join((*SELECTIONS, *VALUES, *JOINTS, *CODED))
 
 
 def certify_command(
@@ -38,6 +40,7 @@ def certify_command(
     mu: Annotated[
         float | None, typer.Option(help="Share of ε for the selection. [default: 0.1]")
     ] = None,
+    words: Annotated[int | None, typer.Option(help="Codewords of RC. [default: about 8·d]")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Compute the exact privacy loss of one mechanism, in rational arithmetic.
@@ -45,18 +48,23 @@ def certify_command(
     Ends with status 1 unless the mechanism is private and its claim holds.
     """
     top = None if k is None else parse_top(k)
-    made = mechanism(name, epsilon=epsilon, k=top, mu=0.1 if mu is None else mu)
+    coded = name.upper() if name.upper() in CODED else None
+    made = mechanism("J" if coded else name, epsilon=epsilon, k=top, mu=0.1 if mu is None else mu)
     if dim is None and not isinstance(made, Value):
         raise InvalidArgument("--dim", None, f"given for {name}")
     _refuse_unused(made, {"--epsilon": epsilon, "--k": k, "--mu": mu, "--dim": dim})
-    certificate = certify(made, None if isinstance(made, Value) else dim)
+    if words is not None and coded != "RC":
+        raise InvalidArgument("--words", words, f"left out: {name} has no such parameter")
+    size = dim if coded is None or dim is None else _codewords(coded, dim, words)
+    certificate = certify(made, None if isinstance(made, Value) else size)
     if as_json:
         ratio = certificate.ratio
         typer.echo(
             json.dumps(
                 {
                     "mechanism": repr(made),
-                    "d": certificate.d,
+                    "d": dim if coded else certificate.d,
+                    "codewords": size if coded else None,
                     "claimed": finite(float(certificate.claimed)),
                     "exact": finite(certificate.exact),
                     "ratio": None if ratio is None else str(ratio),
@@ -68,11 +76,24 @@ def certify_command(
             )
         )
     else:
+        if coded:
+            typer.echo(f"{coded} at d = {dim} is J on {size} codewords, whatever their scores are")
         typer.echo(certificate)
-        for line in _describe(made, dim):
+        for line in _describe(made, size):
             typer.echo(line)
     if not certificate.holds:
         raise typer.Exit(1)
+
+
+def _codewords(name: str, dim: int, words: int | None) -> int:
+    """M of the public codebook of RJ or RC."""
+    from fedsel.solutions.codebooks import Rotated
+    from fedsel.solutions.names import default_words
+
+    check_count("dim", dim)
+    if name == "RJ":
+        return Rotated(dim).size
+    return default_words(dim) if words is None else check_count("words", words)
 
 
 def _refuse_unused(made: Mechanism, options: dict[str, object]) -> None:
