@@ -189,8 +189,8 @@ def test_joint_reports_of_a_cohort():
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"rho": -1.0}, "radius = -1.0"),
-        ({"rho": math.nan}, "radius = nan"),
+        ({"rho": -1.0}, "rho = -1.0"),
+        ({"rho": math.nan}, "rho = nan"),
         ({"words": 0, "name": "RC"}, "words = 0"),
         ({"words": 1 << 27, "name": "RC"}, "words = "),
         ({"epsilon": None}, "epsilon = None"),
