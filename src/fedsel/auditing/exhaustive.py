@@ -1,76 +1,269 @@
-"""The exact law of a small randomised program, by running it on every possible draw."""
+"""The exact law of a randomised program, by running the program itself on every draw that matters.
+
+A draw ``below(n)`` is a uniform integer that stays undecided until the program asks something of
+it. A question such as ``x < 1000`` splits the integers that are left in two, ``x // 7`` into
+quotients; only then the path branches, with integer weights. So n may be 2^59, and what is computed
+is the law of the program as it runs on a device, in rationals.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+import math
+import operator
+import sys
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from fractions import Fraction
-from typing import TypeVar
+from types import CodeType, FrameType, FunctionType
+from typing import Any, TypeVar
 
 from fedsel.errors import InvalidArgument, check_count
 from fedsel.random import Entropy
 
 Outcome = TypeVar("Outcome", bound=Hashable)
+Loop = tuple[tuple[int, ...], int]
+"""Where a loop begins: the decisions before it, and its place among those that began there."""
+
+_MOST_BRANCHES = 1 << 20
 
 
-class _TruncatedError(BaseException):
-    """The program asked for more draws than are followed; no `except Exception` may hide it."""
+class _BeginsAnewError(BaseException):
+    """A rejection loop has come back to its first draw; no `except Exception` may hide it."""
 
 
-class _Script:
-    """Plays given draws, then zeros, and remembers how many choices each draw had."""
+class _Path:
+    """One run of the program: decisions that are given, then the first of each."""
 
-    def __init__(self, draws: Sequence[int], most: int) -> None:
-        self._draws, self._most = draws, most
-        self.choices: list[int] = []
+    def __init__(self, given: Sequence[int], loops: frozenset[CodeType]) -> None:
+        self._given, self._loops = given, loops
+        self.decisions: list[int] = []
+        self.weights: list[tuple[int, ...]] = []
+        self.entered: dict[tuple[FrameType, int], Loop] = {}
+        self.restarted: Loop | None = None
 
-    def below(self, n: int, /) -> int:
+    def below(self, n: int, /) -> Any:
         check_count("n", n)
-        i = len(self.choices)
-        if i >= self._most:
-            raise _TruncatedError
-        self.choices.append(n)
-        return self._draws[i] if i < len(self._draws) else 0
+        frame = sys._getframe(1)
+        if frame.f_code in self._loops:
+            place = (frame, frame.f_lasti)  # the frame is held: its identity is not used again
+            if place in self.entered:
+                self.restarted = self.entered[place]
+                raise _BeginsAnewError
+            self.entered[place] = (tuple(self.decisions), len(self.entered))
+        return _Draw(self, [0, n], 0, 1, 0) if n > 1 else 0
+
+    def decide(self, weights: tuple[int, ...]) -> int:
+        """Which branch this path takes, of branches with these weights."""
+        i = len(self.decisions)
+        chosen = self._given[i] if i < len(self._given) else 0
+        self.decisions.append(chosen)
+        self.weights.append(weights)
+        return chosen
+
+    def probability(self, count: int | None = None) -> Fraction:
+        """Of the first ``count`` decisions, or of all."""
+        p = Fraction(1)
+        for decision, weights in zip(self.decisions[:count], self.weights, strict=False):
+            p *= Fraction(weights[decision], sum(weights))
+        return p
+
+    def following(self) -> list[int] | None:
+        """The next path in order; None after the last."""
+        decisions = list(self.decisions)
+        while decisions and decisions[-1] == len(self.weights[len(decisions) - 1]) - 1:
+            decisions.pop()
+        if decisions:
+            decisions[-1] += 1
+        return decisions or None
+
+
+class _Draw:
+    """(u + add) // divide + shift for a uniform u in low … high − 1, as far as it is decided.
+
+    ``bounds`` = [low, high] is shared by all numbers that are computed from one draw.
+    """
+
+    __slots__ = ("add", "bounds", "divide", "path", "shift")
+
+    def __init__(self, path: _Path, bounds: list[int], add: int, divide: int, shift: int) -> None:
+        self.path, self.bounds = path, bounds
+        self.add, self.divide, self.shift = add, divide, shift
+
+    def _value(self, u: int) -> int:
+        return (u + self.add) // self.divide + self.shift
+
+    def _is_below(self, other: Any) -> bool:
+        """Decide whether the number is below an integer."""
+        if other is self:  # numpy asks that of objects
+            return False
+        cut = (math.ceil(other) - self.shift) * self.divide - self.add
+        low, high = self.bounds
+        if cut <= low:
+            return False
+        if cut >= high:
+            return True
+        if self.path.decide((cut - low, high - cut)) == 0:
+            self.bounds[1] = cut
+            return True
+        self.bounds[0] = cut
+        return False
+
+    def __lt__(self, other: Any) -> bool:
+        return self._is_below(other)
+
+    def __ge__(self, other: Any) -> bool:
+        return not self._is_below(other)
+
+    def __le__(self, other: Any) -> bool:
+        return other is self or self._is_below(math.floor(other) + 1)
+
+    def __gt__(self, other: Any) -> bool:
+        return not self <= other
+
+    def __eq__(self, other: object) -> bool:
+        return int(self) == other
+
+    def __hash__(self) -> int:
+        return hash(int(self))
+
+    def __bool__(self) -> bool:
+        return int(self) != 0
+
+    def __repr__(self) -> str:
+        return repr(int(self))
+
+    def __index__(self) -> int:
+        """Decide the number, one branch for each value that is left."""
+        parts = self.parts()
+        if len(parts) == 1:
+            return parts[0][0]
+        chosen = self.path.decide(tuple(end - start for _, start, end in parts))
+        value, self.bounds[0], self.bounds[1] = parts[chosen]
+        return value
+
+    def parts(self) -> list[tuple[int, int, int]]:
+        """Every value that is left, and the bounds of u for it."""
+        low, high = self.bounds
+        first, last = self._value(low), self._value(high - 1)
+        if last - first >= _MOST_BRANCHES:
+            raise InvalidArgument("program", f"{last - first + 1} branches", "one that decides less")
+        found = []
+        for value in range(first, last + 1):
+            end = min(high, (value + 1 - self.shift) * self.divide - self.add)
+            found.append((value, low, end))
+            low = end
+        return found
+
+    __int__ = __index__
+
+    def __add__(self, other: Any) -> _Draw:
+        step = operator.index(other)
+        if self.divide == 1:
+            return _Draw(self.path, self.bounds, self.add + step, 1, self.shift)
+        return _Draw(self.path, self.bounds, self.add, self.divide, self.shift + step)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> _Draw:
+        return self + -operator.index(other)
+
+    def __floordiv__(self, other: Any) -> _Draw:
+        by = operator.index(other)
+        if self.divide != 1:
+            return _Draw(self.path, [int(self), int(self) + 1], 0, by, 0)
+        return _Draw(self.path, self.bounds, self.add + self.shift, by, 0)
+
+    def __divmod__(self, other: Any) -> tuple[int, _Draw]:
+        by = operator.index(other)
+        quotient = int(self // by)
+        return quotient, self - quotient * by
+
+    def __mod__(self, other: Any) -> _Draw:
+        return divmod(self, other)[1]
 
 
 def exact_law(
     program: Callable[[Entropy], Outcome],
     *,
-    attempt: int | None = None,
-    most_draws: int = 64,
+    loops: Sequence[FunctionType] = (),
     most_paths: int = 1_000_000,
 ) -> dict[Outcome, Fraction]:
     """Exact probability of each outcome of a program that draws by ``entropy.below(n)``.
 
-    A rejection loop, which may go on for ever, is exact if ``attempt`` says how many draws its
-    first attempt takes: longer paths then begin anew, and what the first attempt yields is scaled
-    to one. Without it every path must end within ``most_draws``.
+    ``loops`` names functions that draw until something is accepted. Their loop must begin with a
+    draw of their own, and each attempt must be independent of those before: coming back to that
+    draw the loop begins anew, and what the first attempt yields is scaled to the whole.
 
     >>> exact_law(lambda entropy: entropy.below(2) + entropy.below(2))
     {0: Fraction(1, 4), 1: Fraction(1, 2), 2: Fraction(1, 4)}
+    >>> exact_law(lambda entropy: entropy.below(10**18) < 250)
+    {True: Fraction(1, 4000000000000000), False: Fraction(3999999999999999, 4000000000000000)}
     """
-    limit = check_count("most_draws", most_draws) if attempt is None else attempt
-    law: dict[Outcome, Fraction] = {}
-    draws: list[int] = []
-    for _ in range(most_paths):
-        script = _Script(draws, limit)
+    codes = frozenset(loop.__code__ for loop in loops)
+    finished: list[tuple[Fraction, Outcome, list[Loop]]] = []
+    restarts: dict[Loop, list[tuple[Fraction, list[Loop]]]] = {}
+    whole: dict[Loop, Fraction] = {}
+    given: list[int] | None = []
+    for _ in range(check_count("most_paths", most_paths)):
+        path = _Path(given or (), codes)
         try:
-            outcome = program(script)
-        except _TruncatedError:
-            if attempt is None:
-                raise InvalidArgument(
-                    "most_draws", most_draws, "as many as the longest path draws"
-                ) from None
+            outcomes = list(_decided(program(path), Fraction(1)))
+        except _BeginsAnewError:
+            outcomes = []
+        passed = list(path.entered.values())
+        for loop in passed:
+            if loop not in whole:
+                whole[loop] = path.probability(len(loop[0]))
+        if path.restarted is None:
+            p = path.probability()
+            finished += ((p * share, outcome, passed) for share, outcome in outcomes)
         else:
-            p = Fraction(1)
-            for n in script.choices:
-                p /= n
-            law[outcome] = law.get(outcome, Fraction(0)) + p
-        # The next path in order: raise the last draw that can be raised.
-        draws = (draws + [0] * len(script.choices))[: len(script.choices)]
-        while draws and draws[-1] == script.choices[len(draws) - 1] - 1:
-            draws.pop()
-        if not draws:
-            total = sum(law.values(), Fraction(0))
-            return {outcome: p / total for outcome, p in law.items()}
-        draws[-1] += 1
+            restarts.setdefault(path.restarted, []).append((path.probability(), passed))
+        given = path.following()
+        if given is None:
+            return _assembled(finished, restarts, whole)
     raise InvalidArgument("most_paths", most_paths, "at least the number of paths of the program")
+
+
+def _decided(outcome: Any, share: Fraction) -> Iterator[tuple[Fraction, Any]]:
+    """What an outcome can be with integers in place of draws: without running the program again."""
+    draw = _undecided(outcome)
+    if draw is None:
+        yield share, _plain(outcome)
+        return
+    before = list(draw.bounds)
+    for _, low, high in draw.parts():
+        draw.bounds[:] = low, high
+        yield from _decided(outcome, share * Fraction(high - low, before[1] - before[0]))
+    draw.bounds[:] = before
+
+
+def _undecided(outcome: Any) -> _Draw | None:
+    if isinstance(outcome, tuple):
+        return next((d for d in map(_undecided, outcome) if d is not None), None)
+    return outcome if isinstance(outcome, _Draw) and len(outcome.parts()) > 1 else None
+
+
+def _plain(outcome: Any) -> Any:
+    if isinstance(outcome, tuple):
+        return tuple(_plain(part) for part in outcome)
+    return int(outcome) if isinstance(outcome, _Draw) else outcome
+
+
+def _assembled(
+    finished: Sequence[tuple[Fraction, Outcome, list[Loop]]],
+    restarts: dict[Loop, list[tuple[Fraction, list[Loop]]]],
+    whole: dict[Loop, Fraction],
+) -> dict[Outcome, Fraction]:
+    """Scale what a loop's first attempt yields to all that enters the loop, inner loops first."""
+    factor: dict[Loop, Fraction] = {}
+
+    def scaled(p: Fraction, passed: Sequence[Loop]) -> Fraction:
+        return math.prod((factor[loop] for loop in passed if loop in factor), start=p)
+
+    for loop in sorted(restarts, key=lambda loop: (len(loop[0]), loop[1]), reverse=True):
+        lost = sum((scaled(p, passed) for p, passed in restarts[loop]), Fraction(0))
+        factor[loop] = whole[loop] / (whole[loop] - lost)
+    law: dict[Outcome, Fraction] = {}
+    for p, outcome, passed in finished:
+        law[outcome] = law.get(outcome, Fraction(0)) + scaled(p, passed)
+    return law
