@@ -17,8 +17,8 @@ import tracemalloc
 
 import numpy as np
 
-from fedsel.protocol import Request, Task
 from fedsel.server import Aggregator
+from fedsel.wire import Request, Task
 
 TARGET = 200_000
 AT_A_TIME = 10_000

@@ -38,9 +38,9 @@ from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
 import fedsel
-from fedsel.integrations.flower import FedSelMod, FedSelStrategy
-from fedsel.integrations.flower.demo import task_of_the_app
-from fedsel.integrations.flower.messages import content_bytes
+from fedsel.cli.flower.demo import task_of_the_app
+from fedsel.flower import FedSelMod, FedSelStrategy
+from fedsel.flower.messages import content_bytes
 
 DELTA, RADIUS, DRIFT = 1e-5, 0.1, 3.0
 CONFIG = {"dataset": "syn", "features": 100, "model": "logistic", "hidden": 4}

@@ -25,9 +25,9 @@ import numpy as np
 
 from fedsel.device import Client, Policy, Refused
 from fedsel.errors import check_count, check_epsilon, check_finite
-from fedsel.protocol import InvalidMessage, ReportFormat, Request, Task
-from fedsel.protocol.request import _decoded
 from fedsel.server import Aggregator
+from fedsel.wire import InvalidMessage, ReportFormat, Request, Task
+from fedsel.wire.request import _decoded
 
 GUIDED = importlib.util.find_spec("atheris") is not None and "random" not in sys.argv
 RUN = bytes(range(16))

@@ -39,10 +39,11 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from fedsel.executors import device, kernel
 from fedsel.mechanisms import BOTTOM, Exponential, PerturbedEncoding, PerturbedSampling, Selection
+from fedsel.paper.measures.literal import literal_exp, literal_pe, literal_ps
 from fedsel.random import SystemEntropy, key_of
-from fedsel.reproduction.measures.literal import literal_exp, literal_pe, literal_ps
+from fedsel.sampling import compiled as kernel
+from fedsel.sampling import device
 
 Vector = NDArray[np.float64]
 

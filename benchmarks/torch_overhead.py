@@ -25,7 +25,7 @@ import torch
 from torch import nn
 from torch.func import functional_call, grad, vmap
 
-from fedsel.engine.vectors import VectorRounds
+from fedsel.simulation.rounds import VectorRounds
 from fedsel.solutions import solution
 from fedsel.torch import ClientUpdates
 

@@ -16,7 +16,7 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A Flower app of its own, which Flower's processes import, not pytest.
-collect_ignore = ["flower_app"]
+collect_ignore = ["flower/replay_app"]
 
 settings.register_profile("fedsel", deadline=None, derandomize=True, max_examples=60)
 settings.load_profile("fedsel")
@@ -35,7 +35,7 @@ def flower_identity(monkeypatch):
     """Who is speaking, without which no Message can be made: Flower's own processes set it."""
     from flwr.supercore.task_identity import TaskIdentity
 
-    from fedsel.integrations.flower import NODES_VARIABLE
+    from fedsel.flower import NODES_VARIABLE
 
     for name in ("_run_id", "_node_id", "_task_id"):
         monkeypatch.setattr(TaskIdentity, name, 1)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fedsel import RankLaw, Selection, SymbolLaw, Value, Window, checks, cohort
-from fedsel.executors import device
+from fedsel.sampling import device
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ def test_contract(mechanism, check):
 
 
 def test_the_table_holds_every_mechanism():
-    from fedsel.mechanisms.names import SELECTIONS, VALUES
+    from fedsel.mechanisms.registry import SELECTIONS, VALUES
 
     assert {type(m) for m in checks.EXAMPLES} >= {*SELECTIONS.values(), *VALUES.values()}
 

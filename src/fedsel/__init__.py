@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from fedsel._version import __version__
 from fedsel.errors import InvalidArgument, InvalidData, PrivacyLeakWarning
-from fedsel.executors.device import accumulate_and_report, perturb, report, select
 from fedsel.mechanisms import (
     BOTTOM,
     Certificate,
@@ -34,18 +33,19 @@ from fedsel.mechanisms import (
     certify,
     certify_by_enumeration,
 )
-from fedsel.mechanisms.names import mechanism
+from fedsel.mechanisms.registry import mechanism
 from fedsel.random import Entropy, SystemEntropy
 from fedsel.reports import Report, Reports
+from fedsel.sampling.device import accumulate_and_report, perturb, report, select
 from fedsel.solutions import Solution, solution
 
 if TYPE_CHECKING:
     import fedsel.checks as checks  # noqa: PLR0402
-    from fedsel import data, device, engine, estimators, server
+    from fedsel import data, device, server, simulation
     from fedsel.advising import Advice, advise
     from fedsel.auditing import Finding, audit, exact_law
-    from fedsel.estimators import FedSelClassifier
-    from fedsel.executors import cohort
+    from fedsel.sampling import simulated as cohort
+    from fedsel.sklearn import FedSelClassifier
 
 _LAZY = {
     "Advice": "fedsel.advising",
@@ -53,14 +53,13 @@ _LAZY = {
     "audit": "fedsel.auditing",
     "Finding": "fedsel.auditing",
     "exact_law": "fedsel.auditing",
-    "cohort": "fedsel.executors.cohort",
+    "cohort": "fedsel.sampling.simulated",
     "checks": "fedsel.checks",
     "data": "fedsel.data",
     "device": "fedsel.device",
-    "engine": "fedsel.engine",
+    "simulation": "fedsel.simulation",
     "server": "fedsel.server",
-    "estimators": "fedsel.estimators",
-    "FedSelClassifier": "fedsel.estimators",
+    "FedSelClassifier": "fedsel.sklearn",
 }
 
 
@@ -117,13 +116,12 @@ __all__ = [
     "cohort",
     "data",
     "device",
-    "engine",
-    "estimators",
     "exact_law",
     "mechanism",
     "perturb",
     "report",
     "select",
     "server",
+    "simulation",
     "solution",
 ]

@@ -22,7 +22,6 @@ from scipy.stats import chi2
 
 import fedsel.mechanisms
 from fedsel.errors import InvalidArgument, check_kind
-from fedsel.executors import cohort, device
 from fedsel.mechanisms import (
     BOTTOM,
     Duchi,
@@ -46,6 +45,8 @@ from fedsel.mechanisms import (
     certify,
 )
 from fedsel.random import stream
+from fedsel.sampling import device
+from fedsel.sampling import simulated as cohort
 
 FALSE_ALARM = 1e-9
 """The chance that one statistical check fails for a correct mechanism."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from flwr.app import Array, ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
-from fedsel.integrations.flower import FedSelMod
+from fedsel.flower import FedSelMod
 from flower_adult import task
 
 app = ClientApp(mods=[FedSelMod()])  # before every function of the app

@@ -10,7 +10,7 @@ from typing import Any
 from flwr.app import Array, ArrayRecord, Context, MetricRecord
 from flwr.serverapp import Grid, ServerApp
 
-from fedsel.integrations.flower import FedSelStrategy
+from fedsel.flower import FedSelStrategy
 from flower_adult import task
 
 app = ServerApp()

@@ -19,9 +19,9 @@ from fedsel.errors import (
     check_positive,
 )
 from fedsel.solutions import Coded, Full, Picks, Solution, solution
-from fedsel.solutions.codebooks import MOST_ENTRIES
-from fedsel.solutions.names import default_words
+from fedsel.solutions.registry import default_words
 from fedsel.solutions.steps import automatic_radius, automatic_rate
+from fedsel.solutions.transforms import MOST_ENTRIES
 
 NAMES = ("RJ", "RC", "J", "UJ", "PM", "HM", "PS-PM", "PE-PM", "EXP-PM", "PM-RP")
 """Where two align alike, in two digits, the first of them ranks first: RJ and RC assume nothing of

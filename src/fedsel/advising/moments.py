@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from fedsel.errors import InvalidArgument
 from fedsel.mechanisms import SignedSampling, UnbiasedJoint, Value
 from fedsel.solutions import Coded, Full, Picks, Projected, Solution
-from fedsel.solutions.codebooks import Coordinates, RandomDirections
+from fedsel.solutions.transforms import Coordinates, RandomDirections
 
 Floats = NDArray[np.float64]
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from fedsel.advising.moments import Moments, Updates
 from fedsel.errors import InvalidArgument
-from fedsel.executors import cohort
 from fedsel.mechanisms import BOTTOM, SignedSampling, TwoStage, Uniform, Value
+from fedsel.sampling import simulated as cohort
 from fedsel.solutions import Coded, Picks, Projected, Solution
 from fedsel.solutions.base import Alphabet
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaincinv
 
-from fedsel.auditing.views import Categories, Encoder, Raw, View, fit_views
+from fedsel.auditing.events import Categories, Encoder, Raw, View, fit_views
 from fedsel.errors import (
     InvalidArgument,
     check_count,
@@ -25,8 +25,8 @@ from fedsel.errors import (
     check_kind,
     check_vectors,
 )
-from fedsel.executors import cohort
 from fedsel.mechanisms import Joint, Mechanism, Selection, TwoStage, Value
+from fedsel.sampling import simulated as cohort
 
 Vector = NDArray[np.float64]
 Sampler = Callable[[Vector, int, int], Raw]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedsel.auditing.grid import Row
+from fedsel.auditing.suite import Row
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -21,7 +21,7 @@ from fedsel.cli.common import (
 )
 
 if TYPE_CHECKING:
-    from fedsel.auditing.grid import Row
+    from fedsel.auditing.suite import Row
 
 
 def audit(
@@ -55,7 +55,7 @@ def audit(
     The paper's own PE is shown as "published": its true ε exceeds the claim, as the table says.
     The non-private mechanisms (TopK, Identity) claim nothing and are left out.
     """
-    from fedsel.auditing import grid
+    from fedsel.auditing import suite as grid
 
     check_suffix("--plot", plot)
     for name, path in (("--plot", plot), ("--csv", csv_file)):
@@ -89,7 +89,7 @@ def audit(
 def _with_progress(cases: Sequence[Any], trials: int, seed: int, jobs: int) -> list[Row]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from fedsel.auditing import grid
+    from fedsel.auditing import suite as grid
 
     columns = (
         TextColumn("auditing {task.fields[now]:<14}"),

@@ -20,7 +20,7 @@ from fedsel.mechanisms import (
     Value,
     certify,
 )
-from fedsel.mechanisms.names import JOINTS, SELECTIONS, VALUES, mechanism
+from fedsel.mechanisms.registry import JOINTS, SELECTIONS, VALUES, mechanism
 
 CODED = ("RJ", "RC")
 """J on the scores of a public codebook."""
@@ -87,8 +87,8 @@ def certify_command(
 
 def _codewords(name: str, dim: int, words: int | None) -> int:
     """M of the public codebook of RJ or RC."""
-    from fedsel.solutions.codebooks import Rotated
-    from fedsel.solutions.names import default_words
+    from fedsel.solutions.registry import default_words
+    from fedsel.solutions.transforms import Rotated
 
     check_count("dim", dim)
     if name == "RJ":

@@ -68,7 +68,7 @@ def create(
     A ledger that is there already is left alone, and status 2 says so.
     """
     from fedsel.device import Ledger
-    from fedsel.protocol import decimal
+    from fedsel.wire import decimal
 
     ledger = Ledger(folder, witness)
     if ledger.file.exists():

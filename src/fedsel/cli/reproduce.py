@@ -23,8 +23,8 @@ from fedsel.cli.common import (
 from fedsel.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from fedsel.reproduction.report import Verdict
-    from fedsel.reproduction.run import Outcome, Request
+    from fedsel.paper.report import Verdict
+    from fedsel.paper.run import Outcome, Request
 
 EXAMPLE = (
     "Example: fedsel reproduce table3   ·   fedsel reproduce all --quick   ·   "
@@ -69,8 +69,8 @@ def reproduce(
     kept in results.sqlite: an interrupted run goes on where it was. Data sets that cannot be had
     are left out, and named.
     """
-    from fedsel.reproduction.catalogue import check_changes, wanted
-    from fedsel.reproduction.run import Request
+    from fedsel.paper.catalogue import check_changes, wanted
+    from fedsel.paper.run import Request
 
     if not names:
         _list(as_json)
@@ -125,7 +125,7 @@ def _pair(text: str) -> tuple[str, Any]:
 
 
 def _list(as_json: bool) -> None:
-    from fedsel.reproduction.catalogue import CLAIMS, NAMES, experiment
+    from fedsel.paper.catalogue import CLAIMS, NAMES, experiment
 
     found = [experiment(name) for name in NAMES if name != CLAIMS]
     rows = [
@@ -148,7 +148,7 @@ def _work(request: Request, directory: Path | None, out: Path) -> tuple[list[Out
     from rich.progress import Progress
 
     from fedsel.experiments import Named, Store
-    from fedsel.reproduction import run
+    from fedsel.paper import run
 
     console = progress_console()
     experiments = request.experiments
@@ -182,7 +182,7 @@ def _judges(request: Request) -> bool:
 
 
 def _show(outcomes: list[Outcome], request: Request, out: Path, *, as_json: bool) -> None:
-    from fedsel.reproduction import run
+    from fedsel.paper import run
 
     verdicts = run.all_verdicts(outcomes) if _judges(request) else _verdicts(outcomes)
     if as_json:
@@ -215,7 +215,7 @@ def _verdicts(outcomes: list[Outcome]) -> list[Verdict]:
 
 
 def _table(made: Any) -> Table:
-    from fedsel.reproduction.report.cells import is_numeric, shown
+    from fedsel.paper.report.cells import is_numeric, shown
 
     table = Table(title=made.title, caption=made.note or None)
     for place, heading in enumerate(made.columns):

@@ -24,7 +24,7 @@ from fedsel.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from fedsel.experiments import Spec
-    from fedsel.experiments.source import Source
+    from fedsel.experiments.datasets import Source
 
 EXAMPLE = (
     "Example: fedsel run --dataset adult --solution PS-PM --solution PM --epsilon 2   ·   "
@@ -203,7 +203,7 @@ def _run(
     from rich.progress import Progress
 
     from fedsel.experiments import Store, sweep
-    from fedsel.experiments.work import Finished, total_cost
+    from fedsel.experiments.runner import Finished, total_cost
 
     out.mkdir(exist_ok=True)
     rows: list[dict[str, Any]] = []

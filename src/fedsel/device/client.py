@@ -17,9 +17,9 @@ from fedsel.device.ledger import Books, Entry, History, Ledger
 from fedsel.device.policy import Policy
 from fedsel.device.refusal import LedgerError, Reason, Refused
 from fedsel.errors import check_kind
-from fedsel.executors.device import SYSTEM
-from fedsel.protocol import InvalidMessage, Request, UnknownVersion
 from fedsel.random import Entropy
+from fedsel.sampling.device import SYSTEM
+from fedsel.wire import InvalidMessage, Request, UnknownVersion
 
 Update = Callable[[NDArray[np.floating]], ArrayLike] | ArrayLike
 """A client's update (its gradient): a function of the weights, or the vector itself."""

@@ -1,7 +1,7 @@
 """The ledger: every report that may have left a device, and what it cost, durable and exact.
 
 A report is charged, kept with the new residual and flushed to the disk in one transaction over
-ledger and witness (see `fedsel.device.schema`) before its bytes are returned. Budgets are added
+ledger and witness (see `fedsel.device.storage`) before its bytes are returned. Budgets are added
 as fractions. Each entry is linked to the one before by SHA-256, and the witness holds the number
 of entries and the last link.
 """
@@ -21,10 +21,10 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsel.device import schema
+from fedsel.device import storage
 from fedsel.device.refusal import Fault, LedgerError
 from fedsel.errors import InvalidArgument
-from fedsel.protocol import Task
+from fedsel.wire import Task
 
 Residual = NDArray[np.float32]
 _SEAL_BYTES = 32
@@ -76,7 +76,7 @@ class Books:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-        schema.check_files(connection)
+        storage.check_files(connection)
         rows = list(self._rows("SELECT identity, lifetime, reports, spent, head FROM main.state"))
         seen = list(self._rows("SELECT identity, reports, head FROM witness.state"))
         if len(rows) != 1 or len(seen) != 1:
@@ -87,7 +87,7 @@ class Books:
         self.lifetime, self.spent = Fraction(lifetime), Fraction(spent)
         # The last entry only: `Ledger.read` checks them all, when a client is opened.
         last = self._one("SELECT number, link FROM main.reports ORDER BY number DESC LIMIT 1")
-        if (last or (0, schema.GENESIS)) != (self.reports, self.head):
+        if (last or (0, storage.GENESIS)) != (self.reports, self.head):
             raise LedgerError(Fault.DAMAGED)
 
     def _rows(self, sql: str, *values: object) -> sqlite3.Cursor:
@@ -107,7 +107,7 @@ class Books:
 
     def entries(self) -> Iterator[Entry]:
         """All entries in order, each link checked."""
-        before = schema.GENESIS
+        before = storage.GENESIS
         for row in self._rows(f"SELECT {_COLUMNS} FROM main.reports ORDER BY number"):  # noqa: S608
             entry = _entry(row)
             before = entry.link(before)
@@ -198,8 +198,8 @@ class Ledger:
         self, store: str | Path, witness: str | Path | None = None, timeout: float = 60.0
     ) -> None:
         self.store = Path(store).absolute()
-        self.file = self.store / schema.LEDGER_NAME
-        inside = self.store / schema.WITNESS_NAME
+        self.file = self.store / storage.LEDGER_NAME
+        inside = self.store / storage.WITNESS_NAME
         self.witness = inside if witness is None else Path(witness).absolute()
         if self.store in self.witness.parents and self.witness != inside:
             raise InvalidArgument("witness", str(witness), "a file outside of the store")
@@ -208,7 +208,7 @@ class Ledger:
     def create(self, lifetime: Fraction) -> None:
         """Create the store; refused where anything is in its place."""
         with _explained():
-            schema.create(self.store, self.witness, str(lifetime))
+            storage.create(self.store, self.witness, str(lifetime))
 
     @property
     def exists(self) -> bool:
@@ -228,7 +228,7 @@ class Ledger:
         with _explained():
             if not self.file.is_file():
                 raise LedgerError(Fault.OCCUPIED if self.exists else Fault.MISSING)
-            connection = schema.connect(self.file, self.witness, self.timeout)
+            connection = storage.connect(self.file, self.witness, self.timeout)
             try:
                 connection.execute("BEGIN EXCLUSIVE" if write else "BEGIN")
                 yield Books(connection)
@@ -257,7 +257,7 @@ def _explained() -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        fault = schema.fault_of(error)
+        fault = storage.fault_of(error)
     except OSError:
         fault = Fault.UNWRITABLE
     except (ValueError, TypeError, ZeroDivisionError):  # content that our own code never wrote

@@ -19,7 +19,7 @@ from fedsel.errors import (
     check_positive,
 )
 from fedsel.mechanisms.base import MAX_DIMENSION
-from fedsel.protocol import Task, decimal
+from fedsel.wire import Task, decimal
 
 
 @final

@@ -8,12 +8,12 @@ from itertools import product
 from typing import Any, Literal, final
 
 from fedsel.budget import THETA
-from fedsel.engine.averaging import check_averaging
 from fedsel.errors import InvalidArgument, check_count, check_epsilon, check_positive
-from fedsel.experiments.cell import Cell, Protocol, build
+from fedsel.experiments.trial import Cell, Protocol, build
 from fedsel.mechanisms.selection import Top
 from fedsel.models.linear import LinearModel
-from fedsel.solutions.names import PLAIN, canonical
+from fedsel.simulation.averaging import check_averaging
+from fedsel.solutions.registry import PLAIN, canonical
 from fedsel.solutions.steps import AVERAGING
 
 DEMO_SOLUTIONS = ("NP", "PM", "EXP-PM", "PE-PM", "PS-PM")

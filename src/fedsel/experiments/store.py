@@ -21,14 +21,14 @@ _DECIDING = (
     "random.py",
     "budget.py",
     "mechanisms",
-    "executors",
+    "sampling",
     "models",
     "solutions",
-    "engine",
+    "simulation",
     "data",
-    "experiments/cell.py",
-    "experiments/source.py",
-    "reproduction/measures",
+    "experiments/trial.py",
+    "experiments/datasets.py",
+    "paper/measures",
 )
 """The sources that decide a result; pages, plots and commands do not."""
 

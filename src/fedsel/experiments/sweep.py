@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedsel.experiments.cell import Row
-from fedsel.experiments.source import Source
+from fedsel.experiments.datasets import Source
+from fedsel.experiments.runner import Finished, perform
 from fedsel.experiments.spec import Spec
 from fedsel.experiments.store import Store
-from fedsel.experiments.work import Finished, perform
+from fedsel.experiments.trial import Row
 
 
 def sweep(

@@ -2,8 +2,8 @@
 
 from fedsel.mechanisms.base import Mechanism, Selection, Value
 from fedsel.mechanisms.certificate import Certificate, certify, certify_by_enumeration
-from fedsel.mechanisms.joint import Joint, SignedSampling, UnbiasedJoint
 from fedsel.mechanisms.laws import BOTTOM, RankLaw, SymbolLaw, Window
+from fedsel.mechanisms.one_symbol import Joint, SignedSampling, UnbiasedJoint
 from fedsel.mechanisms.selection import (
     Exponential,
     PerturbedEncoding,

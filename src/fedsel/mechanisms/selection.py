@@ -11,7 +11,7 @@ import numpy as np
 
 from fedsel.errors import Epsilon, InvalidArgument, check_count, check_epsilon
 from fedsel.exact import WEIGHT_BUDGET, exp_lower, mulhi
-from fedsel.mechanisms import encoding
+from fedsel.mechanisms import perturbed_encoding as encoding
 from fedsel.mechanisms.base import Selection
 from fedsel.mechanisms.laws import RankLaw
 

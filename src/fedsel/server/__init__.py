@@ -1,8 +1,8 @@
 """What the server does with reports: validate, average, step, and survive its own crashes."""
 
-from fedsel.protocol import Request, Task
 from fedsel.server.aggregator import Aggregator, Counts, Outcome
 from fedsel.server.checkpoint import CheckpointError, RoundRecord
+from fedsel.wire import Request, Task
 
 __all__ = [
     "Aggregator",

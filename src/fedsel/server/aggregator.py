@@ -13,8 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedsel.errors import InvalidArgument, check_count, check_kind, check_vectors
 from fedsel.mechanisms.laws import BOTTOM
-from fedsel.protocol import Request, Task
-from fedsel.protocol.report import RUN_BYTES
 from fedsel.server.checkpoint import (
     SEAL_BYTES,
     Checkpoint,
@@ -23,6 +21,8 @@ from fedsel.server.checkpoint import (
     read_seal,
     replace_file,
 )
+from fedsel.wire import Request, Task
+from fedsel.wire.report import RUN_BYTES
 
 FILE_NAME = "checkpoint.bin"
 

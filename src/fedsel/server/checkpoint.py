@@ -14,7 +14,7 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsel.protocol import Task
+from fedsel.wire import Task
 
 _MAGIC = b"FSCP"
 _HEAD = struct.Struct("<4sI32s")

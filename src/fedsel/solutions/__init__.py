@@ -1,12 +1,12 @@
 """Solutions: from a client's gradient to the server's mean, by the paper's abbreviations."""
 
 from fedsel.solutions.base import Privacy, Solution
+from fedsel.solutions.baselines import Cap, DimensionSets, Reference
 from fedsel.solutions.coded import Coded
 from fedsel.solutions.full import Full
-from fedsel.solutions.names import names, solution
 from fedsel.solutions.picks import Picks
 from fedsel.solutions.projected import Projected
-from fedsel.solutions.references import Cap, DimensionSets, Reference
+from fedsel.solutions.registry import names, solution
 
 __all__ = [
     "Cap",

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from fedsel.errors import check_count
 from fedsel.exact import exceeds_exp, log, log_upper
-from fedsel.executors.device import SYSTEM
 from fedsel.mechanisms.base import MAX_DIMENSION, Value
 from fedsel.random import Entropy
+from fedsel.sampling.device import SYSTEM
 
 Vector = NDArray[np.floating]
 

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsel.errors import InvalidArgument, InvalidData, check_vectors
-from fedsel.executors.device import SYSTEM, draw_joint, norm
 from fedsel.mechanisms import BOTTOM, Joint, SignedSampling, certify
-from fedsel.mechanisms.joint import upper_sum
+from fedsel.mechanisms.one_symbol import upper_sum
 from fedsel.random import Entropy
+from fedsel.sampling.device import SYSTEM, draw_joint, norm
 from fedsel.solutions.base import Alphabet, Privacy, Solution, Vector, bits_for
-from fedsel.solutions.codebooks import Codebook, Coordinates, Rotated
+from fedsel.solutions.transforms import Codebook, Coordinates, Rotated
 
 Signed = tuple[int, int]
 """(codeword, sign)."""

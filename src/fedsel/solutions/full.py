@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsel.errors import check_vectors
-from fedsel.executors.device import SYSTEM
 from fedsel.random import Entropy
+from fedsel.sampling.device import SYSTEM
 from fedsel.solutions.base import Privacy, Solution, Vector
 
 

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsel.errors import InvalidArgument, InvalidData, check_finite, check_positive, check_vectors
-from fedsel.executors.device import SYSTEM, draw_dimension, draw_symbol, saturating_sum
 from fedsel.mechanisms import BOTTOM, Selection, Uniform, Value, certify
 from fedsel.random import Entropy
+from fedsel.sampling.device import SYSTEM, draw_dimension, draw_symbol, saturating_sum
 from fedsel.solutions.base import (
     Alphabet,
     Privacy,

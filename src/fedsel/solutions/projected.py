@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsel.errors import InvalidArgument, InvalidData, check_count, check_positive, check_vectors
-from fedsel.executors.device import SYSTEM, draw_symbol
 from fedsel.mechanisms import Value, certify
 from fedsel.random import Entropy, public_generator
+from fedsel.sampling.device import SYSTEM, draw_symbol
 from fedsel.solutions.base import (
     Alphabet,
     Privacy,

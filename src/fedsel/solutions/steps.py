@@ -15,11 +15,11 @@ import numpy as np
 
 from fedsel.errors import InvalidArgument, check_count, check_positive
 from fedsel.solutions.base import Solution
-from fedsel.solutions.codebooks import Rotated
+from fedsel.solutions.baselines import Cap, DimensionSets
 from fedsel.solutions.coded import Coded
 from fedsel.solutions.picks import Picks
 from fedsel.solutions.projected import Projected
-from fedsel.solutions.references import Cap, DimensionSets
+from fedsel.solutions.transforms import Rotated
 
 RADIUS = 0.8
 """ρ over the norm of a gradient at zero weights."""
@@ -34,7 +34,7 @@ _LARGEST = 32.0
 def report_size(solution: Solution) -> float:
     """√E‖decoded report‖² for a small update: the noise of one report, its ⊥ included.
 
-    >>> from fedsel.solutions.names import solution as named
+    >>> from fedsel.solutions.registry import solution as named
     >>> round(report_size(named("RJ", epsilon=1.0, dim=124, rho=2.0)))
     56
     >>> report_size(named("NP", dim=124))
@@ -62,7 +62,7 @@ def report_size(solution: Solution) -> float:
 def automatic_rate(solution: Solution, clients: float, rounds: int, norm: float = 1.0) -> float:
     """α from d, the clients of a round, the number of rounds, and the norm of a record.
 
-    >>> from fedsel.solutions.names import solution as named
+    >>> from fedsel.solutions.registry import solution as named
     >>> made = named("RJ", epsilon=1.0, dim=124, rho=0.4)
     >>> round(automatic_rate(made, clients=390, rounds=100), 2)
     2.75

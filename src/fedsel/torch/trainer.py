@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from torch import nn
 
 from fedsel.data.partition import by_groups
-from fedsel.engine import History
-from fedsel.engine.averaging import check_averaging
-from fedsel.engine.rates import network_rate
-from fedsel.engine.vectors import VectorTraining, train_vectors
 from fedsel.errors import Epsilon, InvalidArgument, check_count, check_finite, check_positive
+from fedsel.simulation import History
+from fedsel.simulation.averaging import check_averaging
+from fedsel.simulation.rates import network_rate
+from fedsel.simulation.rounds import VectorTraining, train_vectors
 from fedsel.solutions import Privacy, Solution, solution
 from fedsel.torch.gradients import ClientUpdates, Local, Loss, as_tensor
 from fedsel.torch.modules import Layout, check_module
@@ -48,7 +48,7 @@ class FederatedTrainer:
     loss : loss(outputs, targets), the mean over the first dimension.
     epsilon : total ε of a client over all epochs; None for solutions without privacy.
     solution : a name, as for `fedsel.solution`, or a Solution of d = the trainable parameters.
-    learning_rate : α of the server's step, or "auto": `fedsel.engine.rates.network_rate`.
+    learning_rate : α of the server's step, or "auto": `fedsel.simulation.rates.network_rate`.
     batch : clients of a round: a count, or a share (float) of all.
     epochs : how often each client reports.
     local : None reports the gradient (one local step, as in the paper); `Local` the difference of

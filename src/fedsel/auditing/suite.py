@@ -1,0 +1,200 @@
+"""The audit of all mechanisms: a grid of cases, each certified, attacked and measured."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from fedsel.auditing.empirical import audit
+from fedsel.errors import InvalidArgument
+from fedsel.mechanisms import (
+    Joint,
+    Mechanism,
+    Selection,
+    SignedSampling,
+    TwoStage,
+    UnbiasedJoint,
+    Value,
+    certify,
+)
+from fedsel.mechanisms.registry import JOINTS, SELECTIONS, VALUES, mechanism
+from fedsel.mechanisms.selection import Top, count_top
+from fedsel.sampling import simulated as cohort
+
+EPSILONS = (0.5, 1.0, 2.0, 4.0)
+DIMENSIONS = (2, 10, 100)
+LARGE_DIMENSIONS = (1_000, 100_000)
+"""Certified only: an experiment says little where each output is rare."""
+MOST_ATTACKED = 1_000
+TWO_STAGE_EPSILONS = (2.0,)
+TOPS: tuple[Top, ...] = (0.1, 0.3)
+VALUE_EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One mechanism at one dimension; ``attack`` says whether it is also tried by experiment."""
+
+    name: str
+    mechanism: Mechanism
+    epsilon: float
+    d: int | None = None
+    k: int | None = None
+    attack: bool = True
+
+    def seed(self, seed: int) -> int:
+        """A seed for this very case: its result does not depend on the cases beside it."""
+        text = f"{seed} {self.mechanism!r} {self.d}"
+        return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8])
+
+
+@dataclass(frozen=True)
+class Row:
+    """What the audit says of one case."""
+
+    mechanism: str
+    d: int | None
+    k: int | None
+    epsilon: float
+    claimed: float
+    exact: float
+    lower_bound: float | None
+    variance: float | None
+    measured_variance: float | None
+    holds: bool
+    published: bool
+
+    @property
+    def sound(self) -> bool:
+        """The claim holds (a published one need not), and no experiment contradicts the exact ε."""
+        consistent = self.lower_bound is None or self.lower_bound <= self.exact
+        return consistent and (self.holds or self.published)
+
+    @property
+    def verdict(self) -> str:
+        if self.lower_bound is not None and self.lower_bound > self.exact:
+            return "REFUTED BY EXPERIMENT"
+        if self.published and not self.holds:
+            return f"published, true ε = {self.exact:.6g}"
+        return "holds" if self.holds else "FAILS"
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def default_cases(
+    epsilons: Sequence[float] = EPSILONS,
+    dimensions: Sequence[int] = DIMENSIONS,
+    tops: Sequence[Top] = TOPS,
+    large: Sequence[int] = LARGE_DIMENSIONS,
+    value_epsilons: Sequence[float] = VALUE_EPSILONS,
+    two_stage_epsilons: Sequence[float] = TWO_STAGE_EPSILONS,
+) -> list[Case]:
+    """Every private mechanism over the grid, once for each distinct (d, k, ε)."""
+    cases: dict[tuple[Any, ...], Case] = {}
+
+    def add(
+        name: str, epsilon: float, d: int | None = None, k: Top | None = 0.1, attack: bool = True
+    ) -> None:
+        made = mechanism(name, epsilon=epsilon, k=k)
+        has_k = any("k" in getattr(m, "__dataclass_fields__", {}) for m in _parts(made))
+        count = count_top(k, d) if d is not None and k is not None and has_k else None
+        if isinstance(made, SignedSampling | UnbiasedJoint) and d is not None:
+            count = made.top(d)
+        if made.private:
+            key = (name, d, count, float(made.claimed))
+            cases.setdefault(key, Case(name, made, float(made.claimed), d, count, attack))
+
+    for name in SELECTIONS:
+        for d in (*dimensions, *large):
+            for k in tops:
+                for epsilon in epsilons:
+                    add(name, epsilon, d, k, attack=d in dimensions and d <= MOST_ATTACKED)
+    for name in JOINTS:
+        for d, epsilon in itertools.product((*dimensions, *large), epsilons):
+            add(name, epsilon, d, None, attack=d in dimensions and d <= MOST_ATTACKED)
+    for name in VALUES:
+        for epsilon in value_epsilons:
+            add(name, epsilon)
+    for selection, value in itertools.product(("EXP", "PE", "PS"), VALUES):
+        for d, epsilon in itertools.product(dimensions, two_stage_epsilons):
+            add(f"{selection}-{value}", epsilon, d, tops[0], attack=d <= MOST_ATTACKED)
+    return list(cases.values())
+
+
+def _parts(made: Mechanism) -> tuple[Mechanism, ...]:
+    return (made.selection, made.value) if isinstance(made, TwoStage) else (made,)
+
+
+def run(
+    cases: Sequence[Case],
+    *,
+    trials: int = 1_000_000,
+    seed: int = 0,
+    jobs: int = 1,
+    advance: Callable[[Row], object] = id,
+) -> list[Row]:
+    """Audit all cases, ``jobs`` at a time; ``advance`` is called after each."""
+    if not cases:
+        raise InvalidArgument("cases", cases, "at least one case")
+
+    def one(case: Case) -> Row:
+        row = examine(case, trials=trials, seed=case.seed(seed))
+        advance(row)
+        return row
+
+    with ThreadPoolExecutor(max_workers=jobs) as pool:
+        return list(pool.map(one, cases))
+
+
+def examine(case: Case, *, trials: int, seed: int) -> Row:
+    """Certify one case, attack it, and measure its variance."""
+    certificate = certify(case.mechanism, case.d)
+    bound = None
+    if case.attack:
+        bound = audit(case.mechanism, d=case.d, trials=trials, seed=seed).lower_bound
+    theory, measured = (
+        _variance(case.mechanism, case.d, trials, seed) if case.attack else (None, None)
+    )
+    return Row(
+        mechanism=case.name,
+        d=case.d,
+        k=case.k,
+        epsilon=case.epsilon,
+        claimed=float(certificate.claimed),
+        exact=certificate.exact,
+        lower_bound=bound,
+        variance=theory,
+        measured_variance=measured,
+        holds=certificate.holds,
+        published=case.mechanism.published,
+    )
+
+
+def _variance(
+    made: Mechanism, d: int | None, trials: int, seed: int
+) -> tuple[float | None, float | None]:
+    """Variance of the decoded value at its worst input: in theory, and measured."""
+    who = cohort.cohort(trials, seed=seed, first=trials)
+    if isinstance(made, Selection | Joint):
+        return None, None
+    if isinstance(made, Value):
+        symbols = cohort.perturb(made, [made.worst_input], who)
+        return made.worst_variance, float(np.var(made.decode(symbols)))
+    if isinstance(made, TwoStage) and d is not None:
+        worst = made.value.worst_input
+        reports = cohort.report(made, np.full((1, d), worst * made.clip), who)
+        sent = reports.symbol[reports.dimension >= 0]
+        scale = made.clip**2
+        return scale * made.value.worst_variance, scale * float(np.var(made.value.decode(sent)))
+    raise InvalidArgument("mechanism", made, "a Selection, a Value or a TwoStage")
+
+
+def all_sound(rows: Iterable[Row]) -> bool:
+    return all(row.sound for row in rows)

@@ -1,0 +1,45 @@
+"""``fedsel bench``"""
+
+from __future__ import annotations
+
+import json
+
+import typer
+from rich.table import Table
+
+from fedsel.cli.common import JsonOption, output, progress_console
+
+TARGETS = {
+    "private_over_nonprivate_d100": ("at most", 4.0),
+    "private_over_nonprivate_d1000": ("at most", 2.0),
+    "J_over_nonprivate_d1000": ("at most", 2.5),
+    "RJ_over_nonprivate_d1000": ("at most", 6.0),
+    "literal_over_fedsel": ("at least", 100.0),
+    "numpy_over_fedsel": ("at least", 5.0),
+    "two_threads": ("at least", 1.7),
+}
+
+
+def bench(as_json: JsonOption = False) -> None:
+    """Measure the engine against a non-private loop, numpy and plain Python.
+
+    All are ratios within this run; the machine may be busy. Takes a minute or two.
+    """
+    from fedsel.cli.bench import speed
+
+    with progress_console().status("compiling") as status:
+        result = speed.measure(lambda what: status.update(f"measuring {what}"))
+    if as_json:
+        typer.echo(json.dumps({"ratios": result.ratios, "seconds": result.seconds}, indent=1))
+        return
+    table = Table(title="One private epoch: PS-PM at ε′ = 2, J and RJ at ε = 1 … 4; one thread")
+    for heading in ("ratio", "measured", "target", ""):
+        table.add_column(heading, justify="left" if heading == "ratio" else "right")
+    for name, measured in result.ratios.items():
+        kind, bound = TARGETS[name]
+        met = measured <= bound if kind == "at most" else measured >= bound
+        table.add_row(name, f"{measured:.2f}", f"{kind} {bound:g}", "met" if met else "MISSED")
+    output().print(table)
+    for name, value in result.seconds.items():
+        if not name.startswith("jobs"):
+            output().print(f"{name}: {1e9 * value:,.0f} ns a client")

@@ -1,0 +1,243 @@
+"""How fast the engine is, as ratios within one run: against a non-private loop and other ways.
+
+The baselines: a fused non-private loop in numba (with the same prefetching that the engine has),
+a vectorised numpy PS-PM, and the paper's algorithms one Python client at a time.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsel.data import Dataset, synthetic
+from fedsel.models import LinearModel
+from fedsel.sampling.compiler import kernel
+from fedsel.simulation import Population, Training
+from fedsel.simulation.kernels.arithmetic import dot, prefetch
+from fedsel.simulation.kernels.training import LOGISTIC, slope
+from fedsel.simulation.linear_rounds import Run
+from fedsel.simulation.validation import cross_validate
+from fedsel.solutions import Solution, solution
+
+EPSILON, MU, RATE = 2.0, 0.1, 1.0
+EPSILONS, ONE_SYMBOL_D = (1.0, 2.0, 4.0), 1000
+_DEVICE_REPORTS = 300
+_REPEATS = 7
+_AHEAD = 8
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Seconds a client-round of each way, and the ratios that matter."""
+
+    ratios: dict[str, float]
+    seconds: dict[str, float]
+
+
+def measure(advance: Callable[[str], object] = id) -> Speed:
+    """Measure everything in one run; ``advance`` is told what comes next."""
+    seconds: dict[str, float] = {}
+    for d, n in ((100, 60_000), (1000, 20_000)):
+        advance(f"epochs at d = {d}")
+        data = synthetic(d=d, n=n, seed=1)
+        times = _interleaved(
+            {
+                "private": _engine_epoch(data, "PS-PM"),
+                "engine_nonprivate": _engine_epoch(data, "NP"),
+                "nonprivate": _fused_epoch(data),
+            }
+        )
+        seconds |= {f"{name}_d{d}": t / n for name, t in times.items()}
+        if d == ONE_SYMBOL_D:
+            advance(f"one symbol at d = {d}")
+            seconds |= _one_symbol(data)
+    data = synthetic(d=100, n=60_000, seed=1)
+    advance("vectorised numpy")
+    seconds["numpy_d100"] = _best(_numpy_epoch(data), 2) / data.n
+    advance("one Python client at a time")
+    some = 3000
+    seconds["literal_d100"] = _best(_literal_round(data, some), 2) / some
+    advance("two threads")
+    training = Training(solution("PS-PM", epsilon=EPSILON, dim=100), batch=480)
+    population = Population(data.X, data.y)
+    times = _interleaved(
+        {
+            f"jobs_{jobs}": partial(
+                cross_validate, training, population, folds=5, repeats=10, jobs=jobs
+            )
+            for jobs in (1, 2)
+        },
+        repeats=4,
+    )
+    seconds |= times
+    return Speed(
+        {
+            "private_over_nonprivate_d100": seconds["private_d100"] / seconds["nonprivate_d100"],
+            "private_over_nonprivate_d1000": seconds["private_d1000"] / seconds["nonprivate_d1000"],
+            **{
+                f"{name}_over_nonprivate_d1000": max(
+                    seconds[f"{name}_eps{e:g}_d1000"] / seconds["beside_d1000"] for e in EPSILONS
+                )
+                for name in ("J", "RJ")
+            },
+            "literal_over_fedsel": seconds["literal_d100"] / seconds["private_d100"],
+            "numpy_over_fedsel": seconds["numpy_d100"] / seconds["private_d100"],
+            "two_threads": seconds["jobs_1"] / seconds["jobs_2"],
+        },
+        seconds,
+    )
+
+
+def _best(work: Callable[[], object], repeats: int) -> float:
+    """The least of several times: the machine may be shared."""
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def _interleaved(
+    works: dict[str, Callable[[], object]], repeats: int = _REPEATS
+) -> dict[str, float]:
+    """Best times of several ways, taken in turns so that they meet the same machine."""
+    for work in works.values():
+        work()  # compiled and warm
+    best = dict.fromkeys(works, math.inf)
+    for _ in range(repeats):
+        for name, work in works.items():
+            best[name] = min(best[name], _best(work, 1))
+    return best
+
+
+def _one_symbol(data: Dataset) -> dict[str, float]:
+    """Seconds a client-round of J and RJ at each ε in the engine, and a report on a device."""
+    works = {"beside_d1000": _fused_epoch(data)}
+    devices: dict[str, Callable[[], object]] = {}
+    rows = [np.array(row) for row in data.X[:_DEVICE_REPORTS]]
+    for name in ("J", "RJ"):
+        for epsilon in EPSILONS:
+            made = solution(name, epsilon=epsilon, dim=data.d, rho=1.0)
+            works[f"{name}_eps{epsilon:g}_d1000"] = _engine_epoch(data, name, epsilon)
+            devices[f"device_{name}_eps{epsilon:g}_d1000"] = partial(_reports, made, rows)
+    engine = {name: t / data.n for name, t in _interleaved(works).items()}
+    alone = {name: t / len(rows) for name, t in _interleaved(devices, 3).items()}
+    return engine | alone
+
+
+def _reports(made: Solution, rows: list[NDArray[np.float32]]) -> None:
+    for row in rows:
+        made.encode(row, row)
+
+
+def _engine_epoch(data: Dataset, name: str, epsilon: float = EPSILON) -> Callable[[], object]:
+    """One epoch of the engine, in rounds of 1 % of the clients."""
+    made = solution(name, epsilon=epsilon, mu=MU, dim=data.d, rho=1.0)
+    run = Run(Training(made, LinearModel(), RATE, data.n // 100), Population(data.X, data.y))
+    clients, ends = run.schedule(0)
+
+    def epoch() -> None:
+        run.weights[:] = 0
+        run.rounds(0, clients, ends, slice(0, len(ends)))
+
+    return epoch
+
+
+@kernel
+def _fused_rounds(X: Any, y: Any, clients: Any, ends: Any, weights: Any) -> None:
+    d, n, last = weights.shape[0], 0, clients.shape[0] - 1
+    total = np.empty(d, dtype=np.float32)
+    for t in range(ends.shape[0]):
+        start = n
+        total[:] = np.float32(0)
+        while n < ends[t]:
+            prefetch(X[clients[min(n + _AHEAD, last)]])
+            x = X[clients[n]]
+            c = np.float32(slope(LOGISTIC, np.float64(dot(x, weights)), y[clients[n]]))
+            n += 1
+            for i in range(d):
+                total[i] += c * x[i]
+        for i in range(d):
+            weights[i] -= np.float32(RATE) * (
+                total[i] / (n - start) + weights[i] * np.float32(1e-4)
+            )
+
+
+def _fused_epoch(data: Dataset) -> Callable[[], object]:
+    """The non-private epoch: margin and gradient fused, nothing else."""
+    made = Training(solution("NP", dim=data.d), batch=data.n // 100)
+    clients, ends = Run(made, Population(data.X, data.y)).schedule(0)
+
+    def epoch() -> None:
+        _fused_rounds(data.X, data.y, clients, ends, np.zeros(data.d, dtype=np.float32))
+
+    return epoch
+
+
+def _piecewise(t: NDArray[np.float64], epsilon: float, rng: np.random.Generator) -> Any:
+    """The textbook PM in floating point: fast, and not private."""
+    h = math.exp(epsilon / 2)
+    bound = (h + 1) / (h - 1)
+    left = (bound + 1) / 2 * t - (bound - 1) / 2
+    right = left + bound - 1
+    u = rng.random(t.shape)
+    outside = u * (bound + 1) - bound
+    outside = np.where(outside > left, outside + right - left, outside)
+    inside = left + (right - left) * rng.random(t.shape)
+    return np.where(rng.random(t.shape) < h / (h + 1), inside, outside)
+
+
+def _numpy_epoch(data: Dataset) -> Callable[[], object]:
+    """PS-PM as a good numpy programmer would write it: argpartition, all clients of a round."""
+    X, y, d = np.asarray(data.X), data.y, data.d
+    k, e1 = max(1, d // 10), MU * EPSILON
+    top_share = k * math.exp(e1) / (k * math.exp(e1) + d - k)
+
+    def epoch() -> None:
+        rng = np.random.default_rng(0)
+        w = np.zeros(d)
+        order = rng.permutation(data.n)
+        for clients in np.array_split(order, 100):
+            rows = X[clients]
+            slopes = LinearModel().slopes(rows @ w, y[clients])
+            g = slopes[:, None] * rows + 1e-4 * w
+            n = len(clients)
+            parts = np.argpartition(-np.abs(g), k - 1, axis=1)
+            from_top = rng.random(n) < top_share
+            place = np.where(from_top, rng.integers(0, k, n), rng.integers(k, d, n))
+            j = parts[np.arange(n), place]
+            t = np.clip(g[np.arange(n), j], -1, 1)
+            noisy = _piecewise(t, EPSILON - e1, rng)
+            w -= RATE * np.bincount(j, weights=noisy, minlength=d) / n
+
+    return epoch
+
+
+def _literal_round(data: Dataset, clients: int) -> Callable[[], object]:
+    """PS-PM one client at a time, as the paper's pseudocode reads."""
+    X, y, d = np.asarray(data.X), data.y, data.d
+    k, e1 = max(1, d // 10), MU * EPSILON
+    top_share = k * math.exp(e1) / (k * math.exp(e1) + d - k)
+
+    def one_round() -> None:
+        rng = np.random.default_rng(0)
+        w, total, model = np.zeros(d), np.zeros(d), LinearModel()
+        for i in range(clients):
+            slope_i = model.slopes(np.array([X[i] @ w]), y[i : i + 1])[0]
+            r = slope_i * X[i] + 1e-4 * w
+            order = np.argsort(-np.abs(r))
+            z = order[:k] if rng.random() < top_share else order[k:]
+            j = z[rng.integers(len(z))]
+            t = np.clip(r[j : j + 1], -1, 1)
+            total[j] += _piecewise(t, EPSILON - e1, rng)[0]
+        w -= RATE * total / clients
+
+    return one_round

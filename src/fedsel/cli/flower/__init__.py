@@ -1,0 +1,124 @@
+"""``fedsel flower``: fedsel on the Flower engine."""
+
+from __future__ import annotations
+
+import json
+import logging
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.progress import Progress
+from rich.table import Table
+
+from fedsel.cli.common import JsonOption, output, progress_columns, progress_console
+from fedsel.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from fedsel.cli.flower.demo import Demo, Summary
+
+flower_app = typer.Typer(no_args_is_help=True, help="fedsel on the Flower engine.")
+
+
+@flower_app.callback()
+def flower() -> None:
+    """fedsel on the Flower engine."""
+
+
+@flower_app.command(
+    epilog="Example: fedsel flower demo   ·   fedsel flower demo --nodes 4 --epsilon 4 --json"
+)
+def demo(
+    nodes: Annotated[int, typer.Option(help="SuperNodes, at most 8.")] = 3,
+    epochs: Annotated[int, typer.Option(help="Reports of a node, one a round.")] = 4,
+    epsilon: Annotated[
+        float, typer.Option("--epsilon", "-e", help="ε of a node, over all its reports.")
+    ] = 8.0,
+    solution: Annotated[str, typer.Option(help="A private solution.")] = "RJ",
+    model: Annotated[str, typer.Option(help="logistic, or mlp (needs torch).")] = "logistic",
+    dataset: Annotated[
+        str, typer.Option(help="syn, adult, or auto: adult if it is there.")
+    ] = "syn",
+    features: Annotated[int, typer.Option(help="Features of syn.")] = 10,
+    keep: Annotated[
+        Path | None, typer.Option(help="A new folder for logs and ledgers. [default: none]")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Start a SuperLink and SuperNodes here, train on private reports, stop all, and sum up.
+
+    Real processes on loopback; about 40 seconds. Each node holds thousands of records and counts
+    as one client: ε protects all of them together. Ctrl-C ends every process.
+    """
+    try:
+        from fedsel.cli.flower.demo import Demo
+        from fedsel.cli.flower.processes import FederationError
+    except ImportError as error:
+        raise InvalidArgument("flwr", None, "installed: pip install 'fedsel[flower]'") from error
+
+    logging.getLogger("flwr").setLevel(logging.ERROR)
+    chosen = Demo(nodes, epochs, epsilon, solution, model, dataset, features)
+    if keep is not None:
+        if keep.exists():
+            raise InvalidArgument("--keep", str(keep), "a folder that does not exist yet")
+        keep.mkdir(parents=True)
+    before = signal.signal(signal.SIGTERM, _end)
+    try:
+        found = _watched(chosen, keep)
+    except FederationError as error:
+        typer.echo(f"fedsel: {error}", err=True)
+        raise typer.Exit(1) from None
+    except KeyboardInterrupt:
+        typer.echo("fedsel: interrupted; every process was ended", err=True)
+        raise typer.Exit(130) from None
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    if as_json:
+        typer.echo(json.dumps(found.as_dict(), indent=1))
+    else:
+        _show(chosen, found)
+
+
+def _end(number: int, _: object) -> None:
+    """Let SIGTERM unwind, so that the processes are ended."""
+    sys.exit(128 + number)
+
+
+def _watched(chosen: Demo, keep: Path | None) -> Summary:
+    with Progress(*progress_columns(), console=progress_console(), transient=True) as progress:
+        task = progress.add_task("", total=chosen.epochs, now="starting the SuperLink")
+        return chosen.run(
+            lambda now, done: progress.update(task, now=now, completed=done),
+            None if keep is None else keep.resolve(),
+        )
+
+
+def _show(chosen: Demo, found: Summary) -> None:
+    console = output()
+    console.print(
+        f"{found.solution}, d = {found.dim}, ε = {found.epsilon_per_report} a report, "
+        f"{chosen.nodes} SuperNodes, α = {found.learning_rate:.3g} from public quantities"
+    )
+    table = Table(title="The model")
+    for heading in ("round", "accuracy", "plain FedAvg"):
+        table.add_column(heading, justify="right")
+    for number, pair in enumerate(zip(found.accuracy, found.fedavg_accuracy, strict=True), 1):
+        table.add_row(str(number), *(f"{100 * x:.1f} %" for x in pair))
+    console.print(table)
+    table = Table(title="The ledgers")
+    for heading in ("node", "reports", "ε spent", "ε left"):
+        table.add_column(heading, justify="right")
+    for node in found.nodes:
+        table.add_row(str(node.node), str(node.reports), node.spent, node.left)
+    console.print(table)
+    ratio = found.fedavg_reply_bytes / max(1.0, found.reply_bytes)
+    console.print(
+        f"A reply has {found.reply_bytes:.0f} bytes ({found.report_bytes} of report), of plain "
+        f"FedAvg {found.fedavg_reply_bytes}: {ratio:.1f} times as many."
+    )
+    if found.refusals:
+        console.print(f"Refusals: {found.refusals}")
+    console.print("ε protects all records of a node together, not the single record.")
+    console.print(f"{found.seconds:.0f} seconds")

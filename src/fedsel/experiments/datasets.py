@@ -1,0 +1,106 @@
+"""Where a task finds its data: by name, or a data set in hand; prepared once per process."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from fedsel.data import Dataset, load, partition
+from fedsel.errors import InvalidArgument
+from fedsel.simulation import Population
+
+_LOADING = threading.Lock()
+
+
+class Source(Hashable, Protocol):
+    """A data set by name and draw; hashable, and picklable for a cluster."""
+
+    @property
+    def identity(self) -> str:
+        """A digest of data that its name does not determine; empty where it does."""
+
+    def data(self, name: str, draw: int) -> Dataset:
+        """The data set."""
+
+
+@dataclass(frozen=True)
+class Named:
+    """The catalogue: synthetic data by their seed, others by their checked files."""
+
+    directory: Path | None = None
+    notify: Callable[[str], None] | None = field(default=None, compare=False)
+
+    @property
+    def identity(self) -> str:
+        return ""
+
+    def data(self, name: str, draw: int) -> Dataset:
+        return load(name, self.directory, draw, notify=self.notify)
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """One data set in hand, whatever name is asked for."""
+
+    dataset: Dataset
+
+    @property
+    def identity(self) -> str:
+        return _digest(self.dataset)
+
+    def data(self, name: str, draw: int) -> Dataset:  # noqa: ARG002
+        return self.dataset
+
+
+def population(source: Source, name: str, draw: int, *shape: Any) -> Population:
+    """The clients: scaled, with intercept, dealt out; the last few are remembered.
+
+    ``shape`` is (scale, intercept, unit records, clients, skew, seed).
+    """
+    with _LOADING:
+        return _prepared(source, name, draw, *shape)
+
+
+@lru_cache(maxsize=4)
+def _prepared(
+    source: Source,
+    name: str,
+    draw: int,
+    scale: str,
+    intercept: bool,
+    unit_records: bool,
+    clients: int | None,
+    skew: float | None,
+    seed: int,
+) -> Population:
+    ready = source.data(name, draw).scaled(scale)
+    if intercept:
+        ready = ready.with_intercept()
+    if unit_records:
+        ready = ready.with_unit_records()
+    if clients is None:
+        if skew is not None:
+            raise InvalidArgument("skew", skew, "given together with clients")
+        return Population(ready.X, ready.y)
+    if clients > ready.n:
+        raise InvalidArgument("clients", clients, f"at most the {ready.n} records")
+    # A large alpha is no skew: every client then has the labels of the whole.
+    dealt = partition.dirichlet(ready.y, clients, 1e6 if skew is None else skew, seed)
+    return Population(ready.X, ready.y, dealt.order, dealt.starts)
+
+
+@lru_cache(maxsize=4)
+def _digest(dataset: Dataset) -> str:
+    digest = hashlib.sha256(repr((dataset.name, dataset.X.shape)).encode())
+    X: Any = dataset.X
+    arrays = [X.data, X.indices, X.indptr] if hasattr(X, "indptr") else [X]
+    for array in (dataset.y, *arrays, *([] if dataset.bounds is None else [dataset.bounds])):
+        digest.update(np.ascontiguousarray(array).data.cast("B"))
+    return digest.hexdigest()[:16]

@@ -1,0 +1,208 @@
+"""A cell: one point of an experiment, and the training runs that it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from typing import Any, ClassVar, Literal, final
+
+import numpy as np
+
+from fedsel.data.catalogue import resolve
+from fedsel.errors import InvalidArgument
+from fedsel.experiments.datasets import Source, population
+from fedsel.mechanisms.selection import Top
+from fedsel.models import LinearModel
+from fedsel.random import key_of
+from fedsel.simulation import Population, Training
+from fedsel.simulation.validation import Score, Scores, held_out_run, one_history, one_run
+from fedsel.solutions import Solution, solution
+from fedsel.solutions.registry import has_public_matrix
+from fedsel.solutions.steps import automatic_radius, automatic_rate
+
+Row = dict[str, Any]
+Protocol = Literal["folds", "holdout"]
+PUBLIC = 14
+"""The purpose of the seeds of public matrices."""
+
+
+@final
+@dataclass(frozen=True)
+class Cell:
+    """One point of an experiment: a solution at an ε (None where it has none) with a model.
+
+    ``draw`` is the seed of synthetic data, ``rounds`` the most rounds of a run. The protocol
+    "folds" is cross-validation; "holdout" trains ``repeats`` times on three fifths of the clients
+    and judges on a validation fifth, new each time, and on a test fifth that is always the same.
+    With ``curve`` the result has the misclassification after each round.
+    """
+
+    dataset: str
+    draw: int
+    model: str
+    solution: str
+    epsilon: float | None
+    learning_rate: float | Literal["auto"]
+    scale: str
+    intercept: bool
+    unit_records: bool
+    epochs: int
+    batch: float
+    mu: float | Literal["auto"]
+    theta: float
+    k: Top
+    clip: float
+    momentum: float
+    reg: float
+    ratio: float
+    rho: float | Literal["auto"] | None
+    words: int | None
+    averaging: float
+    dropout: float
+    clients: int | None
+    skew: float | None
+    rounds: int | None
+    protocol: Protocol
+    curve: bool
+    folds: int
+    repeats: int
+    seed: int
+
+    kind: ClassVar[str] = "cell"
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Everything that the result depends on, beside data and code."""
+        return asdict(self)
+
+    @property
+    def parts(self) -> int:
+        """How many training runs it takes."""
+        return self.repeats * (self.folds if self.protocol == "folds" else 1)
+
+    @property
+    def cost(self) -> float:
+        """Of one part, roughly, in entries of gradients: for the time left."""
+        return size_of(self.dataset) * self.epochs * (2 if "-RP" in self.solution else 1)
+
+    def population(self, source: Source) -> Population:
+        """The clients, as this cell wants them."""
+        shape = (self.scale, self.intercept, self.unit_records, self.clients, self.skew, self.seed)
+        return population(source, self.dataset, self.draw, *shape)
+
+    def training(self, people: Population, part: int = 0) -> Training:
+        """The training that this cell asks for; each part has a public matrix of its own."""
+        kept, of = (3, 5) if self.protocol == "holdout" else (self.folds - 1, self.folds)
+        members = people.clients * kept // of
+        batch = self.batch
+        count = max(1, round(batch * members)) if isinstance(batch, float) else min(batch, members)
+        made = build(self, dim=people.X.shape[1], batch=count, part=part)
+        rate = self.learning_rate
+        if rate == "auto":  # records have norm 1 then
+            per_epoch = -(-members // count)
+            rate = automatic_rate(made, members / per_epoch, per_epoch * self.epochs)
+        return Training(
+            solution=made,
+            model=LinearModel(self.model, self.reg),  # type: ignore[arg-type]
+            learning_rate=rate,
+            batch=count,
+            dropout=self.dropout,
+            seed=self.seed,
+            rounds=self.rounds,
+            averaging=self.averaging,
+        )
+
+    def part(self, number: int, source: Source) -> Row:
+        """One training run; the first also tells what a report costs."""
+        people = self.population(source)
+        training = self.training(people, number)
+        about = {"about": _about(training.solution, people)} if number == 0 else {}
+        if self.protocol == "holdout":
+            validation, test = held_out_run(training, people, number)
+            return {"validation": validation, "test": test, **about}
+        repeat, fold = divmod(number, self.folds)
+        if self.curve:
+            history = one_history(training, people, self.folds, repeat, fold)
+            return {"curve": [r.misclassification for r in history.rounds], **about}
+        score = one_run(training, people, self.folds, repeat, fold)
+        return {"accuracy": score.accuracy, "loss": score.loss, **about}
+
+    def combine(self, parts: Sequence[Any]) -> Row:
+        """The parameters, the scores and what a client pays."""
+        row = {**self.parameters, **parts[0]["about"]}
+        if self.protocol == "holdout":
+            return {**row, **{name: [p[name] for p in parts] for name in ("validation", "test")}}
+        if self.curve:
+            curves = np.array([p["curve"] for p in parts])
+            spread = curves.std(axis=0, ddof=1) if len(curves) > 1 else np.zeros(curves.shape[1])
+            return {**row, "mean": curves.mean(axis=0).tolist(), "spread": spread.tolist()}
+        scores = Scores(
+            tuple(
+                Score(*divmod(i, self.folds), p["accuracy"], p["loss"]) for i, p in enumerate(parts)
+            )
+        )
+        return {
+            **row,
+            "accuracy": scores.accuracy,
+            "deviation": scores.deviation,
+            "misclassification": 1 - scores.accuracy,
+            "runs": [[s.repeat, s.fold, s.accuracy, s.loss] for s in scores.runs],
+        }
+
+
+def _about(solution: Solution, people: Population) -> Row:
+    """What is reported beside accuracy; an infinite ε is null.
+
+    ``majority`` is the accuracy of always saying the more frequent label.
+    """
+    privacy = solution.privacy
+    private = privacy.ratio is not None
+    return {
+        "epsilon_per_report": privacy.per_report if private else None,
+        "epsilon_total": privacy.total if private else None,
+        "private": private,
+        "within_budget": privacy.within_budget,
+        "certified": private and privacy.certified,
+        "privacy": privacy.note,
+        "used": solution.name,
+        "bits": solution.bits,
+        "majority": float(max(np.mean(people.y > 0), np.mean(people.y < 0))),
+    }
+
+
+def build(cell: Cell, *, dim: int, batch: int, part: int = 0) -> Solution:
+    """The solution of a cell for a dimension and a number of clients a round.
+
+    A part draws its own projection or codebook: what is reported is no single one's luck.
+    """
+    return _built(
+        cell.solution,
+        epsilon=cell.epsilon,
+        dim=dim,
+        epochs=cell.epochs,
+        mu=cell.mu,
+        k=cell.k,
+        clip=cell.clip,
+        momentum=cell.momentum,
+        ratio=cell.ratio,
+        batch=batch,
+        theta=cell.theta,
+        # The others do not depend on it, and are built once.
+        seed=key_of(cell.seed, PUBLIC, part)[0] if has_public_matrix(cell.solution) else 0,
+        rho=automatic_radius() if cell.rho == "auto" else cell.rho,
+        words=cell.words,
+    )
+
+
+# Typed: k = 1 is one dimension, k = 1.0 is all of them.
+_built = lru_cache(maxsize=512, typed=True)(solution)
+
+
+def size_of(dataset: str) -> float:
+    """Entries of a data set by its name, for a guess of its cost; a user's own counts as 1e6."""
+    try:
+        entry = resolve(dataset)
+    except InvalidArgument:
+        return 1e6
+    return float(entry.n * entry.d)

@@ -1,0 +1,18 @@
+"""fedsel on Flower: a client mod that lets nothing but a private report leave, and its strategy.
+
+Needs the extra: ``pip install 'fedsel[flower]'``, or ``'fedsel[flower-simulation]'`` with the
+simulation engine. Docs: docs/flower.md.
+"""
+
+try:
+    import flwr as _flwr  # noqa: F401
+except ImportError as error:  # pragma: no cover - the tests have Flower
+    raise ImportError(
+        "fedsel.flower needs Flower: pip install 'fedsel[flower]'"
+    ) from error
+
+from fedsel.flower.mod import FedSelMod
+from fedsel.flower.node import NODES_VARIABLE, Node
+from fedsel.flower.strategy import FedSelStrategy
+
+__all__ = ["NODES_VARIABLE", "FedSelMod", "FedSelStrategy", "Node"]

@@ -1,0 +1,106 @@
+"""What a strategy knows once it has seen the model: its layout, the server, who was asked."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self, final
+
+import numpy as np
+from flwr.app import ArrayRecord, ConfigRecord
+from numpy.typing import NDArray
+
+from fedsel.errors import InvalidArgument
+from fedsel.flower.messages import Layout, Question
+from fedsel.server import Aggregator
+from fedsel.server.checkpoint import replace_file
+from fedsel.wire import Task
+
+_MODEL = "model.json"
+_CHANCE = secrets.SystemRandom()
+
+
+@final
+@dataclass
+class Session:
+    """One run of a strategy, from its start or from the checkpoint in ``folder``."""
+
+    layout: Layout
+    scales: tuple[float, ...]
+    server: Aggregator
+    asked: set[int] = field(default_factory=set)
+    """Nodes that were asked in this epoch."""
+    epoch: int = 0
+    invited: int = 0
+
+    @classmethod
+    def open(
+        cls,
+        arrays: ArrayRecord,
+        scale: float | Mapping[str, float],
+        task_of: Callable[[int, NDArray[np.float64]], Task],
+        folder: Path,
+        rounds_per_epoch: int,
+    ) -> Self:
+        """Begin with these arrays, or go on from the checkpoint of the same model and scales."""
+        layout = Layout.of(arrays)
+        scales = _scales(layout, scale)
+        spread = layout.spread(scales)
+        told = {"names": layout.names, "shapes": layout.shapes, "scales": scales}
+        _remember(folder / _MODEL, json.dumps(told))
+        # The server works in units of the scale: there a report is on w/scale itself.
+        server = Aggregator(
+            task_of(layout.dim, spread),
+            folder,
+            weights=layout.vector(arrays, np.float64) / spread,
+            rounds_per_epoch=rounds_per_epoch,
+        )
+        return cls(layout, scales, server, epoch=server.epoch)
+
+    @property
+    def weights(self) -> NDArray[np.float64]:
+        """The model as a vector."""
+        return self.server.weights * self.layout.spread(self.scales)
+
+    @property
+    def arrays(self) -> ArrayRecord:
+        """The model as it is now."""
+        return self.layout.record(self.weights)
+
+    def question(self) -> ConfigRecord:
+        """What nodes are asked in this round."""
+        return Question(self.server.request(), self.scales).record()
+
+    def cohort(self, nodes: Sequence[int]) -> list[int]:
+        """An even share of the nodes that were not asked in this epoch; only they may answer."""
+        server = self.server
+        if self.epoch != server.epoch:
+            self.asked, self.epoch = set(), server.epoch
+        rounds_left = server.rounds_per_epoch - server.round % server.rounds_per_epoch
+        candidates = [node for node in nodes if node not in self.asked]
+        chosen = _CHANCE.sample(candidates, -(-len(candidates) // rounds_left))
+        self.asked.update(chosen)
+        self.invited = len(chosen)
+        server.invite(chosen)
+        return chosen
+
+
+def _scales(layout: Layout, scale: float | Mapping[str, float]) -> tuple[float, ...]:
+    if not isinstance(scale, Mapping):
+        return (float(scale),) * len(layout.names)
+    for name in scale:
+        if name not in layout.names:
+            raise InvalidArgument("scale", name, f"names of arrays: {', '.join(layout.names)}")
+    return tuple(float(scale.get(name, 1.0)) for name in layout.names)
+
+
+def _remember(file: Path, model: str) -> None:
+    """Write down what the checkpoint's vector means; another meaning is refused."""
+    if not file.exists():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(file, model.encode())
+    elif file.read_text(encoding="utf-8") != model:
+        raise InvalidArgument("arrays", model, "those of the checkpoint, with the same scales")

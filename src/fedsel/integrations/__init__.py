@@ -1,1 +1,0 @@
-"""fedsel inside other people's engines, each an extra of its own."""

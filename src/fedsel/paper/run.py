@@ -1,0 +1,309 @@
+"""Run experiments, view them, and write what they give: CSV, figures and one page."""
+
+from __future__ import annotations
+
+import datetime
+import io
+import os
+import platform
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from fedsel._version import __version__
+from fedsel.data import DataUnavailable
+from fedsel.experiments import Store
+from fedsel.experiments.datasets import Source
+from fedsel.experiments.runner import Finished, Task, perform, total_cost
+from fedsel.experiments.store import code_version
+from fedsel.experiments.sweep import tidy, write_csv
+from fedsel.paper import lemmas
+from fedsel.paper.catalogue import CLAIMS, Change, Experiment, experiment, wanted
+from fedsel.paper.measures.timing import ClientTime
+from fedsel.paper.report import Figure, Section, Table, Verdict, render
+from fedsel.paper.summary import markdown
+from fedsel.paper.views import VIEWS, View
+from fedsel.paper.views.base import UNKNOWN
+
+Row = dict[str, Any]
+TITLE = "FedSel, reproduced and put to the test"
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to reproduce, and how."""
+
+    names: Sequence[str]
+    quick: bool = False
+    changes: Sequence[Change] = ()
+    jobs: int = 1
+
+    @property
+    def experiments(self) -> list[Experiment]:
+        """Those of the names, in the order of the report."""
+        names = [name for name in wanted(self.names) if name != CLAIMS]
+        return [experiment(name, quick=self.quick, changes=self.changes) for name in names]
+
+    def command(self, names: Sequence[str] | None = None) -> str:
+        """The command line that repeats it."""
+        words = ["fedsel", "reproduce", *(self.names if names is None else names)]
+        words += ["--quick"] if self.quick else []
+        for name, value in self.changes:
+            words += ["--set", f"{name}={_toml(value)}"]
+        return shlex.join(words)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One experiment's rows and what was made of them."""
+
+    experiment: Experiment
+    rows: list[Row]
+    view: View
+    missing: tuple[str, ...]
+    seconds: float
+
+    @property
+    def name(self) -> str:
+        return self.experiment.name
+
+
+@dataclass
+class Watcher:
+    """Who wants to know: ``started`` of each experiment, ``advance`` of costs, ``finished``."""
+
+    started: Callable[[Experiment], object] = id
+    advance: Callable[[float], object] = abs
+    finished: Callable[[Outcome], object] = id
+    outcomes: list[Outcome] = field(default_factory=list)
+
+
+def missing_data(experiments: Sequence[Experiment], source: Source) -> dict[str, str]:
+    """The data sets that cannot be had, and why."""
+    found = {}
+    for name in dict.fromkeys(name for e in experiments for name in e.datasets):
+        try:
+            source.data(name, 0)
+        except DataUnavailable as error:
+            found[name] = f"{name} is missing: {error}"
+    return found
+
+
+def cost_of(experiments: Sequence[Experiment], missing: Mapping[str, str]) -> float:
+    """What ``advance`` is told in all."""
+    return sum(total_cost(e.without(list(missing))) for e in experiments)
+
+
+def reproduce(
+    request: Request,
+    experiments: Sequence[Experiment],
+    source: Source,
+    store: Store,
+    missing: Mapping[str, str],
+    watcher: Watcher,
+) -> list[Outcome]:
+    """Run the experiments one after another; what the store holds is not computed again."""
+    for one in experiments:
+        watcher.started(one)
+        seconds = 0.0
+
+        def add(done: Finished) -> None:
+            nonlocal seconds
+            seconds += done.seconds
+
+        tasks = one.without(list(missing))
+        rows = []
+        # Clocks want the machine for themselves.
+        for part, jobs in ((_timed(tasks), 1), (_others(tasks), request.jobs)):
+            rows += perform(part, store, source, jobs=jobs, advance=watcher.advance, finished=add)
+        told = tuple(text for name, text in missing.items() if name in one.datasets)
+        view = VIEWS[one.name](rows, one.name) if rows else View()
+        watcher.outcomes.append(Outcome(one, rows, view, told, seconds))
+        watcher.finished(watcher.outcomes[-1])
+    return watcher.outcomes
+
+
+def _timed(tasks: Sequence[Task]) -> list[Task]:
+    return [task for task in tasks if isinstance(task, ClientTime)]
+
+
+def _others(tasks: Sequence[Task]) -> list[Task]:
+    return [task for task in tasks if not isinstance(task, ClientTime)]
+
+
+def all_verdicts(outcomes: Sequence[Outcome]) -> list[Verdict]:
+    """Those of every experiment, and those that the exact laws give without any run."""
+    return [*lemmas.verdicts(), *(v for outcome in outcomes for v in outcome.view.verdicts)]
+
+
+def write_outcome(outcome: Outcome, out: Path) -> list[Path]:
+    """CSV, PNG and SVG of one experiment."""
+    written = []
+    if outcome.rows:
+        path = out / f"{outcome.name}.csv"
+        write_csv(path, tidy(outcome.rows))
+        written.append(path)
+    for place, picture in enumerate(outcome.view.pictures):
+        stem = outcome.name + (f"-{place + 1}" if place else "")
+        for suffix in (".png", ".svg"):
+            path = out / f"{stem}{suffix}"
+            picture.figure.savefig(path, dpi=150, metadata=_UNDATED[suffix])
+            written.append(path)
+    return written
+
+
+# The same results give the same bytes.
+_UNDATED: Mapping[str, Mapping[str, None]] = {".png": {"Software": None}, ".svg": {"Date": None}}
+
+
+def write_page(
+    outcomes: Sequence[Outcome], request: Request, out: Path, *, with_claims: bool
+) -> Path:
+    """The report: index.html, whole in itself, and its numbers as summary.md."""
+    sections = [_section(outcome, request) for outcome in outcomes]
+    if with_claims:
+        sections.append(_claims_section(outcomes, request))
+    page = render(sections, title=TITLE, summary=_summary(outcomes, request), facts=_facts(request))
+    path = out / "index.html"
+    fresh = path.with_suffix(".new")
+    fresh.write_text(page, encoding="utf-8")
+    fresh.replace(path)
+    (out / "summary.md").write_text(
+        markdown(
+            TITLE,
+            _summary(outcomes, request),
+            _facts(request),
+            all_verdicts(outcomes)
+            if with_claims
+            else [v for o in outcomes for v in o.view.verdicts],
+            {outcome.name: outcome.view.tables for outcome in outcomes},
+        ),
+        encoding="utf-8",
+    )
+    return path
+
+
+def _section(outcome: Outcome, request: Request) -> Section:
+    pictures = outcome.view.pictures
+    stems = [outcome.name + (f"-{place + 1}" if place else "") for place in range(len(pictures))]
+    files = [f"{outcome.name}.csv"] if outcome.rows else []
+    files += [f"{stem}{suffix}" for stem in stems for suffix in (".png", ".svg")]
+    return Section(
+        name=outcome.name,
+        title=outcome.experiment.title,
+        where=outcome.experiment.where,
+        text=outcome.experiment.text,
+        command=request.command([outcome.name]),
+        settings=settings_of(outcome.experiment),
+        figures=tuple(Figure(_svg(p.figure), p.caption, p.alt) for p in pictures),
+        tables=outcome.view.tables,
+        verdicts=outcome.view.verdicts,
+        missing=outcome.missing,
+        files=tuple(files),
+        seconds=outcome.seconds,
+    )
+
+
+def _claims_section(outcomes: Sequence[Outcome], request: Request) -> Section:
+    verdicts = all_verdicts(outcomes)
+    body = tuple((v.claim, v.where, v.verdict, v.numbers, v.command) for v in verdicts)
+    headings = ("claim", "where", "verdict", "numbers", "command")
+    return Section(
+        name=CLAIMS,
+        title="The paper's claims",
+        where="Contributions, sections 3 to 5",
+        text=(
+            "Each printed claim of the contributions and of section 5, judged by the experiments "
+            "above. A comparison counts where the difference exceeds two standard errors over "
+            "paired runs. At one common α means at the fitted settings of table 3.",
+            *(
+                ("This is a coarse run (--quick): its verdicts are indications only.",)
+                if request.quick
+                else ()
+            ),
+        ),
+        command=request.command([CLAIMS]),
+        settings={},
+        tables=(Table("Verdicts", headings, body),),
+        verdicts=tuple(lemmas.verdicts()),
+    )
+
+
+def settings_of(one: Experiment) -> dict[str, str]:
+    """The parameters of an experiment's tasks: one value, or all that occur."""
+    found: dict[str, dict[str, None]] = {}
+    for task in one.tasks:
+        for name, value in task.parameters.items():
+            text = _toml(value) if isinstance(value, str | bool | int | float) else str(value)
+            found.setdefault(name, {})[text] = None
+    found.pop("key", None)
+    return {name: ", ".join(values) for name, values in found.items()}
+
+
+def _summary(outcomes: Sequence[Outcome], request: Request) -> list[str]:
+    told = all_verdicts(outcomes)
+    holds = sum(v.verdict == "holds" for v in told)
+    fails = sum(v.verdict.startswith("does not") for v in told)
+    unknown = sum(v.verdict == UNKNOWN for v in told)
+    said = [
+        f"{len(told)} claims judged: {holds} hold as printed, {fails} do not hold, "
+        f"{len(told) - holds - fails - unknown} hold in part or for some settings only"
+        + (f", {unknown} could not be measured." if unknown else "."),
+    ]
+    table = next((o for o in outcomes if o.name == "table3" and o.rows), None)
+    if table is not None:
+        numbers = table.view.numbers
+        said.append(
+            f"Table 3: root mean squared difference {numbers['rmse']:.2f} points over "
+            f"{len(numbers['numbers'])} numbers, with learning rates fitted to the paper's table."
+        )
+    if request.quick:
+        said.append("A coarse run (--quick): few runs a point, verdicts are indications only.")
+    lacking = dict.fromkeys(text for o in outcomes for text in o.missing)
+    said += [f"Left out: {text}" for text in lacking]
+    return said
+
+
+def _facts(request: Request) -> dict[str, str]:
+    packages = ("numpy", "scipy", "numba", "scikit-learn", "matplotlib")
+    return {
+        "command": request.command(),
+        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
+        "fedsel": f"{__version__}, code {code_version()}",
+        "Python": platform.python_version(),
+        **{name: version(name) for name in packages},
+        "cores": str(os.cpu_count()),
+    }
+
+
+def _svg(figure: Any) -> str:
+    buffer = io.StringIO()
+    figure.savefig(buffer, format="svg", metadata={"Date": None})
+    return buffer.getvalue()
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_toml(v) for v in value) + "]"
+    return f'"{value}"' if isinstance(value, str) else f"{value:g}"
+
+
+def to_json(outcome: Outcome, request: Request) -> Row:
+    """One experiment for machines: numbers, verdicts, rows, settings."""
+    return {
+        "name": outcome.name,
+        "title": outcome.experiment.title,
+        "where": outcome.experiment.where,
+        "command": request.command([outcome.name]),
+        **outcome.view.numbers,
+        "verdicts": [vars(v) for v in outcome.view.verdicts],
+        "missing": list(outcome.missing),
+        "settings": settings_of(outcome.experiment),
+        "seconds": round(outcome.seconds, 2),
+        "rows": tidy(outcome.rows),
+    }

@@ -1,0 +1,234 @@
+"""Views for whoever chooses a solution: one symbol against the paper's, PrivUnit, and "auto"."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsel.paper import figures
+from fedsel.paper.report import Table
+from fedsel.paper.results import Row, Rows, choose, gap, values_of
+from fedsel.paper.views.base import Picture, plain
+from fedsel.solutions.registry import ONE_SYMBOL, PLAIN, REFERENCES
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SELECTING = ("EXP-", "PE-", "PS-")
+_BELOW = 3.0
+"""Points below the model without privacy that a model in use may have."""
+
+
+def two_stage(solution: str) -> bool:
+    return solution.startswith(SELECTING)
+
+
+def flat(solution: str) -> bool:
+    """Flat or compressed: the rest of the paper's private solutions."""
+    return not two_stage(solution) and solution not in (*PLAIN, *ONE_SYMBOL, *REFERENCES)
+
+
+def of_the_paper(solution: str) -> bool:
+    return flat(solution) or two_stage(solution)
+
+
+def one_symbol(solution: str) -> bool:
+    return solution in ONE_SYMBOL
+
+
+def tests(rows: Rows) -> NDArray[np.float64]:
+    """Accuracy on the untouched test split, every run (%)."""
+    return np.array([100 * accuracy for row in rows for accuracy in row["test"]])
+
+
+def best_of(part: Rows, family: object) -> list[Row]:
+    """The rows (one a draw) of a family's solution with the best validation; none if it has none.
+
+    ``family`` is a name, or a test of names.
+    """
+    wanted = family if callable(family) else family.__eq__
+    found = {s: choose(part, solution=s) for s in values_of(part, "solution") if wanted(s)}
+    if not found:
+        return []
+    name = max(found, key=lambda s: float(np.mean([np.mean(r["validation"]) for r in found[s]])))
+    return found[name]
+
+
+def settings(chosen: Rows) -> Iterable[tuple[str, str, float, list[Row]]]:
+    """The rows of each data set, model and ε."""
+    private = [row for row in chosen if row["epsilon"] is not None]
+    for key in dict.fromkeys((r["dataset"], r["model"], r["epsilon"]) for r in private):
+        dataset, model, epsilon = key
+        part = choose(private, dataset=dataset, model=model, epsilon=epsilon)
+        yield dataset, model, epsilon, part
+
+
+def tables(chosen: Rows, automatic: Rows) -> tuple[Table, ...]:
+    """All of them; those for which there is nothing to show are left out."""
+    made = (_ahead(chosen), _against_privunit(chosen), _automatic(chosen, automatic))
+    return tuple(table for table in (*made, _needed(chosen)) if table.rows)
+
+
+def _ahead(chosen: Rows) -> Table:
+    """The best one-symbol solution at ε/2 and ε/4 against the paper's best at ε."""
+    body = []
+    parts = {key[:3]: key[3] for key in settings(chosen)}
+    for (dataset, model, epsilon), part in parts.items():
+        paper, ours = best_of(part, of_the_paper), best_of(part, one_symbol)
+        if not paper or not ours:
+            continue
+        row = [dataset, model, plain(epsilon), paper[0]["solution"], float(tests(paper).mean())]
+        row += [ours[0]["solution"], float(tests(ours).mean())]
+        for share in (2, 4):
+            less = best_of(parts.get((dataset, model, epsilon / share), []), one_symbol)
+            row += [float(tests(less).mean()) if less else None]
+        body.append(tuple(row))
+    headings = ("data set", "model", "ε", "the paper's best", "accuracy (%)")
+    more = ("best one-symbol", "accuracy (%) ", "at ε/2", "at ε/4")
+    return Table("One symbol against the paper's solutions", (*headings, *more), tuple(body))
+
+
+def _against_privunit(chosen: Rows) -> Table:
+    body = []
+    for dataset, model, epsilon, part in settings(chosen):
+        reference = best_of(part, "PrivUnit")
+        found = [best_of(part, name) for name in ("RJ", "RC")]
+        if not reference or not any(found):
+            continue
+        told = [float(tests(rows).mean()) if rows else None for rows in found]
+        ours = max((rows for rows in found if rows), key=lambda rows: float(tests(rows).mean()))
+        g = gap(tests(ours), tests(reference))
+        bits = max(row["bits"] for row in ours)
+        row = (dataset, model, plain(epsilon), float(tests(reference).mean()), *told)
+        body.append((*row, g.mean, g.error, bits))
+    headings = ("data set", "model", "ε", "PrivUnit (%)", "RJ (%)", "RC (%)")
+    more = ("better of both − PrivUnit", "standard error", "bits")
+    return Table("One symbol against the best of all directions", (*headings, *more), tuple(body))
+
+
+def _automatic(chosen: Rows, automatic: Rows) -> Table:
+    body = []
+    for dataset, model, epsilon, part in settings(automatic):
+        for name in values_of(part, "solution"):
+            where = {"dataset": dataset, "model": model, "epsilon": epsilon, "solution": name}
+            best = choose(chosen, **where)
+            if not best:
+                continue
+            auto, own = tests(choose(part, solution=name)), tests(best)
+            g = gap(own, auto)
+            at = ", ".join(f"{r['learning_rate']:g} / {r['rho']:g}" for r in best)
+            means = (float(auto.mean()), float(own.mean()))
+            body.append((dataset, model, plain(epsilon), name, *means, g.mean, g.error, at))
+    headings = ("data set", "model", "ε", "solution", "automatic (%)", "best of the grid (%)")
+    more = ("lost", "standard error", "best α / ρ")
+    return Table("Automatic α and ρ against a grid", (*headings, *more), tuple(body))
+
+
+def _needed(chosen: Rows) -> Table:
+    """The ε at which an accuracy is reached, interpolated between those that were run."""
+    families = {
+        "best flat": flat,
+        "best two-stage": two_stage,
+        **{name: name for name in ("J", "UJ", "RJ", "RC", "PrivUnit")},
+    }
+    body = []
+    for dataset, model in dict.fromkeys((r["dataset"], r["model"]) for r in chosen):
+        mine = choose(chosen, dataset=dataset, model=model)
+        without = choose(mine, solution="NP")
+        if not without or not best_of(mine, one_symbol):
+            continue
+        target = float(tests(without).mean()) - _BELOW
+        told = [_reaches(mine, family, target) for family in families.values()]
+        body.append((dataset, model, target, *told))
+    note = (
+        f"Accuracy {_BELOW:g} points below the model without privacy, each solution at its own"
+        " best α; between the ε that were run, by interpolation over log ε."
+    )
+    headings = ("data set", "model", "accuracy (%)", *families)
+    return Table("ε that an accuracy takes", headings, tuple(body), note)
+
+
+def _reaches(rows: Rows, family: object, target: float) -> str | None:
+    points = _curve(rows, family)
+    if not points:
+        return None
+    if points[0][1] >= target:
+        return f"≤ {points[0][0]:g}"
+    for (e0, a0), (e1, a1) in pairwise(points):
+        if a1 >= target:
+            share = (target - a0) / (a1 - a0)
+            return f"{e0 * math.exp(share * math.log(e1 / e0)):.2g}"
+    return f"> {points[-1][0]:g}"
+
+
+def _curve(rows: Rows, family: object) -> list[tuple[float, float]]:
+    """Mean accuracy of a family's best against ε."""
+    epsilons = sorted(e for e in values_of(rows, "epsilon") if e is not None)
+    found = [(e, best_of(choose(rows, epsilon=e), family)) for e in epsilons]
+    return [(e, float(tests(best).mean())) for e, best in found if best]
+
+
+def picture(chosen: Rows, model: str = "logistic") -> Picture | None:
+    """Accuracy against ε on each data set: those to choose from in colour, all others in grey."""
+    rows = choose(chosen, model=model)
+    if not best_of(rows, one_symbol):
+        return None
+    return Picture(
+        _drawn(rows),
+        f"Test accuracy ({model}), each solution at its own best α: in colour the one-symbol"
+        " solutions and the best of the paper's, in grey all others of the paper's.",
+        "Accuracy against ε of one-symbol and of the paper's solutions on each data set",
+    )
+
+
+def _drawn(rows: Rows) -> Figure:
+    from matplotlib.ticker import NullLocator
+
+    names = values_of(rows, "dataset")
+    figure, axes = figures.panels(names)
+    for one, dataset in zip(axes, names, strict=True):
+        mine = choose(rows, dataset=dataset)
+        for name in values_of(mine, "solution"):
+            if of_the_paper(name):
+                _line(one, mine, name, "all others of the paper's", color="#BBBBBB", linewidth=0.8)
+        for family, label, look in _SHOWN:
+            _line(one, mine, family, label, **look)
+        if without := choose(mine, solution="NP"):
+            level = float(tests(without).mean())
+            one.axhline(level, color="black", linewidth=1, label="NP (not private)")
+        majority = 100 * float(np.mean([row["majority"] for row in mine]))
+        if majority > 55:
+            one.axhline(majority, color="#777777", linewidth=0.8, linestyle=":", label="majority")
+        one.set(xlabel="ε of a client", ylabel="test accuracy (%)")
+        one.set_xscale("log", base=2)
+        one.xaxis.set_major_formatter("{x:g}")
+        one.xaxis.set_minor_locator(NullLocator())
+        # What fails altogether would squeeze the rest.
+        levels = [level for family, *_ in _SHOWN for _, level in _curve(mine, family)]
+        if levels:
+            one.set_ylim(bottom=min(levels) - 2)
+    found = dict(pair for one in axes for pair in figures.labelled(one))
+    figure.legend(found.values(), found, loc="outside lower center", ncols=4, fontsize=9)
+    return figure
+
+
+_SHOWN: Sequence[tuple[object, str, dict[str, object]]] = (
+    (flat, "best flat or compressed", {"color": "#E69F00", "marker": "o"}),
+    (two_stage, "best two-stage", {"color": "#0072B2", "marker": "D"}),
+    ("J", "J", {"color": "#CC79A7", "marker": "^"}),
+    ("RC", "RC", {"color": "#56B4E9", "marker": "v"}),
+    ("RJ", "RJ", {"color": "#D55E00", "marker": "s", "linewidth": 2.2}),
+    ("PrivUnit", "PrivUnit (in floats)", {"color": "#000000", "linestyle": "--"}),
+)
+
+
+def _line(axes: object, rows: Rows, family: object, label: str, **look: object) -> None:
+    points = _curve(rows, family)
+    if points:
+        at, means = zip(*points, strict=True)
+        axes.plot(at, means, label=label, markersize=5, **look)  # type: ignore[attr-defined]

@@ -1,0 +1,174 @@
+"""Many simulated clients: one call for selections, values and reports, by kernel or by batch.
+
+Results depend on (seed, epoch, client) alone: not on the executor, the batch or the order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedsel.errors import InvalidArgument, InvalidData, check_count, check_kind, check_vectors
+from fedsel.mechanisms.base import Selection, Value
+from fedsel.mechanisms.laws import BOTTOM
+from fedsel.mechanisms.one_symbol import Joint
+from fedsel.mechanisms.two_stage import TwoStage
+from fedsel.random import Streams, key_of
+from fedsel.reports import Reports
+from fedsel.sampling import batch
+
+Executor = Literal["kernel", "batch"]
+Integers = NDArray[np.int64]
+VALUES_ALONE = 3
+"""The purpose of the streams of `perturb`: independent of those of `select`, so that the two may
+be put together by hand."""
+Rows = TypeVar("Rows", NDArray[np.floating], NDArray[np.float64])
+
+
+@dataclass(frozen=True, eq=False)
+class Cohort:
+    """Which clients draw, in which epoch, from which seed."""
+
+    seed: int
+    clients: Integers
+    epoch: int = 0
+
+    def __post_init__(self) -> None:
+        check_count("seed", self.seed, least=0)
+        check_count("epoch", self.epoch, least=0, most=(1 << 32) - 1)
+        clients = np.asarray(self.clients)
+        if clients.ndim != 1 or clients.size == 0 or clients.dtype.kind not in "iu":
+            raise InvalidArgument("clients", clients.tolist(), "integers, at least one")
+        if clients.min() < 0:
+            raise InvalidArgument("clients", int(clients.min()), "numbers ≥ 0")
+        object.__setattr__(self, "clients", clients.astype(np.int64))
+
+    def streams(self, *purpose: int) -> Streams:
+        """The streams of these clients."""
+        return Streams(self.seed, self.epoch, self.clients, *purpose)
+
+
+def cohort(n: int, *, seed: int, epoch: int = 0, first: int = 0) -> Cohort:
+    """The clients first … first + n − 1.
+
+    >>> cohort(3, seed=1).clients
+    array([0, 1, 2])
+    """
+    start = check_count("first", first, least=0, most=1 << 62)
+    return Cohort(seed, np.arange(start, start + check_count("n", n)), epoch)
+
+
+def select(
+    selection: Selection, vectors: ArrayLike, who: Cohort, executor: Executor = "kernel"
+) -> Integers:
+    """A dimension (−1 for ⊥) for each client from its row of vectors (n, d), or from the only row.
+
+    >>> from fedsel.mechanisms import TopK
+    >>> select(TopK(k=1), [[1.0, -2.0], [3.0, 0.5]], cohort(2, seed=0), "batch")
+    array([1, 0])
+    """
+    check_kind("selection", selection, Selection)
+    check_kind("who", who, Cohort)
+    rows = _rows("vectors", check_vectors("vectors", vectors, ndim=2), who)
+    law = selection.law(rows.shape[1])
+    if _fast(executor):
+        from fedsel.sampling import compiled as kernel
+        from fedsel.sampling.compiled_ranks import rank_table
+
+        table = rank_table(law)
+        dimensions: Integers = kernel.draw_dimensions(
+            table, rows, key_of(who.seed), who.epoch, who.clients
+        )
+        return dimensions
+    return batch.draw_dimensions(law, _spread(np.abs(rows), who), who.streams())
+
+
+def perturb(value: Value, t: ArrayLike, who: Cohort, executor: Executor = "kernel") -> Integers:
+    """A symbol for each client from its t (n,) in [−1, 1], or from the only one.
+
+    >>> from fedsel.mechanisms import Identity
+    >>> Identity().decode(perturb(Identity(), [0.5, -1.0], cohort(2, seed=0), "batch"))
+    array([ 0.5, -1. ])
+    """
+    check_kind("value", value, Value)
+    check_kind("who", who, Cohort)
+    values = _rows("t", check_vectors("t", t, ndim=1).astype(np.float64), who)
+    if np.abs(values).max() > 1:
+        raise InvalidData("t: every entry must lie in [−1, 1]")
+    if _fast(executor):
+        from fedsel.sampling import compiled as kernel
+
+        windows = kernel.symbol_table(value.law)
+        symbols: Integers = kernel.draw_symbols(
+            windows, values, key_of(who.seed, VALUES_ALONE), who.epoch, who.clients
+        )
+        return symbols
+    everyone = np.arange(len(who.clients))
+    streams = who.streams(VALUES_ALONE)
+    return batch.draw_symbols(value.law, _spread(values, who), streams, everyone)
+
+
+def report(
+    mechanism: TwoStage | Joint, vectors: ArrayLike, who: Cohort, executor: Executor = "kernel"
+) -> Reports:
+    """The report of each client from its row of vectors (n, d), or from the only row.
+
+    >>> from fedsel.mechanisms import Identity, TopK
+    >>> report(TwoStage(TopK(), Identity()), [[0.0, -2.0]], cohort(1, seed=0), "batch").dimension
+    array([1])
+    """
+    check_kind("mechanism", mechanism, TwoStage, Joint)
+    check_kind("who", who, Cohort)
+    rows = _rows("vectors", check_vectors("vectors", vectors, ndim=2), who)
+    if isinstance(mechanism, Joint):
+        return _joint_reports(mechanism, rows, who, executor)
+    law, clip = mechanism.selection.law(rows.shape[1]), mechanism.clip
+    if _fast(executor):
+        from fedsel.sampling import compiled as kernel
+        from fedsel.sampling.compiled_ranks import rank_table
+
+        table, windows = rank_table(law), kernel.symbol_table(mechanism.value.law)
+        return Reports(
+            *kernel.draw_reports(
+                table, windows, clip, rows, key_of(who.seed), who.epoch, who.clients
+            )
+        )
+    streams, everyone = who.streams(), _spread(rows, who)
+    dimensions = batch.draw_dimensions(law, np.abs(everyone), streams)
+    sending = np.flatnonzero(dimensions != BOTTOM)
+    chosen = everyone[sending, dimensions[sending]].astype(np.float64)
+    symbols = np.zeros_like(dimensions)
+    symbols[sending] = batch.draw_symbols(
+        mechanism.value.law, np.clip(chosen, -clip, clip) / clip, streams, sending
+    )
+    return Reports(dimensions, symbols)
+
+
+def _joint_reports(
+    mechanism: Joint, rows: NDArray[np.floating], who: Cohort, executor: Executor
+) -> Reports:
+    if _fast(executor):
+        from fedsel.sampling import compiled as kernel
+
+        table = kernel.joint_table(mechanism, rows.shape[1])
+        return Reports(*kernel.draw_joints(table, rows, key_of(who.seed), who.epoch, who.clients))
+    return Reports(*batch.draw_joint(mechanism, _spread(rows, who), who.streams()))
+
+
+def _fast(executor: str) -> bool:
+    if executor not in ("kernel", "batch"):
+        raise InvalidArgument("executor", executor, '"kernel" or "batch"')
+    return executor == "kernel"
+
+
+def _rows(name: str, rows: Rows, who: Cohort) -> Rows:
+    if len(rows) not in (1, len(who.clients)):
+        raise InvalidData(f"{name}: needs one row a client ({len(who.clients)}), or one for all")
+    return rows
+
+
+def _spread(rows: Rows, who: Cohort) -> Rows:
+    return np.broadcast_to(rows, (len(who.clients), *rows.shape[1:]))

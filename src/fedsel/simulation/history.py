@@ -1,0 +1,72 @@
+"""What a training run leaves behind, round by round."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsel.models.linear import LinearModel
+
+
+@dataclass(frozen=True)
+class Round:
+    """The model after one round, on the test data, and what the clients have spent and sent."""
+
+    round: int
+    epoch: int
+    epsilon: float
+    bits: int
+    reports: int
+    accuracy: float = math.nan
+    loss: float = math.nan
+
+    @property
+    def misclassification(self) -> float:
+        return 1 - self.accuracy
+
+
+@dataclass
+class History:
+    """All rounds of a run and the weights at its end."""
+
+    rounds: list[Round] = field(default_factory=list)
+    weights: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+
+    @property
+    def accuracy(self) -> float:
+        """Accuracy at the end."""
+        return self.rounds[-1].accuracy
+
+    def table(self) -> list[dict[str, float]]:
+        """One row a round."""
+        return [{**vars(r), "misclassification": r.misclassification} for r in self.rounds]
+
+
+@dataclass(frozen=True)
+class Test:
+    """Records that judge a model: all rows of X (N, d), or some of them."""
+
+    __test__ = False  # not a test of pytest's
+
+    X: Any
+    y: NDArray[np.int8]
+    rows: NDArray[np.int64] | None = None
+
+    def judge(
+        self, weights: NDArray[np.float64], model: LinearModel
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Accuracy and regularised loss of each model of weights (models, d)."""
+        from fedsel.simulation.kernels import tables as plan
+        from fedsel.simulation.kernels import training as kernel
+
+        rows = np.arange(len(self.y)) if self.rows is None else self.rows
+        hits, losses = np.zeros(len(weights)), np.zeros(len(weights))
+        kind = kernel.LOGISTIC if model.loss == "logistic" else kernel.HINGE
+        records = plan.records_of(self.X, self.y)
+        kernel.judge(records, rows, kind, weights.astype(np.float32), hits, losses)
+        penalty = model.reg / 2 * np.einsum("md,md->m", weights, weights)
+        return hits / len(rows), losses / len(rows) + penalty

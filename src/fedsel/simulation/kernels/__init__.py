@@ -1,0 +1,1 @@
+"""Compiled kernels of the simulator, and the tables that they read."""

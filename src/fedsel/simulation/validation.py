@@ -1,0 +1,156 @@
+"""Cross-validation: k folds × repeats, in parallel over runs.
+
+Runs go through joblib: threads on one machine (the kernel releases the GIL and the data is
+shared), and whatever cluster a joblib backend speaks to (Dask, Ray) where a sweep outgrows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsel.errors import InvalidArgument, check_count
+from fedsel.random import key_of
+from fedsel.simulation.history import History, Test
+from fedsel.simulation.linear_rounds import Evaluate, Population, Training, train
+
+FOLDS, RUN, VALIDATION = 11, 12, 13
+"""Purposes of random streams: who is in which fold, the seed of a run, and who validates."""
+
+FIFTHS = 5
+
+
+@dataclass(frozen=True)
+class Score:
+    """One run of a cross-validation."""
+
+    repeat: int
+    fold: int
+    accuracy: float
+    loss: float
+
+
+@dataclass(frozen=True)
+class Scores:
+    """All runs of a cross-validation, in order."""
+
+    runs: tuple[Score, ...]
+
+    @property
+    def accuracy(self) -> float:
+        """Mean accuracy over all runs."""
+        return float(np.mean([s.accuracy for s in self.runs]))
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of a repeat's mean accuracy; of the runs where there is one repeat."""
+        repeats = sorted({s.repeat for s in self.runs})
+        means = [np.mean([s.accuracy for s in self.runs if s.repeat == r]) for r in repeats]
+        values = means if len(means) > 1 else [s.accuracy for s in self.runs]
+        return float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+
+
+@lru_cache(maxsize=4)
+def split(clients: int, folds: int, seed: int, repeat: int) -> tuple[NDArray[np.int64], ...]:
+    """The members of each fold, a random partition of the clients."""
+    from fedsel.simulation.kernels.training import shuffle
+
+    order = np.arange(clients, dtype=np.int64)
+    shuffle(order, key_of(seed, FOLDS), repeat)
+    return tuple(np.array_split(order, folds))
+
+
+def cross_validate(
+    training: Training,
+    population: Population,
+    *,
+    folds: int = 5,
+    repeats: int = 10,
+    jobs: int = 1,
+    advance: Callable[[int], object] = abs,
+) -> Scores:
+    """Mean accuracy on held-out clients over ``folds`` × ``repeats`` runs.
+
+    Every run has a seed of its own, derived from (training.seed, repeat, fold): the result does
+    not depend on ``jobs``.
+    """
+    from joblib import Parallel, delayed
+
+    if check_count("folds", folds, least=2) > population.clients:
+        raise InvalidArgument("folds", folds, f"at most the {population.clients} clients")
+    check_count("repeats", repeats)
+    runs = [(repeat, fold) for repeat in range(repeats) for fold in range(folds)]
+    work = Parallel(n_jobs=jobs, prefer="threads", return_as="generator")(
+        delayed(one_run)(training, population, folds, repeat, fold) for repeat, fold in runs
+    )
+    scores = []
+    for score in work:
+        scores.append(score)
+        advance(1)
+    return Scores(tuple(scores))
+
+
+def one_run(
+    training: Training, population: Population, folds: int, repeat: int, fold: int
+) -> Score:
+    """Train on all folds but one, judge on that one."""
+    history = one_history(training, population, folds, repeat, fold, evaluate="end")
+    return Score(repeat, fold, history.accuracy, history.rounds[-1].loss)
+
+
+def one_history(
+    training: Training,
+    population: Population,
+    folds: int,
+    repeat: int,
+    fold: int,
+    evaluate: Evaluate = "rounds",
+) -> History:
+    """The history of one run of a cross-validation."""
+    parts = split(population.clients, folds, training.seed, repeat)
+    members = np.concatenate([part for i, part in enumerate(parts) if i != fold])
+    test = _judges(population, parts[fold])
+    seeded = _seeded(training, repeat, fold)
+    return train(seeded, replace(population, members=members), test, evaluate=evaluate)
+
+
+def held_out_run(training: Training, population: Population, run: int) -> tuple[float, float]:
+    """Accuracy on a validation fifth and on the test fifth after training on the other three.
+
+    The test fifth is the same in every run, and no run validates or trains on it: what is chosen
+    by the validation leaves it untouched. The validation fifth is drawn anew in each run.
+    """
+    from fedsel.simulation.kernels.training import shuffle
+
+    test, *others = split(population.clients, FIFTHS, training.seed, 0)
+    rest = np.concatenate(others)
+    shuffle(rest, key_of(training.seed, VALIDATION), run)
+    validation, members = rest[: len(test)], rest[len(test) :]
+    some = replace(population, members=members)
+    history = train(_seeded(training, run, FIFTHS), some, evaluate="end")
+    judged = [
+        _judges(population, clients).judge(history.weights[None], training.model)[0][0]
+        for clients in (validation, test)
+    ]
+    return float(judged[0]), float(judged[1])
+
+
+def _judges(population: Population, clients: NDArray[np.int64]) -> Test:
+    return Test(population.X, population.y, records_of_clients(population, clients))
+
+
+def _seeded(training: Training, repeat: int, fold: int) -> Training:
+    low, high = key_of(training.seed, RUN, repeat, fold)
+    return replace(training, seed=low | high << 32)
+
+
+def records_of_clients(population: Population, clients: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The records that these clients hold."""
+    if population.starts is None or population.order is None:
+        return clients
+    spans = [population.order[population.starts[c] : population.starts[c + 1]] for c in clients]
+    return np.concatenate(spans)

@@ -1,0 +1,386 @@
+"""FedSelClassifier: a linear classifier that no client trusts with its record."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import replace
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
+
+from fedsel.data.partition import Clients, by_groups
+from fedsel.errors import Epsilon, InvalidArgument, check_count, check_finite
+from fedsel.models.linear import check_loss
+from fedsel.models.multiclass import softmax
+from fedsel.random import key_of
+from fedsel.simulation import History
+from fedsel.sklearn import choices, privacy
+from fedsel.sklearn.features import FeatureScale
+from fedsel.sklearn.fitting import Examples, Wave, train_wave
+from fedsel.solutions import solution as named_solution
+from fedsel.solutions.registry import PLAIN, canonical
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+WAVE = 21
+"""The purpose of the streams from which the seeds of later waves come."""
+
+
+def _is_logistic(classifier: FedSelClassifier) -> bool:
+    if classifier.model != "logistic":
+        raise AttributeError(f"model = {classifier.model!r} has no probabilities")
+    return True
+
+
+class FedSelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Federated logistic regression or linear SVM under local differential privacy.
+
+    Every row of X, or every group of rows, is a client, and sends ``epochs`` private reports; the
+    model is computed from the reports alone. With C > 2 classes a client still has one budget and
+    sends one report: on the gradient of the softmax (or multi-class hinge) loss, a vector of C·d
+    entries. One-versus-rest would need C reports of ε/C each.
+
+    Parameters
+    ----------
+    epsilon : total ε of a client in one fit, over all epochs.
+    solution : how a client reports, by name: "RJ", "PS-PM", "PM", "NP" …
+        (`fedsel.solutions.registry`).
+    model : "logistic" or "svm".
+    epochs : how often each client reports.
+    batch_fraction : the share of the clients that report in one round.
+    learning_rate : a number, or "auto": from public quantities alone.
+    averaging : the power p of the average of the weights over the rounds, t^p in round t; 0 takes
+        the last weights, "auto" is 3 with the automatic learning rate, else 0.
+    unit_norm : whether clients divide their record, its 1 for the intercept included, by its norm:
+        that changes no sign of a margin. "auto" does so for the solutions that report a direction:
+        J, RJ, RC and the references.
+    rho : the public radius ρ of J, RJ and RC, "auto", or None to report directions alone.
+    words : the number of codewords of RC.
+    mu : the selection's share of ε, or "auto" (hyper-parameters-free).
+    k : the top dimensions of a selection, a count or a share.
+    clip : values are clipped to [−clip, clip]. 1 loses nothing with the logistic loss.
+    momentum : the clients' momentum; without effect if epochs = 1.
+    reg : λ of the ℓ2 regulariser.
+    fit_intercept : whether to learn an intercept.
+    feature_range : (low, high), numbers or one for each feature: public bounds, to which clients
+        clip. None reads them from X, and warns: that is not private.
+    random_state : an integer seed, a RandomState, or None for a fresh seed.
+    verbose : 1 tells what is done.
+
+    Attributes
+    ----------
+    classes_, coef_, intercept_, n_features_in_, feature_names_in_ : as in scikit-learn. Features
+        are clipped to their bounds in prediction too; coef_ holds within the bounds.
+    privacy_ : the exact ε of a report and of all, and what it covers and what not.
+    history_ : one entry a round; with accuracy and loss if an ``eval_set`` was given.
+    solution_, learning_rate_, batch_, seed_, feature_range_, n_clients_, n_waves_ : what was used.
+
+    >>> X, y = np.array([[-1.0], [1.0]] * 500), np.array(["no", "yes"] * 500)
+    >>> model = FedSelClassifier(epsilon=4.0, feature_range=(-1, 1), random_state=0).fit(X, y)
+    >>> model.predict([[-0.5], [0.5]]).tolist(), round(model.privacy_.total, 9)
+    (['no', 'yes'], 4.0)
+    """
+
+    classes_: NDArray[Any]
+    n_waves_: int
+    history_: History
+    _weights: NDArray[np.float64]
+
+    def __init__(
+        self,
+        *,
+        epsilon: Epsilon = 2.0,
+        solution: str = "RJ",
+        model: Literal["logistic", "svm"] = "logistic",
+        epochs: int = 1,
+        batch_fraction: float = 0.01,
+        learning_rate: float | Literal["auto"] = "auto",
+        averaging: float | Literal["auto"] = "auto",
+        unit_norm: bool | Literal["auto"] = "auto",
+        rho: float | Literal["auto"] | None = "auto",
+        words: int | None = None,
+        mu: float | Literal["auto"] = "auto",
+        k: float = 0.1,
+        clip: float = 1.0,
+        momentum: float = 0.0,
+        reg: float = 1e-4,
+        fit_intercept: bool = True,
+        feature_range: tuple[Any, Any] | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.epsilon = epsilon
+        self.solution = solution
+        self.model = model
+        self.epochs = epochs
+        self.batch_fraction = batch_fraction
+        self.learning_rate = learning_rate
+        self.averaging = averaging
+        self.unit_norm = unit_norm
+        self.rho = rho
+        self.words = words
+        self.mu = mu
+        self.k = k
+        self.clip = clip
+        self.momentum = momentum
+        self.reg = reg
+        self.fit_intercept = fit_intercept
+        self.feature_range = feature_range
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(
+        self, X: Any, y: Any, groups: Any = None, eval_set: tuple[Any, Any] | None = None
+    ) -> Self:
+        """Train on the clients: rows of X, or groups of rows with the same value in ``groups``.
+
+        ``eval_set`` = (X, y), not of the clients, judges the model after every round.
+        """
+        return self._fit_wave(X, y, None, groups, eval_set, first=True)
+
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any,
+        classes: Sequence[Any] | None = None,
+        groups: Any = None,
+        eval_set: tuple[Any, Any] | None = None,
+    ) -> Self:
+        """Go on training with a new wave of clients, each of whom reports ``epochs`` times.
+
+        The clients must be others than before: those who come again lose ε again. ``classes``
+        names all classes, at the first wave; without it they are those of y.
+        """
+        first = not hasattr(self, "n_waves_")
+        return self._fit_wave(X, y, classes, groups, eval_set, first=first)
+
+    def _fit_wave(
+        self,
+        X: Any,
+        y: Any,
+        classes: Sequence[Any] | None,
+        groups: Any,
+        eval_set: tuple[Any, Any] | None,
+        *,
+        first: bool,
+    ) -> Self:
+        self._check_parameters()
+        X, y = validate_data(
+            self, X, y, reset=first, accept_sparse="csr", dtype=(np.float64, np.float32)
+        )
+        labels, codes = self._coded(y, classes, first)
+        clients = None if groups is None else self._clients(groups, X)
+        count = X.shape[0] if clients is None else clients.n
+        batch = max(1, round(self.batch_fraction * count))
+        features = X.shape[1] + bool(self.fit_intercept)
+        columns = 1 if len(labels) == 2 else len(labels)
+        unit = choices.unit_norm_of(self.unit_norm, self.solution)
+        made = named_solution(
+            self.solution,
+            epsilon=self.epsilon,
+            dim=features * columns,
+            epochs=self.epochs,
+            mu=self.mu,
+            k=self.k,
+            clip=self.clip,
+            momentum=self.momentum,
+            batch=batch,
+            rho=choices.radius_of(self.rho, unit, features, len(labels)),
+            words=self.words,
+        )
+        privacy.warn_about_solution(made)
+        privacy.warn_about_search(made.privacy.total)
+        scale = self._scale(X, first)
+        rounds = made.epochs * -(-count // batch)
+        rate = choices.rate_of(self.learning_rate, made, unit, batch, rounds)
+        # From here on everything is checked, and the state of a fitted model may be touched.
+        seed, waves = self._seed(first), 1 if first else self.n_waves_ + 1
+        wave = Wave(
+            solution=made,
+            loss=self.model,
+            reg=self.reg,
+            rate=rate,
+            batch=batch,
+            # Who comes later draws from other streams; the first wave from those of the seed.
+            seed=seed if waves == 1 else _joined(key_of(seed, WAVE, waves)),
+            columns=columns,
+            averaging=choices.averaging_of(self.averaging, self.learning_rate),
+            start=None if first else self._weights,
+        )
+        judges = None if eval_set is None else self._judges(eval_set, labels, scale)
+        used = Examples(self._records(X, scale), codes)
+        if self.verbose:
+            self._say(
+                f"wave {waves}: {count} clients in {rounds} rounds of {batch}, d = {made.dim},"
+            )
+            self._say(f"  {made.name}, learning rate {rate:.4g}")
+        history = train_wave(wave, used, clients, judges)
+        if not first:
+            past = self.history_.rounds
+            later = [replace(r, round=r.round + past[-1].round) for r in history.rounds]
+            history = replace(history, rounds=[*past, *later])
+        self.classes_, self.seed_, self.n_waves_, self.n_clients_ = labels, seed, waves, count
+        self.solution_, self.learning_rate_, self.batch_ = made, rate, batch
+        self.feature_range_ = np.stack([scale.low, scale.high])
+        self.history_, self._weights = history, history.weights
+        self.privacy_ = privacy.statement(
+            made, grouped=clients is not None, bounds_read=self.feature_range is None
+        )
+        self._set_coefficients(scale, columns)
+        if self.verbose:
+            self._say(str(self.privacy_))
+        return self
+
+    def _check_parameters(self) -> None:
+        """What `fedsel.solution` does not check."""
+        canonical(self.solution)
+        check_loss(self.model, self.reg, "model")
+        if not 0 < check_finite("batch_fraction", self.batch_fraction) <= 1:
+            raise InvalidArgument("batch_fraction", self.batch_fraction, "in (0, 1]")
+        choices.check_choices(self.learning_rate, self.averaging, self.unit_norm, self.rho)
+        check_count("verbose", int(self.verbose), least=0)
+
+    def _records(self, X: Any, scale: FeatureScale) -> Any:
+        """Records as clients use them."""
+        unit = choices.unit_norm_of(self.unit_norm, self.solution)
+        return scale.apply(X, intercept=self.fit_intercept, unit=unit)
+
+    def _coded(
+        self, y: NDArray[Any], classes: Sequence[Any] | None, first: bool
+    ) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """The classes, and y as their numbers."""
+        check_classification_targets(y)
+        labels = self.classes_ if not first else np.unique(y if classes is None else classes)
+        if not first and classes is not None and not np.array_equal(np.unique(classes), labels):
+            raise InvalidArgument("classes", list(classes), "those of the first wave")
+        if len(labels) < 2:
+            raise InvalidArgument("y", f"{len(labels)} class", "of at least two classes")
+        return labels, _codes("y", y, labels, "one of classes_")
+
+    @staticmethod
+    def _clients(groups: Any, X: Any) -> Clients:
+        check_consistent_length(X, groups)
+        return by_groups(groups)
+
+    def _scale(self, X: Any, first: bool) -> FeatureScale:
+        if self.feature_range is not None:
+            return FeatureScale.of(self.feature_range, X.shape[1])
+        if not first:
+            return FeatureScale(*self.feature_range_)
+        privacy.warn_about_bounds()
+        return FeatureScale.read(X)
+
+    def _seed(self, first: bool) -> int:
+        if not first:
+            return int(self.seed_)
+        if self.random_state is None:
+            return secrets.randbits(32)
+        if isinstance(self.random_state, Integral):
+            return check_count("random_state", self.random_state, least=0)
+        return int(check_random_state(self.random_state).randint(2**31))
+
+    def _judges(
+        self, eval_set: tuple[Any, Any], labels: NDArray[Any], scale: FeatureScale
+    ) -> Examples:
+        try:
+            X, y = eval_set
+        except (TypeError, ValueError):
+            raise InvalidArgument("eval_set", type(eval_set).__name__, "a pair (X, y)") from None
+        X, y = validate_data(
+            self, X, y, reset=False, accept_sparse="csr", dtype=(np.float64, np.float32)
+        )
+        codes = _codes("eval_set", y, labels, "labelled as y is")
+        return Examples(self._records(X, scale), codes)
+
+    def _set_coefficients(self, scale: FeatureScale, columns: int) -> None:
+        """coef_ and intercept_ on the scale of X."""
+        weights = self._weights.reshape(columns, -1)
+        self.coef_ = weights[:, : len(scale.low)] * scale.factor
+        constant = weights[:, -1] if self.fit_intercept else np.zeros(columns)
+        self.intercept_ = constant - self.coef_ @ scale.centre
+
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Margins: (n,) for two classes, positive for ``classes_[1]``; else (n, C)."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=(np.float64, np.float32))
+        scale = FeatureScale(*self.feature_range_)
+        weights = self._weights.reshape(len(self.coef_), -1)
+        used = self._records(X, scale)
+        margins = np.asarray(used @ weights.T, dtype=np.float64)
+        return margins[:, 0] if margins.shape[1] == 1 else margins
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The class of each row."""
+        margins = self.decision_function(X)
+        codes = (margins >= 0).astype(int) if margins.ndim == 1 else margins.argmax(axis=1)
+        predicted: NDArray[Any] = self.classes_[codes]
+        return predicted
+
+    @available_if(_is_logistic)  # type: ignore[untyped-decorator, unused-ignore]
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Probabilities (n, C) of the classes, with model="logistic"."""
+        margins = self.decision_function(X)
+        if margins.ndim == 1:
+            margins = np.stack([np.zeros_like(margins), margins], axis=1)
+        return softmax(margins)
+
+    def plot_history(self, axes: Axes | None = None) -> Axes:
+        """Accuracy against the rounds (with an eval_set), or the bits sent."""
+        from fedsel.sklearn import plots
+
+        check_is_fitted(self)
+        return plots.history(self.history_.rounds, str(self.solution_.name), axes)
+
+    def plot_privacy_accuracy(
+        self,
+        X: Any,
+        y: Any,
+        X_test: Any,
+        y_test: Any,
+        *,
+        epsilons: Sequence[float] = (0.5, 1.0, 2.0, 4.0, 8.0),
+        solutions: Sequence[str] | None = None,
+        groups: Any = None,
+        repeats: int = 3,
+        axes: Axes | None = None,
+    ) -> Axes:
+        """Test accuracy against ε, from fits of clones of this estimator.
+
+        A means to plan with public or simulated data: on private clients every point costs its ε.
+        """
+        from fedsel.sklearn import plots
+
+        names = [self.solution] if solutions is None else list(solutions)
+        rows = plots.sweep(self, (X, y, groups), (X_test, y_test), epsilons, names, repeats)
+        return plots.privacy_accuracy(rows, axes)
+
+    def _say(self, text: str) -> None:
+        print(text)  # noqa: T201
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        # A few hundred clients at a usual ε are too few; without privacy they are not.
+        tags.classifier_tags.poor_score = self.solution not in PLAIN
+        return tags
+
+
+def _codes(name: str, y: NDArray[Any], labels: NDArray[Any], allowed: str) -> NDArray[np.int64]:
+    """y as the numbers of its labels."""
+    codes = np.minimum(np.searchsorted(labels, y), len(labels) - 1).astype(np.int64)
+    if not np.array_equal(labels[codes], y):
+        raise InvalidArgument(name, "a label beyond the classes", allowed)
+    return codes
+
+
+def _joined(halves: tuple[int, int]) -> int:
+    return halves[0] | halves[1] << 32

@@ -1,0 +1,278 @@
+"""Rivals from the literature, to compare with: in floating point, for simulations alone.
+
+Their ε is that of the mechanism in real numbers. What a computer draws in floats can reveal more,
+so no certificate covers them, and devices refuse them.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsel.errors import InvalidArgument, InvalidData, check_vectors
+from fedsel.exact import exp_lower
+from fedsel.mechanisms.selection import Top, count_top
+from fedsel.random import Entropy
+from fedsel.sampling.device import SYSTEM
+from fedsel.solutions.base import Privacy, Solution, Vector, bits_for
+
+_KNOTS = 1 << 12
+_LARGEST_SET = 64
+UNCERTIFIED = "in floating point, for simulations alone: its ε holds for real numbers"
+
+
+@dataclass(frozen=True)
+class Reference(Solution):
+    """A solution that no certificate covers."""
+
+    epsilon: Fraction = Fraction(1)
+
+    @property
+    def decays_at_server(self) -> bool:
+        return True
+
+    @property
+    def privacy(self) -> Privacy:
+        ratio = exp_lower(self.epsilon)
+        return Privacy(self.epsilon, ratio, self.epochs, UNCERTIFIED, certified=False)
+
+    @property
+    @abstractmethod
+    def scale(self) -> float:
+        """The size of what a report adds."""
+
+    def decode(self, messages: Sequence[object]) -> NDArray[np.float64]:
+        mean: NDArray[np.float64] = np.mean(np.asarray(messages, dtype=np.float64), axis=0)
+        return mean
+
+    def _checked(self, gradient: Vector) -> NDArray[np.float64]:
+        step = check_vectors("gradient", gradient, ndim=1)
+        if len(step) != self.dim:
+            raise InvalidData(f"gradient: must have {self.dim} entries")
+        return step.astype(np.float64)
+
+
+@final
+@dataclass(frozen=True)
+class Cap(Reference):
+    """PrivUnit: a direction from the cap around the gradient's with probability p, else beside it.
+
+    The best ε-private report of a direction in real numbers (Bhowmick et al. 2018), with the exact
+    measure of the cap; Duchi-ℓ₂ is the one with a half-sphere for a cap. With a radius ρ the
+    direction is first turned round with probability ½ − ‖g‖/(2ρ), so that the report has the mean
+    g up to that norm.
+
+    >>> from fedsel.solutions.registry import solution
+    >>> [round(solution(n, epsilon=1.0, dim=100).error) for n in ("PrivUnit", "Duchi-L2")]
+    [629, 731]
+    """
+
+    radius: float | None = None
+    hemisphere: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.dim < 2:
+            raise InvalidArgument("dim", self.dim, f"at least 2 for {self.name}")
+
+    @property
+    def bits(self) -> int:
+        return 32 * self.dim
+
+    @cached_property
+    def cut(self) -> float:
+        """γ: the cap is what has at least this inner product with the gradient's direction."""
+        from scipy import optimize
+
+        if self.hemisphere:
+            return 0.0
+        found = optimize.minimize_scalar(
+            lambda cut: -self._alignment(cut),
+            bounds=(0.0, 1.0),
+            method="bounded",
+            options={"xatol": 1e-10},
+        )
+        return float(found.x)
+
+    @property
+    def inside(self) -> float:
+        """p: the probability of the cap."""
+        return _odds(self.epsilon, cap_measure(self.cut, self.dim))
+
+    @property
+    def alignment(self) -> float:
+        """m: the mean inner product of a report with the gradient's direction."""
+        return self._alignment(self.cut)
+
+    @property
+    def error(self) -> float:
+        """Mean squared error for a unit vector."""
+        return 1 / self.alignment**2 - 1
+
+    @property
+    def scale(self) -> float:
+        """The norm of a decoded report."""
+        return (self.radius or 1.0) / self.alignment
+
+    def _alignment(self, cut: float) -> float:
+        d, q = self.dim, cap_measure(cut, self.dim)
+        if not 0 < q < 1:
+            return 0.0
+        p = _odds(self.epsilon, q)
+        # ∫ t over the cap: c/(d − 1)·(1 − γ²)^((d−1)/2), in logarithms for large d.
+        log_mean = (
+            math.lgamma(d / 2)
+            - math.lgamma((d - 1) / 2)
+            - math.log(math.pi) / 2
+            - math.log(d - 1)
+            + (d - 1) / 2 * math.log1p(-cut * cut)
+        )
+        return math.exp(log_mean) * (p / q - (1 - p) / (1 - q))
+
+    @cached_property
+    def quantiles(self) -> NDArray[np.float64]:
+        """The inner product of a report by its place in the cap (1,) and in the rest (0,)."""
+        from scipy import special
+
+        q = cap_measure(self.cut, self.dim)
+        share = np.linspace(0.0, 1.0, _KNOTS + 1)
+        below = np.array([share * (1 - q), (1 - q) + share * q])
+        half = (self.dim - 1) / 2
+        found: NDArray[np.float64] = 2 * special.betaincinv(half, half, below) - 1
+        return found
+
+    def encode(
+        self, gradient: Vector, residual: Vector, entropy: Entropy = SYSTEM
+    ) -> tuple[Vector, Vector]:
+        """A vector on the sphere of radius ``scale``: the readable twin of the kernel's."""
+        step = self._checked(gradient)
+        rng = np.random.default_rng(entropy.below(1 << 62))
+        length = float(np.linalg.norm(step))
+        axis = step / length if length else np.eye(self.dim)[0]
+        if self.radius is not None and rng.random() >= 0.5 + min(1.0, length / self.radius) / 2:
+            axis = -axis
+        row = self.quantiles[int(rng.random() < self.inside)]
+        along = float(np.interp(rng.random() * _KNOTS, np.arange(_KNOTS + 1), row))
+        noise = rng.standard_normal(self.dim)
+        noise -= (noise @ axis) * axis
+        across = math.sqrt(max(0.0, 1 - along * along)) / float(np.linalg.norm(noise))
+        return self.scale * (along * axis + across * noise), residual
+
+
+def cap_measure(cut: float, d: int) -> float:
+    """The share of the unit sphere in d dimensions with a first coordinate of at least cut ≥ 0.
+
+    >>> cap_measure(0.0, 3), cap_measure(0.5, 3)  # in three dimensions areas go with heights
+    (0.5, 0.25)
+    """
+    from scipy.special import betainc
+
+    return float(betainc((d - 1) / 2, 0.5, 1 - cut * cut)) / 2
+
+
+def _odds(epsilon: Fraction, q: float) -> float:
+    """p with p(1 − q)/(q(1 − p)) = e^ε."""
+    return 1 / (1 + math.exp(-float(epsilon)) * (1 - q) / q)
+
+
+@final
+@dataclass(frozen=True)
+class DimensionSets(Reference):
+    """SignDS: a random sign, and h dimensions of which at least ν are likely in the signed top k.
+
+    A set with ν or more of the k largest entries of ±g has weight e^ε, any other 1 (Jiang et al.
+    2022). ``picks`` is h, None the one that stands out most from chance; ν is the one with the most
+    of the top k in a set. The server adds the sign to the h dimensions: a direction without length.
+
+    >>> made = DimensionSets("SignDS", 100, 1, Fraction(2), k=0.1)
+    >>> made.size, made.threshold, round(made.hits(), 2)
+    (1, 1, 0.45)
+    """
+
+    k: Top = 0.1
+    picks: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.picks is not None and not 1 <= self.picks <= self.dim:
+            raise InvalidArgument("picks", self.picks, f"in 1 … dim = {self.dim}")
+
+    @property
+    def bits(self) -> int:
+        return 1 + self.size * bits_for(self.dim)
+
+    @property
+    def top(self) -> int:
+        return count_top(self.k, self.dim)
+
+    @property
+    def scale(self) -> float:
+        return 1.0
+
+    @cached_property
+    def size(self) -> int:
+        """h."""
+        if self.picks is not None:
+            return self.picks
+        by_chance = self.top / self.dim
+
+        def stands_out(h: int) -> float:
+            return (self.hits(h) - h * by_chance) / math.sqrt(h)
+
+        return max(range(1, min(self.top, _LARGEST_SET) + 1), key=stands_out)
+
+    @cached_property
+    def threshold(self) -> int:
+        """ν."""
+        return self._threshold(self.size)
+
+    def hits(self, h: int | None = None) -> float:
+        """How many of the top k a report has on the mean."""
+        h = self.size if h is None else h
+        return self._hits(h, self._threshold(h))
+
+    def _threshold(self, h: int) -> int:
+        return max(range(1, h + 1), key=lambda least: self._hits(h, least))
+
+    def _hits(self, h: int, least: int) -> float:
+        return float(self.shares(h, least) @ np.arange(h + 1))
+
+    def shares(self, h: int, least: int) -> NDArray[np.float64]:
+        """The probability that a report has 0 … h of the top k."""
+        from scipy.special import comb
+
+        k, d = self.top, self.dim
+        hits = np.arange(h + 1)
+        with np.errstate(divide="ignore"):
+            ways = np.log(comb(k, hits)) + np.log(comb(d - k, h - hits))
+        weights = np.exp(ways - ways.max() + float(self.epsilon) * (hits >= least))
+        shares: NDArray[np.float64] = weights / weights.sum()
+        return shares
+
+    def encode(
+        self, gradient: Vector, residual: Vector, entropy: Entropy = SYSTEM
+    ) -> tuple[Vector, Vector]:
+        """±1 at h dimensions: the readable twin of the kernel's."""
+        step = self._checked(gradient)
+        rng = np.random.default_rng(entropy.below(1 << 62))
+        sign = 1.0 if rng.random() < 0.5 else -1.0
+        # Ties in random order, as a stable sort of a shuffled vector has them.
+        order = rng.permutation(self.dim)
+        ranked = order[np.argsort(-sign * step[order], kind="stable")]
+        shares = self.shares(self.size, self.threshold)
+        hits = int(rng.choice(len(shares), p=shares))
+        chosen = [
+            *rng.choice(ranked[: self.top], hits, replace=False),
+            *rng.choice(ranked[self.top :], self.size - hits, replace=False),
+        ]
+        sent = np.zeros(self.dim)
+        sent[chosen] = sign * self.scale
+        return sent, residual

@@ -1,0 +1,86 @@
+"""A request: what a server asks of a device in one round. The weights travel beside it."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import final
+
+from fedsel.errors import InvalidArgument, check_count, check_kind
+from fedsel.wire.report import RUN_BYTES, ReportFormat
+from fedsel.wire.task import TASK_BYTES, Task
+
+_MAGIC = b"FSRQ"
+_VERSION = 1
+_HEAD = struct.Struct("<4sB16sII")
+_MOST = (1 << 32) - 1
+
+REQUEST_BYTES = _HEAD.size + TASK_BYTES
+"""The length of every request."""
+
+
+class InvalidMessage(ValueError):
+    """Bytes that are no message of this protocol; what they were is not repeated."""
+
+
+class UnknownVersion(InvalidMessage):
+    """A message of a version that is not spoken here."""
+
+
+@final
+@dataclass(frozen=True)
+class Request:
+    """A report is asked for in ``round`` of a run, which belongs to ``epoch`` of its task.
+
+    ``run`` is 16 random bytes that name the run. Rounds count through all epochs.
+
+    >>> request = Request(bytes(16), epoch=0, round=3, task=Task("PM", epsilon=1.0, dim=8))
+    >>> Request.decode(request.encode()) == request
+    True
+    """
+
+    run: bytes
+    epoch: int
+    round: int
+    task: Task
+
+    def __post_init__(self) -> None:
+        check_kind("run", self.run, bytes)
+        check_kind("task", self.task, Task)
+        if len(self.run) != RUN_BYTES:
+            raise InvalidArgument("run", self.run, f"{RUN_BYTES} bytes")
+        check_count("round", self.round, least=0, most=_MOST)
+        check_count("epoch", self.epoch, least=0, most=self.task.epochs - 1)
+
+    @property
+    def format(self) -> ReportFormat:
+        """The format of its reports."""
+        return ReportFormat.of(self.task.solution, self.run)
+
+    def encode(self) -> bytes:
+        """The request in bytes."""
+        head = _HEAD.pack(_MAGIC, _VERSION, self.run, self.epoch, self.round)
+        return head + self.task.encode()
+
+    @classmethod
+    def decode(cls, data: object) -> Request:
+        """The request of these bytes; all else raises `InvalidMessage`, which says no more."""
+        if not isinstance(data, bytes | bytearray | memoryview) or len(data) > 2 * REQUEST_BYTES:
+            raise InvalidMessage("not a request")
+        data = bytes(data)
+        if len(data) > len(_MAGIC) and data.startswith(_MAGIC) and data[4] != _VERSION:
+            raise UnknownVersion("a request of another version")
+        request = _decoded(data) if len(data) == REQUEST_BYTES else None
+        if request is None:
+            raise InvalidMessage("not a request")
+        return request
+
+
+def _decoded(data: bytes) -> Request | None:
+    magic, version, run, epoch, number = _HEAD.unpack_from(data)
+    if magic != _MAGIC or version != _VERSION:
+        return None
+    try:
+        return Request(run, epoch, number, Task.decode(data[_HEAD.size :]))
+    except (ValueError, OverflowError):
+        return None

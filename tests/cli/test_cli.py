@@ -1,0 +1,219 @@
+"""The command line as a user meets it: real processes, help, JSON, pictures and wrong input."""
+
+import importlib
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import fedsel
+
+KEYS = {
+    "mechanism",
+    "d",
+    "k",
+    "epsilon",
+    "claimed",
+    "exact",
+    "lower_bound",
+    "variance",
+    "published",
+}
+
+
+def run(*arguments: str, status: int = 0, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run fedsel in a process of its own, without a terminal."""
+    command = [str(Path(sys.executable).parent / "fedsel"), *arguments]
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=240,
+        check=False,
+        env={**os.environ, "COLUMNS": "100", **environment},
+    )
+    assert done.returncode == status, done.stdout + done.stderr
+    return done
+
+
+def test_version():
+    assert run("--version").stdout.strip() == f"fedsel {fedsel.__version__}"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("run", "advise", "audit", "certify", "mechanisms", "bench"),
+        *("data list", "ledger show", "flower demo"),
+    ],
+)
+def test_every_command_has_help_with_an_example(command):
+    text = run(*command.split(), "--help").stdout
+    assert "Example" in text
+    assert "--json" in text
+
+
+def test_shell_completion_is_offered():
+    assert "--install-completion" in run("--help").stdout
+    script = run(_FEDSEL_COMPLETE="complete_bash", COMP_WORDS="fedsel ce", COMP_CWORD="1").stdout
+    assert "certify" in script
+
+
+def test_audit_json_has_the_promised_keys_and_status(tmp_path):
+    picture, table = tmp_path / "audit.svg", tmp_path / "audit.csv"
+    done = run(
+        *("audit", "--epsilon", "1", "--dim", "10", "--trials", "100000"),
+        *("--plot", str(picture), "--csv", str(table), "--json"),
+    )
+    rows = json.loads(done.stdout)
+    assert all(set(row) >= KEYS for row in rows)
+    names = {row["mechanism"] for row in rows}
+    assert {"EXP", "PE", "PS", "PE-published", "Uniform", "Duchi", "PM", "HM", "OW"} <= names
+    assert {"PS-PM", "EXP-HM", "PE-Duchi"} <= names
+    for row in rows:
+        assert row["lower_bound"] <= row["exact"]
+        assert row["published"] or row["exact"] <= row["claimed"]
+    published = [row for row in rows if row["published"]]
+    assert published
+    assert all(row["exact"] > row["claimed"] for row in published)
+    assert picture.read_text().startswith("<?xml")
+    assert len(table.read_text().splitlines()) == len(rows) + 1
+
+
+def test_audit_prints_a_table_with_the_published_pe():
+    text = run("audit", "-e", "1", "-d", "4", "--trials", "20000").stdout
+    assert "published, true ε = 1.26" in text
+    assert "22 claims hold, 1 published ones exceed their ε, 0 fail." in text
+
+
+def test_a_narrow_terminal_gets_fewer_columns():
+    from rich.console import Console
+
+    from fedsel.auditing.suite import Row
+
+    audit = importlib.import_module("fedsel.cli.audit")
+    row = Row("PS-Duchi", 1000, 100, 2.0, 2.0, 2.0, 1.9345, 1.9490, 1.9491, True, False)
+    for width, shown in ((140, True), (90, False)):
+        console = Console(width=width, record=True, file=io.StringIO())
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(audit, "output", lambda console=console: console)
+            audit._print_audit([row], [])
+        text = console.export_text()
+        assert ("1.9490" in text) == shown
+        assert "1.9345" in text
+        assert "…" not in text
+
+
+def test_audit_does_not_depend_on_jobs():
+    outputs = {
+        run("audit", "-e", "2", "-d", "3", "--trials", "5000", "--jobs", j, "--json").stdout
+        for j in ("1", "2")
+    }
+    assert len(outputs) == 1
+
+
+def test_audit_ends_with_status_1_if_a_claim_fails(monkeypatch):
+    """A mechanism with a false claim, put among ours."""
+    from typer.testing import CliRunner
+
+    from fedsel import cli
+    from fedsel.auditing import suite as grid
+    from fedsel.mechanisms import PublishedPerturbedEncoding
+
+    class Boastful(PublishedPerturbedEncoding):
+        published = False
+
+    case = grid.Case("PE*", Boastful(1.0, 1), 1.0, d=10, k=1, attack=False)
+    monkeypatch.setattr(grid, "default_cases", lambda **_: [case])
+    result = CliRunner().invoke(cli.app, ["audit", "--json"])
+    assert result.exit_code == 1
+    assert json.loads(result.stdout)[0]["holds"] is False
+
+
+def test_certify_prints_and_speaks_json():
+    text = run("certify", "ps", "--epsilon", "1", "--dim", "100").stdout
+    assert "holds" in text
+    assert "hits the top k with probability 0.231969" in text
+    coded = json.loads(run("certify", "rj", "-e", "2", "-d", "123", "--json").stdout)
+    assert (coded["d"], coded["codewords"], coded["holds"]) == (123, 128, True)
+    assert 2 - 1e-9 < coded["exact"] <= 2
+    text = run("certify", "RC", "-e", "2", "-d", "100", "--words", "64").stdout
+    assert "RC at d = 100 is J on 64 codewords" in text
+    answer = json.loads(run("certify", "PS-PM", "-e", "2", "-d", "123", "--json").stdout)
+    assert answer["holds"]
+    assert answer["claimed"] == 2.0
+    failing = run("certify", "pe-published", "-e", "1", "-d", "10", "--json", status=1)
+    published = json.loads(failing.stdout)
+    assert published["exact"] == pytest.approx(1.173, abs=1e-3)
+    assert not published["holds"]
+    nothing = json.loads(run("certify", "Identity", "--json", status=1).stdout)
+    assert nothing["exact"] is None
+    assert not nothing["private"]
+    assert not nothing["holds"]
+
+
+def test_a_case_does_not_depend_on_those_beside_it():
+    few = json.loads(run("audit", "-e", "1", "-d", "3", "--trials", "2000", "--json").stdout)
+    more = json.loads(
+        run("audit", "-e", "2", "-e", "1", "-d", "3", "--trials", "2000", "--json").stdout
+    )
+    assert all(row in more for row in few)
+
+
+def test_a_terminal_without_greek_still_shows_the_result():
+    assert "Duchi" in run("mechanisms", PYTHONIOENCODING="latin-1").stdout
+
+
+def test_python_m_fedsel():
+    done = subprocess.run(
+        [sys.executable, "-m", "fedsel", "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("fedsel ")
+
+
+def test_mechanisms_lists_all():
+    names = {row["name"] for row in json.loads(run("mechanisms", "--json").stdout)}
+    assert {"EXP", "PE", "PS", "PM", "HM", "Duchi", "OW", "TopK", "Identity"} <= names
+    assert "PerturbedSampling" in run("mechanisms").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["certify", "PSS", "-e", "1", "-d", "5"], "close to it: PS"),
+        (["certify", "RJ", "-e", "1"], "--dim = None: must be given for RJ"),
+        (["certify", "RJ", "-e", "1", "-d", "5", "--words", "9"], "--words = 9: must be left out"),
+        (["certify", "RC", "-e", "1", "-d", "5", "--words", "0"], "words = 0"),
+        (["certify", "RC", "-e", "1", "-d", "0"], "dim = 0"),
+        (["certify", "PS", "-d", "5"], "epsilon = None: must be given for PS"),
+        (["certify", "PS", "-e", "nan", "-d", "5"], "epsilon = nan"),
+        (["certify", "PS", "-e", "inf", "-d", "5"], "epsilon = inf"),
+        (["certify", "PM", "-e", "0"], "epsilon = 0.0"),
+        (["certify", "PS", "-e", "1"], "--dim = None: must be given"),
+        (["certify", "PS", "-e", "1", "-d", "0"], "d = 0"),
+        (["certify", "PS", "-e", "1", "-d", "5", "-k", "6"], "k = 6: must be at most d = 5"),
+        (["certify", "PS", "-e", "1", "-d", "5", "-k", "0"], "k = 0"),
+        (["certify", "PS", "-e", "1", "-d", "5", "-k", "x"], "k = 'x'"),
+        (["certify", "PS-PM", "-e", "1", "-d", "5", "--mu", "1"], "mu = 1.0"),
+        (["audit", "--plot", "picture.gif"], "a file ending in .png"),
+        (["audit", "--plot", "no/such/folder/a.png"], "in a folder that exists"),
+        (["audit", "--csv", "."], "a file, not a folder"),
+        (["certify", "EXP", "-e", "1", "-d", "5", "-k", "2"], "--k = '2': must be left out"),
+        (["certify", "PM", "-e", "1", "-d", "5"], "--dim = 5: must be left out"),
+        (["certify", "PS", "-e", "1", "-d", "5", "--mu", "0.2"], "--mu = 0.2: must be left out"),
+        (["certify", "PS-PM", "-d", "5"], "epsilon = None: must be given for PS-PM"),
+        (["audit", "-e", "-1"], "epsilon = -1.0"),
+        (["audit", "-d", "0"], "d = 0"),
+        (["audit", "--trials", "5"], "--trials"),
+        (["nonsense"], "nonsense"),
+    ],
+)
+def test_wrong_input_ends_with_one_sentence_and_status_2(arguments, complaint):
+    done = run(*arguments, status=2)
+    assert complaint in " ".join(done.stderr.replace("│", " ").split())
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,111 @@
+"""``fedsel data``: what it prints, where it prints it, and the status it ends with."""
+
+import json
+import time
+
+import pytest
+from tests.data.test_toys import (
+    CONTENT,
+    TOY_FILE,
+    install,
+    offline,
+    toy_source,
+    use_sources,
+)
+from typer.testing import CliRunner
+
+from fedsel.cli import data as command
+from fedsel.errors import InvalidArgument
+from fedsel.paths import cache_folder
+
+
+@pytest.fixture(autouse=True)
+def toy(tmp_path, monkeypatch):
+    install(monkeypatch, tmp_path)
+    monkeypatch.setattr(command, "NAMES", ("syn-L", "toy"))
+
+
+def run(*arguments, status=0):
+    result = CliRunner().invoke(command.data_app, [str(a) for a in arguments])
+    assert result.exit_code == status, result.output
+    return result
+
+
+@pytest.mark.parametrize("name", ["list", "fetch", "path"])
+def test_every_command_has_help_with_an_example(name):
+    assert "Example" in run(name, "--help").output
+
+
+def test_list_as_json(tmp_path):
+    synthetic, missing = json.loads(run("list", "--json").stdout)
+    assert synthetic == {
+        "name": "syn-L",
+        "n": 60_000,
+        "d": 100,
+        "source": "generated",
+        "present": True,
+        "paths": [],
+    }
+    assert (missing["source"], missing["present"]) == ("download", False)
+    (tmp_path / "toy.txt").write_bytes(CONTENT)
+    present = json.loads(run("list", "--json", "--directory", tmp_path).stdout)[1]
+    assert (present["source"], present["present"]) == ("directory", True)
+    assert present["paths"] == [str(tmp_path / "toy.txt")]
+
+
+def test_list_as_a_table():
+    before = run("list").stdout
+    assert "60,000" in before
+    assert "download (source 0)" in before
+    run("fetch", "toy")
+    assert "cache (" in run("list").stdout
+
+
+def test_fetch_prints_path_and_hash_and_is_quiet_when_quick():
+    done = run("fetch", "TOY")
+    assert done.stdout == f"{cache_folder() / 'toy.txt'}  {TOY_FILE.sha256}\n"
+    assert done.stderr == ""
+
+
+def test_fetch_reports_on_standard_error_when_it_takes_long(monkeypatch):
+    def slow(work):
+        time.sleep(0.3)
+        return offline(work)
+
+    monkeypatch.setattr(command, "PATIENCE_SECONDS", 0.1)
+    use_sources(monkeypatch, slow, toy_source)
+    done = run("fetch", "toy")
+    assert done.stderr.splitlines() == [
+        "toy: downloading from source 0",
+        "toy: downloading from source 1",
+    ]
+    assert len(done.stdout.splitlines()) == 1
+
+
+def test_fetch_offline_is_one_sentence_and_status_one(monkeypatch):
+    use_sources(monkeypatch, offline)
+    done = run("fetch", "toy", status=1)
+    assert done.stdout == ""
+    assert done.stderr.startswith("fedsel: toy: could not be downloaded")
+    assert "set FEDSEL_DATA or --directory to a folder with toy.txt" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_synthetic_data_need_no_fetching():
+    assert "nothing to fetch" in run("fetch", "syn-L").stdout
+    assert "has no file" in run("path", "syn-L", status=1).stderr
+
+
+def test_path_prints_paths_or_says_what_to_do(tmp_path):
+    assert "fedsel data fetch toy" in run("path", "toy", status=1).stderr
+    run("fetch", "toy")
+    assert run("path", "toy").stdout == f"{cache_folder() / 'toy.txt'}\n"
+    (tmp_path / "toy.txt").write_bytes(b"wrong")
+    assert "wrong content" in run("path", "toy", "--directory", tmp_path, status=1).stderr
+
+
+@pytest.mark.parametrize("name", ["fetch", "path"])
+def test_unknown_names_and_folders_are_wrong_arguments(name, tmp_path):
+    for arguments in (("toyy",), ("toy", "--directory", tmp_path / "missing")):
+        result = CliRunner().invoke(command.data_app, [name, *map(str, arguments)])
+        assert isinstance(result.exception, InvalidArgument)

@@ -1,0 +1,164 @@
+"""``fedsel flower demo`` as a user meets it, and the example app that it runs."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedsel import InvalidArgument
+from fedsel.cli.flower.demo import Demo, app_folder, task_of_the_app
+
+ROOT = Path(__file__).parents[2]
+FEDSEL = str(Path(sys.executable).parent / "fedsel")
+
+
+def marked(mark):
+    """Processes that carry a mark in their environment."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark.encode() in (folder / "environ").read_bytes():
+                found.append(int(folder.name))
+        except OSError:
+            continue
+    return found
+
+
+def test_the_demo_runs_and_sums_up(tmp_path):
+    keep, mark = tmp_path / "keep", f"TEST_MARK={tmp_path}"
+    done = subprocess.run(
+        [
+            *(FEDSEL, "flower", "demo", "--nodes", "2", "--epochs", "1", "--epsilon", "2"),
+            *("--keep", str(keep), "--json"),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+        env={**os.environ, "TEST_MARK": str(tmp_path)},
+    )
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["solution"] == "RJ"
+    assert told["dim"] == 11
+    assert told["epsilon_per_report"] == "2"
+    assert [(n["reports"], n["spent"], n["left"]) for n in told["nodes"]] == [(1, "2", "0")] * 2
+    assert told["report_bytes"] == 16
+    assert told["reply_bytes"] < told["fedavg_reply_bytes"] / 5
+    assert told["fedavg_accuracy"][0] > 0.9
+    assert 0 < told["accuracy"][0] < 1
+    assert (keep / "superlink.log").exists()
+    assert marked(mark) == []
+
+
+def test_the_demo_ends_every_process_when_interrupted(tmp_path):
+    mark = f"TEST_MARK={tmp_path}"
+    with (tmp_path / "err").open("w") as err:
+        process = subprocess.Popen(
+            [FEDSEL, "flower", "demo", "--nodes", "2"],
+            stdout=subprocess.DEVNULL,
+            stderr=err,
+            env={**os.environ, "TEST_MARK": str(tmp_path)},
+            start_new_session=True,
+        )
+    try:
+        until = time.monotonic() + 60
+        while len(marked(mark)) < 5 and time.monotonic() < until:  # all are there
+            time.sleep(0.1)
+        assert len(marked(mark)) >= 5
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+    finally:
+        process.kill()
+        process.wait()
+    assert "interrupted" in (tmp_path / "err").read_text()
+    assert marked(mark) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--nodes", "0"], "nodes = 0"),
+        (["--epsilon", "nan"], "epsilon = nan"),
+        (["--model", "forest"], "model = 'forest'"),
+        (["--dataset", "mnist"], "dataset = 'mnist'"),
+        (["--keep", "."], "--keep = '.'"),
+    ],
+)
+def test_wrong_options_start_nothing(arguments, complaint, monkeypatch):
+    from typer.testing import CliRunner
+
+    from fedsel import cli
+    from fedsel.flower import local
+
+    monkeypatch.setattr(local.Federation, "__enter__", lambda _: pytest.fail("started"))
+    result = CliRunner().invoke(cli.app, ["flower", "demo", *arguments])
+    assert isinstance(result.exception, InvalidArgument)
+    assert complaint in str(result.exception)
+
+
+def test_a_solution_that_is_not_private_starts_nothing():
+    with pytest.raises(InvalidArgument, match="a private solution"):
+        Demo(solution="NP")
+
+
+def test_the_app_is_one_and_its_settings_are_those_of_the_demo():
+    assert app_folder() == ROOT / "examples" / "flower_adult"  # package data of the wheel
+    settings = tomllib.loads((app_folder() / "pyproject.toml").read_text())
+    assert set(Demo().config()) <= set(settings["tool"]["flwr"]["app"]["config"])
+    built = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
+    included = built["targets"]["wheel"]["force-include"]
+    assert included == {"examples/flower_adult": "fedsel/cli/flower/app"}
+
+
+@pytest.mark.parametrize("model", ["logistic", "mlp"])
+def test_the_task_learns_without_privacy(model):
+    task, config = task_of_the_app(), {"dataset": "syn", "features": 10, "hidden": 4}
+    config["model"] = model
+    records = task.load(config)
+    part, test = task.partition(records, 1, 3), task.held_out(records)
+    assert len(part[1]) == 16_000
+    np.testing.assert_allclose(np.linalg.norm(part[0], axis=1), 1, rtol=1e-5)
+    arrays = task.start(records[0].shape[1], config)
+    before = task.judge(arrays, test)[1]
+    for _ in range(30):
+        arrays = task.train(arrays, part, 5.0)
+    accuracy, loss = task.judge(arrays, test)
+    assert accuracy > 0.9
+    assert loss < before
+
+
+def test_the_comparison_with_localdp(tmp_path):
+    """A small form of the benchmark; its figures are in docs/flower.md."""
+    found, picture = tmp_path / "found.json", tmp_path / "figure.png"
+    done = subprocess.run(
+        [
+            *(sys.executable, str(ROOT / "benchmarks" / "flower_localdp.py")),
+            *("--nodes", "5", "--rounds", "1", "2", "--epsilon", "8", "--repeats", "1"),
+            *("--trials", "20000", "--json", str(found), "--plot", str(picture)),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    told = json.loads(found.read_text())
+    assert told["plain"] > 0.9
+    assert told["rows"][0]["fedsel_bytes"] < told["rows"][0]["localdp_bytes"] / 5
+    # Two rounds at half of ε each: a report at 4 claims less than it costs.
+    assert told["rows"][1]["own_report"] > 4
+    assert {a["claimed"]: round(a["exact"], 2) for a in told["audits"]} == {
+        0.5: 0.75,
+        1.0: 1.61,
+        2.0: 3.51,
+    }
+    assert all(a["values"] <= a["exact"] < a["bits"] for a in told["audits"])
+    assert picture.stat().st_size > 10_000

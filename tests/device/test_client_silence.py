@@ -1,0 +1,113 @@
+"""The device client: nothing that it does or says depends on its data, but the report."""
+
+import logging
+import math
+import traceback
+
+import numpy as np
+import pytest
+from tests.device.test_client import RUN, UPDATE, WEIGHTS, D, asked, policy, task
+
+from fedsel.device import Client, Refused
+
+SECRET = 123.456
+
+
+@pytest.fixture
+def client(tmp_path):
+    return Client(policy(), tmp_path / "store", create=True)
+
+
+def explosive(weights):
+    raise RuntimeError(f"the record {SECRET} is broken")
+
+
+UPDATES = [
+    explosive,
+    lambda w: [SECRET, math.nan],
+    lambda w: None,
+    lambda w: "secret",
+    lambda w: np.full(D, SECRET + 1j),
+    lambda w: np.ma.array(np.full(D, SECRET), mask=[True] * D),
+    lambda w: np.full(D + 1, SECRET),
+    np.full(D - 1, SECRET),
+    np.full((1, D), SECRET),
+    None,
+]
+
+
+@pytest.mark.parametrize("update", UPDATES)
+def test_an_update_that_fails_counts_as_zeros_and_says_nothing(client, update, caplog):
+    """Whether a device answers must not depend on its data, so it answers."""
+    with caplog.at_level(logging.DEBUG):
+        report = client.answer(asked(), WEIGHTS, update)
+    assert len(report) == 16
+    assert "123" not in caplog.text
+    assert "the update failed" in caplog.text
+    assert all(record.exc_info is None for record in caplog.records)
+    with client.ledger.transaction() as books:
+        assert not books.residual(RUN, D).any()
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 1e300, -1e300])
+def test_updates_that_are_not_finite_pass_as_finite_ones(client, value):
+    update = UPDATE.copy()
+    update[3] = value
+    client.answer(asked(), WEIGHTS, update)
+    client.answer(asked(1), WEIGHTS, lambda w: update)
+    with client.ledger.transaction() as books:
+        assert np.isfinite(books.residual(RUN, D)).all()
+
+
+@pytest.mark.parametrize("size", [1.0, 1e38, 1e-40])
+@pytest.mark.parametrize("rate", [1e-300, 1e308])
+def test_a_rate_that_overflows_is_no_error(client, size, rate):
+    """Warnings are errors here: one that depends on the data would tell."""
+    request = asked(of=task("PS-PM-O", learning_rate=rate))
+    client.answer(request, WEIGHTS, lambda w: UPDATE * size)
+    with client.ledger.transaction() as books:
+        assert np.isfinite(books.residual(RUN, D)).all()
+
+
+def test_a_huge_longdouble_is_no_error(client):
+    client.answer(asked(), WEIGHTS, np.full(D, np.finfo(np.longdouble).max))
+    with client.ledger.transaction() as books:
+        assert books.residual(RUN, D).any()
+
+
+def test_any_real_numbers_are_an_update(client):
+    client.answer(asked(0), WEIGHTS, lambda w: [1] * D)
+    client.answer(asked(1), WEIGHTS, lambda w: np.ones(D, dtype=np.float16))
+    client.answer(asked(2), WEIGHTS, np.ones(D, dtype=bool))
+
+
+def test_errors_hold_nothing_private(tmp_path, monkeypatch):
+    """Whatever breaks inside, what comes out has no context and no frame with the data."""
+    client = Client(policy(), tmp_path / "s", create=True)
+
+    def broken(self, *_):
+        raise ValueError(f"inside: {SECRET}")
+
+    monkeypatch.setattr("fedsel.solutions.picks.Picks.encode", broken)
+    for update in (np.full(D, SECRET), lambda w: np.full(D, SECRET)):
+        try:
+            client.answer(asked(), WEIGHTS, update)
+        except Refused as error:
+            caught = error
+        assert caught.__context__ is None
+        assert caught.__cause__ is None
+        said = "".join(traceback.format_exception(caught))
+        assert "123.456" not in said
+        for frame, _ in traceback.walk_tb(caught.__traceback__):
+            if frame.f_code.co_name != "test_errors_hold_nothing_private":
+                assert set(frame.f_locals) <= {"self", "begin", "rest", "outcome"}
+    assert client.history().entries == ()
+
+
+def test_an_interruption_is_no_answer(client):
+    def interrupted(weights):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        client.answer(asked(), WEIGHTS, interrupted)
+    assert client.history().entries == ()

@@ -1,0 +1,70 @@
+"""The same cross-validation on a real local cluster: two worker processes of Dask."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import joblib
+import numpy as np
+import pytest
+
+from fedsel.data import synthetic
+from fedsel.experiments import Named, Store
+from fedsel.experiments.runner import perform
+from fedsel.paper.catalogue import experiment
+from fedsel.simulation import Population, Training
+from fedsel.simulation.validation import cross_validate
+from fedsel.solutions import solution
+
+distributed = pytest.importorskip("distributed", reason="needs the extra fedsel[cluster]")
+
+
+# Dask's own loops and sockets may outlive a test by a moment.
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_dask_cluster_gives_the_very_same_scores(tmp_path):
+    cells = experiment("fig2i", quick=True).tasks[:2]
+    data = synthetic(d=10, n=2000, seed=1)
+    training = Training(solution("PS-PM", epsilon=2.0, dim=10), batch=50)
+    population = Population(data.X, data.y)
+    here = cross_validate(training, population, folds=3, repeats=2)
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
+        ) as cluster,
+        distributed.Client(cluster),
+        joblib.parallel_config(backend="dask"),
+    ):
+        there = cross_validate(training, population, folds=3, repeats=2, jobs=-1)
+        far = perform(cells, Store(tmp_path / "far"), Named(), jobs=-1)
+    assert here == there
+    assert far == perform(cells, Store(tmp_path / "near"), Named())
+    assert np.isfinite(there.accuracy)
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_the_command_runs_on_a_cluster_by_its_address(tmp_path):
+    program = [
+        str(Path(sys.executable).parent / "fedsel"),
+        "reproduce",
+        "fig2i",
+        "--quick",
+        "--json",
+    ]
+    told = {}
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=True, dashboard_address=":0"
+    ) as cluster:
+        for place, more in (("far", ["--cluster", cluster.scheduler_address]), ("near", [])):
+            done = subprocess.run(
+                [*program, *more, "--out", str(tmp_path / place)],
+                capture_output=True,
+                text=True,
+                timeout=300,
+                check=False,
+            )
+            assert done.returncode == 0, done.stderr
+            told[place] = json.loads(done.stdout)["rows"]
+    assert told["far"] == told["near"]

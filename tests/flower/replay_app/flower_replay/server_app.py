@@ -1,0 +1,78 @@
+"""A server that trains, and one that asks for what it must not get."""
+
+import json
+import secrets
+import time
+from pathlib import Path
+
+import numpy as np
+from flwr.app import Array, ArrayRecord, Message, RecordDict
+from flwr.serverapp import ServerApp
+
+from fedsel.flower import FedSelStrategy
+from fedsel.flower.messages import Question
+from fedsel.wire import Request, Task
+from flower_replay import task
+
+app = ServerApp()
+
+
+@app.main()
+def main(grid, context):
+    config = context.run_config
+    told = hostile(grid, config) if config["mode"] == "hostile" else train(grid, config)
+    Path(config["results"]).write_text(json.dumps(told))
+
+
+def train(grid, config):
+    strategy = FedSelStrategy(
+        solution=config["solution"],
+        epsilon=config["epsilon"],
+        epochs=config["epochs"],
+        nodes=config["nodes"],
+        min_nodes=config["min-nodes"],
+        learning_rate=task.RATE,
+        mu=0.1,
+        k=3,
+        momentum=0.5 if config["solution"] == "PS-PM" else 0.0,
+    )
+    first = ArrayRecord({name: Array(array) for name, array in task.START.items()})
+    result = strategy.start(grid, first, timeout=config["timeout"])
+    return {
+        "weights": strategy.history.weights.tolist(),
+        "rounds": [dict(result.train_metrics_clientapp[n]) for n in result.train_metrics_clientapp],
+        "refusals": dict(strategy.refusals),
+        "task": strategy.task.encode().hex(),
+    }
+
+
+def hostile(grid, config):
+    """Every wish goes to some node; what comes back is written down."""
+    good = ArrayRecord({name: Array(array) for name, array in task.START.items()})
+    nan = ArrayRecord({**good, "b": Array(np.array([0, 0, np.nan, 0], np.float32))})
+    other = ArrayRecord({"a": Array(np.zeros((3, 3), np.float32))})
+    usual = Task("PS-PM", epsilon=1.0, dim=task.D, k=3)
+    wishes = {
+        "epsilon": ("train", Task("PS-PM", epsilon=100.0, dim=task.D, k=3), good),
+        "solution": ("train", Task("PM", epsilon=1.0, dim=task.D), good),
+        "nan": ("train", usual, nan),
+        "shape": ("train", usual, other),
+        "evaluate": ("evaluate", usual, good),
+    }
+    while len(nodes := sorted(grid.get_node_ids())) < config["nodes"]:
+        time.sleep(0.2)
+    messages = []
+    for number, (kind, asked, arrays) in enumerate(wishes.values()):
+        request = Request(secrets.token_bytes(16), 0, 0, asked).encode()
+        content = RecordDict({"arrays": arrays})
+        content["fedsel"] = Question(request, (1.0,) * len(arrays)).record()
+        node = nodes[number % len(nodes)]
+        messages.append(Message(content, message_type=kind, dst_node_id=node))
+    names = dict(zip(grid.push_messages(messages), wishes, strict=True))
+    told, until = {}, time.time() + config["timeout"]
+    while names and time.time() < until:
+        for reply in grid.pull_messages(list(names)):
+            said = reply.error.reason if reply.has_error() else repr(reply.content)
+            told[names.pop(reply.metadata.reply_to_message_id)] = said
+        time.sleep(0.5)
+    return told

@@ -1,0 +1,197 @@
+"""Flower's own processes on loopback: both engines, TLS, crashes, hostile servers, what travels.
+
+Each process is ended by its group, each wait has a limit. The bundle tests/flower/replay_app replays the
+randomness of simulated clients, so that both engines must end with the weights of fedsel's own.
+"""
+
+import json
+import struct
+from pathlib import Path
+
+import numpy as np
+from flwr.app import ConfigRecord, RecordDict
+from flwr.proto.message_pb2 import PushObjectRequest
+from flwr.supercore.inflatable.inflatable_object import (
+    get_object_id,
+    get_object_type_from_object_content,
+)
+from tests.flower.replay_app.flower_replay import task
+
+from fedsel.cli.flower.processes import Federation
+from fedsel.device import Ledger, Reason
+from fedsel.flower import NODES_VARIABLE
+from fedsel.flower.messages import NO_ANSWER, report_of
+from fedsel.simulation.rounds import VectorTraining, train_vectors
+from fedsel.wire import Request, Task
+from tests.flower.support import Proxy, certificates, node_key
+
+APP = Path(__file__).parent / "replay_app"
+PATIENCE = 30.0
+"""Seconds that the server waits for a node that may never answer."""
+LIMIT = 150
+"""Seconds for a run, on a busy machine; it takes a fifth of that."""
+
+
+class Clients:
+    """The clients of the bundle as the engine sees them."""
+
+    chunk, scales = 7, None
+
+    def __init__(self, clients):
+        self.clients = clients
+
+    def receive(self, weights):
+        self.weights = weights
+
+    def vectors(self, clients):
+        return [np.stack([task.update(self.weights, c) for c in clients.tolist()])]
+
+
+def expected(asked, clients):
+    """The weights of fedsel's own engine on the same randomness."""
+    start = np.concatenate([array.reshape(-1) for array in task.START.values()]).astype(np.float64)
+    training = VectorTraining(asked.solution, task.RATE, clients, task.SEED)
+    return train_vectors(training, Clients(clients), start).weights
+
+
+def settings(folder, number, **changes):
+    """The node_config of a node."""
+    given = {"store": folder / f"store-{number}", "create": True, "lifetime": 6.0}
+    given |= {"per-report": 1.0, "solutions": "PS-PM,RJ", "dimensions": task.D, **changes}
+    return {"partition-id": number, **{f"fedsel-{name}": value for name, value in given.items()}}
+
+
+def spent(folder, number):
+    return Ledger(folder / f"store-{number}").read().spent
+
+
+def submit(federation, name, *, simulated=None, **config):
+    """Submit the bundle; the server writes to a file."""
+    file = federation.folder / f"{name}.json"
+    config["results"] = str(file)
+    return federation.submit(APP, config, name=name, nodes=simulated), file
+
+
+def finished(federation, run):
+    """Wait for the end of a run and read what the server wrote."""
+    process, file = run
+    federation.wait(lambda: not process.running, LIMIT, "the run", federation.processes[0])
+    assert file.exists(), process.text()[-3000:]
+    return json.loads(file.read_text())
+
+
+def test_simulation_gives_the_weights_of_the_engine(tmp_path, quick_path):
+    """100 clients with a ledger each, three rounds with residual and momentum."""
+    policy = f'lifetime = 5.0\nper_report = 1.0\nsolutions = ["PS-PM"]\ndimensions = [{task.D}]\n'
+    (quick_path / "policy.toml").write_text(policy)
+    with Federation(
+        tmp_path, simulation=True, environment={NODES_VARIABLE: str(quick_path)}
+    ) as federation:
+        told = finished(federation, submit(federation, "simulation", simulated=100, nodes=100))
+    assert [r["reports"] for r in told["rounds"]] == [100] * 3
+    asked = Task.decode(bytes.fromhex(told["task"]))
+    np.testing.assert_allclose(told["weights"], expected(asked, 100), rtol=1e-9, atol=1e-9)
+    histories = [Ledger(quick_path / f"node-{n}").read() for n in range(100)]
+    assert {h.spent for h in histories} == {3}
+
+
+def test_deployment(tmp_path):
+    """Three SuperNodes, one behind a proxy: a run, a hostile server, a crash, a budget's end."""
+    flag = tmp_path / "wait"
+    with (
+        Federation(tmp_path, environment={"FEDSEL_TEST_WAIT": str(flag)}) as federation,
+        Proxy(federation.port) as proxy,
+    ):
+        own = [settings(tmp_path, n, lifetime=4.0 if n == 2 else 6.0) for n in range(3)]
+        nodes = [
+            federation.add_node(f"node-{n}", own[n], superlink_port=None if n else proxy.port)
+            for n in range(3)
+        ]
+        told = finished(federation, submit(federation, "first"))
+        asked = Task.decode(bytes.fromhex(told["task"]))
+        assert [r["reports"] for r in told["rounds"]] == [3, 3, 3]
+        np.testing.assert_allclose(told["weights"], expected(asked, 3), rtol=1e-9, atol=1e-9)
+        assert [spent(tmp_path, n) for n in range(3)] == [3, 3, 3]
+        check_what_travelled(proxy.sent, tmp_path)
+
+        said = finished(federation, submit(federation, "hostile", mode="hostile"))
+        assert said == {
+            "epsilon": Reason.TOO_MUCH.value,
+            "solution": Reason.NOT_ALLOWED.value,
+            "nan": Reason.WEIGHTS.value,
+            "shape": Reason.WEIGHTS.value,
+            "evaluate": NO_ANSWER,
+        }
+        assert [spent(tmp_path, n) for n in range(3)] == [3, 3, 3]
+
+        # All have answered, and no answer has left: one node is killed and comes back.
+        flag.touch()
+        second = submit(federation, "second", epochs=2, epsilon=2.0, timeout=PATIENCE)
+        federation.wait(lambda: min(spent(tmp_path, n) for n in range(3)) == 4, LIMIT, "answers")
+        nodes[0].kill()
+        flag.unlink()
+        assert spent(tmp_path, 0) == 4  # paid, though it never left
+        federation.add_node("node-0-again", own[0])
+        told = finished(federation, second)
+        # To Flower the node is a new one; the old one stays silent, and the server goes on.
+        assert [r["reports"] for r in told["rounds"]] == [2, 2]
+        assert told["rounds"][0]["silent"] == 1
+        assert told["refusals"]["EXHAUSTED"] == 1
+        assert [spent(tmp_path, n) for n in range(3)] == [5, 5, 4]
+        for number in range(3):
+            history = Ledger(tmp_path / f"store-{number}").read()  # checks every link
+            assert history.spent <= history.lifetime
+
+
+def check_what_travelled(sent, folder):
+    """Decode every object that the SuperNode pushed: messages whose content is the report."""
+    objects = {}
+    for path, _, body in sent:
+        if path.endswith("push-object"):
+            content = PushObjectRequest.FromString(body).object_content
+            objects[get_object_id(content)] = content
+    kinds = [get_object_type_from_object_content(o) for o in objects.values()]
+    assert sorted(kinds) == ["ConfigRecord"] * 3 + ["Message"] * 3 + ["RecordDict"] * 3
+    entries = Ledger(folder / "store-0").read().entries
+    form = Request(entries[0].run, 0, 0, Task("PS-PM", epsilon=3.0, dim=task.D, epochs=3, k=3))
+    reports = []
+    for content in objects.values():
+        if get_object_type_from_object_content(content) == "ConfigRecord":
+            record = ConfigRecord.inflate(content)
+            reports.append(report_of(RecordDict({"fedsel": record})))
+    assert sorted(reports) == sorted(entry.report for entry in entries)
+    assert all(form.format.decode(report) is not None for report in reports)
+    # Nothing of the data, in any message that left, in any form that it might have.
+    everything = b"".join(path.encode() + head.encode() + body for path, head, body in sent)
+    secret = np.float32(task.SECRET)
+    for form_of_it in (
+        *(struct.pack(f"{order}{kind}", secret) for order in "<>" for kind in "fd"),
+        struct.pack("<d", task.SECRET),
+        b"num-examples",
+        b"metrics",
+        str(task.SECRET).encode(),
+        str(task.EXAMPLES).encode(),
+        struct.pack("<i", task.EXAMPLES),
+        b"numpy",
+    ):
+        assert form_of_it not in everything
+
+
+def test_tls_and_authenticated_nodes(tmp_path):
+    """Known keys alone: a node with another is sent away."""
+    files = certificates(tmp_path)
+    keys = [node_key(tmp_path / f"key-{n}") for n in range(2)]
+    with Federation(tmp_path, tls=files, options=["--enable-supernode-auth"]) as federation:
+        federation.flwr("supernode", "register", f"{keys[0]}.pub", "local")
+        stranger = federation.add_node("stranger", settings(tmp_path, 1), private_key=keys[1])
+        federation.add_node("node-0", settings(tmp_path, 0), private_key=keys[0])
+        config = {"solution": "RJ", "epochs": 1, "epsilon": 1.0, "nodes": 1}
+        told = finished(federation, submit(federation, "run", **config))
+        federation.wait(lambda: not stranger.running, 60, "the stranger to be sent away")
+        assert stranger.popen.returncode != 0
+        assert "Failed to activate SuperNode" in stranger.text()
+    assert [r["reports"] for r in told["rounds"]] == [1]
+    asked = Task.decode(bytes.fromhex(told["task"]))
+    np.testing.assert_allclose(told["weights"], expected(asked, 1), rtol=1e-9, atol=1e-9)
+    assert spent(tmp_path, 0) == 1
+    assert not (tmp_path / "store-1").exists()

@@ -1,0 +1,241 @@
+"""One-symbol solutions: J, UJ, RJ and RC, their codebooks, and the automatic step."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from fedsel import InvalidArgument, InvalidData
+from fedsel.data import synthetic
+from fedsel.exact import exceeds_exp
+from fedsel.mechanisms import SignedSampling, UnbiasedJoint, certify
+from fedsel.mechanisms.one_symbol import MINUS, PLUS, UNIT, best_top, upper_sum
+from fedsel.random import stream
+from fedsel.sampling.simulated import cohort, report
+from fedsel.simulation import Population, Training, train
+from fedsel.simulation.kernels.report import hadamard as fast_hadamard
+from fedsel.simulation.linear_rounds import Run
+from fedsel.solutions import solution
+from fedsel.solutions.steps import automatic_rate, report_size
+from fedsel.solutions.transforms import Coordinates, RandomDirections, Rotated, hadamard
+
+NAMES = ("J", "UJ", "RJ", "RC")
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("dim", [1, 2, 32, 100, 124, 1000])
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0, 4.0, 8.0])
+def test_the_exact_epsilon_is_certified_at_every_size(name, dim, epsilon):
+    made = solution(name, epsilon=epsilon, dim=dim, rho=1.0)
+    ratio = certify(made.mechanism, made.book.size).ratio
+    assert not exceeds_exp(ratio, Fraction(epsilon))
+    assert made.privacy.within_budget
+    # What is paid for is used, but for the last digits.
+    assert made.privacy.per_report > epsilon - 1e-6
+    assert made.bits <= 16
+
+
+def test_the_best_k_beats_all_others():
+    for epsilon in (Fraction(1, 2), Fraction(2), Fraction(5)):
+        for d in (3, 17, 128):
+            growth = math.expm1(epsilon)
+            found = [growth * upper_sum(k, d) / (k * growth + 2 * d) for k in range(1, d + 1)]
+            assert best_top(epsilon, d) == int(np.argmax(found)) + 1
+
+
+def test_half_normal_sums_are_those_of_normal_magnitudes():
+    """The mean over 4000 draws of 128: three per cent is far out."""
+    drawn = np.sort(np.abs(np.random.default_rng(0).normal(size=(4000, 128))), axis=1)[:, ::-1]
+    for k in (1, 5, 40, 128):
+        tolerance = 0.12 if k == 1 else 0.03
+        assert upper_sum(k, 128) == pytest.approx(drawn[:, :k].sum(axis=1).mean(), rel=tolerance)
+
+
+def test_uj_is_exactly_unbiased_on_its_grid():
+    vector = [Fraction(1, 2), Fraction(-1, 4), Fraction(0), Fraction(3, 4)]
+    made = UnbiasedJoint(1.5, k=2)
+    law = made.report_law(vector)
+    low, high = made.weights(4)
+    scale = Fraction(made.total(4), UNIT * (high - low))
+    means = [scale * (law[j, PLUS] - law[j, MINUS]) for j in range(4)]
+    assert means == vector
+    assert made.scale(4) == pytest.approx(float(scale))
+
+
+def test_uj_shortens_what_is_too_long():
+    made = UnbiasedJoint(1.0, k=1)
+    assert sum(made.entries([Fraction(9), Fraction(-9), Fraction(9)])) <= UNIT
+    assert made.entries([Fraction(1, 2), Fraction(0)]) == [UNIT // 2, 0]
+
+
+def test_the_radius_makes_the_mean_proportional_to_the_norm():
+    """P[right] − P[wrong] of the only entry grows linearly up to the radius, then stays."""
+    made = SignedSampling(2.0, k=1, radius=2.0)
+
+    def lead(norm):
+        law = made.report_law([Fraction(norm)])
+        return float(law[0, PLUS] - law[0, MINUS])
+
+    assert lead(1) == pytest.approx(lead(2) / 2, rel=1e-6)
+    assert lead(5) == lead(2)
+    assert lead(-1) == -lead(1)
+    assert lead(0) == 0
+
+
+@pytest.mark.parametrize("n", [1, 2, 8, 64, 1024])
+def test_the_fast_transform_is_the_readable_one_to_the_bit(n):
+    x = np.random.default_rng(n).normal(size=n).astype(np.float32)
+    fast = x.copy()
+    fast_hadamard(fast, np.empty_like(x))
+    assert (fast == hadamard(x)).all()
+    np.testing.assert_allclose(hadamard(hadamard(x.astype(float))) / n, x, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "book", [Coordinates(20), Rotated(20, seed=3), RandomDirections(20, words=64, seed=3)]
+)
+def test_codewords_have_norm_one_and_scores_are_inner_products(book):
+    words = np.stack([book.combine(row) for row in np.eye(book.size)])
+    if not isinstance(book, Rotated):  # a rotated basis of 32 is cut to 20 entries
+        np.testing.assert_allclose(np.linalg.norm(words, axis=1), 1, rtol=1e-6)
+    v = np.random.default_rng(0).normal(size=20).astype(np.float32)
+    scores = np.asarray(book.scores(v), dtype=float)
+    expected = words @ v
+    factor = scores[0] / expected[0]
+    assert factor > 0
+    np.testing.assert_allclose(scores, factor * expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("name", "dim"), [("RJ", 64), ("RC", 64), ("UJ", 6)])
+def test_the_decoded_mean_is_the_mean_update(name, dim):
+    """The projection of the decoded mean on the update, over 20 000 reports of one client.
+
+    Its standard error is s/√n; six of them are the limit (2e-9), and for the codebooks, which are
+    unbiased over directions only, a tenth of the update beside it.
+    """
+    rng = np.random.default_rng(1)
+    update = rng.normal(size=dim)
+    update *= 0.8 / np.linalg.norm(update)
+    made = solution(name, epsilon=4.0, dim=dim, rho=1.0, k=dim, words=512 if name == "RC" else None)
+    n = 20_000
+    residual = np.zeros(dim, dtype=np.float32)
+    g = update.astype(np.float32)
+    messages = [made.encode(g, residual, stream(5, 0, i))[0] for i in range(n)]
+    share = float(made.decode(messages) @ update) / float(update @ update)
+    error = 6 * report_size(made) / np.linalg.norm(update) / math.sqrt(n)
+    assert abs(share - 1) < error + (0.0 if name == "UJ" else 0.1)
+
+
+def test_a_regulariser_does_not_decide_ties():
+    """Equal entries tie; λw on the clients' side would break them all in one direction."""
+    data = synthetic(d=16, n=400, seed=1)
+    X = np.sign(data.X).astype(np.float32)
+    made = solution("RJ", epsilon=8.0, dim=16)
+    assert made.decays_at_server
+    one, two = (
+        train(Training(made, model, learning_rate=0.01, batch=40), Population(X, data.y)).weights
+        for model in (_model(0.0), _model(1e-9))
+    )
+    np.testing.assert_allclose(one, two, rtol=1e-6, atol=1e-9)
+
+
+def _model(reg):
+    from fedsel.models import LinearModel
+
+    return LinearModel(reg=reg)
+
+
+def test_overflowing_scores_do_not_silence_a_client():
+    made = solution("RJ", epsilon=1.0, dim=8, rho=1.0)
+    huge = np.full(8, 3e38, dtype=np.float32)
+    message, _ = made.encode(huge, np.zeros(8, dtype=np.float32))
+    assert len(message) == 1
+    with pytest.raises(InvalidData):
+        made.encode(np.full(8, np.nan), np.zeros(8))
+
+
+def test_the_automatic_rate_moves_a_margin_by_a_fixed_length():
+    made = solution("RJ", epsilon=1.0, dim=100, rho=0.4)
+    rate = automatic_rate(made, clients=400, rounds=100)
+    noise = rate * report_size(made) * math.sqrt(100 / (400 * 100))
+    assert noise == pytest.approx(1.4)
+    assert automatic_rate(made, 400, 100, norm=4.0) == pytest.approx(rate / 4)
+    assert automatic_rate(solution("NP", dim=100), 400, 100, norm=2.0) == 8.0
+
+
+@pytest.mark.parametrize("name", ["PM", "PS-PM", "PE-HM", "PM-RP", "RJ", "RC", "J", "UJ"])
+def test_the_size_of_a_report_is_measured(name):
+    """√mean ‖decoded‖² of 4000 reports of a zero update: within five per cent."""
+    dim, n = 40, 4000
+    made = solution(name, epsilon=2.0, dim=dim, rho=1.0, k=0.1)
+    zero = np.zeros(dim, dtype=np.float32)
+    squares = [
+        float(np.sum(made.decode([made.encode(zero, zero, stream(2, 0, i))[0]]) ** 2))
+        for i in range(n)
+    ]
+    assert math.sqrt(np.mean(squares)) == pytest.approx(report_size(made), rel=0.08)
+
+
+def test_joint_reports_of_a_cohort():
+    who = cohort(50, seed=1)
+    vectors = np.random.default_rng(0).normal(size=(50, 9))
+    for made in (SignedSampling(2.0, radius=1.0), UnbiasedJoint(2.0)):
+        kernel, batch = report(made, vectors, who), report(made, vectors, who, "batch")
+        assert kernel.dimension.tolist() == batch.dimension.tolist()
+        assert kernel.symbol.tolist() == batch.symbol.tolist()
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"rho": -1.0}, "rho = -1.0"),
+        ({"rho": math.nan}, "rho = nan"),
+        ({"words": 0, "name": "RC"}, "words = 0"),
+        ({"words": 1 << 27, "name": "RC"}, "words = "),
+        ({"epsilon": None}, "epsilon = None"),
+        ({"k": 0, "name": "UJ"}, "k = 0"),
+    ],
+)
+def test_wrong_parameters(changes, complaint):
+    given = {"name": "RJ", "epsilon": 1.0, "dim": 10, **changes}
+    with pytest.raises(InvalidArgument, match=complaint):
+        solution(**given)
+
+
+def test_every_round_has_a_basis_of_its_own_on_both_ends():
+    made = solution("RJ", epsilon=4.0, dim=10, seed=5)
+    first, second = made.in_round(1), made.in_round(2)
+    assert not np.array_equal(first.book.signs, second.book.signs)
+    assert first.in_round(2) == second
+    assert first.privacy.ratio == made.privacy.ratio
+    for name in ("J", "UJ", "RC"):
+        other = solution(name, epsilon=4.0, dim=10)
+        assert other.in_round(7) == other
+    # A run in one piece, and the same rounds one after the other.
+    data = synthetic(d=10, n=300, seed=1)
+    training = Training(made, batch=50, seed=2)
+    whole = train(training, Population(data.X, data.y)).weights
+    run = Run(training, Population(data.X, data.y))
+    clients, ends = run.schedule(0)
+    for t in range(len(ends)):
+        run.rounds(0, clients, ends, slice(t, t + 1))
+    np.testing.assert_array_equal(run.weights, whole)
+
+
+def test_no_public_matrix_is_drawn_from_the_stream_of_simulated_data():
+    """Data of seed s and a projection of seed s once shared a stream: a row was the true model."""
+    for seed in (0, 1):
+        data = synthetic(d=50, n=4000, c1=1.0, c2=0.0, seed=seed)
+        # c2 = 0: x = x̄ ⊙ B, and the weights are to be found up to the strengths.
+        direction = np.linalg.lstsq(data.X, data.y.astype(float), rcond=None)[0]
+        rows = np.vstack(
+            [
+                solution("PM-RP", epsilon=1.0, dim=50, seed=seed).matrix,
+                solution("RC", epsilon=1.0, dim=50, seed=seed).book.matrix,
+                solution("RJ", epsilon=1.0, dim=50, seed=seed).book.signs[None],
+            ]
+        )
+        cosine = rows @ direction / np.linalg.norm(rows, axis=1) / np.linalg.norm(direction)
+        # About √(2·ln 820/50) ≈ 0.5 by chance at most; the true model has 0.9 and more.
+        assert np.abs(cosine).max() < 0.75

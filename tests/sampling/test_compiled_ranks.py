@@ -1,0 +1,68 @@
+"""The kernel's passes over a vector against numpy's sort, and its short cuts against its twin."""
+
+import numpy as np
+import pytest
+
+from fedsel import PerturbedSampling, TopK, cohort
+from fedsel.mechanisms import SignedSampling
+from fedsel.sampling import compiled_ranks as ranks
+
+SHAPES = {
+    "normal": lambda rng, d: rng.standard_normal(d),
+    "scales far apart": lambda rng, d: np.exp(12 * rng.standard_normal(d)),
+    "mostly zero": lambda rng, d: rng.standard_normal(d) * (rng.random(d) < 0.03),
+    "few values": lambda rng, d: rng.integers(-3, 4, d) * 0.25,
+    "all equal": lambda _, d: np.full(d, -0.5),
+    "zero": lambda _, d: np.zeros(d),
+    "neighbours": lambda rng, d: 1 + rng.integers(0, 5, d) * 2.0**-23,
+    "denormal": lambda rng, d: rng.integers(-9, 10, d) * 1e-44,
+    "largest": lambda rng, d: np.where(rng.random(d) < 0.2, 3.4e38, rng.random(d)),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("d", [1, 2, 63, 64, 65, 500])
+def test_the_magnitude_of_every_rank(shape, d):
+    vector = SHAPES[shape](np.random.default_rng(d), d).astype(np.float32)
+    for dtype in (np.float32, np.float64):
+        typed = vector.astype(dtype)
+        expected = np.sort(np.abs(typed))[::-1]
+        found = [ranks.magnitude_at(rank, typed) for rank in range(d)]
+        np.testing.assert_array_equal(np.array(found, dtype=dtype), expected)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("turn", [0, 1, -1])
+def test_each_of_the_equal_ones_is_found(shape, turn):
+    vector = SHAPES[shape](np.random.default_rng(1), 200).astype(np.float32)
+    ranked = np.abs(vector) if turn == 0 else np.maximum(turn * vector, 0)
+    for pivot in np.unique(ranked)[:5]:
+        places = np.flatnonzero(ranked == pivot)
+        sign = 0 if turn == 0 else np.float32(turn)
+        found = [ranks.find_equal(vector, sign, pivot, pick) for pick in range(len(places))]
+        assert found == places.tolist()
+        assert ranks.find_equal(vector, sign, pivot, len(places) + 2) == -1 - len(places)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        *(PerturbedSampling(e, k=k) for e in (0.2, 3.0, 12.0) for k in (1, 20)),
+        *(SignedSampling(e, k=k, radius=2.0) for e in (0.2, 3.0, 12.0) for k in (1, 20)),
+        TopK(k=3),
+    ],
+    ids=str,
+)
+def test_what_is_not_counted_changes_no_draw(shape, mechanism):
+    rng = np.random.default_rng(7)
+    vectors = np.array([SHAPES[shape](rng, 70) for _ in range(60)], dtype=np.float32)
+    who = cohort.cohort(60, seed=11)
+    if isinstance(mechanism, SignedSampling):
+        vectors = np.minimum(vectors, 1e18)  # a norm beyond float32 is the caller's to refuse
+        drawn = [cohort.report(mechanism, vectors, who, e) for e in ("kernel", "batch")]
+        np.testing.assert_array_equal(drawn[0].symbol, drawn[1].symbol)
+        np.testing.assert_array_equal(drawn[0].dimension, drawn[1].dimension)
+    else:
+        drawn = [cohort.select(mechanism, vectors, who, e) for e in ("kernel", "batch")]
+        np.testing.assert_array_equal(*drawn)

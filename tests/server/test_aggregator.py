@@ -1,0 +1,371 @@
+"""The aggregator: hostile reports, crashes, and the very weights that the simulator gives."""
+
+import os
+import random
+import signal
+import struct
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fedsel.server.checkpoint as checkpoint_module
+from fedsel import InvalidArgument, InvalidData
+from fedsel.device import Client, Policy
+from fedsel.models import LinearModel
+from fedsel.random import stream
+from fedsel.server import Aggregator, CheckpointError, Counts, Outcome, RoundRecord
+from fedsel.server.aggregator import FILE_NAME
+from fedsel.simulation import Population, Training
+from fedsel.simulation.kernels import training as engine_kernel
+from fedsel.simulation.linear_rounds import Run, train
+from fedsel.wire import Request, Task
+
+D = 12
+NAMES = ["PS-PM", "PE-Duchi", "EXP-HM", "PM", "HM", "PM-RP", "PS-PM-O", "J", "UJ", "RJ", "RC"]
+
+
+def task(name="PS-PM", **changes):
+    given_ = {"epsilon": 8.0, "dim": D, "epochs": 3, "k": 3, "ratio": 0.5, "learning_rate": 0.3}
+    return Task(name, **{**given_, **changes})
+
+
+def reports_of(server, clients, seed=0):
+    """Messages and bytes of honest clients."""
+    messages, data = [], []
+    form = Request.decode(server.request()).format
+    for i in clients:
+        gradient = np.cos(np.arange(D) * (i + 1.0))
+        entropy = stream(seed, server.round, i)
+        message, _ = server.solution.encode(gradient, np.zeros(D), entropy)
+        messages.append(message)
+        data.append(form.encode(server.round, message))
+    return messages, data
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_mean_is_that_of_the_solution(tmp_path, name):
+    server = Aggregator(task(name), tmp_path, weights=np.ones(D))
+    messages, data = reports_of(server, range(50))
+    assert all(server.receive(i, x) is Outcome.ACCEPTED for i, x in enumerate(data))
+    expected = server.solution.decode(messages)
+    np.testing.assert_allclose(server.mean(), expected, rtol=1e-12, atol=1e-12)
+    server.step()
+    rate = 1.0 if name.endswith("-O") else 0.3
+    np.testing.assert_allclose(server.weights, 1 - rate * expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_many_at_once_in_any_order_give_the_same_bits(tmp_path, name):
+    made = task(name, epsilon=24.0)  # PM: three picks
+    one = Aggregator(made, tmp_path / "one")
+    many = Aggregator(made, tmp_path / "many")
+    many.run, many._format = one.run, one._format
+    _, data = reports_of(one, range(200))
+    for i, report in enumerate(data):
+        one.receive(i, report)
+    order = np.random.default_rng(0).permutation(200)
+    for part in np.array_split(order, 3):
+        counts = many.receive_many(b"".join(data[i] for i in part), part.tolist())
+        assert counts == Counts(accepted=len(part))
+    np.testing.assert_array_equal(one.mean(), many.mean())
+    assert one.counts == many.counts == Counts(accepted=200)
+
+
+def bad_reports(good):
+    """Reports that are malformed, each in one way."""
+    head, pair = good[:8], struct.Struct("<II")
+    yield from (b"", good[:-1], good + b"\0", bytes(len(good)), b"\2" + good[1:])
+    yield from (good[:1] + b"\0\0\0" + good[4:], good[:4] + b"\xff\xff\xff\xff" + good[8:])
+    yield from (
+        head + pair.pack(D, 0),
+        head + pair.pack(0, 1 << 20),
+        head + pair.pack(0, 2**32 - 1),
+    )
+    yield from (good[:4] + struct.pack("<I", 1) + good[8:],)  # a round that has not begun
+
+
+def test_malformed_reports_are_counted_and_dropped(tmp_path):
+    server = Aggregator(task(), tmp_path)
+    _, (good,) = reports_of(server, [0])
+    bad = list(bad_reports(good))
+    for report in [*bad, None, 7, "text", bytearray(good), [good]]:
+        assert server.receive("mallory", report) is Outcome.REJECTED
+    assert server.receive("mallory", good) is Outcome.ACCEPTED  # a rejected one is no report
+    assert server.receive("mallory", good) is Outcome.DUPLICATE
+    whole = [report for report in bad if len(report) == len(good)]
+    counts = server.receive_many(b"".join([*whole, good, good[:3]]), range(len(whole) + 1))
+    assert counts == Counts(accepted=1, rejected=len(whole) + 1)
+    before = server.mean()
+    server.receive_many(b"".join(whole))
+    assert (server.mean() == before).all()
+    record = server.step()
+    assert record == RoundRecord(0, 0, 2, len(bad) + 5 + 2 * len(whole) + 1, 1, 0)
+
+
+def test_late_reports(tmp_path):
+    server = Aggregator(task(epochs=2), tmp_path)
+    _, (first,) = reports_of(server, [0])
+    server.step()
+    assert server.receive(0, first) is Outcome.LATE
+    assert server.receive_many(first * 3) == Counts(late=3)
+    assert server.step() == RoundRecord(1, 1, 0, 0, 0, 4)
+    assert server.finished
+    for use in (server.request, server.step):
+        with pytest.raises(InvalidArgument, match="it is over"):
+            use()
+    assert server.receive(0, first) is Outcome.LATE
+    assert server.receive_many(first) == Counts(late=1)
+    assert server.receive(0, first[:4] + struct.pack("<I", 2) + first[8:]) is Outcome.REJECTED
+
+
+def test_duplicates_within_and_between_batches(tmp_path):
+    server = Aggregator(task(), tmp_path)
+    _, data = reports_of(server, range(4))
+    assert server.receive(3, data[3]) is Outcome.ACCEPTED
+    counts = server.receive_many(b"".join(data), np.array([0, 1, 1, 3]).tolist())
+    assert counts == Counts(accepted=2, duplicate=2)
+    assert server.receive_many(b"".join(data), [0, 1, 2, 3]) == Counts(accepted=1, duplicate=3)
+    with pytest.raises(InvalidArgument, match=r"^clients = 3"):
+        server.receive_many(b"".join(data), [0, 1, 2])
+
+
+def test_only_the_invited_and_only_so_many(tmp_path):
+    server = Aggregator(task(), tmp_path, limit=2)
+    _, data = reports_of(server, range(5))
+    server.invite([1, 2, 3])
+    assert server.receive(0, data[0]) is Outcome.REJECTED
+    assert server.receive(None, data[0]) is Outcome.REJECTED
+    assert server.receive_many(b"".join(data)) == Counts(rejected=5)
+    counts = server.receive_many(b"".join(data), range(5))
+    assert counts == Counts(accepted=2, rejected=3)
+    assert server.receive(3, data[3]) is Outcome.REJECTED
+    server.step()
+    _, data = reports_of(server, range(5))
+    assert server.receive_many(b"".join(data)) == Counts(accepted=2, rejected=3)
+
+
+@pytest.mark.parametrize("name", ["PS-PM", "Duchi", "HM", "PM"])
+def test_one_hostile_client_moves_the_mean_by_the_bound_over_m(tmp_path, name):
+    """Over every report that there is: at most bound/m from a silent one, 2·bound/m from honest."""
+    server = Aggregator(task(name, epsilon=8.0), tmp_path)
+    _, data = reports_of(server, range(20))
+    form = Request.decode(server.request()).format
+    server.receive_many(b"".join(data[:-1]))
+    sums, m = server._sums.copy(), 20
+    silent = server.mean() * (m - 1) / m
+    server.receive(None, data[-1])
+    honest = server.mean()
+    largest = 0.0
+    for dimension in (0, D - 1):
+        for symbol in range(form.symbols):
+            server._sums[:] = sums
+            server._counts[Outcome.ACCEPTED] = m - 1
+            pairs = [((dimension + p) % D, symbol) for p in range(form.picks)]
+            assert server.receive(None, form.encode(0, pairs)) is Outcome.ACCEPTED
+            moved = np.abs(server.mean() - silent)
+            assert np.count_nonzero(moved > 1e-9) <= form.picks
+            largest = max(largest, moved.max())
+            assert np.abs(server.mean() - honest).max() <= 2 * server.bound / m * (1 + 1e-9)
+    assert largest == pytest.approx(server.bound / m)
+
+
+@settings(max_examples=200)
+@given(st.lists(st.binary(min_size=16, max_size=16) | st.binary(max_size=40), max_size=20))
+def test_any_bytes_are_counted_once_and_crash_nothing(reports):
+    server = FUZZED
+    for report in reports:
+        before = sum(server.counts)
+        server.receive(None, report)
+        assert sum(server.counts) == before + 1
+    counts = server.receive_many(b"".join(reports))
+    assert sum(counts) == -(-sum(map(len, reports)) // 16)
+    assert np.isfinite(server.mean()).all()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _fuzzed(tmp_path_factory):
+    global FUZZED  # noqa: PLW0603 - hypothesis and fixtures of a function do not go together
+    FUZZED = Aggregator(task(), tmp_path_factory.mktemp("fuzzed"))
+
+
+def test_a_restart_goes_on_where_it_was(tmp_path):
+    """Reports of the unfinished round are asked for again; none is lost or counted twice."""
+    whole = Aggregator(task(), tmp_path / "whole", rounds_per_epoch=2)
+    broken = Aggregator(task(), tmp_path / "broken", rounds_per_epoch=2)
+    broken.run, broken._format = whole.run, whole._format
+    broken._save()
+    while not whole.finished:
+        _, data = reports_of(whole, range(30))
+        whole.receive_many(b"".join(data), range(30))
+        broken.receive_many(b"".join(data[:17]), range(17))
+        request = broken.request()
+        broken = Aggregator(task(), tmp_path / "broken", rounds_per_epoch=2)  # as after a crash
+        assert broken.request() == request == whole.request()
+        assert broken.counts == Counts()
+        broken.receive_many(b"".join(data), range(30))
+        assert broken.step() == whole.step()
+    assert broken.finished
+    again = Aggregator(task(), tmp_path / "broken", rounds_per_epoch=2)
+    np.testing.assert_array_equal(again.weights, whole.weights)
+    assert again.records == whole.records
+    assert [(r.round, r.epoch) for r in again.records] == [(i, i // 2) for i in range(6)]
+
+
+@pytest.mark.parametrize("moment", ["open", "fsync", "replace"])
+def test_a_crash_while_the_checkpoint_is_written(tmp_path, moment, monkeypatch):
+    server = Aggregator(task(), tmp_path)
+    _, data = reports_of(server, range(9))
+    server.receive_many(b"".join(data), range(9))
+    expected = server.mean()
+    before = (tmp_path / FILE_NAME).read_bytes()
+
+    def fail(*_, **__):
+        raise OSError("no space left")
+
+    with monkeypatch.context() as patch:
+        if moment == "fsync":
+            patch.setattr(os, "fsync", fail)
+        else:
+            patch.setattr(Path, moment, fail)
+        with pytest.raises(OSError, match="no space left"):
+            server.step()
+    assert (tmp_path / FILE_NAME).read_bytes() == before
+    assert server.round == 0
+    assert [file.name for file in tmp_path.iterdir()] == [FILE_NAME]
+    assert server.step().accepted == 9  # the round was not over: it is tried again
+    np.testing.assert_allclose(server.weights, -0.3 * expected, rtol=1e-12)
+
+
+def play_round(server):
+    _, data = reports_of(server, range(5))
+    server.receive_many(b"".join(data), range(5))
+    return server.step()
+
+
+def test_kill_minus_nine_loses_no_round_and_counts_none_twice(quick_path):
+    """A server that is killed at random instants has the weights of one that never was."""
+    long = task(epochs=1000)
+    whole = Aggregator(long, quick_path / "whole")
+    server = Aggregator(long, quick_path / "killed")
+    server.run, server._format = whole.run, whole._format
+    server._save()
+    play_round(whole)  # laws are built once, before the children
+    expected = [np.zeros(D), whole.weights]
+    rng, reached = random.Random(0), [0]
+    while len(reached) < 60 and not server.finished:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # other tests may have left threads
+            pid = os.fork()
+        if pid == 0:
+            try:
+                while True:
+                    play_round(server)
+            finally:
+                os._exit(1)
+        time.sleep(rng.uniform(0, 0.015))
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        server = Aggregator(long, quick_path / "killed")
+        assert server.round >= reached[-1]
+        while whole.round < server.round:
+            play_round(whole)
+            expected.append(whole.weights)
+        np.testing.assert_array_equal(server.weights, expected[server.round])
+        assert server.records == whole.records[: server.round]
+        reached.append(server.round)
+    assert reached[-1] > 10
+
+
+def test_damaged_checkpoints_are_refused(tmp_path):
+    Aggregator(task(), tmp_path).step()
+    file = tmp_path / FILE_NAME
+    whole = file.read_bytes()
+    rng = np.random.default_rng(0)
+    places = [*range(50), *rng.integers(0, len(whole), 50).tolist()]
+    damaged = [whole[:-1], whole[:20], b"", whole + b"x"]
+    damaged += [whole[:p] + bytes([whole[p] ^ 4]) + whole[p + 1 :] for p in places]
+    for data in damaged:
+        file.write_bytes(data)
+        with pytest.raises(CheckpointError):
+            Aggregator(task(), tmp_path)
+        assert file.read_bytes() == data
+    file.write_bytes(whole)
+    assert Aggregator(task(), tmp_path).round == 1
+
+
+def test_the_checkpoint_of_another_task(tmp_path):
+    Aggregator(task(), tmp_path)
+    with pytest.raises(InvalidArgument, match="that of the checkpoint"):
+        Aggregator(task(clip=2.0), tmp_path)
+    with pytest.raises(InvalidArgument, match="that of the checkpoint"):
+        Aggregator(task(), tmp_path, rounds_per_epoch=2)
+
+
+def test_two_servers_on_one_folder(tmp_path):
+    one, other = Aggregator(task(), tmp_path), Aggregator(task(), tmp_path)
+    one.step()
+    with pytest.raises(CheckpointError, match="another process"):
+        other.step()
+    one.step()
+
+
+def test_versions_of_checkpoints(tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint_module, "_VERSION", 2)
+    Aggregator(task(), tmp_path)
+    monkeypatch.undo()
+    with pytest.raises(CheckpointError, match="of version 2, not 1"):
+        Aggregator(task(), tmp_path)
+
+
+@pytest.mark.parametrize("weights", [np.zeros(D + 1), np.full(D, np.nan), "zero"])
+def test_impossible_first_weights(tmp_path, weights):
+    with pytest.raises((InvalidArgument, InvalidData), match="weights"):
+        Aggregator(task(), tmp_path, weights=weights)
+
+
+@pytest.mark.parametrize("name", ["PS-PM", "PE-Duchi", "PS-PM-O", "HM", "PM-RP", "UJ", "RJ", "RC"])
+def test_devices_and_server_give_the_weights_of_the_simulator(quick_path, name):
+    """The same words, the same schedule, the same gradients: Algorithm 1 over the wire."""
+    clients, batch, seed = 23, 5, 4
+    made = task(name, momentum=0.5)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(clients, D)).astype(np.float32)
+    y = np.where(X @ rng.normal(size=D) > 0, 1, -1).astype(np.int8)
+    # What the server alone decays is no matter of reports.
+    model = LinearModel(reg=0.0 if made.solution.decays_at_server else 0.01)
+    training = Training(made.solution, model, made.learning_rate, batch, seed=seed)
+    expected = train(training, Population(X, y))
+    run = Run(training, Population(X, y))
+
+    def gradient_of(client):
+        def gradient(weights):
+            out = np.empty(D, dtype=np.float32)
+            decay = (model.reg * weights).astype(np.float32)
+            w = weights.astype(np.float32)
+            engine_kernel.client_gradient(run.records, client, 0, w, decay, 1.0, out)
+            return out
+
+        return gradient
+
+    policy = Policy(lifetime=8.0, per_report=3.0, solutions=[name], dimensions=[D])
+    devices = [Client(policy, quick_path / f"store-{i}", create=True) for i in range(clients)]
+    rounds = -(-clients // batch)
+    server = Aggregator(made, quick_path / "server", rounds_per_epoch=rounds)
+    for epoch in range(made.epochs):
+        order, ends = run.schedule(epoch)
+        for part in np.split(order, ends[:-1]):
+            request = server.request()
+            for client in part.tolist():
+                devices[client]._entropy = stream(seed, epoch, client)
+                report = devices[client].answer(request, server.weights, gradient_of(client))
+                assert server.receive(client, report) is Outcome.ACCEPTED
+            server.step()
+    assert server.finished
+    tolerance = 1e-5 if name.endswith("-O") else 1e-10  # …-O rounds α·g at another place
+    np.testing.assert_allclose(server.weights, expected.weights, rtol=tolerance, atol=tolerance)
+    assert all(device.history().left == 0 for device in devices)

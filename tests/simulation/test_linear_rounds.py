@@ -1,0 +1,205 @@
+"""The engine against Algorithm 1 written line by line, one Python client at a time."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from fedsel.models import LinearModel
+from fedsel.random import key_of, stream
+from fedsel.simulation import Population, Test, Training, train
+from fedsel.simulation.kernels import training as engine_kernel
+from fedsel.simulation.schedule import DROP, SHUFFLE
+from fedsel.solutions import names, solution
+
+D, N, BATCH = 12, 57, 10
+
+
+def data(seed=0, d=D, n=N):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)).astype(np.float32)
+    X[:, ::3] = np.round(X[:, ::3])  # ties and zeros
+    y = np.where(X @ rng.normal(size=d) > 0, 1, -1).astype(np.int8)
+    return X, y
+
+
+def permutation(seed, epoch, n):
+    """Fisher and Yates, from the stream of client 0 of the purpose "shuffle"."""
+    from fedsel.random import Stream, _block
+
+    def words():
+        block = 0
+        while True:
+            client = np.zeros(1, np.uint64)
+            pair = _block(key_of(seed, SHUFFLE), epoch, client, np.array([block], np.uint64))
+            yield from (int(w[0]) for w in pair)
+            block += 1
+
+    order, entropy = list(range(n)), Stream(words())
+    for i in range(n - 1, 0, -1):
+        j = entropy.below(i + 1)
+        order[i], order[j] = order[j], order[i]
+    return order
+
+
+def algorithm_1(training, X, y, groups=None):
+    """The paper's Algorithm 1. Returns the weights and all reports."""
+    solution, model, alpha = training.solution, training.model, training.learning_rate
+    groups = groups or [[i] for i in range(len(y))]
+    d, m = solution.dim, training.batch
+    # 1: initialize w, r
+    w = np.zeros(d)
+    residual = {i: np.zeros(d, dtype=np.float32) for i in range(len(groups))}
+    sent, number = [], 0
+    rate = alpha if solution.rate_inside else 1.0
+    # 4-5: for each epoch, for each batch of size m
+    for epoch in range(solution.epochs):
+        order = permutation(training.seed, epoch, len(groups))
+        n, rounds = len(order), -(-len(order) // m)
+        for t in range(rounds):
+            messages, seen = [], solution.in_round(number)
+            number += 1
+            # 7-9: for each client, LocalUpdate
+            for i in order[t * n // rounds : (t + 1) * n // rounds]:
+                w32 = w.astype(np.float32)
+                rows = groups[i]
+                decay = 0.0 if solution.decays_at_server else rate * model.reg
+                gradient = (decay * w).astype(np.float32)
+                for row in rows:
+                    slope = model.slopes(np.array([X[row] @ w32]), y[[row]])[0]
+                    gradient = gradient + np.float32(slope * (rate / len(rows))) * X[row]
+                entropy = stream(training.seed, epoch, i)
+                message, residual[i] = seen.encode(gradient, residual[i], entropy)
+                messages.append(message)
+            sent += messages
+            # 10-11: aggregation and step
+            if solution.decays_at_server:
+                w = w - alpha * model.reg * w
+            w = w - (1.0 if solution.rate_inside else alpha) * seen.decode(messages)
+    return w, sent
+
+
+PAPER_NAMES = [
+    *("NP", "NP-RS", "NP-K", "PM", "HM", "Duchi", "PM-RP", "HM-RP", "Duchi-RP"),
+    *("J", "UJ", "RJ", "RC", "RS", "RS-PM"),
+    *("EXP-PM", "PE-PM", "PS-PM", "EXP-HM", "PE-Duchi", "PS-Duchi", "PS-OW"),
+    *("PS-PM-C", "EXP-HM-C", "PE-PM-O", "PS-PM-O", "EXP", "PE", "PS", "PE-published-PM"),
+]
+
+
+@pytest.mark.parametrize("name", PAPER_NAMES)
+@pytest.mark.parametrize("epochs", [1, 3])
+@pytest.mark.parametrize("loss", ["logistic", "svm"])
+def test_engine_is_algorithm_1(name, epochs, loss):
+    X, y = data()
+    made = solution(name, epsilon=8.0, dim=D, epochs=epochs, momentum=0.5, k=3, ratio=0.5)
+    training = Training(made, LinearModel(loss, reg=0.01), 0.3, BATCH, seed=4)
+    expected, _ = algorithm_1(training, X, y)
+    history = train(training, Population(X, y), Test(X, y))
+    np.testing.assert_allclose(history.weights, expected, rtol=1e-4, atol=1e-5)
+    assert len(history.rounds) == epochs * 6
+
+
+def test_many_flat_picks():
+    X, y = data()
+    made = solution("PM", epsilon=13.0, dim=D)
+    assert made.picks == 5
+    training = Training(made, learning_rate=0.3, batch=BATCH, seed=1)
+    expected, sent = algorithm_1(training, X, y)
+    assert all(len({j for j, _ in message}) == 5 for message in sent)
+    history = train(training, Population(X, y))
+    np.testing.assert_allclose(history.weights, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["NP", "PS-PM", "PM-RP"])
+def test_sparse_records_give_the_same(name):
+    X, y = data()
+    X[np.abs(X) < 0.7] = 0
+    training = Training(solution(name, epsilon=6.0, dim=D, epochs=2), batch=BATCH, seed=2)
+    dense = train(training, Population(X, y))
+    sparse = train(training, Population(csr_array(X), y))
+    np.testing.assert_allclose(sparse.weights, dense.weights, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["NP", "PS-PM"])
+def test_groups_of_records(name):
+    X, y = data()
+    rng = np.random.default_rng(3)
+    order = rng.permutation(N)
+    starts = np.array([0, 3, 4, 20, 33, N])
+    groups = [order[a:b].tolist() for a, b in itertools.pairwise(starts)]
+    training = Training(
+        solution(name, epsilon=6.0, dim=D, epochs=2), LinearModel(reg=0.01), batch=2, seed=2
+    )
+    expected, _ = algorithm_1(training, X, y, groups)
+    history = train(training, Population(X, y, order, starts))
+    np.testing.assert_allclose(history.weights, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_every_client_reports_once_an_epoch_in_a_new_order():
+    X, y = data()
+    made = solution("PS-PM", epsilon=2.0, dim=D, epochs=3)
+    from fedsel.simulation.linear_rounds import Run
+
+    run = Run(Training(made, batch=BATCH), Population(X, y))
+    epochs = [run.schedule(e) for e in range(3)]
+    for clients, ends in epochs:
+        assert np.diff(ends, prepend=0).tolist() == [9, 10, 9, 10, 9, 10]  # none is left over
+        assert sorted(clients.tolist()) == list(range(N))
+    assert len({tuple(clients.tolist()) for clients, _ in epochs}) == 3
+
+
+def test_dropping_out():
+    X, y = data(n=5000)
+    made = solution("PS-PM", epsilon=2.0, dim=D, epochs=1)
+    history = train(Training(made, batch=100, dropout=0.3), Population(X, y), Test(X, y))
+    reports = sum(r.reports for r in history.rounds)
+    assert 3300 < reports < 3700  # 3500 ± 6 σ
+    stays = np.ones(5000, dtype=bool)
+    engine_kernel.drop(stays, 0.3, key_of(0, DROP), 0)
+    assert stays.sum() == reports
+
+
+def test_history_counts_epsilon_and_bits():
+    X, y = data()
+    made = solution("PS-PM", epsilon=3.0, dim=D, epochs=3)
+    history = train(Training(made, batch=BATCH), Population(X, y), Test(X, y))
+    assert [r.epsilon for r in history.rounds][::6] == pytest.approx([1.0, 2.0, 3.0])
+    assert history.rounds[0].bits == 9 * made.bits
+    assert history.rounds[5].bits == BATCH * made.bits
+    last = history.rounds[-1]
+    model = LinearModel()
+    margins = X @ history.weights
+    assert last.accuracy == pytest.approx(np.mean(np.where(margins >= 0, 1, -1) == y))
+    assert last.misclassification == pytest.approx(1 - last.accuracy)
+    assert last.loss == pytest.approx(model.objective(history.weights, X, y), rel=1e-5)
+
+
+def test_evaluation_at_the_end_or_after_epochs_sees_the_same_model():
+    X, y = data()
+    made = solution("PS-PM", epsilon=3.0, dim=D, epochs=3)
+    training = Training(made, batch=BATCH)
+    runs = {
+        how: train(training, Population(X, y), Test(X, y), evaluate=how)
+        for how in ("rounds", "epochs", "end")
+    }
+    assert [len(h.rounds) for h in runs.values()] == [18, 3, 1]
+    assert len({h.accuracy for h in runs.values()}) == 1
+
+
+def test_residual_on_disk_changes_nothing(tmp_path):
+    X, y = data()
+    training = Training(solution("PS-PM", epsilon=3.0, dim=D, epochs=3), batch=BATCH)
+    in_memory = train(training, Population(X, y))
+    on_disk = train(training, Population(X, y), residual_directory=tmp_path)
+    np.testing.assert_array_equal(in_memory.weights, on_disk.weights)
+    assert (tmp_path / "residual.f32").stat().st_size == N * D * 4
+
+
+def test_every_name_trains():
+    X, y = data()
+    for name in names():
+        made = solution(name, epsilon=2.0, dim=D)
+        history = train(Training(made, batch=BATCH), Population(X, y), Test(X, y), evaluate="end")
+        assert np.isfinite(history.weights).all()

@@ -1,0 +1,438 @@
+"""FedSelClassifier: the engine behind scikit-learn's manners, and an honest word on privacy."""
+
+import math
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy.sparse import csr_array, csr_matrix
+from sklearn.base import clone
+from sklearn.datasets import load_iris, make_classification
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+import fedsel
+from fedsel import FedSelClassifier, InvalidArgument, PrivacyLeakWarning, solution
+from fedsel.data.partition import by_groups
+from fedsel.models import LinearModel
+from fedsel.simulation import Population, Training, train
+from fedsel.sklearn import search_cost
+from fedsel.sklearn.features import FeatureScale
+from fedsel.solutions.steps import automatic_rate
+
+BOUNDS = (-4.0, 4.0)
+
+
+def binary(n=600, d=6, seed=0):
+    X, y = make_classification(
+        n, d, n_informative=3, n_clusters_per_class=1, random_state=seed, class_sep=2.0
+    )
+    return np.clip(X, -4, 4), np.array(["no", "yes"])[y]
+
+
+def several():
+    X, y = load_iris(return_X_y=True)
+    return X, y
+
+
+def classifier(**parameters):
+    return FedSelClassifier(**{"feature_range": BOUNDS, "random_state": 3, **parameters})
+
+
+@pytest.mark.parametrize("model", ["logistic", "svm"])
+@pytest.mark.parametrize("grouped", [False, True])
+def test_two_classes_are_the_engine(model, grouped):
+    X, y = binary()
+    groups = np.arange(600) // 3 if grouped else None
+    chosen = {"solution": "PS-PM", "learning_rate": 0.7, "mu": 0.1, "epsilon": 3.0}
+    fitted = classifier(model=model, epochs=2, **chosen).fit(X, y, groups=groups)
+    used = np.hstack([X / 4, np.ones((600, 1))]).astype(np.float32)
+    made = solution("PS-PM", epsilon=3.0, dim=7, epochs=2)
+    clients = by_groups(groups) if grouped else None
+    population = Population(
+        used,
+        np.where(y == "yes", 1, -1).astype(np.int8),
+        None if clients is None else clients.order,
+        None if clients is None else clients.starts,
+    )
+    training = Training(made, LinearModel(model), 0.7, batch=2 if grouped else 6, seed=3)
+    expected = train(training, population).weights
+    np.testing.assert_array_equal(fitted.coef_[0], expected[:6] / 4)
+    np.testing.assert_array_equal(fitted.intercept_, expected[6:])
+    assert fitted.n_clients_ == (200 if grouped else 600)
+    assert fitted.solution_ == made
+
+
+@pytest.mark.parametrize("model", ["logistic", "svm"])
+def test_the_default_is_one_symbol_on_unit_records(model):
+    X, y = binary()
+    fitted = classifier(model=model, epsilon=3.0).fit(X, y)
+    used = np.hstack([X / 4, np.ones((600, 1))])
+    used = (used / np.linalg.norm(used, axis=1, keepdims=True)).astype(np.float32)
+    made = solution("RJ", epsilon=3.0, dim=7, rho=0.4)
+    rate = automatic_rate(made, clients=6, rounds=100)
+    population = Population(used, np.where(y == "yes", 1, -1).astype(np.int8))
+    training = Training(made, LinearModel(model), rate, batch=6, seed=3, averaging=3.0)
+    expected = train(training, population).weights
+    np.testing.assert_allclose(fitted.coef_[0], expected[:6] / 4, rtol=1e-5)
+    assert fitted.solution_ == made
+    # The norm changes no sign.
+    linear = X @ fitted.coef_[0] + fitted.intercept_
+    np.testing.assert_array_equal(fitted.decision_function(X) >= 0, linear >= 0)
+
+
+def test_a_radius_where_records_keep_their_norm():
+    X, y = binary()
+    fitted = classifier(unit_norm=False).fit(X, y)
+    assert fitted.solution_.mechanism.radius == pytest.approx(0.4 * 0.25 * np.sqrt(7))
+    fitted = classifier(rho=None).fit(X, y)
+    assert fitted.solution_.mechanism.radius is None
+    three = classifier(feature_range=(0, 8)).fit(*several())
+    assert three.solution_.mechanism.radius == pytest.approx(0.8 * np.sqrt(2 / 3))
+
+
+def test_a_single_report_holds_all_classes():
+    X, y = several()
+    fitted = classifier(feature_range=(0, 8)).fit(X, y)
+    assert fitted.solution_.dim == 3 * 5
+    assert fitted.coef_.shape == (3, 4)
+    assert fitted.intercept_.shape == (3,)
+    assert fitted.privacy_.reports == 1
+    assert fitted.privacy_.total == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize("model", ["logistic", "svm"])
+def test_without_privacy_it_learns(model):
+    X, y = several()
+    options = {"solution": "NP", "model": model, "epochs": 20, "learning_rate": 1.0}
+    fitted = classifier(feature_range=([4, 2, 1, 0], [8, 5, 7, 3]), **options).fit(X, y)
+    assert fitted.score(X, y) > 0.9
+    X, y = binary()
+    assert classifier(**options).fit(X, y).score(X, y) > 0.85
+
+
+def test_with_privacy_it_learns_from_many_clients():
+    """20,000 clients at ε = 4: far above the chance of a half."""
+    X, y = binary(22_000)
+    fitted = classifier(epsilon=4.0).fit(X[:20_000], y[:20_000])
+    assert fitted.score(X[20_000:], y[20_000:]) > 0.8
+
+
+def test_coefficients_are_on_the_scale_of_the_features():
+    rng = np.random.default_rng(1)
+    X = rng.uniform([0, 10, -5], [1, 30, 5], size=(300, 3))
+    y = (X[:, 1] > 20).astype(int)
+    fitted = classifier(feature_range=([0, 10, -5], [1, 30, 5]), solution="NP").fit(X, y)
+    by_hand = X @ fitted.coef_[0] + fitted.intercept_
+    np.testing.assert_allclose(fitted.decision_function(X), by_hand, rtol=1e-4, atol=1e-5)
+    # Beyond the bounds a record is clipped, as a client would do.
+    np.testing.assert_array_equal(
+        fitted.decision_function([[9.0, 99.0, -99.0]]), fitted.decision_function([[1, 30, -5]])
+    )
+
+
+def test_probabilities():
+    X, y = several()
+    fitted = classifier(feature_range=(0, 8), solution="NP").fit(X, y)
+    np.testing.assert_allclose(fitted.predict_proba(X).sum(axis=1), 1)
+    assert (fitted.classes_[fitted.predict_proba(X).argmax(axis=1)] == fitted.predict(X)).all()
+    two = classifier().fit(*binary())
+    margins, chances = two.decision_function(binary()[0]), two.predict_proba(binary()[0])
+    np.testing.assert_allclose(chances[:, 1], 1 / (1 + np.exp(-margins)), rtol=1e-12)
+    assert not hasattr(classifier(model="svm"), "predict_proba")
+
+
+@pytest.mark.parametrize("kind", [csr_array, csr_matrix])
+@pytest.mark.parametrize("labels", [2, 3])
+def test_sparse_is_dense(kind, labels):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 5)) * (rng.random((200, 5)) < 0.3)
+    y = rng.integers(0, labels, 200)
+    dense = classifier(epsilon=8.0).fit(X, y)
+    sparse = classifier(epsilon=8.0).fit(kind(X), y)
+    np.testing.assert_allclose(sparse.coef_, dense.coef_, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(
+        sparse.decision_function(kind(X)), dense.decision_function(X), rtol=1e-4, atol=1e-5
+    )
+    with pytest.raises(InvalidArgument, match="around zero for sparse"):
+        classifier(feature_range=(1, 2)).fit(kind(X), y)
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_frames_keep_their_names(frame):
+    X, y = binary()
+    columns = {f"column {j}": X[:, j] for j in range(6)}
+    series = pd.Series(y) if frame is pd.DataFrame else pl.Series(y)
+    fitted = classifier().fit(frame(columns), series)
+    assert fitted.feature_names_in_.tolist() == list(columns)
+    np.testing.assert_array_equal(fitted.coef_, classifier().fit(X, y).coef_)
+    assert set(fitted.predict(frame(columns))) <= {"no", "yes"}
+
+
+def test_groups_of_any_kind():
+    X, y = binary()
+    owners = np.arange(600) // 3
+    expected = classifier().fit(X, y, groups=owners).coef_
+    # In the order of the numbers, as the clients' own order is.
+    for groups in (owners.tolist(), pd.Series(owners), [f"{g:03}" for g in owners]):
+        np.testing.assert_array_equal(classifier().fit(X, y, groups=groups).coef_, expected)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        classifier().fit(X, y, groups=owners[:-1])
+    assert classifier().fit(X, y, groups=owners).privacy_.client == "a group of records"
+
+
+def test_groups_through_a_search():
+    """scikit-learn routes the owners to the fit, and keeps them together in the folds."""
+    import sklearn
+    from sklearn.model_selection import GroupKFold
+
+    X, y = binary()
+    owners = np.arange(600) // 3
+    with sklearn.config_context(enable_metadata_routing=True):
+        search = GridSearchCV(
+            classifier().set_fit_request(groups=True, eval_set=False),
+            {"k": [1, 2]},
+            cv=GroupKFold(3),
+        )
+        with pytest.warns(PrivacyLeakWarning, match="up to 6 times"):
+            search.fit(X, y, groups=owners)
+    assert search.best_estimator_.n_clients_ == 200
+
+
+def test_random_state():
+    X, y = binary()
+    assert (classifier().fit(X, y).coef_ == classifier().fit(X, y).coef_).all()
+    assert (classifier().fit(X, y).coef_ != classifier(random_state=4).fit(X, y).coef_).any()
+    fresh = [classifier(random_state=None).fit(X, y) for _ in range(2)]
+    assert fresh[0].seed_ != fresh[1].seed_
+    again = classifier(random_state=fresh[0].seed_).fit(X, y)
+    np.testing.assert_array_equal(again.coef_, fresh[0].coef_)
+    generator = np.random.RandomState(0)
+    assert classifier(random_state=generator).fit(X, y).seed_ < 2**31
+
+
+def test_waves_of_clients():
+    X, y = binary(900)
+    whole = classifier().fit(X[:300], y[:300])
+    waves = classifier().partial_fit(X[:300], y[:300], classes=["yes", "no"])
+    np.testing.assert_array_equal(whole.coef_, waves.coef_)
+    before = waves.coef_.copy()
+    waves.partial_fit(X[300:600], y[300:600])
+    assert waves.n_waves_ == 2
+    assert (waves.coef_ != before).any()
+    numbers = [r.round for r in waves.history_.rounds]
+    assert numbers == list(range(1, len(numbers) + 1))
+    # The same records again are new clients, with new draws.
+    twice = classifier(learning_rate=1.0).partial_fit(X[:300], y[:300])
+    first = twice.coef_.copy()
+    second = twice.partial_fit(X[:300], y[:300]).coef_ - first
+    assert (second != first).any()
+    with pytest.raises(InvalidArgument, match="those of the first wave"):
+        waves.partial_fit(X, y, classes=["yes", "no", "perhaps"])
+    with pytest.raises(InvalidArgument, match="a label beyond the classes"):
+        waves.partial_fit(X[:2], ["yes", "perhaps"])
+    assert waves.n_waves_ == 2  # what was refused left no trace
+    assert waves.fit(X[:300], y[:300]).n_waves_ == 1
+    np.testing.assert_array_equal(whole.coef_, waves.coef_)
+
+
+def test_a_wave_may_lack_a_class():
+    X, y = several()
+    waves = classifier(feature_range=(0, 8)).partial_fit(X[:100], y[:100], classes=[0, 1, 2])
+    assert waves.partial_fit(X[100:], y[100:]).coef_.shape == (3, 4)
+
+
+def test_the_privacy_of_a_fit():
+    X, y = binary()
+    told = classifier(epsilon=3.0, epochs=2, mu=0.1).fit(X, y).privacy_
+    assert told.per_report == pytest.approx(1.5, abs=1e-9)
+    assert told.total == pytest.approx(3.0, abs=1e-9)
+    assert told.total <= 3.0
+    assert (told.reports, told.within_budget) == (2, True)
+    text = str(told)
+    assert "ε = 1.5 a report, 3 in total (2 reports" in text
+    for phrase in ("Covered:", "Not covered:", "takes part", "several clients", "simulation"):
+        assert phrase in text
+    assert "bounds of the features" not in text
+    plain = classifier(solution="NP").fit(X, y).privacy_
+    assert math.isinf(plain.total)
+    assert str(plain).startswith("NOT PRIVATE")
+
+
+def test_bounds_read_from_the_data_are_a_leak():
+    X, y = binary()
+    with pytest.warns(PrivacyLeakWarning, match="read from the records") as caught:
+        fitted = FedSelClassifier(random_state=0).fit(X, y)
+    assert caught[0].filename == __file__
+    assert "bounds of the features" in str(fitted.privacy_)
+    np.testing.assert_array_equal(fitted.feature_range_, [X.min(axis=0), X.max(axis=0)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fitted.partial_fit(X, y)  # later waves clip to the bounds of the first
+        classifier().fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("PS-PM-C", "loses ε = 2.2"),
+        ("PE-published-PM", "loses"),
+        ("PS", "is not"),
+        ("PrivUnit", "has no certificate"),
+    ],
+)
+def test_solutions_over_their_budget_are_a_leak(name, told):
+    X, y = binary()
+    with pytest.warns(PrivacyLeakWarning, match=told):
+        fitted = classifier(solution=name, mu=0.1).fit(X, y)
+    assert not fitted.privacy_.within_budget
+
+
+def test_a_search_says_what_it_costs():
+    X, y = binary()
+    search = GridSearchCV(classifier(), {"epsilon": [2.0, 2.0], "k": [1, 2]}, cv=3)
+    with pytest.warns(PrivacyLeakWarning, match=r"up to 12 times.* up to ε = 24 \(not 2\)"):
+        search.fit(X, y)
+    assert search.best_estimator_.privacy_.total == pytest.approx(2.0)
+    with pytest.warns(PrivacyLeakWarning, match="several times"):
+        cross_val_score(classifier(), X, y, cv=3)
+    assert search_cost(2.0, candidates=4, splits=3) == 2.0 * (4 * 2 + 1)
+    assert search_cost(2.0, candidates=4, splits=3, refit=False) == 16.0
+
+
+def test_pipelines_clones_and_pickles():
+    X, y = binary()
+    pipe = make_pipeline(FunctionTransformer(np.tanh), classifier(feature_range=(-1, 1)))
+    assert pipe.fit(X, y).predict(X).shape == (600,)
+    fitted = classifier(epsilon=5.0).fit(X, y)
+    copied = clone(fitted)
+    assert copied.get_params() == fitted.get_params()
+    with pytest.raises(NotFittedError):
+        copied.predict(X)
+    again = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_array_equal(again.decision_function(X), fitted.decision_function(X))
+    assert again.privacy_ == fitted.privacy_
+    again.partial_fit(X, y)
+
+
+def test_what_the_auto_parameters_become():
+    X, y = binary()
+    fitted = classifier(epsilon=0.5, solution="PS-PM").fit(X, y)
+    assert fitted.learning_rate_ > 0
+    assert fitted.batch_ == 6
+    assert "nothing of ε′ is left for the selection" in fitted.privacy_.note  # six a round
+    # The learning rate looks at nobody's labels or features.
+    for name in ("PS-PM", "RJ"):
+        rates = [
+            classifier(epsilon=0.5, solution=name).fit(records, y).learning_rate_
+            for records in (X, X[::-1] / 2)
+        ]
+        assert rates[0] == rates[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("epsilon", 0.0),
+        ("epsilon", np.nan),
+        ("epsilon", "2"),
+        ("solution", "PS-PN"),
+        ("solution", None),
+        ("model", "tree"),
+        ("epochs", 0),
+        ("batch_fraction", 0.0),
+        ("batch_fraction", 1.5),
+        ("batch_fraction", np.nan),
+        ("learning_rate", -1.0),
+        ("learning_rate", np.inf),
+        ("learning_rate", "fast"),
+        ("averaging", -1.0),
+        ("averaging", np.nan),
+        ("unit_norm", "yes"),
+        ("rho", 0.0),
+        ("rho", np.inf),
+        ("words", 0),
+        ("mu", 1.0),
+        ("k", 0),
+        ("clip", 0.0),
+        ("momentum", np.nan),
+        ("reg", -1.0),
+        ("feature_range", (1, 0)),
+        ("feature_range", (0, np.inf)),
+        ("feature_range", 3),
+        ("feature_range", ([0, 0], [1, 1])),
+        ("random_state", -1),
+    ],
+)
+def test_wrong_parameters_are_named(name, value):
+    X, y = binary(2000)
+    more = {"solution": "RC"} if name == "words" else {}
+    made = classifier(**{"batch_fraction": 0.5, name: value, **more})
+    with pytest.raises(InvalidArgument, match=f"^{'name' if name == 'solution' else name} = "):
+        made.fit(X, y)
+
+
+def test_labels_and_judges_that_do_not_fit_are_refused():
+    X, y = binary()
+    with pytest.raises(ValueError, match="at least two classes"):
+        classifier().fit(X, ["yes"] * 600)
+    with pytest.raises(InvalidArgument, match="eval_set"):
+        classifier().fit(X, y, eval_set=X)
+    with pytest.raises(InvalidArgument, match="labelled as y is"):
+        classifier().fit(X, y, eval_set=(X[:1], ["perhaps"]))
+
+
+@pytest.mark.parametrize("labels", [2, 3])
+def test_history_and_plots(labels):
+    X, y = several()
+    X, y = X[y < labels], y[y < labels]
+    fitted = classifier(feature_range=(0, 8), solution="NP").fit(X, y, eval_set=(X, y))
+    last = fitted.history_.rounds[-1]
+    assert last.accuracy == pytest.approx(fitted.score(X, y))
+    assert last.reports == fitted.batch_
+    axes = fitted.plot_history()
+    assert axes.get_ylabel() == "accuracy on eval_set (%)"
+    assert len(axes.lines[0].get_xdata()) == len(fitted.history_.rounds)
+    silent = classifier(feature_range=(0, 8)).fit(X, y)
+    assert math.isnan(silent.history_.accuracy)
+    assert "kB" in silent.plot_history(axes=fitted.plot_history()).get_ylabel()
+
+
+def test_accuracy_against_epsilon():
+    X, y = binary()
+    axes = classifier().plot_privacy_accuracy(
+        X[:500], y[:500], X[500:], y[500:], epsilons=(1, 8), solutions=("NP", "ps-pm"), repeats=2
+    )
+    labels = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert sorted(labels) == ["NP (not private)", "PS-PM"]
+    assert axes.get_xlabel() == "ε of a client"
+    with pytest.raises(InvalidArgument, match="epsilons"):
+        classifier().plot_privacy_accuracy(X, y, X, y, epsilons=(0,))
+
+
+def test_verbose_tells_what_is_done(capsys):
+    X, y = binary()
+    classifier(verbose=1).fit(X, y)
+    told = capsys.readouterr().out
+    assert "600 clients in 100 rounds of 6" in told
+    assert "Not covered:" in told
+    classifier().fit(X, y)
+    assert capsys.readouterr().out == ""
+
+
+def test_scales_keep_zero_where_they_can():
+    scale = FeatureScale.of(([0, -2, 10], [4, 8, 30]), 3)
+    np.testing.assert_array_equal(scale.centre, [0, 0, 20])
+    np.testing.assert_array_equal(scale.factor, [1 / 4, 1 / 8, 1 / 10])
+    constant = FeatureScale.read(np.array([[5.0, 0.0], [5.0, 1.0]]))
+    assert constant.apply(np.array([[5.0, 1.0]]), intercept=False).tolist() == [[0.0, 1.0]]
+
+
+def test_the_public_api_has_it():
+    assert fedsel.FedSelClassifier is FedSelClassifier
+    assert issubclass(fedsel.PrivacyLeakWarning, RuntimeWarning)

@@ -1,0 +1,225 @@
+"""Budgets and solutions: exact ε, bits, unbiasedness, residuals and honest words."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from fedsel import InvalidArgument, InvalidData, TopK
+from fedsel.budget import Budget, hyper_parameters_free
+from fedsel.checks import assert_follows
+from fedsel.mechanisms import BOTTOM, Uniform
+from fedsel.random import stream
+from fedsel.solutions import Picks, names, solution
+from fedsel.solutions.registry import REFERENCES, flat_picks
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.3, 2.0, 7.7])
+@pytest.mark.parametrize("mu", [0.0, 0.1, 0.37])
+def test_a_budget_adds_up_exactly(epsilon, mu):
+    budget = Budget(epsilon, epochs=3, mu=mu)
+    assert 3 * (budget.selection + budget.value) == Fraction(epsilon)
+    assert budget.selection == Fraction(repr(mu)) * budget.per_epoch
+
+
+@pytest.mark.parametrize(
+    ("d", "records", "bound"),
+    [
+        (32, 45_211, 0.495),
+        (100, 60_000, 0.876),
+        (114, 70_000, 0.878),
+        (123, 48_842, 1.101),
+        (300, 100_000, 1.308),
+    ],
+)
+def test_hyper_parameters_free_begins_at_the_known_bounds(d, records, bound):
+    n = round(0.01 * records)
+    assert hyper_parameters_free(d, n, bound * 0.99) == 0
+    assert hyper_parameters_free(d, n, bound * 1.01) > 0
+    assert hyper_parameters_free(d, n, 100.0) == 0.2
+    assert hyper_parameters_free(d, n, 100.0, theta=0.5) == 0.5
+
+
+@pytest.mark.parametrize("dim", [1, 2, 100])
+def test_every_name_says_its_exact_epsilon(dim):
+    for name in set(names()) - set(REFERENCES):
+        made = solution(name.swapcase(), epsilon=3.0, dim=dim, epochs=2)
+        assert made.name == name
+        privacy = made.privacy
+        plain = name.startswith("NP") or name.removesuffix("-O") in (
+            *("EXP", "PE", "PS", "PE-published", "RS"),
+        )
+        if plain:
+            assert privacy.per_report == math.inf
+            assert "not private" in privacy.note
+        elif "published" in name:
+            assert privacy.within_budget == (dim == 1)
+        elif "-C" in name:
+            assert privacy.per_report <= 1.65 + 1e-12
+            assert "control group" in privacy.note
+        else:
+            assert privacy.within_budget
+            assert privacy.per_report <= 1.5
+            assert privacy.total == 2 * privacy.per_report
+        assert made.bits >= 1 or dim == 1
+
+
+def test_the_control_group_costs_more_than_its_budget():
+    privacy = solution("PS-PM-C", epsilon=2.0, dim=100).privacy
+    assert privacy.per_report == pytest.approx(2.2, abs=1e-9)
+    assert not privacy.within_budget
+
+
+def test_bits():
+    assert solution("NP", dim=100).bits == 3200
+    assert solution("PS-Duchi", epsilon=2.0, dim=100).bits == 8
+    assert solution("PE-Duchi", epsilon=0.5, dim=2).bits == 3  # ⊥ is one more dimension
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "dim", "picks"), [(1, 9, 1), (2.5, 9, 1), (5, 9, 2), (13, 9, 5), (50, 9, 9)]
+)
+def test_flat_reports_draw_as_many_entries_as_epsilon_pays_for(epsilon, dim, picks):
+    assert flat_picks(Fraction(epsilon), dim) == picks
+    made = solution("PM", epsilon=float(epsilon), dim=dim)
+    assert (made.picks, made.scale) == (picks, dim / picks)
+
+
+def encoded(made, gradient, n, seed=0):
+    zeros = np.zeros_like(gradient)
+    return [made.encode(gradient, zeros, stream(seed, 0, i))[0] for i in range(n)]
+
+
+def test_flat_picks_are_uniform_sets():
+    made = solution("Duchi", epsilon=5.0, dim=4)
+    messages = encoded(made, np.zeros(4), 6000)
+    sets = [sorted(j for j, _ in m) for m in messages]
+    codes = np.array([4 * a + b for a, b in sets])
+    pairs = [4 * a + b for a in range(4) for b in range(a + 1, 4)]
+    assert_follows(codes, dict.fromkeys(pairs, 1 / 6), "pairs")
+
+
+@pytest.mark.parametrize("name", ["PM", "HM", "Duchi", "OW"])
+@pytest.mark.parametrize("epsilon", [1.0, 6.0])
+def test_flat_means_are_unbiased_with_the_variance_of_theory(name, epsilon):
+    gradient = np.array([0.8, -0.25, 0.0])
+    made = solution(name, epsilon=epsilon, dim=3)
+    n = 20_000
+    values = np.zeros((n, 3))
+    for i, message in enumerate(encoded(made, gradient, n)):
+        for j, sent in message:
+            values[i, j] = made.decoded(sent)
+    share = 3 / made.picks
+    for j, t in enumerate(gradient):
+        variance = share * (made.value.variance(t) + t**2) - t**2
+        assert abs(values[:, j].mean() - t) < 6.2 * math.sqrt(variance / n)
+        assert values[:, j].var() == pytest.approx(variance, rel=0.15)
+    np.testing.assert_allclose(
+        made.decode(encoded(made, gradient, 50)), values[:50].mean(axis=0), atol=1e-12
+    )
+
+
+def test_projected_means_are_those_of_the_recovered_projection():
+    made = solution("Duchi-RP", epsilon=3.0, dim=10, ratio=0.3, clip=4.0)
+    gradient = np.linspace(-1, 1, 10)
+    target = made.recovery @ (made.matrix @ gradient)
+    n = 20_000
+    mean = made.decode(encoded(made, gradient, n))
+    spread = made.q * made.clip * made.value.bound * np.abs(made.recovery).sum(axis=1)
+    assert (np.abs(mean - target) < 6.2 * spread / math.sqrt(n)).all()
+    assert made.matrix.var() == pytest.approx(1 / 3, rel=0.5)
+
+
+def test_two_stages_send_what_the_law_says():
+    made = solution("PS-Duchi", epsilon=4.0, dim=3, mu=0.5, k=1)
+    gradient = np.array([0.5, -0.9, 0.1])
+    n = 20_000
+    law = made.selection.law(3)
+    expected = np.array([float(p) for p in law.over(gradient.tolist())]) * gradient
+    mean = made.decode(encoded(made, gradient, n))
+    assert (np.abs(mean - expected) < 6.2 * made.value.bound / math.sqrt(n)).all()
+
+
+@pytest.mark.parametrize("name", ["PM", "NP-RS", "PM-RP", "NP"])
+def test_who_does_not_accumulate_keeps_its_residual(name):
+    made = solution(name, epsilon=2.0, dim=4, epochs=2)
+    assert not made.accumulates
+    _, kept = made.encode(np.ones(4), np.full(4, 7.0))
+    np.testing.assert_array_equal(kept, np.full(4, 7.0))
+
+
+def test_who_accumulates_zeroes_what_it_sends():
+    made = solution("NP-K", dim=3, epochs=2)
+    message, kept = made.encode(np.array([1.0, -5.0, 2.0]), np.array([1.0, -1.0, 0.0]))
+    assert message == ((1, -6.0),)
+    np.testing.assert_array_equal(kept, [2.0, 0.0, 2.0])
+
+
+def test_abstaining_sends_nothing_and_keeps_everything():
+    class Last:
+        def below(self, n):
+            return n - 1
+
+    made = solution("PE-PM", epsilon=1.0, dim=2, k=1)
+    message, kept = made.encode(np.array([1.0, 2.0]), np.zeros(2), Last())
+    assert message == ()
+    np.testing.assert_array_equal(kept, [1.0, 2.0])
+    np.testing.assert_array_equal(made.decode([message, ((0, 0),)])[1:], [0.0])
+    assert BOTTOM == -1
+
+
+def test_auto_mu_falls_back_to_flat_and_says_so():
+    kept = solution("PS-PM", epsilon=2.0, dim=100, mu="auto", batch=600)
+    assert float(kept.selection.epsilon) == pytest.approx(0.4)
+    for name in ("PS-PM", "EXP-PM-C", "PE-PM-O"):
+        fallen = solution(name, epsilon=0.5, dim=100, mu="auto", batch=600)
+        assert fallen.name == "PM"
+        assert isinstance(fallen.selection, Uniform)
+        assert f"{name} asked for, but μ = 0" in fallen.privacy.note
+    with pytest.raises(InvalidArgument, match="batch = None"):
+        solution("PS-PM", epsilon=2.0, dim=100, mu="auto")
+
+
+def test_the_rate_is_inside_only_where_the_name_says_so():
+    assert solution("PS-PM-O", epsilon=2.0, dim=5).rate_inside
+    assert not solution("PS-PM", epsilon=2.0, dim=5).rate_inside
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ({"name": "PS-PN"}, "name = 'PS-PN': must be a known solution, such as PS-"),
+        ({"name": 3}, "name = 3"),
+        ({"epsilon": None}, "epsilon = None: must be given for PS-PM"),
+        ({"epsilon": math.nan}, "epsilon = nan"),
+        ({"epsilon": 0}, "epsilon = 0"),
+        ({"dim": 0}, "dim = 0"),
+        ({"epochs": 0}, "epochs = 0"),
+        ({"mu": 1.0}, r"mu = 1.0: must be in \[0, 1\)"),
+        ({"k": 0}, "k = 0"),
+        ({"clip": -1}, "clip = -1"),
+        ({"momentum": math.inf}, "momentum = inf"),
+        ({"name": "PM-RP", "ratio": 0}, r"ratio = 0: must be in \(0, 1\]"),
+    ],
+)
+def test_impossible_parameters_are_refused_by_name(arguments, complaint):
+    given = {"name": "PS-PM", "epsilon": 2.0, "dim": 10, **arguments}
+    with pytest.raises(InvalidArgument, match=complaint):
+        solution(given.pop("name"), **given)
+
+
+def test_many_picks_need_the_uniform_selection():
+    with pytest.raises(InvalidArgument, match="picks = 2: must be 1 with TopK"):
+        Picks("x", 5, 1, TopK(), picks=2)
+    with pytest.raises(InvalidArgument, match=r"picks = 6: must be in 1 … dim = 5"):
+        Picks("x", 5, 1, picks=6)
+
+
+@pytest.mark.parametrize("name", ["PS-PM", "PM", "PM-RP", "NP-K"])
+@pytest.mark.parametrize("bad", [[1234.5, math.nan, 0], [1234.5], [math.inf, 1234.5, 0]])
+def test_bad_gradients_are_refused_without_a_word_about_the_data(name, bad):
+    made = solution(name, epsilon=2.0, dim=3)
+    with pytest.raises(InvalidData) as error:
+        made.encode(np.array(bad), np.zeros(3))
+    assert "1234" not in str(error.value)

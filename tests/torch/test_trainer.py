@@ -1,0 +1,400 @@
+"""fedsel.torch: updates equal autograd's, training equals the engine's, and clear refusals."""
+
+import itertools
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from fedsel.data.partition import by_groups
+from fedsel.errors import InvalidArgument, InvalidData
+from fedsel.models import LinearModel
+from fedsel.simulation import Population, Training, train
+from fedsel.simulation.rounds import VectorRounds
+from fedsel.solutions import solution
+from fedsel.torch import ClientUpdates, FederatedTrainer, Local
+
+cross_entropy = nn.functional.cross_entropy
+
+
+@pytest.fixture(autouse=True)
+def _one_thread_and_a_seed():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    yield
+    torch.set_num_threads(threads)
+
+
+def mlp():
+    return nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.LayerNorm(5), nn.Linear(5, 3))
+
+
+def cnn():
+    return nn.Sequential(
+        nn.Conv2d(1, 4, 3), nn.GroupNorm(2, 4), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 16, 3)
+    )
+
+
+MODELS = [(mlp, (6,)), (cnn, (1, 6, 6))]
+
+
+def records(shape, n=11):
+    return torch.randn(n, *shape), torch.randint(0, 3, (n,))
+
+
+def flat(parts):
+    return np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1)
+
+
+def autograd(module, loss, x, y):
+    """The gradient of the mean loss, by one backward pass."""
+    module.zero_grad()
+    loss(module(x), y).backward()
+    slopes = [p.grad.reshape(-1) for p in module.parameters() if p.requires_grad]
+    return torch.cat(slopes).numpy().copy()
+
+
+@pytest.mark.parametrize(("make", "shape"), MODELS)
+def test_vmapped_gradients_are_autograds(make, shape):
+    module = make()
+    X, y = records(shape)
+    updates = ClientUpdates(module, cross_entropy, X, y)
+    updates.receive(updates.layout.read(module))
+    made = flat(updates.vectors(np.arange(11)))
+    for i in range(11):
+        expected = autograd(module, cross_entropy, X[i : i + 1], y[i : i + 1])
+        np.testing.assert_allclose(made[i], expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(("make", "shape"), MODELS)
+def test_a_group_has_the_gradient_of_its_mean_loss(make, shape):
+    module = make()
+    X, y = records(shape)
+    clients = by_groups([0, 0, 1, 2, 2, 2, 2, 0, 1, 2, 3])
+    updates = ClientUpdates(module, cross_entropy, X, y, partition=clients, reg=0.5)
+    weights = updates.layout.read(module)
+    updates.receive(weights)
+    assert updates.clients == 4
+    made = flat(updates.vectors(np.array([3, 0, 2, 1])))
+    for row, client in zip(made, (3, 0, 2, 1), strict=True):
+        mine = torch.from_numpy(clients.records(client))
+        expected = autograd(module, cross_entropy, X[mine], y[mine]) + 0.5 * weights
+        np.testing.assert_allclose(row, expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("batch", [None, 2])
+@pytest.mark.parametrize("grouped", [False, True])
+def test_local_epochs_are_gradient_descent(batch, grouped):
+    """The update is the difference of the weights after a plain loop of torch's own."""
+    module = mlp()
+    X, y = records((6,))
+    owners = [0, 0, 1, 2, 2, 2, 2, 0, 1, 2, 3] if grouped else range(11)
+    clients = by_groups(list(owners))
+    local = Local(rate=0.1, epochs=3, batch=batch)
+    updates = ClientUpdates(
+        module, cross_entropy, X, y, partition=clients if grouped else None, local=local, reg=0.01
+    )
+    start = updates.layout.read(module)
+    updates.receive(start)
+    made = flat(updates.vectors(np.arange(updates.clients)))
+    for client in range(updates.clients):
+        updates.layout.write(module, start)
+        mine = torch.from_numpy(clients.records(client))
+        optimiser = torch.optim.SGD(module.parameters(), lr=0.1, weight_decay=0.01)
+        for _, at in itertools.product(range(3), range(0, len(mine), batch or len(mine))):
+            part = mine[at : at + (batch or len(mine))]
+            optimiser.zero_grad()
+            cross_entropy(module(X[part]), y[part]).backward()
+            optimiser.step()
+        expected = start - updates.layout.read(module)
+        np.testing.assert_allclose(made[client], expected, rtol=1e-3, atol=1e-6)
+
+
+def logistic(outputs, targets):
+    return nn.functional.softplus(-targets * outputs.squeeze(1)).mean()
+
+
+def hinge(outputs, targets):
+    return torch.relu(1 - targets * outputs.squeeze(1)).mean()
+
+
+@pytest.mark.parametrize(
+    "name", ["NP", "NP-K", "PM", "PM-RP", "PS-PM", "PE-HM", "PS-PM-O", "RJ", "UJ"]
+)
+@pytest.mark.parametrize("epochs", [1, 2])
+@pytest.mark.parametrize("model", ["logistic", "svm"])
+@pytest.mark.parametrize("grouped", [False, True])
+def test_a_linear_module_trains_as_the_engine_does(name, epochs, model, grouped):
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(60, 9)).astype(np.float32)
+    y = np.where(X[:, 0] + 0.3 * rng.normal(size=60) > 0, 1, -1).astype(np.int8)
+    owners = np.arange(60) // 2 if grouped else None
+    clients = by_groups(owners) if grouped else None
+    made = solution(name, epsilon=8.0, dim=9, epochs=epochs, momentum=0.5, k=3)
+    held = (None, None) if clients is None else (clients.order, clients.starts)
+    expected = train(
+        Training(made, LinearModel(model, reg=0.01), 0.3, 10, seed=4), Population(X, y, *held)
+    )
+    module = nn.Linear(9, 1, bias=False)
+    nn.init.zeros_(module.weight)
+    trainer = FederatedTrainer(
+        module,
+        logistic if model == "logistic" else hinge,
+        solution=made,
+        learning_rate=0.3,
+        batch=10,
+        epochs=epochs,
+        reg=0.01,
+        seed=4,
+        chunk=7,
+    )
+    trainer.fit(X, y.astype(np.float32), groups=owners)
+    np.testing.assert_allclose(trainer.history.weights, expected.weights, rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(
+        module.weight.detach().numpy()[0], expected.weights, rtol=1e-3, atol=1e-5
+    )
+
+
+def test_chunks_change_no_report():
+    X, y = records((6,), 40)
+    weights = []
+    for chunk in (1, 16, 40):
+        torch.manual_seed(1)
+        trainer = FederatedTrainer(mlp(), epsilon=8.0, batch=20, chunk=chunk, learning_rate=5.0)
+        weights.append(trainer.fit(X, y).history.weights)
+    np.testing.assert_allclose(weights[0], weights[1], rtol=1e-6)
+    np.testing.assert_allclose(weights[0], weights[2], rtol=1e-6)
+
+
+def test_no_more_than_a_chunk_is_ever_held(monkeypatch):
+    held = []
+    report = VectorRounds.report
+
+    def watched(self, epoch, clients, parts):
+        held.append(sum(part.size for part in parts))
+        report(self, epoch, clients, parts)
+
+    monkeypatch.setattr(VectorRounds, "report", watched)
+    X, y = records((6,), 40)
+    trainer = FederatedTrainer(mlp(), epsilon=8.0, batch=20, chunk=6)
+    trainer.fit(X, y)
+    assert max(held) == 6 * trainer.layout.dim
+    assert sum(held) == 40 * trainer.layout.dim
+
+
+def test_the_seed_decides():
+    X, y = records((6,), 40)
+
+    def run(seed):
+        torch.manual_seed(1)
+        trainer = FederatedTrainer(mlp(), epsilon=8.0, batch=20, seed=seed, learning_rate=1.0)
+        trainer.fit(X, y)
+        torch.rand(1)  # torch's own generator is not asked
+        return trainer.history.weights
+
+    np.testing.assert_array_equal(run(0), run(0))
+    assert (run(0) != run(1)).any()
+
+
+def test_a_scaled_clip_is_a_clip_by_layer():
+    X, y = records((6,), 30)
+    weights = []
+    for clip, scale in ((0.25, None), (1.0, {"0": 0.25, "2": 0.25, "3": 0.25})):
+        torch.manual_seed(1)
+        trainer = FederatedTrainer(
+            mlp(), epsilon=8.0, batch=30, learning_rate=1.0, clip=clip, clip_scale=scale
+        )
+        weights.append(trainer.fit(X, y).history.weights)
+    np.testing.assert_allclose(weights[0], weights[1], rtol=1e-5, atol=1e-7)
+    layout = trainer.layout
+    factors = layout.scales({"3.bias": 2.0, "3": 0.5})
+    assert factors[layout.slices[layout.names.index("3.weight")]].tolist() == [0.5] * 15
+    assert factors[layout.slices[layout.names.index("3.bias")]].tolist() == [2.0] * 3
+    with pytest.raises(InvalidArgument, match="names of parameters"):
+        FederatedTrainer(mlp(), epsilon=1.0, clip_scale={"9": 1.0})
+    with pytest.raises(InvalidArgument, match="clip_scale"):
+        FederatedTrainer(mlp(), epsilon=1.0, clip_scale={"0": 0.0})
+
+
+def test_frozen_parameters_stay():
+    module = mlp()
+    module[0].requires_grad_(False)
+    before = module[0].weight.clone()
+    trainer = FederatedTrainer(module, epsilon=8.0, batch=10)
+    assert trainer.layout.dim == 5 + 5 + 15 + 3
+    trainer.fit(*records((6,), 30))
+    assert torch.equal(module[0].weight, before)
+
+
+def test_double_precision_and_embeddings():
+    module = nn.Sequential(nn.Embedding(7, 4), nn.Flatten(), nn.Linear(12, 2)).double()
+    X, y = torch.randint(0, 7, (30, 3)), torch.randint(0, 2, (30,))
+    trainer = FederatedTrainer(module, solution="NP", batch=10).fit(X, y, eval_set=(X, y))
+    assert module[2].weight.dtype == torch.float64
+    assert 0 <= trainer.history.accuracy <= 1
+
+
+def test_history_privacy_and_communication():
+    X, y = records((6,), 40)
+    trainer = FederatedTrainer(mlp(), epsilon=3.0, epochs=2, batch=0.25, mu=0.2)
+    steps = []
+    trainer.fit(X, y, eval_set=(X, y), evaluate="rounds", advance=steps.append)
+    assert len(trainer.history.rounds) == len(steps) == 8
+    assert trainer.history.rounds[-1].epsilon == pytest.approx(3.0)
+    assert trainer.privacy.per_report == pytest.approx(1.5)
+    assert trainer.communication.full_bits == 32 * trainer.layout.dim
+    assert trainer.communication.bits == trainer.solution.bits
+    assert trainer.communication.saving > 50
+    assert trainer.history.rounds[0].bits == 10 * trainer.solution.bits
+    with torch.no_grad():
+        outputs = trainer.module(X)
+    last = trainer.history.rounds[-1]
+    assert last.loss == pytest.approx(float(cross_entropy(outputs, y)), rel=1e-5)
+    assert last.accuracy == pytest.approx(float((outputs.argmax(1) == y).float().mean()))
+
+
+def test_a_cnn_of_a_hundred_thousand_parameters_trains():
+    module = nn.Sequential(
+        nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(1024, 100),
+        nn.ReLU(), nn.Linear(100, 10),
+    )  # fmt: skip
+    X, y = torch.randn(60, 1, 8, 8), torch.randint(0, 10, (60,))
+    trainer = FederatedTrainer(module, epsilon=8.0, batch=30)
+    assert 100_000 < trainer.layout.dim < 110_000
+    before = trainer.layout.read(module)
+    trainer.fit(X, y)
+    changed = np.flatnonzero(trainer.layout.read(module) != before)
+    assert 1 <= len(changed) <= 60  # one dimension a client
+    assert trainer.communication.saving > 100_000
+
+
+def test_it_learns_without_privacy():
+    X, y = torch.randn(600, 6), torch.zeros(600, dtype=torch.long)
+    y[X[:, 0] * X[:, 1] > 0] = 1  # not linear
+    trainer = FederatedTrainer(
+        nn.Sequential(nn.Linear(6, 20), nn.Tanh(), nn.Linear(20, 2)),
+        solution="NP",
+        epochs=30,
+        batch=20,
+        learning_rate=0.5,
+    )
+    assert trainer.fit(X, y, eval_set=(X, y), evaluate="end").history.accuracy > 0.9
+
+
+def test_local_training_learns_too():
+    X, y = torch.randn(600, 6), torch.zeros(600, dtype=torch.long)
+    y[X[:, 0] > 0] = 1
+    trainer = FederatedTrainer(
+        nn.Linear(6, 2),
+        solution="NP",
+        epochs=5,
+        batch=10,
+        learning_rate=1.0,
+        local=Local(rate=0.5, epochs=4, batch=3),
+    )
+    trainer.fit(X, y, groups=np.arange(600) // 6, eval_set=(X, y))
+    assert trainer.history.accuracy > 0.9
+
+
+class Shift(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(3))
+        self.register_buffer("mean", torch.zeros(3))
+
+    def forward(self, x):
+        return (x - self.mean) * self.weight
+
+
+@pytest.mark.parametrize(
+    ("module", "told"),
+    [
+        (nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2)), r'BatchNorm1d at "1".*GroupNorm'),
+        (nn.BatchNorm2d(3, track_running_stats=False), "without batch norm"),
+        (Shift(), "buffers mean.*without buffers"),
+        (nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.5)), "without dropout"),
+        (nn.ReLU(), "trainable parameters"),
+        (nn.Linear(2, 2).half(), "float32 or float64"),
+        ("a module", "a Module"),
+    ],
+)
+def test_modules_that_cannot_be_reported_on_are_refused(module, told):
+    with pytest.raises(InvalidArgument, match=told):
+        FederatedTrainer(module, epsilon=1.0)
+
+
+def test_modules_with_broken_parameters_are_refused():
+    module = nn.Linear(2, 2)
+    nn.init.constant_(module.bias, torch.nan)
+    with pytest.raises(InvalidArgument, match="finite"):
+        FederatedTrainer(module, epsilon=1.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("epsilon", -1.0),
+        ("epsilon", None),
+        ("learning_rate", 0.0),
+        ("learning_rate", np.nan),
+        ("batch", 0),
+        ("batch", 1.5),
+        ("batch", np.nan),
+        ("epochs", 0),
+        ("seed", -1),
+        ("mu", 2.0),
+        ("clip", np.inf),
+    ],
+)
+def test_wrong_parameters_are_named(name, value):
+    with pytest.raises(InvalidArgument, match=f"^{name} = "):
+        FederatedTrainer(mlp(), **{"epsilon": 1.0, name: value})
+
+
+def test_what_does_not_fit_together_is_refused():
+    X, y = records((6,), 10)
+    with pytest.raises(InvalidArgument, match="dim = 3"):
+        FederatedTrainer(mlp(), solution=solution("NP", dim=3))
+    trainer = FederatedTrainer(mlp(), epsilon=1.0)
+    with pytest.raises(InvalidArgument, match="one a record"):
+        trainer.fit(X, y[:-1])
+    with pytest.raises(InvalidArgument, match="groups"):
+        trainer.fit(X, y, groups=[1, 2])
+    with pytest.raises(InvalidData, match="X: every entry must be finite"):
+        trainer.fit(X * torch.nan, y)
+    with pytest.raises(InvalidData, match="X: must be a tensor"):
+        trainer.fit([["a"]] * 10, y)
+    for bad in ({"rate": 0.0}, {"rate": 1.0, "epochs": 0}, {"rate": 1.0, "batch": 0}):
+        with pytest.raises(InvalidArgument):
+            Local(**bad)
+    with pytest.raises(InvalidArgument, match="reg"):
+        ClientUpdates(mlp(), cross_entropy, X, y, reg=-1.0)
+    with pytest.raises(InvalidArgument, match="loss"):
+        ClientUpdates(mlp(), "mse", X, y)
+
+
+def test_a_loss_that_explodes_is_refused():
+    def explode(outputs, targets):
+        return cross_entropy(outputs, targets) / (outputs.sum() * 0)
+
+    with pytest.raises(InvalidData, match="finite"):
+        FederatedTrainer(mlp(), explode, epsilon=1.0).fit(*records((6,)))
+
+
+def test_fedsel_alone_imports_neither_torch_nor_scikit_learn():
+    code = (
+        "import sys, fedsel, fedsel.simulation, fedsel.data;"
+        "print(sorted({'torch', 'sklearn'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_without_torch_the_extra_is_named():
+    code = "import sys; sys.modules['torch'] = None; import fedsel.torch"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "pip install 'fedsel[torch]'" in done.stderr

@@ -1,0 +1,243 @@
+"""The wire: what is encoded is decoded, and nothing else is taken for a message."""
+
+import math
+import struct
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedsel import InvalidArgument, solution
+from fedsel.random import stream
+from fedsel.solutions import names
+from fedsel.wire import InvalidMessage, ReportFormat, Request, Task, UnknownVersion
+from fedsel.wire.request import REQUEST_BYTES
+
+RUN = bytes(range(16))
+
+
+def private_names():
+    for name in names():
+        made = solution(name, epsilon=8.0, dim=20)
+        if made.privacy.charge is not None:
+            yield name
+
+
+PRIVATE = list(private_names())
+
+
+@pytest.mark.parametrize("name", PRIVATE)
+def test_requests_of_every_private_solution_make_the_way_and_back(name):
+    task = Task(name, epsilon=8.0, dim=20, epochs=3, k=4, momentum=0.5, seed=7)
+    request = Request(RUN, 2, 17, task)
+    data = request.encode()
+    assert len(data) == REQUEST_BYTES
+    assert Request.decode(data) == request
+    assert Request.decode(memoryview(data)).encode() == data
+    assert task.solution == solution(name, epsilon=8.0, dim=20, epochs=3, k=4, momentum=0.5, seed=7)
+
+
+@pytest.mark.parametrize("name", sorted(set(names()) - set(PRIVATE)))
+def test_what_is_not_private_is_no_task(name):
+    with pytest.raises(InvalidArgument, match="a private solution"):
+        _ = Task(name, epsilon=8.0, dim=20).solution
+
+
+@pytest.mark.parametrize("name", PRIVATE)
+def test_reports_have_one_length_whatever_they_say(name):
+    task = Task(name, epsilon=8.0, dim=20, epochs=1, k=4)
+    form = Request(RUN, 0, 0, task).format
+    for client in range(20):
+        gradient = np.sin(np.arange(20) * (client + 1))
+        message, _ = task.solution.encode(gradient, np.zeros(20), stream(0, 0, client))
+        data = form.encode(5, message)
+        assert len(data) == form.size == 8 + 8 * form.picks
+        assert form.decode(data) == (5, tuple(message))
+        batch = form.decode_many(data)
+        assert batch.valid.all()
+        assert batch.round.tolist() == [5]
+        found = zip(batch.dimension[0].tolist(), batch.symbol[0].tolist(), strict=True)
+        assert [pair for pair in found if pair[0] >= 0] == list(message)
+
+
+def test_one_pick_of_four_billion_dimensions_takes_sixteen_bytes():
+    form = ReportFormat(RUN, dimensions=1 << 32, symbols=1 << 17, bottom=True)
+    assert form.size == 16
+    largest = ((1 << 32) - 1, (1 << 17) - 1)
+    assert form.decode(form.encode(3, [largest])) == (3, (largest,))
+    assert form.decode(form.encode(3, [])) == (3, ())
+    assert len(form.encode(3, [])) == 16
+
+
+def test_one_tenth_is_one_tenth():
+    assert Task("PM", epsilon=0.1, dim=4).charge == Fraction(1, 10)
+    assert Task("PM", epsilon=0.3, dim=4, epochs=3).charge == Fraction(1, 10)
+    assert Task("PM", epsilon=Fraction(1, 3), dim=4).charge == Fraction(1, 3)
+
+
+def test_the_charge_is_that_of_the_law_not_of_the_claim():
+    """Above the budget where the law is, and below it where it is."""
+    control = Task("PS-PM-C", epsilon=1.0, dim=10, mu=0.2)
+    assert 1.2 - 1e-9 < control.charge < 1.2 + 1e-9
+    published = Task("PE-published-PM", epsilon=1.0, dim=10, mu=0.5)
+    assert published.charge > 1.05
+    everything = Task("PS-PM", epsilon=1.0, dim=10, k=10, mu=0.5)  # the selection is uniform
+    assert 0.5 - 1e-9 < everything.charge <= 0.5
+    for task in (control, published, everything):
+        assert float(task.charge) >= task.solution.privacy.per_report - 1e-15
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("epsilon", 0.0),
+        ("epsilon", math.nan),
+        ("epsilon", math.inf),
+        ("epsilon", 501.0),
+        ("epsilon", 1e-300),
+        ("epsilon", "2"),
+        ("dim", 0),
+        ("dim", (1 << 32) + 1),
+        ("dim", 2.0),
+        ("epochs", 0),
+        ("epochs", 1 << 32),
+        ("mu", 1.0),
+        ("mu", "auto"),
+        ("k", 0),
+        ("k", 9),
+        ("k", 1.5),
+        ("clip", 0.0),
+        ("clip", math.nan),
+        ("momentum", math.inf),
+        ("ratio", 0.0),
+        ("seed", -1),
+        ("seed", 1 << 64),
+        ("learning_rate", -1.0),
+        ("name", 7),
+    ],
+)
+def test_impossible_tasks_are_named(name, value):
+    with pytest.raises(InvalidArgument, match=f"^{name} = "):
+        Task(**{"name": "PS-PM", "epsilon": 2.0, "dim": 8, name: value})
+
+
+def test_a_projection_that_no_device_can_hold_is_not_built():
+    with pytest.raises(InvalidArgument, match=r"^dim = 4294967296: must be smaller"):
+        _ = Task("PM-RP", epsilon=1.0, dim=1 << 32).solution
+
+
+@pytest.mark.parametrize(
+    ("run", "epoch", "number"), [(b"", 0, 0), (RUN, 2, 0), (RUN, 0, 1 << 32), ("x" * 16, 0, 0)]
+)
+def test_impossible_requests(run, epoch, number):
+    with pytest.raises(InvalidArgument):
+        Request(run, epoch, number, Task("PM", epsilon=1.0, dim=8, epochs=2))
+
+
+GOOD = Request(RUN, 1, 4, Task("PS-PM", epsilon=2.0, dim=100, epochs=5)).encode()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        *(b"", b"FSRQ", b"\0" * REQUEST_BYTES, GOOD[:-1], GOOD + b"\0", GOOD * 2, b"x" * 10_000),
+        *(None, "FSRQ", 7, [1, 2], bytearray(), np.zeros(3)),
+        b"XSRQ" + GOOD[4:],
+    ],
+)
+def test_what_is_no_request(data):
+    with pytest.raises(InvalidMessage, match=r"^not a request$"):
+        Request.decode(data)
+
+
+@pytest.mark.parametrize("version", [0, 2, 255])
+def test_other_versions(version):
+    with pytest.raises(UnknownVersion):
+        Request.decode(GOOD[:4] + bytes([version]) + GOOD[5:])
+
+
+def test_one_request_has_one_encoding():
+    """A fraction that is not reduced, bytes after the name, a lower-case name: all refused."""
+    place = GOOD.index(b"PS-PM")
+    unreduced = bytearray(GOOD)
+    struct.pack_into("<QQ", unreduced, place + 24, 4, 2)
+    stray = bytearray(GOOD)
+    stray[place + 20] = 1
+    lower = GOOD.replace(b"PS-PM", b"ps-pm")
+    for data in (bytes(unreduced), bytes(stray), lower):
+        with pytest.raises(InvalidMessage):
+            Request.decode(data)
+
+
+@settings(max_examples=300)
+@given(st.binary(max_size=2 * REQUEST_BYTES))
+def test_any_bytes_are_a_request_or_none(data):
+    check_request(data)
+
+
+@settings(max_examples=300)
+@given(st.lists(st.tuples(st.integers(5, REQUEST_BYTES - 1), st.integers(0, 255)), max_size=4))
+def test_a_changed_request_is_another_request_or_none(changes):
+    data = bytearray(GOOD)
+    for place, value in changes:
+        data[place] = value
+    check_request(bytes(data))
+
+
+def check_request(data: bytes) -> None:
+    """It is refused, or means exactly what its own encoding says."""
+    try:
+        request = Request.decode(data)
+    except InvalidMessage as error:
+        caught = error
+    else:
+        assert request.encode() == data
+        assert request.task.epsilon > 0
+        return
+    assert caught.__cause__ is None
+    assert caught.__context__ is None
+
+
+FORMATS = [
+    ReportFormat(RUN, dimensions=10, symbols=4),
+    ReportFormat(RUN, dimensions=10, symbols=4, bottom=True),
+    ReportFormat(RUN, dimensions=10, symbols=300, picks=3),
+    ReportFormat(RUN, dimensions=1 << 32, symbols=1 << 16, bottom=True),
+]
+small = st.integers(0, 12) | st.sampled_from([(1 << 32) - 1, 1 << 16])
+
+
+@settings(max_examples=200)
+@given(st.sampled_from(FORMATS), st.lists(small, min_size=8, max_size=8), st.binary(max_size=40))
+def test_reports_one_by_one_and_many_at_once_are_judged_alike(form, numbers, noise):
+    head = form.encode(0, [(i, 0) for i in range(form.picks)])[:4]
+    words = struct.pack("<7I", *numbers[: form.size // 4 - 1], *[0] * (8 - form.size // 4))
+    for data in (head + words[: form.size - 4], noise, noise.ljust(form.size, b"\0")[: form.size]):
+        one = form.decode(data)
+        if one is None:
+            if len(data) == form.size:
+                assert not form.decode_many(data).valid.any()
+            continue
+        number, pairs = one
+        assert form.encode(number, pairs) == data
+        assert all(j < form.dimensions and s < form.symbols for j, s in pairs)
+        assert len({j for j, _ in pairs}) == len(pairs) in (form.picks, 0 if form.bottom else -1)
+        assert form.decode_many(data).valid.all()
+
+
+def test_a_report_of_another_run_is_none():
+    one, other = (ReportFormat(run, dimensions=10, symbols=4) for run in (RUN, bytes(16)))
+    assert other.decode(one.encode(0, [(1, 2)])) is None
+    assert one.decode(bytearray(one.encode(0, [(1, 2)]))) is None
+
+
+def test_bottom_is_no_report_where_the_law_has_none():
+    with_bottom = ReportFormat(RUN, dimensions=10, symbols=4, bottom=True)
+    without = ReportFormat(RUN, dimensions=10, symbols=4)
+    assert without.decode(with_bottom.encode(0, [])) is None
+    with pytest.raises(struct.error):
+        without.encode(0, [])
+    with pytest.raises(InvalidArgument):
+        ReportFormat(RUN, 10, 4, picks=2, bottom=True)
