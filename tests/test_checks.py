@@ -8,8 +8,10 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from fedsel import RankLaw, Selection, SymbolLaw, Value, Window, checks, cohort
+from fedsel import checks
+from fedsel.mechanisms import RankLaw, Selection, SymbolLaw, Value, Window
 from fedsel.sampling import device
+from fedsel.sampling import simulated as cohort
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,7 @@ def test_kernels_are_kept_under_a_key_of_all_sources(tmp_path):
     package = Path(fedsel.__file__).parent
     copy = tmp_path / "fedsel"
     shutil.copytree(package, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    code = "from fedsel.sampling.compiler import kernel_folder; print(kernel_folder())"
+    code = "from fedsel.sampling.kernels.compiler import kernel_folder; print(kernel_folder())"
 
     def folder():
         done = subprocess.run(

@@ -6,9 +6,9 @@ import itertools
 import numpy as np
 import pytest
 
-from fedsel import InvalidArgument, SystemEntropy
+from fedsel import InvalidArgument
 from fedsel.checks import assert_follows
-from fedsel.random import Stream, Streams, key_of, philox, stream, words_of
+from fedsel.random import Stream, Streams, SystemEntropy, key_of, philox, stream, words_of
 from fedsel.sampling import device
 
 # The published known answers of Philox4x32-10: counter, key, result (32-bit words).
@@ -39,7 +39,7 @@ def test_philox_gives_its_known_answers(counter, key, result):
 )
 def test_the_kernel_draws_the_same_words(seed, epoch, client):
     """Four blocks at a time, in vectors, against one at a time."""
-    from fedsel.sampling.compiled_streams import STATE, new_stream, next_word
+    from fedsel.sampling.kernels.streams import STATE, new_stream, next_word
 
     state = np.empty(STATE, dtype=np.uint64)
     taken, drawn = new_stream(state, key_of(seed), epoch, client), []

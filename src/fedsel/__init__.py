@@ -1,73 +1,53 @@
 """fedsel: federated learning under local differential privacy.
 
-Every client randomises its own update before it leaves the device. This page is the public API;
-what needs more imports (audits, simulated cohorts, device and server) is loaded on first use.
+Every client randomises its own update before it leaves the device. This page is the public API at
+its root; mechanisms, transforms, the simulator and the front ends (`fedsel.sklearn`,
+`fedsel.torch`, `fedsel.flower`) have pages of their own. What needs more is loaded on first use.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from fedsel._version import __version__
+from fedsel.auto import Setting, resolved
 from fedsel.errors import InvalidArgument, InvalidData, PrivacyLeakWarning
-from fedsel.mechanisms import (
-    BOTTOM,
-    Certificate,
-    Duchi,
-    Exponential,
-    Hybrid,
-    Identity,
-    Mechanism,
-    OptimalWindow,
-    PerturbedEncoding,
-    PerturbedSampling,
-    Piecewise,
-    PublishedPerturbedEncoding,
-    RankLaw,
-    Selection,
-    SymbolLaw,
-    TopK,
-    TwoStage,
-    Uniform,
-    Value,
-    Window,
-    certify,
-    certify_by_enumeration,
-)
+from fedsel.mechanisms import Certificate, FlatPicks, SignedSampling, TwoStage, certify
 from fedsel.mechanisms.registry import mechanism
-from fedsel.random import Entropy, SystemEntropy
-from fedsel.reports import Report, Reports
-from fedsel.sampling.device import accumulate_and_report, perturb, report, select
-from fedsel.solutions import Solution, solution
+from fedsel.recipe import Recipe, solution
+from fedsel.reports import Reports, Totals
+from fedsel.solutions import (
+    Coordinates,
+    Feedback,
+    Projection,
+    RandomDirections,
+    Rotated,
+    Solution,
+)
 
 if TYPE_CHECKING:
-    import fedsel.checks as checks  # noqa: PLR0402
-    from fedsel import data, device, server, simulation
-    from fedsel.advising import Advice, advise
-    from fedsel.auditing import Finding, audit, exact_law
-    from fedsel.sampling import simulated as cohort
+    from fedsel.advising import advise
+    from fedsel.auditing import audit, certify_by_enumeration, exact_law
+    from fedsel.device import Client, Ledger, Policy
+    from fedsel.server import Aggregator
     from fedsel.sklearn import FedSelClassifier
 
 _LAZY = {
-    "Advice": "fedsel.advising",
+    "Aggregator": "fedsel.server",
+    "Client": "fedsel.device",
+    "FedSelClassifier": "fedsel.sklearn",
+    "Ledger": "fedsel.device",
+    "Policy": "fedsel.device",
     "advise": "fedsel.advising",
     "audit": "fedsel.auditing",
-    "Finding": "fedsel.auditing",
+    "certify_by_enumeration": "fedsel.auditing",
     "exact_law": "fedsel.auditing",
-    "cohort": "fedsel.sampling.simulated",
-    "checks": "fedsel.checks",
-    "data": "fedsel.data",
-    "device": "fedsel.device",
-    "simulation": "fedsel.simulation",
-    "server": "fedsel.server",
-    "FedSelClassifier": "fedsel.sklearn",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name not in _LAZY:
         raise AttributeError(f"module 'fedsel' has no attribute {name!r}")
-    module = import_module(_LAZY[name])
-    return module if module.__name__.endswith("." + name) else getattr(module, name)
+    return getattr(import_module(_LAZY[name]), name)
 
 
 def __dir__() -> list[str]:
@@ -75,53 +55,35 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
-    "BOTTOM",
-    "Advice",
+    "Aggregator",
     "Certificate",
-    "Duchi",
-    "Entropy",
-    "Exponential",
+    "Client",
+    "Coordinates",
     "FedSelClassifier",
-    "Finding",
-    "Hybrid",
-    "Identity",
+    "Feedback",
+    "FlatPicks",
     "InvalidArgument",
     "InvalidData",
-    "Mechanism",
-    "OptimalWindow",
-    "PerturbedEncoding",
-    "PerturbedSampling",
-    "Piecewise",
+    "Ledger",
+    "Policy",
     "PrivacyLeakWarning",
-    "PublishedPerturbedEncoding",
-    "RankLaw",
-    "Report",
+    "Projection",
+    "RandomDirections",
+    "Recipe",
     "Reports",
-    "Selection",
+    "Rotated",
+    "Setting",
+    "SignedSampling",
     "Solution",
-    "SymbolLaw",
-    "SystemEntropy",
-    "TopK",
+    "Totals",
     "TwoStage",
-    "Uniform",
-    "Value",
-    "Window",
     "__version__",
-    "accumulate_and_report",
     "advise",
     "audit",
     "certify",
     "certify_by_enumeration",
-    "checks",
-    "cohort",
-    "data",
-    "device",
     "exact_law",
     "mechanism",
-    "perturb",
-    "report",
-    "select",
-    "server",
-    "simulation",
+    "resolved",
     "solution",
 ]

@@ -18,23 +18,25 @@ from fractions import Fraction
 from itertools import product
 
 import numpy as np
-from scipy.stats import chi2
 
 import fedsel.mechanisms
+from fedsel.auditing.transcripts import certify_by_enumeration, report_law
 from fedsel.errors import InvalidArgument, check_kind
 from fedsel.mechanisms import (
     BOTTOM,
     Duchi,
     Exponential,
+    FlatPicks,
     Hybrid,
     Identity,
-    Joint,
     Mechanism,
+    OneSymbol,
     OptimalWindow,
     PerturbedEncoding,
     PerturbedSampling,
     Piecewise,
     PublishedPerturbedEncoding,
+    ReportMechanism,
     Selection,
     SignedSampling,
     TopK,
@@ -45,8 +47,8 @@ from fedsel.mechanisms import (
     certify,
 )
 from fedsel.random import stream
-from fedsel.sampling import device
-from fedsel.sampling import simulated as cohort
+from fedsel.sampling import device, simulated
+from fedsel.solutions import Solution
 
 FALSE_ALARM = 1e-9
 """The chance that one statistical check fails for a correct mechanism."""
@@ -69,6 +71,8 @@ EXAMPLES: tuple[Mechanism, ...] = (
     TwoStage(PerturbedSampling(0.5, k=1), Piecewise(1.0, grid=8)),
     TwoStage(PerturbedEncoding(0.5, k=1), Hybrid(1.0, grid=8), clip=0.5),
     TwoStage(Exponential(0.5), Duchi(1.0), clip=2.0),
+    FlatPicks(Duchi(0.5), picks=2, clip=0.5),
+    FlatPicks(OptimalWindow(2.0)),
     *(
         SignedSampling(e, k, radius=r)
         for e, k, r in ((0.5, None, 2.0), (3.0, 1, None), (6.0, 1, 3.0))
@@ -86,10 +90,10 @@ def checks_of(mechanism: Mechanism) -> Iterator[Callable[[Mechanism], None]]:
     if isinstance(mechanism, Value):
         yield from (check_unbiased, check_variance, check_decoding)
         yield from (check_value_executors, check_value_sampler)
-    if isinstance(mechanism, TwoStage | Joint):
-        yield from (check_report_executors, check_report_sampler)
-    if isinstance(mechanism, Joint):
-        yield check_joint_law
+    if isinstance(mechanism, ReportMechanism):
+        yield from (check_report_executors, check_report_sampler, check_shipped_law)
+    if isinstance(mechanism, OneSymbol):
+        yield check_one_symbol_law
 
 
 def _require(condition: object, message: str) -> None:
@@ -104,6 +108,48 @@ def check_mechanism(mechanism: Mechanism) -> None:
     _require(is_dataclass(mechanism), f"{mechanism!r}: not a dataclass")
     for check in checks_of(mechanism):
         check(mechanism)
+
+
+def check_solution(solution: Solution) -> None:
+    """The contract of a solution, of the registry or composed by yourself.
+
+    Its parts are public and frozen, its certificate holds, `encode` on every draw that matters is
+    within it (where d is at most 3 and symbols are few), all executors send the same reports, and
+    the sum of reports decodes as they do one by one.
+
+    >>> from fedsel import solution
+    >>> check_solution(solution("RJ", epsilon=1.0, dim=3, rho=1.0))
+    """
+    check_kind("solution", solution, Solution)
+    _require(
+        pickle.loads(pickle.dumps(solution)) == solution,  # noqa: S301
+        f"{solution.name}: its pickle is another",
+    )
+    if not solution.private:
+        return
+    certificate = certify(solution)
+    excused = solution.mechanism.published or solution.budget is None
+    _require(certificate.holds or excused, str(certificate))
+    says = solution.alphabet
+    if solution.dim <= _FEW_DIMENSIONS and says.symbols <= _FEW_SYMBOLS:
+        grid = list(product((-5.0, 0.3, 9.0), repeat=solution.dim))[:: solution.dim]
+        found = certify_by_enumeration(solution, grid, epochs=min(2, solution.epochs))
+        bound = certificate.ratio
+        _require(
+            found.ratio is not None
+            and bound is not None
+            and found.ratio <= bound ** min(2, solution.epochs),
+            f"{solution.name}: encode loses more than its certificate says",
+        )
+    _require_same_reports(solution, seed=5)
+    rows = _vectors(solution.dim).astype(np.float32)
+    reports = simulated.report(solution, rows, simulated.cohort(_CLIENTS, seed=6))
+    _require(int(reports.slot.max()) < says.slots, f"{solution.name}: a slot beyond its alphabet")
+    _require(int(reports.symbol.max()) < says.symbols, f"{solution.name}: an unknown symbol")
+    one_by_one = [solution.decode(reports.rows(np.array([i]))) for i in range(_CLIENTS)]
+    np.testing.assert_allclose(
+        solution.decode(reports), np.mean(one_by_one, axis=0), rtol=1e-9, atol=1e-9
+    )
 
 
 def check_frozen(mechanism: Mechanism) -> None:
@@ -212,6 +258,8 @@ def check_decoding(value: Mechanism) -> None:
 
 
 _MOST_SYMBOLS = 1 << 16
+_FEW_SYMBOLS = 64
+_FEW_DIMENSIONS = 3
 _CLIENTS = 200
 _DRAWS = 200_000
 
@@ -228,15 +276,15 @@ def check_selection_executors(selection: Mechanism) -> None:
     """Device, batch and kernel choose the same dimensions from the same words."""
     assert isinstance(selection, Selection)
     for d in DIMENSIONS:
-        rows, who = _vectors(d), cohort.cohort(_CLIENTS, seed=d)
+        rows, who = _vectors(d), simulated.cohort(_CLIENTS, seed=d)
         alone = [
-            cohort.select(selection, rows[:1], cohort.cohort(1, seed=d, first=i), "batch")[0]
+            simulated.select(selection, rows[:1], simulated.cohort(1, seed=d, first=i), "batch")[0]
             for i in range(20)
         ]
-        together = cohort.select(selection, rows[:1], cohort.cohort(20, seed=d)).tolist()
+        together = simulated.select(selection, rows[:1], simulated.cohort(20, seed=d)).tolist()
         _require(alone == together, f"{selection!r}: a client alone differs at d = {d}")
-        fast = cohort.select(selection, rows, who).tolist()
-        slow = cohort.select(selection, rows, who, "batch").tolist()
+        fast = simulated.select(selection, rows, who).tolist()
+        slow = simulated.select(selection, rows, who, "batch").tolist()
         single = [device.select(selection, row, stream(d, 0, i)) for i, row in enumerate(rows)]
         _require(fast == slow == single, f"{selection!r}: executors differ at d = {d}")
 
@@ -245,30 +293,40 @@ def check_value_executors(value: Mechanism) -> None:
     """Device, batch and kernel send the same symbols from the same words."""
     assert isinstance(value, Value)
     t = np.linspace(-1, 1, _CLIENTS)
-    who = cohort.cohort(_CLIENTS, seed=1)
-    fast = cohort.perturb(value, t, who).tolist()
-    slow = cohort.perturb(value, t, who, "batch").tolist()
-    entropies = (stream(1, 0, i, cohort.VALUES_ALONE) for i in range(_CLIENTS))
+    who = simulated.cohort(_CLIENTS, seed=1)
+    fast = simulated.perturb(value, t, who).tolist()
+    slow = simulated.perturb(value, t, who, "batch").tolist()
+    entropies = (stream(1, 0, i, simulated.VALUES_ALONE) for i in range(_CLIENTS))
     single = [device.perturb(value, float(x), e) for x, e in zip(t, entropies, strict=True)]
     _require(fast == slow == single, f"{value!r}: executors differ")
 
 
 def check_report_executors(mechanism: Mechanism) -> None:
     """Device, batch and kernel send the same reports from the same words."""
-    assert isinstance(mechanism, TwoStage | Joint)
+    assert isinstance(mechanism, ReportMechanism)
     for d in DIMENSIONS:
-        rows, who = _vectors(d), cohort.cohort(_CLIENTS, seed=d)
-        fast = np.stack(cohort.report(mechanism, rows, who), axis=1).tolist()
-        slow = np.stack(cohort.report(mechanism, rows, who, "batch"), axis=1).tolist()
-        single = [list(device.report(mechanism, r, stream(d, 0, i))) for i, r in enumerate(rows)]
-        _require(fast == slow == single, f"{mechanism!r}: executors differ at d = {d}")
+        if mechanism.picks <= d:
+            _require_same_reports(simulated.as_solution(mechanism, d), d)
+
+
+def _require_same_reports(solution: Solution, seed: int) -> None:
+    rows, who = _vectors(solution.dim), simulated.cohort(_CLIENTS, seed=seed)
+    rows = rows.astype(np.float32)
+    fast = simulated.report(solution, rows, who).pairs()
+    slow = simulated.report(solution, rows, who, "batch").pairs()
+    nothing = np.zeros(solution.dim, dtype=np.float32)
+    single = [
+        solution.encode(row, nothing, stream(seed, 0, i))[0].pairs()[0]
+        for i, row in enumerate(rows)
+    ]
+    _require(fast == slow == single, f"{solution.name}: executors differ at d = {solution.dim}")
 
 
 def check_selection_sampler(selection: Mechanism) -> None:
     """The kernel follows the exact law, ties and ⊥ included (chi-square)."""
     assert isinstance(selection, Selection)
     vector = [0.5, -2.0, 0.5, 0.0, 1.0, -0.5, 0.0]
-    drawn = cohort.select(selection, [vector], cohort.cohort(_DRAWS, seed=7))
+    drawn = simulated.select(selection, [vector], simulated.cohort(_DRAWS, seed=7))
     law = selection.law(len(vector))
     expected = dict(enumerate(law.over(vector))) | {BOTTOM: law.bottom_probability}
     assert_follows(drawn, {key: float(p) for key, p in expected.items()}, repr(selection))
@@ -280,28 +338,42 @@ def check_value_sampler(value: Mechanism) -> None:
     if value.symbols > _MOST_SYMBOLS:
         return
     t = Fraction(5, 16)
-    drawn = cohort.perturb(value, [float(t)], cohort.cohort(_DRAWS, seed=8))
+    drawn = simulated.perturb(value, [float(t)], simulated.cohort(_DRAWS, seed=8))
     expected = {s: float(p) for s, p in enumerate(value.law.probabilities(t))}
     assert_follows(drawn, expected, repr(value))
 
 
 def check_report_sampler(mechanism: Mechanism) -> None:
-    """The kernel's reports follow the exact joint law (chi-square)."""
-    assert isinstance(mechanism, TwoStage | Joint)
+    """The kernel's reports follow the exact law (chi-square)."""
+    assert isinstance(mechanism, ReportMechanism)
     vector = [Fraction(1, 4), Fraction(-3), Fraction(1, 4)]
     row = [[float(x) for x in vector]]
-    reports = cohort.report(mechanism, row, cohort.cohort(_DRAWS, seed=9))
-    if isinstance(mechanism, Joint):
-        symbols, law = 2, mechanism.report_law(vector)
-    else:
-        symbols, law = mechanism.value.symbols, mechanism.report_law([Fraction(0)] * 3, vector)
-    expected = {j * symbols + s: float(p) for (j, s), p in law.items()}
-    assert_follows(reports.dimension * symbols + reports.symbol, expected, repr(mechanism))
+    law = mechanism.report_law(vector)
+    if len(law) > _MOST_SYMBOLS:
+        return
+    drawn = simulated.report(mechanism, row, simulated.cohort(_DRAWS, seed=9)).pairs()
+    number = {pairs: i for i, pairs in enumerate(law)}
+    expected = {number[pairs]: float(p) for pairs, p in law.items()}
+    assert_follows(np.array([number[pairs] for pairs in drawn]), expected, repr(mechanism))
 
 
-def check_joint_law(mechanism: Mechanism) -> None:
+def check_shipped_law(mechanism: Mechanism) -> None:
+    """What `draw` does on every draw that matters has exactly the law, and is within the ratio."""
+    assert isinstance(mechanism, ReportMechanism)
+    for d in (max(1, mechanism.picks), max(2, mechanism.picks)):
+        solution = simulated.as_solution(mechanism, d)
+        if solution.alphabet.symbols > _FEW_SYMBOLS:
+            return
+        for vector in product((-3.0, 0.0, 0.5), repeat=d):
+            law = {said: p for said, (p, _) in report_law(solution, vector).items()}
+            exact = mechanism.report_law([Fraction(x) for x in vector])
+            exact = {said: p for said, p in exact.items() if p}
+            _require(law == exact, f"{mechanism!r}: draws by another law at {vector}")
+
+
+def check_one_symbol_law(mechanism: Mechanism) -> None:
     """Over many vectors, ties and zeros included, no report is likelier than the ratio allows."""
-    assert isinstance(mechanism, Joint)
+    assert isinstance(mechanism, OneSymbol)
     grid = [Fraction(x) for x in (-3, -1, 0, 1, 3)]
     for d in (1, 2, 3):
         laws = [mechanism.report_law(list(v)) for v in product(grid, repeat=d)]
@@ -341,5 +413,7 @@ def assert_follows(
     if len(expected) < 2:
         return
     statistic = sum((o - e) ** 2 / e for o, e in zip(observed, expected, strict=True))
+    from scipy.stats import chi2
+
     p_value = float(chi2.sf(statistic, len(expected) - 1))
     _require(p_value > FALSE_ALARM, f"{name}: chi-square {statistic:.1f}, p = {p_value:.2g}")

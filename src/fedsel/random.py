@@ -13,26 +13,32 @@ import itertools
 import os
 import secrets
 from collections.abc import Iterable, Iterator
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedsel.errors import check_count
 from fedsel.exact import mulhi
+from fedsel.mechanisms.drawing import Entropy
+
+__all__ = [
+    "SYSTEM",
+    "Entropy",
+    "Stream",
+    "Streams",
+    "SystemEntropy",
+    "key_of",
+    "philox",
+    "public_generator",
+    "stream",
+    "words_of",
+]
 
 Words = NDArray[np.uint64]
 
 _WORD = 1 << 64
 _LOW_WORD = _WORD - 1
-
-
-class Entropy(Protocol):
-    """A source of exactly uniform integers."""
-
-    def below(self, n: int, /) -> int:
-        """A uniform integer in 0 … n−1."""
-        ...
 
 
 class SystemEntropy:
@@ -55,6 +61,9 @@ class SystemEntropy:
 
     def __repr__(self) -> str:
         return "SystemEntropy()"
+
+
+SYSTEM = SystemEntropy()
 
 
 _SHIFT = np.uint64(32)

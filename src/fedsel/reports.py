@@ -1,27 +1,170 @@
-"""Reports: the only thing that crosses the trust boundary."""
+"""Reports: the only thing that crosses the trust boundary, and how the server adds them up.
+
+A report is integers drawn by a certified law, or, where a solution is not private, the numbers
+themselves. Sums of reports are integers too, so they do not depend on the order in which reports
+arrive, and the sums of several servers can be added.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Self, final
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from fedsel.mechanisms.laws import BOTTOM
+from fedsel.errors import InvalidArgument, check_kind
 
-
-class Report(NamedTuple):
-    """What one client sends: a dimension (or ⊥ = −1) and a symbol (0 with ⊥)."""
-
-    dimension: int
-    symbol: int
+BOTTOM = -1
+"""The slot ⊥ of a report that abstains."""
 
 
-ABSTAIN = Report(BOTTOM, 0)
+@final
+@dataclass(frozen=True, eq=False)
+class Reports:
+    """What clients send: slots and symbols, (picks,) for one client, (n, picks) for n of them.
+
+    A slot is a coordinate or a codeword, −1 for ⊥ (its symbol is 0). Symbols are integers; where
+    a solution is not private, they are the numbers themselves (float64).
+
+    >>> many = Reports.of([Reports([3], [1]), Reports([-1], [0])])
+    >>> many.slot.shape, many.pairs()
+    ((2, 1), [((3, 1),), ()])
+    """
+
+    slot: NDArray[np.int64]
+    symbol: NDArray[Any]
+
+    def __init__(self, slot: ArrayLike, symbol: ArrayLike) -> None:
+        object.__setattr__(self, "slot", np.asarray(slot, dtype=np.int64))
+        symbols = np.asarray(symbol)
+        if symbols.dtype.kind != "O":  # an enumeration's draws stay undecided
+            kind = np.float64 if symbols.dtype.kind == "f" else np.int64
+            symbols = symbols.astype(kind, copy=False)
+        object.__setattr__(self, "symbol", symbols)
+        if self.slot.shape != self.symbol.shape or self.slot.ndim not in (1, 2):
+            raise InvalidArgument("symbol", self.symbol.shape, f"of the slots' shape: {slot!r}")
+
+    @classmethod
+    def of(cls, reports: Iterable[Reports]) -> Self:
+        """The reports of many clients, one row each."""
+        rows = list(reports)
+        if not rows:
+            return cls(np.empty((0, 1), np.int64), np.empty((0, 1), np.int64))
+        return cls(np.stack([r.slot for r in rows]), np.stack([r.symbol for r in rows]))
+
+    @property
+    def clients(self) -> int:
+        """How many clients have reported."""
+        return 1 if self.slot.ndim == 1 else len(self.slot)
+
+    def rows(self, which: NDArray[np.integer]) -> Reports:
+        """The reports of some of the clients."""
+        return Reports(self.slot[which], self.symbol[which])
+
+    def pairs(self) -> list[tuple[tuple[int, Any], ...]]:
+        """(slot, symbol) pairs of each client, none for ⊥: for people and tests."""
+        slots, symbols = np.atleast_2d(self.slot), np.atleast_2d(self.symbol)
+        rows = zip(slots.tolist(), symbols.tolist(), strict=True)
+        return [tuple(p for p in zip(*row, strict=True) if p[0] != BOTTOM) for row in rows]
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Reports)
+            and np.array_equal(self.slot, other.slot)
+            and np.array_equal(self.symbol, other.symbol)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
 
 
-class Reports(NamedTuple):
-    """What n clients send: dimensions (n,) and symbols (n,)."""
+@final
+@dataclass(frozen=True, eq=False)
+class Alphabet:
+    """What a report can say, for whoever writes it down or adds it up.
 
-    dimension: NDArray[np.int64]
-    symbol: NDArray[np.int64]
+    A report is ``picks`` pairs (slot, symbol), or ⊥ where it ``abstains``. Symbol s adds steps[s],
+    an integer, to the sum of window windows[s] of its slot; the total of a slot is that of its
+    windows' sums times ``units``. A ``plain`` report has numbers in place of symbols, each worth
+    units[0] times itself: nothing of it is private.
+    """
+
+    slots: int
+    symbols: int
+    picks: int
+    abstains: bool
+    windows: NDArray[np.int64]
+    steps: NDArray[np.int64]
+    units: NDArray[np.float64]
+    plain: bool = False
+
+    @classmethod
+    def of_numbers(cls, slots: int, picks: int, scale: float, *, abstains: bool = False) -> Self:
+        """The alphabet of reports that are not private."""
+        nothing = np.empty(0, dtype=np.int64)
+        return cls(slots, 0, picks, abstains, nothing, nothing, np.array([scale]), plain=True)
+
+    @property
+    def bound(self) -> float:
+        """The largest magnitude that one pair adds to a total."""
+        if self.plain:
+            return float("inf")
+        return float(np.abs(self.steps * self.units[self.windows]).max())
+
+
+@final
+class Totals:
+    """The sums of reports of one alphabet, and how many clients are in them.
+
+    >>> from fedsel import solution
+    >>> made = solution("J", epsilon=1.0, dim=3)
+    >>> totals = Totals(made.alphabet)
+    >>> totals.add(Reports([[1], [1], [2]], [[0], [0], [1]]))
+    >>> totals.count, totals.sums.tolist()
+    (3, [[0, 2, -1]])
+    """
+
+    def __init__(self, alphabet: Alphabet) -> None:
+        self.alphabet, self.count = alphabet, 0
+        shape = (len(alphabet.units), alphabet.slots)
+        self.sums = np.zeros(shape, dtype=np.float64 if alphabet.plain else np.int64)
+
+    def add(self, reports: Reports) -> None:
+        """Add the reports of one or many clients."""
+        says = self.alphabet
+        slot, symbol = reports.slot.ravel(), reports.symbol.ravel()
+        sent = slot != BOTTOM
+        slot, symbol = slot[sent], symbol[sent]
+        if says.plain:
+            np.add.at(self.sums, (0, slot), symbol)
+        else:
+            np.add.at(self.sums, (says.windows[symbol], slot), says.steps[symbol])
+        self.count += reports.clients
+
+    def merge(self, other: Totals) -> None:
+        """Add the sums of another server."""
+        check_kind("other", other, Totals)
+        if other.sums.shape != self.sums.shape:
+            raise InvalidArgument("other", other.sums.shape, f"sums of {self.sums.shape}")
+        self.sums += other.sums
+        self.count += other.count
+
+    def clear(self) -> None:
+        """Begin anew."""
+        self.sums[:] = 0
+        self.count = 0
+
+    def mean(self) -> NDArray[np.float64]:
+        """What the reports say on each slot, on the mean over the clients: zeros if none came."""
+        return slot_means(self.sums, self.alphabet.units, self.count)
+
+
+def slot_means(
+    sums: NDArray[Any], units: Sequence[float] | NDArray[np.float64], count: int
+) -> NDArray[np.float64]:
+    """Σ units · sums / count, window after window: one order of rounding for every server."""
+    total: NDArray[np.float64] = units[0] * sums[0].astype(np.float64)
+    for unit, row in zip(units[1:], sums[1:], strict=True):
+        total += unit * row.astype(np.float64)
+    return total / max(1, count)

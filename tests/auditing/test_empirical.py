@@ -6,19 +6,16 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest, norm
 
-from fedsel import (
+from fedsel import InvalidArgument, TwoStage, audit, certify
+from fedsel.auditing.empirical import candidate_inputs, clopper_pearson
+from fedsel.mechanisms import (
     Duchi,
     Exponential,
-    InvalidArgument,
     PerturbedEncoding,
     PerturbedSampling,
     Piecewise,
     PublishedPerturbedEncoding,
-    TwoStage,
-    audit,
-    certify,
 )
-from fedsel.auditing.empirical import candidate_inputs, clopper_pearson
 
 TRIALS = 1_000_000
 

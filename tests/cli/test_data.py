@@ -4,6 +4,11 @@ import json
 import time
 
 import pytest
+from typer.testing import CliRunner
+
+from fedsel.cli import data as command
+from fedsel.errors import InvalidArgument
+from fedsel.paths import cache_folder
 from tests.data.test_toys import (
     CONTENT,
     TOY_FILE,
@@ -12,11 +17,6 @@ from tests.data.test_toys import (
     toy_source,
     use_sources,
 )
-from typer.testing import CliRunner
-
-from fedsel.cli import data as command
-from fedsel.errors import InvalidArgument
-from fedsel.paths import cache_folder
 
 
 @pytest.fixture(autouse=True)

@@ -12,6 +12,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
+from fedsel.data import DataUnavailable, cache, catalogue, download, fetch, load
+from fedsel.data.raw import RawFile
+from fedsel.paths import cache_folder
 from tests.data.test_toys import (
     CONTENT,
     TOY,
@@ -22,10 +26,6 @@ from tests.data.test_toys import (
     toy_source,
     use_sources,
 )
-
-from fedsel.data import DataUnavailable, cache, catalogue, download, fetch, load
-from fedsel.data.raw import RawFile
-from fedsel.paths import cache_folder
 
 
 @pytest.fixture(autouse=True)

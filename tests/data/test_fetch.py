@@ -7,6 +7,11 @@ import os
 import time
 
 import pytest
+
+from fedsel.data import DataUnavailable, WrongContent, cache, fetch, find, load
+from fedsel.data.raw import RawFile
+from fedsel.errors import InvalidArgument
+from fedsel.paths import cache_folder
 from tests.data.test_toys import (
     CONTENT,
     TOY,
@@ -17,11 +22,6 @@ from tests.data.test_toys import (
     offline,
     use_sources,
 )
-
-from fedsel.data import DataUnavailable, WrongContent, cache, fetch, find, load
-from fedsel.data.raw import RawFile
-from fedsel.errors import InvalidArgument
-from fedsel.paths import cache_folder
 
 
 @pytest.fixture(autouse=True)

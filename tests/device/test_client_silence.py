@@ -6,9 +6,9 @@ import traceback
 
 import numpy as np
 import pytest
-from tests.device.test_client import RUN, UPDATE, WEIGHTS, D, asked, policy, task
 
 from fedsel.device import Client, Refused
+from tests.device.test_client import RUN, UPDATE, WEIGHTS, D, asked, policy, task
 
 SECRET = 123.456
 

@@ -15,7 +15,6 @@ from flwr.supercore.inflatable.inflatable_object import (
     get_object_id,
     get_object_type_from_object_content,
 )
-from tests.flower.replay_app.flower_replay import task
 
 from fedsel.cli.flower.processes import Federation
 from fedsel.device import Ledger, Reason
@@ -23,6 +22,7 @@ from fedsel.flower import NODES_VARIABLE
 from fedsel.flower.messages import NO_ANSWER, report_of
 from fedsel.simulation.rounds import VectorTraining, train_vectors
 from fedsel.wire import Request, Task
+from tests.flower.replay_app.flower_replay import task
 from tests.flower.support import Proxy, certificates, node_key
 
 APP = Path(__file__).parent / "replay_app"

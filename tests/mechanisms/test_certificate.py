@@ -8,12 +8,12 @@ from typing import ClassVar
 
 import pytest
 
-from fedsel import (
+from fedsel import InvalidArgument, TwoStage, certify, certify_by_enumeration
+from fedsel.mechanisms import (
     Duchi,
     Exponential,
     Hybrid,
     Identity,
-    InvalidArgument,
     OptimalWindow,
     PerturbedEncoding,
     PerturbedSampling,
@@ -23,12 +23,9 @@ from fedsel import (
     Selection,
     SymbolLaw,
     TopK,
-    TwoStage,
     Uniform,
     Value,
     Window,
-    certify,
-    certify_by_enumeration,
 )
 
 SELECTIONS = (

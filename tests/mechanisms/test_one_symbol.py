@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from fedsel.solutions.steps import automatic_rate, report_size
 
 from fedsel import InvalidArgument, InvalidData
 from fedsel.data import synthetic
@@ -12,12 +13,11 @@ from fedsel.exact import exceeds_exp
 from fedsel.mechanisms import SignedSampling, UnbiasedJoint, certify
 from fedsel.mechanisms.one_symbol import MINUS, PLUS, UNIT, best_top, upper_sum
 from fedsel.random import stream
+from fedsel.sampling.kernels.report import hadamard as fast_hadamard
 from fedsel.sampling.simulated import cohort, report
 from fedsel.simulation import Population, Training, train
-from fedsel.simulation.kernels.report import hadamard as fast_hadamard
 from fedsel.simulation.linear_rounds import Run
 from fedsel.solutions import solution
-from fedsel.solutions.steps import automatic_rate, report_size
 from fedsel.solutions.transforms import Coordinates, RandomDirections, Rotated, hadamard
 
 NAMES = ("J", "UJ", "RJ", "RC")

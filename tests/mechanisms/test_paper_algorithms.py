@@ -10,16 +10,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from fedsel import (
-    BOTTOM,
-    Exponential,
-    PerturbedSampling,
-    PublishedPerturbedEncoding,
-    cohort,
-    exact_law,
-)
+from fedsel import exact_law
 from fedsel.checks import assert_follows
+from fedsel.mechanisms import BOTTOM, Exponential, PerturbedSampling, PublishedPerturbedEncoding
 from fedsel.random import stream
+from fedsel.sampling import simulated as cohort
 
 
 def bernoulli(entropy, p: Fraction) -> bool:

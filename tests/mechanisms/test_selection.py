@@ -7,15 +7,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from fedsel import (
+from fedsel import InvalidArgument, certify
+from fedsel.mechanisms import (
     Exponential,
-    InvalidArgument,
     PerturbedEncoding,
     PerturbedSampling,
     PublishedPerturbedEncoding,
     TopK,
     Uniform,
-    certify,
 )
 from fedsel.mechanisms import perturbed_encoding as encoding
 

@@ -6,15 +6,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from fedsel import (
-    Duchi,
-    Hybrid,
-    Identity,
-    InvalidArgument,
-    OptimalWindow,
-    Piecewise,
-    certify,
-)
+from fedsel import InvalidArgument, certify
+from fedsel.mechanisms import Duchi, Hybrid, Identity, OptimalWindow, Piecewise
 from fedsel.mechanisms.value import HYBRID_THRESHOLD, least_variance_window, private_window
 
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0)

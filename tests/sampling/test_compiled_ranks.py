@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from fedsel import PerturbedSampling, TopK, cohort
-from fedsel.mechanisms import SignedSampling
-from fedsel.sampling import compiled_ranks as ranks
+from fedsel.mechanisms import PerturbedSampling, SignedSampling, TopK
+from fedsel.sampling import simulated as cohort
+from fedsel.sampling.kernels import ranks
 
 SHAPES = {
     "normal": lambda rng, d: rng.standard_normal(d),

@@ -6,24 +6,21 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from fedsel import (
+from fedsel import InvalidArgument, InvalidData, TwoStage, exact_law
+from fedsel.checks import assert_follows
+from fedsel.mechanisms import (
     BOTTOM,
     Duchi,
     Exponential,
     Identity,
-    InvalidArgument,
-    InvalidData,
     PerturbedEncoding,
     PerturbedSampling,
     Piecewise,
     RankLaw,
     SymbolLaw,
     TopK,
-    TwoStage,
     Window,
-    exact_law,
 )
-from fedsel.checks import assert_follows
 from fedsel.sampling import device
 
 VECTORS = ([3.0, 1.0, 2.0], [0.0, 0.0, 0.0], [1.0, -1.0, 0.0], [0.0, 2.0, -2.0])

@@ -3,18 +3,16 @@
 import numpy as np
 import pytest
 
-from fedsel import (
+from fedsel import InvalidArgument, InvalidData, TwoStage
+from fedsel.mechanisms import (
     Duchi,
     Exponential,
-    InvalidArgument,
-    InvalidData,
     PerturbedEncoding,
     PerturbedSampling,
     Piecewise,
     TopK,
-    TwoStage,
-    cohort,
 )
+from fedsel.sampling import simulated as cohort
 
 MECHANISM = TwoStage(PerturbedEncoding(0.7, k=2), Piecewise(1.3), clip=0.8)
 

@@ -21,7 +21,7 @@ from fedsel.random import stream
 from fedsel.server import Aggregator, CheckpointError, Counts, Outcome, RoundRecord
 from fedsel.server.aggregator import FILE_NAME
 from fedsel.simulation import Population, Training
-from fedsel.simulation.kernels import training as engine_kernel
+from fedsel.simulation import kernel as engine_kernel
 from fedsel.simulation.linear_rounds import Run, train
 from fedsel.wire import Request, Task
 

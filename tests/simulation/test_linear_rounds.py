@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 from fedsel.models import LinearModel
 from fedsel.random import key_of, stream
 from fedsel.simulation import Population, Test, Training, train
-from fedsel.simulation.kernels import training as engine_kernel
+from fedsel.simulation import kernel as engine_kernel
 from fedsel.simulation.schedule import DROP, SHUFFLE
 from fedsel.solutions import names, solution
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from fedsel import InvalidArgument
-from fedsel.simulation.kernels.baselines import log
+from fedsel.sampling.kernels.baselines import log
 from fedsel.simulation.rounds import VectorRounds
 from fedsel.solutions import DimensionSets, solution
 from fedsel.solutions.baselines import cap_measure

@@ -6,10 +6,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from fedsel import InvalidArgument, InvalidData, TopK
+from fedsel import InvalidArgument, InvalidData
 from fedsel.budget import Budget, hyper_parameters_free
 from fedsel.checks import assert_follows
-from fedsel.mechanisms import BOTTOM, Uniform
+from fedsel.mechanisms import BOTTOM, TopK, Uniform
 from fedsel.random import stream
 from fedsel.solutions import Picks, names, solution
 from fedsel.solutions.registry import REFERENCES, flat_picks

@@ -1,6 +1,15 @@
-"""Audit by experiment: attacks on mechanisms of fedsel and on anybody's callable."""
+"""Audit: proofs by exhaustion, and attacks by experiment on solutions and on anybody's callable."""
 
 from fedsel.auditing.empirical import AuditEntropy, Finding, audit, candidate_inputs
 from fedsel.auditing.enumeration import exact_law
+from fedsel.auditing.transcripts import certify_by_enumeration, report_law
 
-__all__ = ["AuditEntropy", "Finding", "audit", "candidate_inputs", "exact_law"]
+__all__ = [
+    "AuditEntropy",
+    "Finding",
+    "audit",
+    "candidate_inputs",
+    "certify_by_enumeration",
+    "exact_law",
+    "report_law",
+]

@@ -15,7 +15,6 @@ from numbers import Real
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betaincinv
 
 from fedsel.auditing.events import Categories, Encoder, Raw, View, fit_views
 from fedsel.errors import (
@@ -25,8 +24,9 @@ from fedsel.errors import (
     check_kind,
     check_vectors,
 )
-from fedsel.mechanisms import Joint, Mechanism, Selection, TwoStage, Value
-from fedsel.sampling import simulated as cohort
+from fedsel.mechanisms import Mechanism, ReportMechanism, Selection, Value
+from fedsel.sampling import simulated
+from fedsel.solutions import Solution
 
 Vector = NDArray[np.float64]
 Sampler = Callable[[Vector, int, int], Raw]
@@ -83,6 +83,8 @@ def clopper_pearson(hits: int, trials: int, alpha: float) -> tuple[float, float]
     >>> low, round(high, 6)
     (0.0, 0.002991)
     """
+    from scipy.special import betaincinv
+
     low = 0.0 if hits == 0 else float(betaincinv(hits, trials - hits + 1, alpha))
     high = 1.0 if hits == trials else 1 - float(betaincinv(trials - hits, hits + 1, alpha))
     return low, high
@@ -106,7 +108,7 @@ def candidate_inputs(d: int) -> list[Vector]:
 
 
 def audit(
-    target: Mechanism | Callable[..., object],
+    target: Solution | Mechanism | Callable[..., object],
     *,
     d: int | None = None,
     claimed: float | None = None,
@@ -121,11 +123,12 @@ def audit(
 ) -> Finding:
     """Search the worst pair of inputs and bound the privacy loss from below.
 
-    ``target`` is a mechanism of fedsel or any callable (vector, entropy) → output, where entropy
-    is a numpy Generator with ``below(n)``; with ``vectorized`` it is (vector, entropy, n) → n
-    outputs. Inputs are searched in [−1, 1]^d unless given. With delta > 0 the bound is on ε of
-    (ε, δ)-privacy. Outputs in floating point are also judged by their last bits, which betray
-    most noise that is added to data as a float; ``float_bits=False`` looks at the values alone.
+    ``target`` is a solution (the first report of a client), a mechanism, or any callable (vector,
+    entropy) → output, where entropy is a numpy Generator with ``below(n)``; with ``vectorized`` it
+    is (vector, entropy, n) → n outputs. Inputs are searched in [−1, 1]^d unless given. With delta
+    > 0 the bound is on ε of (ε, δ)-privacy. Outputs in floating point are also judged by their last
+    bits, which betray most noise that is added to data as a float; ``float_bits=False`` looks at
+    the values alone.
 
     >>> from fedsel.mechanisms import PublishedPerturbedEncoding
     >>> audit(PublishedPerturbedEncoding(2.0, k=1), d=4, trials=200_000).violated
@@ -138,9 +141,9 @@ def audit(
         raise InvalidArgument("delta", delta, "in [0, 1)")
     if claimed is not None and (not isinstance(claimed, Real) or not claimed >= 0):
         raise InvalidArgument("claimed", claimed, "a number ≥ 0")
-    if isinstance(target, Mechanism):
-        sampler = _mechanism_sampler(target)
-        candidates = _mechanism_inputs(target, d) if inputs is None else []
+    if isinstance(target, Mechanism | Solution):
+        sampler = _own_sampler(target)
+        candidates = _own_inputs(target, d) if inputs is None else []
         claimed = float(target.claimed) if claimed is None else claimed
     elif callable(target):
         sampler = _callable_sampler(target, vectorized)
@@ -148,7 +151,9 @@ def audit(
             raise InvalidArgument("d", d, "given, unless inputs are")
         candidates = candidate_inputs(check_count("d", d)) if inputs is None else []
     else:
-        raise InvalidArgument("target", target, "a mechanism or a callable (vector, entropy)")
+        raise InvalidArgument(
+            "target", target, "a solution, a mechanism or a callable (vector, entropy)"
+        )
     if inputs is not None:
         check_kind("inputs", inputs, Sequence, np.ndarray)
         candidates = [check_vectors("inputs", v, ndim=1).astype(np.float64) for v in inputs]
@@ -185,28 +190,28 @@ def _seed(seed: int, *purpose: int) -> int:
     return int(np.random.SeedSequence(seed, spawn_key=purpose).generate_state(1, np.uint64)[0])
 
 
-def _mechanism_inputs(mechanism: Mechanism, d: int | None) -> list[Vector]:
-    if isinstance(mechanism, Value):
+def _own_inputs(target: Mechanism | Solution, d: int | None) -> list[Vector]:
+    if isinstance(target, Value):
         return [np.array([t]) for t in (-1.0, 1.0, -0.3, 0.0, 0.3)]
-    scale = 3 * mechanism.clip if isinstance(mechanism, TwoStage) else 1.0
-    return [scale * v for v in candidate_inputs(check_count("d", d))]
+    made = target.mechanism if isinstance(target, Solution) else target
+    size = target.dim if isinstance(target, Solution) and d is None else check_count("d", d)
+    scale = 3 * getattr(made, "clip", 1 / 3)
+    return [scale * v for v in candidate_inputs(size)]
 
 
-def _mechanism_sampler(mechanism: Mechanism) -> Sampler:
+def _own_sampler(target: Mechanism | Solution) -> Sampler:
     """Draw with the kernel, all trials from one vector."""
 
     def sample(vector: Vector, trials: int, seed: int) -> Raw:
-        who = cohort.cohort(trials, seed=seed)
-        if isinstance(mechanism, Selection):
-            return cohort.select(mechanism, vector[None, :], who)
-        if isinstance(mechanism, Value):
-            return cohort.perturb(mechanism, vector, who)
-        if isinstance(mechanism, TwoStage | Joint):
-            reports = cohort.report(mechanism, vector[None, :], who)
-            return np.stack(reports, axis=1)
-        raise InvalidArgument(
-            "target", mechanism, "a Selection, a Value, a TwoStage, a Joint or a callable"
-        )
+        who = simulated.cohort(trials, seed=seed)
+        if isinstance(target, Selection):
+            return simulated.select(target, vector[None, :], who)
+        if isinstance(target, Value):
+            return simulated.perturb(target, vector, who)
+        if isinstance(target, ReportMechanism | Solution):
+            reports = simulated.report(target, vector[None, :], who)
+            return np.concatenate([reports.slot, reports.symbol], axis=1)
+        raise InvalidArgument("target", target, "a solution, a mechanism or a callable")
 
     return sample
 

@@ -145,7 +145,9 @@ class _Draw:
         low, high = self.bounds
         first, last = self._value(low), self._value(high - 1)
         if last - first >= _MOST_BRANCHES:
-            raise InvalidArgument("program", f"{last - first + 1} branches", "one that decides less")
+            raise InvalidArgument(
+                "program", f"{last - first + 1} branches", "one that decides less"
+            )
         found = []
         for value in range(first, last + 1):
             end = min(high, (value + 1 - self.shift) * self.divide - self.add)

@@ -14,8 +14,8 @@ import numpy as np
 from fedsel.auditing.empirical import audit
 from fedsel.errors import InvalidArgument
 from fedsel.mechanisms import (
-    Joint,
     Mechanism,
+    OneSymbol,
     Selection,
     SignedSampling,
     TwoStage,
@@ -23,9 +23,9 @@ from fedsel.mechanisms import (
     Value,
     certify,
 )
-from fedsel.mechanisms.registry import JOINTS, SELECTIONS, VALUES, mechanism
+from fedsel.mechanisms.registry import ONE_SYMBOL, SELECTIONS, VALUES, mechanism
 from fedsel.mechanisms.selection import Top, count_top
-from fedsel.sampling import simulated as cohort
+from fedsel.sampling import simulated
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
 DIMENSIONS = (2, 10, 100)
@@ -116,7 +116,7 @@ def default_cases(
             for k in tops:
                 for epsilon in epsilons:
                     add(name, epsilon, d, k, attack=d in dimensions and d <= MOST_ATTACKED)
-    for name in JOINTS:
+    for name in ONE_SYMBOL:
         for d, epsilon in itertools.product((*dimensions, *large), epsilons):
             add(name, epsilon, d, None, attack=d in dimensions and d <= MOST_ATTACKED)
     for name in VALUES:
@@ -181,16 +181,16 @@ def _variance(
     made: Mechanism, d: int | None, trials: int, seed: int
 ) -> tuple[float | None, float | None]:
     """Variance of the decoded value at its worst input: in theory, and measured."""
-    who = cohort.cohort(trials, seed=seed, first=trials)
-    if isinstance(made, Selection | Joint):
+    who = simulated.cohort(trials, seed=seed, first=trials)
+    if isinstance(made, Selection | OneSymbol):
         return None, None
     if isinstance(made, Value):
-        symbols = cohort.perturb(made, [made.worst_input], who)
+        symbols = simulated.perturb(made, [made.worst_input], who)
         return made.worst_variance, float(np.var(made.decode(symbols)))
-    if isinstance(made, TwoStage) and d is not None:
+    if isinstance(made, TwoStage) and isinstance(made.value, Value) and d is not None:
         worst = made.value.worst_input
-        reports = cohort.report(made, np.full((1, d), worst * made.clip), who)
-        sent = reports.symbol[reports.dimension >= 0]
+        reports = simulated.report(made, np.full((1, d), worst * made.clip), who)
+        sent = reports.symbol[reports.slot >= 0]
         scale = made.clip**2
         return scale * made.value.worst_variance, scale * float(np.var(made.value.decode(sent)))
     raise InvalidArgument("mechanism", made, "a Selection, a Value or a TwoStage")

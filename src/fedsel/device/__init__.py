@@ -4,7 +4,7 @@ from fedsel.device.client import Client
 from fedsel.device.ledger import Entry, History, Ledger
 from fedsel.device.policy import Policy
 from fedsel.device.refusal import Fault, LedgerError, Reason, Refused
-from fedsel.wire import Request, Task
+from fedsel.wire import Request
 
 __all__ = [
     "Client",
@@ -17,5 +17,4 @@ __all__ = [
     "Reason",
     "Refused",
     "Request",
-    "Task",
 ]

@@ -5,26 +5,24 @@ from __future__ import annotations
 import hashlib
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, cast, final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedsel.device.ledger import Books, Entry, History, Ledger
+from fedsel.device.ledger import Entry, History, Ledger, LedgerTransaction
 from fedsel.device.policy import Policy
 from fedsel.device.refusal import LedgerError, Reason, Refused
 from fedsel.errors import check_kind
-from fedsel.random import Entropy
-from fedsel.sampling.device import SYSTEM
-from fedsel.wire import InvalidMessage, Request, UnknownVersion
+from fedsel.random import SYSTEM, Entropy
+from fedsel.wire import InvalidMessage, Request, UnknownVersion, check_sendable, encode_recipe
 
 Update = Callable[[NDArray[np.floating]], ArrayLike] | ArrayLike
 """A client's update (its gradient): a function of the weights, or the vector itself."""
 
-Message = Sequence[tuple[int, int]]
 _LOG = logging.getLogger("fedsel.device")
 _DAY = 86_400
 _LARGEST = float(np.finfo(np.float32).max)
@@ -104,17 +102,18 @@ class Client:
 
     def _answer(self, message: bytes, weights: Any, update: Update) -> bytes:
         request = self._understood(message)
-        solution = request.task.solution
-        model = _checked_weights(weights, request.task.dim, self.policy.weight_bound)
+        recipe = request.recipe
+        solution = recipe.build()
+        model = _checked_weights(weights, solution.dim, self.policy.weight_bound)
         digest = hashlib.sha256(request.encode() + model.dtype.str.encode() + model.tobytes())
         with self.ledger.transaction() as books:
             earlier = self._earlier(books, request, digest.digest())
         if earlier is not None:
             return earlier
         model.flags.writeable = False
-        gradient = _evaluated(update, model, request.task.dim)
+        gradient = _evaluated(update, model, solution.dim)
         if solution.rate_inside:
-            gradient = _saturated(gradient, request.task.learning_rate)
+            gradient = _saturated(gradient, float(recipe.learning_rate))
         with self.ledger.transaction(write=True) as books:
             # Asked again: another process may have answered in the meantime.
             earlier = self._earlier(books, request, digest.digest())
@@ -123,29 +122,29 @@ class Client:
             return self._report(books, request, digest.digest(), gradient)
 
     def _understood(self, message: bytes) -> Request:
-        """The request, if it is one and the policy allows its task."""
+        """The request, if it is one and the policy allows its recipe."""
         try:
             request = Request.decode(message)
         except UnknownVersion:
             raise Refused(Reason.VERSION) from None
         except InvalidMessage:
             raise Refused(Reason.MALFORMED) from None
-        objection = self.policy.objection(request.task)
+        objection = self.policy.objection(request.recipe)
         if objection is not None:
             raise Refused(objection)
         try:
-            charge = request.task.charge
+            charge = check_sendable(request.recipe).charge
         except (ValueError, OverflowError):  # parameters that do not go together
             raise Refused(Reason.MALFORMED) from None
         if charge > self.policy.per_report:
             raise Refused(Reason.TOO_MUCH)
         return request
 
-    def _earlier(self, books: Books, request: Request, digest: bytes) -> bytes | None:
+    def _earlier(self, books: LedgerTransaction, request: Request, digest: bytes) -> bytes | None:
         """The bytes that answered this request before; None if it may be answered now."""
         policy = self.policy
-        known = books.task_of(request.run)
-        if known is not None and known[0] != request.task.encode():
+        known = books.recipe_of(request.run)
+        if known is not None and known[0] != encode_recipe(request.recipe):
             raise Refused(Reason.CONFLICT)
         answered = books.answered(request.run, request.round)
         if answered is not None:
@@ -162,7 +161,7 @@ class Client:
         per_day = policy.reports_per_day
         if per_day is not None and books.reports_since(int(self._now()) - _DAY) >= per_day:
             raise Refused(Reason.TOO_OFTEN)
-        spent = books.spent + request.task.charge
+        spent = books.spent + request.recipe.charge
         if spent > policy.lifetime:
             raise Refused(Reason.EXHAUSTED)
         if spent.denominator.bit_length() > _DENOMINATOR_BITS:
@@ -170,27 +169,31 @@ class Client:
         return None
 
     def _report(
-        self, books: Books, request: Request, digest: bytes, gradient: NDArray[np.float32]
+        self,
+        books: LedgerTransaction,
+        request: Request,
+        digest: bytes,
+        gradient: NDArray[np.float32],
     ) -> bytes:
         """Draw the report and write it down; it may leave once the transaction has ended."""
-        task, solution = request.task, request.task.solution
-        if books.task_of(request.run) is None:
-            books.open_run(request.run, task.encode(), self.policy.runs)
-        before = books.residual(request.run, task.dim)
-        message, kept = solution.in_round(request.round).encode(gradient, before, self._entropy)
-        report = request.format.encode(request.round, cast(Message, message))
+        recipe, solution = request.recipe, request.recipe.build()
+        if books.recipe_of(request.run) is None:
+            books.open_run(request.run, encode_recipe(recipe), self.policy.runs)
+        before = books.residual(request.run, solution.dim)
+        said, kept = solution.in_round(request.round).encode(gradient, before, self._entropy)
+        report = request.format.encode(request.round, said)
         entry = Entry(
             number=books.reports + 1,
             run=request.run,
             epoch=request.epoch,
             round=request.round,
             time=int(self._now()),
-            charge=task.charge,
+            charge=recipe.charge,
             digest=digest,
             report=report,
         )
         made = books.reports_in(request.run, request.epoch) + 1
-        last = request.epoch == task.epochs - 1 and made >= self.policy.reports_per_epoch
+        last = request.epoch == recipe.epochs - 1 and made >= self.policy.reports_per_epoch
         needed = solution.accumulates and not last
         books.record(entry, kept.astype(np.float32) if needed else None)
         return report

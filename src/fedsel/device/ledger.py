@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 from fedsel.device import storage
 from fedsel.device.refusal import Fault, LedgerError
 from fedsel.errors import InvalidArgument
-from fedsel.wire import Task
+from fedsel.recipe import Recipe
+from fedsel.wire import decode_recipe
 
 Residual = NDArray[np.float32]
 _SEAL_BYTES = 32
@@ -58,12 +59,12 @@ class Entry:
 @final
 @dataclass(frozen=True)
 class History:
-    """All that a ledger says: budget, entries in their order, and the task of each run."""
+    """All that a ledger says: budget, entries in their order, and the recipe of each run."""
 
     lifetime: Fraction
     spent: Fraction
     entries: tuple[Entry, ...]
-    tasks: dict[bytes, Task]
+    recipes: dict[bytes, Recipe]
 
     @property
     def left(self) -> Fraction:
@@ -71,7 +72,7 @@ class History:
         return max(Fraction(0), self.lifetime - self.spent)
 
 
-class Books:
+class LedgerTransaction:
     """The ledger inside one transaction."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
@@ -136,19 +137,20 @@ class Books:
         """How many reports are younger; those of a clock that ran ahead count as well."""
         return self._count("SELECT count(*) FROM main.reports WHERE time > ?", time)
 
-    def task_of(self, run: bytes) -> tuple[bytes, bool] | None:
-        """The task that a run began with, and whether the run is open; None for a new run."""
+    def recipe_of(self, run: bytes) -> tuple[bytes, bool] | None:
+        """The bytes of the recipe of a run, and whether the run is open; None for a new run."""
         row = self._one("SELECT task, open FROM main.runs WHERE run = ?", run)
         return None if row is None else (_bytes(row[0]), bool(row[1]))
 
-    def tasks(self) -> dict[bytes, Task]:
-        """The task of each run."""
-        return {run: Task.decode(task) for run, task in self._rows("SELECT run, task FROM runs")}
+    def recipes(self) -> dict[bytes, Recipe]:
+        """The recipe of each run."""
+        rows = self._rows("SELECT run, task FROM runs")
+        return {run: decode_recipe(recipe) for run, recipe in rows}
 
-    def open_run(self, run: bytes, task: bytes, at_a_time: int) -> None:
+    def open_run(self, run: bytes, recipe: bytes, at_a_time: int) -> None:
         """Begin a run; the oldest ones beyond the limit are closed, their residuals erased."""
         number = self._count("SELECT coalesce(max(number), 0) + 1 FROM main.runs")
-        self._rows("INSERT INTO main.runs VALUES (?, ?, ?, 1, NULL)", run, number, task)
+        self._rows("INSERT INTO main.runs VALUES (?, ?, ?, 1, NULL)", run, number, recipe)
         self._rows(
             "UPDATE main.runs SET open = 0, residual = NULL WHERE open = 1 AND number NOT IN "
             "(SELECT number FROM main.runs WHERE open = 1 ORDER BY number DESC LIMIT ?)",
@@ -219,7 +221,7 @@ class Ledger:
             return self.store.exists() and any(self.store.iterdir())
 
     @contextmanager
-    def transaction(self, *, write: bool = False) -> Iterator[Books]:
+    def transaction(self, *, write: bool = False) -> Iterator[LedgerTransaction]:
         """Ledger and witness as they are at one time.
 
         With ``write`` they are held alone, and what is written is durable at the end, or not at
@@ -231,7 +233,7 @@ class Ledger:
             connection = storage.connect(self.file, self.witness, self.timeout)
             try:
                 connection.execute("BEGIN EXCLUSIVE" if write else "BEGIN")
-                yield Books(connection)
+                yield LedgerTransaction(connection)
                 connection.execute("COMMIT" if write else "ROLLBACK")
             finally:
                 connection.close()  # rolls back what was not committed
@@ -244,11 +246,11 @@ class Ledger:
                 if connection.execute(f"PRAGMA {name}.quick_check").fetchall() != [("ok",)]:
                     raise LedgerError(Fault.DAMAGED)
             entries = tuple(books.entries())
-            tasks = books.tasks()
+            recipes = books.recipes()
             spent = sum((entry.charge for entry in entries), Fraction(0))
-            if spent != books.spent or not {entry.run for entry in entries} <= set(tasks):
+            if spent != books.spent or not {entry.run for entry in entries} <= set(recipes):
                 raise LedgerError(Fault.DAMAGED)
-            return History(books.lifetime, spent, entries, tasks)
+            return History(books.lifetime, spent, entries, recipes)
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from fedsel.errors import (
     check_positive,
 )
 from fedsel.mechanisms.base import MAX_DIMENSION
-from fedsel.wire import Task, decimal
+from fedsel.recipe import PRIVATE, Recipe, decimal
 
 
 @final
@@ -96,17 +96,17 @@ class Policy:
                 raise InvalidArgument(name, None, "given")
         return cls(**values)
 
-    def objection(self, task: Task) -> Reason | None:
-        """Why the policy forbids a task, before anything of its size is built; None if it does not.
+    def objection(self, recipe: Recipe) -> Reason | None:
+        """Why the policy forbids a recipe, before anything of its size is built; None if it allows.
 
         >>> policy = Policy(2.0, 0.5, ["PS-PM"], [100])
-        >>> policy.objection(Task("PS-PM", epsilon=2.0, epochs=5, dim=10**9))
+        >>> policy.objection(Recipe("PS-PM", epsilon=2.0, epochs=5, dim=10**9))
         <Reason.NOT_ALLOWED: 'the policy of this device does not allow such a task'>
         """
         allowed = (
-            task.name in tuple(self.solutions)
-            and task.dim in tuple(self.dimensions)
-            and task.clip <= self.clip
+            recipe.solution in tuple(self.solutions)
+            and recipe.dim in tuple(self.dimensions)
+            and recipe.clip <= self.clip
         )
         return None if allowed else Reason.NOT_ALLOWED
 
@@ -128,6 +128,7 @@ def _dimensions(values: object) -> tuple[int, ...]:
 def _private(name: object) -> str:
     """The name as the paper writes it; a solution that is not private is no policy."""
     check_kind("solutions", name, str)
-    task = Task(str(name), epsilon=1.0, dim=2, k=1)
-    assert task.solution.privacy.ratio is not None  # noqa: S101
-    return task.name
+    recipe = Recipe(str(name), epsilon=1.0, dim=2, k=1, mu=0.1, rho=None)
+    if not recipe.private:
+        raise InvalidArgument("solutions", name, PRIVATE)
+    return recipe.solution

@@ -7,9 +7,7 @@ simulation engine. Docs: docs/flower.md.
 try:
     import flwr as _flwr  # noqa: F401
 except ImportError as error:  # pragma: no cover - the tests have Flower
-    raise ImportError(
-        "fedsel.flower needs Flower: pip install 'fedsel[flower]'"
-    ) from error
+    raise ImportError("fedsel.flower needs Flower: pip install 'fedsel[flower]'") from error
 
 from fedsel.flower.mod import FedSelMod
 from fedsel.flower.node import NODES_VARIABLE, Node

@@ -1,9 +1,10 @@
 """The mechanisms: what an auditor reads. Laws first; all else is derived from them."""
 
 from fedsel.mechanisms.base import Mechanism, Selection, Value
-from fedsel.mechanisms.certificate import Certificate, certify, certify_by_enumeration
-from fedsel.mechanisms.laws import BOTTOM, RankLaw, SymbolLaw, Window
-from fedsel.mechanisms.one_symbol import Joint, SignedSampling, UnbiasedJoint
+from fedsel.mechanisms.certificate import Certificate, certify
+from fedsel.mechanisms.laws import RankLaw, SymbolLaw, Window
+from fedsel.mechanisms.one_symbol import OneSymbol, SignedSampling, UnbiasedJoint
+from fedsel.mechanisms.reporting import ReportMechanism
 from fedsel.mechanisms.selection import (
     Exponential,
     PerturbedEncoding,
@@ -12,24 +13,29 @@ from fedsel.mechanisms.selection import (
     TopK,
     Uniform,
 )
-from fedsel.mechanisms.two_stage import TwoStage
-from fedsel.mechanisms.value import Duchi, Hybrid, Identity, OptimalWindow, Piecewise
+from fedsel.mechanisms.two_stage import FlatPicks, FullGradient, TwoStage, ValueReports
+from fedsel.mechanisms.value import AsIs, Duchi, Hybrid, Identity, OptimalWindow, Piecewise
+from fedsel.reports import BOTTOM
 
 __all__ = [
     "BOTTOM",
+    "AsIs",
     "Certificate",
     "Duchi",
     "Exponential",
+    "FlatPicks",
+    "FullGradient",
     "Hybrid",
     "Identity",
-    "Joint",
     "Mechanism",
+    "OneSymbol",
     "OptimalWindow",
     "PerturbedEncoding",
     "PerturbedSampling",
     "Piecewise",
     "PublishedPerturbedEncoding",
     "RankLaw",
+    "ReportMechanism",
     "Selection",
     "SignedSampling",
     "SymbolLaw",
@@ -38,7 +44,7 @@ __all__ = [
     "UnbiasedJoint",
     "Uniform",
     "Value",
+    "ValueReports",
     "Window",
     "certify",
-    "certify_by_enumeration",
 ]

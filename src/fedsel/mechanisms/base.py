@@ -82,6 +82,9 @@ def _cached_law(selection: Selection, d: int) -> RankLaw:
 class Value(Mechanism):
     """A private, unbiased report of a number t in [−1, 1] as one integer symbol."""
 
+    plain: ClassVar[bool] = False
+    """Whether numbers leave as they are."""
+
     @abstractmethod
     def build_law(self) -> SymbolLaw:
         """The law of the symbol given t."""

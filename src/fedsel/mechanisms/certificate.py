@@ -6,25 +6,36 @@ The ratio is a Fraction and is compared with a rational bound of e^ε, never wit
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Protocol, runtime_checkable
 
-from fedsel.errors import InvalidArgument, check_count, check_kind
+from fedsel.errors import Epsilon, InvalidArgument, check_count
 from fedsel.exact import exceeds_exp, log
-from fedsel.mechanisms.base import Mechanism, Value
-from fedsel.mechanisms.two_stage import TwoStage
+from fedsel.mechanisms.base import Value
+from fedsel.mechanisms.value import AsIs
 
-_MOST_SYMBOLS = 1 << 16
+
+@runtime_checkable
+class Certifiable(Protocol):
+    """What has a claim and an exact loss: a mechanism, or a solution as it is shipped."""
+
+    @property
+    def claimed(self) -> Epsilon:
+        """The ε that it claims; infinite if it claims nothing."""
+        ...
+
+    def loss_ratio(self, d: int | None = None) -> Fraction | None:
+        """Largest ratio of the probabilities of an output for two inputs; None if infinite."""
+        ...
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """Claimed against exact loss of one mechanism. ``ratio`` is None where it is infinite."""
+    """Claimed against exact loss. ``ratio`` is None where it is infinite."""
 
-    mechanism: Mechanism
+    mechanism: Certifiable
     d: int | None
     claimed: Fraction | float
     ratio: Fraction | None
@@ -60,10 +71,11 @@ class Certificate:
         )
 
 
-def certify(mechanism: Mechanism, d: int | None = None) -> Certificate:
-    """Compute the exact loss of a mechanism over all inputs and all outputs.
+def certify(target: Certifiable, d: int | None = None) -> Certificate:
+    """Compute the exact loss of a mechanism or a solution over all inputs and all outputs.
 
-    A selection or two-stage mechanism needs the dimension d.
+    A mechanism on a vector needs the dimension d; a solution has its own, and claims its ε′ for one
+    report.
 
     >>> from fedsel.mechanisms import PerturbedSampling, PublishedPerturbedEncoding
     >>> certify(PerturbedSampling(1.0, k=2), d=10).holds
@@ -71,65 +83,10 @@ def certify(mechanism: Mechanism, d: int | None = None) -> Certificate:
     >>> print(certify(PublishedPerturbedEncoding(1.0, k=1), d=10))
     PublishedPerturbedEncoding(...) at d = 10: claimed ε = 1, exact ε = 1.17304321741: FAILS
     """
-    check_kind("mechanism", mechanism, Mechanism)
-    d = None if isinstance(mechanism, Value) else check_count("d", d)
-    return Certificate(mechanism, d, mechanism.claimed, mechanism.loss_ratio(d))
-
-
-def certify_by_enumeration(
-    mechanism: TwoStage,
-    gradients: Sequence[Sequence[Fraction | int]],
-    epochs: int = 1,
-) -> Certificate:
-    """Loss of a client's whole transcript, by enumerating inputs and outputs of every epoch.
-
-    An input is one gradient per epoch, each any of ``gradients``; the residual starts at zero, is
-    carried from report to report and enters through accumulation and momentum (Algorithm 1). The
-    claim is epochs · (ε₁ + ε₂).
-
-    >>> from fedsel.mechanisms import Duchi, PerturbedSampling
-    >>> m = TwoStage(PerturbedSampling(0.5, k=1), Duchi(1.0), momentum=0.5)
-    >>> grid = [(a, b) for a in (-2, 1) for b in (-1, 2)]
-    >>> certify_by_enumeration(m, grid, epochs=2).holds
-    True
-    """
-    check_kind("mechanism", mechanism, TwoStage)
-    exact = [tuple(Fraction(x) for x in g) for g in gradients]
-    if len({len(g) for g in exact}) != 1:
-        raise InvalidArgument("gradients", gradients, "non-empty and all of one length")
-    d, epochs = len(exact[0]), check_count("epochs", epochs)
-    if mechanism.value.symbols > _MOST_SYMBOLS:
-        raise InvalidArgument("mechanism", mechanism, f"of at most {_MOST_SYMBOLS} symbols")
-    largest: dict[tuple[tuple[int, int], ...], Fraction] = {}
-    smallest: dict[tuple[tuple[int, int], ...], Fraction] = {}
-    inputs = list(itertools.product(exact, repeat=epochs))
-    for sequence in inputs:
-        for transcript, p in _transcript_law(mechanism, sequence).items():
-            largest[transcript] = max(largest.get(transcript, p), p)
-            smallest[transcript] = min(smallest.get(transcript, p), p)
-    claimed = mechanism.claimed
-    total = Fraction(claimed) * epochs if claimed != math.inf else math.inf
-    possible = [transcript for transcript, p in largest.items() if p > 0]
-    impossible_for_some = any(smallest[o] == 0 for o in possible)
-    ratio = None if impossible_for_some else max(largest[o] / smallest[o] for o in possible)
-    return Certificate(mechanism, d, total, ratio)
-
-
-def _transcript_law(
-    mechanism: TwoStage, gradients: Sequence[tuple[Fraction, ...]]
-) -> dict[tuple[tuple[int, int], ...], Fraction]:
-    """Exact law of the reports of all epochs of one client."""
-    zero = (Fraction(0),) * len(gradients[0])
-    states: dict[tuple[tuple[int, int], ...], tuple[Fraction, tuple[Fraction, ...]]]
-    states = {(): (Fraction(1), zero)}
-    for gradient in gradients:
-        following = {}
-        for transcript, (p, residual) in states.items():
-            accumulated = [a + b for a, b in zip(residual, gradient, strict=True)]
-            for report, q in mechanism.report_law(residual, gradient).items():
-                kept = tuple(
-                    Fraction(0) if i == report[0] else a for i, a in enumerate(accumulated)
-                )
-                following[(*transcript, report)] = (p * q, kept)
-        states = following
-    return {transcript: p for transcript, (p, _) in states.items()}
+    if not isinstance(target, Certifiable):
+        raise InvalidArgument("target", target, "a mechanism or a solution")
+    own = getattr(target, "dim", None)
+    if own is not None and d not in (None, own):
+        raise InvalidArgument("d", d, f"left out, or the solution's own: {own}")
+    size = None if isinstance(target, Value | AsIs) else check_count("d", d if own is None else own)
+    return Certificate(target, size, target.claimed, target.loss_ratio(size))

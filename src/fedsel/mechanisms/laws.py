@@ -20,9 +20,6 @@ from numpy.typing import NDArray
 from fedsel.errors import InvalidArgument
 from fedsel.exact import WEIGHT_BUDGET
 
-BOTTOM = -1
-"""The dimension ⊥ of a report that abstains."""
-
 INPUT_STEPS = 1 << 31
 """A value t in [−1, 1] enters a mechanism as the integer nearest to (t + 1)/2 · INPUT_STEPS."""
 

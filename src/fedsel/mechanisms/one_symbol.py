@@ -1,8 +1,7 @@
-"""One budget, one symbol: a private choice of a signed dimension, and nothing beside it.
+"""One budget, one symbol: a private choice of a signed slot, and nothing beside it.
 
-The whole ε goes to one choice among the 2d signed dimensions (+e_j, −e_j); no part of it is kept
-for a value. On the rotated or projected scores of a public codebook the signed dimensions are the
-signed codewords.
+The whole ε goes to one choice among the 2M signed slots (+e_j, −e_j); no part of it is kept for a
+value. On the scores of a public codebook the signed slots are the signed codewords.
 """
 
 from __future__ import annotations
@@ -16,38 +15,56 @@ from functools import lru_cache
 from statistics import NormalDist
 from typing import ClassVar, final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fedsel.errors import Epsilon, check_count, check_epsilon, check_positive
 from fedsel.exact import WEIGHT_BUDGET, exp_lower
-from fedsel.mechanisms.base import Mechanism
-from fedsel.mechanisms.laws import BOTTOM, INPUT_STEPS, RankLaw
+from fedsel.mechanisms.drawing import Entropy, draw_dimension
+from fedsel.mechanisms.laws import INPUT_STEPS, RankLaw
+from fedsel.mechanisms.reporting import ReportLaw, ReportMechanism, Scores, bits_for
 from fedsel.mechanisms.selection import Top, check_top, count_top, threshold_law
+from fedsel.reports import BOTTOM, Alphabet, Reports
 
 PLUS, MINUS = 0, 1
-"""The symbols of a joint report: its sign."""
-
-JointLaw = dict[tuple[int, int], Fraction]
+"""The symbols of a one-symbol report: its sign."""
 
 
-class Joint(Mechanism):
-    """A private report (dimension, sign) of one vector; ⊥ where it ``abstains``."""
+class OneSymbol(ReportMechanism):
+    """A private report (slot, sign) of one vector; ⊥ where it ``abstains``."""
 
+    decays_at_server: ClassVar[bool] = True
     abstains: ClassVar[bool] = False
+    radius: float | None
 
     @abstractmethod
     def top(self, d: int) -> int:
-        """k, for d dimensions."""
+        """k, for d slots."""
 
-    def told(self, d: int) -> float:  # noqa: ARG002
-        """The probability that the report of a zero vector is not ⊥."""
+    def alphabet(self, size: int, spread: float | None = None) -> Alphabet:
+        return Alphabet(
+            slots=size,
+            symbols=2,
+            picks=1,
+            abstains=self.abstains,
+            windows=np.zeros(2, dtype=np.int64),
+            steps=np.array([1, -1]),
+            units=np.array([self.unit(size, spread)]),
+        )
+
+    def bits(self, size: int) -> int:
+        return bits_for(2 * size + self.abstains)
+
+    def noise_power(self, size: int) -> float:  # noqa: ARG002
         return 1.0
 
-    @abstractmethod
-    def report_law(self, vector: Sequence[Fraction]) -> JointLaw:
-        """Exact probability of each report (dimension, sign): the readable twin of samplers."""
+    def mean_norm(self, entry: float, size: int, dim: int) -> float:  # noqa: ARG002
+        return self.radius or 1.0
 
-    @abstractmethod
-    def scale(self, d: int) -> float:
-        """What a reported sign stands for on the scale of the vector."""
+
+def _signed(atom: int, size: int) -> tuple[int, int]:
+    """Slot and sign of an atom 0 … 2M−1: the slots with +, then those with −."""
+    return atom % size, PLUS if atom < size else MINUS
 
 
 @lru_cache(maxsize=256)
@@ -89,7 +106,7 @@ def _alignment(epsilon: float, k: int, d: int) -> float:
 
 @final
 @dataclass(frozen=True)
-class SignedSampling(Joint):
+class SignedSampling(OneSymbol):
     """J: the right sign of each of the top k dimensions with weight e^ε, all else with weight 1.
 
     PS over the 2d signed dimensions, ranked by s·v_j: exactly ε whatever the vector. ``k`` None is
@@ -97,7 +114,7 @@ class SignedSampling(Joint):
     ½ − ‖v‖/(2·radius), which makes the report's mean proportional to ‖v‖ up to the radius; that
     comes before the choice and costs nothing.
 
-    >>> SignedSampling(1.0, k=1).report_law([Fraction(2), Fraction(-3)])[1, MINUS]
+    >>> SignedSampling(1.0, k=1).report_law([Fraction(2), Fraction(-3)])[((1, MINUS),)]
     Fraction(...)
     """
 
@@ -135,10 +152,17 @@ class SignedSampling(Joint):
         law = self.law(d)
         return (law.maximum - law.minimum) / law.total
 
-    def scale(self, d: int) -> float:
-        """Unbiased for a vector of k equal magnitudes and the norm of the radius."""
-        lift = self.lift(d)
-        return (self.radius or 1.0) / (lift * math.sqrt(self.top(d))) if lift else 0.0
+    def unit(self, size: int, spread: float | None = None) -> float:
+        """On coordinates exact for k equal magnitudes and the norm of the radius.
+
+        On codewords of a spread, exact on the mean over all directions: what a report has in
+        common with its update is the top k of M scores, raised by the lift.
+        """
+        lift, k = self.lift(size), self.top(size)
+        if spread is None:
+            return (self.radius or 1.0) / (lift * math.sqrt(k)) if lift else 0.0
+        shared = lift * upper_sum(k, size) * spread
+        return (self.radius or 1.0) / shared if shared else 0.0
 
     def keeps(self, norm: Fraction) -> Fraction:
         """The probability that a vector of this norm is not negated."""
@@ -147,17 +171,30 @@ class SignedSampling(Joint):
         steps = keep_steps(float(norm), self.radius)
         return Fraction(steps, INPUT_STEPS)
 
-    def report_law(self, vector: Sequence[Fraction]) -> JointLaw:
+    def draw(self, scores: Scores, entropy: Entropy, /) -> Reports:
+        y, d = scores.all(), scores.size
+        if self.radius is not None:
+            steps = keep_steps(scores.norm(), self.radius)
+            y = np.where(entropy.below(INPUT_STEPS) < steps, y, -y)
+        signed = np.maximum(np.concatenate([y, -y]), 0)
+        slot, sign = _signed(draw_dimension(self.law(d), signed, entropy), d)
+        return Reports([slot], [sign])
+
+    def report_law(
+        self,
+        vector: Sequence[Fraction],
+        values: Sequence[Fraction] | None = None,  # noqa: ARG002
+    ) -> ReportLaw:
         d = len(vector)
         norm = math.sqrt(sum(float(v) ** 2 for v in vector))
         kept = self.keeps(Fraction(norm))
-        law: JointLaw = {}
+        law: ReportLaw = {}
         for share, sign in ((kept, 1), (1 - kept, -1)):
             if not share:
                 continue
             signed = [max(s * sign * v, Fraction(0)) for s in (1, -1) for v in vector]
             for atom, p in enumerate(self.law(d).over(signed)):
-                report = (atom % d, PLUS if atom < d else MINUS)
+                report = (_signed(atom, d),)
                 law[report] = law.get(report, Fraction(0)) + share * p
         return law
 
@@ -183,7 +220,7 @@ UNIT = 1 << 16
 
 @final
 @dataclass(frozen=True)
-class UnbiasedJoint(Joint):
+class UnbiasedJoint(OneSymbol):
     """UJ: P[(j, s)] = (1 + (e^ε − 1)·max(0, s·v_j))/Z, the rest of the mass ⊥; Z = 2d + k·e^ε.
 
     Exactly ε, and exactly unbiased for vectors of |v_j| ≤ 1 and ‖v‖₁ ≤ k on the grid of 1/UNIT;
@@ -198,6 +235,7 @@ class UnbiasedJoint(Joint):
     epsilon: Epsilon
     k: Top = 0.1
     clip: float = 1.0
+    radius: ClassVar[None] = None  # type: ignore[misc]
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", check_epsilon("epsilon", self.epsilon))
@@ -220,18 +258,20 @@ class UnbiasedJoint(Joint):
         low, high = self.weights(d)
         return UNIT * (2 * d * low + self.top(d) * high)
 
-    def told(self, d: int) -> float:
-        low, high = self.weights(d)
-        return 2 * d * low / (2 * d * low + self.top(d) * high)
+    def noise_power(self, size: int) -> float:
+        """The probability that the report of a zero vector is not ⊥."""
+        low, high = self.weights(size)
+        return 2 * size * low / (2 * size * low + self.top(size) * high)
 
     def loss_ratio(self, d: int | None = None) -> Fraction | None:
         """H/L: an atom weighs between UNIT·L and UNIT·H, ⊥ between k·UNIT·L and k·UNIT·H."""
         low, high = self.weights(check_count("d", d))
         return Fraction(high, low)
 
-    def scale(self, d: int) -> float:
-        low, high = self.weights(d)
-        return self.clip * self.total(d) / (UNIT * (high - low)) if high > low else 0.0
+    def unit(self, size: int, spread: float | None = None) -> float:
+        low, high = self.weights(size)
+        unit = self.clip * self.total(size) / (UNIT * (high - low)) if high > low else 0.0
+        return unit if spread is None else unit / (size * spread * spread)
 
     def entries(self, vector: Sequence[Fraction]) -> list[int]:
         """The magnitudes as integers: |v_j|/clip in units, shortened to a sum of k units."""
@@ -240,17 +280,43 @@ class UnbiasedJoint(Joint):
         most, found = self.top(d) * UNIT, sum(units)
         return [u * most // found for u in units] if found > most else units
 
-    def report_law(self, vector: Sequence[Fraction]) -> JointLaw:
-        d = len(vector)
+    def draw(self, scores: Scores, entropy: Entropy, /) -> Reports:
+        d, vector = scores.size, scores.values()
+        low, high = self.weights(d)
+        x = entropy.below(self.total(d))
+        if x < 2 * d * low * UNIT:
+            slot, sign = _signed(int(x // (low * UNIT)), d)
+            return Reports([slot], [sign])
+        units = np.cumsum(self.unit_entries(vector))
+        place = (x - 2 * d * low * UNIT) // (high - low) if high > low else int(units[-1])
+        j = int(np.searchsorted(units, place, side="right"))
+        if j == d:
+            return Reports([BOTTOM], [0])
+        return Reports([j], [PLUS if vector[j] > 0 else MINUS])
+
+    def unit_entries(self, vector: NDArray[np.floating]) -> NDArray[np.int64]:
+        """`entries` with numpy: magnitudes as integers, shortened to k units."""
+        with np.errstate(over="ignore"):
+            raw = np.floor(np.abs(vector.astype(np.float64)) / self.clip * UNIT)
+        units = np.minimum(raw, UNIT).astype(np.int64)
+        most, found = self.top(len(vector)) * UNIT, int(units.sum())
+        return units * most // found if found > most else units
+
+    def report_law(
+        self,
+        vector: Sequence[Fraction],
+        values: Sequence[Fraction] | None = None,
+    ) -> ReportLaw:
+        told = vector if values is None else values
+        d = len(told)
         low, high = self.weights(d)
         total = self.total(d)
-        units = self.entries(vector)
-        law: JointLaw = {}
-        for j, (v, u) in enumerate(zip(vector, units, strict=True)):
+        law: ReportLaw = {}
+        for j, (v, u) in enumerate(zip(told, self.entries(told), strict=True)):
             for sign, right in ((PLUS, v > 0), (MINUS, v < 0)):
                 weight = UNIT * low + ((high - low) * u if right else 0)
-                law[j, sign] = Fraction(weight, total)
-        law[BOTTOM, 0] = 1 - sum(law.values(), Fraction(0))
+                law[((j, sign),)] = Fraction(weight, total)
+        law[()] = 1 - sum(law.values(), Fraction(0))
         return law
 
 

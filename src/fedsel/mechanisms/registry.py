@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from fedsel.errors import Epsilon, InvalidArgument, check_epsilon, check_finite, check_kind
 from fedsel.mechanisms.base import Mechanism, Selection, Value
-from fedsel.mechanisms.one_symbol import Joint, SignedSampling, UnbiasedJoint
+from fedsel.mechanisms.one_symbol import OneSymbol, SignedSampling, UnbiasedJoint
 from fedsel.mechanisms.selection import (
     Exponential,
     PerturbedEncoding,
@@ -36,8 +36,8 @@ SELECTIONS: dict[str, type[Selection]] = {
 VALUES: dict[str, type[Value]] = {
     cls.name: cls for cls in (Duchi, Piecewise, Hybrid, OptimalWindow, Identity)
 }
-JOINTS: dict[str, type[Joint]] = {cls.name: cls for cls in (SignedSampling, UnbiasedJoint)}
-_SINGLE: dict[str, type[Mechanism]] = {**SELECTIONS, **VALUES, **JOINTS}
+ONE_SYMBOL: dict[str, type[OneSymbol]] = {cls.name: cls for cls in (SignedSampling, UnbiasedJoint)}
+_SINGLE: dict[str, type[Mechanism]] = {**SELECTIONS, **VALUES, **ONE_SYMBOL}
 
 
 def mechanism(
@@ -91,7 +91,7 @@ def _two_stage(
 
 def _build(name: str, epsilon: Epsilon | None, k: Top | None) -> Mechanism:
     given: dict[str, object] = {"epsilon": epsilon, "k": 0.1 if k is None else k}
-    if k is None and name in JOINTS:
+    if k is None and name in ONE_SYMBOL:
         del given["k"]  # J has the best one for ε and d
     wanted = _fields(name)
     if "epsilon" in wanted and epsilon is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
 from typing import ClassVar, final
 
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from fedsel.errors import Epsilon, InvalidArgument, check_count, check_epsilon
 from fedsel.exact import WEIGHT_BUDGET, exp_lower
-from fedsel.mechanisms.base import Value
+from fedsel.mechanisms.base import Mechanism, Value
 from fedsel.mechanisms.laws import INPUT_STEPS, SymbolLaw, Window
 
 HYBRID_THRESHOLD = 0.609352
@@ -171,6 +172,26 @@ class Identity(Value):
     def build_law(self) -> SymbolLaw:
         # All weight inside a window of one symbol, on the grid that inputs are rounded to.
         return SymbolLaw((Window(G=INPUT_STEPS, W=1, L=0, H=1),))
+
+
+@final
+@dataclass(frozen=True)
+class AsIs(Mechanism):
+    """The number itself, of any size, as a float. Not private, and no symbol: NP-RS, NP-K, PS.
+
+    >>> AsIs().private
+    False
+    """
+
+    name: ClassVar[str] = "AsIs"
+    plain: ClassVar[bool] = True
+
+    @property
+    def claimed(self) -> Epsilon:
+        return math.inf
+
+    def loss_ratio(self, d: int | None = None) -> Fraction | None:  # noqa: ARG002
+        return None
 
 
 @lru_cache(maxsize=128)

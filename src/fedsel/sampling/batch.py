@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsel.mechanisms.laws import BOTTOM, INPUT_STEPS, RankLaw, SymbolLaw
+from fedsel.errors import InvalidArgument
+from fedsel.mechanisms.base import Value
+from fedsel.mechanisms.laws import INPUT_STEPS, RankLaw, SymbolLaw
 from fedsel.mechanisms.one_symbol import (
     MINUS,
     PLUS,
     UNIT,
-    Joint,
+    OneSymbol,
     SignedSampling,
     UnbiasedJoint,
     keep_steps,
 )
+from fedsel.mechanisms.two_stage import FlatPicks, TwoStage
 from fedsel.random import Streams
-from fedsel.sampling.device import unit_entries
+from fedsel.reports import BOTTOM, Reports
 
 Integers = NDArray[np.int64]
 
@@ -104,28 +107,61 @@ def draw_symbols(
     return cast(Integers, np.array(law.offsets)[which] + symbol)
 
 
-def draw_joint(
-    mechanism: Joint, vectors: NDArray[np.floating], streams: Streams
+def draw_values(
+    mechanism: TwoStage | FlatPicks,
+    scores: NDArray[np.floating],
+    values: NDArray[np.float64],
+    streams: Streams,
+) -> Reports:
+    """The report of each row of scores (n, M), told by its row of values (n, M)."""
+    value, clip, everyone = mechanism.value, mechanism.clip, np.arange(len(scores))
+    if not isinstance(value, Value):
+        raise InvalidArgument("mechanism", mechanism, "private: numbers are no symbols")
+    slots = np.empty((len(scores), mechanism.picks), dtype=np.int64)
+    symbols = np.zeros_like(slots)
+    for p in range(mechanism.picks):
+        if isinstance(mechanism, TwoStage):
+            law = mechanism.selection.law(scores.shape[1])
+            slots[:, p] = draw_dimensions(law, np.abs(scores), streams)
+        else:
+            j = streams.below(_filled(everyone, scores.shape[1] - p), everyone)
+            for earlier in np.sort(slots[:, :p], axis=1).T:
+                j += j >= earlier
+            slots[:, p] = j
+        sending = np.flatnonzero(slots[:, p] != BOTTOM)
+        t = np.clip(values[sending, slots[sending, p]], -clip, clip) / clip
+        symbols[sending, p] = draw_symbols(value.law, t, streams, sending)
+    return Reports(slots, symbols)
+
+
+def draw_signs(
+    mechanism: OneSymbol,
+    vectors: NDArray[np.floating],
+    norms: Sequence[float],
+    streams: Streams,
 ) -> tuple[Integers, Integers]:
-    """A signed dimension for each row of vectors (n, d): dimensions (BOTTOM for ⊥) and signs."""
+    """A signed slot for each row of scores (n, M): slots (BOTTOM for ⊥) and signs.
+
+    ``norms`` are those of the updates that the scores were made of.
+    """
     everyone, d = np.arange(len(vectors)), vectors.shape[1]
     if isinstance(mechanism, SignedSampling):
         y = vectors
         if mechanism.radius is not None:
-            norms = [math.sqrt(float(row @ row)) for row in vectors.astype(np.float64)]
             steps = np.array([keep_steps(norm, mechanism.radius) for norm in norms])
             kept = streams.below(_filled(everyone, INPUT_STEPS), everyone) < steps
             y = np.where(kept[:, None], vectors, -vectors)
         signed = np.maximum(np.concatenate([y, -y], axis=1), 0)
         atoms = draw_dimensions(mechanism.law(d), signed, streams)
         return atoms % d, np.where(atoms < d, PLUS, MINUS)
-    assert isinstance(mechanism, UnbiasedJoint)  # noqa: S101
+    if not isinstance(mechanism, UnbiasedJoint):
+        raise InvalidArgument("mechanism", mechanism, "a SignedSampling or an UnbiasedJoint")
     low, high = mechanism.weights(d)
     x = streams.below(_filled(everyone, mechanism.total(d)), everyone)
     atoms = x // (low * UNIT)
     chosen, signs = atoms % d, np.where(atoms < d, PLUS, MINUS)
     for i in np.flatnonzero(x >= 2 * d * low * UNIT):
-        units = np.cumsum(unit_entries(mechanism, vectors[i]))
+        units = np.cumsum(mechanism.unit_entries(vectors[i]))
         place = (x[i] - 2 * d * low * UNIT) // (high - low) if high > low else units[-1]
         j = int(np.searchsorted(units, place, side="right"))
         chosen[i] = j if j < d else BOTTOM

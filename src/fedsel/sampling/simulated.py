@@ -12,13 +12,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedsel.errors import InvalidArgument, InvalidData, check_count, check_kind, check_vectors
-from fedsel.mechanisms.base import Selection, Value
-from fedsel.mechanisms.laws import BOTTOM
-from fedsel.mechanisms.one_symbol import Joint
-from fedsel.mechanisms.two_stage import TwoStage
+from fedsel.mechanisms import (
+    FlatPicks,
+    OneSymbol,
+    ReportMechanism,
+    Selection,
+    TwoStage,
+    Value,
+)
+from fedsel.mechanisms.reporting import norm
 from fedsel.random import Streams, key_of
 from fedsel.reports import Reports
 from fedsel.sampling import batch
+from fedsel.solutions import Solution
 
 Executor = Literal["kernel", "batch"]
 Integers = NDArray[np.int64]
@@ -75,8 +81,8 @@ def select(
     rows = _rows("vectors", check_vectors("vectors", vectors, ndim=2), who)
     law = selection.law(rows.shape[1])
     if _fast(executor):
-        from fedsel.sampling import compiled as kernel
-        from fedsel.sampling.compiled_ranks import rank_table
+        from fedsel.sampling.kernels import draws as kernel
+        from fedsel.sampling.kernels.ranks import rank_table
 
         table = rank_table(law)
         dimensions: Integers = kernel.draw_dimensions(
@@ -99,7 +105,7 @@ def perturb(value: Value, t: ArrayLike, who: Cohort, executor: Executor = "kerne
     if np.abs(values).max() > 1:
         raise InvalidData("t: every entry must lie in [−1, 1]")
     if _fast(executor):
-        from fedsel.sampling import compiled as kernel
+        from fedsel.sampling.kernels import draws as kernel
 
         windows = kernel.symbol_table(value.law)
         symbols: Integers = kernel.draw_symbols(
@@ -112,50 +118,48 @@ def perturb(value: Value, t: ArrayLike, who: Cohort, executor: Executor = "kerne
 
 
 def report(
-    mechanism: TwoStage | Joint, vectors: ArrayLike, who: Cohort, executor: Executor = "kernel"
+    target: Solution | ReportMechanism,
+    vectors: ArrayLike,
+    who: Cohort,
+    executor: Executor = "kernel",
 ) -> Reports:
     """The report of each client from its row of vectors (n, d), or from the only row.
 
-    >>> from fedsel.mechanisms import Identity, TopK
-    >>> report(TwoStage(TopK(), Identity()), [[0.0, -2.0]], cohort(1, seed=0), "batch").dimension
-    array([1])
+    ``target`` is a solution, which reports as a device does that keeps no residual yet, or a
+    mechanism by itself. Vectors are taken in float32, as those of devices are.
+
+    >>> from fedsel.mechanisms import Identity, TopK, TwoStage
+    >>> report(TwoStage(TopK(), Identity()), [[0.0, -2.0]], cohort(1, seed=0), "batch").slot
+    array([[1]])
     """
-    check_kind("mechanism", mechanism, TwoStage, Joint)
+    check_kind("target", target, Solution, ReportMechanism)
     check_kind("who", who, Cohort)
-    rows = _rows("vectors", check_vectors("vectors", vectors, ndim=2), who)
-    if isinstance(mechanism, Joint):
-        return _joint_reports(mechanism, rows, who, executor)
-    law, clip = mechanism.selection.law(rows.shape[1]), mechanism.clip
+    rows = check_vectors("vectors", vectors, ndim=2).astype(np.float32)
+    rows = _rows("vectors", rows, who)
+    made = target if isinstance(target, Solution) else as_solution(target, rows.shape[1])
+    if rows.shape[1] != made.dim:
+        raise InvalidData(f"vectors: must have {made.dim} columns")
+    if made.alphabet.plain:
+        raise InvalidArgument("target", target, "private: numbers are no symbols")
     if _fast(executor):
-        from fedsel.sampling import compiled as kernel
-        from fedsel.sampling.compiled_ranks import rank_table
+        from fedsel.sampling.kernels.clients import ReportKernel
 
-        table, windows = rank_table(law), kernel.symbol_table(mechanism.value.law)
-        return Reports(
-            *kernel.draw_reports(
-                table, windows, clip, rows, key_of(who.seed), who.epoch, who.clients
-            )
-        )
-    streams, everyone = who.streams(), _spread(rows, who)
-    dimensions = batch.draw_dimensions(law, np.abs(everyone), streams)
-    sending = np.flatnonzero(dimensions != BOTTOM)
-    chosen = everyone[sending, dimensions[sending]].astype(np.float64)
-    symbols = np.zeros_like(dimensions)
-    symbols[sending] = batch.draw_symbols(
-        mechanism.value.law, np.clip(chosen, -clip, clip) / clip, streams, sending
-    )
-    return Reports(dimensions, symbols)
+        return ReportKernel(made, who.seed).reports(who.epoch, who.clients, rows)
+    everyone = _spread(rows, who)
+    scores = np.nan_to_num(made.transform.scores(everyone))
+    if isinstance(made.mechanism, OneSymbol):
+        norms = [norm(row) for row in everyone]
+        slots, signs = batch.draw_signs(made.mechanism, scores, norms, who.streams())
+        return Reports(slots[:, None], signs[:, None])
+    if isinstance(made.mechanism, TwoStage | FlatPicks):
+        values = np.stack([made.transform.values(row) for row in everyone])
+        return batch.draw_values(made.mechanism, scores, values, who.streams())
+    raise InvalidArgument("executor", executor, '"kernel" for this target')
 
 
-def _joint_reports(
-    mechanism: Joint, rows: NDArray[np.floating], who: Cohort, executor: Executor
-) -> Reports:
-    if _fast(executor):
-        from fedsel.sampling import compiled as kernel
-
-        table = kernel.joint_table(mechanism, rows.shape[1])
-        return Reports(*kernel.draw_joints(table, rows, key_of(who.seed), who.epoch, who.clients))
-    return Reports(*batch.draw_joint(mechanism, _spread(rows, who), who.streams()))
+def as_solution(mechanism: ReportMechanism, d: int) -> Solution:
+    """A mechanism by itself as a solution: on coordinates, nothing kept."""
+    return Solution(mechanism.name, d, mechanism)
 
 
 def _fast(executor: str) -> bool:

@@ -2,7 +2,8 @@
 
 from fedsel.server.aggregator import Aggregator, Counts, Outcome
 from fedsel.server.checkpoint import CheckpointError, RoundRecord
-from fedsel.wire import Request, Task
+from fedsel.server.step import ServerState, StepRule, step
+from fedsel.wire import Request
 
 __all__ = [
     "Aggregator",
@@ -11,5 +12,7 @@ __all__ = [
     "Outcome",
     "Request",
     "RoundRecord",
-    "Task",
+    "ServerState",
+    "StepRule",
+    "step",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 from typing import NamedTuple, final
@@ -11,8 +12,10 @@ from typing import NamedTuple, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fedsel.budget import THETA
 from fedsel.errors import InvalidArgument, check_count, check_kind, check_vectors
-from fedsel.mechanisms.laws import BOTTOM
+from fedsel.recipe import AUTO, Recipe
+from fedsel.reports import Totals
 from fedsel.server.checkpoint import (
     SEAL_BYTES,
     Checkpoint,
@@ -21,7 +24,8 @@ from fedsel.server.checkpoint import (
     read_seal,
     replace_file,
 )
-from fedsel.wire import Request, Task
+from fedsel.server.step import ServerState, StepRule, step
+from fedsel.wire import Request, check_sendable
 from fedsel.wire.report import RUN_BYTES
 
 FILE_NAME = "checkpoint.bin"
@@ -49,6 +53,9 @@ class Counts(NamedTuple):
 class Aggregator:
     """Collects the reports of a round, averages them, steps, and keeps a checkpoint in ``folder``.
 
+    ``recipe`` is a private one in which nothing is automatic any more (`fedsel.auto.resolved`).
+    Devices work on ``weights``; ``model`` is their average over the rounds, if the recipe has one.
+
     It begins with ``weights``, or zeros. Opened again on the same folder it goes on from its
     checkpoint, at the round that was not finished: devices that are asked again send the same
     bytes. Every epoch has ``rounds_per_epoch`` rounds. ``limit`` bounds the reports of a round,
@@ -58,7 +65,9 @@ class Aggregator:
     Sums are integers, so that the weights do not depend on the order in which reports arrive.
 
     >>> import tempfile
-    >>> server = Aggregator(Task("PM", epsilon=1.0, dim=8), tempfile.mkdtemp())
+    >>> from fedsel import Recipe, Setting, resolved
+    >>> recipe = resolved(Recipe(epsilon=1.0), Setting(dim=8, clients=100, rounds=1))
+    >>> server = Aggregator(recipe, tempfile.mkdtemp())
     >>> server.receive("a client", b"nonsense")
     <Outcome.REJECTED: 'rejected'>
     >>> server.step()
@@ -67,38 +76,36 @@ class Aggregator:
 
     def __init__(
         self,
-        task: Task,
+        recipe: Recipe,
         folder: str | Path,
         *,
         weights: ArrayLike | None = None,
         rounds_per_epoch: int = 1,
         limit: int | None = None,
     ) -> None:
-        check_kind("task", task, Task)
-        self.task, self.solution = task, task.solution
+        check_kind("recipe", recipe, Recipe)
+        self.recipe = _decided(check_sendable(recipe))
+        self.solution, self._rule = recipe.build(), StepRule.of(self.recipe)
         self.limit = None if limit is None else check_count("limit", limit)
         self._invited: frozenset[Hashable] | None = None
         self._file = Path(folder) / FILE_NAME
-        check_count("rounds_per_epoch", rounds_per_epoch, most=(1 << 32) // task.epochs)
+        check_count("rounds_per_epoch", rounds_per_epoch, most=(1 << 32) // recipe.epochs)
         if self._file.exists():
             saved = self._file.read_bytes()
             self._take(Checkpoint.decode(saved), rounds_per_epoch)
             self._seal = saved[:SEAL_BYTES]
         else:
             self._begin(weights, rounds_per_epoch)
-        says = self.solution.alphabet
-        assert says is not None  # noqa: S101 - a task is private
-        self._alphabet = says
-        self._format = Request(self.run, 0, 0, task).format
-        self._sums = np.zeros((len(says.units), says.slots), dtype=np.int64)
+        self._format = Request(self.run, 0, 0, recipe).format
+        self._totals = Totals(self.solution.alphabet)
         self._open_round()
 
     def _begin(self, weights: ArrayLike | None, rounds_per_epoch: int) -> None:
-        dim = self.task.dim
+        dim = self.solution.dim
         start = np.zeros(dim) if weights is None else check_vectors("weights", weights, ndim=1)
         if start.shape != (dim,):
             raise InvalidArgument("weights", start.shape, f"of shape ({dim},)")
-        self.weights = start.astype(np.float64)
+        self.state = ServerState.begin(start)
         self.run = secrets.token_bytes(RUN_BYTES)
         self.rounds_per_epoch = rounds_per_epoch
         self.records: list[RoundRecord] = []
@@ -108,11 +115,22 @@ class Aggregator:
         self._save()
 
     def _take(self, saved: Checkpoint, rounds_per_epoch: int) -> None:
-        if saved.task != self.task or saved.rounds_per_epoch != rounds_per_epoch:
-            raise InvalidArgument("task", self.task, f"that of the checkpoint: {saved.task}")
-        self.weights, self.run = saved.weights, saved.run
+        begun = replace(self.recipe, theta=THETA, asked=None)  # how it was come to is not kept
+        if saved.recipe != begun or saved.rounds_per_epoch != rounds_per_epoch:
+            raise InvalidArgument("recipe", self.recipe, f"that of the checkpoint: {saved.recipe}")
+        self.state, self.run = saved.state, saved.run
         self.rounds_per_epoch = saved.rounds_per_epoch
         self.records = list(saved.records)
+
+    @property
+    def weights(self) -> NDArray[np.float64]:
+        """The weights that the devices of this round work on."""
+        return self.state.weights
+
+    @property
+    def model(self) -> NDArray[np.float64]:
+        """What has been learnt: the average of the weights over the rounds, or the weights."""
+        return self.state.average
 
     @property
     def round(self) -> int:
@@ -127,7 +145,7 @@ class Aggregator:
     @property
     def finished(self) -> bool:
         """Whether all rounds of all epochs are over."""
-        return self.epoch >= self.task.epochs
+        return self.epoch >= self.recipe.epochs
 
     @property
     def counts(self) -> Counts:
@@ -143,13 +161,13 @@ class Aggregator:
         of that client would have moved it. With …-RP these are coordinates of the projection, with
         RJ and RC codewords.
         """
-        return self._alphabet.bound
+        return self.solution.alphabet.bound
 
     def request(self) -> bytes:
         """What to send to the devices of this round, beside `weights`."""
         if self.finished:
-            raise InvalidArgument("round", self.round, "below the rounds of the task: it is over")
-        return Request(self.run, self.epoch, self.round, self.task).encode()
+            raise InvalidArgument("round", self.round, "below the rounds of the recipe: it is over")
+        return Request(self.run, self.epoch, self.round, self.recipe).encode()
 
     def invite(self, clients: Iterable[Hashable] | None) -> None:
         """Let only these clients report in this round (None: anyone)."""
@@ -165,7 +183,7 @@ class Aggregator:
         decoded = self._format.decode(report)
         if decoded is None:
             return Outcome.REJECTED
-        number, pairs = decoded
+        number, reports = decoded
         if number != self.round or self.finished:
             return Outcome.LATE if number < self.round else Outcome.REJECTED
         if client is not None and client in self._seen:
@@ -174,9 +192,7 @@ class Aggregator:
             return Outcome.REJECTED
         if client is not None:
             self._seen.add(client)
-        says = self._alphabet
-        for slot, symbol in pairs:
-            self._sums[says.windows[symbol], slot] += says.steps[symbol]
+        self._totals.add(reports)
         return Outcome.ACCEPTED
 
     def _welcome(self, client: Hashable | None) -> bool:
@@ -209,10 +225,7 @@ class Aggregator:
             duplicate=duplicate,
             late=late,
         )
-        dimension, symbol = batch.dimension[taken].ravel(), batch.symbol[taken].ravel()
-        sent = np.flatnonzero(dimension != BOTTOM)
-        symbol, says = symbol[sent], self._alphabet
-        np.add.at(self._sums, (says.windows[symbol], dimension[sent]), says.steps[symbol])
+        self._totals.add(batch.reports.rows(taken))
         for outcome, count in zip(Outcome, counts, strict=True):
             self._counts[outcome] += count
         return counts
@@ -239,33 +252,31 @@ class Aggregator:
 
     def mean(self) -> NDArray[np.float64]:
         """The estimate of the mean update from the reports of this round so far."""
-        accepted = self._counts[Outcome.ACCEPTED]
-        totals: NDArray[np.float64] = self._alphabet.units @ self._sums
-        return self.solution.in_round(self.round).expand(totals / max(1, accepted))
+        return self.solution.in_round(self.round).expand(self._totals.mean())
 
     def step(self) -> RoundRecord:
-        """End the round: w ← w − α·mean, durable before it is returned, and begin the next.
+        """End the round (`fedsel.server.step.step`), durable before it is returned; begin the next.
 
         A round without reports changes no weight. If the checkpoint cannot be written, the round
         is not over: it can be tried again.
         """
         if self.finished:
-            raise InvalidArgument("round", self.round, "below the rounds of the task: it is over")
+            raise InvalidArgument("round", self.round, "below the rounds of the recipe: it is over")
         record = RoundRecord(self.round, self.epoch, *self.counts)
-        before = self.weights
-        self.weights = before - self.task.rate * self.mean()
+        before = self.state
+        self.state = step(before, self._rule, self.solution.in_round(self.round), self._totals)
         self.records.append(record)
         try:
             self._save()
         except BaseException:
-            self.weights = before
+            self.state = before
             self.records.pop()
             raise
         self._open_round()
         return record
 
     def _open_round(self) -> None:
-        self._sums[:] = 0
+        self._totals.clear()
         self._seen: set[Hashable] = set()
         self._invited = None
         self._counts = dict.fromkeys(Outcome, 0)
@@ -274,7 +285,18 @@ class Aggregator:
         if read_seal(self._file) != self._seal:
             raise CheckpointError("another process has written the checkpoint")
         saved = Checkpoint(
-            self.task, self.run, self.rounds_per_epoch, self.weights, self.records
+            self.recipe, self.run, self.rounds_per_epoch, self.state, self.records
         ).encode()
         replace_file(self._file, saved)
         self._seal = saved[:SEAL_BYTES]
+
+
+def _decided(recipe: Recipe) -> Recipe:
+    """The recipe, if nothing that matters to it is automatic any more."""
+    if recipe.averaging == AUTO:
+        raise InvalidArgument("averaging", AUTO, "a number: fedsel.auto.resolved decides it")
+    return replace(
+        recipe,
+        mu=0.0 if recipe.mu == AUTO else recipe.mu,
+        rho=None if recipe.rho == AUTO else recipe.rho,
+    )

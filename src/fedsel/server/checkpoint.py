@@ -7,18 +7,21 @@ import io
 import os
 import struct
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fedsel.wire import Task
+from fedsel.recipe import Recipe
+from fedsel.server.step import ServerState
+from fedsel.wire import decode_recipe, encode_recipe
 
 _MAGIC = b"FSCP"
 _HEAD = struct.Struct("<4sI32s")
-_VERSION = 1
+_VERSION = 2
+_READ = (1, 2)
+"""Version 1 had no average and no λ: its runs go on as they were begun."""
 SEAL_BYTES = _HEAD.size
 """The head of a checkpoint: it holds the SHA-256 of the rest, and so stands for all of it."""
 
@@ -46,12 +49,12 @@ class RoundRecord:
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """All that a server needs to go on: task, run, rounds in an epoch, weights, and the record."""
+    """All that a server needs to go on: recipe, run, rounds in an epoch, state, and the record."""
 
-    task: Task
+    recipe: Recipe
     run: bytes
     rounds_per_epoch: int
-    weights: NDArray[np.float64]
+    state: ServerState
     records: Sequence[RoundRecord]
 
     def encode(self) -> bytes:
@@ -60,10 +63,12 @@ class Checkpoint:
         fields = [astuple(r) for r in self.records]
         np.savez(
             body,
-            task=np.frombuffer(self.task.encode(), dtype=np.uint8),
+            recipe=np.frombuffer(encode_recipe(self.recipe), dtype=np.uint8),
+            server=np.array([self.recipe.averaging, self.recipe.reg]),
             run=np.frombuffer(self.run, dtype=np.uint8),
             rounds_per_epoch=np.array(self.rounds_per_epoch, dtype=np.int64),
-            weights=self.weights,
+            weights=self.state.weights,
+            average=self.state.average,
             records=np.array(fields, dtype=np.int64).reshape(-1, 6),
         )
         content = body.getvalue()
@@ -76,15 +81,20 @@ class Checkpoint:
         head = _HEAD.unpack(data[: _HEAD.size]) if len(data) >= _HEAD.size else None
         if head is None or head[0] != _MAGIC or head[2] != hashlib.sha256(content).digest():
             raise CheckpointError("the checkpoint is damaged: put back a whole copy, or begin anew")
-        if head[1] != _VERSION:
+        if head[1] not in _READ:
             raise CheckpointError(f"the checkpoint is of version {head[1]}, not {_VERSION}")
         with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+            told = decode_recipe(arrays["task" if head[1] == 1 else "recipe"].tobytes())
+            averaging, reg = (0.0, 0.0) if head[1] == 1 else arrays["server"].tolist()
+            records = [RoundRecord(*row) for row in arrays["records"].tolist()]
+            weights = arrays["weights"]
+            average = weights if head[1] == 1 else arrays["average"]
             return cls(
-                task=Task.decode(arrays["task"].tobytes()),
+                recipe=replace(told, averaging=averaging, reg=reg),
                 run=arrays["run"].tobytes(),
                 rounds_per_epoch=int(arrays["rounds_per_epoch"]),
-                weights=arrays["weights"],
-                records=[RoundRecord(*row) for row in arrays["records"].tolist()],
+                state=ServerState(weights, average, len(records)),
+                records=records,
             )
 
 

@@ -1,6 +1,16 @@
-"""The engine: federated SGD by Algorithm 1 over simulated clients, at memory speed."""
+"""The simulator: federated SGD by Algorithm 1 over simulated clients, at memory speed."""
 
-from fedsel.simulation.history import History, Round, Test
-from fedsel.simulation.linear_rounds import Population, Training, train
+from fedsel.simulation.history import EvaluationSet, History, Round
+from fedsel.simulation.linear_rounds import Population, train
+from fedsel.simulation.rounds import Training
+from fedsel.simulation.vector_rounds import train_vectors
 
-__all__ = ["History", "Population", "Round", "Test", "Training", "train"]
+__all__ = [
+    "EvaluationSet",
+    "History",
+    "Population",
+    "Round",
+    "Training",
+    "train",
+    "train_vectors",
+]

@@ -47,10 +47,8 @@ class History:
 
 
 @dataclass(frozen=True)
-class Test:
+class EvaluationSet:
     """Records that judge a model: all rows of X (N, d), or some of them."""
-
-    __test__ = False  # not a test of pytest's
 
     X: Any
     y: NDArray[np.int8]
@@ -60,13 +58,12 @@ class Test:
         self, weights: NDArray[np.float64], model: LinearModel
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Accuracy and regularised loss of each model of weights (models, d)."""
-        from fedsel.simulation.kernels import tables as plan
-        from fedsel.simulation.kernels import training as kernel
+        from fedsel.simulation import kernel
 
         rows = np.arange(len(self.y)) if self.rows is None else self.rows
         hits, losses = np.zeros(len(weights)), np.zeros(len(weights))
         kind = kernel.LOGISTIC if model.loss == "logistic" else kernel.HINGE
-        records = plan.records_of(self.X, self.y)
+        records = kernel.records_of(self.X, self.y)
         kernel.judge(records, rows, kind, weights.astype(np.float32), hits, losses)
         penalty = model.reg / 2 * np.einsum("md,md->m", weights, weights)
         return hits / len(rows), losses / len(rows) + penalty

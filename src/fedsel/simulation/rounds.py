@@ -1,271 +1,173 @@
-"""Rounds of reports on vectors that are computed elsewhere: softmax regression, torch.
-
-The vectors of a round come in chunks of (n, d) float32, and a chunk is forgotten when it is
-reported: memory is bounded by the chunk. Draws, and the order in which reports are added up, are
-those of `fedsel.simulation.linear_rounds`: the mean does not depend on how the clients are cut into chunks.
-"""
+"""The rounds of a simulated run: one loop for every model, over whatever runs the rounds."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, Protocol, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsel.errors import (
-    InvalidArgument,
-    InvalidData,
-    check_count,
-    check_finite,
-    check_positive,
-)
-from fedsel.random import key_of, stream
-from fedsel.simulation.averaging import Average, check_averaging
+from fedsel.errors import InvalidArgument, check_count, check_finite, check_positive
+from fedsel.models.linear import LinearModel
+from fedsel.recipe import check_averaging
+from fedsel.server.step import ServerState, StepRule
 from fedsel.simulation.history import History, Round
 from fedsel.simulation.schedule import schedule
 from fedsel.solutions import Solution
 
 RESIDUAL_LIMIT = 2**30
 """Bytes of residuals that are kept in memory without a directory."""
+_JUDGED_AT_A_TIME = 128
 
-
-class VectorRounds:
-    """The reports of ``clients`` clients by one solution, and the server's mean of each round.
-
-    With E > 1 a solution that accumulates keeps a float32 residual (clients, d), on disk if a
-    directory is given; without one, more than 1 GiB is refused. Vectors are multiplied by
-    ``factors`` (d,) before they are reported.
-
-    >>> from fedsel.solutions import solution
-    >>> rounds = VectorRounds(solution("NP", dim=2), clients=3, seed=0)
-    >>> rounds.report(0, np.array([2, 0]), [np.array([[1, 2], [3, 4]], dtype=np.float32)])
-    >>> rounds.mean()
-    array([2., 3.])
-    """
-
-    def __init__(
-        self,
-        solution: Solution,
-        clients: int,
-        *,
-        seed: int,
-        residual_directory: Path | None = None,
-        factors: NDArray[np.float32] | None = None,
-    ) -> None:
-        from fedsel.simulation.kernels import tables as plan
-        from fedsel.simulation.kernels import training as kernel
-        from fedsel.simulation.kernels.report import scratch_for
-
-        self.solution, self.seed = solution, seed
-        self._kernel, self._key = kernel, key_of(seed)
-        needed = clients if solution.accumulates and solution.epochs > 1 else 0
-        if residual_directory is None and 4 * needed * solution.dim > RESIDUAL_LIMIT:
-            size = 4 * needed * solution.dim / 2**30
-            raise InvalidArgument(
-                "residual_directory",
-                None,
-                f"a folder with room for {size:.1f} GiB, the residuals of {clients} clients that"
-                " accumulate over several epochs",
-            )
-        self.residual = residual_of(needed, solution.dim, residual_directory)
-        self._plan = plan.plan_of(solution) if plan.has_plan(solution) else None
-        self._factors = np.empty(0, np.float32) if factors is None else factors
-        self._messages: list[object] = []
-        self._count = self._round = 0
-        self._in_rounds = plan.in_rounds
-        if self._plan is not None:
-            self._scratch = scratch_for(self._plan, solution.dim)
-            self._scratch.total[:] = 0
-            self._sent = np.zeros((1, 2 * self._plan.picks), dtype=np.int64)
-
-    def report(
-        self, epoch: int, clients: NDArray[np.int64], parts: Sequence[NDArray[np.float32]]
-    ) -> None:
-        """Let clients (n,) report on their vectors (n, d), given in parts (n, …) side by side."""
-        held = [np.ascontiguousarray(part, np.float32).reshape(len(clients), -1) for part in parts]
-        sizes = np.array([part.shape[1] for part in held], dtype=np.int64)
-        if sizes.sum() != self.solution.dim:
-            raise InvalidArgument("parts", f"{sizes.sum()} entries", f"{self.solution.dim} in all")
-        if self._plan is None:
-            self._one_by_one(epoch, clients, held)
-            return
-        if self._count == 0:
-            self._plan = self._in_rounds(self._plan, self.solution, self._round, 1)
-        done = self._kernel.send_vectors(
-            np.array([part.ctypes.data for part in held], dtype=np.uint64),
-            sizes,
-            self._factors,
-            self._plan,
-            np.ascontiguousarray(clients, dtype=np.int64),
-            self.residual,
-            self._key,
-            epoch,
-            self._scratch,
-            self._sent,
-        )
-        if done < len(clients):
-            raise InvalidData("update: every entry must be finite")
-        self._count += len(clients)
-
-    def _one_by_one(
-        self, epoch: int, clients: NDArray[np.int64], parts: Sequence[NDArray[np.float32]]
-    ) -> None:
-        """Where the kernel does not know the solution: the device's code, from the same streams."""
-        solution = self.solution.in_round(self._round)
-        nothing = np.zeros(solution.dim, dtype=np.float32)
-        for n, client in enumerate(clients.tolist()):
-            vector = np.concatenate([part[n] for part in parts])
-            if len(self._factors):
-                vector *= self._factors
-            before = self.residual[client] if len(self.residual) else nothing
-            message, kept = solution.encode(vector, before, stream(self.seed, epoch, client))
-            if len(self.residual):
-                self.residual[client] = kept
-            self._messages.append(message)
-            self._count += 1
-
-    def mean(self) -> NDArray[np.float64]:
-        """The server's estimate (d,) from the reports since the last call; zeros if none came."""
-        count, self._count = self._count, 0
-        solution = self.solution.in_round(self._round)
-        self._round += 1
-        if count == 0:
-            return np.zeros(self.solution.dim)
-        if self._plan is None:
-            messages, self._messages = self._messages, []
-            return solution.decode(messages)
-        mean = self._scratch.total / count
-        self._scratch.total[:] = 0
-        says = solution.alphabet
-        return solution.expand(mean[: solution.dim if says is None else says.slots])
-
-
-class Source(Protocol):
-    """Where vectors come from: the clients' side of a round."""
-
-    @property
-    def clients(self) -> int:
-        """How many clients there are."""
-        ...
-
-    @property
-    def chunk(self) -> int:
-        """How many clients' vectors may be held at a time."""
-        ...
-
-    def receive(self, weights: NDArray[np.float64], /) -> None:
-        """Take the weights (d,) of a new round."""
-        ...
-
-    def vectors(self, clients: NDArray[np.int64], /) -> Sequence[NDArray[np.float32]]:
-        """The updates of these clients at the weights received, in parts (n, …) of d entries."""
-        ...
-
-    @property
-    def scales(self) -> NDArray[np.float32] | None:
-        """The factor of the clip for each entry (d,), if clients are to divide by one."""
-        ...
+Doubles = NDArray[np.float64]
+Evaluate = Literal["rounds", "epochs", "end"]
+Judge = Callable[[Doubles], tuple[Iterable[float], Iterable[float]]]
+"""Accuracy and loss of each model of weights (models, d)."""
 
 
 @final
 @dataclass(frozen=True)
-class VectorTraining:
-    """How to train on a `Source`: the server's public choices, as in `Training`.
+class Training:
+    """How to train: the server's public choices.
 
-    ``decay`` is the λ of λw that the server adds by itself, where ``solution.decays_at_server``;
-    ``averaging`` as in `Training`.
+    At most ``batch`` clients report in a round, about equally many in each; ``dropout`` is the
+    chance that a client does not answer; ``rounds`` is the most rounds of all epochs together.
+    With ``averaging`` p > 0 the model is the average of the weights over the rounds, t^p in round
+    t. Of ``model``, clients of a linear one take the loss; λ is the clients' to add, or the
+    server's. Results depend on ``seed`` alone.
     """
 
     solution: Solution
+    model: LinearModel = field(default_factory=LinearModel)
     learning_rate: float = 1.0
-    batch: int = 100
+    batch: int = 600
+    dropout: float = 0.0
     seed: int = 0
-    decay: float = 0.0
+    rounds: int | None = None
     averaging: float = 0.0
 
     def __post_init__(self) -> None:
         check_positive("learning_rate", self.learning_rate)
+        check_averaging(self.averaging)
+        if self.rounds is not None:
+            check_count("rounds", self.rounds)
         check_count("batch", self.batch)
         check_count("seed", self.seed, least=0)
-        check_averaging(self.averaging)
-        if check_finite("decay", self.decay) < 0:
-            raise InvalidArgument("decay", self.decay, "a finite number ≥ 0")
+        if not 0 <= check_finite("dropout", self.dropout) < 1:
+            raise InvalidArgument("dropout", self.dropout, "in [0, 1)")
+
+    @property
+    def rule(self) -> StepRule:
+        """How the server steps."""
+        decay = self.learning_rate * self.model.reg if self.solution.decays_at_server else 0.0
+        rate = 1.0 if self.solution.rate_inside else self.learning_rate
+        return StepRule(rate, decay, self.averaging)
+
+    @property
+    def factor(self) -> float:
+        """What clients multiply their update with: α where it is inside (…-O)."""
+        return self.learning_rate if self.solution.rate_inside else 1.0
 
 
-Judge = Callable[[NDArray[np.float64]], tuple[float, float]]
+class RoundRunner(Protocol):
+    """What lets clients report and steps: compiled for linear models, chunk by chunk for others."""
+
+    state: ServerState
+    rounds_at_a_time: int
+
+    def run(
+        self, epoch: int, clients: NDArray[np.int64], ends: NDArray[np.int64], keep: bool
+    ) -> Iterable[ServerState]:
+        """Several rounds: in round t the clients up to ends[t] report.
+
+        The state after each round, or after the last alone unless all are to be kept.
+        """
+        ...
 
 
-def train_vectors(
-    training: VectorTraining,
-    source: Source,
-    start: NDArray[np.float64],
+def run_rounds(
+    training: Training,
+    runner: RoundRunner,
+    members: NDArray[np.int64],
+    clients: int,
     judge: Judge | None = None,
     *,
-    evaluate: Literal["rounds", "epochs", "end"] = "rounds",
-    residual_directory: Path | None = None,
+    evaluate: Evaluate = "rounds",
     advance: Callable[[int], object] = abs,
 ) -> History:
-    """Algorithm 1 on any source of vectors, from the weights ``start`` (d,).
-
-    ``judge`` tells accuracy and loss of weights. The order of clients and all draws are those of
-    `fedsel.simulation.linear_rounds` with the same seed.
-    """
-    solution, rate = training.solution, training.learning_rate
-    scales = source.scales
-    factors = None
-    if scales is not None or solution.rate_inside:
-        divisors = np.ones(solution.dim) if scales is None else scales.astype(np.float64)
-        factors = ((rate if solution.rate_inside else 1.0) / divisors).astype(np.float32)
-    rounds = VectorRounds(
-        solution,
-        source.clients,
-        seed=training.seed,
-        residual_directory=residual_directory,
-        factors=factors,
-    )
-    weights, average = np.array(start, dtype=np.float64), Average(training.averaging)
-    everyone = np.arange(source.clients, dtype=np.int64)
+    """All rounds of all epochs. ``members`` of the ``clients`` take part, each once an epoch."""
+    solution, cost = training.solution, training.solution.privacy.per_report
+    keep = evaluate == "rounds" or training.averaging > 0
     seen: list[Round] = []
-    number, cost = 0, solution.privacy.per_report
+    waiting: list[Doubles] = []
+    done = 0
     for epoch in range(solution.epochs):
         order, ends = schedule(
-            everyone,
-            clients=source.clients,
+            members,
+            clients=clients,
             batch=training.batch,
             seed=training.seed,
             epoch=epoch,
+            dropout=training.dropout,
         )
-        for first, end in pairwise([0, *ends.tolist()]):
-            source.receive(weights)
-            for at in range(first, end, source.chunk):
-                clients = order[at : min(at + source.chunk, end)]
-                rounds.report(epoch, clients, source.vectors(clients))
-            mean = rounds.mean() if scales is None else rounds.mean() * scales
-            weights -= rate * training.decay * weights
-            weights -= mean if solution.rate_inside else rate * mean
-            model = average.add(weights)
-            number += 1
-            closes = end == len(order)
-            final = closes and epoch == solution.epochs - 1
-            if final or evaluate == "rounds" or (evaluate == "epochs" and closes):
-                bits, told = solution.bits * (end - first), (math.nan, math.nan)
-                if judge is not None:
-                    told = judge(model)
-                seen.append(Round(number, epoch, (epoch + 1) * cost, bits, end - first, *told))
-            advance(1)
-    return History(seen, average.weights)
+        if training.rounds is not None:
+            ends = ends[: training.rounds - done]
+        reports = np.diff(ends, prepend=0)
+        is_final = epoch == solution.epochs - 1 or done + len(ends) == training.rounds
+        for first in range(0, len(ends), runner.rounds_at_a_time):
+            stop = min(first + runner.rounds_at_a_time, len(ends))
+            begun = int(ends[first - 1]) if first else 0
+            part = order[begun : ends[stop - 1]]
+            states = list(runner.run(epoch, part, ends[first:stop] - begun, keep))
+            if evaluate != "rounds":
+                closes = stop == len(ends) and (evaluate == "epochs" or is_final)
+                states = states[-1:] if closes else []
+            for state, t in zip(states, range(stop - len(states), stop), strict=True):
+                number, bits = done + t + 1, solution.bits * int(reports[t])
+                seen.append(Round(number, epoch, (epoch + 1) * cost, bits, int(reports[t])))
+                waiting.append(state.average)
+            if judge is not None and len(waiting) >= _JUDGED_AT_A_TIME:
+                seen, waiting = _judged(seen, waiting, judge), []
+            elif judge is None:
+                waiting = []
+            advance(stop - first)
+        done += len(ends)
+        if done == training.rounds:
+            break
+    if judge is not None:
+        seen = _judged(seen, waiting, judge)
+    return History(seen, runner.state.average)
 
 
-def residual_of(clients: int, d: int, directory: Path | None) -> NDArray[np.float32]:
-    """Residuals of zeros (clients, d): in memory, or in a file of the directory."""
-    if clients == 0:
+def _judged(seen: list[Round], models: list[Doubles], judge: Judge) -> list[Round]:
+    """Fill in accuracy and loss of the last rounds, whose models these are."""
+    if not models:
+        return seen
+    first = len(seen) - len(models)
+    found = zip(seen[first:], *judge(np.stack(models)), strict=True)
+    judged = [replace(r, accuracy=float(hit), loss=float(loss)) for r, hit, loss in found]
+    return [*seen[:first], *judged]
+
+
+def residual_for(solution: Solution, clients: int, directory: Path | None) -> NDArray[np.float32]:
+    """Residuals of zeros (clients, d), in memory or in a file of the directory; (0, d) if none.
+
+    A client that reports once keeps nothing.
+    """
+    d = solution.dim
+    if not solution.accumulates or solution.epochs == 1:
         return np.empty((0, d), dtype=np.float32)
     if directory is None:
+        if 4 * clients * d > RESIDUAL_LIMIT:
+            raise InvalidArgument(
+                "residual_directory",
+                None,
+                f"a folder with room for {4 * clients * d / 2**30:.1f} GiB, the residuals of"
+                f" {clients} clients that accumulate over several epochs",
+            )
         return np.zeros((clients, d), dtype=np.float32)
     # A sparse file of zeros: only the pages that are written take room.
     file = directory / "residual.f32"

@@ -29,7 +29,7 @@ def schedule(
     >>> sorted(order.tolist()), ends.tolist()
     ([0, 1, 2, 3, 4], [1, 3, 5])
     """
-    from fedsel.simulation.kernels import training as kernel
+    from fedsel.simulation import kernel
 
     order = members.copy()
     kernel.shuffle(order, key_of(seed, SHUFFLE), epoch)

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from fedsel.errors import InvalidArgument, check_count
 from fedsel.random import key_of
-from fedsel.simulation.history import History, Test
-from fedsel.simulation.linear_rounds import Evaluate, Population, Training, train
+from fedsel.simulation.history import EvaluationSet, History
+from fedsel.simulation.linear_rounds import Population, train
+from fedsel.simulation.rounds import Evaluate, Training
 
 FOLDS, RUN, VALIDATION = 11, 12, 13
 """Purposes of random streams: who is in which fold, the seed of a run, and who validates."""
@@ -57,7 +58,7 @@ class Scores:
 @lru_cache(maxsize=4)
 def split(clients: int, folds: int, seed: int, repeat: int) -> tuple[NDArray[np.int64], ...]:
     """The members of each fold, a random partition of the clients."""
-    from fedsel.simulation.kernels.training import shuffle
+    from fedsel.simulation.kernel import shuffle
 
     order = np.arange(clients, dtype=np.int64)
     shuffle(order, key_of(seed, FOLDS), repeat)
@@ -124,7 +125,7 @@ def held_out_run(training: Training, population: Population, run: int) -> tuple[
     The test fifth is the same in every run, and no run validates or trains on it: what is chosen
     by the validation leaves it untouched. The validation fifth is drawn anew in each run.
     """
-    from fedsel.simulation.kernels.training import shuffle
+    from fedsel.simulation.kernel import shuffle
 
     test, *others = split(population.clients, FIFTHS, training.seed, 0)
     rest = np.concatenate(others)
@@ -139,8 +140,8 @@ def held_out_run(training: Training, population: Population, run: int) -> tuple[
     return float(judged[0]), float(judged[1])
 
 
-def _judges(population: Population, clients: NDArray[np.int64]) -> Test:
-    return Test(population.X, population.y, records_of_clients(population, clients))
+def _judges(population: Population, clients: NDArray[np.int64]) -> EvaluationSet:
+    return EvaluationSet(population.X, population.y, records_of_clients(population, clients))
 
 
 def _seeded(training: Training, repeat: int, fold: int) -> Training:

@@ -1,23 +1,24 @@
-"""Solutions: from a client's gradient to the server's mean, by the paper's abbreviations."""
+"""Solutions: from a client's update to the server's mean, composed of three values."""
 
 from fedsel.solutions.base import Privacy, Solution
-from fedsel.solutions.baselines import Cap, DimensionSets, Reference
-from fedsel.solutions.coded import Coded
-from fedsel.solutions.full import Full
-from fedsel.solutions.picks import Picks
-from fedsel.solutions.projected import Projected
-from fedsel.solutions.registry import names, solution
+from fedsel.solutions.feedback import Feedback
+from fedsel.solutions.registry import names
+from fedsel.solutions.transforms import (
+    Coordinates,
+    Projection,
+    RandomDirections,
+    Rotated,
+    Transform,
+)
 
 __all__ = [
-    "Cap",
-    "Coded",
-    "DimensionSets",
-    "Full",
-    "Picks",
+    "Coordinates",
+    "Feedback",
     "Privacy",
-    "Projected",
-    "Reference",
+    "Projection",
+    "RandomDirections",
+    "Rotated",
     "Solution",
+    "Transform",
     "names",
-    "solution",
 ]

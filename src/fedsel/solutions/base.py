@@ -1,26 +1,35 @@
-"""What a solution is: encode on the client, decode on the server, and an honest word on privacy.
+"""A solution: feedback × transform × mechanism, from which all else about it is derived.
 
-Both ends are one object of public parameters, so they cannot disagree.
+Both ends are one object of public parameters, so they cannot disagree; and the object that is
+certified is the one whose `encode` a device calls.
 """
 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cached_property
+from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsel.errors import check_count
+from fedsel.errors import (
+    Epsilon,
+    InvalidArgument,
+    InvalidData,
+    check_count,
+    check_kind,
+    check_vectors,
+)
 from fedsel.exact import exceeds_exp, log, log_upper
-from fedsel.mechanisms.base import MAX_DIMENSION, Value
-from fedsel.random import Entropy
-from fedsel.sampling.device import SYSTEM
-
-Vector = NDArray[np.floating]
+from fedsel.mechanisms.base import MAX_DIMENSION
+from fedsel.mechanisms.reporting import ReportMechanism, Vector, norm
+from fedsel.random import SYSTEM, Entropy
+from fedsel.reports import Alphabet, Reports, Totals
+from fedsel.solutions.feedback import NOTHING_KEPT, Feedback
+from fedsel.solutions.transforms import Coordinates, Transform
 
 
 @dataclass(frozen=True)
@@ -76,107 +85,166 @@ class Privacy:
         return proved
 
 
-@dataclass(frozen=True, eq=False)
-class Alphabet:
-    """What a private report can say, for whoever writes it down or adds it up.
+class TransformedScores:
+    """What a mechanism may ask of a client's update: scores of r, values of what is told."""
 
-    A report is ``picks`` pairs (slot, symbol), or ⊥ where it ``abstains``. Symbol s adds steps[s],
-    an integer, to the sum of window windows[s] of its slot; the total of a slot is that of its
-    windows' sums times ``units``. Integer sums do not depend on the order of the reports.
-    """
-
-    slots: int
-    symbols: int
-    picks: int
-    abstains: bool
-    windows: NDArray[np.int64]
-    steps: NDArray[np.int64]
-    units: NDArray[np.float64]
+    def __init__(self, transform: Transform, ranked: Vector, told: Vector) -> None:
+        self._transform, self._ranked, self._told = transform, ranked, told
 
     @property
-    def bound(self) -> float:
-        """The largest magnitude that one pair adds to a total."""
-        return float(np.abs(self.steps * self.units[self.windows]).max())
+    def size(self) -> int:
+        return self._transform.size
+
+    def all(self) -> Vector:
+        with np.errstate(over="ignore", invalid="ignore"):
+            # Whether a client answers must not depend on an overflow of its scores.
+            scores: Vector = np.nan_to_num(self._transform.scores(self._ranked))
+        return scores
+
+    def value(self, slot: int) -> float:
+        return float(np.nan_to_num(self._transform.value(self._told, slot)))
+
+    def values(self) -> NDArray[np.float64]:
+        with np.errstate(over="ignore", invalid="ignore"):
+            found: NDArray[np.float64] = np.nan_to_num(self._transform.values(self._told))
+        return found
+
+    def norm(self) -> float:
+        return norm(self._ranked)
 
 
-def alphabet_of(
-    value: Value, slots: int, scale: float, *, picks: int = 1, abstains: bool = False
-) -> Alphabet:
-    """The alphabet of pairs whose symbols are those of a value mechanism, times ``scale``."""
-    windows, steps = value.law.steps(np.arange(value.symbols))
-    units = scale * value.law.kappas
-    return Alphabet(slots, value.symbols, picks, abstains, windows, steps, units)
-
-
+@final
 @dataclass(frozen=True)
-class Solution(ABC):
-    """A way from gradients to a private mean, for vectors of ``dim`` entries over ``epochs``."""
+class Solution:
+    """A way from updates to a private mean, for vectors of ``dim`` entries over ``epochs``.
+
+    A client's update passes ``feedback`` (what was not sent before is added), ``transform`` (scores
+    of M public codewords) and ``mechanism`` (one private report on them). ``budget`` is the ε′ that
+    a report may cost. Compose one of your own, or take one by name with `fedsel.solution`.
+
+    >>> from fedsel.mechanisms import Duchi, FlatPicks
+    >>> flat = Solution("flat", dim=4, mechanism=FlatPicks(Duchi(1.0)), budget=Fraction(1))
+    >>> flat.bits, flat.privacy.per_report
+    (3, 1.0)
+    """
 
     name: str
     dim: int
-    epochs: int
+    mechanism: ReportMechanism
+    epochs: int = 1
+    transform: Transform = None  # type: ignore[assignment]  # coordinates, if none is given
+    feedback: Feedback = field(default=NOTHING_KEPT)
+    budget: Fraction | None = None
+    note: str = ""
 
     def __post_init__(self) -> None:
         check_count("dim", self.dim, most=MAX_DIMENSION)
         check_count("epochs", self.epochs)
+        check_kind("mechanism", self.mechanism, ReportMechanism)
+        check_kind("feedback", self.feedback, Feedback)
+        if self.transform is None:
+            object.__setattr__(self, "transform", Coordinates(self.dim))
+        check_kind("transform", self.transform, Transform)
+        if self.transform.dim != self.dim:
+            raise InvalidArgument("transform", self.transform, f"of dim = {self.dim}")
+        if self.mechanism.whole and not isinstance(self.transform, Coordinates):
+            raise InvalidArgument("transform", self.transform, "Coordinates: all entries are sent")
+        if self.mechanism.whole and self.feedback.accumulate:
+            raise InvalidArgument("feedback", self.feedback, "nothing: all entries are sent")
+        if self.mechanism.picks > self.transform.size:
+            raise InvalidArgument(
+                "picks", self.mechanism.picks, f"in 1 … the slots: {self.transform.size}"
+            )
+
+    def in_round(self, number: int) -> Solution:
+        """The solution as both ends use it in a round; rounds count through all epochs."""
+        turned = self.transform.in_round(number)
+        return self if turned is self.transform else replace(self, transform=turned)
+
+    # --- privacy --------------------------------------------------------------------------------
+
+    @property
+    def claimed(self) -> Epsilon:
+        """ε′, what one report may cost; what the mechanism claims where no budget was given."""
+        return self.mechanism.claimed if self.budget is None else self.budget
+
+    def loss_ratio(self, d: int | None = None) -> Fraction | None:  # noqa: ARG002
+        """The exact largest ratio of probabilities of one report: that of its mechanism.
+
+        A mechanism's ratio is over all vectors of scores, so it holds whatever feedback and
+        transform make of the client's data and of its own past reports.
+        """
+        return self.mechanism.loss_ratio(self.transform.size)
+
+    @property
+    def privacy(self) -> Privacy:
+        """The exact ε of a report and of all."""
+        certified = self.mechanism.certified
+        return Privacy(self.budget, self.loss_ratio(), self.epochs, self.note, certified)
+
+    @property
+    def private(self) -> bool:
+        """Whether a certificate covers its reports."""
+        return self.mechanism.certified and self.loss_ratio() is not None
+
+    # --- both ends ------------------------------------------------------------------------------
+
+    @cached_property
+    def alphabet(self) -> Alphabet:
+        """What a report can say, and what its symbols stand for."""
+        return self.mechanism.alphabet(self.transform.size, self.transform.spread)
+
+    @property
+    def bits(self) -> int:
+        """The length of a report in bits."""
+        return self.mechanism.bits(self.transform.size)
+
+    @property
+    def noise(self) -> float:
+        """√E‖decoded report‖² for a small update: the noise of one report, its ⊥ included.
+
+        >>> from fedsel import solution
+        >>> round(solution("RJ", epsilon=1.0, dim=124, rho=2.0).noise)
+        56
+        """
+        power = self.mechanism.noise_power(self.transform.size)
+        unit = self.mechanism.unit(self.transform.size, self.transform.spread)
+        return unit * self.transform.length * math.sqrt(power) if power else 0.0
 
     @property
     def accumulates(self) -> bool:
         """Whether a client keeps what it did not send, for later epochs."""
-        return False
+        return self.feedback.accumulate
 
     @property
     def rate_inside(self) -> bool:
-        """Whether clients accumulate α·g (…-O) and the server steps by the mean itself."""
-        return False
+        """Whether clients report on α times their update (…-O), so that the server's rate is 1."""
+        return self.feedback.rate_inside
 
     @property
     def decays_at_server(self) -> bool:
-        """Whether the server alone applies the regulariser λw, which is public.
+        """Whether the server alone applies the regulariser λw, which is public."""
+        return self.mechanism.decays_at_server
 
-        Where reports follow the order of scores, clients must not add it: data with few distinct
-        values tie, and then a tiny λw would decide the order of the ties and act as a large one.
-        """
-        return False
-
-    def in_round(self, number: int) -> Solution:  # noqa: ARG002
-        """The solution as both ends use it in a round; rounds count through all epochs."""
-        return self
-
-    @property
-    @abstractmethod
-    def privacy(self) -> Privacy:
-        """The exact ε of a report and of all."""
-
-    @property
-    @abstractmethod
-    def bits(self) -> int:
-        """The length of a report in bits."""
-
-    @property
-    def alphabet(self) -> Alphabet | None:
-        """What a report can say; None where something leaves unperturbed."""
-        return None
-
-    def expand(self, totals: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The update (d,) that totals of all slots stand for."""
-        return totals
-
-    @abstractmethod
     def encode(
         self, gradient: Vector, residual: Vector, entropy: Entropy = SYSTEM
-    ) -> tuple[object, Vector]:
-        """A client's message and the residual that it keeps; zeros are "no residual"."""
+    ) -> tuple[Reports, Vector]:
+        """A client's report and the residual that it keeps; zeros are "no residual"."""
+        before = check_vectors("residual", residual, ndim=1)
+        update = check_vectors("gradient", gradient, ndim=1)
+        if len(before) != self.dim or len(update) != self.dim:
+            raise InvalidData(f"gradient, residual: must have {self.dim} entries each")
+        r = self.feedback.accumulated(before, update)
+        scores = TransformedScores(self.transform, r, self.feedback.told(before, r))
+        report = self.mechanism.draw(scores, entropy)
+        return report, self.feedback.kept(before, r, report.slot.tolist(), self.transform)
 
-    @abstractmethod
-    def decode(self, messages: Sequence[object]) -> NDArray[np.float64]:
-        """The server's estimate of the mean update, from the messages of a round."""
+    def expand(self, means: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The update (d,) that means (M,) of all slots stand for."""
+        return self.transform.combine(means)
 
-
-def bits_for(choices: int) -> int:
-    """Bits that tell this many choices apart.
-
-    >>> bits_for(100), bits_for(1)
-    (7, 0)
-    """
-    return (choices - 1).bit_length()
+    def decode(self, reports: Reports) -> NDArray[np.float64]:
+        """The server's estimate of the mean update, from the reports of a round."""
+        totals = Totals(self.alphabet)
+        totals.add(reports)
+        return self.expand(totals.mean())

@@ -12,17 +12,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsel.errors import InvalidArgument, InvalidData, check_vectors
+from fedsel.errors import Epsilon, InvalidArgument
 from fedsel.exact import exp_lower
+from fedsel.mechanisms.drawing import Entropy
+from fedsel.mechanisms.reporting import ReportLaw, ReportMechanism, Scores, bits_for
 from fedsel.mechanisms.selection import Top, count_top
-from fedsel.random import Entropy
-from fedsel.sampling.device import SYSTEM
-from fedsel.solutions.base import Privacy, Solution, Vector, bits_for
+from fedsel.reports import Alphabet, Reports
 
 _KNOTS = 1 << 12
 _LARGEST_SET = 64
@@ -30,39 +30,53 @@ UNCERTIFIED = "in floating point, for simulations alone: its ε holds for real n
 
 
 @dataclass(frozen=True)
-class Reference(Solution):
-    """A solution that no certificate covers."""
+class Baseline(ReportMechanism):
+    """A mechanism in floats, for updates of ``dim`` entries: a report is a vector of numbers."""
 
-    epsilon: Fraction = Fraction(1)
+    certified: ClassVar[bool] = False
+    decays_at_server: ClassVar[bool] = True
+    whole: ClassVar[bool] = True
+    epsilon: Fraction
+    dim: int
 
     @property
-    def decays_at_server(self) -> bool:
-        return True
+    def claimed(self) -> Epsilon:
+        return self.epsilon
 
-    @property
-    def privacy(self) -> Privacy:
-        ratio = exp_lower(self.epsilon)
-        return Privacy(self.epsilon, ratio, self.epochs, UNCERTIFIED, certified=False)
+    def loss_ratio(self, d: int | None = None) -> Fraction | None:  # noqa: ARG002
+        """That of real numbers."""
+        return exp_lower(self.epsilon)
 
     @property
     @abstractmethod
     def scale(self) -> float:
         """The size of what a report adds."""
 
-    def decode(self, messages: Sequence[object]) -> NDArray[np.float64]:
-        mean: NDArray[np.float64] = np.mean(np.asarray(messages, dtype=np.float64), axis=0)
-        return mean
+    @abstractmethod
+    def sample(self, vector: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
+        """The vector that a report adds: the readable twin of the kernel's."""
 
-    def _checked(self, gradient: Vector) -> NDArray[np.float64]:
-        step = check_vectors("gradient", gradient, ndim=1)
-        if len(step) != self.dim:
-            raise InvalidData(f"gradient: must have {self.dim} entries")
-        return step.astype(np.float64)
+    def unit(self, size: int, spread: float | None = None) -> float:  # noqa: ARG002
+        return self.scale
+
+    def alphabet(self, size: int, spread: float | None = None) -> Alphabet:  # noqa: ARG002
+        return Alphabet.of_numbers(size, size, 1.0)
+
+    def draw(self, scores: Scores, entropy: Entropy, /) -> Reports:
+        rng = np.random.default_rng(entropy.below(1 << 62))
+        return Reports(np.arange(scores.size), self.sample(scores.values(), rng))
+
+    def report_law(
+        self,
+        vector: Sequence[Fraction],  # noqa: ARG002
+        values: Sequence[Fraction] | None = None,  # noqa: ARG002
+    ) -> ReportLaw:
+        raise InvalidArgument("mechanism", self, "one with an integer law")
 
 
 @final
 @dataclass(frozen=True)
-class Cap(Reference):
+class PrivUnit(Baseline):
     """PrivUnit: a direction from the cap around the gradient's with probability p, else beside it.
 
     The best ε-private report of a direction in real numbers (Bhowmick et al. 2018), with the exact
@@ -70,22 +84,23 @@ class Cap(Reference):
     direction is first turned round with probability ½ − ‖g‖/(2ρ), so that the report has the mean
     g up to that norm.
 
-    >>> from fedsel.solutions.registry import solution
-    >>> [round(solution(n, epsilon=1.0, dim=100).error) for n in ("PrivUnit", "Duchi-L2")]
+    >>> [round(PrivUnit(Fraction(1), 100, hemisphere=h).error) for h in (False, True)]
     [629, 731]
     """
 
+    name: ClassVar[str] = "PrivUnit"
     radius: float | None = None
     hemisphere: bool = False
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         if self.dim < 2:
             raise InvalidArgument("dim", self.dim, f"at least 2 for {self.name}")
 
-    @property
-    def bits(self) -> int:
-        return 32 * self.dim
+    def bits(self, size: int) -> int:
+        return 32 * size
+
+    def noise_power(self, size: int) -> float:  # noqa: ARG002
+        return 1.0
 
     @cached_property
     def cut(self) -> float:
@@ -149,14 +164,10 @@ class Cap(Reference):
         found: NDArray[np.float64] = 2 * special.betaincinv(half, half, below) - 1
         return found
 
-    def encode(
-        self, gradient: Vector, residual: Vector, entropy: Entropy = SYSTEM
-    ) -> tuple[Vector, Vector]:
-        """A vector on the sphere of radius ``scale``: the readable twin of the kernel's."""
-        step = self._checked(gradient)
-        rng = np.random.default_rng(entropy.below(1 << 62))
-        length = float(np.linalg.norm(step))
-        axis = step / length if length else np.eye(self.dim)[0]
+    def sample(self, vector: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
+        """A vector on the sphere of radius ``scale``."""
+        length = float(np.linalg.norm(vector))
+        axis = vector / length if length else np.eye(self.dim)[0]
         if self.radius is not None and rng.random() >= 0.5 + min(1.0, length / self.radius) / 2:
             axis = -axis
         row = self.quantiles[int(rng.random() < self.inside)]
@@ -164,7 +175,7 @@ class Cap(Reference):
         noise = rng.standard_normal(self.dim)
         noise -= (noise @ axis) * axis
         across = math.sqrt(max(0.0, 1 - along * along)) / float(np.linalg.norm(noise))
-        return self.scale * (along * axis + across * noise), residual
+        return np.asarray(self.scale * (along * axis + across * noise))
 
 
 def cap_measure(cut: float, d: int) -> float:
@@ -185,29 +196,32 @@ def _odds(epsilon: Fraction, q: float) -> float:
 
 @final
 @dataclass(frozen=True)
-class DimensionSets(Reference):
+class SignDS(Baseline):
     """SignDS: a random sign, and h dimensions of which at least ν are likely in the signed top k.
 
     A set with ν or more of the k largest entries of ±g has weight e^ε, any other 1 (Jiang et al.
-    2022). ``picks`` is h, None the one that stands out most from chance; ν is the one with the most
-    of the top k in a set. The server adds the sign to the h dimensions: a direction without length.
+    2022). ``set_size`` is h, None the one that stands out most from chance; ν is the one with the
+    most of the top k in a set. The server adds the sign to the h dimensions: a direction without
+    length.
 
-    >>> made = DimensionSets("SignDS", 100, 1, Fraction(2), k=0.1)
+    >>> made = SignDS(Fraction(2), 100, k=0.1)
     >>> made.size, made.threshold, round(made.hits(), 2)
     (1, 1, 0.45)
     """
 
+    name: ClassVar[str] = "SignDS"
     k: Top = 0.1
-    picks: int | None = None
+    set_size: int | None = None
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.picks is not None and not 1 <= self.picks <= self.dim:
-            raise InvalidArgument("picks", self.picks, f"in 1 … dim = {self.dim}")
+        if self.set_size is not None and not 1 <= self.set_size <= self.dim:
+            raise InvalidArgument("set_size", self.set_size, f"in 1 … dim = {self.dim}")
 
-    @property
-    def bits(self) -> int:
-        return 1 + self.size * bits_for(self.dim)
+    def bits(self, size: int) -> int:
+        return 1 + self.size * bits_for(size)
+
+    def noise_power(self, size: int) -> float:  # noqa: ARG002
+        return float(self.size)
 
     @property
     def top(self) -> int:
@@ -220,8 +234,8 @@ class DimensionSets(Reference):
     @cached_property
     def size(self) -> int:
         """h."""
-        if self.picks is not None:
-            return self.picks
+        if self.set_size is not None:
+            return self.set_size
         by_chance = self.top / self.dim
 
         def stands_out(h: int) -> float:
@@ -257,16 +271,12 @@ class DimensionSets(Reference):
         shares: NDArray[np.float64] = weights / weights.sum()
         return shares
 
-    def encode(
-        self, gradient: Vector, residual: Vector, entropy: Entropy = SYSTEM
-    ) -> tuple[Vector, Vector]:
-        """±1 at h dimensions: the readable twin of the kernel's."""
-        step = self._checked(gradient)
-        rng = np.random.default_rng(entropy.below(1 << 62))
+    def sample(self, vector: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
+        """±1 at h dimensions."""
         sign = 1.0 if rng.random() < 0.5 else -1.0
         # Ties in random order, as a stable sort of a shuffled vector has them.
         order = rng.permutation(self.dim)
-        ranked = order[np.argsort(-sign * step[order], kind="stable")]
+        ranked = order[np.argsort(-sign * vector[order], kind="stable")]
         shares = self.shares(self.size, self.threshold)
         hits = int(rng.choice(len(shares), p=shares))
         chosen = [
@@ -275,4 +285,4 @@ class DimensionSets(Reference):
         ]
         sent = np.zeros(self.dim)
         sent[chosen] = sign * self.scale
-        return sent, residual
+        return sent

@@ -1,38 +1,32 @@
-"""Solutions by the paper's abbreviations: NP, PM, PM-RP, PS-PM, PS-PM-C, …"""
+"""The paper's names, and those beyond it, as compositions: NP, PM, PM-RP, PS-PM, RJ, …"""
 
 from __future__ import annotations
 
 import difflib
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
+from typing import final
 
-from fedsel.budget import THETA, Budget, hyper_parameters_free
-from fedsel.errors import (
-    Epsilon,
-    InvalidArgument,
-    check_count,
-    check_finite,
-    check_kind,
-    check_positive,
-)
+from fedsel.budget import Budget
+from fedsel.errors import Epsilon, InvalidArgument, check_kind
 from fedsel.mechanisms import (
-    Joint,
+    AsIs,
+    FlatPicks,
+    FullGradient,
+    ReportMechanism,
     Selection,
     SignedSampling,
     TopK,
+    TwoStage,
     UnbiasedJoint,
-    Uniform,
     Value,
 )
 from fedsel.mechanisms.registry import SELECTIONS, VALUES
-from fedsel.mechanisms.selection import Exponential, Top, check_top
+from fedsel.mechanisms.selection import Exponential, Top
 from fedsel.solutions.base import Solution
-from fedsel.solutions.baselines import Cap, DimensionSets
-from fedsel.solutions.coded import Coded
-from fedsel.solutions.full import Full
-from fedsel.solutions.picks import Picks
-from fedsel.solutions.projected import Projected
-from fedsel.solutions.transforms import Codebook, RandomDirections, Rotated
+from fedsel.solutions.baselines import UNCERTIFIED, PrivUnit, SignDS
+from fedsel.solutions.feedback import NOTHING_KEPT, Feedback
+from fedsel.solutions.transforms import Projection, RandomDirections, Rotated, Transform
 
 SELECTING = ("EXP", "PE", "PS", "PE-published")
 PERTURBING = ("PM", "HM", "Duchi", "OW")
@@ -41,19 +35,19 @@ UNSCALED = "RS-"
 PLAIN = ("NP", "NP-RS", "NP-K", "RS")
 SUFFIXES = ("", "-C", "-O", "-C-O")
 ONE_SYMBOL = ("J", "UJ", "RJ", "RC")
-REFERENCES = ("PrivUnit", "Duchi-L2", "SignDS")
+BASELINES = ("PrivUnit", "Duchi-L2", "SignDS")
 """Rivals to compare with, in floating point."""
-REPORTING_DIRECTIONS = ("J", "RJ", "RC", *REFERENCES)
+REPORTING_DIRECTIONS = ("J", "RJ", "RC", *BASELINES)
 """Those that report a direction, and its length at most by a public radius."""
 FLAT = (("", ""), ("", "-RP"), (UNSCALED, ""))
 
 
 def names() -> list[str]:
-    """Every name that `solution` understands."""
+    """Every name of the registry."""
     pairs = [f"{s}-{v}{x}" for s in SELECTING for v in PERTURBING for x in SUFFIXES]
     alone = [f"{s}{x}" for s in SELECTING for x in ("", "-O")]
     flat = [f"{start}{v}{end}" for start, end in FLAT for v in PERTURBING]
-    return [*PLAIN, *flat, *pairs, *alone, *ONE_SYMBOL, *REFERENCES]
+    return [*PLAIN, *flat, *pairs, *alone, *ONE_SYMBOL, *BASELINES]
 
 
 def canonical(name: str) -> str:
@@ -80,113 +74,82 @@ def has_public_matrix(name: str) -> bool:
     return name.endswith("-RP") or name in ("RJ", "RC")
 
 
-def solution(
-    name: str,
-    *,
-    epsilon: Epsilon | None = None,
-    dim: int,
-    epochs: int = 1,
-    mu: float | Literal["auto"] = 0.1,
-    k: Top = 0.1,
-    clip: float = 1.0,
-    momentum: float = 0.0,
-    ratio: float = 0.1,
-    batch: int | None = None,
-    theta: float = THETA,
-    seed: int = 0,
-    rho: float | None = None,
-    words: int | None = None,
-) -> Solution:
-    """A solution by its abbreviation, for ε in total over ``epochs`` and vectors of ``dim``.
+@final
+@dataclass(frozen=True)
+class Parameters:
+    """All that a name of the registry is composed with: public, and nothing automatic.
 
-    ``mu="auto"`` is hyper-parameters-free and needs ``batch``, the clients of a round; where it
-    leaves nothing for the selection, the flat solution takes its place and says so. ``seed`` is
-    that of the public projection of …-RP and of the codebooks of RJ and RC. ``rho`` is the public
-    radius ρ of J, RJ, RC, PrivUnit and Duchi-L2 (None reports directions alone), ``words`` the
-    codewords of RC. ``k`` is that of the paper's solutions and of SignDS, and the ‖v‖₁ of UJ; J, RJ
-    and RC have the best for ε.
-
-    >>> solution("ps-pm", epsilon=2.0, dim=100).privacy.per_report
-    2.0
-    >>> solution("PS-PN", epsilon=2.0, dim=100)
-    Traceback (most recent call last):
-    fedsel.errors.InvalidArgument: name = 'PS-PN': must be a known solution, such as PS-PM, ...
+    ``epsilon`` is that of all ``epochs`` together, None for solutions without privacy. ``seed`` is
+    that of public projections and codebooks, ``asked`` the name of which this one takes the place.
     """
+
+    epsilon: Epsilon | None
+    dim: int
+    epochs: int
+    mu: float
+    k: Top
+    clip: float
+    momentum: float
+    ratio: float
+    seed: int
+    rho: float | None
+    words: int | None
+    asked: str | None = None
+
+    def budget(self, name: str) -> Budget:
+        """The budget, with its split by μ."""
+        if self.epsilon is None:
+            raise InvalidArgument("epsilon", None, f"given for {name}")
+        return Budget(self.epsilon, self.epochs, self.mu)
+
+
+def build(name: str, given: Parameters) -> Solution:
+    """The solution of a name, composed with these parameters."""
     name = canonical(name)
-    check_count("dim", dim)
-    _check_shared(mu, k, clip, momentum, rho)
     if name in PLAIN:
-        return _plain(name, dim, epochs)
+        mechanism, feedback, note = _plain(name)
+        return Solution(name, given.dim, mechanism, given.epochs, None, feedback, None, note)  # type: ignore[arg-type]
+    budget = given.budget(name)
+    transform: Transform | None = None
+    feedback = NOTHING_KEPT
     if name in ONE_SYMBOL:
-        budget = Budget(_given(epsilon, name), epochs, 0.0)
-        return _one_symbol(name, dim, budget, k, clip, rho, words, seed)
-    if name in REFERENCES:
-        return _reference(name, dim, Budget(_given(epsilon, name), epochs, 0.0), k, rho)
-    selecting = next((s for s in sorted(SELECTING, key=len, reverse=True) if _leads(s, name)), None)
-    epsilon = _given(epsilon, name)
-    note = ""
-    if mu == "auto":
-        per_epoch = Budget(epsilon, epochs, 0.0).per_epoch
-        if batch is None:
-            raise InvalidArgument("batch", None, "given with mu = 'auto': the clients of a round")
-        mu = hyper_parameters_free(dim, batch, per_epoch, theta)
-        if mu == 0 and selecting is not None and selecting != name.removesuffix("-O"):
-            note = f"; {name} asked for, but μ = 0: nothing of ε′ is left for the selection"
-            name, selecting = name.removesuffix("-O").removesuffix("-C").split("-")[-1], None
-    budget = Budget(epsilon, epochs, mu)
-    if selecting is None:
-        return _flat_or_projected(name, dim, budget, clip, ratio, seed, note)
-    return _selected(name, selecting, dim, budget, k, clip, momentum)
+        mechanism, transform, note = _one_symbol(name, given, budget.per_epoch)
+    elif name in BASELINES:
+        mechanism, note = _baseline(name, given, budget.per_epoch), UNCERTIFIED
+    elif selecting := selection_of(name):
+        mechanism, feedback, note = _selected(name, selecting, given, budget)
+    else:
+        mechanism, transform, note = _flat(name, given, budget.per_epoch)
+    return Solution(
+        name,
+        given.dim,
+        mechanism,
+        given.epochs,
+        transform,  # type: ignore[arg-type]
+        feedback,
+        budget.per_epoch,
+        note,
+    )
 
 
-def _check_shared(mu: float | str, k: Top, clip: float, momentum: float, rho: float | None) -> None:
-    """What is wrong is wrong, also where a solution does not use it."""
-    if mu != "auto":
-        Budget(1.0, 1, mu)  # type: ignore[arg-type]
-    check_top(k)
-    check_positive("clip", clip)
-    check_finite("momentum", momentum)
-    if rho is not None:
-        check_positive("rho", rho)
+def selection_of(name: str) -> str | None:
+    """The selection mechanism that a name begins with, if it has two stages or is a selection.
+
+    >>> selection_of("PE-published-PM"), selection_of("PM")
+    ('PE-published', None)
+    """
+    known = sorted(SELECTING, key=len, reverse=True)
+    return next((s for s in known if name == s or name.startswith(s + "-")), None)
 
 
-def _given(epsilon: Epsilon | None, name: str) -> Epsilon:
-    if epsilon is None:
-        raise InvalidArgument("epsilon", None, f"given for {name}")
-    return epsilon
+def value_of(name: str) -> str:
+    """The value mechanism of a two-stage name; empty where the value leaves as it is.
 
-
-def _one_symbol(
-    name: str,
-    dim: int,
-    budget: Budget,
-    k: Top,
-    clip: float,
-    rho: float | None,
-    words: int | None,
-    seed: int,
-) -> Solution:
-    epsilon = budget.per_epoch
-    mechanism: Joint = SignedSampling(epsilon, radius=rho)
-    codebook: Codebook | None = None
-    note = "all of ε′ for one signed "
-    if name == "UJ":
-        mechanism = UnbiasedJoint(epsilon, k, clip)
-    elif name == "RJ":
-        codebook, note = Rotated(dim, seed), note + "direction of a rotated basis"
-    elif name == "RC":
-        count = default_words(dim) if words is None else words
-        codebook, note = RandomDirections(dim, count, seed), note + "direction of a random codebook"
-    if codebook is None:
-        note += "entry"
-    return Coded(name, dim, budget.epochs, mechanism, codebook, epsilon, note)
-
-
-def _reference(name: str, dim: int, budget: Budget, k: Top, rho: float | None) -> Solution:
-    if name == "SignDS":
-        return DimensionSets(name, dim, budget.epochs, budget.per_epoch, k)
-    hemisphere = name == "Duchi-L2"
-    return Cap(name, dim, budget.epochs, budget.per_epoch, rho, hemisphere)
+    >>> value_of("PS-PM-C-O"), value_of("PS-O")
+    ('PM', '')
+    """
+    rest = name.removesuffix("-O").removesuffix("-C").removeprefix(selection_of(name) or "")
+    return rest.removeprefix("-")
 
 
 def default_words(dim: int) -> int:
@@ -198,22 +161,6 @@ def default_words(dim: int) -> int:
     return min(1 << 13, 1 << (8 * dim - 1).bit_length())
 
 
-def _leads(prefix: str, name: str) -> bool:
-    return name == prefix or name.startswith(prefix + "-")
-
-
-def _plain(name: str, dim: int, epochs: int) -> Solution:
-    note = "not private: "
-    if name == "NP":
-        return Full(name, dim, epochs)
-    if name in ("NP-RS", "RS"):
-        scaled = name == "NP-RS"
-        note += f"one entry at random leaves as it is{', times d' if scaled else ''}"
-        return Picks(name, dim, epochs, Uniform(), scale=float(dim if scaled else 1), note=note)
-    note += "the largest entry leaves as it is"
-    return Picks(name, dim, epochs, TopK(k=1), accumulate=True, note=note)
-
-
 def flat_picks(epsilon: Fraction, dim: int) -> int:
     """How many dimensions a flat report draws: max(1, min(d, ⌊ε/2.5⌋)). (Wang et al. 2019.)
 
@@ -223,66 +170,77 @@ def flat_picks(epsilon: Fraction, dim: int) -> int:
     return max(1, min(dim, int(epsilon / Fraction(5, 2))))
 
 
+def _plain(name: str) -> tuple[ReportMechanism, Feedback, str]:
+    if name == "NP":
+        return FullGradient(), NOTHING_KEPT, "not private: the whole gradient leaves as it is"
+    if name == "NP-K":
+        note = "not private: the largest entry leaves as it is"
+        return TwoStage(TopK(k=1), AsIs()), Feedback(accumulate=True), note
+    scaled = name == "NP-RS"
+    note = "not private: one entry at random leaves as it is" + (", times d" if scaled else "")
+    return FlatPicks(AsIs(), scaled=scaled), NOTHING_KEPT, note
+
+
+def _one_symbol(
+    name: str, given: Parameters, epsilon: Fraction
+) -> tuple[ReportMechanism, Transform | None, str]:
+    mechanism: ReportMechanism = SignedSampling(epsilon, radius=given.rho)
+    note = "all of ε′ for one signed "
+    if name == "UJ":
+        return UnbiasedJoint(epsilon, given.k, given.clip), None, note + "entry"
+    if name == "RJ":
+        return mechanism, Rotated(given.dim, given.seed), note + "direction of a rotated basis"
+    if name == "RC":
+        words = default_words(given.dim) if given.words is None else given.words
+        codebook = RandomDirections(given.dim, words, given.seed)
+        return mechanism, codebook, note + "direction of a random codebook"
+    return mechanism, None, note + "entry"
+
+
+def _baseline(name: str, given: Parameters, epsilon: Fraction) -> ReportMechanism:
+    if name == "SignDS":
+        return SignDS(epsilon, given.dim, given.k)
+    return PrivUnit(epsilon, given.dim, given.rho, hemisphere=name == "Duchi-L2")
+
+
 def _value(name: str, epsilon: Fraction) -> Value:
-    made: Value = VALUES[name](epsilon=epsilon)  # type: ignore[call-arg]
-    return made
+    value: Value = VALUES[name](epsilon=epsilon)  # type: ignore[call-arg]
+    return value
 
 
-def _flat_or_projected(
-    name: str, dim: int, budget: Budget, clip: float, ratio: float, seed: int, note: str
-) -> Solution:
-    epsilon = budget.per_epoch
+def _flat(
+    name: str, given: Parameters, epsilon: Fraction
+) -> tuple[ReportMechanism, Transform | None, str]:
     if name.endswith("-RP"):
-        value = _value(name.removesuffix("-RP"), epsilon)
-        text = "ε′ for one random coordinate of a public projection"
-        return Projected(name, dim, budget.epochs, value, epsilon, ratio, clip, seed, text)
-    picks = flat_picks(epsilon, dim)
-    unscaled = name.startswith(UNSCALED)
-    if unscaled:
+        mechanism = FlatPicks(_value(name.removesuffix("-RP"), epsilon), clip=given.clip)
+        projection = Projection(given.dim, given.ratio, given.seed)
+        return mechanism, projection, "ε′ for one random coordinate of a public projection"
+    picks, scaled = flat_picks(epsilon, given.dim), not name.startswith(UNSCALED)
+    note = f"ε′ for {picks} random entr{'y' if picks == 1 else 'ies'}"
+    if given.asked is not None:
+        note += f"; {given.asked} asked for, but μ = 0: nothing of ε′ is left for the selection"
+    if not scaled:
         note += f"; not times d: as {name.removeprefix(UNSCALED)} at α/d"
-    return Picks(
-        name,
-        dim,
-        budget.epochs,
-        Uniform(),
-        _value(name.removeprefix(UNSCALED), epsilon / picks),
-        epsilon,
-        picks=picks,
-        scale=(1 if unscaled else dim) / picks,
-        clip=clip,
-        note=f"ε′ for {picks} random entr{'y' if picks == 1 else 'ies'}{note}",
-    )
+    value = _value(name.removeprefix(UNSCALED), epsilon / picks)
+    return FlatPicks(value, picks, given.clip, scaled), None, note
 
 
 def _selected(
-    name: str, selecting: str, dim: int, budget: Budget, k: Top, clip: float, momentum: float
-) -> Solution:
-    rate_inside = name.endswith("-O")
-    rest = name.removesuffix("-O").removeprefix(selecting).removeprefix("-")
-    control = rest.endswith("-C")
-    rest = rest.removesuffix("-C")
-    share = budget.selection if rest else budget.per_epoch
+    name: str, selecting: str, given: Parameters, budget: Budget
+) -> tuple[ReportMechanism, Feedback, str]:
+    valued = value_of(name)
+    share = budget.selection if valued else budget.per_epoch
     made: type[Selection] = SELECTIONS[selecting]
-    selection = made(share) if made is Exponential else made(share, k)  # type: ignore[call-arg]
-    if not rest:
-        value, note = None, "not private: ε₁ = ε′ for the selection, the value leaves as it is"
-    elif control:
-        value = _value(rest, budget.per_epoch)
+    selection = made(share) if made is Exponential else made(share, given.k)  # type: ignore[call-arg]
+    value: Value | AsIs
+    if not valued:
+        value, note = AsIs(), "not private: ε₁ = ε′ for the selection, the value leaves as it is"
+    elif name.removesuffix("-O").endswith("-C"):
+        value = _value(valued, budget.per_epoch)
         note = "control group: ε₁ for the selection and all of ε′ for the value, over the budget"
     else:
-        value, note = _value(rest, budget.value), "ε₁ for the selection and ε₂ for the value"
+        value, note = _value(valued, budget.value), "ε₁ for the selection and ε₂ for the value"
     if selection.published:
         note += "; PE as published loses more than its ε₁"
-    return Picks(
-        name,
-        dim,
-        budget.epochs,
-        selection,
-        value,
-        budget.per_epoch,
-        clip=clip,
-        momentum=momentum,
-        accumulate=True,
-        accumulate_rate=rate_inside,
-        note=note,
-    )
+    feedback = Feedback(True, given.momentum, rate_inside=name.endswith("-O"))
+    return TwoStage(selection, value, given.clip), feedback, note

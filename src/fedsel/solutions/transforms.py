@@ -1,32 +1,35 @@
-"""Public codebooks of directions: coordinates, a rotated basis, random directions.
+"""Transforms of an update (d,) into scores (M,): coordinates, bases, directions, projections.
 
-A client ranks the signed codewords by their inner product with its update; the server adds up
-codewords. Both ends know the codebook from public parameters. Scores may be wrong in their last
-bits: that costs accuracy at most, never privacy, because a rank law is private whatever it ranks.
+A score is the inner product with a public codeword; both ends know the codewords from public
+parameters. Scores may be wrong in their last bits: that costs accuracy at most, never privacy,
+because a mechanism is private whatever its scores are.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import lru_cache
-from typing import ClassVar, final
+from typing import ClassVar, Self, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedsel.errors import InvalidArgument, check_count
+from fedsel.mechanisms.reporting import Vector
 from fedsel.random import public_generator
 
-Vector = NDArray[np.floating]
+Doubles = NDArray[np.float64]
+Array = TypeVar("Array", NDArray[np.float32], NDArray[np.float64])
 MOST_ENTRIES = 1 << 28
 """The largest random codebook: codewords × dimensions."""
 
 
 @dataclass(frozen=True)
-class Codebook(ABC):
-    """M codewords of ``dim`` entries and norm 1; with their signs 2M."""
+class Transform(ABC):
+    """M public codewords of ``dim`` entries, one a slot."""
 
     name: ClassVar[str]
     dim: int
@@ -40,23 +43,58 @@ class Codebook(ABC):
         """M, how many codewords there are."""
 
     @property
-    @abstractmethod
     def spread(self) -> float | None:
-        """√E⟨codeword, direction⟩² over all directions; None where updates are not to be dense."""
+        """√E⟨codeword, direction⟩² over all directions; None where slots stand for themselves."""
+        return None
+
+    @property
+    def length(self) -> float:
+        """The root mean square of the norm of what `combine` makes of one slot."""
+        return 1.0
+
+    @property
+    def entries(self) -> int:
+        """Numbers of a public matrix that both ends hold; 0 where there is none."""
+        return 0
+
+    def in_round(self, number: int) -> Self:  # noqa: ARG002
+        """The transform of a round; rounds count through all epochs."""
+        return self
 
     @abstractmethod
     def scores(self, vectors: Vector) -> Vector:
         """Inner products of the codewords with vectors (…, d), times any constant > 0."""
 
     @abstractmethod
-    def combine(self, totals: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Σ totals_j · codeword_j, for totals (M,)."""
+    def codeword(self, slot: int) -> Vector:
+        """One codeword (d,)."""
+
+    @abstractmethod
+    def combine(self, means: Doubles) -> Doubles:
+        """The update (d,) that means (M,) of all slots stand for."""
+
+    def value(self, vector: Vector, slot: int) -> float:
+        """The inner product of one codeword, in double precision."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = np.dot(self.codeword(slot).astype(np.float64), vector.astype(np.float64))
+        return float(found)
+
+    def values(self, vector: Vector) -> Doubles:
+        """All inner products, in double precision."""
+        return np.array([self.value(vector, j) for j in range(self.size)])
+
+    def without(self, vector: Vector, slot: int) -> Vector:
+        """The vector less its part along a codeword: what is left when that slot was sent."""
+        word = self.codeword(slot).astype(np.float64)
+        share = self.value(vector, slot) / float(word @ word)
+        rest = vector.astype(np.float64) - share * word
+        return rest.astype(vector.dtype)
 
 
 @final
 @dataclass(frozen=True)
-class Coordinates(Codebook):
-    """e_1 … e_d: for sparse updates.
+class Coordinates(Transform):
+    """e_1 … e_d: an update is its own scores.
 
     >>> Coordinates(3).combine(np.array([1.0, 0.0, -2.0]))
     array([ 1.,  0., -2.])
@@ -68,27 +106,39 @@ class Coordinates(Codebook):
     def size(self) -> int:
         return self.dim
 
-    @property
-    def spread(self) -> None:
-        return None
-
     def scores(self, vectors: Vector) -> Vector:
         return vectors
 
-    def combine(self, totals: NDArray[np.float64]) -> NDArray[np.float64]:
-        return totals
+    def codeword(self, slot: int) -> Vector:
+        word = np.zeros(self.dim)
+        word[slot] = 1
+        return word
+
+    def combine(self, means: Doubles) -> Doubles:
+        return means
+
+    def value(self, vector: Vector, slot: int) -> float:
+        return float(vector[slot])
+
+    def values(self, vector: Vector) -> Doubles:
+        return vector.astype(np.float64)
+
+    def without(self, vector: Vector, slot: int) -> Vector:
+        rest = vector.copy()
+        rest[slot] = 0
+        return rest
 
 
 @final
 @dataclass(frozen=True)
-class Rotated(Codebook):
+class Rotated(Transform):
     """Random signs from a public seed, then a Walsh–Hadamard transform: O(d log d).
 
-    Every round has signs of its own: what one basis makes of an update, others do not.
+    Every round has signs of its own, so that what one basis distorts averages out over rounds.
 
-    >>> book = Rotated(dim=5, seed=1)
-    >>> v = np.array([1.0, 2.0, 0.0, -1.0, 0.5], dtype=np.float32)
-    >>> np.allclose(book.combine(book.scores(v).astype(float) / book.size**0.5), v)
+    >>> rotated = Rotated(dim=5, seed=1)
+    >>> v = np.array([1.0, 2.0, 0.0, -1.0, 0.5])
+    >>> np.allclose(rotated.combine(rotated.values(v)), v)
     True
     """
 
@@ -106,22 +156,38 @@ class Rotated(Codebook):
         return 1 << (self.dim - 1).bit_length()
 
     @property
+    def spread(self) -> float:
+        """Of the padded basis, whose M scores share the norm of the update."""
+        return 1 / math.sqrt(self.size)
+
+    @property
+    def length(self) -> float:
+        """A rotated basis is padded to a power of two; what falls outside of d is cut off."""
+        return math.sqrt(self.dim / self.size)
+
+    @property
     def signs(self) -> NDArray[np.float32]:
         """The public random signs (d,)."""
         return _signs(self.dim, self.seed, self.round)
 
-    @property
-    def spread(self) -> float:
-        """Of the padded basis, whose M scores share the norm of the update."""
-        return 1 / math.sqrt(self.size)
+    def in_round(self, number: int) -> Self:
+        return self if number == self.round else replace(self, round=number)
 
     def scores(self, vectors: Vector) -> Vector:
         padded = np.zeros((*vectors.shape[:-1], self.size), dtype=vectors.dtype)
         padded[..., : self.dim] = vectors * self.signs
         return hadamard(padded)
 
-    def combine(self, totals: NDArray[np.float64]) -> NDArray[np.float64]:
-        turned = hadamard(np.asarray(totals, dtype=np.float64))[: self.dim]
+    def codeword(self, slot: int) -> Vector:
+        """Entry i of row j of the transform is ± as i and j share an odd number of bits or not."""
+        shared = np.bitwise_count(np.arange(self.dim) & slot) & 1
+        return (1.0 - 2.0 * shared) * self.signs / math.sqrt(self.size)
+
+    def values(self, vector: Vector) -> Doubles:
+        return np.asarray(self.scores(vector.astype(np.float64)) / math.sqrt(self.size))
+
+    def combine(self, means: Doubles) -> Doubles:
+        turned = hadamard(np.asarray(means, dtype=np.float64))[: self.dim]
         return np.asarray(turned * self.signs / math.sqrt(self.size), dtype=np.float64)
 
 
@@ -140,9 +206,42 @@ def hadamard(x: Vector) -> Vector:
     return x
 
 
+class _Matrix(Transform):
+    """Codewords that are rows of a public matrix."""
+
+    @property
+    @abstractmethod
+    def matrix(self) -> NDArray[np.float32]:
+        """The codewords (M, d)."""
+
+    @property
+    @abstractmethod
+    def recovery(self) -> Doubles:
+        """What each slot adds to the combined update (M, d)."""
+
+    @property
+    def entries(self) -> int:
+        return self.size * self.dim
+
+    def codeword(self, slot: int) -> Vector:
+        return self.matrix[slot]
+
+    def scores(self, vectors: Vector) -> Vector:
+        found: Vector = vectors.astype(np.float32) @ self.matrix.T
+        return found
+
+    def combine(self, means: Doubles) -> Doubles:
+        """Row after row: one order of rounding for every server."""
+        total = np.zeros(self.dim)
+        rows = self.recovery
+        for slot in np.flatnonzero(means).tolist():
+            total += means[slot] * rows[slot]
+        return total
+
+
 @final
 @dataclass(frozen=True)
-class RandomDirections(Codebook):
+class RandomDirections(_Matrix):
     """M independent directions from a public seed: with many, as good as a continuous sphere.
 
     >>> RandomDirections(dim=3, words=8, seed=0).scores(np.ones(3)).shape
@@ -166,35 +265,89 @@ class RandomDirections(Codebook):
         return self.words
 
     @property
-    def matrix(self) -> NDArray[np.float32]:
-        """The codewords (M, d)."""
-        return _directions(self.dim, self.words, self.seed)
-
-    @property
     def spread(self) -> float:
         return 1 / math.sqrt(self.dim)
 
-    def scores(self, vectors: Vector) -> Vector:
-        found: Vector = vectors.astype(np.float32) @ self.matrix.T
-        return found
+    @property
+    def matrix(self) -> NDArray[np.float32]:
+        return _directions(self.dim, self.words, self.seed)
 
-    def combine(self, totals: NDArray[np.float64]) -> NDArray[np.float64]:
-        result: NDArray[np.float64] = totals @ self.matrix.astype(np.float64)
-        return result
+    @property
+    def recovery(self) -> Doubles:
+        return _wide_directions(self.dim, self.words, self.seed)
+
+
+@final
+@dataclass(frozen=True)
+class Projection(_Matrix):
+    """z = Φᵀg with a public Gaussian Φ (d × q, variance 1/q), q = ratio·d. (Shin et al. 2018.)
+
+    The server recovers an update with the pseudo-inverse of Φᵀ.
+
+    >>> Projection(dim=30, ratio=0.1).matrix.shape
+    (3, 30)
+    """
+
+    name: ClassVar[str] = "projection"
+    ratio: float = 0.1
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.ratio <= 1:
+            raise InvalidArgument("ratio", self.ratio, "in (0, 1]")
+        check_count("seed", self.seed, least=0)
+
+    @property
+    def size(self) -> int:
+        """q, the compressed dimension."""
+        return max(1, int(Fraction(repr(self.ratio)) * self.dim))
+
+    @property
+    def length(self) -> float:
+        inverse = np.ascontiguousarray(self.recovery.T)
+        return float(np.linalg.norm(inverse)) / math.sqrt(self.size)
+
+    @property
+    def matrix(self) -> NDArray[np.float32]:
+        """Φᵀ (q, d)."""
+        return _projection(self.dim, self.size, self.seed)
+
+    @property
+    def recovery(self) -> Doubles:
+        """The pseudo-inverse of Φᵀ, transposed: (q, d)."""
+        return _inverse(self.dim, self.size, self.seed)
 
 
 @lru_cache(maxsize=8)
 def _signs(dim: int, seed: int, number: int) -> NDArray[np.float32]:
     drawn = public_generator(seed, f"signs of round {number}").integers(0, 2, dim, dtype=np.int8)
-    signs = (2 * drawn - 1).astype(np.float32)
-    signs.flags.writeable = False
-    return signs
+    return _sealed((2 * drawn - 1).astype(np.float32))
 
 
 @lru_cache(maxsize=4)
 def _directions(dim: int, words: int, seed: int) -> NDArray[np.float32]:
     drawn = public_generator(seed, "directions").standard_normal((words, dim))
-    matrix: NDArray[np.float32] = drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
-    matrix = matrix.astype(np.float32)
-    matrix.flags.writeable = False
-    return matrix
+    return _sealed((drawn / np.linalg.norm(drawn, axis=1, keepdims=True)).astype(np.float32))
+
+
+@lru_cache(maxsize=4)
+def _wide_directions(dim: int, words: int, seed: int) -> Doubles:
+    return _sealed(_directions(dim, words, seed).astype(np.float64))
+
+
+@lru_cache(maxsize=8)
+def _projection(d: int, q: int, seed: int) -> NDArray[np.float32]:
+    drawn = public_generator(seed, "projection").standard_normal((q, d))
+    return _sealed((drawn / math.sqrt(q)).astype(np.float32))
+
+
+@lru_cache(maxsize=8)
+def _inverse(d: int, q: int, seed: int) -> Doubles:
+    inverse: Doubles = np.linalg.pinv(_projection(d, q, seed).astype(np.float64))
+    return _sealed(np.ascontiguousarray(inverse.T))
+
+
+def _sealed(array: Array) -> Array:
+    array.flags.writeable = False
+    return array

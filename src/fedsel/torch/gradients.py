@@ -50,8 +50,8 @@ class Local:
 class ClientUpdates:
     """The update of each client: the gradient of its mean loss, or its local training.
 
-    A source of vectors for `fedsel.simulation.rounds.train_vectors`. Client i holds row i of X and y,
-    or the rows that ``partition`` gives it. ``reg`` adds λw to every gradient.
+    A source of vectors for `fedsel.simulation.train_vectors`. Client i holds row i of X and y, or
+    the rows that ``partition`` gives it. ``reg`` adds λw to every gradient.
 
     >>> net = nn.Linear(2, 1, bias=False)
     >>> X, y = torch.eye(2), torch.zeros(2, 1)

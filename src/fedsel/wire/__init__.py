@@ -1,16 +1,16 @@
-"""What a server and a device say to each other: tasks, requests, reports, and their bytes."""
+"""What a server and a device say to each other, as bytes: recipes, requests, reports."""
 
-from fedsel.wire.report import Batch, Pair, ReportFormat
+from fedsel.wire.recipe import check_sendable, decode_recipe, encode_recipe
+from fedsel.wire.report import Batch, ReportFormat
 from fedsel.wire.request import InvalidMessage, Request, UnknownVersion
-from fedsel.wire.task import Task, decimal
 
 __all__ = [
     "Batch",
     "InvalidMessage",
-    "Pair",
     "ReportFormat",
     "Request",
-    "Task",
     "UnknownVersion",
-    "decimal",
+    "check_sendable",
+    "decode_recipe",
+    "encode_recipe",
 ]

@@ -4,8 +4,8 @@
     run      3 bytes     the first of SHA-256 of the run's name
     round    4 bytes
     then for each pick
-      dimension  4 bytes
-      symbol     4 bytes   2^32 − 1 with dimension 0 is ⊥
+      slot       4 bytes
+      symbol     4 bytes   2^32 − 1 with slot 0 is ⊥
 
 All integers are little-endian. The length depends on public parameters alone: 16 bytes with one
 pick, ⊥ included.
@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, final
@@ -24,11 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsel.errors import InvalidArgument
-from fedsel.mechanisms.laws import BOTTOM
+from fedsel.reports import BOTTOM, Reports
 from fedsel.solutions import Solution
-
-Pair = tuple[int, int]
-"""(dimension, symbol)."""
 
 RUN_BYTES = 16
 _VERSION = 1
@@ -37,28 +33,28 @@ _TAG_BYTES = 3
 
 
 class Batch(NamedTuple):
-    """Many reports: valid (n,), round (n,), and (n, picks) dimensions (−1 for ⊥) and symbols."""
+    """What a buffer holds: which of n reports are valid (n,), their rounds (n,), and them."""
 
     valid: NDArray[np.bool_]
     round: NDArray[np.int64]
-    dimension: NDArray[np.int64]
-    symbol: NDArray[np.int64]
+    reports: Reports
 
 
 @final
 @dataclass(frozen=True)
 class ReportFormat:
-    """Reports of ``picks`` pairs with a dimension and a symbol below these bounds.
+    """Reports of ``picks`` pairs with a slot and a symbol below these bounds.
 
-    >>> form = ReportFormat(bytes(16), dimensions=100, symbols=411, picks=1, bottom=True)
-    >>> form.size, form.encode(7, [(99, 410)]).hex()
+    >>> form = ReportFormat(bytes(16), slots=100, symbols=411, picks=1, bottom=True)
+    >>> form.size, form.encode(7, Reports([99], [410])).hex()
     (16, '0137470807000000630000009a010000')
-    >>> form.decode(form.encode(7, [(99, 410)])), form.decode(form.encode(8, []))
-    ((7, ((99, 410),)), (8, ()))
+    >>> number, report = form.decode(form.encode(8, Reports([-1], [0])))
+    >>> number, report.pairs()
+    (8, [()])
     """
 
     run: bytes
-    dimensions: int
+    slots: int
     symbols: int
     picks: int = 1
     bottom: bool = False
@@ -71,7 +67,7 @@ class ReportFormat:
     def of(cls, solution: Solution, run: bytes) -> ReportFormat:
         """The format of a private solution's reports in a run."""
         says = solution.alphabet
-        if says is None:
+        if says.plain:
             raise InvalidArgument("solution", solution.name, "a private solution")
         return cls(run, says.slots, says.symbols, says.picks, says.abstains)
 
@@ -93,44 +89,41 @@ class ReportFormat:
         pairs = ("pairs", "<u4", (self.picks, 2))
         return np.dtype([("head", "<u4"), ("round", "<u4"), pairs])
 
-    def encode(self, number: int, pairs: Sequence[Pair]) -> bytes:
-        """The report of round ``number``; no pairs are ⊥."""
-        sent: Sequence[Pair] = pairs
-        if not pairs and self.bottom:
-            sent = ((0, _NOTHING),)
-        return self._layout.pack(self._head, number, *(x for pair in sent for x in pair))
+    def encode(self, number: int, report: Reports) -> bytes:
+        """The report of one client in round ``number``."""
+        slots, symbols = report.slot.tolist(), report.symbol.tolist()
+        if slots == [BOTTOM]:
+            slots, symbols = [0], [_NOTHING]
+        pairs = (x for pair in zip(slots, symbols, strict=True) for x in pair)
+        return self._layout.pack(self._head, number, *pairs)
 
-    def decode(self, data: object) -> tuple[int, tuple[Pair, ...]] | None:
-        """Round and pairs of a report, or None if this is no report of this format."""
+    def decode(self, data: object) -> tuple[int, Reports] | None:
+        """Round and report of these bytes, or None if they are no report of this format."""
         if not isinstance(data, bytes) or len(data) != self.size:
             return None
         head, number, *numbers = self._layout.unpack(data)
         if head != self._head:
             return None
-        if self.picks == 1:
-            dimension, symbol = numbers
-            if dimension < self.dimensions and symbol < self.symbols:
-                return number, ((dimension, symbol),)
-            is_bottom = self.bottom and dimension == 0 and symbol == _NOTHING
-            return (number, ()) if is_bottom else None
-        dimensions, symbols = numbers[::2], numbers[1::2]
-        known = max(dimensions) < self.dimensions and max(symbols) < self.symbols
-        if not known or len(set(dimensions)) < self.picks:
+        slots, symbols = numbers[::2], numbers[1::2]
+        if self.bottom and slots == [0] and symbols == [_NOTHING]:
+            return number, Reports([BOTTOM], [0])
+        known = max(slots) < self.slots and max(symbols) < self.symbols
+        if not known or len(set(slots)) < self.picks:
             return None
-        return number, tuple(zip(dimensions, symbols, strict=True))
+        return number, Reports(slots, symbols)
 
     def decode_many(self, data: bytes | bytearray | memoryview) -> Batch:
         """Every report of a buffer of whole reports: the fast twin of `decode`."""
         rows = np.frombuffer(data, dtype=self._columns)
-        dimension = rows["pairs"][:, :, 0].astype(np.int64)
+        slot = rows["pairs"][:, :, 0].astype(np.int64)
         symbol = rows["pairs"][:, :, 1].astype(np.int64)
-        known = ((dimension < self.dimensions) & (symbol < self.symbols)).all(axis=1)
+        known = ((slot < self.slots) & (symbol < self.symbols)).all(axis=1)
         if self.picks > 1:
-            ordered = np.sort(dimension, axis=1)
+            ordered = np.sort(slot, axis=1)
             known &= (ordered[:, 1:] != ordered[:, :-1]).all(axis=1)
         elif self.bottom:
-            nothing = (symbol[:, 0] == _NOTHING) & (dimension[:, 0] == 0)
-            dimension[nothing], symbol[nothing] = BOTTOM, 0
+            nothing = (symbol[:, 0] == _NOTHING) & (slot[:, 0] == 0)
+            slot[nothing], symbol[nothing] = BOTTOM, 0
             known |= nothing
         valid = known & (rows["head"] == int.from_bytes(self._head, "little"))
-        return Batch(valid, rows["round"].astype(np.int64), dimension, symbol)
+        return Batch(valid, rows["round"].astype(np.int64), Reports(slot, symbol))

@@ -7,15 +7,16 @@ from dataclasses import dataclass
 from typing import final
 
 from fedsel.errors import InvalidArgument, check_count, check_kind
+from fedsel.recipe import Recipe
+from fedsel.wire.recipe import RECIPE_BYTES, decode_recipe, encode_recipe
 from fedsel.wire.report import RUN_BYTES, ReportFormat
-from fedsel.wire.task import TASK_BYTES, Task
 
 _MAGIC = b"FSRQ"
 _VERSION = 1
 _HEAD = struct.Struct("<4sB16sII")
 _MOST = (1 << 32) - 1
 
-REQUEST_BYTES = _HEAD.size + TASK_BYTES
+REQUEST_BYTES = _HEAD.size + RECIPE_BYTES
 """The length of every request."""
 
 
@@ -30,11 +31,12 @@ class UnknownVersion(InvalidMessage):
 @final
 @dataclass(frozen=True)
 class Request:
-    """A report is asked for in ``round`` of a run, which belongs to ``epoch`` of its task.
+    """A report is asked for in ``round`` of a run, which belongs to ``epoch`` of its recipe.
 
     ``run`` is 16 random bytes that name the run. Rounds count through all epochs.
 
-    >>> request = Request(bytes(16), epoch=0, round=3, task=Task("PM", epsilon=1.0, dim=8))
+    >>> recipe = Recipe("PM", epsilon=1.0, dim=8, mu=0.1, rho=None, learning_rate=1.0)
+    >>> request = Request(bytes(16), epoch=0, round=3, recipe=recipe)
     >>> Request.decode(request.encode()) == request
     True
     """
@@ -42,25 +44,26 @@ class Request:
     run: bytes
     epoch: int
     round: int
-    task: Task
+    recipe: Recipe
 
     def __post_init__(self) -> None:
         check_kind("run", self.run, bytes)
-        check_kind("task", self.task, Task)
+        check_kind("recipe", self.recipe, Recipe)
+        object.__setattr__(self, "recipe", self.recipe.for_devices)
         if len(self.run) != RUN_BYTES:
             raise InvalidArgument("run", self.run, f"{RUN_BYTES} bytes")
         check_count("round", self.round, least=0, most=_MOST)
-        check_count("epoch", self.epoch, least=0, most=self.task.epochs - 1)
+        check_count("epoch", self.epoch, least=0, most=self.recipe.epochs - 1)
 
     @property
     def format(self) -> ReportFormat:
         """The format of its reports."""
-        return ReportFormat.of(self.task.solution, self.run)
+        return ReportFormat.of(self.recipe.build(), self.run)
 
     def encode(self) -> bytes:
         """The request in bytes."""
         head = _HEAD.pack(_MAGIC, _VERSION, self.run, self.epoch, self.round)
-        return head + self.task.encode()
+        return head + encode_recipe(self.recipe)
 
     @classmethod
     def decode(cls, data: object) -> Request:
@@ -81,6 +84,6 @@ def _decoded(data: bytes) -> Request | None:
     if magic != _MAGIC or version != _VERSION:
         return None
     try:
-        return Request(run, epoch, number, Task.decode(data[_HEAD.size :]))
+        return Request(run, epoch, number, decode_recipe(data[_HEAD.size :]))
     except (ValueError, OverflowError):
         return None

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from fedsel.data import Dataset, synthetic
 from fedsel.models import LinearModel
-from fedsel.sampling.compiler import kernel
+from fedsel.sampling.kernels.arithmetic import dot, prefetch
+from fedsel.sampling.kernels.compiler import kernel
 from fedsel.simulation import Population, Training
-from fedsel.simulation.kernels.arithmetic import dot, prefetch
-from fedsel.simulation.kernels.training import LOGISTIC, slope
+from fedsel.simulation.kernel import LOGISTIC, slope
 from fedsel.simulation.linear_rounds import Run
 from fedsel.simulation.validation import cross_validate
 from fedsel.solutions import Solution, solution

@@ -1,4 +1,4 @@
-"""Many clients at once with numba: the draws of `fedsel.sampling.device`, compiled."""
+"""The draws of `fedsel.mechanisms.drawing` with numba."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsel.mechanisms.laws import BOTTOM, INPUT_STEPS, RankLaw, SymbolLaw
-from fedsel.mechanisms.one_symbol import UNIT, Joint, SignedSampling, UnbiasedJoint
-from fedsel.sampling.compiled_ranks import RankTable, draw_ranked, rank_table
-from fedsel.sampling.compiled_streams import STATE, below, divide, inverse, new_stream
-from fedsel.sampling.compiler import kernel
+from fedsel.errors import InvalidArgument
+from fedsel.mechanisms.laws import INPUT_STEPS, RankLaw, SymbolLaw
+from fedsel.mechanisms.one_symbol import UNIT, OneSymbol, SignedSampling, UnbiasedJoint
+from fedsel.reports import BOTTOM
+from fedsel.sampling.kernels.compiler import kernel
+from fedsel.sampling.kernels.ranks import RankTable, draw_ranked, rank_table
+from fedsel.sampling.kernels.streams import STATE, below, divide, inverse, new_stream
 
 _HALF_STEPS = INPUT_STEPS // 2
 _STEP_BITS = INPUT_STEPS.bit_length() - 1
@@ -39,8 +41,8 @@ def symbol_table(law: SymbolLaw) -> SymbolTable:
     return SymbolTable(np.array(rows, dtype=np.int64), np.array(inverses, dtype=np.uint64))
 
 
-class JointTable(NamedTuple):
-    """A `Joint` mechanism as the kernel reads it; ``ranks`` is that of J, the rest that of UJ.
+class SignTable(NamedTuple):
+    """A `OneSymbol` mechanism as the kernel reads it; ``ranks`` is that of J, the rest that of UJ.
 
     ``radius`` is 0 where nothing is negated.
     """
@@ -54,15 +56,16 @@ class JointTable(NamedTuple):
     clip: float
 
 
-def joint_table(mechanism: Joint, d: int) -> JointTable:
-    """A `Joint` mechanism on d dimensions as the kernel reads it."""
+def sign_table(mechanism: OneSymbol, d: int) -> SignTable:
+    """A `OneSymbol` mechanism on d slots as the kernel reads it."""
     if isinstance(mechanism, SignedSampling):
         table = rank_table(mechanism.law(d))
-        return JointTable(False, table, float(mechanism.radius or 0.0), 0, 0, 0, 1.0)
-    assert isinstance(mechanism, UnbiasedJoint)  # noqa: S101
+        return SignTable(False, table, float(mechanism.radius or 0.0), 0, 0, 0, 1.0)
+    if not isinstance(mechanism, UnbiasedJoint):
+        raise InvalidArgument("mechanism", mechanism, "a SignedSampling or an UnbiasedJoint")
     table = rank_table(RankLaw([1], [2 * d]))
     low, high = mechanism.weights(d)
-    return JointTable(True, table, 0.0, low, high, mechanism.top(d), mechanism.clip)
+    return SignTable(True, table, 0.0, low, high, mechanism.top(d), mechanism.clip)
 
 
 @numba.njit(error_model="numpy", inline="always")
@@ -100,18 +103,18 @@ def units_of(table: Any, value: Any) -> Any:
 
 
 @numba.njit(error_model="numpy", inline="always")
-def draw_joint(table: Any, vector: Any, squared: Any, words: Any, taken: Any) -> Any:
+def draw_signed(table: Any, vector: Any, squared: Any, words: Any, taken: Any) -> Any:
     """An atom 0 … 2d−1 (BOTTOM for ⊥) by J or UJ; ``squared`` is ‖vector‖², read by J alone."""
     if table.unbiased:
         return draw_unbiased(table, vector, words, taken)
-    turn = vector.dtype.type(1)
+    sign = vector.dtype.type(1)
     if table.radius > 0:
         share = min(1.0, np.sqrt(squared) / table.radius)
         steps = np.int64(np.floor((1.0 + share) * _HALF_STEPS + 0.5))
         toss, taken = below(words, taken, INPUT_STEPS)
         if toss >= steps:
-            turn = vector.dtype.type(-1)
-    return draw_ranked(table.ranks, vector, turn, words, taken)
+            sign = vector.dtype.type(-1)
+    return draw_ranked(table.ranks, vector, sign, words, taken)
 
 
 @numba.njit(error_model="numpy", inline="always")
@@ -159,42 +162,3 @@ def draw_symbols(table: Any, t: Any, key: Any, epoch: Any, clients: Any) -> Any:
         taken = new_stream(words, key, epoch, clients[i])
         symbols[i], taken = draw_symbol(table, t[i if t.shape[0] > 1 else 0], words, taken)
     return symbols
-
-
-@kernel
-def draw_reports(
-    table: Any, symbol_law: Any, clip: Any, vectors: Any, key: Any, epoch: Any, clients: Any
-) -> Any:
-    """The report of each client from its row of vectors (n, d), or all from the only row."""
-    chosen = np.empty(clients.shape[0], dtype=np.int64)
-    symbols = np.zeros(clients.shape[0], dtype=np.int64)
-    words = np.empty(STATE, dtype=np.uint64)
-    for i in range(clients.shape[0]):
-        taken = new_stream(words, key, epoch, clients[i])
-        vector = vectors[i if vectors.shape[0] > 1 else 0]
-        j, taken = draw_ranked(table, vector, 0, words, taken)
-        chosen[i] = j
-        if j != BOTTOM:
-            t = max(-clip, min(clip, np.float64(vector[j]))) / clip
-            symbols[i], taken = draw_symbol(symbol_law, t, words, taken)
-    return chosen, symbols
-
-
-@kernel
-def draw_joints(table: Any, vectors: Any, key: Any, epoch: Any, clients: Any) -> Any:
-    """A signed dimension for each client, from its row of vectors (n, d), or from the only row."""
-    chosen = np.empty(clients.shape[0], dtype=np.int64)
-    signs = np.zeros(clients.shape[0], dtype=np.int64)
-    words = np.empty(STATE, dtype=np.uint64)
-    d = vectors.shape[1]
-    for i in range(clients.shape[0]):
-        taken = new_stream(words, key, epoch, clients[i])
-        vector = vectors[i if vectors.shape[0] > 1 else 0]
-        squared = 0.0
-        for j in range(d):
-            squared += np.float64(vector[j]) * np.float64(vector[j])
-        atom, taken = draw_joint(table, vector, squared, words, taken)
-        chosen[i] = atom
-        if atom >= d:
-            chosen[i], signs[i] = atom - d, 1
-    return chosen, signs

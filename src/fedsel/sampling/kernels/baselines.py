@@ -1,4 +1,4 @@
-"""The reports of reference solutions in the training kernel: in floats, from the same streams."""
+"""The reports of baselines with numba: in floats, from the same streams."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsel.sampling.compiled_ranks import count_above, count_equal, magnitude_at
-from fedsel.sampling.compiled_streams import below, next_word
-from fedsel.simulation.kernels.arithmetic import dot
-from fedsel.solutions.baselines import Cap, DimensionSets, Reference
+from fedsel.errors import InvalidArgument
+from fedsel.mechanisms import ReportMechanism
+from fedsel.sampling.kernels.arithmetic import dot
+from fedsel.sampling.kernels.ranks import count_above, count_equal, magnitude_at
+from fedsel.sampling.kernels.streams import below, next_word
+from fedsel.solutions.baselines import PrivUnit, SignDS
 
 
-class RivalTable(NamedTuple):
-    """A reference solution as the kernel reads it; ``radius`` is 0 where none is turned round.
+class BaselineTable(NamedTuple):
+    """A baseline as the kernel reads it; ``radius`` is 0 where none is turned round.
 
-    ``quantiles`` (2, knots) of a `Cap`; ``shares`` (h + 1,), cumulated, and ``top`` of sets.
+    ``quantiles`` (2, knots) of PrivUnit; ``shares`` (h + 1,), cumulated, and ``top`` of sets.
     """
 
     inside: float
@@ -28,19 +30,19 @@ class RivalTable(NamedTuple):
     top: int
 
 
-NO_RIVAL = RivalTable(0.0, 0.0, np.empty((0, 0)), np.empty(0), 0)
+NO_BASELINE = BaselineTable(0.0, 0.0, np.empty((0, 0)), np.empty(0), 0)
 
 
-def rival_table(solution: Reference) -> RivalTable:
-    """A reference solution as the kernel reads it."""
-    if isinstance(solution, Cap):
-        quantiles = np.array(solution.quantiles)
-        return NO_RIVAL._replace(
-            inside=solution.inside, radius=float(solution.radius or 0.0), quantiles=quantiles
-        )
-    assert isinstance(solution, DimensionSets)  # noqa: S101
-    shares = np.cumsum(solution.shares(solution.size, solution.threshold))
-    return NO_RIVAL._replace(shares=shares, top=solution.top)
+def baseline_table(mechanism: ReportMechanism) -> BaselineTable:
+    """A baseline as the kernel reads it."""
+    if isinstance(mechanism, PrivUnit):
+        quantiles = np.array(mechanism.quantiles)
+        radius = float(mechanism.radius or 0.0)
+        return NO_BASELINE._replace(inside=mechanism.inside, radius=radius, quantiles=quantiles)
+    if not isinstance(mechanism, SignDS):
+        raise InvalidArgument("mechanism", mechanism, "a baseline of fedsel.solutions.baselines")
+    shares = np.cumsum(mechanism.shares(mechanism.size, mechanism.threshold))
+    return NO_BASELINE._replace(shares=shares, top=mechanism.top)
 
 
 @numba.njit(inline="always")
@@ -82,21 +84,21 @@ def fill_normal(out: Any, words: Any, taken: Any) -> Any:
 
 
 @numba.njit(inline="always")
-def send_direction(rival: Any, scale: Any, g: Any, noise: Any, words: Any, total: Any) -> None:
+def send_direction(table: Any, scale: Any, g: Any, noise: Any, words: Any, total: Any) -> None:
     """Report a vector on the sphere: near the direction of g, the rest of it at random."""
-    d, knots = g.shape[0], rival.quantiles.shape[1] - 1
+    d, knots = g.shape[0], table.quantiles.shape[1] - 1
     length = math.sqrt(np.float64(dot(g, g)))
-    turn, taken = 1.0, 0
-    if rival.radius > 0:
+    sign, taken = 1.0, 0
+    if table.radius > 0:
         u, taken = uniform(words, taken)
-        if u >= 0.5 + min(1.0, length / rival.radius) / 2:
-            turn = -1.0
+        if u >= 0.5 + min(1.0, length / table.radius) / 2:
+            sign = -1.0
     u, taken = uniform(words, taken)
-    row = 1 if u < rival.inside else 0
+    row = 1 if u < table.inside else 0
     u, taken = uniform(words, taken)
     place = u * knots
     knot = np.int64(place)
-    left, right = rival.quantiles[row, knot], rival.quantiles[row, knot + 1]
+    left, right = table.quantiles[row, knot], table.quantiles[row, knot + 1]
     along = left + (right - left) * (place - knot)
     taken = fill_normal(noise, words, taken)
     if length == 0:  # any direction: the noise is one
@@ -107,15 +109,15 @@ def send_direction(rival: Any, scale: Any, g: Any, noise: Any, words: Any, total
             noise[i] -= np.float32(shared * g[i])
         across = math.sqrt(max(0.0, 1.0 - along * along))
         share = scale * across / math.sqrt(np.float64(dot(noise, noise)))
-        along *= scale * turn / length
+        along *= scale * sign / length
     for i in range(d):
         total[i] += along * g[i] + share * noise[i]
 
 
 @numba.njit(inline="always")
-def send_set(rival: Any, scale: Any, g: Any, shifted: Any, words: Any, total: Any) -> None:
+def send_set(table: Any, scale: Any, g: Any, shifted: Any, words: Any, total: Any) -> None:
     """Report a sign and h dimensions, some of them of the signed top k."""
-    d, sizes = g.shape[0], rival.shares.shape[0]
+    d, sizes = g.shape[0], table.shares.shape[0]
     toss, taken = below(words, 0, 2)
     sign = g.dtype.type(1 - 2 * toss)
     lowest = sign * g[0]
@@ -123,17 +125,17 @@ def send_set(rival: Any, scale: Any, g: Any, shifted: Any, words: Any, total: An
         lowest = min(lowest, sign * g[i])
     for i in range(d):  # not negative, and in the same order
         shifted[i] = sign * g[i] - lowest
-    pivot = magnitude_at(rival.top - 1, shifted)
+    pivot = magnitude_at(table.top - 1, shifted)
     u, taken = uniform(words, taken)
     hits = 0
-    while hits < sizes - 2 and u >= rival.shares[hits]:
+    while hits < sizes - 2 and u >= table.shares[hits]:
         hits += 1
-    if u >= rival.shares[hits]:
+    if u >= table.shares[hits]:
         hits += 1
     ties = count_equal(shifted, pivot)
-    tied = rival.top - count_above(shifted, pivot)
-    wanted, left = hits, rival.top
-    others, rest = sizes - 1 - hits, d - rival.top
+    tied = table.top - count_above(shifted, pivot)
+    wanted, left = hits, table.top
+    others, rest = sizes - 1 - hits, d - table.top
     for i in range(d):
         above = shifted[i] > pivot
         if shifted[i] == pivot:
@@ -156,9 +158,9 @@ def send_set(rival: Any, scale: Any, g: Any, shifted: Any, words: Any, total: An
 
 
 @numba.njit(inline="always")
-def send_rival(rival: Any, scale: Any, g: Any, room: Any, words: Any, total: Any) -> None:
-    """The report of a reference solution on g, added to the total."""
-    if rival.shares.shape[0]:
-        send_set(rival, scale, g, room, words, total)
+def send_baseline(table: Any, scale: Any, g: Any, room: Any, words: Any, total: Any) -> None:
+    """The report of a baseline on g, added to the total."""
+    if table.shares.shape[0]:
+        send_set(table, scale, g, room, words, total)
     else:
-        send_direction(rival, scale, g, room, words, total)
+        send_direction(table, scale, g, room, words, total)

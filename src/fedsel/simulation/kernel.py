@@ -1,8 +1,8 @@
 """One epoch of Algorithm 1 in one call: gradient, accumulation, selection, perturbation, step.
 
-The client's side ends with its report, an integer dimension and symbol; what follows decodes. Both
-sides stand in one loop only so that a simulation runs at memory speed: draws are those of
-`fedsel.sampling`, in the same order and from the same streams.
+The client's side ends with its report, integers; what follows adds up and decodes. Both sides
+stand in one loop only so that a simulation runs at memory speed: reports are those of
+`Solution.encode` on the same words, the step is that of `fedsel.server.step`.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsel.sampling.compiled_streams import STATE, below, new_stream
-from fedsel.sampling.compiler import kernel, lean_kernel
-from fedsel.simulation.kernels.arithmetic import copy_from, dot, exp, prefetch, sigmoid
-from fedsel.simulation.kernels.report import send_report, take_step
+from fedsel.sampling.kernels.arithmetic import dot, exp, prefetch, sigmoid
+from fedsel.sampling.kernels.compiler import kernel, lean_kernel
+from fedsel.sampling.kernels.report import clear, fill_mean, send_report
+from fedsel.sampling.kernels.streams import STATE, below, new_stream
 
 LOGISTIC, HINGE = 0, 1
 _AHEAD = 8
@@ -36,6 +36,28 @@ class Records(NamedTuple):
     labels: NDArray[np.int8]
     order: NDArray[np.int64]
     starts: NDArray[np.int64]
+
+
+_NO_INTEGERS = np.empty(0, dtype=np.int64)
+
+
+def records_of(
+    X: Any,
+    y: NDArray[np.int8],
+    order: NDArray[np.int64] | None = None,
+    starts: NDArray[np.int64] | None = None,
+) -> Records:
+    """Records X (N, d), dense float32 or CSR, as the kernel reads them."""
+    sparse = hasattr(X, "indptr")
+    return Records(
+        dense=np.empty((0, X.shape[1]), dtype=np.float32) if sparse else np.asarray(X),
+        indptr=X.indptr.astype(np.int64) if sparse else _NO_INTEGERS,
+        indices=X.indices.astype(np.int32) if sparse else np.empty(0, dtype=np.int32),
+        data=X.data.astype(np.float32) if sparse else np.empty(0, dtype=np.float32),
+        labels=np.asarray(y, dtype=np.int8),
+        order=_NO_INTEGERS if order is None else np.asarray(order, dtype=np.int64),
+        starts=_NO_INTEGERS if starts is None else np.asarray(starts, dtype=np.int64),
+    )
 
 
 @numba.njit(inline="always")
@@ -100,11 +122,12 @@ def client_gradient(
 @lean_kernel
 def run_rounds(
     records: Any,
-    plan: Any,
+    tables: Any,
     loss: Any,
     reg: Any,
+    factor: Any,
     rate: Any,
-    step: Any,
+    decay_of_server: Any,
     clients: Any,
     ends: Any,
     weights: Any,
@@ -115,77 +138,41 @@ def run_rounds(
     sent: Any,
     trace: Any,
 ) -> None:
-    """Several rounds: in round t the clients up to ends[t] report, and w ← w − step · mean.
+    """Several rounds: in round t the clients up to ends[t] report, and the server steps.
 
-    residual (N, d) is read and written for each client; empty, there is none. sent (n, 2·picks)
-    receives the reports as (dimension, symbol) pairs; with one row, only the last is kept. trace
-    (rounds, d) receives the weights after each round, unless it is empty.
+    Clients report on ``factor`` times their gradient; ``rate`` and ``decay_of_server`` are those of
+    `StepRule`. residual (N, d) is read and written for each client; empty, there is none. sent (n,
+    2·picks) receives the reports as (slot, symbol) pairs; with one row, only the last is kept.
+    trace (rounds, d) receives the weights after each round, unless it is empty.
     """
     d = weights.shape[0]
-    w, decay, gradient, total = scratch.weights, scratch.decay, scratch.gradient, scratch.total
+    w, decay, gradient, mean = scratch.weights, scratch.decay, scratch.gradient, scratch.mean
     dense = records.starts.shape[0] == 0 and records.indptr.shape[0] == 0
     n, last = 0, clients.shape[0] - 1
     for t in range(ends.shape[0]):
         start = n
-        for i in range(total.shape[0]):
-            total[i] = 0.0
+        clear(scratch)
         for i in range(d):
             w[i] = weights[i]
-            decay[i] = 0.0 if plan.decays_at_server else rate * reg * weights[i]
+            decay[i] = 0.0 if tables.decays_at_server else factor * reg * weights[i]
         while n < ends[t]:
             client = clients[n]
             if dense:
                 prefetch(records.dense[clients[min(n + _AHEAD, last)]])
-            client_gradient(records, client, loss, w, decay, rate, gradient)
+            client_gradient(records, client, loss, w, decay, factor, gradient)
             row = n if sent.shape[0] > 1 else 0
-            send_report(plan, t, gradient, residual, client, key, epoch, scratch, sent, row)
+            send_report(tables, t, gradient, residual, client, key, epoch, scratch, sent, row)
             n += 1
-        if n > start and plan.decays_at_server:
-            for i in range(d):
-                weights[i] -= step * reg * weights[i]
         if n > start:
-            take_step(plan, t, total, step / (n - start), weights, scratch.turned)
+            fill_mean(tables, t, n - start, scratch)
+            if decay_of_server:
+                for i in range(d):
+                    weights[i] -= decay_of_server * weights[i]
+            for i in range(d):
+                weights[i] -= rate * mean[i]
         if trace.shape[0]:
             for i in range(d):
                 trace[t, i] = weights[i]
-
-
-@lean_kernel
-def send_vectors(
-    addresses: Any,
-    sizes: Any,
-    factors: Any,
-    plan: Any,
-    clients: Any,
-    residual: Any,
-    key: Any,
-    epoch: Any,
-    scratch: Any,
-    sent: Any,
-) -> Any:
-    """The reports of clients on vectors computed elsewhere, added to the total.
-
-    A vector lies in parts, as a model's parameters do: part p of client n begins at addresses[p] +
-    4·n·sizes[p]. Each is put together, times factors (d,) unless they are empty, in room that
-    stays in the processor's cache. Returns how many clients reported: it stops at one whose vector
-    is not finite.
-    """
-    vector = scratch.gradient
-    for n in range(clients.shape[0]):
-        start, wrong = 0, 0
-        for p in range(sizes.shape[0]):
-            copy_from(addresses[p] + np.uint64(4 * n * sizes[p]), vector, start, sizes[p])
-            start += sizes[p]
-        for i in range(factors.shape[0]):
-            vector[i] *= factors[i]
-        if not dot(vector, vector) < np.inf:  # the square of a finite entry may overflow, too
-            for i in range(vector.shape[0]):
-                wrong += not abs(vector[i]) < np.inf
-            if wrong:
-                return n
-        row = n if sent.shape[0] > 1 else 0
-        send_report(plan, 0, vector, residual, clients[n], key, epoch, scratch, sent, row)
-    return clients.shape[0]
 
 
 @kernel

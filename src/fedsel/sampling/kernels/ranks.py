@@ -12,8 +12,9 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsel.mechanisms.laws import BOTTOM, RankLaw
-from fedsel.sampling.compiled_streams import below, divide, inverse, next_word
+from fedsel.mechanisms.laws import RankLaw
+from fedsel.reports import BOTTOM
+from fedsel.sampling.kernels.streams import below, divide, inverse, next_word
 
 _SAMPLES = 16
 _PATIENCE = 8
@@ -131,19 +132,19 @@ def magnitude_at(rank: Any, vector: Any) -> Any:
 
 
 @numba.njit(inline="always")
-def magnitude_of(vector: Any, j: Any, turn: Any) -> Any:
-    """The magnitude by which j is ranked: |v_j|, or with a turn ±1 of the signed atom j < 2d.
+def magnitude_of(vector: Any, j: Any, sign: Any) -> Any:
+    """The magnitude by which j is ranked: |v_j|, or with a sign ±1 of the signed atom j < 2d.
 
-    The atoms of dimension j are max(turn·v_j, 0) and, d places later, max(−turn·v_j, 0).
+    The atoms of dimension j are max(sign·v_j, 0) and, d places later, max(−sign·v_j, 0).
     """
     d = vector.shape[0]
-    if turn == 0:
+    if sign == 0:
         return abs(vector[j])
-    return max(turn * (vector[j] if j < d else -vector[j - d]), vector.dtype.type(0))
+    return max(sign * (vector[j] if j < d else -vector[j - d]), vector.dtype.type(0))
 
 
 @numba.njit
-def find_equal(vector: Any, turn: Any, pivot: Any, pick: Any) -> Any:
+def find_equal(vector: Any, sign: Any, pivot: Any, pick: Any) -> Any:
     """The place of the pick-th of the d magnitudes that equal the pivot; −1 − how many there are.
 
     Whole blocks are counted first, branch-free.
@@ -152,13 +153,13 @@ def find_equal(vector: Any, turn: Any, pivot: Any, pick: Any) -> Any:
     while i + _BLOCK <= d:
         equal = 0
         for j in range(i, i + _BLOCK):
-            equal += magnitude_of(vector, j, turn) == pivot
+            equal += magnitude_of(vector, j, sign) == pivot
         if left < equal:
             break
         left -= equal
         i += _BLOCK
     while i < d:
-        if magnitude_of(vector, i, turn) == pivot:
+        if magnitude_of(vector, i, sign) == pivot:
             if left == 0:
                 return i
             left -= 1
@@ -167,17 +168,17 @@ def find_equal(vector: Any, turn: Any, pivot: Any, pick: Any) -> Any:
 
 
 @numba.njit(error_model="numpy", inline="always")
-def draw_ranked(table: Any, vector: Any, turn: Any, words: Any, taken: Any) -> Any:
+def draw_ranked(table: Any, vector: Any, sign: Any, words: Any, taken: Any) -> Any:
     """A dimension by the law over the ranks of its magnitude (BOTTOM for ⊥), and words taken.
 
-    With a turn of ±1 it is one of the 2d signed atoms of `magnitude_of`.
+    With a sign of ±1 it is one of the 2d signed atoms of `magnitude_of`.
 
     A rank among equals takes a word; where it cannot matter that word is passed over (`below` would
     take a second with probability under 2^−30). Nothing is counted for a level below every weight,
     nor in a threshold law for a magnitude up to one that was found outside of the top.
     """
     d, zero = vector.shape[0], vector.dtype.type(0)
-    atoms = d if turn == 0 else 2 * d
+    atoms = d if sign == 0 else 2 * d
     j = np.int64(BOTTOM)
     abstains = False
     if table.bottom:
@@ -191,7 +192,7 @@ def draw_ranked(table: Any, vector: Any, turn: Any, words: Any, taken: Any) -> A
             level = x - j * table.maximum
             if table.uniform:
                 break
-            m = magnitude_of(vector, j, turn)
+            m = magnitude_of(vector, j, sign)
             if level < table.minimum or m <= outside:
                 _, taken = next_word(words, taken)
                 searching = level >= table.minimum
@@ -202,7 +203,7 @@ def draw_ranked(table: Any, vector: Any, turn: Any, words: Any, taken: Any) -> A
                 outside = m
                 continue
             equal = count_equal(vector, m)
-            if turn != 0 and m == 0:
+            if sign != 0 and m == 0:
                 equal = atoms - larger
             above, taken = below(words, taken, equal)
             rank = larger + above
@@ -217,10 +218,10 @@ def draw_ranked(table: Any, vector: Any, turn: Any, words: Any, taken: Any) -> A
         rank = table.edges[run] - 1 - (table.cumulative[run] - 1 - x) // table.weights[run]
         pivot = magnitude_at(rank, vector) if rank < d else zero
         equal = count_equal(vector, pivot)
-        if turn != 0 and pivot == 0:
+        if sign != 0 and pivot == 0:
             equal = atoms - count_above(vector, pivot)
         pick, taken = below(words, taken, equal)
-        j = np.int64(find_equal(vector, turn, pivot, pick))
+        j = np.int64(find_equal(vector, sign, pivot, pick))
         if j < 0:
-            j = np.int64(d + find_equal(vector, -turn, pivot, pick + j + 1))
+            j = np.int64(d + find_equal(vector, -sign, pivot, pick + j + 1))
     return j, taken

@@ -1,4 +1,4 @@
-"""Compiled kernels, kept on disk under a key of *all* of fedsel's sources.
+"""Compiled kernels, kept on disk under a key of *all* the sources that they are made of.
 
 numba's own cache looks at the file of the compiled function only: a change in a function that it
 calls, in another file, would leave the old machine code in use. Where nothing can be written the
@@ -18,10 +18,14 @@ from numba.core import config
 from fedsel.paths import cache_folder, source_digest
 
 
+_SOURCES = ("sampling", "mechanisms", "simulation/kernel.py", "cli/bench", "reports.py", "exact.py")
+"""Where kernels and the constants in them come from."""
+
+
 @cache
 def kernel_folder() -> Path:
     """The folder of the machine code of just these sources, with just this compiler."""
-    return cache_folder() / "kernels" / source_digest(".", beside=numba.__version__)
+    return cache_folder() / "kernels" / source_digest(*_SOURCES, beside=numba.__version__)
 
 
 def kernel(function: Callable[..., Any]) -> Any:

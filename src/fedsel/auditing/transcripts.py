@@ -1,0 +1,135 @@
+"""The exact privacy loss of a solution as it is shipped: every transcript of ``encode`` itself.
+
+The certificate of a mechanism is a formula over its law. This is the proof by exhaustion beside
+it: the code that a device runs, on every draw that matters, over several epochs, with residual,
+momentum, transform and clip inside.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from fedsel.auditing.enumeration import exact_law
+from fedsel.errors import InvalidArgument, check_count, check_kind
+from fedsel.mechanisms.certificate import Certificate
+from fedsel.mechanisms.drawing import draw_dimension
+from fedsel.random import Entropy
+from fedsel.solutions.base import Solution
+
+Vector = tuple[float, ...]
+Pairs = tuple[tuple[int, int], ...]
+_MOST_SYMBOLS = 1 << 16
+
+
+def report_law(
+    solution: Solution, update: Sequence[float], residual: Sequence[float] | None = None
+) -> dict[Pairs, tuple[Fraction, Vector]]:
+    """The exact probability of each report of `Solution.encode`, and the residual kept with it.
+
+    A report is its (slot, symbol) pairs, none for ⊥. Vectors are float32, as on a device.
+
+    >>> from fedsel import solution
+    >>> law = report_law(solution("PS-Duchi", epsilon=1.0, dim=2, k=1), [1.0, -3.0])
+    >>> sum(p for p, _ in law.values())
+    Fraction(1, 1)
+    """
+    nothing = (0.0,) * solution.dim
+    vector = np.array(update, dtype=np.float32)
+    before = np.array(nothing if residual is None else residual, dtype=np.float32)
+
+    def program(entropy: Entropy) -> tuple[tuple[object, ...], tuple[object, ...], Vector]:
+        said, kept = solution.encode(vector, before, entropy)
+        return tuple(said.slot.tolist()), tuple(said.symbol.tolist()), tuple(kept.tolist())
+
+    found: dict[Pairs, tuple[Fraction, Vector]] = {}
+    for (slots, symbols, kept), p in exact_law(program, loops=[draw_dimension]).items():
+        pairs = tuple(pair for pair in zip(slots, symbols, strict=True) if pair[0] >= 0)
+        found[pairs] = (p, kept)  # type: ignore[index]
+    return found
+
+
+def certify_by_enumeration(
+    solution: Solution, gradients: Sequence[Sequence[float]], epochs: int | None = None
+) -> Certificate:
+    """Loss of a client's whole transcript, by enumerating inputs and outputs of every epoch.
+
+    An input is one gradient per epoch, each any of ``gradients``; the residual starts at zero and
+    is carried from report to report. ``epochs`` are those of the solution unless given; the claim
+    is its ε′ for each of them.
+
+    >>> from fedsel import solution
+    >>> made = solution("PS-Duchi", epsilon=3.0, dim=2, k=1, epochs=2, momentum=0.5)
+    >>> grid = [(a, b) for a in (-2, 1) for b in (-1, 2)]
+    >>> certify_by_enumeration(made, grid).holds
+    True
+    """
+    check_kind("solution", solution, Solution)
+    inputs = [tuple(float(x) for x in gradient) for gradient in gradients]
+    if not inputs or {len(g) for g in inputs} != {solution.dim}:
+        raise InvalidArgument("gradients", gradients, f"at least one, of {solution.dim} entries")
+    count = check_count("epochs", solution.epochs if epochs is None else epochs)
+    claimed = solution.claimed
+    total = Fraction(claimed) * count if claimed != math.inf else math.inf
+    if solution.alphabet.plain:
+        return Certificate(solution, solution.dim, total, None)
+    if solution.alphabet.symbols > _MOST_SYMBOLS:
+        raise InvalidArgument("solution", solution.name, f"of at most {_MOST_SYMBOLS} symbols")
+    ratio = _Transcripts(solution, inputs).worst(count)
+    return Certificate(solution, solution.dim, total, ratio)
+
+
+class _Transcripts:
+    """The largest ratio over all transcripts, epoch by epoch over pairs of residuals.
+
+    A report enters the future through the residual alone, so for two clients with the residuals r
+    and s the worst that is to come is max over reports o and inputs a, b of
+    P[o | a, r]/P[o | b, s] times the worst from the residuals that o leaves behind.
+    """
+
+    def __init__(self, solution: Solution, inputs: Sequence[Vector]) -> None:
+        self._solution, self._inputs = solution, inputs
+        self._laws: dict[tuple[Vector, Vector], dict[Pairs, tuple[Fraction, Vector]]] = {}
+        self._found: dict[tuple[Vector, Vector, int], Fraction | None] = {}
+
+    def worst(self, epochs: int) -> Fraction | None:
+        """Over transcripts of so many epochs; None where a report is impossible for some input."""
+        nothing = (0.0,) * self._solution.dim
+        return self._from(nothing, nothing, epochs)
+
+    def _law(self, update: Vector, residual: Vector) -> dict[Pairs, tuple[Fraction, Vector]]:
+        key = (update, residual)
+        if key not in self._laws:
+            self._laws[key] = report_law(self._solution, update, residual)
+        return self._laws[key]
+
+    def _from(self, first: Vector, second: Vector, left: int) -> Fraction | None:
+        if left == 0:
+            return Fraction(1)
+        key = (first, second, left)
+        if key not in self._found:
+            self._found[key] = self._step(first, second, left)
+        return self._found[key]
+
+    def _step(self, first: Vector, second: Vector, left: int) -> Fraction | None:
+        best = Fraction(0)
+        for a in self._inputs:
+            for b in self._inputs:
+                one, other = self._law(a, first), self._law(b, second)
+                ratios: dict[tuple[Vector, Vector], Fraction] = {}
+                for said, (p, after) in one.items():
+                    if said not in other:
+                        return None
+                    q, beside = other[said]
+                    ratio = p / q
+                    if ratio > ratios.get((after, beside), 0):
+                        ratios[after, beside] = ratio
+                for (after, beside), ratio in ratios.items():
+                    rest = self._from(after, beside, left - 1)
+                    if rest is None:
+                        return None
+                    best = max(best, ratio * rest)
+        return best

@@ -1,0 +1,192 @@
+"""What "auto" means: every automatic choice, from public quantities alone.
+
+- μ: hyper-parameters-free, the paper's rule; where it is 0 the flat solution takes the place of a
+  two-stage one.
+- ρ: four fifths of the norm of a gradient at zero weights.
+- p, the power of the average over the rounds: 3 where the learning rate is automatic, else 0.
+- α: such that the noise of all rounds together moves the model by a fixed length. The mean of n
+  reports of size s is off by s/√n, mostly noise; T steps of α in random directions lead about
+  α·s·√(T/n) away. Three models want that length measured in three ways (`learning_rate`).
+
+The radius and the rate of linear models count on the average of the weights over the rounds, which
+takes part of the noise away.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Literal, final
+
+from fedsel.budget import Budget, hyper_parameters_free
+from fedsel.errors import InvalidArgument, check_count, check_positive
+from fedsel.recipe import AUTO, Recipe
+from fedsel.solutions.base import Solution
+from fedsel.solutions.registry import PLAIN, REPORTING_DIRECTIONS, selection_of, value_of
+
+RADIUS = 0.8
+"""ρ over the norm of a gradient at zero weights."""
+AVERAGING = 3.0
+"""The power of the average over the rounds that goes with the automatic rate."""
+MARGIN = 1.4
+"""By how much the noise of all rounds may move the margin of a record of known norm."""
+DRIFT = 3.0
+"""How far it may move the weights of a model whose records have no known norm."""
+DRIFT_OF_A_WEIGHT = 0.25
+"""How far it may move each weight of a network, of which there are many."""
+LEAD = 40.0
+"""How much farther than noise the updates themselves may lead in a network."""
+TYPICAL = 0.25
+"""The size of an update's entries that is assumed where nothing is known, over the clip."""
+_LARGEST = 32.0
+"""The most that α·norm² may be, where there is little or no noise."""
+
+Model = Literal["linear", "network"]
+
+
+@final
+@dataclass(frozen=True)
+class Setting:
+    """What is publicly known before anything is collected.
+
+    ``clients`` report in each of ``rounds`` rounds, on average; an update has ``dim`` entries.
+    ``norm`` is that of every record, or a bound of it, None where it is not known; ``features`` the
+    entries of a record; ``classes`` those that are told apart; ``model`` what is trained.
+    """
+
+    dim: int
+    clients: float
+    rounds: int
+    norm: float | None = None
+    features: int | None = None
+    classes: int = 2
+    model: Model = "linear"
+
+    def __post_init__(self) -> None:
+        check_count("dim", self.dim)
+        check_positive("clients", self.clients)
+        check_count("rounds", self.rounds)
+        if self.norm is not None:
+            check_positive("norm", self.norm)
+        check_count("classes", self.classes, least=2)
+        if self.model not in ("linear", "network"):
+            raise InvalidArgument("model", self.model, '"linear" or "network"')
+
+
+def resolved(recipe: Recipe, setting: Setting) -> Recipe:
+    """The recipe with a number for everything that was automatic, for vectors of setting.dim.
+
+    >>> setting = Setting(dim=124, clients=390, rounds=100, norm=1.0)
+    >>> recipe = resolved(Recipe(epsilon=1.0), setting)
+    >>> recipe.solution, recipe.rho, round(recipe.learning_rate, 2), recipe.averaging
+    ('RJ', 0.4, 2.75, 3.0)
+    """
+    recipe = replace(recipe, dim=setting.dim)
+    if recipe.rho == AUTO:
+        recipe = replace(recipe, rho=_radius(recipe, setting))
+    if recipe.mu == AUTO:
+        recipe = with_share(recipe, max(1, math.floor(setting.clients)))
+    if recipe.averaging == AUTO:
+        automatic = recipe.learning_rate == AUTO
+        recipe = replace(recipe, averaging=AVERAGING if automatic else 0.0)
+    if recipe.learning_rate == AUTO:
+        recipe = replace(recipe, learning_rate=learning_rate(recipe.build(), setting))
+    return recipe
+
+
+def reports_directions(name: str) -> bool:
+    """Whether a solution reports a direction, so that records are best divided by their norm.
+
+    >>> reports_directions("RJ"), reports_directions("PS-PM")
+    (True, False)
+    """
+    return name in REPORTING_DIRECTIONS
+
+
+def with_share(recipe: Recipe, clients: int) -> Recipe:
+    """The recipe with the hyper-parameters-free μ for so many clients of a round.
+
+    Where it is 0 nothing is left for a selection: the flat solution takes its place, and says so.
+
+    >>> with_share(Recipe("PS-PM", epsilon=0.5, dim=100), clients=600).solution
+    'PM'
+    """
+    if recipe.solution in PLAIN:
+        return replace(recipe, mu=0.0)
+    per_epoch = Budget(recipe.epsilon or 0.0, recipe.epochs, 0.0).per_epoch
+    mu = hyper_parameters_free(recipe.dim or 0, clients, per_epoch, recipe.theta)
+    name = recipe.solution
+    if mu == 0 and selection_of(name) is not None and value_of(name):
+        return replace(recipe, mu=mu, solution=value_of(name), asked=name)
+    return replace(recipe, mu=mu)
+
+
+def _radius(recipe: Recipe, setting: Setting) -> float | None:
+    if not reports_directions(recipe.solution):
+        return None
+    norm = setting.norm
+    if norm is None:
+        norm = 1.0 if setting.features is None else TYPICAL * math.sqrt(setting.features)
+    return radius(norm, setting.classes)
+
+
+def radius(norm: float = 1.0, classes: int = 2) -> float:
+    """ρ for records of this norm: four fifths of the norm of a gradient at zero weights.
+
+    That is half of the record's for two classes, √(1 − 1/C) of it for softmax over C.
+
+    >>> radius(), round(radius(classes=10), 2)
+    (0.4, 0.76)
+    """
+    check_positive("norm", norm)
+    check_count("classes", classes, least=2)
+    return RADIUS * norm * (0.5 if classes == 2 else math.sqrt(1 - 1 / classes))
+
+
+def learning_rate(made: Solution, setting: Setting) -> float:
+    """α of a solution in a setting.
+
+    A linear model on records of known norm X: noise spreads its squared norm evenly over d
+    dimensions, and moves the margin of a record by α·s·X·√(T/(n·d)); that is set to ``MARGIN``.
+    With unknown norm it may move the weights by ``DRIFT``, in a network each weight by
+    ``DRIFT_OF_A_WEIGHT``.
+
+    >>> from fedsel import solution
+    >>> round(learning_rate(solution("NP", dim=32), Setting(32, 100, 100)), 3)
+    2.121
+    >>> network = Setting(dim=1210, clients=960, rounds=50, model="network")
+    >>> round(learning_rate(solution("NP", dim=1210), network), 3)
+    0.8
+    """
+    if setting.model == "linear" and setting.norm is not None:
+        return _rate_by_margin(made, setting.clients, setting.rounds, setting.norm)
+    if made.rate_inside:  # always off by the same
+        return 1.0
+    drift = DRIFT
+    if setting.model == "network":
+        drift = max(DRIFT, DRIFT_OF_A_WEIGHT * math.sqrt(made.dim))
+    rate = drift * math.sqrt(setting.clients / setting.rounds) / _report_size(made)
+    if setting.model == "network":
+        # Where there is little noise, T updates all in one direction must stay stable.
+        lead = made.mechanism.mean_norm(TYPICAL, made.transform.size, made.dim)
+        rate = min(rate, LEAD * drift / (setting.rounds * lead))
+    return rate
+
+
+def _rate_by_margin(made: Solution, clients: float, rounds: int, norm: float) -> float:
+    most = _LARGEST / norm**2
+    noise = made.noise
+    if noise == 0:
+        return most
+    return min(most, MARGIN * math.sqrt(clients * made.dim / rounds) / (noise * norm))
+
+
+def _report_size(made: Solution) -> float:
+    """The norm of a report, its noise and what it says.
+
+    Where ε is large there is little noise left, and the update itself is what a report holds.
+    """
+    plain = 0.0
+    if made.transform.size == made.dim and made.transform.spread is None:
+        plain = made.mechanism.report_norm(TYPICAL, made.dim)
+    return math.hypot(made.noise, plain)

@@ -1,0 +1,259 @@
+"""The recipe: every public parameter of a run, in one record.
+
+Command line, estimator, trainer, strategy, experiments, server and wire are all fed from it. What
+is ``"auto"`` in it is decided by `fedsel.auto.resolved`; what is left then is numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, Literal, final
+
+from fedsel.budget import THETA
+from fedsel.errors import (
+    Epsilon,
+    InvalidArgument,
+    check_count,
+    check_epsilon,
+    check_finite,
+    check_kind,
+    check_positive,
+)
+from fedsel.mechanisms.base import MAX_DIMENSION
+from fedsel.mechanisms.selection import Top, check_top
+from fedsel.solutions.base import Solution
+from fedsel.solutions.registry import (
+    PLAIN,
+    REPORTING_DIRECTIONS,
+    Parameters,
+    build,
+    canonical,
+    selection_of,
+)
+
+Auto = Literal["auto"]
+AUTO: Auto = "auto"
+RECOMMENDED = "RJ"
+"""The solution that every front end takes unless told otherwise."""
+
+
+def decimal(name: str, value: object) -> Fraction:
+    """An ε as the decimal that the user wrote: 0.1 is one tenth, and ten of them are 1.
+
+    >>> decimal("epsilon", 0.1)
+    Fraction(1, 10)
+    """
+    number = check_epsilon(name, value)
+    return number if isinstance(number, Fraction) else Fraction(repr(number))
+
+
+@final
+@dataclass(frozen=True)
+class Recipe:
+    """What server and devices agree on, and what the server does with reports.
+
+    - ``solution``: how a client reports, by name (`fedsel.solutions.names`); ``epsilon``: its ε in
+      total over all ``epochs``, exact, None where a solution is not private; ``dim``: the entries
+      of an update.
+    - ``learning_rate``: α of the server's step; with …-O each client multiplies its update with it.
+    - ``averaging``: p > 0 averages the weights over the rounds, t^p in round t; 0 takes the last.
+    - ``reg``: λ of the ℓ2 regulariser.
+    - ``rho``: the public radius ρ of J, RJ, RC and the baselines; None reports directions alone.
+    - ``mu``: the selection's share of ε, at most ``theta`` if automatic; ``k``: the top dimensions,
+      a count or a share; ``clip``: values are clipped to ±clip; ``momentum``: η of the residual.
+    - ``ratio``: q/d of …-RP; ``words``: codewords of RC; ``seed``: of public projections and
+      codebooks.
+    - ``asked``: the solution that was asked for, where another takes its place.
+
+    >>> recipe = Recipe("ps-pm", epsilon=2.0, dim=100, epochs=5, mu=0.1)
+    >>> recipe.solution, recipe.charge
+    ('PS-PM', Fraction(2, 5))
+    """
+
+    solution: str = RECOMMENDED
+    epsilon: Epsilon | None = None
+    dim: int | None = None
+    epochs: int = 1
+    learning_rate: float | Auto = AUTO
+    averaging: float | Auto = AUTO
+    reg: float = 0.0
+    rho: float | Auto | None = AUTO
+    mu: float | Auto = AUTO
+    theta: float = THETA
+    k: Top = 0.1
+    clip: float = 1.0
+    momentum: float = 0.0
+    ratio: float = 0.1
+    words: int | None = None
+    seed: int = 0
+    asked: str | None = None
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__
+        put(self, "solution", canonical(self.solution))
+        if self.epsilon is not None:
+            put(self, "epsilon", decimal("epsilon", self.epsilon))
+        elif self.solution not in PLAIN:
+            raise InvalidArgument("epsilon", None, f"given for {self.solution}")
+        if self.dim is not None:
+            put(self, "dim", check_count("dim", self.dim, most=MAX_DIMENSION))
+        put(self, "epochs", check_count("epochs", self.epochs, most=(1 << 32) - 1))
+        for name in ("learning_rate", "rho"):
+            if getattr(self, name) not in (AUTO, None):
+                put(self, name, check_positive(name, getattr(self, name)))
+        if self.learning_rate is None:
+            raise InvalidArgument("learning_rate", None, 'a number > 0, or "auto"')
+        if self.averaging != AUTO:
+            put(self, "averaging", check_averaging(self.averaging))
+        put(self, "reg", check_at_least_zero("reg", self.reg))
+        for name in ("mu", "theta"):
+            put(self, name, _share(name, getattr(self, name)))
+        put(self, "k", check_top(self.k))
+        if self.dim is not None and self.k > self.dim:
+            raise InvalidArgument("k", self.k, f"at most dim = {self.dim}")
+        put(self, "clip", check_positive("clip", self.clip))
+        put(self, "momentum", float(check_finite("momentum", self.momentum)))
+        put(self, "ratio", float(check_finite("ratio", self.ratio)))
+        if not 0 < self.ratio <= 1:
+            raise InvalidArgument("ratio", self.ratio, "in (0, 1]")
+        put(self, "seed", check_count("seed", self.seed, least=0, most=(1 << 64) - 1))
+        if self.words is not None:
+            put(self, "words", check_count("words", self.words, most=(1 << 32) - 1))
+
+    @classmethod
+    def of(cls, values: dict[str, Any]) -> Recipe:
+        """The recipe of a table of its fields; unknown names are refused."""
+        known = [field.name for field in fields(cls)]
+        for name, value in values.items():
+            if name not in known:
+                raise InvalidArgument(str(name), value, f"one of {', '.join(known)}")
+        return cls(**values)
+
+    @property
+    def open(self) -> list[str]:
+        """What is still to be decided, by name."""
+        parameters = ("learning_rate", "averaging", "rho", "mu")
+        missing = ["dim"] if self.dim is None else []
+        return [*missing, *(name for name in parameters if getattr(self, name) == AUTO)]
+
+    def build(self) -> Solution:
+        """The solution, both ends of it.
+
+        >>> Recipe("NP", dim=3).build().bits
+        96
+        """
+        for name in ("dim", *_USED_BY):
+            used = name == "dim" or _USED_BY[name](self.solution)
+            if used and name in self.open:
+                wanted = "a number: fedsel.auto.resolved decides it"
+                raise InvalidArgument(name, getattr(self, name), wanted)
+        return _built(self)
+
+    @property
+    def private(self) -> bool:
+        """Whether a certificate covers the reports."""
+        return self.solution not in PLAIN and self.build().private
+
+    @property
+    def charge(self) -> Fraction:
+        """What one report costs: a rational proved to be at least its exact ε."""
+        charge = _charge(self.build())
+        if charge is None:
+            raise InvalidArgument("solution", self.solution, PRIVATE)
+        return charge
+
+    @property
+    def rate(self) -> float:
+        """What the server multiplies the mean with: α, or 1 where the clients do it (…-O)."""
+        if self.learning_rate == AUTO:
+            raise InvalidArgument(
+                "learning_rate", AUTO, "a number: fedsel.auto.resolved decides it"
+            )
+        return 1.0 if self.build().rate_inside else float(self.learning_rate)
+
+    @property
+    def for_devices(self) -> Recipe:
+        """The part that devices are told of: not what the server alone does afterwards."""
+        return replace(self, averaging=0.0, reg=0.0, theta=THETA, asked=None)
+
+
+_USED_BY: dict[str, Callable[[str], object]] = {
+    "rho": REPORTING_DIRECTIONS.__contains__,
+    "mu": selection_of,
+}
+"""Which solutions a parameter matters to, by name."""
+PRIVATE = "a private solution, such as RJ, PS-PM or PM"
+
+
+def check_averaging(power: object) -> float:
+    """The power of an average, 0 for none."""
+    if not (isinstance(power, int | float) and check_finite("averaging", power) >= 0):
+        raise InvalidArgument("averaging", power, "a number ≥ 0; 0 takes the last weights")
+    return float(power)
+
+
+def check_at_least_zero(name: str, value: object) -> float:
+    """A finite number ≥ 0."""
+    number = float(check_finite(name, value))
+    if number < 0:
+        raise InvalidArgument(name, value, "a finite number ≥ 0")
+    return number
+
+
+def _share(name: str, value: object) -> float | Auto:
+    if value == AUTO and name == "mu":
+        return AUTO
+    if not 0 <= check_finite(name, value) < 1:
+        raise InvalidArgument(name, value, "in [0, 1)")
+    return float(value)  # type: ignore[arg-type]
+
+
+@lru_cache(maxsize=512)
+def _built(recipe: Recipe) -> Solution:
+    given = {f.name: getattr(recipe, f.name) for f in fields(Parameters)}
+    given["rho"] = None if recipe.rho == AUTO else recipe.rho
+    given["mu"] = 0.0 if recipe.mu == AUTO else recipe.mu
+    return build(recipe.solution, Parameters(**given))
+
+
+@lru_cache(maxsize=64)
+def _charge(made: Solution) -> Fraction | None:
+    return made.privacy.charge
+
+
+def solution(
+    name: str,
+    *,
+    epsilon: Epsilon | None = None,
+    dim: int,
+    mu: float | Auto = 0.1,
+    rho: float | None = None,
+    batch: int | None = None,
+    **parameters: Any,
+) -> Solution:
+    """A solution by its name, for ε in total over ``epochs`` and vectors of ``dim``.
+
+    The other parameters are those of `Recipe`: epochs, k, clip, momentum, ratio, seed, words, …
+    ``mu="auto"`` is hyper-parameters-free and needs ``batch``, the clients of a round; where it
+    leaves nothing for the selection, the flat solution takes its place and says so. ``k`` is that
+    of the paper's solutions and of SignDS, and the ‖v‖₁ of UJ; J, RJ and RC have the best for ε.
+
+    >>> solution("ps-pm", epsilon=2.0, dim=100).privacy.per_report
+    2.0
+    >>> solution("PS-PN", epsilon=2.0, dim=100)
+    Traceback (most recent call last):
+    fedsel.errors.InvalidArgument: solution = 'PS-PN': must be a known solution, such as PS-PM, ...
+    """
+    from fedsel.auto import with_share
+
+    check_kind("name", name, str)
+    given = {"solution": name, "epsilon": epsilon, "dim": dim, "mu": mu, "rho": rho, **parameters}
+    recipe = Recipe.of(given)
+    if mu == AUTO:
+        if batch is None:
+            raise InvalidArgument("batch", None, "given with mu = 'auto': the clients of a round")
+        recipe = with_share(recipe, check_count("batch", batch))
+    return recipe.build()

@@ -1,0 +1,179 @@
+"""What must not change: reports, charges, wire bytes and weights, as recorded at commit 76f1eda.
+
+Reports, certificates and bytes are compared to the bit. Weights of simulations are compared to a
+relative 1e-9: sums of reports are integers since then, so their last bits differ.
+"""
+
+import hashlib
+import json
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from scipy.sparse import csr_array
+
+from fedsel import Aggregator, Recipe, Reports, solution
+from fedsel.auto import Setting, learning_rate
+from fedsel.models import LinearModel, MulticlassModel
+from fedsel.random import stream
+from fedsel.simulation import EvaluationSet, Population, Training, train, train_vectors
+from fedsel.simulation.multiclass import MulticlassClients
+from fedsel.wire import Request, check_sendable
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def load(name):
+    return json.loads((GOLDEN / f"{name}.json").read_text(encoding="utf-8"))
+
+
+REPORTS, CERTIFICATES, WIRE = load("reports"), load("certificates"), load("wire")
+VECTORS = np.array(REPORTS["vectors"], dtype=np.float32)
+NOTHING = np.zeros(VECTORS.shape[2], dtype=np.float32)
+
+
+def said(report):
+    return [list(pair) for pair in report.pairs()[0]]
+
+
+@pytest.mark.parametrize("case", list(REPORTS["reports"]))
+def test_reports_of_devices(case):
+    name, epsilon = case.rsplit(" ", 1)
+    made = solution(name, epsilon=float(epsilon), **REPORTS["parameters"])
+    expected = REPORTS["reports"][case]
+    sent = []
+    for client in range(VECTORS.shape[1]):
+        residual = NOTHING
+        for epoch in range(len(VECTORS)):
+            report, residual = made.in_round(2 * epoch + 1).encode(
+                VECTORS[epoch, client], residual, stream(3, epoch, client)
+            )
+            sent.append(said(report))
+    assert sent == expected["sent"]
+    assert residual.tolist() == expected["residual"]
+    later = made.in_round(5)
+    reports = [later.encode(v, NOTHING, stream(4, 0, c))[0] for c, v in enumerate(VECTORS[0])]
+    np.testing.assert_allclose(
+        later.decode(Reports.of(reports)), expected["mean"], rtol=1e-12, atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("case", list(CERTIFICATES))
+def test_certificates_and_charges(case):
+    name, dim, epsilon, epochs = case.split()
+    expected = CERTIFICATES[case]
+    given = {"mu": 0.1, "k": 0.3, "rho": 0.4, "ratio": 0.5, "words": 32}
+    made = solution(name, epsilon=float(epsilon), dim=int(dim), epochs=int(epochs), **given)
+    privacy, says = made.privacy, made.alphabet
+    ratio = None
+    if privacy.ratio is not None:
+        ratio = hashlib.sha256(str(privacy.ratio).encode()).hexdigest()[:16]
+    setting = Setting(int(dim), 50, 20, norm=1.0)
+    alphabet = None
+    if not says.plain:
+        alphabet = [says.slots, says.symbols, says.picks, says.abstains, says.bound]
+    assert {
+        "ratio": ratio,
+        "charge": None if privacy.charge is None else str(privacy.charge),
+        "per_report": repr(privacy.per_report),
+        "total": repr(privacy.total),
+        "within": privacy.within_budget,
+        "certified": privacy.certified,
+        "bits": made.bits,
+        "note": privacy.note,
+        "alphabet": alphabet,
+        "size": made.noise,
+        "rate": learning_rate(made, setting),
+        "accumulates": made.accumulates,
+        "inside": made.rate_inside,
+        "server": made.decays_at_server,
+    } == expected
+
+
+@pytest.mark.parametrize("name", list(WIRE))
+def test_bytes_on_the_wire(name):
+    expected = WIRE[name]
+    given = {**REPORTS["parameters"], "learning_rate": 0.3}
+    recipe = Recipe(name, epsilon=Fraction(9, 2), **given)
+    if "error" in expected:
+        with pytest.raises(ValueError, match="a private solution"):
+            check_sendable(recipe)
+        return
+    request = Request(bytes(range(16)), 1, 4, check_sendable(recipe))
+    assert request.encode().hex() == expected["request"]
+    assert Request.decode(request.encode()) == request
+    assert str(recipe.charge) == expected["charge"]
+    made = recipe.build().in_round(4)
+    for client, report in enumerate(expected["reports"]):
+        sent, _ = made.encode(VECTORS[1, client], NOTHING, stream(5, 1, client))
+        assert request.format.encode(4, sent).hex() == report
+
+
+WEIGHTS = load("weights")
+X = np.array(WEIGHTS["X"], dtype=np.float32)
+Y = np.array(WEIGHTS["y"], dtype=np.int8)
+PARAMETERS = WEIGHTS["parameters"]
+
+
+def close(found, expected):
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("case", list(WEIGHTS["engine"]))
+def test_weights_of_the_simulator(case):
+    name, kind = case.rsplit(" ", 1)
+    made = solution(name, dim=X.shape[1], **PARAMETERS)
+    people, model, changes = Population(X, Y), LinearModel("logistic", 0.01), {}
+    if kind == "average":
+        model, changes = LinearModel("svm", 0.02), {"averaging": 3.0}
+    elif kind == "sparse":
+        people, model = Population(csr_array(X), Y), LinearModel()
+        changes = {"dropout": 0.3, "rounds": 7, "averaging": 1.0}
+    elif kind == "groups":
+        order, starts = np.arange(len(X))[::-1].copy(), np.arange(0, len(X) + 1, 3)
+        people, model, changes = Population(X, Y, order, starts), LinearModel(), {"batch": 7}
+    given = {"batch": 13, "seed": 4, **changes}
+    history = train(Training(made, model, 0.3, **given), people, EvaluationSet(X, Y))
+    expected = WEIGHTS["engine"][case]
+    close(history.weights, expected["weights"])
+    if "accuracy" in expected:
+        assert history.accuracy == expected["accuracy"]
+
+
+@pytest.mark.parametrize("name", list(WEIGHTS["vectors"]))
+def test_weights_of_three_classes(name):
+    classes = np.array(WEIGHTS["classes"])
+    made = solution(name, dim=3 * X.shape[1], **PARAMETERS)
+    own = 0.0 if made.decays_at_server else 0.01
+    source = MulticlassClients(X, classes, 3, MulticlassModel("logistic", own))
+    training = Training(made, LinearModel(reg=0.01), 0.2, 13, seed=6, averaging=2.0)
+    history = train_vectors(training, source, np.full(made.dim, 0.01))
+    close(history.weights, WEIGHTS["vectors"][name])
+
+
+@pytest.mark.parametrize("name", list(WEIGHTS["aggregator"]))
+def test_weights_of_the_aggregator(tmp_path, name):
+    recipe = Recipe(name, dim=X.shape[1], learning_rate=0.4, averaging=0.0, **PARAMETERS)
+    start = np.linspace(-1, 1, X.shape[1])
+    server = Aggregator(recipe, tmp_path, weights=start, rounds_per_epoch=2)
+    nothing = np.zeros(X.shape[1], dtype=np.float32)
+    for t in range(3):
+        request = Request.decode(server.request())
+        made = recipe.build().in_round(t)
+        for client, (x, y) in enumerate(zip(X, Y, strict=True)):
+            report, _ = made.encode(x * np.float32(0.3 * y), nothing, stream(8, t, client))
+            server.receive(client, request.format.encode(t, report))
+        server.step()
+    close(server.weights, WEIGHTS["aggregator"][name])
+
+
+def test_a_checkpoint_of_version_1_goes_on(tmp_path):
+    (tmp_path / "checkpoint.bin").write_bytes((GOLDEN / "checkpoint-v1.bin").read_bytes())
+    recipe = Recipe("RJ", dim=X.shape[1], learning_rate=0.4, averaging=0.0, **PARAMETERS)
+    server = Aggregator(recipe, tmp_path, rounds_per_epoch=2)
+    assert server.round == 3
+    assert server.model.tolist() == WEIGHTS["aggregator"]["RJ"]
+    server.step()
+    assert Aggregator(recipe, tmp_path, rounds_per_epoch=2).finished
