@@ -4,6 +4,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 RESULTS ?= results
 
+CHECK_PYTHON = $(PYTHON) -c 'import sys; sys.exit("fedsel needs Python 3.11 or newer, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
+
 .DEFAULT_GOAL := help
 .PHONY: help setup browser demo audit devices flower test lint format bench scale torture clean
 
@@ -13,12 +15,18 @@ help: ## list the commands
 setup: $(VENV)/.ready ## create the environment with everything that tests and demo need
 
 $(VENV)/.ready: pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit("fedsel needs Python 3.11 or newer, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
-	$(PYTHON) -m venv $(VENV)
+	@$(CHECK_PYTHON)
+	@test -d $(VENV) || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --editable ".[dev]"
 	@touch $@
 
-demo: setup ## the main job on synthetic data: progress, table and figure
+$(VENV)/.demo: pyproject.toml
+	@$(CHECK_PYTHON)
+	@test -d $(VENV) || $(PYTHON) -m venv $(VENV)
+	@test -f $(VENV)/.ready || $(BIN)/python -m pip install --quiet --editable ".[demo]"
+	@touch $@
+
+demo: $(VENV)/.demo ## the main job on synthetic data: progress, table and figure
 	$(BIN)/fedsel run --out $(RESULTS)
 
 audit: setup ## certify and attack every mechanism: progress, table and figure

@@ -17,23 +17,25 @@ import tracemalloc
 
 import numpy as np
 
+from fedsel import Recipe, Reports
 from fedsel.server import Aggregator
-from fedsel.wire import Request, Task
+from fedsel.wire import Request
 
 TARGET = 200_000
 AT_A_TIME = 10_000
+DECIDED = {"mu": 0.1, "learning_rate": 1.0, "averaging": 0.0}
 
 
 def reports(server: Aggregator, count: int, seed: int = 0) -> bytes:
-    """Well-formed reports with dimensions and symbols drawn uniformly."""
+    """Well-formed reports with slots and symbols drawn uniformly."""
     form = Request.decode(server.request()).format
     rng = np.random.default_rng(seed)
     rows = np.zeros(
         count, dtype=[("head", "S4"), ("round", "<u4"), ("pairs", "<u4", (form.picks, 2))]
     )
-    rows["head"] = form.encode(0, [(i, 0) for i in range(form.picks)])[:4]
+    rows["head"] = form.encode(0, Reports(range(form.picks), [0] * form.picks))[:4]
     rows["pairs"][:, :, 0] = np.arange(form.picks) + rng.integers(
-        0, form.dimensions - form.picks, (count, 1)
+        0, form.slots - form.picks, (count, 1)
     )
     rows["pairs"][:, :, 1] = rng.integers(0, form.symbols, (count, form.picks))
     return rows.tobytes()
@@ -44,7 +46,7 @@ def measure(name: str, epsilon: float, dim: int, count: int) -> list[dict[str, o
     rows = []
     for way in ("one by one", "many, named", "many, anonymous"):
         with tempfile.TemporaryDirectory() as folder:
-            server = Aggregator(Task(name, epsilon=epsilon, dim=dim), folder)
+            server = Aggregator(Recipe(name, epsilon=epsilon, dim=dim, **DECIDED), folder)
             data, size = reports(server, count), server._format.size
             names = list(range(count))
             start = time.perf_counter()
@@ -75,12 +77,12 @@ def measure(name: str, epsilon: float, dim: int, count: int) -> list[dict[str, o
 def memory(count: int, dim: int, named: bool) -> float:
     """Megabytes at the peak of a round, the reports themselves aside."""
     with tempfile.TemporaryDirectory() as folder:
-        task = Task("PS-PM", epsilon=2.0, dim=dim)
-        server = Aggregator(task, folder)
+        recipe = Recipe("PS-PM", epsilon=2.0, dim=dim, **DECIDED)
+        server = Aggregator(recipe, folder)
         data = reports(server, count)
         _ = server.solution.bits
         tracemalloc.start()
-        server = Aggregator(task, folder)
+        server = Aggregator(recipe, folder)
         for i in range(0, count, AT_A_TIME):
             names = range(i, i + AT_A_TIME) if named else None
             server.receive_many(data[16 * i : 16 * (i + AT_A_TIME)], names)

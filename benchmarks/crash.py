@@ -23,12 +23,15 @@ from pathlib import Path
 
 import numpy as np
 
-from fedsel.device import Client, Ledger, Policy, Reason, Refused, Request, Task
+from fedsel import Recipe
+from fedsel.device import Client, Ledger, Policy, Reason, Refused, Request
 
 DIM, REPORT_BYTES = 24, 16
 RUN = bytes(range(16))
 EPOCHS, REPORTS = 40, 25
-TASK = Task("PS-PM", epsilon=Fraction(EPOCHS, 7), dim=DIM, epochs=EPOCHS)
+RECIPE = Recipe(
+    "PS-PM", epsilon=Fraction(EPOCHS, 7), dim=DIM, epochs=EPOCHS, mu=0.1, learning_rate=1.0
+)
 POLICY = Policy(
     lifetime=Fraction(REPORTS, 7), per_report=Fraction(1, 7), solutions=["PS-PM"], dimensions=[DIM]
 )
@@ -47,7 +50,7 @@ def child(store: Path, outbox: int, ready: int) -> None:
     os.write(ready, b".")
     number = entries[-1].round if entries else 0
     while True:
-        request = Request(RUN, number, number, TASK).encode()
+        request = Request(RUN, number, number, RECIPE).encode()
         try:
             os.write(outbox, client.answer(request, WEIGHTS, lambda _, n=number: update_of(n)))
         except Refused as refused:
@@ -86,12 +89,12 @@ def check(store: Path, outbox: Path) -> int:
     if not len(out) * Fraction(1, 7) <= history.spent <= POLICY.lifetime:
         raise SystemExit("released ≤ spent ≤ lifetime does not hold")
     residual = np.zeros(DIM, dtype=np.float32)
-    form = Request(RUN, 0, 0, TASK).format
+    form = Request(RUN, 0, 0, RECIPE).format
     for entry in history.entries:
         residual += update_of(entry.round)
-        decoded = form.decode(entry.report)
-        for dimension, _ in decoded[1]:
-            residual[dimension] = 0
+        _, report = form.decode(entry.report)
+        for slot, _ in report.pairs()[0]:
+            residual[slot] = 0
     with ledger.transaction() as books:
         if history.entries and not np.array_equal(books.residual(RUN, DIM), residual):
             raise SystemExit("the residual is not the one that the reports imply")
@@ -103,7 +106,7 @@ def run(kills: int, folder: Path, seed: int, longest: float) -> dict[str, float]
     rng = random.Random(seed)
     # Laws are built once, here: the children are killed while they report, not while they start.
     Client(POLICY, folder / "warm", create=True).answer(
-        Request(RUN, 0, 0, TASK).encode(), WEIGHTS, update_of(0)
+        Request(RUN, 0, 0, RECIPE).encode(), WEIGHTS, update_of(0)
     )
     totals = {"kills": 0, "stores": 0, "reports": 0, "released": 0, "finished": 0}
     while totals["kills"] < kills:

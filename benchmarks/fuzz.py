@@ -23,43 +23,45 @@ from pathlib import Path
 
 import numpy as np
 
+from fedsel import Recipe, Reports
 from fedsel.device import Client, Policy, Refused
 from fedsel.errors import check_count, check_epsilon, check_finite
 from fedsel.server import Aggregator
-from fedsel.wire import InvalidMessage, ReportFormat, Request, Task
+from fedsel.wire import InvalidMessage, ReportFormat, Request, decode_recipe
 from fedsel.wire.request import _decoded
 
 GUIDED = importlib.util.find_spec("atheris") is not None and "random" not in sys.argv
 RUN = bytes(range(16))
 GROWTH_MB = 64
+DECIDED = {"mu": 0.1, "learning_rate": 1.0, "averaging": 0.0}
 
 
 class Target:
     """The parsers, and what must hold for any input."""
 
     def __init__(self, folder: Path) -> None:
-        self.tasks = [
-            Task("PS-PM", epsilon=2.0, dim=100, epochs=5),
-            Task("PE-Duchi", epsilon=2.0, dim=4, k=1),
-            Task("PM", epsilon=10.0, dim=30, k=0.5),
+        recipes = [
+            Recipe("PS-PM", epsilon=2.0, dim=100, epochs=5, **DECIDED),
+            Recipe("PE-Duchi", epsilon=2.0, dim=4, k=1, **DECIDED),
+            Recipe("PM", epsilon=10.0, dim=30, k=0.5, **DECIDED),
         ]
-        self.requests = [Request(RUN, 0, 3, task).encode() for task in self.tasks]
+        self.requests = [Request(RUN, 0, 3, recipe).encode() for recipe in recipes]
         self.formats = [Request.decode(r).format for r in self.requests]
-        self.servers = [Aggregator(task, folder / str(i)) for i, task in enumerate(self.tasks)]
+        self.servers = [Aggregator(recipe, folder / str(i)) for i, recipe in enumerate(recipes)]
         policy = Policy(1e-9, 500, ["PS-PM", "PE-Duchi", "PM"], [100, 4, 30], clip=10.0)
         self.client = Client(policy, folder / "device", create=True)
         self.weights = np.zeros(100)
-        last = Request(bytes(16), 0, 0, Task("PS-PM", epsilon=1e-9, dim=100)).encode()
-        self.client.answer(last, self.weights, self.weights)
+        last = Recipe("PS-PM", epsilon=1e-9, dim=100, **DECIDED)
+        request = Request(bytes(16), 0, 0, last).encode()
+        self.client.answer(request, self.weights, self.weights)
         self.inputs = self.accepted_requests = self.accepted_reports = 0
 
     def seeds(self) -> list[bytes]:
         """Good messages to begin with."""
-        reports = [form.encode(0, [(i, 1) for i in range(form.picks)]) for form in self.formats] + [
-            self.formats[1].encode(0, [])
-        ]
-        own = [s._format.encode(0, [(i, 1) for i in range(s._format.picks)]) for s in self.servers]
-        return [*self.requests, *reports, *own, own[0] * 3]
+        formats = [*self.formats, *(server._format for server in self.servers)]
+        reports = [f.encode(0, Reports(range(f.picks), [1] * f.picks)) for f in formats]
+        nothing = self.formats[1].encode(0, Reports([-1], [0]))
+        return [*self.requests, *reports, nothing, reports[len(self.formats)] * 3]
 
     def try_one(self, data: bytes) -> None:
         """Everything that may happen to one input."""
@@ -80,8 +82,11 @@ class Target:
             raise AssertionError("a device without budget has answered")
         for form in self.formats:
             decoded = form.decode(data)
-            if len(data) == form.size and bool(form.decode_many(data).valid[0]) != bool(decoded):
-                raise AssertionError("one and many disagree")
+            if len(data) == form.size:
+                many = form.decode_many(data)
+                alike = (int(many.round[0]), many.reports.rows(0)) if many.valid[0] else None
+                if alike != decoded:
+                    raise AssertionError("one and many disagree")
             if decoded:
                 self.accepted_reports += 1
                 if form.encode(*decoded) != data:
@@ -163,8 +168,8 @@ def main() -> None:
 
         # The parsers alone: atheris keeps what it has compared, so arrays would fill the memory.
         for parser_part in (
-            *(Request.decode.__func__, _decoded, Request.__post_init__, Task.decode.__func__),
-            *(Task.__post_init__, ReportFormat.decode, Policy.objection),
+            *(Request.decode.__func__, _decoded, Request.__post_init__, decode_recipe),
+            *(Recipe.__post_init__, ReportFormat.decode, Policy.objection),
             *(check_count, check_epsilon, check_finite),
         ):
             atheris.instrument_func(parser_part)

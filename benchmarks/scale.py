@@ -45,8 +45,8 @@ def write_records(path: Path, clients: int) -> None:
 
 def measure(path: Path, clients: int) -> dict[str, float]:
     """Run the epoch in this process; seconds and peak of anonymous memory."""
+    from fedsel import solution
     from fedsel.simulation import Population, Training, train
-    from fedsel.solutions import solution
 
     X = np.asarray(np.memmap(path, dtype=np.float32, mode="r", shape=(clients, DIMENSIONS)))
     y = np.where(np.arange(clients) % 2, 1, -1).astype(np.int8)

@@ -25,8 +25,8 @@ import torch
 from torch import nn
 from torch.func import functional_call, grad, vmap
 
+from fedsel import solution
 from fedsel.simulation.rounds import VectorRounds
-from fedsel.solutions import solution
 from fedsel.torch import ClientUpdates
 
 CLIENTS, REPEATS = 500, 60

@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -28,12 +29,15 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from fedsel.device import Client, Policy, Refused, Request, Task
+from fedsel import Recipe, Reports
+from fedsel.device import Client, Policy, Refused, Request
 from fedsel.models import LinearModel
 from fedsel.server import Aggregator, Outcome
 
 D, RECORDS, EPOCHS = 10, 20, 5
-TASK = Task("PS-PM", epsilon=5.0, dim=D, epochs=EPOCHS, k=2, learning_rate=10.0)
+RECIPE = Recipe(
+    "PS-PM", epsilon=5.0, dim=D, epochs=EPOCHS, k=2, mu=0.1, learning_rate=10.0, averaging=0.0
+)
 POLICY = Policy(
     lifetime=5.0, per_report=1.0, solutions=["PS-PM"], dimensions=[D], reports_per_epoch=1
 )
@@ -86,12 +90,12 @@ def people(clients: int) -> list[tuple[NDArray[np.float64], NDArray[np.int8]]]:
 def be_hostile(server: Aggregator, client: int) -> None:
     """What a client may try; all it gets is one report, within the bound."""
     form = Request.decode(server.request()).format
-    good = form.encode(server.round, [(0, form.symbols - 1)])
+    good = form.encode(server.round, Reports([0], [form.symbols - 1]))
     for report in (b"", good[:-1], good + b"!", os.urandom(16), b"\xff" * 16):
         server.receive(client, report)
-    server.receive(client, form.encode(server.round, [(0, form.symbols)]))
-    server.receive(client, form.encode(server.round, [(D, 0)]))
-    server.receive(client, form.encode(server.round + 1, [(0, 0)]))
+    server.receive(client, form.encode(server.round, Reports([0], [form.symbols])))
+    server.receive(client, form.encode(server.round, Reports([D], [0])))
+    server.receive(client, form.encode(server.round + 1, Reports([0], [0])))
     for _ in range(3):  # the first is accepted, the others are duplicates
         server.receive(client, good)
 
@@ -101,9 +105,9 @@ def be_greedy(devices: list[Device], weights: NDArray[np.floating]) -> Counter[s
     said: Counter[str] = Counter()
     run = os.urandom(16)
     wishes = [
-        Request(run, 0, 0, Task("PS-PM", epsilon=50.0, dim=D)).encode(),
-        Request(run, 0, 0, Task("NP", epsilon=1.0, dim=D)).encode(),
-        Request(run, 0, 0, Task("PS-PM", epsilon=5.0, dim=1 << 32, epochs=5)).encode(),
+        Request(run, 0, 0, replace(RECIPE, epsilon=50.0, epochs=1)).encode(),
+        Request(run, 0, 0, replace(RECIPE, solution="NP", epsilon=1.0, epochs=1)).encode(),
+        Request(run, 0, 0, replace(RECIPE, dim=1 << 32)).encode(),
         os.urandom(138),
     ]
     for device in devices[-GREEDY:]:
@@ -119,7 +123,7 @@ def be_greedy(devices: list[Device], weights: NDArray[np.floating]) -> Counter[s
 def train(devices: list[Device], folder: Path, progress: Progress) -> tuple[Aggregator, int]:
     """Five epochs of one round each. Returns the server, and how many devices crashed."""
     chance = random.Random(0)
-    server = Aggregator(TASK, folder)
+    server = Aggregator(RECIPE, folder)
     bar = progress.add_task("reports", total=EPOCHS * len(devices))
     while not server.finished:
         request, weights = server.request(), server.weights
@@ -134,7 +138,7 @@ def train(devices: list[Device], folder: Path, progress: Progress) -> tuple[Aggr
                 answered[i] = device.answer(request, weights)
                 server.receive(i, answered[i])
             if i == restart_at:  # the server forgets this round, and asks all of them again
-                server = Aggregator(TASK, folder)
+                server = Aggregator(RECIPE, folder)
                 assert server.request() == request
                 be_hostile(server, HOSTILE)
                 for j, report in answered.items():
@@ -219,7 +223,7 @@ def main() -> None:
             before = be_greedy(devices, np.zeros(D))
             server, crashes = train(devices, folder / "server", progress)
         after = be_greedy(devices, server.weights)
-        again = Request(os.urandom(16), 0, 0, TASK).encode()
+        again = Request(os.urandom(16), 0, 0, RECIPE).encode()
         for device in devices[-GREEDY:]:
             try:
                 device.answer(again, server.weights)
@@ -237,7 +241,7 @@ def main() -> None:
     for _ in range(200):
         together -= MODEL.gradient(together, X, y)
     private, clear = (
-        np.mean(np.where(X_test @ w >= 0, 1, -1) == y_test) for w in (server.weights, together)
+        np.mean(np.where(X_test @ w >= 0, 1, -1) == y_test) for w in (server.model, together)
     )
     console.print(f"accuracy {private:.1%}; with the records in the clear {clear:.1%}")
 

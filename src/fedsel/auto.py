@@ -86,12 +86,17 @@ def resolved(recipe: Recipe, setting: Setting) -> Recipe:
         recipe = replace(recipe, rho=_radius(recipe, setting))
     if recipe.mu == AUTO:
         recipe = with_share(recipe, max(1, math.floor(setting.clients)))
+    return decided(recipe, recipe.build(), setting)
+
+
+def decided(recipe: Recipe, made: Solution, setting: Setting) -> Recipe:
+    """The recipe with numbers for rate and average, for a solution that is there already."""
     if recipe.averaging == AUTO:
         automatic = recipe.learning_rate == AUTO
         recipe = replace(recipe, averaging=AVERAGING if automatic else 0.0)
     if recipe.learning_rate == AUTO:
-        recipe = replace(recipe, learning_rate=learning_rate(recipe.build(), setting))
-    return recipe
+        recipe = replace(recipe, learning_rate=learning_rate(made, setting))
+    return replace(recipe, dim=made.dim)
 
 
 def reports_directions(name: str) -> bool:

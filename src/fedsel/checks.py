@@ -22,6 +22,7 @@ import numpy as np
 import fedsel.mechanisms
 from fedsel.auditing.transcripts import certify_by_enumeration, report_law
 from fedsel.errors import InvalidArgument, check_kind
+from fedsel.extras import needed
 from fedsel.mechanisms import (
     BOTTOM,
     Duchi,
@@ -413,7 +414,8 @@ def assert_follows(
     if len(expected) < 2:
         return
     statistic = sum((o - e) ** 2 / e for o, e in zip(observed, expected, strict=True))
-    from scipy.stats import chi2
+    with needed("simulation", "checks"):
+        from scipy.stats import chi2
 
     p_value = float(chi2.sf(statistic, len(expected) - 1))
     _require(p_value > FALSE_ALARM, f"{name}: chi-square {statistic:.1f}, p = {p_value:.2g}")

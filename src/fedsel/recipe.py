@@ -19,7 +19,6 @@ from fedsel.errors import (
     check_count,
     check_epsilon,
     check_finite,
-    check_kind,
     check_positive,
 )
 from fedsel.mechanisms.base import MAX_DIMENSION
@@ -93,7 +92,7 @@ class Recipe:
 
     def __post_init__(self) -> None:
         put = object.__setattr__
-        put(self, "solution", canonical(self.solution))
+        put(self, "solution", canonical(self.solution, "solution"))
         if self.epsilon is not None:
             put(self, "epsilon", decimal("epsilon", self.epsilon))
         elif self.solution not in PLAIN:
@@ -245,13 +244,12 @@ def solution(
     2.0
     >>> solution("PS-PN", epsilon=2.0, dim=100)
     Traceback (most recent call last):
-    fedsel.errors.InvalidArgument: solution = 'PS-PN': must be a known solution, such as PS-PM, ...
+    fedsel.errors.InvalidArgument: name = 'PS-PN': must be a known solution, such as PS-PM, ...
     """
     from fedsel.auto import with_share
 
-    check_kind("name", name, str)
-    given = {"solution": name, "epsilon": epsilon, "dim": dim, "mu": mu, "rho": rho, **parameters}
-    recipe = Recipe.of(given)
+    given = {"epsilon": epsilon, "dim": dim, "mu": mu, "rho": rho, **parameters}
+    recipe = Recipe.of({"solution": canonical(name), **given})
     if mu == AUTO:
         if batch is None:
             raise InvalidArgument("batch", None, "given with mu = 'auto': the clients of a round")

@@ -84,18 +84,20 @@ class Reports:
 class Alphabet:
     """What a report can say, for whoever writes it down or adds it up.
 
-    A report is ``picks`` pairs (slot, symbol), or ⊥ where it ``abstains``. Symbol s adds steps[s],
-    an integer, to the sum of window windows[s] of its slot; the total of a slot is that of its
-    windows' sums times ``units``. A ``plain`` report has numbers in place of symbols, each worth
-    units[0] times itself: nothing of it is private.
+    A report is ``picks`` pairs (slot, symbol), or ⊥ where it ``abstains``. Symbols lie in windows,
+    one after another: window w begins with the symbol offsets[w], which adds first[w], an integer,
+    to the sum of that window of its slot; each symbol after it adds ``stride`` more. The total of a
+    slot is that of its windows' sums times ``units``. A ``plain`` report has numbers in place of
+    symbols, each worth units[0] times itself: nothing of it is private.
     """
 
     slots: int
     symbols: int
     picks: int
     abstains: bool
-    windows: NDArray[np.int64]
-    steps: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+    first: NDArray[np.int64]
+    stride: int
     units: NDArray[np.float64]
     plain: bool = False
 
@@ -103,14 +105,23 @@ class Alphabet:
     def of_numbers(cls, slots: int, picks: int, scale: float, *, abstains: bool = False) -> Self:
         """The alphabet of reports that are not private."""
         nothing = np.empty(0, dtype=np.int64)
-        return cls(slots, 0, picks, abstains, nothing, nothing, np.array([scale]), plain=True)
+        return cls(slots, 0, picks, abstains, nothing, nothing, 0, np.array([scale]), plain=True)
+
+    def steps(self, symbols: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Window and step of each symbol: computed, as there may be 2^31 of them."""
+        if symbols.size and not 0 <= symbols.min() <= symbols.max() < self.symbols:
+            raise InvalidArgument("symbols", symbols, f"integers in 0 … {self.symbols - 1}")
+        window = np.searchsorted(self.offsets, symbols, side="right") - 1
+        return window, self.first[window] + self.stride * (symbols - self.offsets[window])
 
     @property
     def bound(self) -> float:
         """The largest magnitude that one pair adds to a total."""
         if self.plain:
             return float("inf")
-        return float(np.abs(self.steps * self.units[self.windows]).max())
+        ends = np.append(self.offsets[1:], self.symbols) - 1
+        window, steps = self.steps(np.concatenate([self.offsets, ends]))
+        return float(np.abs(steps * self.units[window]).max())
 
 
 @final
@@ -128,7 +139,8 @@ class Totals:
     def __init__(self, alphabet: Alphabet) -> None:
         self.alphabet, self.count = alphabet, 0
         shape = (len(alphabet.units), alphabet.slots)
-        self.sums = np.zeros(shape, dtype=np.float64 if alphabet.plain else np.int64)
+        kind = np.float64 if alphabet.plain else np.int64
+        self.sums: NDArray[Any] = np.zeros(shape, dtype=kind)
 
     def add(self, reports: Reports) -> None:
         """Add the reports of one or many clients."""
@@ -139,7 +151,8 @@ class Totals:
         if says.plain:
             np.add.at(self.sums, (0, slot), symbol)
         else:
-            np.add.at(self.sums, (says.windows[symbol], slot), says.steps[symbol])
+            window, steps = says.steps(symbol)
+            np.add.at(self.sums, (window, slot), steps)
         self.count += reports.clients
 
     def merge(self, other: Totals) -> None:

@@ -11,11 +11,10 @@ import numpy as np
 import pytest
 
 import fedsel
-from fedsel import InvalidArgument, advise
+from fedsel import InvalidArgument, advise, solution
 from fedsel.advising import Moments, Updates, moments
 from fedsel.advising.advice import GOAL, NAMES
 from fedsel.advising.simulation import simulate
-from fedsel.solutions import solution
 from fedsel.solutions.transforms import hadamard
 
 ADULT = {"dim": 124, "clients": 39_000, "batch": 390, "epsilon": 1.0}

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedsel.device import Client, Policy, Request, Task
+from fedsel.device import Client, Policy, Request
+from tests.wire.support import complete
 
 
 def run(*arguments, status=0, command="show"):
@@ -29,8 +30,8 @@ def store(tmp_path):
     policy = Policy(1.0, 0.5, ["PS-PM", "PM"], [4])
     client = Client(policy, tmp_path / "store", witness=tmp_path / "w", create=True)
     for name, epsilon, run_ in (("PS-PM", 0.3, bytes(16)), ("PM", 0.1, b"\1" * 16)):
-        task = Task(name, epsilon=epsilon, dim=4, epochs=3)
-        client.answer(Request(run_, 0, 0, task).encode(), np.zeros(4), np.ones(4))
+        recipe = complete(name, epsilon=epsilon, dim=4, epochs=3)
+        client.answer(Request(run_, 0, 0, recipe).encode(), np.zeros(4), np.ones(4))
     return tmp_path / "store"
 
 
@@ -81,5 +82,6 @@ def test_a_ledger_is_begun_once(tmp_path):
     assert told["left_exact"] == "2"
     policy = Policy(0.3, 0.3, ["PM"], [4])
     client = Client(policy, store)  # without create=True
-    client.answer(Request(bytes(16), 0, 0, Task("PM", 0.3, 4)).encode(), np.zeros(4), np.ones(4))
+    request = Request(bytes(16), 0, 0, complete("PM", epsilon=0.3, dim=4))
+    client.answer(request.encode(), np.zeros(4), np.ones(4))
     assert client.history().left == 0

@@ -10,9 +10,9 @@ import pytest
 
 from fedsel import InvalidArgument
 from fedsel.checks import assert_follows
-from fedsel.device import Client, LedgerError, Policy, Reason, Refused, Request, Task
-from fedsel.mechanisms import TwoStage
+from fedsel.device import Client, LedgerError, Policy, Reason, Refused, Request
 from fedsel.random import Stream, SystemEntropy, stream, words_of
+from tests.wire.support import complete
 
 D = 8
 RUN, OTHER_RUN = bytes(range(16)), bytes(16)
@@ -31,12 +31,12 @@ def policy(**changes):
     return Policy.of({**given, **changes})
 
 
-def task(name="PS-PM", **changes):
-    return Task(name, **{"epsilon": 2.0, "dim": D, "epochs": 5, **changes})
+def recipe(name="PS-PM", **changes):
+    return complete(name, **{"epsilon": 2.0, "dim": D, "epochs": 5, **changes})
 
 
 def asked(number=0, epoch=None, run=RUN, of=None):
-    made = of or task()
+    made = of or recipe()
     return Request(run, number if epoch is None else epoch, number, made).encode()
 
 
@@ -68,7 +68,7 @@ def test_a_report_is_charged_and_kept_before_it_is_returned(client):
     assert history.spent == Fraction(2, 5)
     assert history.left == Fraction(8, 5)
     assert [entry.report for entry in history.entries] == [report]
-    assert history.tasks == {RUN: task()}
+    assert history.recipes == {RUN: recipe()}
 
 
 def test_a_repeated_request_gets_the_same_bytes_for_nothing(client):
@@ -102,12 +102,12 @@ def test_the_update_sees_the_weights_and_cannot_change_the_servers(client):
 
 def test_the_lifetime_is_exact_and_final(tmp_path):
     client = Client(policy(lifetime=0.3, per_report=0.1), tmp_path / "s", create=True)
-    tenths = task(epsilon=0.5)  # five of one tenth: three are left
+    tenths = recipe(epsilon=0.5)  # five of one tenth: three are left
     for i in range(3):
         client.answer(asked(i, of=tenths), WEIGHTS, UPDATE)
     assert client.history().left == 0
     assert refusal(client, asked(3, of=tenths)) is Reason.EXHAUSTED
-    tiny = task("PM", epsilon=1e-11, epochs=1)
+    tiny = recipe("PM", epsilon=1e-11, epochs=1)
     assert refusal(client, asked(0, run=OTHER_RUN, of=tiny)) is Reason.EXHAUSTED
     reopened = Client(policy(lifetime=0.3, per_report=0.1), tmp_path / "s")
     assert refusal(reopened, asked(3, of=tenths)) is Reason.EXHAUSTED
@@ -126,16 +126,16 @@ def test_the_lifetime_is_exact_and_final(tmp_path):
         ("text", Reason.MALFORMED),
         (asked()[:-1], Reason.MALFORMED),
         (asked()[:4] + b"\2" + asked()[5:], Reason.VERSION),
-        (asked(of=task("HM")), Reason.NOT_ALLOWED),
-        (asked(of=task("NP")), Reason.NOT_ALLOWED),
-        (asked(of=task(dim=9)), Reason.NOT_ALLOWED),
-        (asked(of=task(dim=1 << 32)), Reason.NOT_ALLOWED),
-        (asked(of=task(clip=1.5)), Reason.NOT_ALLOWED),
-        (asked(of=task(clip=1e300)), Reason.NOT_ALLOWED),
-        (asked(of=task(epochs=3)), Reason.TOO_MUCH),
-        (asked(of=task(epsilon=500.0)), Reason.TOO_MUCH),
-        (asked(of=task("PS-PM-C", epsilon=2.5, epochs=5)), Reason.TOO_MUCH),
-        (asked(of=task(epsilon=1e-15)), Reason.MALFORMED),
+        (asked(of=recipe("HM")), Reason.NOT_ALLOWED),
+        (asked(of=recipe("NP")), Reason.NOT_ALLOWED),
+        (asked(of=recipe(dim=9)), Reason.NOT_ALLOWED),
+        (asked(of=recipe(dim=1 << 32)), Reason.NOT_ALLOWED),
+        (asked(of=recipe(clip=1.5)), Reason.NOT_ALLOWED),
+        (asked(of=recipe(clip=1e300)), Reason.NOT_ALLOWED),
+        (asked(of=recipe(epochs=3)), Reason.TOO_MUCH),
+        (asked(of=recipe(epsilon=500.0)), Reason.TOO_MUCH),
+        (asked(of=recipe("PS-PM-C", epsilon=2.5, epochs=5)), Reason.TOO_MUCH),
+        (asked(of=recipe(epsilon=1e-15)), Reason.MALFORMED),
     ],
 )
 def test_requests_are_refused_before_anything_is_spent(client, request_bytes, reason):
@@ -194,8 +194,8 @@ def test_a_round_means_one_request(client):
     client.answer(asked(1), WEIGHTS, UPDATE)
     assert refusal(client, asked(1, epoch=2)) is Reason.CONFLICT
     assert refusal(client, asked(1), WEIGHTS + 1) is Reason.CONFLICT
-    assert refusal(client, asked(1, of=task(clip=0.5))) is Reason.CONFLICT
-    assert refusal(client, asked(2, of=task(epochs=6))) is Reason.CONFLICT
+    assert refusal(client, asked(1, of=recipe(clip=0.5))) is Reason.CONFLICT
+    assert refusal(client, asked(2, of=recipe(epochs=6))) is Reason.CONFLICT
 
 
 def test_a_new_run_closes_the_old_one(client):
@@ -247,7 +247,7 @@ def test_strange_fractions_do_not_pile_up(tmp_path):
     primes += [p for p in range(10**18, 10**18 + 3000) if pow(2, p - 1, p) == 1][:8]
     reasons = []
     for i, prime in enumerate(primes):
-        odd = task("PM", epsilon=Fraction(prime // 10, prime), epochs=1)
+        odd = recipe("PM", epsilon=Fraction(prime // 10, prime), epochs=1)
         try:
             client.answer(asked(0, run=bytes([i]) * 16, of=odd), WEIGHTS, UPDATE)
         except Refused as refused:
@@ -280,7 +280,7 @@ def test_no_seed_on_the_way(client):
 @pytest.mark.parametrize("name", ["PS-PM", "PE-Duchi", "PS-PM-O", "PM", "Duchi-RP", "RJ", "UJ"])
 def test_reports_and_residuals_are_those_of_the_solution(tmp_path, name):
     """On the same words the client does what `Solution.encode` does, epoch after epoch."""
-    made = task(name, momentum=0.5, ratio=0.5, learning_rate=0.25)
+    made = recipe(name, momentum=0.5, ratio=0.5, learning_rate=0.25)
     client = Client(policy(), tmp_path / "s", create=True)
     residual = np.zeros(D, dtype=np.float32)
     for epoch in range(5):
@@ -288,12 +288,12 @@ def test_reports_and_residuals_are_those_of_the_solution(tmp_path, name):
         client._entropy = stream(3, epoch, 1)
         report = client.answer(asked(epoch, of=made), WEIGHTS, lambda w, g=gradient: g)
         scaled = gradient * np.float32(0.25) if name.endswith("-O") else gradient
-        seen = made.solution.in_round(epoch)
-        message, residual = seen.encode(scaled, residual, stream(3, epoch, 1))
-        assert Request(RUN, 0, 0, made).format.decode(report) == (epoch, tuple(message))
+        seen = made.build().in_round(epoch)
+        said, residual = seen.encode(scaled, residual, stream(3, epoch, 1))
+        assert Request(RUN, 0, 0, made).format.decode(report) == (epoch, said)
         with client.ledger.transaction() as books:
             kept = books.residual(RUN, D)
-            last = epoch == 4 or not made.solution.accumulates
+            last = epoch == 4 or not made.build().accumulates
             np.testing.assert_array_equal(kept, np.zeros(D) if last else residual)
 
 
@@ -302,12 +302,11 @@ def test_the_bytes_that_leave_follow_the_certified_law(quick_path):
 
     Each report is the first of a run of its own, so that the law is that of one report.
     """
-    made = Task("PE-Duchi", epsilon=2.0, dim=3, k=1, mu=0.5)
+    made = complete("PE-Duchi", epsilon=2.0, dim=3, k=1, mu=0.5)
     rich = Policy(500, 2.0, ["PE-Duchi"], [3], runs=1)
     vector = [Fraction(1, 4), Fraction(-3, 4), Fraction(1, 4)]
     update = np.array([float(x) for x in vector])
-    mechanism = TwoStage(made.solution.selection, made.solution.value)
-    law = mechanism.report_law([Fraction(0)] * 3, vector)
+    law = made.build().mechanism.report_law(vector)
     codes = []
     for store in range(8):
         client = Client(rich, quick_path / str(store), create=True)
@@ -318,7 +317,8 @@ def test_the_bytes_that_leave_follow_the_certified_law(quick_path):
             symbol = int.from_bytes(report[12:16], "little")
             dimension = -1 if symbol == 2**32 - 1 else int.from_bytes(report[8:12], "little")
             codes.append(dimension * 100 + (0 if dimension < 0 else symbol))
-    expected = {j * 100 + s: float(p) for (j, s), p in law.items()}
+    places = {pairs: pairs[0] if pairs else (-1, 0) for pairs in law}  # none for ⊥
+    expected = {100 * j + s: float(law[pairs]) for pairs, (j, s) in places.items()}
     assert_follows(np.array(codes), expected, "wire")
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fedsel.device import Client, Refused
-from tests.device.test_client import RUN, UPDATE, WEIGHTS, D, asked, policy, task
+from tests.device.test_client import RUN, UPDATE, WEIGHTS, D, asked, policy, recipe
 
 SECRET = 123.456
 
@@ -63,7 +63,7 @@ def test_updates_that_are_not_finite_pass_as_finite_ones(client, value):
 @pytest.mark.parametrize("rate", [1e-300, 1e308])
 def test_a_rate_that_overflows_is_no_error(client, size, rate):
     """Warnings are errors here: one that depends on the data would tell."""
-    request = asked(of=task("PS-PM-O", learning_rate=rate))
+    request = asked(of=recipe("PS-PM-O", learning_rate=rate))
     client.answer(request, WEIGHTS, lambda w: UPDATE * size)
     with client.ledger.transaction() as books:
         assert np.isfinite(books.residual(RUN, D)).all()
@@ -88,7 +88,7 @@ def test_errors_hold_nothing_private(tmp_path, monkeypatch):
     def broken(self, *_):
         raise ValueError(f"inside: {SECRET}")
 
-    monkeypatch.setattr("fedsel.solutions.picks.Picks.encode", broken)
+    monkeypatch.setattr("fedsel.solutions.base.Solution.encode", broken)
     for update in (np.full(D, SECRET), lambda w: np.full(D, SECRET)):
         try:
             client.answer(asked(), WEIGHTS, update)

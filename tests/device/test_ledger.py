@@ -17,13 +17,13 @@ from fedsel.device import (
     Policy,
     Reason,
     Request,
-    Task,
     storage,
 )
-from fedsel.wire.task import TASK_BYTES
+from fedsel.wire.recipe import RECIPE_BYTES
+from tests.wire.support import complete
 
 D = 16
-TASK = Task("PS-PM", epsilon=4.0, dim=D, epochs=40)
+RECIPE = complete("PS-PM", epsilon=4.0, dim=D, epochs=40)
 POLICY = Policy(lifetime=2.0, per_report=0.1, solutions=["PS-PM"], dimensions=[D])
 RUN = bytes(range(16))
 WEIGHTS = np.zeros(D)
@@ -34,7 +34,7 @@ def update(weights):
 
 
 def asked(number):
-    return Request(RUN, number, number, TASK).encode()
+    return Request(RUN, number, number, RECIPE).encode()
 
 
 def answer(client, number):
@@ -104,7 +104,7 @@ def test_history_survives_and_is_exact(store):
         ("DELETE FROM state", Fault.DAMAGED),
         ("DELETE FROM runs", Fault.DAMAGED),
         ("UPDATE runs SET task = zeroblob(109)", Fault.DAMAGED),
-        (f"UPDATE runs SET task = zeroblob({TASK_BYTES})", Fault.DAMAGED),
+        (f"UPDATE runs SET task = zeroblob({RECIPE_BYTES})", Fault.DAMAGED),
         ("DROP TABLE reports", Fault.FOREIGN),
         ("CREATE TRIGGER t AFTER INSERT ON reports BEGIN DELETE FROM state; END", Fault.FOREIGN),
         ("CREATE VIEW v AS SELECT 1", Fault.FOREIGN),

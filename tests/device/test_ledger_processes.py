@@ -136,7 +136,8 @@ def test_a_read_only_folder_sends_nothing(store):
 WORKER = """
 import sys
 import numpy as np
-from fedsel.device import Client, Policy, Refused, Request, Task
+from fedsel import Recipe
+from fedsel.device import Client, Policy, Refused, Request
 
 store, worker = sys.argv[1], int(sys.argv[2])
 policy = Policy(lifetime=2.0, per_report=0.1, solutions=["PS-PM"], dimensions=[16], runs=99)
@@ -144,8 +145,8 @@ client = Client(policy, store)
 sys.stdin.readline()
 for number in range(40):
     for run in (bytes(16), bytes([worker + 1]) * 16):
-        task = Task("PS-PM", epsilon=4.0, dim=16, epochs=40)
-        request = Request(run, number, number, task).encode()
+        recipe = Recipe("PS-PM", epsilon=4.0, dim=16, epochs=40, mu=0.1, learning_rate=1.0)
+        request = Request(run, number, number, recipe).encode()
         try:
             report = client.answer(request, np.zeros(16), lambda w: np.ones(16))
         except Refused as refused:

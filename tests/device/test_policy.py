@@ -5,7 +5,8 @@ from fractions import Fraction
 import pytest
 
 from fedsel import InvalidArgument
-from fedsel.device import Policy, Reason, Task
+from fedsel.device import Policy, Reason
+from tests.wire.support import complete
 
 TEXT = """
 lifetime = 0.3
@@ -102,10 +103,10 @@ def test_a_solution_that_is_not_private_is_no_policy(name):
 
 
 @pytest.mark.parametrize(
-    "change", [{"name": "HM"}, {"dim": 9}, {"dim": 1 << 32}, {"clip": 1.0000001}]
+    "change", [{"solution": "HM"}, {"dim": 9}, {"dim": 1 << 32}, {"clip": 1.0000001}]
 )
-def test_tasks_that_the_policy_does_not_allow(change):
-    asked = {"name": "PM", "epsilon": 0.1, "dim": 8, **change}
+def test_recipes_that_the_policy_does_not_allow(change):
+    asked = {"solution": "PM", "epsilon": 0.1, "dim": 8, **change}
     policy = Policy.of(GIVEN)
-    assert policy.objection(Task(**asked)) is Reason.NOT_ALLOWED
-    assert policy.objection(Task("PM", epsilon=0.1, dim=8, clip=0.5)) is None
+    assert policy.objection(complete(**asked)) is Reason.NOT_ALLOWED
+    assert policy.objection(complete("PM", epsilon=0.1, dim=8, clip=0.5)) is None

@@ -9,13 +9,13 @@ import joblib
 import numpy as np
 import pytest
 
+from fedsel import solution
 from fedsel.data import synthetic
 from fedsel.experiments import Named, Store
 from fedsel.experiments.runner import perform
 from fedsel.paper.catalogue import experiment
 from fedsel.simulation import Population, Training
 from fedsel.simulation.validation import cross_validate
-from fedsel.solutions import solution
 
 distributed = pytest.importorskip("distributed", reason="needs the extra fedsel[cluster]")
 

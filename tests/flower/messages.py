@@ -14,11 +14,14 @@ from flwr.app import (
 from fedsel.flower import FedSelMod
 from fedsel.flower.messages import Question
 from fedsel.random import stream
-from fedsel.wire import Request, Task
+from fedsel.wire import Request
+from tests.wire.support import complete
 
 SECRET = 0.4242424242
 D = 6
-TASK = Task("PS-PM", epsilon=4.0, dim=D, epochs=2, k=2)
+RECIPE = complete("PS-PM", epsilon=4.0, dim=D, epochs=2, k=2)
+SEED, CLIENT = 3, 5
+"""Of the replayed randomness; the client where a node has no number."""
 
 
 def model(dtype=np.float32):
@@ -35,9 +38,9 @@ def context(node_config, **run_config):
     return Context(1, 1, node_config, RecordDict(), run_config)
 
 
-def question(task=TASK, number=0, arrays=None, scales=None, request=None):
+def question(recipe=RECIPE, number=0, arrays=None, scales=None, request=None):
     arrays = model() if arrays is None else arrays
-    asked = Request(bytes(16), number, number, task).encode() if request is None else request
+    asked = Request(bytes(16), number, number, recipe).encode() if request is None else request
     scales = tuple([1.0] * len(arrays)) if scales is None else scales
     record = RecordDict({"arrays": arrays, "config": ConfigRecord({"lr": 0.1})})
     record["fedsel"] = Question(asked, scales).record()
@@ -66,9 +69,10 @@ class App:
 
 
 class Replayed(FedSelMod):
-    """With the randomness of a simulated client."""
+    """With the randomness of a simulated client: that of the node's number in the epoch."""
 
     def _client(self, context, question):
         client = super()._client(context, question)
-        client._entropy = stream(3, 0, 5)
+        number = context.node_config.get("partition-id", CLIENT)
+        client._entropy = stream(SEED, Request.decode(question.request).epoch, number)
         return client

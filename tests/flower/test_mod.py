@@ -20,10 +20,12 @@ from fedsel.flower.messages import (
 )
 from fedsel.random import stream
 from fedsel.sampling.device import SYSTEM
-from fedsel.wire import Request, Task
+from fedsel.wire import Request
 from tests.flower.messages import (
+    CLIENT,
+    RECIPE,
     SECRET,
-    TASK,
+    SEED,
     App,
     D,
     Replayed,
@@ -33,6 +35,7 @@ from tests.flower.messages import (
     model,
     question,
 )
+from tests.wire.support import complete
 
 pytestmark = pytest.mark.usefixtures("flower_identity")
 
@@ -50,8 +53,9 @@ def test_the_reply_is_the_report_and_nothing_else(tmp_path):
     assert not reply.has_error()
     assert list(reply.content) == ["fedsel"]
     assert list(reply.content["fedsel"]) == ["report"]
-    expected, _ = TASK.solution.encode(np.full(D, np.float32(SECRET)), np.zeros(D), stream(3, 0, 5))
-    form = Request(bytes(16), 0, 0, TASK).format
+    update, drawn = np.full(D, np.float32(SECRET)), stream(SEED, 0, CLIENT)
+    expected, _ = RECIPE.build().encode(update, np.zeros(D), drawn)
+    form = Request(bytes(16), 0, 0, RECIPE).format
     assert reply.content["fedsel"]["report"] == form.encode(0, expected)
     assert content_bytes(reply) < 400
     # The app saw what it would have seen without the mod.
@@ -155,8 +159,8 @@ def nan_model():
 def changed(name):
     """A message that asks for something that must be refused."""
     ask = {
-        "ε": lambda: question(Task("PS-PM", epsilon=100.0, dim=D, k=2)),
-        "solution": lambda: question(Task("PM", epsilon=1.0, dim=D)),
+        "ε": lambda: question(complete("PS-PM", epsilon=100.0, dim=D, k=2)),
+        "solution": lambda: question(complete("PM", epsilon=1.0, dim=D)),
         "NaN": lambda: question(arrays=nan_model()),
         "infinity": lambda: question(arrays=ArrayRecord([np.full(D, np.inf)])),
         "shape": lambda: question(arrays=ArrayRecord([np.zeros(7, np.float32)])),
@@ -226,7 +230,7 @@ def test_the_budget_outlives_runs_and_the_store_is_the_nodes_own(tmp_path):
     own = config(tmp_path / "store")
     for number in range(2):
         assert FedSelMod()(message(question(number=number)), context(own), App()).has_content()
-    later = Request(b"another run here", 0, 0, TASK).encode()
+    later = Request(b"another run here", 0, 0, RECIPE).encode()
     app = App()
     reply = FedSelMod()(message(question(request=later)), context(own), app)
     assert refusal(reply) == Reason.EXHAUSTED.value
@@ -241,7 +245,7 @@ def test_the_budget_outlives_runs_and_the_store_is_the_nodes_own(tmp_path):
 def test_the_run_cannot_widen_what_the_node_allows(tmp_path):
     """run_config and message are the submitter's; only node_config is heard."""
     wide = config(tmp_path / "other", lifetime=500.0, **{"per-report": 500.0})
-    asked = question(Task("PS-PM", epsilon=100.0, dim=D, k=2))
+    asked = question(complete("PS-PM", epsilon=100.0, dim=D, k=2))
     asked["config"] = ConfigRecord(wide)
     app = App()
     reply = FedSelMod()(message(asked), context(config(tmp_path / "s"), **wide, seed=1), app)
@@ -294,7 +298,7 @@ def test_settings_of_a_node(tmp_path, monkeypatch):
         ({"lifetime": True}, "lifetime"),
         ({"per-report": "lots"}, "per_report"),
         ({"dimensions": "many"}, "fedsel-dimensions"),
-        ({"solutions": "NP"}, "name"),
+        ({"solutions": "NP"}, "solutions"),
         ({"reports-per-dya": 3}, "fedsel-reports-per-dya"),
         ({"policy": "/nowhere.toml"}, "fedsel-lifetime"),
         ({"create": "yes"}, "fedsel-create"),

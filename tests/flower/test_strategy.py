@@ -7,8 +7,12 @@ from flwr.app import ArrayRecord, ConfigRecord, Error, Message, MetricRecord, Re
 from fedsel import InvalidArgument
 from fedsel.device import Ledger
 from fedsel.flower import FedSelMod, FedSelStrategy
-from fedsel.flower.messages import Layout, answer_of
-from tests.flower.messages import App, D, Replayed, config, context, model
+from fedsel.flower.messages import Layout, answer_of, report_of
+from fedsel.models import LinearModel
+from fedsel.server import Aggregator, Outcome
+from fedsel.simulation.rounds import Training, run_rounds
+from fedsel.simulation.vector_rounds import VectorRunner
+from tests.flower.messages import SEED, App, D, Replayed, config, context, model
 
 pytestmark = pytest.mark.usefixtures("flower_identity")
 
@@ -16,20 +20,17 @@ pytestmark = pytest.mark.usefixtures("flower_identity")
 class Network:
     """A grid whose nodes live here; each may misbehave."""
 
-    def __init__(self, folder, nodes, task="PS-PM", lifetime=4.0, per_report=2.0):
+    def __init__(self, folder, nodes, solution="PS-PM", lifetime=4.0, app=None, mod=FedSelMod):
+        own = {"lifetime": lifetime, "solutions": solution, "per-report": 2.0}
         self.apps = {
             n: (
-                App(0.1 * (n % 3)),
-                config(
-                    folder / f"node-{n}",
-                    lifetime=lifetime,
-                    solutions=task,
-                    **{"per-report": per_report},
-                ),
+                App(0.1 * (n % 3)) if app is None else app(n),
+                config(folder / f"node-{n}", **own) | {"partition-id": n},
             )
             for n in nodes
         }
-        self.online, self.spoil, self.asked = set(nodes), {}, []
+        self.online, self.spoil, self.asked, self.mod = set(nodes), {}, [], mod
+        self.replies = []
 
     def get_node_ids(self):
         return list(self.online)
@@ -40,8 +41,9 @@ class Network:
             node = msg.metadata.dst_node_id
             self.asked.append(node)
             app, own = self.apps[node]
-            reply = FedSelMod()(msg, context(own), app)
+            reply = self.mod()(msg, context(own), app)
             replies += self.spoil[node](msg, reply) if node in self.spoil else [reply]
+        self.replies.append(replies)
         return replies
 
 
@@ -61,7 +63,7 @@ def test_a_run_steps_the_model_and_keeps_its_history(tmp_path):
     assert [r.reports for r in made.history.rounds] == [4, 4]
     assert [r.accuracy for r in made.history.rounds] == [0.1, 0.2]
     assert [r.epsilon for r in made.history.rounds] == [2.0, 4.0]
-    assert made.history.rounds[0].bits == 4 * made.task.solution.bits
+    assert made.history.rounds[0].bits == 4 * made.recipe.build().bits
     assert result.train_metrics_clientapp[2]["epsilon"] == 4.0
     layout = Layout.of(model())
     told = layout.vector(result.arrays)
@@ -137,13 +139,159 @@ def test_a_restarted_server_goes_on(tmp_path):
     result = again.start(grid, model())
     assert list(result.train_metrics_clientapp) == [1]
     assert [r.reports for r in again.history.rounds] == [4, 4]
-    assert again.task == made.task
+    assert again.recipe == made.recipe
     with pytest.raises(InvalidArgument, match="that of the checkpoint"):
         strategy(tmp_path / "server", learning_rate=0.1).start(grid, model())
     for changed_ in ({"scale": 0.5}, {}):
         arrays = model() if changed_ else ArrayRecord([np.zeros(D, np.float32)])
         with pytest.raises(InvalidArgument, match="those of the checkpoint"):
             strategy(tmp_path / "server", **changed_).start(grid, arrays)
+
+
+def angles(weights, node):
+    """What a node would like to tell: it depends on the weights that it was sent."""
+    w = weights.astype(np.float32)
+    return (w - np.cos(w + node + np.arange(D, dtype=np.float32))).astype(np.float32)
+
+
+class Trained(App):
+    """Trains by `angles`."""
+
+    def __init__(self, node):
+        layout = Layout.of(model())
+
+        def trained(msg, ctx):
+            arrays = layout.record(angles(layout.vector(msg.content["arrays"]), node))
+            return Message(RecordDict({"arrays": arrays}), reply_to=msg)
+
+        super().__init__(result=trained)
+
+
+class Simulated:
+    """The same nodes as the simulator sees them."""
+
+    clients, chunk, scales = 4, 3, None
+
+    def receive(self, weights):
+        self.weights = weights.astype(np.float32).astype(np.float64)
+
+    def vectors(self, clients):
+        after = [angles(self.weights, c) for c in clients.tolist()]
+        return [np.stack([(self.weights - a).astype(np.float32) for a in after])]
+
+
+def recommended(folder, **changes):
+    return FedSelStrategy(
+        **{"epsilon": 3.0, "nodes": 4, "epochs": 3, "reg": 0.01, "patience": 0.0, "folder": folder},
+        **changes,
+    )
+
+
+def test_unless_told_otherwise_it_is_the_recommended_recipe(tmp_path):
+    made = FedSelStrategy(epsilon=4.0, nodes=4, epochs=2, patience=0.0)
+    made.start(Network(tmp_path, range(4), "RJ"), model())
+    recipe = made.recipe
+    assert (recipe.solution, recipe.rho, recipe.averaging, recipe.reg) == ("RJ", 0.4, 3.0, 0.0)
+    assert recipe.learning_rate > 0
+    assert [r.reports for r in made.history.rounds] == [4, 4]
+
+
+def test_strategy_aggregator_and_simulator_are_one(tmp_path):
+    """The recommended recipe with λ > 0, on the same random words: weights and average alike."""
+    grid = Network(tmp_path, range(4), "RJ", app=Trained, mod=Replayed)
+    made = recommended(tmp_path / "server")
+    start = ArrayRecord([np.full((2, 2), 0.25, np.float32), np.zeros(2, np.float32)])
+    result = made.start(grid, start)
+    vector, state = Layout.of(start).vector(start, np.float64), made.session.server.state
+    assert made.recipe.averaging > 0
+    assert not np.array_equal(state.weights, state.average)
+    np.testing.assert_array_equal(made.history.weights, state.average)
+    told = Layout.of(start).vector(result.arrays)
+    np.testing.assert_array_equal(told, state.average.astype(np.float32))
+
+    server = Aggregator(made.recipe, tmp_path / "alone", weights=vector)
+    server.run, server._format = made.session.server.run, made.session.server._format
+    for replies in grid.replies:
+        for reply in reversed(replies):
+            node = reply.metadata.src_node_id
+            assert server.receive(node, report_of(reply.content)) is Outcome.ACCEPTED
+        server.step()
+    np.testing.assert_array_equal(server.weights, state.weights)
+    np.testing.assert_array_equal(server.model, state.average)
+
+    training = Training(
+        made.recipe.build(),
+        LinearModel(reg=made.recipe.reg),
+        made.recipe.learning_rate,
+        seed=SEED,
+        averaging=made.recipe.averaging,
+    )
+    runner = VectorRunner(training, Simulated(), vector)
+    history = run_rounds(training, runner, np.arange(4), 4)
+    np.testing.assert_array_equal(runner.state.weights, state.weights)
+    np.testing.assert_array_equal(history.weights, state.average)
+
+
+def test_the_average_survives_a_restart(tmp_path):
+    """Begun again after each round, or never: the same weights and the same average."""
+    whole = recommended(tmp_path / "whole" / "server")
+    whole.start(Network(tmp_path / "whole", range(4), "RJ", app=Trained, mod=Replayed), model())
+    folder = tmp_path / "parts"
+    grid = Network(folder, range(4), "RJ", app=Trained, mod=Replayed)
+    for _ in range(3):
+        part = recommended(folder / "server")
+        result = part.start(grid, model(), num_rounds=1)
+    a, b = whole.session.server.state, part.session.server.state
+    assert b.rounds == 3
+    assert not np.array_equal(b.weights, b.average)
+    np.testing.assert_array_equal(b.weights, a.weights)
+    np.testing.assert_array_equal(b.average, a.average)
+    again = recommended(folder / "server").start(Network(folder, []), model())
+    layout = Layout.of(model())
+    np.testing.assert_array_equal(layout.vector(again.arrays), layout.vector(result.arrays))
+    for changed in ({"averaging": 0.0}, {"averaging": 1.0}):
+        with pytest.raises(InvalidArgument, match="that of the checkpoint"):
+            recommended(folder / "server", **changed).start(grid, model())
+
+
+def test_nodes_train_on_the_weights_and_the_average_is_judged(tmp_path):
+    seen, judged = [], []
+
+    class Watching(App):
+        def __call__(self, msg, ctx):
+            seen.append(Layout.of(model()).vector(msg.content["arrays"]).tolist())
+            return super().__call__(msg, ctx)
+
+    made = FedSelStrategy(epsilon=3.0, nodes=1, epochs=3, patience=0.0)
+    grid = Network(tmp_path, [0], "RJ", app=lambda _: Watching())
+
+    def judge(number, arrays):
+        judged.append(Layout.of(model()).vector(arrays).tolist())
+        server = made.session.server
+        assert judged[-1] == server.model.astype(np.float32).tolist()
+        weights.append(server.weights.astype(np.float32).tolist())
+
+    weights = []
+    made.start(grid, model(), evaluate_fn=judge)
+    assert seen == weights[:-1]
+    assert judged[2:] != weights[2:]
+
+
+def test_the_server_decays_only_where_nodes_need_not_know(tmp_path):
+    for name in ("PS-PM", "PM", "PM-RP"):
+        with pytest.raises(InvalidArgument, match=rf"^reg = 0.1: must be 0 for {name}: "):
+            strategy(tmp_path, solution=name, reg=0.1)
+    for name in ("RJ", "J", "RC"):
+        assert strategy(tmp_path, solution=name, reg=0.1).recipe_of(D).reg == 0.1
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_unknown_parameter_is_refused_with_the_list_of_known_ones(tmp_path):
+    with pytest.raises(InvalidArgument, match="radius") as refused:
+        strategy(tmp_path, radius=1.0)
+    allowed = refused.value.allowed.partition("one of ")[2].split(", ")
+    assert {"averaging", "rho", "mu", "reg", "k", "clip", "momentum", "seed"} <= set(allowed)
+    assert not {"dim", "asked", "epsilon", "solution"} & set(allowed)
 
 
 def test_exhausted_nodes_refuse_and_the_others_go_on(tmp_path):
@@ -174,14 +322,15 @@ def test_a_round_waits_for_nodes_but_not_for_ever(tmp_path, monkeypatch):
 
 def test_hyper_parameters_follow_from_the_planned_nodes(tmp_path):
     many = FedSelStrategy(solution="PS-PM", epsilon=4.0, nodes=10_000)
-    assert many.task_of(100).mu == 0.2
+    assert many.recipe_of(100).mu == 0.2
     few = FedSelStrategy(solution="PS-PM", epsilon=0.5, nodes=100)
-    assert few.task_of(100).name == "PM"  # nothing is left for the selection
+    assert few.recipe_of(100).solution == "PM"  # nothing is left for the selection
+    assert few.recipe_of(100).asked == "PS-PM"
     rj = FedSelStrategy(epsilon=4.0, nodes=100, epochs=4, rho=0.1)
-    assert rj.task_of(101).rho == 0.1
-    assert rj.task_of(101, [0.5]).learning_rate == 2 * rj.task_of(101).learning_rate
+    assert rj.recipe_of(101).rho == 0.1
+    assert rj.recipe_of(101, [0.5]).learning_rate == 2 * rj.recipe_of(101).learning_rate
     more = FedSelStrategy(epsilon=4.0, nodes=400, epochs=4, rho=0.1)
-    assert more.task_of(101).learning_rate == pytest.approx(2 * rj.task_of(101).learning_rate)
+    assert more.recipe_of(101).learning_rate == pytest.approx(2 * rj.recipe_of(101).learning_rate)
 
 
 @pytest.mark.parametrize(
@@ -189,8 +338,8 @@ def test_hyper_parameters_follow_from_the_planned_nodes(tmp_path):
     [
         ({"epsilon": float("nan")}, "epsilon"),
         ({"epsilon": -1.0}, "epsilon"),
-        ({"solution": "NP"}, "name"),
-        ({"solution": "RX"}, "name"),
+        ({"solution": "NP"}, "solution"),
+        ({"solution": "RX"}, "solution"),
         ({"nodes": 0}, "nodes"),
         ({"rounds_per_epoch": 5}, "rounds_per_epoch"),
         ({"learning_rate": float("inf")}, "learning_rate"),
@@ -200,7 +349,12 @@ def test_hyper_parameters_follow_from_the_planned_nodes(tmp_path):
         ({"mu": 2.0}, "mu"),
         ({"patience": float("nan")}, "patience"),
         ({"rho": -1.0}, "rho"),
+        ({"norm": 0.0}, "norm"),
+        ({"averaging": -1.0}, "averaging"),
+        ({"reg": float("nan")}, "reg"),
         ({"radius": 1.0}, "radius"),
+        ({"dim": 6}, "dim"),
+        ({"asked": "RJ"}, "asked"),
     ],
 )
 def test_wrong_parameters_are_refused_at_once(tmp_path, changes, name):

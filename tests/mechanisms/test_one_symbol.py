@@ -2,12 +2,13 @@
 
 import math
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pytest
-from fedsel.solutions.steps import automatic_rate, report_size
 
-from fedsel import InvalidArgument, InvalidData
+from fedsel import InvalidArgument, InvalidData, Reports, Setting, solution
+from fedsel.auto import learning_rate
 from fedsel.data import synthetic
 from fedsel.exact import exceeds_exp
 from fedsel.mechanisms import SignedSampling, UnbiasedJoint, certify
@@ -16,8 +17,7 @@ from fedsel.random import stream
 from fedsel.sampling.kernels.report import hadamard as fast_hadamard
 from fedsel.sampling.simulated import cohort, report
 from fedsel.simulation import Population, Training, train
-from fedsel.simulation.linear_rounds import Run
-from fedsel.solutions import solution
+from fedsel.simulation.linear_rounds import runner_for, schedule_of
 from fedsel.solutions.transforms import Coordinates, RandomDirections, Rotated, hadamard
 
 NAMES = ("J", "UJ", "RJ", "RC")
@@ -28,7 +28,8 @@ NAMES = ("J", "UJ", "RJ", "RC")
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0, 4.0, 8.0])
 def test_the_exact_epsilon_is_certified_at_every_size(name, dim, epsilon):
     made = solution(name, epsilon=epsilon, dim=dim, rho=1.0)
-    ratio = certify(made.mechanism, made.book.size).ratio
+    ratio = certify(made.mechanism, made.transform.size).ratio
+    assert certify(made).ratio == ratio
     assert not exceeds_exp(ratio, Fraction(epsilon))
     assert made.privacy.within_budget
     # What is paid for is used, but for the last digits.
@@ -58,9 +59,9 @@ def test_uj_is_exactly_unbiased_on_its_grid():
     law = made.report_law(vector)
     low, high = made.weights(4)
     scale = Fraction(made.total(4), UNIT * (high - low))
-    means = [scale * (law[j, PLUS] - law[j, MINUS]) for j in range(4)]
+    means = [scale * (law[((j, PLUS),)] - law[((j, MINUS),)]) for j in range(4)]
     assert means == vector
-    assert made.scale(4) == pytest.approx(float(scale))
+    assert made.unit(4) == pytest.approx(float(scale))
 
 
 def test_uj_shortens_what_is_too_long():
@@ -75,7 +76,7 @@ def test_the_radius_makes_the_mean_proportional_to_the_norm():
 
     def lead(norm):
         law = made.report_law([Fraction(norm)])
-        return float(law[0, PLUS] - law[0, MINUS])
+        return float(law[((0, PLUS),)] - law[((0, MINUS),)])
 
     assert lead(1) == pytest.approx(lead(2) / 2, rel=1e-6)
     assert lead(5) == lead(2)
@@ -121,9 +122,9 @@ def test_the_decoded_mean_is_the_mean_update(name, dim):
     n = 20_000
     residual = np.zeros(dim, dtype=np.float32)
     g = update.astype(np.float32)
-    messages = [made.encode(g, residual, stream(5, 0, i))[0] for i in range(n)]
-    share = float(made.decode(messages) @ update) / float(update @ update)
-    error = 6 * report_size(made) / np.linalg.norm(update) / math.sqrt(n)
+    reports = Reports.of([made.encode(g, residual, stream(5, 0, i))[0] for i in range(n)])
+    share = float(made.decode(reports) @ update) / float(update @ update)
+    error = 6 * made.noise / np.linalg.norm(update) / math.sqrt(n)
     assert abs(share - 1) < error + (0.0 if name == "UJ" else 0.1)
 
 
@@ -149,19 +150,19 @@ def _model(reg):
 def test_overflowing_scores_do_not_silence_a_client():
     made = solution("RJ", epsilon=1.0, dim=8, rho=1.0)
     huge = np.full(8, 3e38, dtype=np.float32)
-    message, _ = made.encode(huge, np.zeros(8, dtype=np.float32))
-    assert len(message) == 1
+    said, _ = made.encode(huge, np.zeros(8, dtype=np.float32))
+    assert len(said.pairs()[0]) == 1
     with pytest.raises(InvalidData):
         made.encode(np.full(8, np.nan), np.zeros(8))
 
 
 def test_the_automatic_rate_moves_a_margin_by_a_fixed_length():
     made = solution("RJ", epsilon=1.0, dim=100, rho=0.4)
-    rate = automatic_rate(made, clients=400, rounds=100)
-    noise = rate * report_size(made) * math.sqrt(100 / (400 * 100))
+    rate = learning_rate(made, Setting(dim=100, clients=400, rounds=100, norm=1.0))
+    noise = rate * made.noise * math.sqrt(100 / (400 * 100))
     assert noise == pytest.approx(1.4)
-    assert automatic_rate(made, 400, 100, norm=4.0) == pytest.approx(rate / 4)
-    assert automatic_rate(solution("NP", dim=100), 400, 100, norm=2.0) == 8.0
+    assert learning_rate(made, Setting(100, 400, 100, norm=4.0)) == pytest.approx(rate / 4)
+    assert learning_rate(solution("NP", dim=100), Setting(100, 400, 100, norm=2.0)) == 8.0
 
 
 @pytest.mark.parametrize("name", ["PM", "PS-PM", "PE-HM", "PM-RP", "RJ", "RC", "J", "UJ"])
@@ -171,10 +172,10 @@ def test_the_size_of_a_report_is_measured(name):
     made = solution(name, epsilon=2.0, dim=dim, rho=1.0, k=0.1)
     zero = np.zeros(dim, dtype=np.float32)
     squares = [
-        float(np.sum(made.decode([made.encode(zero, zero, stream(2, 0, i))[0]]) ** 2))
+        float(np.sum(made.decode(made.encode(zero, zero, stream(2, 0, i))[0]) ** 2))
         for i in range(n)
     ]
-    assert math.sqrt(np.mean(squares)) == pytest.approx(report_size(made), rel=0.08)
+    assert math.sqrt(np.mean(squares)) == pytest.approx(made.noise, rel=0.08)
 
 
 def test_joint_reports_of_a_cohort():
@@ -182,8 +183,8 @@ def test_joint_reports_of_a_cohort():
     vectors = np.random.default_rng(0).normal(size=(50, 9))
     for made in (SignedSampling(2.0, radius=1.0), UnbiasedJoint(2.0)):
         kernel, batch = report(made, vectors, who), report(made, vectors, who, "batch")
-        assert kernel.dimension.tolist() == batch.dimension.tolist()
-        assert kernel.symbol.tolist() == batch.symbol.tolist()
+        assert kernel == batch
+        assert kernel.slot.shape == (50, 1)
 
 
 @pytest.mark.parametrize(
@@ -206,7 +207,7 @@ def test_wrong_parameters(changes, complaint):
 def test_every_round_has_a_basis_of_its_own_on_both_ends():
     made = solution("RJ", epsilon=4.0, dim=10, seed=5)
     first, second = made.in_round(1), made.in_round(2)
-    assert not np.array_equal(first.book.signs, second.book.signs)
+    assert not np.array_equal(first.transform.signs, second.transform.signs)
     assert first.in_round(2) == second
     assert first.privacy.ratio == made.privacy.ratio
     for name in ("J", "UJ", "RC"):
@@ -215,12 +216,13 @@ def test_every_round_has_a_basis_of_its_own_on_both_ends():
     # A run in one piece, and the same rounds one after the other.
     data = synthetic(d=10, n=300, seed=1)
     training = Training(made, batch=50, seed=2)
-    whole = train(training, Population(data.X, data.y)).weights
-    run = Run(training, Population(data.X, data.y))
-    clients, ends = run.schedule(0)
-    for t in range(len(ends)):
-        run.rounds(0, clients, ends, slice(t, t + 1))
-    np.testing.assert_array_equal(run.weights, whole)
+    people = Population(data.X, data.y)
+    whole = train(training, people).weights
+    runner = runner_for(training, people, np.zeros(10))
+    clients, ends = schedule_of(training, people, 0)
+    for first, end in pairwise([0, *ends.tolist()]):
+        list(runner.run(0, clients[first:end], np.array([end - first]), keep=False))
+    np.testing.assert_array_equal(runner.state.weights, whole)
 
 
 def test_no_public_matrix_is_drawn_from_the_stream_of_simulated_data():
@@ -231,9 +233,9 @@ def test_no_public_matrix_is_drawn_from_the_stream_of_simulated_data():
         direction = np.linalg.lstsq(data.X, data.y.astype(float), rcond=None)[0]
         rows = np.vstack(
             [
-                solution("PM-RP", epsilon=1.0, dim=50, seed=seed).matrix,
-                solution("RC", epsilon=1.0, dim=50, seed=seed).book.matrix,
-                solution("RJ", epsilon=1.0, dim=50, seed=seed).book.signs[None],
+                solution("PM-RP", epsilon=1.0, dim=50, seed=seed).transform.matrix,
+                solution("RC", epsilon=1.0, dim=50, seed=seed).transform.matrix,
+                solution("RJ", epsilon=1.0, dim=50, seed=seed).transform.signs[None],
             ]
         )
         cosine = rows @ direction / np.linalg.norm(rows, axis=1) / np.linalg.norm(direction)

@@ -14,7 +14,7 @@ from fedsel import exact_law
 from fedsel.checks import assert_follows
 from fedsel.mechanisms import BOTTOM, Exponential, PerturbedSampling, PublishedPerturbedEncoding
 from fedsel.random import stream
-from fedsel.sampling import simulated as cohort
+from fedsel.sampling import simulated
 
 
 def bernoulli(entropy, p: Fraction) -> bool:
@@ -126,7 +126,7 @@ def test_kernel_and_twin_sample_the_same_law(selection, twin):
     """At d = 10, where enumeration ends: both samples against our exact law."""
     vector = np.random.default_rng(5).normal(size=10).tolist()
     law = {j: float(p) for j, p in our_law(selection, vector).items()}
-    fast = cohort.select(selection, [vector], cohort.cohort(200_000, seed=11))
+    fast = simulated.select(selection, [vector], simulated.cohort(200_000, seed=11))
     slow = np.array([twin(vector, stream(12, 0, i)) for i in range(10_000)])
     assert_follows(fast, law, f"{selection!r} by the kernel")
     assert_follows(slow, law, f"{selection!r} by the paper")

@@ -2,6 +2,7 @@
 
 import os
 import random
+import shutil
 import signal
 import struct
 import time
@@ -14,45 +15,45 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fedsel.server.checkpoint as checkpoint_module
-from fedsel import InvalidArgument, InvalidData
+from fedsel import InvalidArgument, InvalidData, Recipe, Reports, Setting, resolved
 from fedsel.device import Client, Policy
 from fedsel.models import LinearModel
 from fedsel.random import stream
-from fedsel.server import Aggregator, CheckpointError, Counts, Outcome, RoundRecord
+from fedsel.server import Aggregator, CheckpointError, Counts, Outcome, RoundRecord, StepRule
 from fedsel.server.aggregator import FILE_NAME
-from fedsel.simulation import Population, Training
-from fedsel.simulation import kernel as engine_kernel
-from fedsel.simulation.linear_rounds import Run, train
-from fedsel.wire import Request, Task
+from fedsel.simulation import Population, Training, kernel, train
+from fedsel.simulation.linear_rounds import LinearRunner, schedule_of
+from fedsel.wire import Request
+from tests.wire.support import complete
 
 D = 12
 NAMES = ["PS-PM", "PE-Duchi", "EXP-HM", "PM", "HM", "PM-RP", "PS-PM-O", "J", "UJ", "RJ", "RC"]
 
 
-def task(name="PS-PM", **changes):
+def recipe(name="PS-PM", **changes):
     given_ = {"epsilon": 8.0, "dim": D, "epochs": 3, "k": 3, "ratio": 0.5, "learning_rate": 0.3}
-    return Task(name, **{**given_, **changes})
+    return complete(name, **{**given_, **changes})
 
 
 def reports_of(server, clients, seed=0):
-    """Messages and bytes of honest clients."""
-    messages, data = [], []
+    """Reports and bytes of honest clients."""
+    reports, data = [], []
     form = Request.decode(server.request()).format
     for i in clients:
         gradient = np.cos(np.arange(D) * (i + 1.0))
         entropy = stream(seed, server.round, i)
-        message, _ = server.solution.encode(gradient, np.zeros(D), entropy)
-        messages.append(message)
-        data.append(form.encode(server.round, message))
-    return messages, data
+        report, _ = server.solution.encode(gradient, np.zeros(D), entropy)
+        reports.append(report)
+        data.append(form.encode(server.round, report))
+    return reports, data
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_mean_is_that_of_the_solution(tmp_path, name):
-    server = Aggregator(task(name), tmp_path, weights=np.ones(D))
-    messages, data = reports_of(server, range(50))
+    server = Aggregator(recipe(name), tmp_path, weights=np.ones(D))
+    reports, data = reports_of(server, range(50))
     assert all(server.receive(i, x) is Outcome.ACCEPTED for i, x in enumerate(data))
-    expected = server.solution.decode(messages)
+    expected = server.solution.decode(Reports.of(reports))
     np.testing.assert_allclose(server.mean(), expected, rtol=1e-12, atol=1e-12)
     server.step()
     rate = 1.0 if name.endswith("-O") else 0.3
@@ -61,7 +62,7 @@ def test_the_mean_is_that_of_the_solution(tmp_path, name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_many_at_once_in_any_order_give_the_same_bits(tmp_path, name):
-    made = task(name, epsilon=24.0)  # PM: three picks
+    made = recipe(name, epsilon=24.0)  # PM: three picks
     one = Aggregator(made, tmp_path / "one")
     many = Aggregator(made, tmp_path / "many")
     many.run, many._format = one.run, one._format
@@ -90,7 +91,7 @@ def bad_reports(good):
 
 
 def test_malformed_reports_are_counted_and_dropped(tmp_path):
-    server = Aggregator(task(), tmp_path)
+    server = Aggregator(recipe(), tmp_path)
     _, (good,) = reports_of(server, [0])
     bad = list(bad_reports(good))
     for report in [*bad, None, 7, "text", bytearray(good), [good]]:
@@ -108,7 +109,7 @@ def test_malformed_reports_are_counted_and_dropped(tmp_path):
 
 
 def test_late_reports(tmp_path):
-    server = Aggregator(task(epochs=2), tmp_path)
+    server = Aggregator(recipe(epochs=2), tmp_path)
     _, (first,) = reports_of(server, [0])
     server.step()
     assert server.receive(0, first) is Outcome.LATE
@@ -124,7 +125,7 @@ def test_late_reports(tmp_path):
 
 
 def test_duplicates_within_and_between_batches(tmp_path):
-    server = Aggregator(task(), tmp_path)
+    server = Aggregator(recipe(), tmp_path)
     _, data = reports_of(server, range(4))
     assert server.receive(3, data[3]) is Outcome.ACCEPTED
     counts = server.receive_many(b"".join(data), np.array([0, 1, 1, 3]).tolist())
@@ -135,7 +136,7 @@ def test_duplicates_within_and_between_batches(tmp_path):
 
 
 def test_only_the_invited_and_only_so_many(tmp_path):
-    server = Aggregator(task(), tmp_path, limit=2)
+    server = Aggregator(recipe(), tmp_path, limit=2)
     _, data = reports_of(server, range(5))
     server.invite([1, 2, 3])
     assert server.receive(0, data[0]) is Outcome.REJECTED
@@ -152,21 +153,21 @@ def test_only_the_invited_and_only_so_many(tmp_path):
 @pytest.mark.parametrize("name", ["PS-PM", "Duchi", "HM", "PM"])
 def test_one_hostile_client_moves_the_mean_by_the_bound_over_m(tmp_path, name):
     """Over every report that there is: at most bound/m from a silent one, 2·bound/m from honest."""
-    server = Aggregator(task(name, epsilon=8.0), tmp_path)
+    server = Aggregator(recipe(name, epsilon=8.0), tmp_path)
     _, data = reports_of(server, range(20))
     form = Request.decode(server.request()).format
     server.receive_many(b"".join(data[:-1]))
-    sums, m = server._sums.copy(), 20
+    sums, m = server._totals.sums.copy(), 20
     silent = server.mean() * (m - 1) / m
     server.receive(None, data[-1])
     honest = server.mean()
     largest = 0.0
-    for dimension in (0, D - 1):
+    for slot in (0, D - 1):
         for symbol in range(form.symbols):
-            server._sums[:] = sums
-            server._counts[Outcome.ACCEPTED] = m - 1
-            pairs = [((dimension + p) % D, symbol) for p in range(form.picks)]
-            assert server.receive(None, form.encode(0, pairs)) is Outcome.ACCEPTED
+            server._totals.sums[:] = sums
+            server._totals.count = server._counts[Outcome.ACCEPTED] = m - 1
+            report = Reports([(slot + p) % D for p in range(form.picks)], [symbol] * form.picks)
+            assert server.receive(None, form.encode(0, report)) is Outcome.ACCEPTED
             moved = np.abs(server.mean() - silent)
             assert np.count_nonzero(moved > 1e-9) <= form.picks
             largest = max(largest, moved.max())
@@ -190,13 +191,13 @@ def test_any_bytes_are_counted_once_and_crash_nothing(reports):
 @pytest.fixture(autouse=True, scope="module")
 def _fuzzed(tmp_path_factory):
     global FUZZED  # noqa: PLW0603 - hypothesis and fixtures of a function do not go together
-    FUZZED = Aggregator(task(), tmp_path_factory.mktemp("fuzzed"))
+    FUZZED = Aggregator(recipe(), tmp_path_factory.mktemp("fuzzed"))
 
 
 def test_a_restart_goes_on_where_it_was(tmp_path):
     """Reports of the unfinished round are asked for again; none is lost or counted twice."""
-    whole = Aggregator(task(), tmp_path / "whole", rounds_per_epoch=2)
-    broken = Aggregator(task(), tmp_path / "broken", rounds_per_epoch=2)
+    whole = Aggregator(recipe(), tmp_path / "whole", rounds_per_epoch=2)
+    broken = Aggregator(recipe(), tmp_path / "broken", rounds_per_epoch=2)
     broken.run, broken._format = whole.run, whole._format
     broken._save()
     while not whole.finished:
@@ -204,13 +205,13 @@ def test_a_restart_goes_on_where_it_was(tmp_path):
         whole.receive_many(b"".join(data), range(30))
         broken.receive_many(b"".join(data[:17]), range(17))
         request = broken.request()
-        broken = Aggregator(task(), tmp_path / "broken", rounds_per_epoch=2)  # as after a crash
+        broken = Aggregator(recipe(), tmp_path / "broken", rounds_per_epoch=2)  # as after a crash
         assert broken.request() == request == whole.request()
         assert broken.counts == Counts()
         broken.receive_many(b"".join(data), range(30))
         assert broken.step() == whole.step()
     assert broken.finished
-    again = Aggregator(task(), tmp_path / "broken", rounds_per_epoch=2)
+    again = Aggregator(recipe(), tmp_path / "broken", rounds_per_epoch=2)
     np.testing.assert_array_equal(again.weights, whole.weights)
     assert again.records == whole.records
     assert [(r.round, r.epoch) for r in again.records] == [(i, i // 2) for i in range(6)]
@@ -218,7 +219,7 @@ def test_a_restart_goes_on_where_it_was(tmp_path):
 
 @pytest.mark.parametrize("moment", ["open", "fsync", "replace"])
 def test_a_crash_while_the_checkpoint_is_written(tmp_path, moment, monkeypatch):
-    server = Aggregator(task(), tmp_path)
+    server = Aggregator(recipe(), tmp_path)
     _, data = reports_of(server, range(9))
     server.receive_many(b"".join(data), range(9))
     expected = server.mean()
@@ -249,7 +250,7 @@ def play_round(server):
 
 def test_kill_minus_nine_loses_no_round_and_counts_none_twice(quick_path):
     """A server that is killed at random instants has the weights of one that never was."""
-    long = task(epochs=1000)
+    long = recipe(epochs=1000)
     whole = Aggregator(long, quick_path / "whole")
     server = Aggregator(long, quick_path / "killed")
     server.run, server._format = whole.run, whole._format
@@ -282,7 +283,7 @@ def test_kill_minus_nine_loses_no_round_and_counts_none_twice(quick_path):
 
 
 def test_damaged_checkpoints_are_refused(tmp_path):
-    Aggregator(task(), tmp_path).step()
+    Aggregator(recipe(), tmp_path).step()
     file = tmp_path / FILE_NAME
     whole = file.read_bytes()
     rng = np.random.default_rng(0)
@@ -292,22 +293,23 @@ def test_damaged_checkpoints_are_refused(tmp_path):
     for data in damaged:
         file.write_bytes(data)
         with pytest.raises(CheckpointError):
-            Aggregator(task(), tmp_path)
+            Aggregator(recipe(), tmp_path)
         assert file.read_bytes() == data
     file.write_bytes(whole)
-    assert Aggregator(task(), tmp_path).round == 1
+    assert Aggregator(recipe(), tmp_path).round == 1
 
 
-def test_the_checkpoint_of_another_task(tmp_path):
-    Aggregator(task(), tmp_path)
+def test_the_checkpoint_of_another_recipe(tmp_path):
+    Aggregator(recipe(), tmp_path)
+    for change in ({"clip": 2.0}, {"averaging": 1.0}, {"reg": 0.1}, {"learning_rate": 0.2}):
+        with pytest.raises(InvalidArgument, match="that of the checkpoint"):
+            Aggregator(recipe(**change), tmp_path)
     with pytest.raises(InvalidArgument, match="that of the checkpoint"):
-        Aggregator(task(clip=2.0), tmp_path)
-    with pytest.raises(InvalidArgument, match="that of the checkpoint"):
-        Aggregator(task(), tmp_path, rounds_per_epoch=2)
+        Aggregator(recipe(), tmp_path, rounds_per_epoch=2)
 
 
 def test_two_servers_on_one_folder(tmp_path):
-    one, other = Aggregator(task(), tmp_path), Aggregator(task(), tmp_path)
+    one, other = Aggregator(recipe(), tmp_path), Aggregator(recipe(), tmp_path)
     one.step()
     with pytest.raises(CheckpointError, match="another process"):
         other.step()
@@ -315,57 +317,120 @@ def test_two_servers_on_one_folder(tmp_path):
 
 
 def test_versions_of_checkpoints(tmp_path, monkeypatch):
-    monkeypatch.setattr(checkpoint_module, "_VERSION", 2)
-    Aggregator(task(), tmp_path)
+    monkeypatch.setattr(checkpoint_module, "_VERSION", 3)
+    Aggregator(recipe(), tmp_path)
     monkeypatch.undo()
-    with pytest.raises(CheckpointError, match="of version 2, not 1"):
-        Aggregator(task(), tmp_path)
+    with pytest.raises(CheckpointError, match="of version 3, not 2"):
+        Aggregator(recipe(), tmp_path)
 
 
 @pytest.mark.parametrize("weights", [np.zeros(D + 1), np.full(D, np.nan), "zero"])
 def test_impossible_first_weights(tmp_path, weights):
     with pytest.raises((InvalidArgument, InvalidData), match="weights"):
-        Aggregator(task(), tmp_path, weights=weights)
+        Aggregator(recipe(), tmp_path, weights=weights)
 
 
-@pytest.mark.parametrize("name", ["PS-PM", "PE-Duchi", "PS-PM-O", "HM", "PM-RP", "UJ", "RJ", "RC"])
-def test_devices_and_server_give_the_weights_of_the_simulator(quick_path, name):
-    """The same words, the same schedule, the same gradients: Algorithm 1 over the wire."""
-    clients, batch, seed = 23, 5, 4
-    made = task(name, momentum=0.5)
+CLIENTS, BATCH = 23, 5
+ROUNDS = -(-CLIENTS // BATCH)
+WHOLE = {name: recipe(name, momentum=0.5, reg=0.01, averaging=2.0) for name in NAMES}
+RECOMMENDED = resolved(
+    Recipe(epsilon=8.0, epochs=3, reg=0.02), Setting(dim=D, clients=BATCH, rounds=3 * ROUNDS)
+)
+RUNS = {
+    **{name: (made, 0.0) for name, made in WHOLE.items()},
+    "the last weights": (recipe(momentum=0.5, reg=0.01), 0.0),
+    "recommended": (RECOMMENDED, 0.0),
+    "recommended, with silence": (RECOMMENDED, 0.7),
+}
+
+
+def test_the_recommended_recipe_is_all_that_the_server_can_do():
+    made, rule = RECOMMENDED, StepRule.of(RECOMMENDED)
+    assert (made.solution, made.averaging) == ("RJ", 3.0)
+    assert made.rho > 0
+    assert rule == StepRule(made.learning_rate, made.learning_rate * 0.02, 3.0)
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_devices_and_server_give_the_weights_of_the_simulator(quick_path, run):
+    """The same words, the same schedule, the same gradients: Algorithm 1 over the wire.
+
+    To the bit, weights and average, after every round; and so does a server that is closed in the
+    middle of a round and opened again.
+    """
+    (made, dropout), seed = RUNS[run], 4
+    solution, model = made.build(), LinearModel(reg=made.reg)
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(clients, D)).astype(np.float32)
-    y = np.where(X @ rng.normal(size=D) > 0, 1, -1).astype(np.int8)
-    # What the server alone decays is no matter of reports.
-    model = LinearModel(reg=0.0 if made.solution.decays_at_server else 0.01)
-    training = Training(made.solution, model, made.learning_rate, batch, seed=seed)
-    expected = train(training, Population(X, y))
-    run = Run(training, Population(X, y))
+    X = rng.normal(size=(CLIENTS, D)).astype(np.float32)
+    people = Population(X, np.where(X @ rng.normal(size=D) > 0, 1, -1).astype(np.int8))
+    training = Training(
+        solution,
+        model,
+        made.learning_rate,
+        BATCH,
+        dropout=dropout,
+        seed=seed,
+        averaging=made.averaging,
+    )
+    simulator = LinearRunner(training, people, np.zeros(D))
+    records = kernel.records_of(people.X, people.y)
 
     def gradient_of(client):
         def gradient(weights):
             out = np.empty(D, dtype=np.float32)
-            decay = (model.reg * weights).astype(np.float32)
-            w = weights.astype(np.float32)
-            engine_kernel.client_gradient(run.records, client, 0, w, decay, 1.0, out)
+            own = 0.0 if solution.decays_at_server else model.reg
+            decay, w = (own * weights).astype(np.float32), weights.astype(np.float32)
+            kernel.client_gradient(records, client, kernel.LOGISTIC, w, decay, 1.0, out)
             return out
 
         return gradient
 
-    policy = Policy(lifetime=8.0, per_report=3.0, solutions=[name], dimensions=[D])
-    devices = [Client(policy, quick_path / f"store-{i}", create=True) for i in range(clients)]
-    rounds = -(-clients // batch)
-    server = Aggregator(made, quick_path / "server", rounds_per_epoch=rounds)
+    def agree(server, state):
+        assert server.round == state.rounds
+        for found, expected in ((server.weights, state.weights), (server.model, state.average)):
+            if solution.rate_inside:  # …-O rounds α·g at another place
+                np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+            else:
+                np.testing.assert_array_equal(found, expected)
+
+    policy = Policy(lifetime=8.0, per_report=3.0, solutions=[made.solution], dimensions=[D])
+    devices = [Client(policy, quick_path / f"store-{i}", create=True) for i in range(CLIENTS)]
+    servers = [Aggregator(made, quick_path / "server", rounds_per_epoch=ROUNDS)]
+    reports = []
     for epoch in range(made.epochs):
-        order, ends = run.schedule(epoch)
-        for part in np.split(order, ends[:-1]):
-            request = server.request()
+        order, ends = schedule_of(training, people, epoch)
+        states = list(simulator.run(epoch, order, ends, True))
+        for part, state in zip(np.split(order, ends[:-1]), states, strict=True):
+            request, weights, told = servers[0].request(), servers[0].weights, {}
             for client in part.tolist():
                 devices[client]._entropy = stream(seed, epoch, client)
-                report = devices[client].answer(request, server.weights, gradient_of(client))
-                assert server.receive(client, report) is Outcome.ACCEPTED
-            server.step()
-    assert server.finished
-    tolerance = 1e-5 if name.endswith("-O") else 1e-10  # …-O rounds α·g at another place
-    np.testing.assert_allclose(server.weights, expected.weights, rtol=tolerance, atol=tolerance)
-    assert all(device.history().left == 0 for device in devices)
+                told[client] = devices[client].answer(request, weights, gradient_of(client))
+                assert servers[0].receive(client, told[client]) is Outcome.ACCEPTED
+            if state.rounds == 8:  # all that this round has sent so far is lost, and asked again
+                shutil.copytree(quick_path / "server", quick_path / "again")
+                servers.append(Aggregator(made, quick_path / "again", rounds_per_epoch=ROUNDS))
+                assert servers[1].request() == request
+                np.testing.assert_array_equal(servers[1].weights, weights)
+                again = {i: devices[i].answer(request, weights, gradient_of(i)) for i in told}
+                assert again == told
+            for other in servers[1:]:
+                for client, report in told.items():
+                    assert other.receive(client, report) is Outcome.ACCEPTED
+            for server in servers:
+                server.step()
+                agree(server, state)
+            reports.append(len(told))
+    assert len(servers) == 2
+    assert all(server.finished for server in servers)
+    assert servers[0].records == servers[1].records
+    last = Aggregator(made, quick_path / "again", rounds_per_epoch=ROUNDS)
+    for server in (*servers, last):
+        np.testing.assert_array_equal(server.weights, servers[0].weights)
+        np.testing.assert_array_equal(server.model, servers[0].model)
+        agree(server, simulator.state)
+        assert np.array_equal(server.model, server.weights) == (made.averaging == 0)
+    np.testing.assert_array_equal(train(training, people).weights, simulator.state.average)
+    assert (min(reports) == 0) == (dropout > 0)  # a round of silence
+    for device in devices:
+        assert (device.history().left == 0) or dropout > 0
+    assert np.abs(servers[0].weights).max() > 0.01

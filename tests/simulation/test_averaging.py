@@ -4,19 +4,18 @@ import math
 
 import numpy as np
 import pytest
+from fedsel.simulation.averaging import Average
+from fedsel.simulation.rates import network_rate, public_rate
 
-from fedsel import InvalidArgument
+from fedsel import InvalidArgument, solution
 from fedsel.data import synthetic
 from fedsel.experiments.spec import Spec
 from fedsel.experiments.trial import build
 from fedsel.models import MulticlassModel
 from fedsel.simulation import Population, Training, train
-from fedsel.simulation.averaging import Average
 from fedsel.simulation.linear_rounds import Run
 from fedsel.simulation.multiclass import MulticlassClients
-from fedsel.simulation.rates import network_rate, public_rate
 from fedsel.simulation.rounds import VectorTraining, train_vectors
-from fedsel.solutions import solution
 
 
 def test_round_t_counts_as_its_power():

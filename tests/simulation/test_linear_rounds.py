@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
+from fedsel import solution
 from fedsel.models import LinearModel
 from fedsel.random import key_of, stream
-from fedsel.simulation import Population, Test, Training, train
+from fedsel.simulation import EvaluationSet, Population, Training, train
 from fedsel.simulation import kernel as engine_kernel
 from fedsel.simulation.schedule import DROP, SHUFFLE
-from fedsel.solutions import names, solution
+from fedsel.solutions import names
 
 D, N, BATCH = 12, 57, 10
 
@@ -96,7 +97,7 @@ def test_engine_is_algorithm_1(name, epochs, loss):
     made = solution(name, epsilon=8.0, dim=D, epochs=epochs, momentum=0.5, k=3, ratio=0.5)
     training = Training(made, LinearModel(loss, reg=0.01), 0.3, BATCH, seed=4)
     expected, _ = algorithm_1(training, X, y)
-    history = train(training, Population(X, y), Test(X, y))
+    history = train(training, Population(X, y), EvaluationSet(X, y))
     np.testing.assert_allclose(history.weights, expected, rtol=1e-4, atol=1e-5)
     assert len(history.rounds) == epochs * 6
 
@@ -153,7 +154,7 @@ def test_every_client_reports_once_an_epoch_in_a_new_order():
 def test_dropping_out():
     X, y = data(n=5000)
     made = solution("PS-PM", epsilon=2.0, dim=D, epochs=1)
-    history = train(Training(made, batch=100, dropout=0.3), Population(X, y), Test(X, y))
+    history = train(Training(made, batch=100, dropout=0.3), Population(X, y), EvaluationSet(X, y))
     reports = sum(r.reports for r in history.rounds)
     assert 3300 < reports < 3700  # 3500 ± 6 σ
     stays = np.ones(5000, dtype=bool)
@@ -164,7 +165,7 @@ def test_dropping_out():
 def test_history_counts_epsilon_and_bits():
     X, y = data()
     made = solution("PS-PM", epsilon=3.0, dim=D, epochs=3)
-    history = train(Training(made, batch=BATCH), Population(X, y), Test(X, y))
+    history = train(Training(made, batch=BATCH), Population(X, y), EvaluationSet(X, y))
     assert [r.epsilon for r in history.rounds][::6] == pytest.approx([1.0, 2.0, 3.0])
     assert history.rounds[0].bits == 9 * made.bits
     assert history.rounds[5].bits == BATCH * made.bits
@@ -181,7 +182,7 @@ def test_evaluation_at_the_end_or_after_epochs_sees_the_same_model():
     made = solution("PS-PM", epsilon=3.0, dim=D, epochs=3)
     training = Training(made, batch=BATCH)
     runs = {
-        how: train(training, Population(X, y), Test(X, y), evaluate=how)
+        how: train(training, Population(X, y), EvaluationSet(X, y), evaluate=how)
         for how in ("rounds", "epochs", "end")
     }
     assert [len(h.rounds) for h in runs.values()] == [18, 3, 1]
@@ -201,5 +202,5 @@ def test_every_name_trains():
     X, y = data()
     for name in names():
         made = solution(name, epsilon=2.0, dim=D)
-        history = train(Training(made, batch=BATCH), Population(X, y), Test(X, y), evaluate="end")
+        history = train(Training(made, batch=BATCH), Population(X, y), EvaluationSet(X, y), evaluate="end")
         assert np.isfinite(history.weights).all()

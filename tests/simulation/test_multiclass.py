@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
+from fedsel import solution
 from fedsel.data.partition import by_groups
 from fedsel.errors import InvalidArgument
 from fedsel.models import MulticlassModel
 from fedsel.models.multiclass import softmax
 from fedsel.simulation.multiclass import MulticlassClients, MulticlassJudge
 from fedsel.sklearn.fitting import Examples, Wave, train_wave
-from fedsel.solutions import solution
 
 C, D, N = 4, 3, 9
 

@@ -4,15 +4,16 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from fedsel.simulation.rates import public_rate
+from fedsel.solutions.steps import report_size
 
+from fedsel import Solution, solution
 from fedsel.errors import InvalidArgument, InvalidData
 from fedsel.models import LinearModel
 from fedsel.simulation import Population, Training, train
 from fedsel.simulation import rounds as vectors_module
-from fedsel.simulation.rates import public_rate
-from fedsel.simulation.rounds import VectorRounds, VectorTraining, train_vectors
-from fedsel.solutions import Picks, Solution, solution
-from fedsel.solutions.steps import report_size
+from fedsel.simulation.vector_rounds import train_vectors
+from fedsel.solutions import Picks
 
 D, N, BATCH = 12, 57, 10
 NAMES = ["NP", "NP-RS", "NP-K", "PM", "PM-RP", "PS-PM", "PE-HM", "EXP-Duchi", "PS-PM-O", "PS"]

@@ -9,12 +9,12 @@ import pytest
 import torch
 from torch import nn
 
+from fedsel import solution
 from fedsel.data.partition import by_groups
 from fedsel.errors import InvalidArgument, InvalidData
 from fedsel.models import LinearModel
 from fedsel.simulation import Population, Training, train
 from fedsel.simulation.rounds import VectorRounds
-from fedsel.solutions import solution
 from fedsel.torch import ClientUpdates, FederatedTrainer, Local
 
 cross_entropy = nn.functional.cross_entropy

@@ -2,6 +2,7 @@
 
 import math
 import struct
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -9,13 +10,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedsel import InvalidArgument, solution
+from fedsel import InvalidArgument, Recipe, Reports, solution
 from fedsel.random import stream
 from fedsel.solutions import names
-from fedsel.wire import InvalidMessage, ReportFormat, Request, Task, UnknownVersion
+from fedsel.wire import (
+    InvalidMessage,
+    ReportFormat,
+    Request,
+    UnknownVersion,
+    check_sendable,
+    decode_recipe,
+    encode_recipe,
+)
+from fedsel.wire.recipe import MOST_PROJECTED, RECIPE_BYTES
 from fedsel.wire.request import REQUEST_BYTES
+from tests.wire.support import complete
 
 RUN = bytes(range(16))
+NOTHING = Reports([-1], [0])
 
 
 def private_names():
@@ -30,63 +42,72 @@ PRIVATE = list(private_names())
 
 @pytest.mark.parametrize("name", PRIVATE)
 def test_requests_of_every_private_solution_make_the_way_and_back(name):
-    task = Task(name, epsilon=8.0, dim=20, epochs=3, k=4, momentum=0.5, seed=7)
-    request = Request(RUN, 2, 17, task)
+    given_ = {"epsilon": 8.0, "dim": 20, "epochs": 3, "k": 4, "momentum": 0.5, "seed": 7}
+    recipe = check_sendable(complete(name, **given_))
+    request = Request(RUN, 2, 17, recipe)
     data = request.encode()
     assert len(data) == REQUEST_BYTES
     assert Request.decode(data) == request
     assert Request.decode(memoryview(data)).encode() == data
-    assert task.solution == solution(name, epsilon=8.0, dim=20, epochs=3, k=4, momentum=0.5, seed=7)
+    assert recipe.build() == solution(name, **given_)
+    assert Request.decode(data).recipe.build() == recipe.build()
+    told = encode_recipe(recipe)
+    assert len(told) == RECIPE_BYTES
+    assert data.endswith(told)
+    assert decode_recipe(told) == recipe
 
 
 @pytest.mark.parametrize("name", sorted(set(names()) - set(PRIVATE)))
-def test_what_is_not_private_is_no_task(name):
+def test_what_is_not_private_is_not_asked_for(name):
     with pytest.raises(InvalidArgument, match="a private solution"):
-        _ = Task(name, epsilon=8.0, dim=20).solution
+        check_sendable(complete(name, epsilon=8.0, dim=20))
+    with pytest.raises(InvalidArgument, match="a private solution"):
+        _ = complete(name, epsilon=8.0, dim=20).charge
 
 
 @pytest.mark.parametrize("name", PRIVATE)
 def test_reports_have_one_length_whatever_they_say(name):
-    task = Task(name, epsilon=8.0, dim=20, epochs=1, k=4)
-    form = Request(RUN, 0, 0, task).format
+    recipe = complete(name, epsilon=8.0, dim=20, epochs=1, k=4)
+    form, made = Request(RUN, 0, 0, recipe).format, recipe.build()
     for client in range(20):
         gradient = np.sin(np.arange(20) * (client + 1))
-        message, _ = task.solution.encode(gradient, np.zeros(20), stream(0, 0, client))
-        data = form.encode(5, message)
+        said, _ = made.encode(gradient, np.zeros(20), stream(0, 0, client))
+        data = form.encode(5, said)
         assert len(data) == form.size == 8 + 8 * form.picks
-        assert form.decode(data) == (5, tuple(message))
+        assert form.decode(data) == (5, said)
         batch = form.decode_many(data)
         assert batch.valid.all()
         assert batch.round.tolist() == [5]
-        found = zip(batch.dimension[0].tolist(), batch.symbol[0].tolist(), strict=True)
-        assert [pair for pair in found if pair[0] >= 0] == list(message)
+        assert batch.reports == Reports.of([said])
+        assert batch.reports.pairs() == said.pairs()
 
 
 def test_one_pick_of_four_billion_dimensions_takes_sixteen_bytes():
-    form = ReportFormat(RUN, dimensions=1 << 32, symbols=1 << 17, bottom=True)
+    form = ReportFormat(RUN, slots=1 << 32, symbols=1 << 17, bottom=True)
     assert form.size == 16
-    largest = ((1 << 32) - 1, (1 << 17) - 1)
-    assert form.decode(form.encode(3, [largest])) == (3, (largest,))
-    assert form.decode(form.encode(3, [])) == (3, ())
-    assert len(form.encode(3, [])) == 16
+    largest = Reports([(1 << 32) - 1], [(1 << 17) - 1])
+    assert form.decode(form.encode(3, largest)) == (3, largest)
+    assert form.decode(form.encode(3, NOTHING)) == (3, NOTHING)
+    assert len(form.encode(3, NOTHING)) == 16
+    assert NOTHING.pairs() == [()]
 
 
 def test_one_tenth_is_one_tenth():
-    assert Task("PM", epsilon=0.1, dim=4).charge == Fraction(1, 10)
-    assert Task("PM", epsilon=0.3, dim=4, epochs=3).charge == Fraction(1, 10)
-    assert Task("PM", epsilon=Fraction(1, 3), dim=4).charge == Fraction(1, 3)
+    assert complete("PM", epsilon=0.1, dim=4).charge == Fraction(1, 10)
+    assert complete("PM", epsilon=0.3, dim=4, epochs=3).charge == Fraction(1, 10)
+    assert complete("PM", epsilon=Fraction(1, 3), dim=4).charge == Fraction(1, 3)
 
 
 def test_the_charge_is_that_of_the_law_not_of_the_claim():
     """Above the budget where the law is, and below it where it is."""
-    control = Task("PS-PM-C", epsilon=1.0, dim=10, mu=0.2)
+    control = complete("PS-PM-C", epsilon=1.0, dim=10, mu=0.2)
     assert 1.2 - 1e-9 < control.charge < 1.2 + 1e-9
-    published = Task("PE-published-PM", epsilon=1.0, dim=10, mu=0.5)
+    published = complete("PE-published-PM", epsilon=1.0, dim=10, mu=0.5)
     assert published.charge > 1.05
-    everything = Task("PS-PM", epsilon=1.0, dim=10, k=10, mu=0.5)  # the selection is uniform
+    everything = complete("PS-PM", epsilon=1.0, dim=10, k=10, mu=0.5)  # the selection is uniform
     assert 0.5 - 1e-9 < everything.charge <= 0.5
-    for task in (control, published, everything):
-        assert float(task.charge) >= task.solution.privacy.per_report - 1e-15
+    for recipe in (control, published, everything):
+        assert float(recipe.charge) >= recipe.build().privacy.per_report - 1e-15
 
 
 @pytest.mark.parametrize(
@@ -105,6 +126,7 @@ def test_the_charge_is_that_of_the_law_not_of_the_claim():
         ("epochs", 1 << 32),
         ("mu", 1.0),
         ("mu", "auto"),
+        ("mu", "most"),
         ("k", 0),
         ("k", 9),
         ("k", 1.5),
@@ -115,17 +137,52 @@ def test_the_charge_is_that_of_the_law_not_of_the_claim():
         ("seed", -1),
         ("seed", 1 << 64),
         ("learning_rate", -1.0),
-        ("name", 7),
+        ("learning_rate", "auto"),
+        ("learning_rate", None),
+        ("rho", 0.0),
+        ("rho", "auto"),
+        ("words", 0),
+        ("dim", None),
+        ("epsilon", None),
+        ("averaging", -1.0),
+        ("reg", math.nan),
+        ("theta", 1.0),
+        ("solution", 7),
+        ("solution", "PS-PN"),
     ],
 )
-def test_impossible_tasks_are_named(name, value):
+def test_impossible_recipes_are_named(name, value):
+    solution_ = "RJ" if name == "rho" else "PS-PM"
     with pytest.raises(InvalidArgument, match=f"^{name} = "):
-        Task(**{"name": "PS-PM", "epsilon": 2.0, "dim": 8, name: value})
+        check_sendable(complete(**{"solution": solution_, "epsilon": 2.0, "dim": 8, name: value}))
 
 
 def test_a_projection_that_no_device_can_hold_is_not_built():
     with pytest.raises(InvalidArgument, match=r"^dim = 4294967296: must be smaller"):
-        _ = Task("PM-RP", epsilon=1.0, dim=1 << 32).solution
+        check_sendable(complete("PM-RP", epsilon=1.0, dim=1 << 32))
+    most = complete("RC", epsilon=1.0, dim=1 << 16, words=MOST_PROJECTED >> 16)
+    assert check_sendable(most) is most
+    with pytest.raises(InvalidArgument, match=r"^dim = 65536: must be smaller"):
+        check_sendable(replace(most, words=most.words + 1))
+
+
+def test_what_does_not_matter_to_a_solution_may_stay_open():
+    """Neither μ nor ρ is the concern of a flat solution; all else must be a number."""
+    recipe = Recipe("PM", epsilon=1.0, dim=8, learning_rate=0.5)
+    told = decode_recipe(encode_recipe(check_sendable(recipe)))
+    assert (told.mu, told.rho) == (0.0, None)
+    assert told.build() == recipe.build()
+    assert told.charge == recipe.charge == 1
+
+
+def test_what_the_server_does_alone_is_not_told():
+    """λ, the average and how the recipe was come to: other servers, the same requests."""
+    recipe = complete("RJ", epsilon=2.0, dim=8, rho=0.4)
+    alone = {"averaging": 3.0, "reg": 0.01, "theta": 0.5, "asked": "PS-PM"}
+    request = Request(RUN, 0, 0, replace(recipe, **alone))
+    assert request.recipe == recipe == recipe.for_devices
+    assert request == Request(RUN, 0, 0, recipe)
+    assert encode_recipe(replace(recipe, **alone)) == encode_recipe(recipe)
 
 
 @pytest.mark.parametrize(
@@ -133,10 +190,10 @@ def test_a_projection_that_no_device_can_hold_is_not_built():
 )
 def test_impossible_requests(run, epoch, number):
     with pytest.raises(InvalidArgument):
-        Request(run, epoch, number, Task("PM", epsilon=1.0, dim=8, epochs=2))
+        Request(run, epoch, number, complete("PM", epsilon=1.0, dim=8, epochs=2))
 
 
-GOOD = Request(RUN, 1, 4, Task("PS-PM", epsilon=2.0, dim=100, epochs=5)).encode()
+GOOD = Request(RUN, 1, 4, complete("PS-PM", epsilon=2.0, dim=100, epochs=5)).encode()
 
 
 @pytest.mark.parametrize(
@@ -194,17 +251,17 @@ def check_request(data: bytes) -> None:
         caught = error
     else:
         assert request.encode() == data
-        assert request.task.epsilon > 0
+        assert request.recipe.epsilon > 0
         return
     assert caught.__cause__ is None
     assert caught.__context__ is None
 
 
 FORMATS = [
-    ReportFormat(RUN, dimensions=10, symbols=4),
-    ReportFormat(RUN, dimensions=10, symbols=4, bottom=True),
-    ReportFormat(RUN, dimensions=10, symbols=300, picks=3),
-    ReportFormat(RUN, dimensions=1 << 32, symbols=1 << 16, bottom=True),
+    ReportFormat(RUN, slots=10, symbols=4),
+    ReportFormat(RUN, slots=10, symbols=4, bottom=True),
+    ReportFormat(RUN, slots=10, symbols=300, picks=3),
+    ReportFormat(RUN, slots=1 << 32, symbols=1 << 16, bottom=True),
 ]
 small = st.integers(0, 12) | st.sampled_from([(1 << 32) - 1, 1 << 16])
 
@@ -212,7 +269,7 @@ small = st.integers(0, 12) | st.sampled_from([(1 << 32) - 1, 1 << 16])
 @settings(max_examples=200)
 @given(st.sampled_from(FORMATS), st.lists(small, min_size=8, max_size=8), st.binary(max_size=40))
 def test_reports_one_by_one_and_many_at_once_are_judged_alike(form, numbers, noise):
-    head = form.encode(0, [(i, 0) for i in range(form.picks)])[:4]
+    head = form.encode(0, Reports(range(form.picks), [0] * form.picks))[:4]
     words = struct.pack("<7I", *numbers[: form.size // 4 - 1], *[0] * (8 - form.size // 4))
     for data in (head + words[: form.size - 4], noise, noise.ljust(form.size, b"\0")[: form.size]):
         one = form.decode(data)
@@ -220,24 +277,28 @@ def test_reports_one_by_one_and_many_at_once_are_judged_alike(form, numbers, noi
             if len(data) == form.size:
                 assert not form.decode_many(data).valid.any()
             continue
-        number, pairs = one
-        assert form.encode(number, pairs) == data
-        assert all(j < form.dimensions and s < form.symbols for j, s in pairs)
+        number, report = one
+        (pairs,) = report.pairs()
+        assert form.encode(number, report) == data
+        assert all(j < form.slots and s < form.symbols for j, s in pairs)
         assert len({j for j, _ in pairs}) == len(pairs) in (form.picks, 0 if form.bottom else -1)
-        assert form.decode_many(data).valid.all()
+        batch = form.decode_many(data)
+        assert batch.valid.all()
+        assert batch.round.tolist() == [number]
+        assert batch.reports == Reports.of([report])
 
 
 def test_a_report_of_another_run_is_none():
-    one, other = (ReportFormat(run, dimensions=10, symbols=4) for run in (RUN, bytes(16)))
-    assert other.decode(one.encode(0, [(1, 2)])) is None
-    assert one.decode(bytearray(one.encode(0, [(1, 2)]))) is None
+    one, other = (ReportFormat(run, slots=10, symbols=4) for run in (RUN, bytes(16)))
+    assert other.decode(one.encode(0, Reports([1], [2]))) is None
+    assert one.decode(bytearray(one.encode(0, Reports([1], [2])))) is None
 
 
 def test_bottom_is_no_report_where_the_law_has_none():
-    with_bottom = ReportFormat(RUN, dimensions=10, symbols=4, bottom=True)
-    without = ReportFormat(RUN, dimensions=10, symbols=4)
-    assert without.decode(with_bottom.encode(0, [])) is None
+    with_bottom = ReportFormat(RUN, slots=10, symbols=4, bottom=True)
+    without = ReportFormat(RUN, slots=10, symbols=4)
+    assert without.decode(with_bottom.encode(0, NOTHING)) is None
     with pytest.raises(struct.error):
-        without.encode(0, [])
+        without.encode(0, NOTHING)
     with pytest.raises(InvalidArgument):
         ReportFormat(RUN, 10, 4, picks=2, bottom=True)

@@ -9,6 +9,7 @@ from typing import Any, final
 
 from fedsel.advising.moments import Moments, Updates, moments
 from fedsel.advising.simulation import LEAST_ROUNDS, Check, simulate
+from fedsel.auto import Setting, learning_rate, radius
 from fedsel.budget import Budget, hyper_parameters_free
 from fedsel.errors import (
     Epsilon,
@@ -18,9 +19,10 @@ from fedsel.errors import (
     check_finite,
     check_positive,
 )
-from fedsel.solutions import Coded, Full, Picks, Solution, solution
+from fedsel.mechanisms import FullGradient, OneSymbol, TwoStage
+from fedsel.recipe import solution
+from fedsel.solutions import RandomDirections, Solution
 from fedsel.solutions.registry import default_words
-from fedsel.solutions.steps import automatic_radius, automatic_rate
 from fedsel.solutions.transforms import MOST_ENTRIES
 
 NAMES = ("RJ", "RC", "J", "UJ", "PM", "HM", "PS-PM", "PE-PM", "EXP-PM", "PM-RP")
@@ -109,7 +111,7 @@ class Advice:
     @property
     def updates(self) -> Updates:
         """The model behind the numbers."""
-        return Updates(self.dim, automatic_radius(self.norm), self.agreement, self.sparse)
+        return Updates(self.dim, radius(self.norm), self.agreement, self.sparse)
 
     def __getitem__(self, name: str) -> Outlook:
         """The outlook of a solution by its name."""
@@ -152,9 +154,10 @@ class Advice:
 
 def _cost(made: Solution) -> float:
     """About how many entries the simulation of one report touches."""
-    if isinstance(made, Coded):
-        return made.dim + made.book.size * (made.dim / 400 if made.name == "RC" else 20)
-    return 4.0 * made.dim
+    if not isinstance(made.mechanism, OneSymbol):
+        return 4.0 * made.dim
+    products = isinstance(made.transform, RandomDirections)
+    return made.dim + made.transform.size * (made.dim / 400 if products else 20)
 
 
 def advise(
@@ -193,14 +196,14 @@ def advise(
     if not 0 < check_finite("agreement", agreement) <= 1:
         raise InvalidArgument("agreement", agreement, "in (0, 1]")
     norm, clip = check_positive("norm", norm), check_positive("clip", clip)
-    updates = Updates(dim, automatic_radius(norm), float(agreement), sparse)
+    updates = Updates(dim, radius(norm), float(agreement), sparse)
     outlooks, skipped = _outlooks(updates, clients, batch, epsilon, epochs, norm, clip)
     best = outlooks[0]
     one, split = best.alignment_all, ""
     if epochs > 1:
         once, _ = _outlooks(updates, clients, batch, epsilon, 1, norm, clip)
         one, split = once[0].alignment_all, _split(best, once[0], epochs)
-    plain = moments(Full("NP", dim, 1), updates)
+    plain = moments(Solution("NP", dim, FullGradient()), updates)
     usable = best.alignment_all >= GOAL
     warnings = [*_impossible(best, clients, epochs), *_flat(outlooks, dim, batch), *skipped]
     if split:
@@ -269,7 +272,7 @@ def _outlooks(
                 alignment_round=told.alignment(batch),
                 alignment_all=whole.alignment(clients * epochs),
                 clients_needed=None if needed is None else math.ceil(needed / epochs),
-                learning_rate=automatic_rate(made, batch, rounds, norm),
+                learning_rate=learning_rate(made, Setting(dim, batch, rounds, norm)),
                 note=f"μ = 0: {made.name} takes its place" if made.name != name else "",
                 solution=made,
                 moments=told,
@@ -288,10 +291,11 @@ def _too_large(name: str, dim: int) -> str:
 
 
 def _top(made: Solution) -> int | None:
-    if isinstance(made, Coded):
-        return made.mechanism.top(made.book.size)
-    if isinstance(made, Picks) and made.selection.name in ("PE", "PS"):
-        return made.selection.top(made.dim)
+    mechanism = made.mechanism
+    if isinstance(mechanism, OneSymbol):
+        return mechanism.top(made.transform.size)
+    if isinstance(mechanism, TwoStage) and mechanism.selection.name in ("PE", "PS"):
+        return mechanism.selection.top(made.dim)
     return None
 
 

@@ -17,16 +17,25 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, singledispatch
 from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedsel.errors import InvalidArgument
-from fedsel.mechanisms import SignedSampling, UnbiasedJoint, Value
-from fedsel.solutions import Coded, Full, Picks, Projected, Solution
-from fedsel.solutions.transforms import Coordinates, RandomDirections
+from fedsel.extras import needed
+from fedsel.mechanisms import (
+    FlatPicks,
+    FullGradient,
+    ReportMechanism,
+    SignedSampling,
+    TwoStage,
+    UnbiasedJoint,
+    Uniform,
+    Value,
+)
+from fedsel.solutions import Coordinates, Projection, RandomDirections, Solution
 
 Floats = NDArray[np.float64]
 
@@ -102,7 +111,7 @@ class Moments:
 def moments(solution: Solution, updates: Updates) -> Moments:
     """The moments of one report of a solution under the model.
 
-    >>> from fedsel.solutions import solution as named
+    >>> from fedsel import solution as named
     >>> model = Updates(dim=100, length=0.4, agreement=0.2)
     >>> told = moments(named("PM", epsilon=1.0, dim=100), model)
     >>> round(told.signal, 3), round(told.second ** 0.5)  # unbiased: 0.2 · 0.4
@@ -110,16 +119,19 @@ def moments(solution: Solution, updates: Updates) -> Moments:
     """
     if solution.dim != updates.dim:
         raise InvalidArgument("solution", solution, f"of dim = {updates.dim}")
-    if isinstance(solution, Full):
-        signal = updates.agreement * updates.length
-        return Moments(signal, signal**2, updates.length**2)
-    if isinstance(solution, Picks) and solution.value is not None:
-        return _picks(solution, solution.value, updates)
-    if isinstance(solution, Projected) and solution.value is not None:
-        return _projected(solution, solution.value, updates)
-    if isinstance(solution, Coded):
-        return _coded(solution, updates)
-    raise InvalidArgument("solution", solution.name, "private, or NP")
+    return _moments(solution.mechanism, solution, updates)
+
+
+@singledispatch
+def _moments(mechanism: ReportMechanism, solution: Solution, updates: Updates) -> Moments:  # noqa: ARG001
+    """By the mechanism; one of your own can be registered."""
+    raise InvalidArgument("solution", solution.name, "one whose moments are known")
+
+
+@_moments.register
+def _(mechanism: FullGradient, solution: Solution, updates: Updates) -> Moments:  # noqa: ARG001
+    signal = updates.agreement * updates.length
+    return Moments(signal, signal**2, updates.length**2)
 
 
 @final
@@ -176,7 +188,8 @@ def _profile(size: int, sphere: int, cut: int = 0) -> _Profile:
 
     ``cut`` is a rank at which a law changes: no node spans it.
     """
-    from scipy.special import betaincinv, ndtri
+    with needed("simulation", "advice"):
+        from scipy.special import betaincinv, ndtri
 
     pieces = math.ceil(_FINE / size) if size < _FINE else 1
     single = min(size, _SINGLE)
@@ -208,16 +221,24 @@ def _second_moment(value: Value, t: Floats) -> Floats:
     return result
 
 
-def _picks(solution: Picks, value: Value, updates: Updates) -> Moments:
+@_moments.register(TwoStage)
+@_moments.register(FlatPicks)
+def _(mechanism: TwoStage | FlatPicks, solution: Solution, updates: Updates) -> Moments:
     """Flat and two-stage: an entry of rank i is told with the probability law(i)."""
-    s, law = updates.support, solution.selection.law(solution.dim)
-    profile = _profile(s, s, solution.selection.top(solution.dim))
+    value, d = mechanism.value, solution.dim
+    if not isinstance(value, Value):
+        raise InvalidArgument("solution", solution.name, "private, or NP")
+    if isinstance(solution.transform, Projection):
+        return _projected(solution.transform, value, mechanism.clip, updates)
+    selection = mechanism.selection if isinstance(mechanism, TwoStage) else Uniform()
+    s, law = updates.support, selection.law(d)
+    profile = _profile(s, s, selection.top(d))
     weight = law.weights[np.searchsorted(law.edges, profile.ranks, side="right")]
-    told = solution.picks * weight.astype(np.float64) / (law.total + law.bottom)
-    t = np.minimum(profile.x * updates.length / math.sqrt(s) / solution.clip, 1.0)
-    unit = solution.scale * solution.clip
+    told = mechanism.picks * weight.astype(np.float64) / (law.total + law.bottom)
+    t = np.minimum(profile.x * updates.length / math.sqrt(s) / mechanism.clip, 1.0)
+    unit = mechanism.scale(d) * mechanism.clip
     f = unit * told * t
-    zeros = solution.picks * float(1 - law.bottom_probability) - s * profile.mean(told)
+    zeros = mechanism.picks * float(1 - law.bottom_probability) - s * profile.mean(told)
     second = s * profile.mean(told * _second_moment(value, t))
     second += max(0.0, zeros) * value.variance(0)
     return _assemble(profile, f, updates.agreement, unit**2 * second)
@@ -228,52 +249,52 @@ def _assemble(profile: _Profile, f: Floats, a: float, second: float) -> Moments:
     return Moments(signal, max(signal**2, profile.size * profile.shared(f, a)), second)
 
 
-def _projected(solution: Projected, value: Value, updates: Updates) -> Moments:
+def _projected(projection: Projection, value: Value, clip: float, updates: Updates) -> Moments:
     """…-RP: what lies outside the q projected directions is lost, whatever the number of clients.
 
     The projected update has entries of the size r/√q; with P the projection onto q of d directions
     the mean is γ·a·r·P·u, γ the share that clipping leaves, and ‖P·u‖² is q/d.
     """
-    q, a = solution.q, updates.agreement
+    q, a = projection.size, updates.agreement
     profile = _profile(q, updates.support)
-    t = np.minimum(profile.x * updates.length / math.sqrt(q) / solution.clip, 1.0)
-    f = solution.clip * t
+    t = np.minimum(profile.x * updates.length / math.sqrt(q) / clip, 1.0)
+    f = clip * t
     linear = a * math.sqrt(q) * profile.gain(f)
-    recovered = float(np.linalg.norm(solution.recovery)) ** 2
+    recovered = projection.length**2 * q
     bent = max(0.0, profile.shared(f, a) - linear**2 / q)
-    second = q * recovered * solution.clip**2 * profile.mean(_second_moment(value, t))
-    share = q / solution.dim
+    second = q * recovered * clip**2 * profile.mean(_second_moment(value, t))
+    share = q / projection.dim
     return Moments(linear * share, linear**2 * share + recovered * bent, second)
 
 
-def _coded(solution: Coded, updates: Updates) -> Moments:
+@_moments.register
+def _(mechanism: SignedSampling, solution: Solution, updates: Updates) -> Moments:
     """One symbol: the scores of a rotated or random codebook are normal whatever the update is."""
-    book, a = solution.book, updates.agreement
-    if isinstance(solution.mechanism, UnbiasedJoint):
-        return _unbiased(solution, solution.mechanism, updates)
-    assert isinstance(solution.mechanism, SignedSampling)  # noqa: S101
-    size = updates.support if isinstance(book, Coordinates) else book.size
-    k = solution.mechanism.top(book.size)
+    basis, a = solution.transform, updates.agreement
+    plain = isinstance(basis, Coordinates)
+    size = updates.support if plain else basis.size
+    k, unit = mechanism.top(basis.size), float(solution.alphabet.units[0])
     profile = _profile(size, updates.support, k)
     # Where more are raised than are not zero, the others share what is left, wrong signs too.
-    spare = max(0, k - size) / max(1, 2 * book.size - size)
-    lift = solution.scale * solution.mechanism.lift(book.size) * (1 - spare)
+    spare = max(0, k - size) / max(1, 2 * basis.size - size)
+    lift = unit * mechanism.lift(basis.size) * (1 - spare)
     f = np.where(profile.ranks < k, lift, 0.0)
-    whole = _assemble(profile, f, a, solution.scale**2)
-    if isinstance(book, Coordinates):
+    whole = _assemble(profile, f, a, unit**2)
+    if plain:
         return whole
-    if isinstance(book, RandomDirections):
+    if isinstance(basis, RandomDirections):
         # Codewords are not orthogonal: seen from u, the others point anywhere.
-        signal = whole.signal * math.sqrt(book.size / solution.dim)
-        across = book.size * profile.shared(f, a) * (1 - 1 / solution.dim)
-        return Moments(signal, signal**2 + across, solution.scale**2)
+        signal = whole.signal * math.sqrt(basis.size / solution.dim)
+        across = basis.size * profile.shared(f, a) * (1 - 1 / solution.dim)
+        return Moments(signal, signal**2 + across, unit**2)
     # A rotated basis of M ≥ d: what falls on the M − d padded entries is dropped.
-    kept = solution.dim / book.size
+    kept = solution.dim / basis.size
     along = whole.signal**2
     return Moments(whole.signal, along + kept * (whole.shared - along), kept * whole.second)
 
 
-def _unbiased(solution: Coded, mechanism: UnbiasedJoint, updates: Updates) -> Moments:
+@_moments.register
+def _(mechanism: UnbiasedJoint, solution: Solution, updates: Updates) -> Moments:
     """UJ: unbiased up to ‖v‖₁ = k, beyond that shortened; ⊥ counts as zero."""
     s, d = updates.support, solution.dim
     profile, k = _profile(s, s), mechanism.top(d)
@@ -281,4 +302,5 @@ def _unbiased(solution: Coded, mechanism: UnbiasedJoint, updates: Updates) -> Mo
     v *= min(1.0, k / (s * profile.mean(v)))
     low, high = mechanism.weights(d)
     told = (2 * d * low + (high - low) * s * profile.mean(v)) / (2 * d * low + k * high)
-    return _assemble(profile, mechanism.clip * v, updates.agreement, solution.scale**2 * told)
+    unit = float(solution.alphabet.units[0])
+    return _assemble(profile, mechanism.clip * v, updates.agreement, unit**2 * told)

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedsel.advising.moments import Moments, Updates
-from fedsel.errors import InvalidArgument
-from fedsel.mechanisms import BOTTOM, SignedSampling, TwoStage, Uniform, Value
-from fedsel.sampling import simulated as cohort
-from fedsel.solutions import Coded, Picks, Projected, Solution
-from fedsel.solutions.base import Alphabet
-
-Floats = NDArray[np.floating]
-Integers = NDArray[np.int64]
+from fedsel.extras import needed
+from fedsel.reports import Totals
+from fedsel.sampling import simulated
+from fedsel.solutions import Solution
 
 TOLERANCE = 0.05
 """The share of the computed alignment by which the measured one may differ: what the normal
@@ -49,7 +45,8 @@ class Check:
     @property
     def chance(self) -> float:
         """How far the measured alignment may be off by chance."""
-        from scipy.special import stdtrit
+        with needed("simulation", "advice"):
+            from scipy.special import stdtrit
 
         return self.error * float(stdtrit(self.rounds - 1, 1 - FALSE_ALARM / 2))
 
@@ -78,18 +75,18 @@ def _round(
     """⟨m, u⟩ and ‖m‖² of one round's mean m."""
     generator = np.random.Generator(np.random.Philox(np.random.SeedSequence((seed, t))))
     solution = solution.in_round(t)
+    totals = Totals(solution.alphabet)
     s, a = updates.support, updates.agreement
     places = generator.permutation(updates.dim)[:s] if updates.sparse else np.arange(s)
     common = _unit(generator.standard_normal((1, s)))[0]
-    totals = np.zeros(_alphabet(solution).slots)
     step = max(1, _AT_ONCE // updates.dim)
     for first in range(0, reports, step):
         n = min(step, reports - first)
         rows = np.zeros((n, updates.dim), dtype=np.float32)
         rows[:, places] = updates.length * _directions(common, a, n, generator)
-        who = cohort.cohort(n, seed=seed, epoch=t, first=first)
-        _add(solution, rows, who, totals, generator)
-    mean = solution.expand(totals / reports)
+        who = simulated.cohort(n, seed=seed, epoch=t, first=first)
+        totals.add(simulated.report(solution, rows, who))
+    mean = solution.expand(totals.mean())
     u = np.zeros(updates.dim)
     u[places] = common
     return float(mean @ u), float(mean @ mean)
@@ -107,61 +104,3 @@ def _directions(
 def _unit(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     result: NDArray[np.float64] = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     return result
-
-
-def _add(
-    solution: Solution,
-    rows: Floats,
-    who: cohort.Cohort,
-    totals: NDArray[np.float64],
-    generator: np.random.Generator,
-) -> None:
-    """Draw the clients' reports and add them up by slot."""
-    slots, symbols = _draw(solution, rows, who, generator)
-    alphabet = _alphabet(solution)
-    sent = slots != BOTTOM
-    said = symbols[sent]
-    values = alphabet.steps[said] * alphabet.units[alphabet.windows[said]]
-    totals += np.bincount(slots[sent], weights=values, minlength=len(totals))
-
-
-def _draw(
-    solution: Solution, rows: Floats, who: cohort.Cohort, generator: np.random.Generator
-) -> tuple[Integers, Integers]:
-    if isinstance(solution, Coded):
-        mechanism = solution.mechanism
-        if isinstance(mechanism, SignedSampling):
-            # Every update has the norm of the radius: none is negated.
-            mechanism = replace(mechanism, radius=None)
-        said = cohort.report(mechanism, solution.book.scores(rows), who)
-        return said.dimension, said.symbol
-    if isinstance(solution, Projected) and solution.value is not None:
-        stages = TwoStage(Uniform(), solution.value, solution.clip)
-        said = cohort.report(stages, rows @ solution.matrix.T, who)
-        return said.dimension, said.symbol
-    if isinstance(solution, Picks) and solution.value is not None:
-        if solution.picks > 1:
-            return _several(solution, solution.value, rows, who, generator)
-        stages = TwoStage(solution.selection, solution.value, solution.clip)
-        said = cohort.report(stages, rows, who)
-        return said.dimension, said.symbol
-    raise InvalidArgument("solution", solution.name, "private")
-
-
-def _several(
-    solution: Picks, value: Value, rows: Floats, who: cohort.Cohort, generator: np.random.Generator
-) -> tuple[Integers, Integers]:
-    """Several entries of each update, without replacement."""
-    c = solution.picks
-    order = np.argsort(generator.random(rows.shape), axis=1)[:, :c]
-    t = np.clip(np.take_along_axis(rows, order, axis=1) / solution.clip, -1.0, 1.0)
-    numbers = who.clients[:, None] * c + np.arange(c)
-    everyone = cohort.Cohort(who.seed, numbers.ravel(), who.epoch)
-    return order.ravel(), cohort.perturb(value, t.ravel(), everyone)
-
-
-def _alphabet(solution: Solution) -> Alphabet:
-    alphabet = solution.alphabet
-    if alphabet is None:
-        raise InvalidArgument("solution", solution.name, "private")
-    return alphabet

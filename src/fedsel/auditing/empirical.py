@@ -24,6 +24,7 @@ from fedsel.errors import (
     check_kind,
     check_vectors,
 )
+from fedsel.extras import needed
 from fedsel.mechanisms import Mechanism, ReportMechanism, Selection, Value
 from fedsel.sampling import simulated
 from fedsel.solutions import Solution
@@ -83,7 +84,8 @@ def clopper_pearson(hits: int, trials: int, alpha: float) -> tuple[float, float]
     >>> low, round(high, 6)
     (0.0, 0.002991)
     """
-    from scipy.special import betaincinv
+    with needed("simulation", "audits"):
+        from scipy.special import betaincinv
 
     low = 0.0 if hits == 0 else float(betaincinv(hits, trials - hits + 1, alpha))
     high = 1.0 if hits == trials else 1 - float(betaincinv(trials - hits, hits + 1, alpha))

@@ -180,13 +180,13 @@ class _Draw:
         return quotient, self - quotient * by
 
     def __mod__(self, other: Any) -> _Draw:
-        return divmod(self, other)[1]
+        return self.__divmod__(other)[1]
 
 
 def exact_law(
     program: Callable[[Entropy], Outcome],
     *,
-    loops: Sequence[FunctionType] = (),
+    loops: Sequence[Callable[..., object]] = (),
     most_paths: int = 1_000_000,
 ) -> dict[Outcome, Fraction]:
     """Exact probability of each outcome of a program that draws by ``entropy.below(n)``.
@@ -200,7 +200,7 @@ def exact_law(
     >>> exact_law(lambda entropy: entropy.below(10**18) < 250)
     {True: Fraction(1, 4000000000000000), False: Fraction(3999999999999999, 4000000000000000)}
     """
-    codes = frozenset(loop.__code__ for loop in loops)
+    codes = frozenset(loop.__code__ for loop in loops if isinstance(loop, FunctionType))
     finished: list[tuple[Fraction, Outcome, list[Loop]]] = []
     restarts: dict[Loop, list[tuple[Fraction, list[Loop]]]] = {}
     whole: dict[Loop, Fraction] = {}

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedsel.auditing.suite import Row
+from fedsel.plotting import new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -14,9 +15,7 @@ if TYPE_CHECKING:
 
 def draw(rows: Sequence[Row]) -> Figure:
     """Left: exact and attacked ε over the claimed one. Right: worst-case variance of the values."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(11, 4.2), layout="constrained")
+    figure = new_figure(11, 4.2)
     left, right = figure.subplots(1, 2)
     _draw_privacy(left, [r for r in rows if r.claimed > 0])
     _draw_variance(right, [r for r in rows if r.d is None and r.variance is not None])

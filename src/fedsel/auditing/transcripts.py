@@ -41,14 +41,14 @@ def report_law(
     vector = np.array(update, dtype=np.float32)
     before = np.array(nothing if residual is None else residual, dtype=np.float32)
 
-    def program(entropy: Entropy) -> tuple[tuple[object, ...], tuple[object, ...], Vector]:
+    def program(entropy: Entropy) -> tuple[tuple[int, ...], tuple[int, ...], Vector]:
         said, kept = solution.encode(vector, before, entropy)
         return tuple(said.slot.tolist()), tuple(said.symbol.tolist()), tuple(kept.tolist())
 
     found: dict[Pairs, tuple[Fraction, Vector]] = {}
     for (slots, symbols, kept), p in exact_law(program, loops=[draw_dimension]).items():
         pairs = tuple(pair for pair in zip(slots, symbols, strict=True) if pair[0] >= 0)
-        found[pairs] = (p, kept)  # type: ignore[index]
+        found[pairs] = (p, kept)
     return found
 
 

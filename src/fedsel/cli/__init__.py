@@ -22,6 +22,7 @@ from fedsel.cli.run import EXAMPLE, run
 from fedsel.data.raw import DataUnavailable
 from fedsel.device.refusal import LedgerError
 from fedsel.errors import InvalidArgument, InvalidData
+from fedsel.extras import MissingExtra
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -77,6 +78,6 @@ def main() -> None:
     except (InvalidArgument, InvalidData) as error:
         typer.echo(f"fedsel: {error}", err=True)
         sys.exit(2)
-    except (DataUnavailable, LedgerError) as error:
+    except (DataUnavailable, LedgerError, MissingExtra) as error:
         typer.echo(f"fedsel: {error}", err=True)
         sys.exit(1)

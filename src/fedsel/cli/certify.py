@@ -20,11 +20,11 @@ from fedsel.mechanisms import (
     Value,
     certify,
 )
-from fedsel.mechanisms.registry import JOINTS, SELECTIONS, VALUES, mechanism
+from fedsel.mechanisms.registry import ONE_SYMBOL, SELECTIONS, VALUES, mechanism
 
 CODED = ("RJ", "RC")
 """J on the scores of a public codebook."""
-NAMES = ", ".join((*SELECTIONS, *VALUES, *JOINTS, *CODED))
+NAMES = ", ".join((*SELECTIONS, *VALUES, *ONE_SYMBOL, *CODED))
 
 
 def certify_command(
@@ -123,7 +123,7 @@ def _describe(made: Mechanism, d: int | None) -> list[str]:
     if isinstance(made, SignedSampling) and d is not None:
         lines.append(f"raises k = {made.top(d)} of {2 * d} signed dimensions")
     if isinstance(made, UnbiasedJoint) and d is not None:
-        lines.append(f"unbiased up to ‖v‖₁ = {made.top(d)}; a sign stands for {made.scale(d):.6g}")
+        lines.append(f"unbiased up to ‖v‖₁ = {made.top(d)}; a sign stands for {made.unit(d):.6g}")
     if isinstance(value, Value):
         lines.append(
             f"value: {value.symbols} symbols, worst-case variance {value.worst_variance:.6g}, "
@@ -136,7 +136,7 @@ def mechanisms(as_json: JsonOption = False) -> None:
     """List the mechanisms by the paper's abbreviations."""
     rows = [
         {"name": name, "kind": kind, "class": cls.__name__, "about": _first_line(cls)}
-        for kind, table in (("selection", SELECTIONS), ("value", VALUES), ("joint", JOINTS))
+        for kind, table in (("selection", SELECTIONS), ("value", VALUES), ("joint", ONE_SYMBOL))
         for name, cls in table.items()
     ]
     if as_json:

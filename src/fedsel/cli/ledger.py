@@ -68,7 +68,7 @@ def create(
     A ledger that is there already is left alone, and status 2 says so.
     """
     from fedsel.device import Ledger
-    from fedsel.wire import decimal
+    from fedsel.recipe import decimal
 
     ledger = Ledger(folder, witness)
     if ledger.file.exists():
@@ -94,8 +94,8 @@ def _plain(history: History) -> dict[str, Any]:
             "run": entry.run.hex(),
             "epoch": entry.epoch,
             "round": entry.round,
-            "solution": history.tasks[entry.run].name,
-            "dim": history.tasks[entry.run].dim,
+            "solution": history.recipes[entry.run].solution,
+            "dim": history.recipes[entry.run].dim,
             "epsilon": float(entry.charge),
             "epsilon_exact": str(entry.charge),
             "report": entry.report.hex(),

@@ -21,6 +21,7 @@ from fedsel.cli.common import (
     progress_console,
 )
 from fedsel.errors import InvalidArgument
+from fedsel.extras import needed
 
 if TYPE_CHECKING:
     from fedsel.paper.report import Verdict
@@ -97,10 +98,12 @@ def _on(cluster: str | None) -> Iterator[None]:
     if cluster is None:
         yield
         return
-    import joblib
+    with needed("simulation", "reproduction"):
+        import joblib
 
     try:
-        from distributed import Client
+        with needed("cluster", "a cluster"):
+            from distributed import Client
     except ImportError:
         wanted = 'left out, or pip install "fedsel[cluster]" first'
         raise InvalidArgument("--cluster", cluster, wanted) from None

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedsel.data.dataset import Dataset
 from fedsel.errors import InvalidArgument
+from fedsel.extras import needed
 
 if TYPE_CHECKING:
     from fedsel.data.dataset import Matrix
@@ -105,7 +106,8 @@ def _matrix(X: Any) -> Matrix:
 
 
 def _sparse(X: Any) -> Matrix:
-    from scipy.sparse import csr_array
+    with needed("simulation", "sparse data"):
+        from scipy.sparse import csr_array
 
     # A matrix that is CSR already shares its arrays with the result: sort a copy, never theirs.
     matrix = csr_array(X.tocsr())

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from fedsel.data.dataset import Dataset
 from fedsel.data.raw import DataUnavailable, RawFile, is_file
+from fedsel.extras import needed
 from fedsel.paths import cache_folder
 
 WORK_PREFIX = ".part-"
@@ -100,7 +101,8 @@ def _dataset(name: str, arrays: dict[str, NDArray[Any]]) -> Dataset:
     feature_names = tuple(map(str, arrays["feature_names"]))
     X: Any = arrays.get("X")
     if X is None:
-        from scipy.sparse import csr_array
+        with needed("simulation", "sparse data"):
+            from scipy.sparse import csr_array
 
         parts = (arrays["data"], arrays["indices"], arrays["indptr"])
         X = csr_array(parts, shape=(len(arrays["y"]), len(feature_names)))

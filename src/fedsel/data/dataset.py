@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsel.data.unit import unit_rows
 from fedsel.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -107,19 +108,8 @@ class Dataset:
         return self._affine((low + high) / 2, 2 / (high - low), -1.0, 1.0)
 
     def with_unit_records(self) -> Dataset:
-        """Every record divided by its own norm: each client does it alone, so it costs nothing.
-
-        The sign of w·x does not change, so the same linear models remain; that of zeros stays.
-        """
-        X: Any = self.X
-        squares = X.multiply(X).sum(axis=1) if hasattr(X, "indptr") else np.einsum("nd,nd->n", X, X)
-        norms = np.sqrt(np.asarray(squares, dtype=np.float64)).reshape(-1)
-        factors = np.where(norms > 0, 1 / np.maximum(norms, 1e-30), 1.0)
-        if hasattr(X, "indptr"):
-            scaled = X.copy()
-            scaled.data = (X.data * np.repeat(factors, np.diff(X.indptr))).astype(np.float32)
-        else:
-            scaled = np.ascontiguousarray(X * factors[:, None], dtype=np.float32)
+        """Every record divided by its own norm (`unit_rows`)."""
+        scaled = unit_rows(self.X, np.float32)
         return replace(self, X=scaled, bounds=np.tile([-1.0, 1.0], (self.d, 1)))
 
     def with_intercept(self) -> Dataset:

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from fedsel.experiments.datasets import Source
 from fedsel.experiments.store import Store, key_of
+from fedsel.extras import needed
 
 Row = dict[str, Any]
 
@@ -59,7 +60,8 @@ def perform(
 
     ``advance`` is told the cost of what is done, ``finished`` each whole result.
     """
-    from joblib import Parallel, delayed
+    with needed("simulation", "experiments"):
+        from joblib import Parallel, delayed
 
     keys = [key_of(task.kind, task.parameters, source.identity) for task in tasks]
     rows: dict[str, Row] = {}

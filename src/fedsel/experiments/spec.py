@@ -7,14 +7,14 @@ from dataclasses import dataclass, fields, replace
 from itertools import product
 from typing import Any, Literal, final
 
+from fedsel.auto import AVERAGING
 from fedsel.budget import THETA
-from fedsel.errors import InvalidArgument, check_count, check_epsilon, check_positive
-from fedsel.experiments.trial import Cell, Protocol, build
+from fedsel.errors import InvalidArgument, check_count
+from fedsel.experiments.trial import Cell, Protocol
 from fedsel.mechanisms.selection import Top
 from fedsel.models.linear import LinearModel
-from fedsel.simulation.averaging import check_averaging
+from fedsel.recipe import AUTO, Recipe
 from fedsel.solutions.registry import PLAIN, canonical
-from fedsel.solutions.steps import AVERAGING
 
 DEMO_SOLUTIONS = ("NP", "PM", "EXP-PM", "PE-PM", "PS-PM")
 DEMO_EPSILONS = (0.5, 1.0, 2.0, 4.0)
@@ -100,12 +100,6 @@ class Spec:
             raise InvalidArgument("protocol", self.protocol, '"folds" or "holdout"')
         for model in self.models:
             LinearModel(model, self.reg)  # type: ignore[arg-type]
-        if self.averaging is not None:
-            check_averaging(self.averaging)
-        for epsilon in self.epsilons:
-            check_epsilon("epsilon", epsilon)
-        if self.learning_rate is not None and self.learning_rate != "auto":
-            check_positive("learning_rate", self.learning_rate)
         automatic = "auto" in (self.learning_rate, self.rho)
         if automatic and self.unit_records is False:
             raise InvalidArgument("unit_records", False, 'true, or no "auto": it counts on norm 1')
@@ -113,25 +107,28 @@ class Spec:
             raise InvalidArgument("batch", self.batch, "a fraction in (0, 1] or a count ≥ 1")
         # Wrong names and parameters are told before anything runs.
         for cell in self.cells():
-            build(cell, dim=1000, batch=1000)
+            cell.resolved(dim=1000, batch=1000, members=100_000).build()
 
     def cells(self) -> Iterator[Cell]:
         """Every point once; a solution without ε does not depend on it."""
         setting = setting_of(self.dataset)
-        shared: dict[str, Any] = {f.name: getattr(self, f.name, None) for f in fields(Cell)}
+        given = vars(self)
+        shared = {f.name: given[f.name] for f in fields(Cell) if f.name in given}
         shared["scale"] = setting.scale if self.scale is None else self.scale
         shared["intercept"] = setting.intercept if self.intercept is None else self.intercept
-        by_rule = AVERAGING if self.learning_rate == "auto" else 0.0
-        shared["averaging"] = by_rule if self.averaging is None else self.averaging
-        shared["unit_records"] = bool(self.unit_records) or "auto" in (self.learning_rate, self.rho)
+        shared["unit_records"] = bool(self.unit_records) or AUTO in (self.learning_rate, self.rho)
+        recipe = {f.name: given[f.name] for f in fields(Recipe) if f.name in given}
+        del recipe["seed"]  # that of the experiment is another
+        by_rule = AVERAGING if self.learning_rate == AUTO else 0.0
+        recipe["averaging"] = by_rule if self.averaging is None else self.averaging
         for model in self.models:
-            given = self.learning_rate
-            shared["learning_rate"] = setting.rates[model] if given is None else given
-            for name in map(canonical, self.solutions):
-                plain = name in PLAIN
-                for epsilon in (None,) if plain else self.epsilons:
-                    point = {"model": model, "solution": name, "epsilon": epsilon}
-                    yield Cell(**{**shared, **point})
+            rate = setting.rates[model] if self.learning_rate is None else self.learning_rate
+            for name in self.solutions:
+                named = canonical(name, "solution")
+                for epsilon in (None,) if named in PLAIN else self.epsilons:
+                    point = {"solution": named, "epsilon": epsilon, "learning_rate": rate}
+                    made = Recipe(**{**recipe, **point})
+                    yield Cell(**{**shared, "model": model, "recipe": made})
 
 
 def override(spec: Spec, changes: Mapping[str, Any]) -> Spec:

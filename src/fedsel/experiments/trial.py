@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
+from fedsel.auto import Setting, resolved, with_share
 from fedsel.data.catalogue import resolve
 from fedsel.errors import InvalidArgument
 from fedsel.experiments.datasets import Source, population
-from fedsel.mechanisms.selection import Top
 from fedsel.models import LinearModel
+from fedsel.models.linear import Loss
 from fedsel.random import key_of
+from fedsel.recipe import AUTO, Recipe
 from fedsel.simulation import Population, Training
 from fedsel.simulation.validation import Score, Scores, held_out_run, one_history, one_run
-from fedsel.solutions import Solution, solution
+from fedsel.solutions import Solution
 from fedsel.solutions.registry import has_public_matrix
-from fedsel.solutions.steps import automatic_radius, automatic_rate
 
+COLUMNS = (
+    *("dataset", "draw", "model", "solution", "epsilon", "learning_rate", "scale", "intercept"),
+    *("unit_records", "epochs", "batch", "mu", "theta", "k", "clip", "momentum", "reg", "ratio"),
+    *("rho", "words", "averaging", "dropout", "clients", "skew", "rounds", "protocol", "curve"),
+    *("folds", "repeats", "seed"),
+)
+"""The parameters of a cell as a result has them."""
 Row = dict[str, Any]
 Protocol = Literal["folds", "holdout"]
 PUBLIC = 14
@@ -40,25 +47,12 @@ class Cell:
 
     dataset: str
     draw: int
-    model: str
-    solution: str
-    epsilon: float | None
-    learning_rate: float | Literal["auto"]
+    model: Loss
+    recipe: Recipe
     scale: str
     intercept: bool
     unit_records: bool
-    epochs: int
     batch: float
-    mu: float | Literal["auto"]
-    theta: float
-    k: Top
-    clip: float
-    momentum: float
-    reg: float
-    ratio: float
-    rho: float | Literal["auto"] | None
-    words: int | None
-    averaging: float
     dropout: float
     clients: int | None
     skew: float | None
@@ -73,8 +67,11 @@ class Cell:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Everything that the result depends on, beside data and code."""
-        return asdict(self)
+        """Everything that the result depends on, beside data and code: one flat table."""
+        found = {name: getattr(self.recipe, name, None) for name in COLUMNS}
+        found |= {name: getattr(self, name) for name in COLUMNS if hasattr(self, name)}
+        epsilon = self.recipe.epsilon
+        return {**found, "epsilon": None if epsilon is None else float(epsilon)}
 
     @property
     def parts(self) -> int:
@@ -84,7 +81,8 @@ class Cell:
     @property
     def cost(self) -> float:
         """Of one part, roughly, in entries of gradients: for the time left."""
-        return size_of(self.dataset) * self.epochs * (2 if "-RP" in self.solution else 1)
+        projects = 2 if "-RP" in self.recipe.solution else 1
+        return size_of(self.dataset) * self.recipe.epochs * projects
 
     def population(self, source: Source) -> Population:
         """The clients, as this cell wants them."""
@@ -97,21 +95,32 @@ class Cell:
         members = people.clients * kept // of
         batch = self.batch
         count = max(1, round(batch * members)) if isinstance(batch, float) else min(batch, members)
-        made = build(self, dim=people.X.shape[1], batch=count, part=part)
-        rate = self.learning_rate
-        if rate == "auto":  # records have norm 1 then
-            per_epoch = -(-members // count)
-            rate = automatic_rate(made, members / per_epoch, per_epoch * self.epochs)
+        recipe = self.resolved(people.X.shape[1], count, members, part)
         return Training(
-            solution=made,
-            model=LinearModel(self.model, self.reg),  # type: ignore[arg-type]
-            learning_rate=rate,
+            solution=recipe.build(),
+            model=LinearModel(self.model, recipe.reg),
+            learning_rate=float(recipe.learning_rate),
             batch=count,
             dropout=self.dropout,
             seed=self.seed,
             rounds=self.rounds,
-            averaging=self.averaging,
+            averaging=float(recipe.averaging),
         )
+
+    def resolved(self, dim: int, batch: int, members: int, part: int = 0) -> Recipe:
+        """The recipe in numbers, for so many clients of a round and in all.
+
+        A part draws its own projection or codebook: what is reported is no single one's luck.
+        """
+        recipe = replace(self.recipe, dim=dim)
+        if has_public_matrix(recipe.solution):  # the others do not depend on it
+            recipe = replace(recipe, seed=key_of(self.seed, PUBLIC, part)[0])
+        if recipe.mu == AUTO:
+            recipe = with_share(recipe, batch)
+        per_epoch = -(-members // batch)
+        norm = 1.0 if self.unit_records else None
+        setting = Setting(dim, members / per_epoch, per_epoch * recipe.epochs, norm)
+        return resolved(recipe, setting)
 
     def part(self, number: int, source: Source) -> Row:
         """One training run; the first also tells what a report costs."""
@@ -169,34 +178,6 @@ def _about(solution: Solution, people: Population) -> Row:
         "bits": solution.bits,
         "majority": float(max(np.mean(people.y > 0), np.mean(people.y < 0))),
     }
-
-
-def build(cell: Cell, *, dim: int, batch: int, part: int = 0) -> Solution:
-    """The solution of a cell for a dimension and a number of clients a round.
-
-    A part draws its own projection or codebook: what is reported is no single one's luck.
-    """
-    return _built(
-        cell.solution,
-        epsilon=cell.epsilon,
-        dim=dim,
-        epochs=cell.epochs,
-        mu=cell.mu,
-        k=cell.k,
-        clip=cell.clip,
-        momentum=cell.momentum,
-        ratio=cell.ratio,
-        batch=batch,
-        theta=cell.theta,
-        # The others do not depend on it, and are built once.
-        seed=key_of(cell.seed, PUBLIC, part)[0] if has_public_matrix(cell.solution) else 0,
-        rho=automatic_radius() if cell.rho == "auto" else cell.rho,
-        words=cell.words,
-    )
-
-
-# Typed: k = 1 is one dimension, k = 1.0 is all of them.
-_built = lru_cache(maxsize=512, typed=True)(solution)
 
 
 def size_of(dataset: str) -> float:

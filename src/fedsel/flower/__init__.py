@@ -4,10 +4,10 @@ Needs the extra: ``pip install 'fedsel[flower]'``, or ``'fedsel[flower-simulatio
 simulation engine. Docs: docs/flower.md.
 """
 
-try:
+from fedsel.extras import needed
+
+with needed("flower", "fedsel.flower"):
     import flwr as _flwr  # noqa: F401
-except ImportError as error:  # pragma: no cover - the tests have Flower
-    raise ImportError("fedsel.flower needs Flower: pip install 'fedsel[flower]'") from error
 
 from fedsel.flower.mod import FedSelMod
 from fedsel.flower.node import NODES_VARIABLE, Node

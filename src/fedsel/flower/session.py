@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from fedsel.errors import InvalidArgument
 from fedsel.flower.messages import Layout, Question
+from fedsel.recipe import Recipe
 from fedsel.server import Aggregator
 from fedsel.server.checkpoint import replace_file
-from fedsel.wire import Task
 
 _MODEL = "model.json"
 _CHANCE = secrets.SystemRandom()
@@ -41,7 +41,7 @@ class Session:
         cls,
         arrays: ArrayRecord,
         scale: float | Mapping[str, float],
-        task_of: Callable[[int, NDArray[np.float64]], Task],
+        recipe_of: Callable[[int, NDArray[np.float64]], Recipe],
         folder: Path,
         rounds_per_epoch: int,
     ) -> Self:
@@ -53,7 +53,7 @@ class Session:
         _remember(folder / _MODEL, json.dumps(told))
         # The server works in units of the scale: there a report is on w/scale itself.
         server = Aggregator(
-            task_of(layout.dim, spread),
+            recipe_of(layout.dim, spread),
             folder,
             weights=layout.vector(arrays, np.float64) / spread,
             rounds_per_epoch=rounds_per_epoch,
@@ -61,14 +61,19 @@ class Session:
         return cls(layout, scales, server, epoch=server.epoch)
 
     @property
-    def weights(self) -> NDArray[np.float64]:
-        """The model as a vector."""
-        return self.server.weights * self.layout.spread(self.scales)
+    def arrays(self) -> ArrayRecord:
+        """The weights that the nodes of this round work on."""
+        return self.layout.record(self.server.weights * self.layout.spread(self.scales))
 
     @property
-    def arrays(self) -> ArrayRecord:
-        """The model as it is now."""
-        return self.layout.record(self.weights)
+    def model_vector(self) -> NDArray[np.float64]:
+        """The model as a vector."""
+        return self.server.model * self.layout.spread(self.scales)
+
+    @property
+    def model(self) -> ArrayRecord:
+        """What has been learnt: the average of the weights over the rounds, or the weights."""
+        return self.layout.record(self.model_vector)
 
     def question(self) -> ConfigRecord:
         """What nodes are asked in this round."""

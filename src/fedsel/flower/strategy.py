@@ -8,10 +8,10 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict
@@ -19,13 +19,12 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 from flwr.supercore import log
 
-from fedsel.budget import Budget, hyper_parameters_free
+from fedsel.auto import Setting, resolved
 from fedsel.device import Reason
 from fedsel.errors import (
     Epsilon,
     InvalidArgument,
     check_count,
-    check_epsilon,
     check_finite,
     check_positive,
 )
@@ -37,19 +36,20 @@ from fedsel.flower.messages import (
     report_of,
 )
 from fedsel.flower.session import Session
+from fedsel.history import History, Round
+from fedsel.recipe import AUTO, RECOMMENDED, Auto, Recipe
 from fedsel.server import RoundRecord
-from fedsel.simulation import History, Round
-from fedsel.simulation.rates import public_rate
-from fedsel.solutions import solution as named_solution
-from fedsel.wire import Task
+from fedsel.wire import check_sendable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Evaluate = Callable[[int, ArrayRecord], MetricRecord | None]
 _POLL = 0.5
+_OWN = ("solution", "epsilon", "dim", "epochs", "learning_rate", "asked")
+"""Fields of a recipe that are parameters of their own, or follow from the model."""
+_FURTHER = [field.name for field in fields(Recipe) if field.name not in _OWN]
 _KNOWN = {reason.value: reason.name for reason in Reason}
-_FURTHER = ("k", "clip", "momentum", "ratio", "seed", "rho", "words")
 
 
 class FedSelStrategy(Strategy):
@@ -57,20 +57,21 @@ class FedSelStrategy(Strategy):
 
     Parameters
     ----------
-    solution : a private solution by name, such as "RJ" (with ``rho``) or "PS-PM".
     epsilon : ε of a node over all epochs: a node that reports in each spends it.
-    nodes : how many are planned. μ = "auto" and the learning rate "auto" follow from it, and the
-        first round waits for so many, at most ``patience`` seconds.
+    nodes : how many are planned. What is automatic follows from it, and the first round waits for
+        so many, at most ``patience`` seconds.
+    solution : a private solution by name: the recommended one, or one of the paper's.
     epochs, rounds_per_epoch : in every epoch a node is asked once; its rounds share the nodes.
     learning_rate : α of w ← w − α·scale·mean; with scale 1 and α = 1 the mean of the nodes' models.
-        "auto": `fedsel.simulation.rates.public_rate`, divided by the scale.
-    scale : what updates are divided by before they are clipped and reported, for all arrays or by
-        name. Public; where an app makes one local step of η, η makes a report one on the gradient.
+        "auto" (`fedsel.auto`) is divided by the scale.
+    scale : what updates are divided by before they are reported, for all arrays or by name.
+        Public; where an app makes one local step of η, η makes a report one on the gradient.
+    norm : that of a record, as far as it is public: the automatic ρ and α are for such.
     folder : where the checkpoint is kept after every round. A strategy that is started again on it
         goes on with the round that was not finished. None: a temporary folder.
-    mu : the share of ε′ for the selection; "auto" is hyper-parameters-free, from ``nodes``.
     min_nodes : a round waits for so many, at most ``patience`` seconds; then it takes who is there.
-    **task : further fields of `fedsel.wire.Task`: rho, k, clip, momentum, ratio, seed, words.
+    **recipe : further fields of `fedsel.Recipe`: averaging, rho, mu, reg (λ of a decay by the
+        server, for solutions that report directions), k, clip, momentum, ratio, seed, words.
 
     After `start`, ``history`` tells accuracy, ε and bits by round, ``records`` what became of the
     reports, ``refusals`` why nodes said no, ``reply_bytes`` how often a reply had so many bytes.
@@ -81,31 +82,29 @@ class FedSelStrategy(Strategy):
         *,
         epsilon: Epsilon,
         nodes: int,
-        solution: str = "RJ",
+        solution: str = RECOMMENDED,
         epochs: int = 1,
         rounds_per_epoch: int = 1,
-        learning_rate: float | Literal["auto"] = "auto",
+        learning_rate: float | Auto = AUTO,
         scale: float | Mapping[str, float] = 1.0,
+        norm: float | None = 1.0,
         folder: str | Path | None = None,
-        mu: float | Literal["auto"] = "auto",
         min_nodes: int = 1,
         patience: float = 60.0,
-        **task: Any,
+        **recipe: Any,
     ) -> None:
-        self.name, self.epsilon = solution, check_epsilon("epsilon", epsilon)
         self.nodes = check_count("nodes", nodes)
-        self.epochs = check_count("epochs", epochs)
         self.rounds_per_epoch = check_count("rounds_per_epoch", rounds_per_epoch, most=self.nodes)
-        self.learning_rate: float | Literal["auto"] = learning_rate
-        if learning_rate != "auto":
-            self.learning_rate = check_positive("learning_rate", learning_rate)
         self.scale = scale
         for name, value in scale.items() if isinstance(scale, Mapping) else [("scale", scale)]:
             check_positive(name if name == "scale" else f"scale[{name!r}]", value)
-        self.mu, self.folder = mu, None if folder is None else Path(folder)
+        self.norm = None if norm is None else check_positive("norm", norm)
+        self.folder = None if folder is None else Path(folder)
         self.min_nodes = check_count("min_nodes", min_nodes, most=self.nodes)
         self.patience = float(check_finite("patience", patience))
-        self.further = task
+        self.asked = _asked(
+            recipe, solution=solution, epsilon=epsilon, epochs=epochs, learning_rate=learning_rate
+        )
         self._check()
         self.refusals: Counter[str] = Counter()
         self.reply_bytes: Counter[int] = Counter()
@@ -114,47 +113,45 @@ class FedSelStrategy(Strategy):
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
 
     def _check(self) -> None:
-        """Tell now what is wrong, not when nodes are there; k needs the model's size."""
-        for name, value in self.further.items():
-            if name not in _FURTHER:
-                raise InvalidArgument(name, value, f"left out, or one of {', '.join(_FURTHER)}")
-        small = {**self.further, "k": 1, "words": None}
-        share = 0.1 if self.mu == "auto" else self.mu
-        told = Task(self.name, epsilon=self.epsilon, epochs=self.epochs, dim=2, mu=share, **small)
-        assert told.solution.privacy.ratio is not None  # noqa: S101 - else the line above refuses
+        """Tell now what is wrong, not when nodes are there; k and words need the model's size."""
+        small = replace(self.asked, k=1, words=None)
+        made = check_sendable(resolved(small, Setting(dim=2, clients=self.batch, rounds=1))).build()
+        if self.asked.reg and not made.decays_at_server:
+            name = self.asked.solution
+            raise InvalidArgument(
+                "reg", self.asked.reg, f"0 for {name}: its nodes would add λ·w, in the app's loss"
+            )
 
-    # --- the task -------------------------------------------------------------------------------
+    # --- the recipe -----------------------------------------------------------------------------
+
+    @property
+    def epochs(self) -> int:
+        """How often each node is asked."""
+        return self.asked.epochs
 
     @property
     def batch(self) -> int:
         """How many nodes are planned for a round."""
         return max(1, self.nodes // self.rounds_per_epoch)
 
-    def task_of(self, dim: int, scales: Iterable[float] = (1.0,)) -> Task:
-        """The task for a model of d = ``dim`` parameters, hyper-parameters-free where "auto"."""
-        given = {"epsilon": self.epsilon, "epochs": self.epochs, **self.further}
-        name, mu = self.name, self.mu
-        if mu == "auto":
-            per_epoch = Budget(self.epsilon, self.epochs, 0.0).per_epoch
-            mu = hyper_parameters_free(dim, self.batch, per_epoch)
-            # Where nothing is left for the selection, the flat solution takes its place.
-            name = named_solution(name, dim=dim, mu="auto", batch=self.batch, **given).name
-        task = Task(name, dim=dim, mu=mu, **given)
-        rate = self.learning_rate
-        if rate == "auto":
-            spread = math.sqrt(float(np.mean(np.square(list(scales)))))
-            rounds = self.epochs * self.rounds_per_epoch
-            rate = public_rate(task.solution, batch=self.batch, rounds=rounds) / spread
-        return replace(task, learning_rate=rate)
+    def recipe_of(self, dim: int, scales: Iterable[float] = (1.0,)) -> Recipe:
+        """The recipe for a model of d = ``dim`` parameters: numbers where "auto" was."""
+        rounds = self.epochs * self.rounds_per_epoch
+        setting = Setting(dim=dim, clients=self.batch, rounds=rounds, norm=self.norm)
+        recipe = resolved(self.asked, setting)
+        if self.asked.learning_rate != AUTO:
+            return recipe
+        spread = math.sqrt(float(np.mean(np.square(list(scales)))))
+        return replace(recipe, learning_rate=float(recipe.learning_rate) / spread)
 
     def _open(self, arrays: ArrayRecord) -> Session:
         if self._session is None:
-            if self.folder is None:
+            folder = self.folder
+            if folder is None:
                 self._temporary = tempfile.TemporaryDirectory(prefix="fedsel-")
-            folder = Path(self._temporary.name) if self._temporary else self.folder
-            assert folder is not None  # noqa: S101 - one of the two
+                folder = Path(self._temporary.name)
             self._session = Session.open(
-                arrays, self.scale, self.task_of, folder, self.rounds_per_epoch
+                arrays, self.scale, self.recipe_of, folder, self.rounds_per_epoch
             )
         return self._session
 
@@ -166,14 +163,14 @@ class FedSelStrategy(Strategy):
         return self._session
 
     @property
-    def task(self) -> Task:
-        """What nodes are asked for."""
-        return self.session.server.task
+    def recipe(self) -> Recipe:
+        """What nodes are asked for, and what is done with their reports."""
+        return self.session.server.recipe
 
     @property
     def arrays(self) -> ArrayRecord:
-        """The model as it is now."""
-        return self.session.arrays
+        """The model as it is now: the average over the rounds, if the recipe has one."""
+        return self.session.model
 
     # --- rounds ---------------------------------------------------------------------------------
 
@@ -227,7 +224,7 @@ class FedSelStrategy(Strategy):
             return []
         cohort = session.cohort(self._present(grid))
         config["server-round"] = server_round
-        record = RecordDict({ARRAYS: self.arrays, CONFIG: config, RECORD: session.question()})
+        record = RecordDict({ARRAYS: session.arrays, CONFIG: config, RECORD: session.question()})
         return [Message(record, message_type=MessageType.TRAIN, dst_node_id=n) for n in cohort]
 
     def _present(self, grid: Grid) -> list[int]:
@@ -260,7 +257,7 @@ class FedSelStrategy(Strategy):
         heard = refused + sum(server.counts)
         silent = max(0, self.session.invited - heard)
         record = server.step()
-        spent = Fraction(self.task.charge) * (record.epoch + 1)
+        spent = Fraction(self.recipe.charge) * (record.epoch + 1)
         metrics = {
             "reports": record.accepted,
             "refused": refused,
@@ -297,7 +294,7 @@ class FedSelStrategy(Strategy):
     def history(self) -> History:
         """All rounds so far, those before a restart without accuracy, and the weights."""
         session = self.session
-        cost, bits = float(self.task.charge), session.server.solution.bits
+        cost, bits = float(self.recipe.charge), session.server.solution.bits
         rounds = [
             Round(
                 r.round + 1,
@@ -309,20 +306,30 @@ class FedSelStrategy(Strategy):
             )
             for r in session.server.records
         ]
-        return History(rounds, session.weights)
+        return History(rounds, session.model_vector)
 
     def plot_history(self, axes: Axes | None = None) -> Axes:
         """Accuracy against rounds, or bits sent where nobody judged."""
-        from fedsel.sklearn import plots
+        from fedsel import plotting
 
-        return plots.history(self.history.rounds, f"{self.task.name}, ε = {self.epsilon}", axes)
+        label = f"{self.recipe.solution}, ε = {float(self.recipe.epsilon or 0):g}"
+        return plotting.history(self.history.rounds, label, axes)
 
     def summary(self) -> None:
         """Log what nodes are asked for."""
-        task = self.task
-        log(logging.INFO, "\t├──> %s, d = %d, α = %.4g", task.name, task.dim, task.learning_rate)
-        log(logging.INFO, "\t├──> ε = %s a report, %d epochs", task.charge, task.epochs)
+        recipe = self.recipe
+        rate = float(recipe.learning_rate)
+        log(logging.INFO, "\t├──> %s, d = %d, α = %.4g", recipe.solution, recipe.dim, rate)
+        log(logging.INFO, "\t├──> ε = %s a report, %d epochs", recipe.charge, recipe.epochs)
         log(logging.INFO, "\t└──> %d nodes planned, %d a round", self.nodes, self.batch)
+
+
+def _asked(further: dict[str, Any], **own: Any) -> Recipe:
+    """The recipe of these parameters; of the further ones, unknown names are refused."""
+    for name, value in further.items():
+        if name not in _FURTHER:
+            raise InvalidArgument(name, value, f"left out, or one of {', '.join(_FURTHER)}")
+    return Recipe(**own, **further)
 
 
 def _read(reply: Message) -> tuple[int, object]:

@@ -47,8 +47,9 @@ class OneSymbol(ReportMechanism):
             symbols=2,
             picks=1,
             abstains=self.abstains,
-            windows=np.zeros(2, dtype=np.int64),
-            steps=np.array([1, -1]),
+            offsets=np.array([0]),
+            first=np.array([1]),
+            stride=-2,
             units=np.array([self.unit(size, spread)]),
         )
 

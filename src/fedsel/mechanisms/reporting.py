@@ -71,7 +71,8 @@ class PlainScores:
 def norm(vector: Vector) -> float:
     """‖vector‖, in double precision; infinite where it overflows."""
     wide = vector.astype(np.float64)
-    return math.sqrt(float(wide @ wide))
+    with np.errstate(over="ignore"):
+        return math.sqrt(float(wide @ wide))
 
 
 class ReportMechanism(Mechanism):

@@ -55,9 +55,10 @@ class ValueReports(ReportMechanism):
         if not isinstance(self.value, Value):
             return Alphabet.of_numbers(size, self.picks, unit, abstains=abstains)
         law = self.value.law
-        windows, steps = law.steps(np.arange(law.symbols))
+        offsets = np.array(law.offsets, dtype=np.int64)
+        _, first = law.steps(offsets)
         units = unit * law.kappas
-        return Alphabet(size, law.symbols, self.picks, abstains, windows, steps, units)
+        return Alphabet(size, law.symbols, self.picks, abstains, offsets, first, 2, units)
 
     def draw(self, scores: Scores, entropy: Entropy, /) -> Reports:
         slots, symbols = [], []

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fedsel.paper.results import Row, Rows, accuracies, choose, values_of
+from fedsel.plotting import new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -56,11 +57,9 @@ def look(name: str) -> dict[str, Any]:
 
 def panels(titles: Sequence[str], *, width: float = 4.6) -> tuple[Figure, list[Axes]]:
     """A figure with one panel a title, at most three in a row."""
-    from matplotlib.figure import Figure
-
     across = min(len(titles), 3) if len(titles) != 4 else 2
     down = -(-len(titles) // across)
-    figure = Figure(figsize=(0.6 + width * across, 0.4 + 3.6 * down), layout="constrained")
+    figure = new_figure(0.6 + width * across, 0.4 + 3.6 * down)
     grid = figure.subplots(down, across, squeeze=False)
     axes = list(grid.flat)
     for one, title in zip(axes, titles, strict=False):

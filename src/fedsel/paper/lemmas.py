@@ -13,7 +13,7 @@ from fedsel.mechanisms import (
 )
 from fedsel.paper.report import Verdict
 from fedsel.paper.views.base import FAILS, HOLDS
-from fedsel.solutions import solution
+from fedsel.recipe import solution
 
 _SIZES = (2, 10, 32, 100, 123, 300)
 _EPSILONS = (0.05, 0.2, 0.5, 1.0, 2.0, 4.0)

@@ -140,7 +140,7 @@ def draw_signs(
     norms: Sequence[float],
     streams: Streams,
 ) -> tuple[Integers, Integers]:
-    """A signed slot for each row of scores (n, M): slots (BOTTOM for ⊥) and signs.
+    """Slots (BOTTOM for ⊥) and signs for each row (n, M): of scores or, for UJ, of values.
 
     ``norms`` are those of the updates that the scores were made of.
     """

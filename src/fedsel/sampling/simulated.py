@@ -18,6 +18,7 @@ from fedsel.mechanisms import (
     ReportMechanism,
     Selection,
     TwoStage,
+    UnbiasedJoint,
     Value,
 )
 from fedsel.mechanisms.reporting import norm
@@ -147,12 +148,13 @@ def report(
         return ReportKernel(made, who.seed).reports(who.epoch, who.clients, rows)
     everyone = _spread(rows, who)
     scores = np.nan_to_num(made.transform.scores(everyone))
+    values = np.stack([made.transform.values(row) for row in everyone])
     if isinstance(made.mechanism, OneSymbol):
         norms = [norm(row) for row in everyone]
-        slots, signs = batch.draw_signs(made.mechanism, scores, norms, who.streams())
+        read = values if isinstance(made.mechanism, UnbiasedJoint) else scores
+        slots, signs = batch.draw_signs(made.mechanism, read, norms, who.streams())
         return Reports(slots[:, None], signs[:, None])
     if isinstance(made.mechanism, TwoStage | FlatPicks):
-        values = np.stack([made.transform.values(row) for row in everyone])
         return batch.draw_values(made.mechanism, scores, values, who.streams())
     raise InvalidArgument("executor", executor, '"kernel" for this target')
 

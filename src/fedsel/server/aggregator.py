@@ -105,7 +105,7 @@ class Aggregator:
         start = np.zeros(dim) if weights is None else check_vectors("weights", weights, ndim=1)
         if start.shape != (dim,):
             raise InvalidArgument("weights", start.shape, f"of shape ({dim},)")
-        self.state = ServerState.begin(start)
+        self.state = ServerState.begin(start.astype(np.float64))
         self.run = secrets.token_bytes(RUN_BYTES)
         self.rounds_per_epoch = rounds_per_epoch
         self.records: list[RoundRecord] = []

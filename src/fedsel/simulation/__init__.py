@@ -1,6 +1,7 @@
 """The simulator: federated SGD by Algorithm 1 over simulated clients, at memory speed."""
 
-from fedsel.simulation.history import EvaluationSet, History, Round
+from fedsel.history import History, Round
+from fedsel.simulation.evaluation import EvaluationSet
 from fedsel.simulation.linear_rounds import Population, train
 from fedsel.simulation.rounds import Training
 from fedsel.simulation.vector_rounds import train_vectors

@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsel.errors import InvalidArgument, check_vectors
+from fedsel.history import History
 from fedsel.random import key_of
 from fedsel.server.step import ServerState, averaged
-from fedsel.simulation.history import EvaluationSet, History
+from fedsel.simulation.evaluation import EvaluationSet
 from fedsel.simulation.rounds import Evaluate, Training, residual_for, run_rounds
 from fedsel.simulation.schedule import schedule
 from fedsel.simulation.vector_rounds import VectorRunner

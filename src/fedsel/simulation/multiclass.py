@@ -68,14 +68,20 @@ class MulticlassClients:
 
 @dataclass(frozen=True, eq=False)
 class MulticlassJudge:
-    """Accuracy and regularised loss of weights (C·d,) on records that judge."""
+    """Accuracy and regularised loss of models of weights (models, C·d) on records that judge."""
 
     X: Any
     y: NDArray[np.int64]
     classes: int
     model: MulticlassModel
 
-    def __call__(self, weights: NDArray[np.float64], /) -> tuple[float, float]:
+    def __call__(
+        self, weights: NDArray[np.float64], /
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        found = [self._judged(model) for model in weights]
+        return np.array([hit for hit, _ in found]), np.array([loss for _, loss in found])
+
+    def _judged(self, weights: NDArray[np.float64]) -> tuple[float, float]:
         margins = np.asarray(self.X @ weights.reshape(self.classes, -1).T)
         hits = np.mean(margins.argmax(axis=1) == self.y)
         penalty = self.model.reg / 2 * float(weights @ weights)

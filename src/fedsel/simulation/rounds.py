@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsel.errors import InvalidArgument, check_count, check_finite, check_positive
+from fedsel.history import History, Round
 from fedsel.models.linear import LinearModel
 from fedsel.recipe import check_averaging
 from fedsel.server.step import ServerState, StepRule
-from fedsel.simulation.history import History, Round
 from fedsel.simulation.schedule import schedule
 from fedsel.solutions import Solution
 
@@ -76,7 +76,11 @@ class RoundRunner(Protocol):
     """What lets clients report and steps: compiled for linear models, chunk by chunk for others."""
 
     state: ServerState
-    rounds_at_a_time: int
+
+    @property
+    def rounds_at_a_time(self) -> int:
+        """How many rounds to ask for in one call."""
+        ...
 
     def run(
         self, epoch: int, clients: NDArray[np.int64], ends: NDArray[np.int64], keep: bool

@@ -14,8 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsel.errors import InvalidArgument, check_count
+from fedsel.extras import needed
+from fedsel.history import History
 from fedsel.random import key_of
-from fedsel.simulation.history import EvaluationSet, History
+from fedsel.simulation.evaluation import EvaluationSet
 from fedsel.simulation.linear_rounds import Population, train
 from fedsel.simulation.rounds import Evaluate, Training
 
@@ -79,7 +81,8 @@ def cross_validate(
     Every run has a seed of its own, derived from (training.seed, repeat, fold): the result does
     not depend on ``jobs``.
     """
-    from joblib import Parallel, delayed
+    with needed("simulation", "simulations"):
+        from joblib import Parallel, delayed
 
     if check_count("folds", folds, least=2) > population.clients:
         raise InvalidArgument("folds", folds, f"at most the {population.clients} clients")

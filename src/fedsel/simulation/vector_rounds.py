@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsel.errors import InvalidData
+from fedsel.history import History
 from fedsel.random import stream
 from fedsel.reports import Totals
 from fedsel.server.step import ServerState, step
-from fedsel.simulation.history import History
 from fedsel.simulation.rounds import Evaluate, Judge, Training, residual_for, run_rounds
 from fedsel.solutions import Solution
 
@@ -116,7 +116,7 @@ class Source(Protocol):
 class VectorRunner:
     """Rounds on a `Source`, one after another; what clients divide by, the server multiplies."""
 
-    rounds_at_a_time = 1
+    rounds_at_a_time: int = 1
 
     def __init__(
         self,

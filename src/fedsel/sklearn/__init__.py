@@ -1,4 +1,12 @@
-"""fedsel at home in scikit-learn."""
+"""fedsel at home in scikit-learn.
+
+Needs the extra: ``pip install 'fedsel[sklearn]'``.
+"""
+
+from fedsel.extras import needed
+
+with needed("sklearn", "fedsel.sklearn"):
+    import sklearn as _sklearn  # noqa: F401
 
 from fedsel.errors import PrivacyLeakWarning
 from fedsel.sklearn.classifier import FedSelClassifier

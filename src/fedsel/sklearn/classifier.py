@@ -16,16 +16,17 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
+from fedsel.auto import Setting, reports_directions, resolved
 from fedsel.data.partition import Clients, by_groups
 from fedsel.errors import Epsilon, InvalidArgument, check_count, check_finite
-from fedsel.models.linear import check_loss
+from fedsel.models.linear import LinearModel, check_loss
 from fedsel.models.multiclass import softmax
 from fedsel.random import key_of
-from fedsel.simulation import History
-from fedsel.sklearn import choices, privacy
+from fedsel.recipe import RECOMMENDED, Recipe
+from fedsel.simulation import History, Training
+from fedsel.sklearn import privacy
 from fedsel.sklearn.features import FeatureScale
-from fedsel.sklearn.fitting import Examples, Wave, train_wave
-from fedsel.solutions import solution as named_solution
+from fedsel.sklearn.fitting import Examples, train_wave
 from fedsel.solutions.registry import PLAIN, canonical
 
 if TYPE_CHECKING:
@@ -82,7 +83,8 @@ class FedSelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         are clipped to their bounds in prediction too; coef_ holds within the bounds.
     privacy_ : the exact ε of a report and of all, and what it covers and what not.
     history_ : one entry a round; with accuracy and loss if an ``eval_set`` was given.
-    solution_, learning_rate_, batch_, seed_, feature_range_, n_clients_, n_waves_ : what was used.
+    recipe_, solution_, learning_rate_, batch_, seed_, feature_range_, n_clients_, n_waves_ : what
+        was used.
 
     >>> X, y = np.array([[-1.0], [1.0]] * 500), np.array(["no", "yes"] * 500)
     >>> model = FedSelClassifier(epsilon=4.0, feature_range=(-1, 1), random_state=0).fit(X, y)
@@ -99,7 +101,7 @@ class FedSelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self,
         *,
         epsilon: Epsilon = 2.0,
-        solution: str = "RJ",
+        solution: str = RECOMMENDED,
         model: Literal["logistic", "svm"] = "logistic",
         epochs: int = 1,
         batch_fraction: float = 0.01,
@@ -183,38 +185,31 @@ class FedSelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         batch = max(1, round(self.batch_fraction * count))
         features = X.shape[1] + bool(self.fit_intercept)
         columns = 1 if len(labels) == 2 else len(labels)
-        unit = choices.unit_norm_of(self.unit_norm, self.solution)
-        made = named_solution(
-            self.solution,
-            epsilon=self.epsilon,
+        rounds = self.epochs * -(-count // batch)
+        setting = Setting(
             dim=features * columns,
-            epochs=self.epochs,
-            mu=self.mu,
-            k=self.k,
-            clip=self.clip,
-            momentum=self.momentum,
-            batch=batch,
-            rho=choices.radius_of(self.rho, unit, features, len(labels)),
-            words=self.words,
+            clients=batch,
+            rounds=rounds,
+            norm=1.0 if self._unit_norm else None,
+            features=features,
+            classes=len(labels),
         )
+        recipe = resolved(self._recipe(), setting)
+        made = recipe.build()
         privacy.warn_about_solution(made)
         privacy.warn_about_search(made.privacy.total)
         scale = self._scale(X, first)
-        rounds = made.epochs * -(-count // batch)
-        rate = choices.rate_of(self.learning_rate, made, unit, batch, rounds)
         # From here on everything is checked, and the state of a fitted model may be touched.
         seed, waves = self._seed(first), 1 if first else self.n_waves_ + 1
-        wave = Wave(
-            solution=made,
-            loss=self.model,
-            reg=self.reg,
-            rate=rate,
-            batch=batch,
+        rate = float(recipe.learning_rate)
+        training = Training(
+            made,
+            LinearModel(self.model, recipe.reg),
+            rate,
+            batch,
             # Who comes later draws from other streams; the first wave from those of the seed.
             seed=seed if waves == 1 else _joined(key_of(seed, WAVE, waves)),
-            columns=columns,
-            averaging=choices.averaging_of(self.averaging, self.learning_rate),
-            start=None if first else self._weights,
+            averaging=float(recipe.averaging),
         )
         judges = None if eval_set is None else self._judges(eval_set, labels, scale)
         used = Examples(self._records(X, scale), codes)
@@ -223,13 +218,15 @@ class FedSelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"wave {waves}: {count} clients in {rounds} rounds of {batch}, d = {made.dim},"
             )
             self._say(f"  {made.name}, learning rate {rate:.4g}")
-        history = train_wave(wave, used, clients, judges)
+        start = None if first else self._weights
+        history = train_wave(training, columns, used, clients, judges, start)
         if not first:
             past = self.history_.rounds
             later = [replace(r, round=r.round + past[-1].round) for r in history.rounds]
             history = replace(history, rounds=[*past, *later])
         self.classes_, self.seed_, self.n_waves_, self.n_clients_ = labels, seed, waves, count
-        self.solution_, self.learning_rate_, self.batch_ = made, rate, batch
+        self.recipe_, self.solution_ = recipe, made
+        self.learning_rate_, self.batch_ = rate, batch
         self.feature_range_ = np.stack([scale.low, scale.high])
         self.history_, self._weights = history, history.weights
         self.privacy_ = privacy.statement(
@@ -240,19 +237,31 @@ class FedSelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self._say(str(self.privacy_))
         return self
 
+    def _recipe(self) -> Recipe:
+        """The public parameters as they were given; what is wrong in them is refused here."""
+        names = ("epsilon", "solution", "epochs", "learning_rate", "averaging", "rho", "words")
+        more = ("mu", "k", "clip", "momentum", "reg")
+        return Recipe(**{name: getattr(self, name) for name in (*names, *more)})
+
     def _check_parameters(self) -> None:
-        """What `fedsel.solution` does not check."""
-        canonical(self.solution)
+        self._recipe()
         check_loss(self.model, self.reg, "model")
         if not 0 < check_finite("batch_fraction", self.batch_fraction) <= 1:
             raise InvalidArgument("batch_fraction", self.batch_fraction, "in (0, 1]")
-        choices.check_choices(self.learning_rate, self.averaging, self.unit_norm, self.rho)
+        if self.unit_norm not in (True, False, "auto"):
+            raise InvalidArgument("unit_norm", self.unit_norm, 'True, False or "auto"')
         check_count("verbose", int(self.verbose), least=0)
+
+    @property
+    def _unit_norm(self) -> bool:
+        """Whether clients divide their record by its norm: where a report is a direction."""
+        if self.unit_norm == "auto":
+            return reports_directions(canonical(self.solution))
+        return bool(self.unit_norm)
 
     def _records(self, X: Any, scale: FeatureScale) -> Any:
         """Records as clients use them."""
-        unit = choices.unit_norm_of(self.unit_norm, self.solution)
-        return scale.apply(X, intercept=self.fit_intercept, unit=unit)
+        return scale.apply(X, intercept=self.fit_intercept, unit=self._unit_norm)
 
     def _coded(
         self, y: NDArray[Any], classes: Sequence[Any] | None, first: bool
@@ -335,10 +344,10 @@ class FedSelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def plot_history(self, axes: Axes | None = None) -> Axes:
         """Accuracy against the rounds (with an eval_set), or the bits sent."""
-        from fedsel.sklearn import plots
+        from fedsel import plotting
 
         check_is_fitted(self)
-        return plots.history(self.history_.rounds, str(self.solution_.name), axes)
+        return plotting.history(self.history_.rounds, self.solution_.name, axes)
 
     def plot_privacy_accuracy(
         self,
@@ -357,11 +366,12 @@ class FedSelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         A means to plan with public or simulated data: on private clients every point costs its ε.
         """
-        from fedsel.sklearn import plots
+        from fedsel import plotting
+        from fedsel.sklearn.sweep import sweep
 
         names = [self.solution] if solutions is None else list(solutions)
-        rows = plots.sweep(self, (X, y, groups), (X_test, y_test), epsilons, names, repeats)
-        return plots.privacy_accuracy(rows, axes)
+        rows = sweep(self, (X, y, groups), (X_test, y_test), epsilons, names, repeats)
+        return plotting.accuracy_against_epsilon(rows, axes)
 
     def _say(self, text: str) -> None:
         print(text)  # noqa: T201

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsel.data.unit import unit_rows
 from fedsel.errors import InvalidArgument
 
 
@@ -71,7 +72,7 @@ class FeatureScale:
         array([[0.6, 0.8]], dtype=float32)
         """
         made = self._scaled(X, intercept)
-        return _divided_by_norm(made) if unit else made
+        return unit_rows(made) if unit else made
 
     def _scaled(self, X: Any, intercept: bool) -> Any:
         if not hasattr(X, "tocsr"):
@@ -94,15 +95,3 @@ class FeatureScale:
             ones = sparse.csr_array(np.ones((X.shape[0], 1)))
             scaled = sparse.csr_array(sparse.hstack([scaled, ones], format="csr"))
         return scaled.astype(np.float32)
-
-
-def _divided_by_norm(records: Any) -> Any:
-    """Records of norm 1, or 0. In double precision: a sparse record gives what a dense one does."""
-    wide = records.astype(np.float64)
-    squares = wide.multiply(wide) if hasattr(wide, "tocsr") else wide * wide
-    norms = np.sqrt(np.asarray(squares.sum(axis=1)).ravel())
-    factors = 1 / np.where(norms > 0, norms, 1.0)
-    if not hasattr(wide, "tocsr"):
-        return (wide * factors[:, None]).astype(np.float32)
-    wide.data *= np.repeat(factors, np.diff(wide.indptr))
-    return wide.astype(np.float32)

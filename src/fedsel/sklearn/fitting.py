@@ -1,4 +1,4 @@
-"""One wave of clients: two classes by the engine, more by softmax or multi-class hinge."""
+"""One wave of clients: two classes by a linear model, more by softmax or multi-class hinge."""
 
 from __future__ import annotations
 
@@ -9,12 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsel.data.partition import Clients
-from fedsel.models import LinearModel, MulticlassModel
-from fedsel.models.linear import Loss
-from fedsel.simulation import History, Population, Test, Training, train
+from fedsel.models import MulticlassModel
+from fedsel.simulation import (
+    EvaluationSet,
+    History,
+    Population,
+    Training,
+    train,
+    train_vectors,
+)
 from fedsel.simulation.multiclass import MulticlassClients, MulticlassJudge
-from fedsel.simulation.rounds import VectorTraining, train_vectors
-from fedsel.solutions import Solution
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,49 +29,32 @@ class Examples:
     y: NDArray[np.int64]
 
 
-@dataclass(frozen=True, eq=False)
-class Wave:
-    """How to train: ``columns`` is 1 for two classes, else their number."""
-
-    solution: Solution
-    loss: Loss
-    reg: float
-    rate: float
-    batch: int
-    seed: int
-    columns: int
-    start: NDArray[np.float64] | None = None
-    averaging: float = 0.0
-
-
 def train_wave(
-    wave: Wave, used: Examples, clients: Clients | None, judges: Examples | None
+    training: Training,
+    columns: int,
+    used: Examples,
+    clients: Clients | None,
+    judges: Examples | None,
+    start: NDArray[np.float64] | None,
 ) -> History:
-    """Train on one wave of clients and tell its history."""
+    """Train on one wave of clients and tell its history.
+
+    ``columns`` is 1 for two classes, else their number.
+    """
     order, starts = (None, None) if clients is None else (clients.order, clients.starts)
-    if wave.columns == 1:
-        test = None if judges is None else Test(judges.X, _signs(judges.y))
-        training = Training(
-            wave.solution,
-            LinearModel(wave.loss, wave.reg),
-            wave.rate,
-            wave.batch,
-            seed=wave.seed,
-            averaging=wave.averaging,
-        )
+    if columns == 1:
+        test = None if judges is None else EvaluationSet(judges.X, _signs(judges.y))
         population = Population(used.X, _signs(used.y), order, starts)
-        return train(training, population, test, start=wave.start)
-    model = MulticlassModel(wave.loss, wave.reg)
-    at_server = wave.reg if wave.solution.decays_at_server else 0.0
-    told = MulticlassModel(wave.loss, 0.0 if at_server else wave.reg)
-    source = MulticlassClients(used.X, used.y, wave.columns, told, order, starts)
-    judge = None if judges is None else MulticlassJudge(judges.X, judges.y, wave.columns, model)
-    return train_vectors(
-        VectorTraining(wave.solution, wave.rate, wave.batch, wave.seed, at_server, wave.averaging),
-        source,
-        np.zeros(wave.solution.dim) if wave.start is None else wave.start,
-        judge,
-    )
+        return train(training, population, test, start=start)
+    solution, model = training.solution, training.model
+    own = MulticlassModel(model.loss, 0.0 if solution.decays_at_server else model.reg)
+    source = MulticlassClients(used.X, used.y, columns, own, order, starts)
+    judge = None
+    if judges is not None:
+        whole = MulticlassModel(model.loss, model.reg)
+        judge = MulticlassJudge(judges.X, judges.y, columns, whole)
+    begin = np.zeros(solution.dim) if start is None else start
+    return train_vectors(training, source, begin, judge)
 
 
 def _signs(y: NDArray[np.int64]) -> NDArray[np.int8]:

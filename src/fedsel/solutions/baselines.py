@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from fedsel.errors import Epsilon, InvalidArgument
 from fedsel.exact import exp_lower
+from fedsel.extras import needed
 from fedsel.mechanisms.drawing import Entropy
 from fedsel.mechanisms.reporting import ReportLaw, ReportMechanism, Scores, bits_for
 from fedsel.mechanisms.selection import Top, count_top
@@ -105,7 +106,8 @@ class PrivUnit(Baseline):
     @cached_property
     def cut(self) -> float:
         """γ: the cap is what has at least this inner product with the gradient's direction."""
-        from scipy import optimize
+        with needed("simulation", "PrivUnit"):
+            from scipy import optimize
 
         if self.hemisphere:
             return 0.0
@@ -155,7 +157,8 @@ class PrivUnit(Baseline):
     @cached_property
     def quantiles(self) -> NDArray[np.float64]:
         """The inner product of a report by its place in the cap (1,) and in the rest (0,)."""
-        from scipy import special
+        with needed("simulation", "PrivUnit"):
+            from scipy import special
 
         q = cap_measure(self.cut, self.dim)
         share = np.linspace(0.0, 1.0, _KNOTS + 1)
@@ -184,7 +187,8 @@ def cap_measure(cut: float, d: int) -> float:
     >>> cap_measure(0.0, 3), cap_measure(0.5, 3)  # in three dimensions areas go with heights
     (0.5, 0.25)
     """
-    from scipy.special import betainc
+    with needed("simulation", "PrivUnit"):
+        from scipy.special import betainc
 
     return float(betainc((d - 1) / 2, 0.5, 1 - cut * cut)) / 2
 
@@ -261,7 +265,8 @@ class SignDS(Baseline):
 
     def shares(self, h: int, least: int) -> NDArray[np.float64]:
         """The probability that a report has 0 … h of the top k."""
-        from scipy.special import comb
+        with needed("simulation", "SignDS"):
+            from scipy.special import comb
 
         k, d = self.top, self.dim
         hits = np.arange(h + 1)

@@ -49,7 +49,8 @@ class Feedback:
         """What is reported at a slot, before it is clipped."""
         if not self.accumulate or self.momentum == 0:
             return accumulated
-        wide = accumulated.astype(np.float64) + self.momentum * residual.astype(np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):
+            wide = accumulated.astype(np.float64) + self.momentum * residual.astype(np.float64)
         return np.asarray(wide)
 
     def kept(

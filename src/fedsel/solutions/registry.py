@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import final
@@ -39,6 +40,8 @@ BASELINES = ("PrivUnit", "Duchi-L2", "SignDS")
 """Rivals to compare with, in floating point."""
 REPORTING_DIRECTIONS = ("J", "RJ", "RC", *BASELINES)
 """Those that report a direction, and its length at most by a public radius."""
+NAME_BYTES = 24
+"""The longest name that fits into a request."""
 FLAT = (("", ""), ("", "-RP"), (UNSCALED, ""))
 
 
@@ -47,21 +50,59 @@ def names() -> list[str]:
     pairs = [f"{s}-{v}{x}" for s in SELECTING for v in PERTURBING for x in SUFFIXES]
     alone = [f"{s}{x}" for s in SELECTING for x in ("", "-O")]
     flat = [f"{start}{v}{end}" for start, end in FLAT for v in PERTURBING]
-    return [*PLAIN, *flat, *pairs, *alone, *ONE_SYMBOL, *BASELINES]
+    return [*PLAIN, *flat, *pairs, *alone, *ONE_SYMBOL, *BASELINES, *_OWN]
 
 
-def canonical(name: str) -> str:
+Composer = Callable[["Parameters"], Solution]
+_OWN: dict[str, Composer] = {}
+
+
+def register(name: str, compose: Composer) -> None:
+    """Give a composition of your own a name, under which every front end, server and device has it.
+
+    ``compose`` makes the solution from the public parameters of a recipe; its ε in total is
+    parameters.epsilon, that of a report `Parameters.budget`. Both ends must register the same.
+
+    >>> from fedsel import Feedback, Rotated, TwoStage, solution
+    >>> from fedsel.mechanisms import Duchi, PerturbedSampling
+    >>> def rotated(given):
+    ...     budget = given.budget("R-PS-Duchi")
+    ...     stages = TwoStage(PerturbedSampling(budget.selection, given.k), Duchi(budget.value))
+    ...     return Solution("R-PS-Duchi", given.dim, stages, given.epochs, Rotated(given.dim),
+    ...                     Feedback(accumulate=True), budget.per_epoch, "on a rotated basis")
+    >>> register("R-PS-Duchi", rotated)
+    >>> solution("r-ps-duchi", epsilon=2.0, dim=100).privacy.per_report
+    2.0
+    >>> unregister("R-PS-Duchi")
+    """
+    check_kind("name", name, str)
+    taken = {n.lower() for n in names()}
+    if not name.isascii() or not 0 < len(name) <= NAME_BYTES or name.lower() in taken:
+        raise InvalidArgument("name", name, f"new, in ASCII, of at most {NAME_BYTES} letters")
+    if not callable(compose):
+        raise InvalidArgument("compose", compose, "a function of Parameters")
+    _OWN[name] = compose
+
+
+def unregister(name: str) -> None:
+    """Take a name of `register` back."""
+    if name not in _OWN:
+        raise InvalidArgument("name", name, f"one of yours: {', '.join(_OWN) or 'there is none'}")
+    del _OWN[name]
+
+
+def canonical(name: str, argument: str = "name") -> str:
     """A solution's name as the paper writes it.
 
     >>> canonical("ps-duchi")
     'PS-Duchi'
     """
-    check_kind("name", name, str)
+    check_kind(argument, name, str)
     known = {n.lower(): n for n in names()}
     if name.lower() not in known:
         close = difflib.get_close_matches(name.lower(), known, n=4, cutoff=0.4)
         listed = ", ".join(known[c] for c in close) or "NP, PM, PM-RP, PS-PM, PS-PM-C, PS"
-        raise InvalidArgument("name", name, f"a known solution, such as {listed}")
+        raise InvalidArgument(argument, name, f"a known solution, such as {listed}")
     return known[name.lower()]
 
 
@@ -106,6 +147,12 @@ class Parameters:
 def build(name: str, given: Parameters) -> Solution:
     """The solution of a name, composed with these parameters."""
     name = canonical(name)
+    if name in _OWN:
+        made = _OWN[name](given)
+        if (made.name, made.dim, made.epochs) != (name, given.dim, given.epochs):
+            wanted = f"{name} of dim = {given.dim} and epochs = {given.epochs}"
+            raise InvalidArgument("compose", made, wanted)
+        return made
     if name in PLAIN:
         mechanism, feedback, note = _plain(name)
         return Solution(name, given.dim, mechanism, given.epochs, None, feedback, None, note)  # type: ignore[arg-type]

@@ -84,11 +84,15 @@ class Transform(ABC):
         return np.array([self.value(vector, j) for j in range(self.size)])
 
     def without(self, vector: Vector, slot: int) -> Vector:
-        """The vector less its part along a codeword: what is left when that slot was sent."""
+        """The vector less its part along a codeword: what is left when that slot was sent.
+
+        Finite also where it overflows: a residual that is not would silence its client.
+        """
         word = self.codeword(slot).astype(np.float64)
         share = self.value(vector, slot) / float(word @ word)
-        rest = vector.astype(np.float64) - share * word
-        return rest.astype(vector.dtype)
+        with np.errstate(over="ignore", invalid="ignore"):
+            rest = (vector.astype(np.float64) - share * word).astype(vector.dtype)
+        return np.asarray(np.nan_to_num(rest))
 
 
 @final
@@ -181,7 +185,7 @@ class Rotated(Transform):
     def codeword(self, slot: int) -> Vector:
         """Entry i of row j of the transform is ± as i and j share an odd number of bits or not."""
         shared = np.bitwise_count(np.arange(self.dim) & slot) & 1
-        return (1.0 - 2.0 * shared) * self.signs / math.sqrt(self.size)
+        return np.asarray((1.0 - 2.0 * shared) * self.signs / math.sqrt(self.size))
 
     def values(self, vector: Vector) -> Doubles:
         return np.asarray(self.scores(vector.astype(np.float64)) / math.sqrt(self.size))
@@ -224,7 +228,7 @@ class _Matrix(Transform):
         return self.size * self.dim
 
     def codeword(self, slot: int) -> Vector:
-        return self.matrix[slot]
+        return np.asarray(self.matrix[slot])
 
     def scores(self, vectors: Vector) -> Vector:
         found: Vector = vectors.astype(np.float32) @ self.matrix.T

@@ -3,10 +3,10 @@
 Needs the extra: ``pip install 'fedsel[torch]'``.
 """
 
-try:
+from fedsel.extras import needed
+
+with needed("torch", "fedsel.torch"):
     import torch as _torch  # noqa: F401
-except ImportError as error:  # pragma: no cover - the tests have torch
-    raise ImportError("fedsel.torch needs PyTorch: pip install 'fedsel[torch]'") from error
 
 from fedsel.torch.gradients import ClientUpdates, Local
 from fedsel.torch.trainer import Communication, FederatedTrainer

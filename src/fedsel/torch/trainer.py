@@ -13,13 +13,14 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from fedsel.auto import Setting, decided, resolved
 from fedsel.data.partition import by_groups
 from fedsel.errors import Epsilon, InvalidArgument, check_count, check_finite, check_positive
-from fedsel.simulation import History
-from fedsel.simulation.averaging import check_averaging
-from fedsel.simulation.rates import network_rate
-from fedsel.simulation.rounds import VectorTraining, train_vectors
-from fedsel.solutions import Privacy, Solution, solution
+from fedsel.models import LinearModel
+from fedsel.recipe import AUTO, RECOMMENDED, Auto, Recipe
+from fedsel.simulation import History, Training, train_vectors
+from fedsel.simulation.rounds import Judge
+from fedsel.solutions import Privacy, Solution
 from fedsel.torch.gradients import ClientUpdates, Local, Loss, as_tensor
 from fedsel.torch.modules import Layout, check_module
 
@@ -56,13 +57,16 @@ class FederatedTrainer:
     reg : λ of an ℓ2 regulariser, added by the clients (with J, UJ, RJ and RC by the server).
     clip_scale : factors of the clip by parameter or submodule, such as {"0.weight": 0.1}: a client
         divides by them before it reports, the server multiplies.
-    averaging : p > 0 takes the average of the weights over the rounds, t^p in round t.
+    averaging : p > 0 takes the average of the weights over the rounds, t^p in round t; "auto" is 3
+        with the automatic learning rate, else 0.
+    norm : that of a record, as far as it is public: the automatic ρ is four fifths of the norm of
+        a softmax gradient on such records.
     chunk : clients whose updates are held at a time; by default what fits into 64 MiB.
     seed : the simulation's. Results depend on it alone, up to the rounding of torch's own sums.
     device : where gradients are computed; by default where the module is.
     residual_directory : a folder for the residuals (clients × d) that solutions with accumulation
         keep if epochs > 1; without it, they must fit into 1 GiB of memory.
-    **mechanism : further arguments of `fedsel.solution`: mu, k, clip, momentum, rho, words, …
+    **recipe : further fields of `fedsel.Recipe`: rho, mu, k, clip, momentum, words, …
 
     >>> torch.manual_seed(0)  # doctest: +ELLIPSIS
     <torch...>
@@ -74,7 +78,8 @@ class FederatedTrainer:
     """
 
     history: History
-    rate: float
+    recipe: Recipe
+    solution: Solution
 
     def __init__(
         self,
@@ -82,52 +87,61 @@ class FederatedTrainer:
         loss: Loss = nn.functional.cross_entropy,
         *,
         epsilon: Epsilon | None = None,
-        solution: str | Solution = "PS-PM",
-        learning_rate: float | Literal["auto"] = "auto",
+        solution: str | Solution = RECOMMENDED,
+        learning_rate: float | Auto = AUTO,
         batch: int | float = 0.01,
         epochs: int = 1,
         local: Local | None = None,
         reg: float = 0.0,
         clip_scale: Mapping[str, float] | None = None,
-        averaging: float = 0.0,
+        averaging: float | Auto = AUTO,
+        norm: float = 1.0,
         chunk: int | None = None,
         seed: int = 0,
         device: torch.device | str | None = None,
         residual_directory: Path | None = None,
-        **mechanism: Any,
+        **recipe: Any,
     ) -> None:
         check_module(module)
         self.module, self.loss, self.layout = module, loss, Layout(module)
-        self.epsilon, self.named, self.mechanism = epsilon, solution, mechanism
-        self.learning_rate = learning_rate
-        if learning_rate != "auto":
-            check_positive("learning_rate", learning_rate)
         if isinstance(batch, float) and not 0 < check_finite("batch", batch) <= 1:
             raise InvalidArgument("batch", batch, "a share in (0, 1] or a count ≥ 1")
         self.batch = batch if isinstance(batch, float) else check_count("batch", batch)
-        self.epochs = check_count("epochs", epochs)
-        self.local, self.reg, self.clip_scale, self.chunk = local, reg, clip_scale, chunk
+        self.local, self.clip_scale, self.chunk = local, clip_scale, chunk
         self.layout.scales(clip_scale)
-        self.averaging = check_averaging(averaging)
+        self.norm = check_positive("norm", norm)
         self.seed = check_count("seed", seed, least=0)
         self.device, self.residual_directory = device, residual_directory
+        self._composed = solution if isinstance(solution, Solution) else None
+        given = {"learning_rate": learning_rate, "averaging": averaging, "reg": reg, **recipe}
+        if self._composed is None:
+            given |= {"solution": solution, "epsilon": epsilon}
+        elif self._composed.dim != self.layout.dim or self._composed.epochs != epochs:
+            told = f"dim = {self._composed.dim}, epochs = {self._composed.epochs}"
+            allowed = f"dim = {self.layout.dim}, epochs = {epochs}"
+            raise InvalidArgument("solution", told, allowed)
+        else:
+            given |= {"solution": "NP"}  # what is automatic in it, a composed solution has
+        self.asked = Recipe.of({**given, "epochs": epochs})
         # Wrong names and parameters are told before there is any data.
-        self.solution = self._solution(1000)
+        self._decide(batch=1000, rounds=100, classes=2)
 
-    def _solution(self, batch: int) -> Solution:
-        if isinstance(self.named, Solution):
-            if self.named.dim != self.layout.dim or self.named.epochs != self.epochs:
-                given = f"dim = {self.named.dim}, epochs = {self.named.epochs}"
-                allowed = f"dim = {self.layout.dim}, epochs = {self.epochs}"
-                raise InvalidArgument("solution", given, allowed)
-            return self.named
-        return solution(
-            self.named,
-            epsilon=self.epsilon,
+    def _decide(self, batch: int, rounds: int, classes: int) -> None:
+        """Fix the solution and all numbers of the run, from public quantities alone."""
+        setting = Setting(
             dim=self.layout.dim,
-            epochs=self.epochs,
-            **{"batch": batch, **self.mechanism},
+            clients=batch,
+            rounds=rounds,
+            norm=self.norm,
+            classes=max(2, classes),
+            model="network",
         )
+        if self._composed is not None:
+            self.solution = self._composed
+            self.recipe = decided(self.asked, self.solution, setting)
+        else:
+            self.recipe = resolved(self.asked, setting)
+            self.solution = self.recipe.build()
 
     @property
     def privacy(self) -> Privacy:
@@ -156,8 +170,6 @@ class FederatedTrainer:
         """
         if groups is not None and len(groups) != len(X):
             raise InvalidArgument("groups", f"{len(groups)} values", f"one a record: {len(X)}")
-        # Public, and not the clients' to add where it would decide ties.
-        at_server = self.reg if self.solution.decays_at_server else 0.0
         updates = ClientUpdates(
             self.module,
             self.loss,
@@ -165,23 +177,27 @@ class FederatedTrainer:
             y,
             partition=None if groups is None else by_groups(groups),
             local=self.local,
-            reg=0.0 if at_server else self.reg,
+            # Public, and not the clients' to add where it would decide ties.
+            reg=0.0 if self.solution.decays_at_server else self.asked.reg,
             clip_scale=self.clip_scale,
             chunk=self.chunk,
             device=self.device,
         )
         share = isinstance(self.batch, float)
         batch = max(1, round(self.batch * updates.clients)) if share else int(self.batch)
-        self.solution = self._solution(batch)
-        rounds = self.epochs * -(-updates.clients // batch)
-        self.rate = (
-            network_rate(self.solution, batch=batch, rounds=rounds)
-            if self.learning_rate == "auto"
-            else float(self.learning_rate)
-        )
+        rounds = self.solution.epochs * -(-updates.clients // batch)
+        self._decide(batch, rounds, outputs_of(self.module, updates.X))
         judge = None if eval_set is None else self._judge(*eval_set)
+        training = Training(
+            self.solution,
+            LinearModel(reg=self.recipe.reg),
+            float(self.recipe.learning_rate),
+            batch,
+            seed=self.seed,
+            averaging=float(self.recipe.averaging),
+        )
         self.history = train_vectors(
-            VectorTraining(self.solution, self.rate, batch, self.seed, at_server, self.averaging),
+            training,
             updates,
             self.layout.read(self.module),
             judge,
@@ -192,11 +208,16 @@ class FederatedTrainer:
         self.layout.write(self.module, self.history.weights)
         return self
 
-    def _judge(self, X: Any, y: Any) -> Callable[[NDArray[np.float64]], tuple[float, float]]:
+    @property
+    def rate(self) -> float:
+        """α, as it was used or would be."""
+        return float(self.recipe.learning_rate)
+
+    def _judge(self, X: Any, y: Any) -> Judge:
         parameter = next(self.module.parameters())
         inputs, targets = (as_tensor("eval_set", v, parameter.dtype) for v in (X, y))
 
-        def judge(weights: NDArray[np.float64]) -> tuple[float, float]:
+        def judged(weights: NDArray[np.float64]) -> tuple[float, float]:
             self.layout.write(self.module, weights)
             hits = total = 0.0
             with torch.no_grad():
@@ -206,10 +227,27 @@ class FederatedTrainer:
                     outputs = self.module(x)
                     total += float(self.loss(outputs, t)) * len(x)
                     hits += hits_of(outputs, t)
-            penalty = self.reg / 2 * float(weights @ weights)
+            penalty = self.recipe.reg / 2 * float(weights @ weights)
             return hits / len(inputs), total / len(inputs) + penalty
 
+        def judge(models: NDArray[np.float64]) -> tuple[list[float], list[float]]:
+            found = [judged(weights) for weights in models]
+            return [hit for hit, _ in found], [loss for _, loss in found]
+
         return judge
+
+
+def outputs_of(module: nn.Module, X: torch.Tensor) -> int:
+    """How many classes a module tells apart: by the shape of its outputs, whatever the records.
+
+    >>> outputs_of(nn.Linear(3, 5), torch.ones(2, 3)), outputs_of(nn.Linear(3, 1), torch.ones(2, 3))
+    (5, 2)
+    """
+    parameter = next(module.parameters())
+    nothing = torch.zeros_like(X[:1]).to(parameter.device)
+    with torch.no_grad():
+        outputs = module(nothing)
+    return max(2, int(outputs.shape[1])) if outputs.ndim > 1 else 2
 
 
 def hits_of(outputs: torch.Tensor, targets: torch.Tensor) -> int:

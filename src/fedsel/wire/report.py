@@ -92,7 +92,7 @@ class ReportFormat:
     def encode(self, number: int, report: Reports) -> bytes:
         """The report of one client in round ``number``."""
         slots, symbols = report.slot.tolist(), report.symbol.tolist()
-        if slots == [BOTTOM]:
+        if self.bottom and slots == [BOTTOM]:
             slots, symbols = [0], [_NOTHING]
         pairs = (x for pair in zip(slots, symbols, strict=True) for x in pair)
         return self._layout.pack(self._head, number, *pairs)

@@ -18,13 +18,15 @@ from numpy.typing import NDArray
 
 from fedsel.data import Dataset, synthetic
 from fedsel.models import LinearModel
+from fedsel.recipe import solution
 from fedsel.sampling.kernels.arithmetic import dot, prefetch
 from fedsel.sampling.kernels.compiler import kernel
+from fedsel.server.step import ServerState
 from fedsel.simulation import Population, Training
 from fedsel.simulation.kernel import LOGISTIC, slope
-from fedsel.simulation.linear_rounds import Run
+from fedsel.simulation.linear_rounds import LinearRunner, schedule_of
 from fedsel.simulation.validation import cross_validate
-from fedsel.solutions import Solution, solution
+from fedsel.solutions import Solution
 
 EPSILON, MU, RATE = 2.0, 0.1, 1.0
 EPSILONS, ONE_SYMBOL_D = (1.0, 2.0, 4.0), 1000
@@ -141,12 +143,14 @@ def _reports(made: Solution, rows: list[NDArray[np.float32]]) -> None:
 def _engine_epoch(data: Dataset, name: str, epsilon: float = EPSILON) -> Callable[[], object]:
     """One epoch of the engine, in rounds of 1 % of the clients."""
     made = solution(name, epsilon=epsilon, mu=MU, dim=data.d, rho=1.0)
-    run = Run(Training(made, LinearModel(), RATE, data.n // 100), Population(data.X, data.y))
-    clients, ends = run.schedule(0)
+    training = Training(made, LinearModel(), RATE, data.n // 100)
+    people, start = Population(data.X, data.y), ServerState.begin(np.zeros(data.d))
+    run = LinearRunner(training, people, start.weights)
+    clients, ends = schedule_of(training, people, 0)
 
     def epoch() -> None:
-        run.weights[:] = 0
-        run.rounds(0, clients, ends, slice(0, len(ends)))
+        run.state = start
+        list(run.run(0, clients, ends, keep=False))
 
     return epoch
 
@@ -174,7 +178,7 @@ def _fused_rounds(X: Any, y: Any, clients: Any, ends: Any, weights: Any) -> None
 def _fused_epoch(data: Dataset) -> Callable[[], object]:
     """The non-private epoch: margin and gradient fused, nothing else."""
     made = Training(solution("NP", dim=data.d), batch=data.n // 100)
-    clients, ends = Run(made, Population(data.X, data.y)).schedule(0)
+    clients, ends = schedule_of(made, Population(data.X, data.y), 0)
 
     def epoch() -> None:
         _fused_rounds(data.X, data.y, clients, ends, np.zeros(data.d, dtype=np.float32))

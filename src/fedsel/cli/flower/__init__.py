@@ -15,6 +15,8 @@ from rich.table import Table
 
 from fedsel.cli.common import JsonOption, output, progress_columns, progress_console
 from fedsel.errors import InvalidArgument
+from fedsel.extras import needed
+from fedsel.recipe import RECOMMENDED
 
 if TYPE_CHECKING:
     from fedsel.cli.flower.demo import Demo, Summary
@@ -36,7 +38,7 @@ def demo(
     epsilon: Annotated[
         float, typer.Option("--epsilon", "-e", help="ε of a node, over all its reports.")
     ] = 8.0,
-    solution: Annotated[str, typer.Option(help="A private solution.")] = "RJ",
+    solution: Annotated[str, typer.Option(help="A private solution.")] = RECOMMENDED,
     model: Annotated[str, typer.Option(help="logistic, or mlp (needs torch).")] = "logistic",
     dataset: Annotated[
         str, typer.Option(help="syn, adult, or auto: adult if it is there.")
@@ -52,11 +54,9 @@ def demo(
     Real processes on loopback; about 40 seconds. Each node holds thousands of records and counts
     as one client: ε protects all of them together. Ctrl-C ends every process.
     """
-    try:
+    with needed("flower", "fedsel flower"):
         from fedsel.cli.flower.demo import Demo
         from fedsel.cli.flower.processes import FederationError
-    except ImportError as error:
-        raise InvalidArgument("flwr", None, "installed: pip install 'fedsel[flower]'") from error
 
     logging.getLogger("flwr").setLevel(logging.ERROR)
     chosen = Demo(nodes, epochs, epsilon, solution, model, dataset, features)

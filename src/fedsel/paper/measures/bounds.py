@@ -12,9 +12,16 @@ from numpy.typing import NDArray
 from fedsel.budget import Budget
 from fedsel.errors import InvalidArgument, check_count, check_epsilon
 from fedsel.experiments.datasets import Source
-from fedsel.mechanisms import BOTTOM, PerturbedSampling, Piecewise, TwoStage, Uniform
+from fedsel.mechanisms import (
+    BOTTOM,
+    FlatPicks,
+    PerturbedSampling,
+    Piecewise,
+    ReportMechanism,
+    TwoStage,
+)
 from fedsel.paper.measures.base import Measure
-from fedsel.sampling.simulated import cohort, report
+from fedsel.sampling.simulated import as_solution, cohort, report
 
 SOLUTIONS = ("PM", "PM-RP", "PS-PM")
 MU, TOP, RATIO = 0.1, 0.1, 0.1
@@ -87,20 +94,20 @@ class MaxError(Measure):
         Flat and compressed are unbiased: what they would say is the mean of all vectors.
         """
         q = vectors.shape[1]
+        mechanism: ReportMechanism = FlatPicks(Piecewise(self.epsilon))
         if self.solution == "PS-PM":
             budget = Budget(self.epsilon, 1, MU)
             selection = PerturbedSampling(budget.selection, TOP)
-            mechanism, scale = TwoStage(selection, Piecewise(budget.value)), 1
-        else:
-            mechanism, scale = TwoStage(Uniform(), Piecewise(self.epsilon)), q
-        made = report(mechanism, vectors, cohort(self.m, seed=self.seed, epoch=trial))
-        sends = made.dimension != BOTTOM
-        j, values = made.dimension[sends], mechanism.value.decode(made.symbol[sends])
-        noisy = np.bincount(j, weights=values, minlength=q) * scale / self.m
+            mechanism = TwoStage(selection, Piecewise(budget.value))
+        made = as_solution(mechanism, q)
+        reports = report(made, vectors, cohort(self.m, seed=self.seed, epoch=trial))
+        noisy = made.decode(reports)
         if self.solution != "PS-PM":
             return noisy, vectors.mean(axis=0)
-        chosen = vectors[np.flatnonzero(sends), j]
-        return noisy, np.bincount(j, weights=chosen, minlength=q) / self.m
+        slot = reports.slot[:, 0]
+        sends = np.flatnonzero(slot != BOTTOM)
+        chosen = vectors[sends, slot[sends]]
+        return noisy, np.bincount(slot[sends], weights=chosen, minlength=q) / self.m
 
     def combine(self, parts: Sequence[Any]) -> dict[str, Any]:
         """Means and standard deviations over the trials."""

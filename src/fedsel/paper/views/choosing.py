@@ -14,7 +14,7 @@ from fedsel.paper import figures
 from fedsel.paper.report import Table
 from fedsel.paper.results import Row, Rows, choose, gap, values_of
 from fedsel.paper.views.base import Picture, plain
-from fedsel.solutions.registry import ONE_SYMBOL, PLAIN, REFERENCES
+from fedsel.solutions.registry import BASELINES, ONE_SYMBOL, PLAIN
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,7 +30,7 @@ def two_stage(solution: str) -> bool:
 
 def flat(solution: str) -> bool:
     """Flat or compressed: the rest of the paper's private solutions."""
-    return not two_stage(solution) and solution not in (*PLAIN, *ONE_SYMBOL, *REFERENCES)
+    return not two_stage(solution) and solution not in (*PLAIN, *ONE_SYMBOL, *BASELINES)
 
 
 def of_the_paper(solution: str) -> bool:

@@ -17,7 +17,6 @@ from numba.core import config
 
 from fedsel.paths import cache_folder, source_digest
 
-
 _SOURCES = ("sampling", "mechanisms", "simulation/kernel.py", "cli/bench", "reports.py", "exact.py")
 """Where kernels and the constants in them come from."""
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fedsel.reports import BOTTOM
 from fedsel.sampling.kernels.arithmetic import dot
 from fedsel.sampling.kernels.baselines import send_baseline
-from fedsel.sampling.kernels.draws import draw_signed, draw_symbol
+from fedsel.sampling.kernels.draws import draw_signed, draw_symbol, draw_unbiased
 from fedsel.sampling.kernels.ranks import draw_ranked
 from fedsel.sampling.kernels.streams import STATE, below, new_stream
 from fedsel.sampling.kernels.tables import BASELINE, COORDINATES, ROTATED, SIGNS, WHOLE, Tables
@@ -105,12 +105,12 @@ def entry_of(tables: Any, row: Any, slot: Any, i: Any) -> Any:
 @numba.njit(inline="always")
 def value_at(tables: Any, row: Any, vector: Any, residual: Any, client: Any, slot: Any) -> Any:
     """What is told at a slot: the codeword with r + momentum · residual, before it is clipped."""
+    s = np.float64(0.0)
     if tables.basis == COORDINATES:
         s = np.float64(vector[slot])
         if residual.shape[0]:
             s += tables.momentum * np.float64(residual[client, slot])
         return s
-    s = 0.0
     for i in range(vector.shape[0]):
         x = np.float64(vector[i])
         if residual.shape[0]:
@@ -169,13 +169,49 @@ def send_values(
 
 
 @numba.njit(inline="always")
-def send_sign(tables: Any, vector: Any, ranked: Any, scratch: Any, sent: Any, n: Any) -> None:
+def fill_values(
+    tables: Any, row: Any, vector: Any, residual: Any, client: Any, scratch: Any
+) -> None:
+    """What is told at every slot, in double precision: into ``scratch.turned``."""
+    d, told = vector.shape[0], scratch.turned
+    if tables.basis == ROTATED:
+        for i in range(d):
+            x = np.float64(vector[i])
+            if residual.shape[0]:
+                x += tables.momentum * np.float64(residual[client, i])
+            told[i] = x * np.float64(tables.signs[row, i])
+        for i in range(d, told.shape[0]):
+            told[i] = 0.0
+        hadamard(told, scratch.total)  # free until the mean is taken
+        for j in range(told.shape[0]):
+            told[j] /= tables.root
+    else:
+        for j in range(told.shape[0]):
+            told[j] = value_at(tables, row, vector, residual, client, j)
+
+
+@numba.njit(inline="always")
+def send_sign(
+    tables: Any,
+    row: Any,
+    vector: Any,
+    ranked: Any,
+    residual: Any,
+    client: Any,
+    scratch: Any,
+    sent: Any,
+    n: Any,
+) -> None:
     """Report one signed slot, and add it up."""
     M = tables.slots
-    squared = 0.0
-    if tables.signed.radius > 0:
-        squared = np.float64(dot(vector, vector))
-    atom, _ = draw_signed(tables.signed, ranked, squared, scratch.words, 0)
+    if tables.signed.unbiased and (tables.basis != COORDINATES or residual.shape[0]):
+        fill_values(tables, row, vector, residual, client, scratch)
+        atom, _ = draw_unbiased(tables.signed, scratch.turned, scratch.words, 0)
+    else:
+        squared = 0.0
+        if tables.signed.radius > 0:
+            squared = np.float64(dot(vector, vector))
+        atom, _ = draw_signed(tables.signed, ranked, squared, scratch.words, 0)
     sent[n, 0], sent[n, 1] = atom, 0
     if atom >= M:
         sent[n, 0], sent[n, 1] = atom - M, 1
@@ -245,7 +281,7 @@ def send_report(
                 fill_scores(tables, row, vector, scratch)
                 ranked = scratch.scores
             if tables.kind == SIGNS:
-                send_sign(tables, vector, ranked, scratch, sent, n)
+                send_sign(tables, row, vector, ranked, residual, client, scratch, sent, n)
             else:
                 send_values(tables, row, vector, ranked, residual, client, scratch, sent, n)
             if residual.shape[0]:

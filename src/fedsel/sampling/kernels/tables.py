@@ -87,7 +87,7 @@ def tables_of(solution: Solution) -> Tables:
         kind=BASELINE if isinstance(made, PrivUnit | SignDS) else kind,
         basis=COORDINATES,
         slots=M,
-        ranked=not isinstance(made, FlatPicks),
+        ranked=isinstance(made, TwoStage | SignedSampling),
         flat=isinstance(made, FlatPicks),
         plain=solution.alphabet.plain,
         picks=1 if made.whole else made.picks,

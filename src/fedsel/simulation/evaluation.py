@@ -1,0 +1,34 @@
+"""Records that judge linear models."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsel.models.linear import LinearModel
+
+
+@dataclass(frozen=True)
+class EvaluationSet:
+    """Records that judge a model: all rows of X (N, d), or some of them."""
+
+    X: Any
+    y: NDArray[np.int8]
+    rows: NDArray[np.int64] | None = None
+
+    def judge(
+        self, weights: NDArray[np.float64], model: LinearModel
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Accuracy and regularised loss of each model of weights (models, d)."""
+        from fedsel.simulation import kernel
+
+        rows = np.arange(len(self.y)) if self.rows is None else self.rows
+        hits, losses = np.zeros(len(weights)), np.zeros(len(weights))
+        kind = kernel.LOGISTIC if model.loss == "logistic" else kernel.HINGE
+        records = kernel.records_of(self.X, self.y)
+        kernel.judge(records, rows, kind, weights.astype(np.float32), hits, losses)
+        penalty = model.reg / 2 * np.einsum("md,md->m", weights, weights)
+        return hits / len(rows), losses / len(rows) + penalty
