@@ -10,8 +10,7 @@ import pytest
 
 from fedsel import checks
 from fedsel.mechanisms import RankLaw, Selection, SymbolLaw, Value, Window
-from fedsel.sampling import device
-from fedsel.sampling import simulated as cohort
+from fedsel.sampling import device, simulated
 
 
 @pytest.mark.parametrize(
@@ -140,7 +139,7 @@ def test_a_sampler_that_ignores_ties_is_caught(monkeypatch):
     def biased(law, vectors, who):
         return np.argmax(np.abs(np.broadcast_to(vectors, (len(who.clients), 7))), axis=1)
 
-    monkeypatch.setattr(cohort, "select", biased)
+    monkeypatch.setattr(simulated, "select", biased)
     with pytest.raises(AssertionError, match=r"chi-square|impossible"):
         checks.check_selection_sampler(ThirdParty())
 

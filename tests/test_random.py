@@ -6,7 +6,7 @@ import itertools
 import numpy as np
 import pytest
 
-from fedsel import InvalidArgument
+from fedsel import InvalidArgument, Solution
 from fedsel.checks import assert_follows
 from fedsel.random import Stream, Streams, SystemEntropy, key_of, philox, stream, words_of
 from fedsel.sampling import device
@@ -91,7 +91,7 @@ def test_system_entropy_reaches_beyond_a_word():
 
 
 def test_devices_cannot_be_seeded():
-    for function in (device.select, device.perturb, device.report, device.accumulate_and_report):
+    for function in (device.select, device.perturb, device.report, Solution.encode):
         assert "seed" not in inspect.signature(function).parameters
     with pytest.raises(TypeError):
         SystemEntropy(1)

@@ -7,19 +7,20 @@ import sqlite3
 import subprocess
 import sys
 import time
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from fedsel import InvalidArgument
+from fedsel import InvalidArgument, Recipe
 from fedsel.data import synthetic
 from fedsel.experiments import Cell, Given, Named, Spec, Store
 from fedsel.experiments import sweep as sweep_over
 from fedsel.experiments.plot import accuracy_against_epsilon
 from fedsel.experiments.spec import expand, override, setting_of
 from fedsel.experiments.store import key_of
+from fedsel.simulation import EvaluationSet
 from fedsel.simulation.validation import held_out_run
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
@@ -40,7 +41,7 @@ def key(cell):
 
 def test_cells_name_every_point_once():
     cells = list(SMALL.cells())
-    assert [(c.solution, c.epsilon) for c in cells] == [
+    assert [(c.recipe.solution, c.recipe.epsilon) for c in cells] == [
         ("NP", None),
         ("PS-PM", 1.0),
         ("PS-PM", 2.0),
@@ -51,12 +52,14 @@ def test_cells_name_every_point_once():
 def test_a_key_depends_on_every_parameter():
     cell = next(SMALL.cells())
     assert key(replace(cell)) == key(cell)
-    changed = {
-        key(replace(cell, **{name: value}))
-        for name, value in (("seed", 1), ("batch", 0.02), ("k", 1), ("model", "svm"), ("clip", 2.0))
-    }
+    others = [{"seed": 1}, {"batch": 0.02}, {"model": "svm"}]
+    others += [{"recipe": replace(cell.recipe, **more)} for more in ({"k": 1}, {"clip": 2.0})]
+    changed = {key(replace(cell, **more)) for more in others}
     assert key(cell) not in changed
     assert len(changed) == 5
+    # All that decides a result is a column: the data tell the dimensions, the seed all matrices.
+    names = {f.name for f in (*fields(Cell), *fields(Recipe))} - {"recipe", "dim", "asked"}
+    assert set(cell.parameters) == names
 
 
 def test_settings_of_the_paper_and_of_others():
@@ -69,7 +72,7 @@ def test_settings_of_the_paper_and_of_others():
     ("changes", "complaint"),
     [
         ({"solution": "PM"}, "solution = 'PM': must be one of "),
-        ({"solutions": ["XX"]}, "name = 'XX'"),
+        ({"solutions": ["XX"]}, "solution = 'XX'"),
         ({"epsilons": [0.0]}, "epsilon = 0.0"),
         ({"models": ["tree"]}, "loss = 'tree'"),
         ({"folds": 1}, "folds = 1"),
@@ -154,9 +157,7 @@ def test_the_test_split_is_untouched(monkeypatch):
     monkeypatch.setattr(
         validation,
         "_judges",
-        lambda p, clients: (
-            judged.append(set(clients.tolist())) or validation.Test(p.X, p.y, clients)
-        ),
+        lambda p, clients: judged.append(set(clients.tolist())) or EvaluationSet(p.X, p.y, clients),
     )
     for run in range(3):
         held_out_run(cell.training(people), people, run)

@@ -1,7 +1,8 @@
 """Flower's own processes on loopback: both engines, TLS, crashes, hostile servers, what travels.
 
-Each process is ended by its group, each wait has a limit. The bundle tests/flower/replay_app replays the
-randomness of simulated clients, so that both engines must end with the weights of fedsel's own.
+Each process is ended by its group, each wait has a limit. The bundle tests/flower/replay_app
+replays the randomness of simulated clients, so that both engines must end with the weights of
+fedsel's own, and with the same average of them, to the bit.
 """
 
 import json
@@ -20,10 +21,13 @@ from fedsel.cli.flower.processes import Federation
 from fedsel.device import Ledger, Reason
 from fedsel.flower import NODES_VARIABLE
 from fedsel.flower.messages import NO_ANSWER, report_of
-from fedsel.simulation.rounds import VectorTraining, train_vectors
-from fedsel.wire import Request, Task
+from fedsel.models import LinearModel
+from fedsel.simulation.rounds import Training, run_rounds
+from fedsel.simulation.vector_rounds import VectorRunner
+from fedsel.wire import Request, decode_recipe
 from tests.flower.replay_app.flower_replay import task
 from tests.flower.support import Proxy, certificates, node_key
+from tests.wire.support import complete
 
 APP = Path(__file__).parent / "replay_app"
 PATIENCE = 30.0
@@ -47,11 +51,19 @@ class Clients:
         return [np.stack([task.update(self.weights, c) for c in clients.tolist()])]
 
 
-def expected(asked, clients):
-    """The weights of fedsel's own engine on the same randomness."""
+def check_weights(told, clients):
+    """The weights and their average are those of fedsel's own engine on the same randomness."""
+    asked = decode_recipe(bytes.fromhex(told["recipe"]))
     start = np.concatenate([array.reshape(-1) for array in task.START.values()]).astype(np.float64)
-    training = VectorTraining(asked.solution, task.RATE, clients, task.SEED)
-    return train_vectors(training, Clients(clients), start).weights
+    reg = task.FURTHER[asked.solution].get("reg", 0.0)
+    training = Training(
+        asked.build(), LinearModel(reg=reg), task.RATE, seed=task.SEED, averaging=task.AVERAGING
+    )
+    runner = VectorRunner(training, Clients(clients), start)
+    run_rounds(training, runner, np.arange(clients), clients)
+    np.testing.assert_array_equal(told["weights"], runner.state.weights)
+    np.testing.assert_array_equal(told["average"], runner.state.average)
+    assert told["weights"] != told["average"]
 
 
 def settings(folder, number, **changes):
@@ -81,7 +93,7 @@ def finished(federation, run):
 
 
 def test_simulation_gives_the_weights_of_the_engine(tmp_path, quick_path):
-    """100 clients with a ledger each, three rounds with residual and momentum."""
+    """100 clients with a ledger each, three rounds with residual, momentum and average."""
     policy = f'lifetime = 5.0\nper_report = 1.0\nsolutions = ["PS-PM"]\ndimensions = [{task.D}]\n'
     (quick_path / "policy.toml").write_text(policy)
     with Federation(
@@ -89,8 +101,7 @@ def test_simulation_gives_the_weights_of_the_engine(tmp_path, quick_path):
     ) as federation:
         told = finished(federation, submit(federation, "simulation", simulated=100, nodes=100))
     assert [r["reports"] for r in told["rounds"]] == [100] * 3
-    asked = Task.decode(bytes.fromhex(told["task"]))
-    np.testing.assert_allclose(told["weights"], expected(asked, 100), rtol=1e-9, atol=1e-9)
+    check_weights(told, 100)
     histories = [Ledger(quick_path / f"node-{n}").read() for n in range(100)]
     assert {h.spent for h in histories} == {3}
 
@@ -108,9 +119,8 @@ def test_deployment(tmp_path):
             for n in range(3)
         ]
         told = finished(federation, submit(federation, "first"))
-        asked = Task.decode(bytes.fromhex(told["task"]))
         assert [r["reports"] for r in told["rounds"]] == [3, 3, 3]
-        np.testing.assert_allclose(told["weights"], expected(asked, 3), rtol=1e-9, atol=1e-9)
+        check_weights(told, 3)
         assert [spent(tmp_path, n) for n in range(3)] == [3, 3, 3]
         check_what_travelled(proxy.sent, tmp_path)
 
@@ -153,7 +163,7 @@ def check_what_travelled(sent, folder):
     kinds = [get_object_type_from_object_content(o) for o in objects.values()]
     assert sorted(kinds) == ["ConfigRecord"] * 3 + ["Message"] * 3 + ["RecordDict"] * 3
     entries = Ledger(folder / "store-0").read().entries
-    form = Request(entries[0].run, 0, 0, Task("PS-PM", epsilon=3.0, dim=task.D, epochs=3, k=3))
+    form = Request(entries[0].run, 0, 0, complete("PS-PM", epsilon=3.0, dim=task.D, epochs=3, k=3))
     reports = []
     for content in objects.values():
         if get_object_type_from_object_content(content) == "ConfigRecord":
@@ -178,20 +188,19 @@ def check_what_travelled(sent, folder):
 
 
 def test_tls_and_authenticated_nodes(tmp_path):
-    """Known keys alone: a node with another is sent away."""
+    """Known keys alone: a node with another is sent away. RJ, whose server decays the weights."""
     files = certificates(tmp_path)
     keys = [node_key(tmp_path / f"key-{n}") for n in range(2)]
     with Federation(tmp_path, tls=files, options=["--enable-supernode-auth"]) as federation:
         federation.flwr("supernode", "register", f"{keys[0]}.pub", "local")
         stranger = federation.add_node("stranger", settings(tmp_path, 1), private_key=keys[1])
         federation.add_node("node-0", settings(tmp_path, 0), private_key=keys[0])
-        config = {"solution": "RJ", "epochs": 1, "epsilon": 1.0, "nodes": 1}
+        config = {"solution": "RJ", "epochs": 2, "epsilon": 2.0, "nodes": 1}
         told = finished(federation, submit(federation, "run", **config))
         federation.wait(lambda: not stranger.running, 60, "the stranger to be sent away")
         assert stranger.popen.returncode != 0
         assert "Failed to activate SuperNode" in stranger.text()
-    assert [r["reports"] for r in told["rounds"]] == [1]
-    asked = Task.decode(bytes.fromhex(told["task"]))
-    np.testing.assert_allclose(told["weights"], expected(asked, 1), rtol=1e-9, atol=1e-9)
-    assert spent(tmp_path, 0) == 1
+    assert [r["reports"] for r in told["rounds"]] == [1, 1]
+    check_weights(told, 1)
+    assert spent(tmp_path, 0) == 2
     assert not (tmp_path / "store-1").exists()

@@ -30,7 +30,7 @@ class Network:
             for n in nodes
         }
         self.online, self.spoil, self.asked, self.mod = set(nodes), {}, [], mod
-        self.replies = []
+        self.rounds = []
 
     def get_node_ids(self):
         return list(self.online)
@@ -43,7 +43,7 @@ class Network:
             app, own = self.apps[node]
             reply = self.mod()(msg, context(own), app)
             replies += self.spoil[node](msg, reply) if node in self.spoil else [reply]
-        self.replies.append(replies)
+        self.rounds += [replies] if replies else []
         return replies
 
 
@@ -181,10 +181,8 @@ class Simulated:
 
 
 def recommended(folder, **changes):
-    return FedSelStrategy(
-        **{"epsilon": 3.0, "nodes": 4, "epochs": 3, "reg": 0.01, "patience": 0.0, "folder": folder},
-        **changes,
-    )
+    given = {"epsilon": 3.0, "nodes": 4, "epochs": 3, "reg": 0.01, "patience": 0.0}
+    return FedSelStrategy(**given, folder=folder, **changes)
 
 
 def test_unless_told_otherwise_it_is_the_recommended_recipe(tmp_path):
@@ -211,7 +209,7 @@ def test_strategy_aggregator_and_simulator_are_one(tmp_path):
 
     server = Aggregator(made.recipe, tmp_path / "alone", weights=vector)
     server.run, server._format = made.session.server.run, made.session.server._format
-    for replies in grid.replies:
+    for replies in grid.rounds:
         for reply in reversed(replies):
             node = reply.metadata.src_node_id
             assert server.receive(node, report_of(reply.content)) is Outcome.ACCEPTED
@@ -326,10 +324,10 @@ def test_hyper_parameters_follow_from_the_planned_nodes(tmp_path):
     few = FedSelStrategy(solution="PS-PM", epsilon=0.5, nodes=100)
     assert few.recipe_of(100).solution == "PM"  # nothing is left for the selection
     assert few.recipe_of(100).asked == "PS-PM"
-    rj = FedSelStrategy(epsilon=4.0, nodes=100, epochs=4, rho=0.1)
+    rj = FedSelStrategy(epsilon=1.0, nodes=100, epochs=4, rho=0.1)
     assert rj.recipe_of(101).rho == 0.1
     assert rj.recipe_of(101, [0.5]).learning_rate == 2 * rj.recipe_of(101).learning_rate
-    more = FedSelStrategy(epsilon=4.0, nodes=400, epochs=4, rho=0.1)
+    more = FedSelStrategy(epsilon=1.0, nodes=400, epochs=4, rho=0.1)
     assert more.recipe_of(101).learning_rate == pytest.approx(2 * rj.recipe_of(101).learning_rate)
 
 

@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from fedsel import InvalidArgument, InvalidData, TwoStage, exact_law
+from fedsel import Feedback, InvalidArgument, InvalidData, Solution, TwoStage, exact_law
 from fedsel.checks import assert_follows
 from fedsel.mechanisms import (
     BOTTOM,
@@ -21,6 +21,7 @@ from fedsel.mechanisms import (
     TopK,
     Window,
 )
+from fedsel.mechanisms.drawing import draw_dimension, draw_symbol, sharing_rank
 from fedsel.sampling import device
 
 VECTORS = ([3.0, 1.0, 2.0], [0.0, 0.0, 0.0], [1.0, -1.0, 0.0], [0.0, 2.0, -2.0])
@@ -40,8 +41,7 @@ def test_rejection_has_exactly_the_law(vector, weights, counts, bottom):
     law = RankLaw(weights, counts, bottom)
     assert law.by_rejection
     magnitudes = np.abs(vector)
-    draw = device.draw_dimension
-    sampled = exact_law(lambda e: draw(law, magnitudes, e), loops=[draw])
+    sampled = exact_law(lambda e: draw_dimension(law, magnitudes, e), loops=[draw_dimension])
     assert sampled == as_dict(law, vector)
 
 
@@ -52,7 +52,7 @@ def test_drawing_by_rank_has_exactly_the_law(vector, weights, counts, bottom):
     law = RankLaw(weights, counts, bottom)
     object.__setattr__(law, "by_rejection", False)
     magnitudes = np.abs(vector)
-    sampled = exact_law(lambda e: device.draw_dimension(law, magnitudes, e))
+    sampled = exact_law(lambda e: draw_dimension(law, magnitudes, e))
     assert sampled == as_dict(law, vector)
 
 
@@ -68,7 +68,7 @@ def test_drawing_by_rank_has_exactly_the_law(vector, weights, counts, bottom):
 def test_symbols_have_exactly_the_law(law):
     for step in range(9):
         t = Fraction(step, 4) - 1
-        sampled = exact_law(lambda e, t=t: device.draw_symbol(law, float(t), e))
+        sampled = exact_law(lambda e, t=t: draw_symbol(law, float(t), e))
         expected = {s: p for s, p in enumerate(law.probabilities(t)) if p}
         assert sampled == expected
 
@@ -77,38 +77,43 @@ def test_wire_follows_the_law_with_system_entropy():
     mechanism = TwoStage(PerturbedEncoding(0.8, k=1), Piecewise(1.2, grid=4))
     vector = [Fraction(1, 4), Fraction(-3, 4), Fraction(1, 4)]
     row = [float(x) for x in vector]
-    reports = [device.report(mechanism, row) for _ in range(30_000)]
-    codes = np.array([j * 100 + s for j, s in reports])
-    law = mechanism.report_law([Fraction(0)] * 3, vector)
-    assert_follows(codes, {j * 100 + s: float(p) for (j, s), p in law.items()}, "device")
+    law = mechanism.report_law(vector)
+    number = {pairs: i for i, pairs in enumerate(law)}
+    codes = np.array([number[device.report(mechanism, row).pairs()[0]] for _ in range(30_000)])
+    assert_follows(codes, {number[pairs]: float(p) for pairs, p in law.items()}, "device")
+
+
+def accumulating(mechanism, dim, momentum=0.0):
+    """Algorithm 1: `encode` is the one way in which a device keeps what it did not send."""
+    return Solution("x", dim, mechanism, 2, feedback=Feedback(True, momentum))
 
 
 def test_residual_is_kept_and_the_reported_entry_zeroed():
-    mechanism = TwoStage(TopK(), Identity(), clip=10.0, momentum=0.5)
-    report, kept = device.accumulate_and_report(mechanism, [1.0, 2.0, 0.0], [0.5, 2.0, -1.0])
-    assert report.dimension == 1
-    assert Identity().decode(np.array([report.symbol]))[0] * 10 == pytest.approx(5.0, abs=1e-7)
+    made = accumulating(TwoStage(TopK(), Identity(), clip=10.0), 3, momentum=0.5)
+    said, kept = made.encode([0.5, 2.0, -1.0], [1.0, 2.0, 0.0])
+    assert said.slot.tolist() == [1]
+    assert Identity().decode(said.symbol)[0] * 10 == pytest.approx(5.0, abs=1e-7)
+    assert made.decode(said) == pytest.approx([0.0, 5.0, 0.0], abs=1e-7)
     np.testing.assert_array_equal(kept, [1.5, 0.0, -1.0])
 
 
 def test_a_sum_that_overflows_is_no_error():
     """Whether a client answers must not depend on its data, as long as it is finite."""
-    mechanism = TwoStage(TopK(), Duchi(1.0))
-    report, kept = device.accumulate_and_report(mechanism, [1.7e308, 1.0], [1.7e308, 1.0])
-    assert report.dimension == 0
-    assert np.isfinite(kept).all()
+    for momentum in (0.0, 0.9):
+        made = accumulating(TwoStage(TopK(), Duchi(1.0)), 2, momentum)
+        said, kept = made.encode([1.7e308, 1.0], [1.7e308, 1.0])
+        assert said.slot.tolist() == [0]
+        assert np.isfinite(kept).all()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_who_shares_a_rank_by_their_bytes(dtype):
     values = np.array([0.0, 5e-324, 1.0, 1.0, 3.5, np.finfo(dtype).max, 1e-30], dtype=dtype)
     for rank, expected in enumerate(np.sort(values)[::-1]):
-        np.testing.assert_array_equal(device.sharing_rank(rank, values), values == expected)
+        np.testing.assert_array_equal(sharing_rank(rank, values), values == expected)
     many = np.abs(np.random.default_rng(0).normal(size=2000)).astype(dtype)
     for rank in (0, 5, 999, 1999):
-        np.testing.assert_array_equal(
-            device.sharing_rank(rank, many), many == np.sort(many)[::-1][rank]
-        )
+        np.testing.assert_array_equal(sharing_rank(rank, many), many == np.sort(many)[::-1][rank])
 
 
 def test_abstaining_keeps_the_whole_residual():
@@ -116,16 +121,16 @@ def test_abstaining_keeps_the_whole_residual():
         def below(self, n):
             return n - 1  # ⊥ is decided by the last of the positions
 
-    mechanism = TwoStage(PerturbedEncoding(0.8, k=1), Duchi(1.0))
-    report, kept = device.accumulate_and_report(mechanism, [1.0, 2.0], [1.0, 1.0], Always())
-    assert report == (BOTTOM, 0)
+    made = accumulating(TwoStage(PerturbedEncoding(0.8, k=1), Duchi(1.0)), 2)
+    said, kept = made.encode([1.0, 1.0], [1.0, 2.0], Always())
+    assert (said.slot.tolist(), said.symbol.tolist()) == ([BOTTOM], [0])
     np.testing.assert_array_equal(kept, [2.0, 3.0])
 
 
 def test_the_value_is_clipped_after_the_momentum():
-    mechanism = TwoStage(TopK(), Identity(), clip=1.0, momentum=10.0)
-    report, _ = device.accumulate_and_report(mechanism, [0.5], [0.1])
-    assert Identity().decode(np.array([report.symbol]))[0] == 1.0
+    made = accumulating(TwoStage(TopK(), Identity(), clip=1.0), 1, momentum=10.0)
+    said, _ = made.encode([0.1], [0.5])
+    assert Identity().decode(said.symbol)[0] == 1.0
 
 
 SECRET = 123.456
@@ -157,9 +162,10 @@ def test_bad_vectors_are_refused_without_a_word_about_the_data(vector):
 
 
 def test_bad_residuals_and_values_are_refused_without_a_word_about_the_data():
-    mechanism = TwoStage(PerturbedSampling(1.0), Duchi(1.0))
-    with pytest.raises(InvalidData, match="as many entries"):
-        device.accumulate_and_report(mechanism, [1.0, 2.0], [SECRET])
+    made = accumulating(TwoStage(PerturbedSampling(1.0), Duchi(1.0)), 2)
+    for gradient, residual in (([1.0, 2.0], [SECRET]), ([SECRET], [1.0, 2.0])):
+        with pytest.raises(InvalidData, match=r"^gradient, residual: must have 2 entries each$"):
+            made.encode(gradient, residual)
     for t in (1.01, -SECRET, math.nan):
         with pytest.raises(InvalidData, match=r"must lie in \[−1, 1\]$"):
             device.perturb(Duchi(1.0), t)
@@ -174,7 +180,7 @@ def test_the_wrong_kind_of_mechanism_is_named():
         (lambda: device.select(pair, [1.0]), "selection"),
         (lambda: device.perturb(pair, 0.0), "value"),
         (lambda: device.report(Duchi(1.0), [1.0]), "mechanism"),
-        (lambda: device.accumulate_and_report(Duchi(1.0), [1.0], [1.0]), "mechanism"),
+        (lambda: accumulating(Duchi(1.0), 1), "mechanism"),
     ):
         with pytest.raises(InvalidArgument, match=f"^{name} = "):
             call()

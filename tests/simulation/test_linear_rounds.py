@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from fedsel import solution
+from fedsel import Reports, solution
 from fedsel.models import LinearModel
 from fedsel.random import key_of, stream
 from fedsel.simulation import EvaluationSet, Population, Training, train
 from fedsel.simulation import kernel as engine_kernel
+from fedsel.simulation.linear_rounds import schedule_of
 from fedsel.simulation.schedule import DROP, SHUFFLE
 from fedsel.solutions import names
 
@@ -59,7 +60,7 @@ def algorithm_1(training, X, y, groups=None):
         order = permutation(training.seed, epoch, len(groups))
         n, rounds = len(order), -(-len(order) // m)
         for t in range(rounds):
-            messages, seen = [], solution.in_round(number)
+            reports, seen = [], solution.in_round(number)
             number += 1
             # 7-9: for each client, LocalUpdate
             for i in order[t * n // rounds : (t + 1) * n // rounds]:
@@ -71,13 +72,14 @@ def algorithm_1(training, X, y, groups=None):
                     slope = model.slopes(np.array([X[row] @ w32]), y[[row]])[0]
                     gradient = gradient + np.float32(slope * (rate / len(rows))) * X[row]
                 entropy = stream(training.seed, epoch, i)
-                message, residual[i] = seen.encode(gradient, residual[i], entropy)
-                messages.append(message)
-            sent += messages
+                report, residual[i] = seen.encode(gradient, residual[i], entropy)
+                reports.append(report)
+            sent += reports
             # 10-11: aggregation and step
             if solution.decays_at_server:
                 w = w - alpha * model.reg * w
-            w = w - (1.0 if solution.rate_inside else alpha) * seen.decode(messages)
+            mean = seen.decode(Reports.of(reports))
+            w = w - (1.0 if solution.rate_inside else alpha) * mean
     return w, sent
 
 
@@ -105,10 +107,10 @@ def test_engine_is_algorithm_1(name, epochs, loss):
 def test_many_flat_picks():
     X, y = data()
     made = solution("PM", epsilon=13.0, dim=D)
-    assert made.picks == 5
+    assert made.mechanism.picks == 5
     training = Training(made, learning_rate=0.3, batch=BATCH, seed=1)
     expected, sent = algorithm_1(training, X, y)
-    assert all(len({j for j, _ in message}) == 5 for message in sent)
+    assert all(len({j for j, _ in report.pairs()[0]}) == 5 for report in sent)
     history = train(training, Population(X, y))
     np.testing.assert_allclose(history.weights, expected, rtol=1e-4, atol=1e-5)
 
@@ -141,10 +143,8 @@ def test_groups_of_records(name):
 def test_every_client_reports_once_an_epoch_in_a_new_order():
     X, y = data()
     made = solution("PS-PM", epsilon=2.0, dim=D, epochs=3)
-    from fedsel.simulation.linear_rounds import Run
-
-    run = Run(Training(made, batch=BATCH), Population(X, y))
-    epochs = [run.schedule(e) for e in range(3)]
+    training, population = Training(made, batch=BATCH), Population(X, y)
+    epochs = [schedule_of(training, population, e) for e in range(3)]
     for clients, ends in epochs:
         assert np.diff(ends, prepend=0).tolist() == [9, 10, 9, 10, 9, 10]  # none is left over
         assert sorted(clients.tolist()) == list(range(N))
@@ -202,5 +202,6 @@ def test_every_name_trains():
     X, y = data()
     for name in names():
         made = solution(name, epsilon=2.0, dim=D)
-        history = train(Training(made, batch=BATCH), Population(X, y), EvaluationSet(X, y), evaluate="end")
+        training = Training(made, batch=BATCH)
+        history = train(training, Population(X, y), EvaluationSet(X, y), evaluate="end")
         assert np.isfinite(history.weights).all()

@@ -7,10 +7,11 @@ from scipy.sparse import csr_array
 from fedsel import solution
 from fedsel.data.partition import by_groups
 from fedsel.errors import InvalidArgument
-from fedsel.models import MulticlassModel
+from fedsel.models import LinearModel, MulticlassModel
 from fedsel.models.multiclass import softmax
+from fedsel.simulation import Training
 from fedsel.simulation.multiclass import MulticlassClients, MulticlassJudge
-from fedsel.sklearn.fitting import Examples, Wave, train_wave
+from fedsel.sklearn.fitting import Examples, train_wave
 
 C, D, N = 4, 3, 9
 
@@ -60,11 +61,13 @@ def test_a_group_reports_the_mean_of_its_records_and_sparse_is_dense():
 def test_judge_tells_accuracy_and_loss():
     X, y, weights = data()
     model = MulticlassModel(reg=0.1)
-    accuracy, loss = MulticlassJudge(X, y, C, model)(weights)
-    margins = X @ weights.reshape(C, D).T
-    assert accuracy == np.mean(margins.argmax(axis=1) == y)
-    told = -np.log(softmax(margins)[np.arange(N), y]).mean() + 0.05 * weights @ weights
-    assert loss == pytest.approx(told)
+    models = np.stack([weights, -weights])
+    accuracies, losses = MulticlassJudge(X, y, C, model)(models)
+    for w, accuracy, loss in zip(models, accuracies, losses, strict=True):
+        margins = X @ w.reshape(C, D).T
+        assert accuracy == np.mean(margins.argmax(axis=1) == y)
+        told = -np.log(softmax(margins)[np.arange(N), y]).mean() + 0.05 * w @ w
+        assert loss == pytest.approx(told)
 
 
 def test_margins_of_any_size_are_safe():
@@ -86,7 +89,9 @@ def test_a_tiny_regulariser_does_not_decide_ties():
     y = (np.arange(200) % 3).astype(np.int64)
     made = solution("RJ", epsilon=8.0, dim=18)
     weights = [
-        train_wave(Wave(made, "logistic", reg, 0.1, 20, 0, 3), Examples(X, y), None, None).weights
+        train_wave(
+            Training(made, LinearModel("logistic", reg), 0.1, 20), 3, Examples(X, y), *[None] * 3
+        ).weights
         for reg in (0.0, 1e-9, 0.1)
     ]
     np.testing.assert_allclose(weights[0], weights[1], rtol=1e-6, atol=1e-9)

@@ -1,22 +1,28 @@
 """Reports on vectors computed elsewhere: the same training as the engine's own."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import pytest
-from fedsel.simulation.rates import public_rate
-from fedsel.solutions.steps import report_size
+from scipy.sparse import csr_array
 
-from fedsel import Solution, solution
+from fedsel import solution
+from fedsel.auto import Setting, learning_rate
 from fedsel.errors import InvalidArgument, InvalidData
+from fedsel.mechanisms import FlatPicks, ReportMechanism
 from fedsel.models import LinearModel
-from fedsel.simulation import Population, Training, train
-from fedsel.simulation import rounds as vectors_module
-from fedsel.simulation.vector_rounds import train_vectors
-from fedsel.solutions import Picks
+from fedsel.simulation import Population, Training, train, train_vectors
+from fedsel.simulation import rounds as rounds_module
+from fedsel.simulation.linear_rounds import LinearRunner, runner_for
+from fedsel.simulation.vector_rounds import VectorReports, VectorRunner
 
 D, N, BATCH = 12, 57, 10
-NAMES = ["NP", "NP-RS", "NP-K", "PM", "PM-RP", "PS-PM", "PE-HM", "EXP-Duchi", "PS-PM-O", "PS"]
+NAMES = [
+    *("NP", "NP-RS", "NP-K", "PM", "PM-RP", "PS-PM", "PE-HM", "EXP-Duchi", "PS-PM-O", "PS"),
+    *("J", "UJ", "RJ", "RC"),
+]
+MODEL = LinearModel(reg=0.01)
 
 
 def data(seed=0):
@@ -45,39 +51,60 @@ class Linear:
 
 
 @dataclass(frozen=True)
-class Stranger(Solution):
-    """A solution that the kernel has never seen."""
+class Stranger(ReportMechanism):
+    """A mechanism that the kernels have never seen."""
 
-    known: Solution = None
-
-    @property
-    def accumulates(self):
-        return self.known.accumulates
+    name: ClassVar[str] = "stranger"
+    known: ReportMechanism
 
     @property
-    def rate_inside(self):
-        return self.known.rate_inside
+    def claimed(self):
+        return self.known.claimed
 
     @property
-    def privacy(self):
-        return self.known.privacy
+    def decays_at_server(self):
+        return self.known.decays_at_server
 
     @property
-    def bits(self):
-        return self.known.bits
+    def picks(self):
+        return self.known.picks
 
-    def encode(self, gradient, residual, entropy):
-        return self.known.encode(gradient, residual, entropy)
+    @property
+    def whole(self):
+        return self.known.whole
 
-    def decode(self, messages):
-        return self.known.decode(messages)
+    def loss_ratio(self, d=None):
+        return self.known.loss_ratio(d)
+
+    def unit(self, size, spread=None):
+        return self.known.unit(size, spread)
+
+    def alphabet(self, size, spread=None):
+        return self.known.alphabet(size, spread)
+
+    def draw(self, scores, entropy):
+        return self.known.draw(scores, entropy)
+
+    def report_law(self, vector, values=None):
+        return self.known.report_law(vector, values)
+
+    def noise_power(self, size):
+        return self.known.noise_power(size)
+
+    def bits(self, size):
+        return self.known.bits(size)
+
+
+def a_stranger(made):
+    return replace(made, mechanism=Stranger(made.mechanism))
 
 
 def run(made, X, y, *, chunk=8, scales=None, **options):
-    source = Linear(X, y, LinearModel(reg=0.01), chunk, scales)
-    history = train_vectors(
-        VectorTraining(made, 0.3, BATCH, seed=4), source, np.zeros(D), **options
-    )
+    # Where the server decays the weights, clients do not add λw.
+    own = replace(MODEL, reg=0.0) if made.decays_at_server else MODEL
+    source = Linear(X, y, own, chunk, scales)
+    training = Training(made, MODEL, 0.3, BATCH, seed=4)
+    history = train_vectors(training, source, np.zeros(D), **options)
     assert source.largest <= chunk
     return history
 
@@ -88,9 +115,8 @@ def run(made, X, y, *, chunk=8, scales=None, **options):
 def test_the_training_is_the_engines(name, epochs, stranger):
     X, y = data()
     made = solution(name, epsilon=8.0, dim=D, epochs=epochs, momentum=0.5, k=3, ratio=0.5)
-    expected = train(Training(made, LinearModel(reg=0.01), 0.3, BATCH, seed=4), Population(X, y))
-    used = Stranger(made.name, D, epochs, made) if stranger else made
-    history = run(used, X, y)
+    expected = train(Training(made, MODEL, 0.3, BATCH, seed=4), Population(X, y))
+    history = run(a_stranger(made) if stranger else made, X, y)
     np.testing.assert_allclose(history.weights, expected.weights, rtol=1e-4, atol=1e-5)
     for ours, theirs in zip(history.rounds, expected.rounds, strict=True):
         assert (ours.round, ours.epoch, ours.reports) == (
@@ -99,6 +125,44 @@ def test_the_training_is_the_engines(name, epochs, stranger):
             theirs.reports,
         )
         assert (ours.epsilon, ours.bits) == (theirs.epsilon, theirs.bits)
+
+
+@pytest.mark.parametrize("name", ["NP", "PS-PM", "PS-PM-O", "RJ"])
+@pytest.mark.parametrize("kind", ["dense", "sparse", "groups"])
+def test_linear_models_train_with_a_stranger_too(name, kind):
+    X, y = data()
+    people = Population(X, y)
+    if kind == "sparse":
+        people = Population(csr_array(X), y)
+    elif kind == "groups":
+        order, starts = np.random.default_rng(3).permutation(N), np.array([0, 3, 4, 20, 33, N])
+        people = Population(X, y, order, starts)
+    made = solution(name, epsilon=8.0, dim=D, epochs=2, momentum=0.5, k=3)
+    given = {"learning_rate": 0.3, "batch": 5, "seed": 4, "dropout": 0.2, "averaging": 1.0}
+    training = Training(made, MODEL, **given)
+    unknown = replace(training, solution=a_stranger(made))
+    assert isinstance(runner_for(training, people, np.zeros(D)), LinearRunner)
+    assert isinstance(runner_for(unknown, people, np.zeros(D)), VectorRunner)
+    expected, history = train(training, people), train(unknown, people)
+    np.testing.assert_allclose(history.weights, expected.weights, rtol=1e-4, atol=1e-5)
+    assert [(r.round, r.bits, r.reports) for r in history.rounds] == [
+        (r.round, r.bits, r.reports) for r in expected.rounds
+    ]
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("name", ["RJ", "PS-PM", "NP"])
+def test_a_round_without_reports_changes_no_weight(name, compiled):
+    X, y = data()
+    made = solution(name, epsilon=8.0, dim=D)
+    training = Training(made if compiled else a_stranger(made), LinearModel(reg=0.5), 0.3, BATCH)
+    start, nobody = np.arange(D, dtype=float), np.array([], dtype=np.int64)
+    runner = runner_for(training, Population(X, y), start)
+    for state in runner.run(0, nobody, np.array([0, 0]), keep=True):
+        np.testing.assert_array_equal(state.weights, start)
+    assert state.rounds == 2
+    (state,) = runner.run(0, np.arange(3), np.array([3]), keep=True)
+    assert not np.array_equal(state.weights, start)
 
 
 @pytest.mark.parametrize("name", ["NP", "PS-PM", "PM-RP"])
@@ -110,12 +174,12 @@ def test_chunks_change_nothing_not_a_bit(name):
     means = []
     for chunk, source in zip((1, 7, N), gradients, strict=True):
         source.receive(np.zeros(D))
-        rounds = VectorRounds(made, N, seed=3)
+        rounds = VectorReports(made, N, seed=3)
         for at in range(0, N, chunk):
             clients = np.arange(at, min(at + chunk, N))
             rows = [source.vectors(clients[i : i + 1]) for i in range(len(clients))]
             rounds.report(0, clients, [np.concatenate(part) for part in zip(*rows, strict=True)])
-        means.append(rounds.mean())
+        means.append(made.expand(rounds.totals.mean()))
     np.testing.assert_array_equal(means[0], means[1])
     np.testing.assert_array_equal(means[0], means[2])
 
@@ -133,7 +197,7 @@ def test_a_scale_of_one_and_a_scale_for_all_are_a_clip():
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("name", ["NP", "PS-PM", "PM-RP"])
 def test_vectors_that_are_not_finite_are_refused(bad, name):
-    rounds = VectorRounds(solution(name, epsilon=1.0, dim=3), 2, seed=0)
+    rounds = VectorReports(solution(name, epsilon=1.0, dim=3), 2, seed=0)
     rows = np.ones((2, 3), np.float32)
     rows[1, 2] = bad
     with pytest.raises(InvalidData, match="must be finite") as caught:
@@ -142,19 +206,21 @@ def test_vectors_that_are_not_finite_are_refused(bad, name):
 
 
 def test_large_finite_vectors_pass():
-    rounds = VectorRounds(solution("PS-PM", epsilon=1.0, dim=3), 2, seed=0)
+    rounds = VectorReports(solution("PS-PM", epsilon=1.0, dim=3), 2, seed=0)
     rounds.report(0, np.arange(2), [np.full((2, 3), 3e38, np.float32)])
-    assert np.isfinite(rounds.mean()).all()
+    assert np.isfinite(rounds.totals.mean()).all()
 
 
 def test_parts_that_do_not_fit_are_refused():
-    rounds = VectorRounds(solution("NP", dim=3), 2, seed=0)
+    rounds = VectorReports(solution("NP", dim=3), 2, seed=0)
     with pytest.raises(InvalidArgument, match="3 in all"):
         rounds.report(0, np.arange(2), [np.ones((2, 2), np.float32)])
 
 
 def test_no_reports_are_a_mean_of_zero():
-    assert VectorRounds(solution("PS-PM", epsilon=1.0, dim=3), 2, seed=0).mean().tolist() == [0] * 3
+    made = solution("PS-PM", epsilon=1.0, dim=3)
+    means = VectorReports(made, 2, seed=0).totals.mean()
+    assert made.expand(means).tolist() == [0] * 3
 
 
 def test_residuals_are_bounded_or_on_disk(tmp_path, monkeypatch):
@@ -164,7 +230,7 @@ def test_residuals_are_bounded_or_on_disk(tmp_path, monkeypatch):
     on_disk = run(made, X, y, residual_directory=tmp_path)
     np.testing.assert_array_equal(in_memory.weights, on_disk.weights)
     assert (tmp_path / "residual.f32").stat().st_size == N * D * 4
-    monkeypatch.setattr(vectors_module, "RESIDUAL_LIMIT", N * D * 4 - 1)
+    monkeypatch.setattr(rounds_module, "RESIDUAL_LIMIT", N * D * 4 - 1)
     with pytest.raises(InvalidArgument, match="residual_directory = None: must be a folder"):
         run(made, X, y)
     run(solution("PS-PM", epsilon=3.0, dim=D), X, y)  # one epoch keeps nothing
@@ -175,15 +241,16 @@ def test_when_the_model_is_judged(evaluate, judged):
     X, y = data()
     seen = []
 
-    def judge(weights):
-        seen.append(weights.copy())
-        return 0.5, 1.0
+    def judge(models):
+        seen.extend(models)
+        return [0.5] * len(models), [1.0] * len(models)
 
     made = solution("PS-PM", epsilon=3.0, dim=D, epochs=2)
     history = run(made, X, y, judge=judge, evaluate=evaluate)
     assert len(history.rounds) == len(seen) == judged
     np.testing.assert_array_equal(seen[-1], history.weights)
     assert history.rounds[-1].round == 12
+    assert {(r.accuracy, r.loss) for r in history.rounds} == {(0.5, 1.0)}
 
 
 def test_training_starts_where_it_is_told_to():
@@ -205,20 +272,20 @@ def test_training_starts_where_it_is_told_to():
 
 
 def test_the_public_rate_sets_the_drift_of_the_noise():
+    setting = Setting(dim=50, clients=100, rounds=25)
     flat = solution("PM", epsilon=2.0, dim=50)
-    assert isinstance(flat, Picks)
-    assert report_size(flat) == pytest.approx(50 * np.sqrt(flat.value.variance(0)))
-    rate = public_rate(flat, batch=100, rounds=25)
-    norm = np.hypot(report_size(flat), 50 * 0.25)
-    assert rate * norm * np.sqrt(25 / 100) == pytest.approx(3)
+    assert isinstance(flat.mechanism, FlatPicks)
+    assert flat.noise == pytest.approx(50 * np.sqrt(flat.mechanism.value.variance(0)))
+    norm = np.hypot(flat.noise, 50 * 0.25)
+    assert learning_rate(flat, setting) * norm * np.sqrt(25 / 100) == pytest.approx(3)
     # Where there is little noise or none, the size of the entries themselves counts.
     selected, plain = solution("PS-PM", epsilon=400.0, dim=50), solution("NP-K", dim=50)
-    rates = [public_rate(s, batch=100, rounds=25) for s in (selected, plain)]
+    rates = [learning_rate(s, setting) for s in (selected, plain)]
     assert rates[0] == pytest.approx(rates[1], rel=0.01)
     for name, size in (("NP", 0.25 * np.sqrt(50)), ("NP-RS", 12.5), ("NP-K", 0.25)):
-        plain = public_rate(solution(name, dim=50), batch=100, rounds=25)
-        assert plain == pytest.approx(6 / size)
-    assert public_rate(solution("PS-PM-O", epsilon=2.0, dim=50), batch=9, rounds=9) == 1.0
+        assert learning_rate(solution(name, dim=50), setting) == pytest.approx(6 / size)
+    inside = solution("PS-PM-O", epsilon=2.0, dim=50)
+    assert learning_rate(inside, Setting(dim=50, clients=9, rounds=9)) == 1.0
     # The clip is a unit: a vector and a clip of half the size are the same problem.
     half = solution("PM", epsilon=2.0, dim=50, clip=0.5)
-    assert report_size(half) == pytest.approx(report_size(flat) / 2)
+    assert half.noise == pytest.approx(flat.noise / 2)

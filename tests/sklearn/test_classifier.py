@@ -18,12 +18,12 @@ from sklearn.preprocessing import FunctionTransformer
 
 import fedsel
 from fedsel import FedSelClassifier, InvalidArgument, PrivacyLeakWarning, solution
+from fedsel.auto import Setting, learning_rate
 from fedsel.data.partition import by_groups
 from fedsel.models import LinearModel
 from fedsel.simulation import Population, Training, train
 from fedsel.sklearn import search_cost
 from fedsel.sklearn.features import FeatureScale
-from fedsel.solutions.steps import automatic_rate
 
 BOUNDS = (-4.0, 4.0)
 
@@ -75,7 +75,7 @@ def test_the_default_is_one_symbol_on_unit_records(model):
     used = np.hstack([X / 4, np.ones((600, 1))])
     used = (used / np.linalg.norm(used, axis=1, keepdims=True)).astype(np.float32)
     made = solution("RJ", epsilon=3.0, dim=7, rho=0.4)
-    rate = automatic_rate(made, clients=6, rounds=100)
+    rate = learning_rate(made, Setting(dim=7, clients=6, rounds=100, norm=1.0))
     population = Population(used, np.where(y == "yes", 1, -1).astype(np.int8))
     training = Training(made, LinearModel(model), rate, batch=6, seed=3, averaging=3.0)
     expected = train(training, population).weights
@@ -373,7 +373,7 @@ def test_wrong_parameters_are_named(name, value):
     X, y = binary(2000)
     more = {"solution": "RC"} if name == "words" else {}
     made = classifier(**{"batch_fraction": 0.5, name: value, **more})
-    with pytest.raises(InvalidArgument, match=f"^{'name' if name == 'solution' else name} = "):
+    with pytest.raises(InvalidArgument, match=f"^{name} = "):
         made.fit(X, y)
 
 

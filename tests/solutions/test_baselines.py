@@ -10,20 +10,24 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from fedsel import InvalidArgument
+from fedsel import InvalidArgument, Recipe, Reports, Solution, solution
 from fedsel.sampling.kernels.baselines import log
-from fedsel.simulation.rounds import VectorRounds
-from fedsel.solutions import DimensionSets, solution
-from fedsel.solutions.baselines import cap_measure
-from fedsel.wire import Task
+from fedsel.simulation.vector_rounds import VectorReports
+from fedsel.solutions.baselines import PrivUnit, SignDS, cap_measure
+from fedsel.wire import check_sendable
 
 NAMES = ("PrivUnit", "Duchi-L2", "SignDS")
 
 
 def mean_report(made, vector, n, seed=1):
-    rounds = VectorRounds(made, n, seed=seed)
+    rounds = VectorReports(made, n, seed=seed)
     rounds.report(0, np.arange(n), [np.tile(np.float32(vector), (n, 1))])
-    return rounds.mean()
+    return made.expand(rounds.totals.mean())
+
+
+def mean_of_twin(made, vector, n):
+    """By the readable sampler, with the operating system's randomness."""
+    return made.decode(Reports.of([made.encode(vector, vector)[0] for _ in range(n)]))
 
 
 @pytest.mark.parametrize(
@@ -36,13 +40,14 @@ def mean_report(made, vector, n, seed=1):
     ],
 )
 def test_the_error_of_a_random_direction(name, epsilon, error):
-    assert solution(name, epsilon=epsilon, dim=100).error == pytest.approx(error, rel=2e-3)
+    made = solution(name, epsilon=epsilon, dim=100).mechanism
+    assert made.error == pytest.approx(error, rel=2e-3)
 
 
 @pytest.mark.parametrize("d", [2, 3, 17, 1000])
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
 def test_the_cap_spends_all_of_epsilon_and_none_is_better(d, epsilon):
-    made = solution("PrivUnit", epsilon=epsilon, dim=d)
+    made = solution("PrivUnit", epsilon=epsilon, dim=d).mechanism
     p, q = made.inside, cap_measure(made.cut, d)
     assert math.log(p * (1 - q) / (q * (1 - p))) == pytest.approx(epsilon)
     others = [made._alignment(cut) for cut in np.linspace(0, 0.999, 500)]
@@ -51,7 +56,7 @@ def test_the_cap_spends_all_of_epsilon_and_none_is_better(d, epsilon):
 
 @pytest.mark.parametrize("d", [2, 7])
 def test_alignment_is_the_mean_of_the_quantiles(d):
-    made = solution("PrivUnit", epsilon=2.0, dim=d)
+    made = solution("PrivUnit", epsilon=2.0, dim=d).mechanism
     rest, cap = (np.mean((row[1:] + row[:-1]) / 2) for row in made.quantiles)
     mean = made.inside * cap + (1 - made.inside) * rest
     assert mean == pytest.approx(made.alignment, rel=1e-4)
@@ -65,12 +70,12 @@ def test_reports_have_the_mean_of_the_vector(name, length):
     vector = np.zeros(d)
     vector[3], vector[5] = 0.6 * length, -0.8 * length
     # Entries of a report have at most the variance of the whole on the axis, scale²/d beside it.
-    kernel = mean_report(made, vector, n)
-    allowed = 6.5 * made.scale / math.sqrt(n)
+    kernel, scale = mean_report(made, vector, n), made.mechanism.scale
+    allowed = 6.5 * scale / math.sqrt(n)
     assert np.abs(kernel - vector).max() < allowed
     some = 4000
-    twin = made.decode([made.encode(vector, vector)[0] for _ in range(some)])
-    assert np.abs(twin - vector).max() < 6.5 * made.scale / math.sqrt(some)
+    twin = mean_of_twin(made, vector, some)
+    assert np.abs(twin - vector).max() < 6.5 * scale / math.sqrt(some)
 
 
 def test_every_direction_report_lies_on_the_sphere():
@@ -78,11 +83,11 @@ def test_every_direction_report_lies_on_the_sphere():
     for seed in range(20):
         for vector in (np.ones(9), np.zeros(9)):
             report = mean_report(made, vector, 1, seed)
-            assert np.linalg.norm(report) == pytest.approx(made.scale, rel=1e-5)
+            assert np.linalg.norm(report) == pytest.approx(made.mechanism.scale, rel=1e-5)
 
 
 def test_sets_have_two_weights_a_factor_of_e_to_the_epsilon_apart():
-    made = DimensionSets("SignDS", 8, 1, Fraction(2), k=3, picks=3)
+    made = SignDS(Fraction(2), 8, k=3, set_size=3)
     shares = made.shares(3, made.threshold)
     top = {0, 1, 2}
     ways = [0] * 4
@@ -97,18 +102,19 @@ def test_sets_have_two_weights_a_factor_of_e_to_the_epsilon_apart():
 @pytest.mark.parametrize("vector", [np.arange(12.0) - 4, np.repeat([1.0, 0, -1], 4), np.zeros(12)])
 def test_sets_come_as_often_as_they_should(vector):
     n = 40_000
-    made = DimensionSets("SignDS", 12, 1, Fraction(3), k=4, picks=3)
+    made = Solution("SignDS", 12, SignDS(Fraction(3), 12, k=4, set_size=3))
+    hits = made.mechanism.hits()
     expected = np.zeros(12)
     for sign in (1.0, -1.0):
         ranked = sign * vector
         for j in range(12):  # ties share the top at random
             larger, equal = np.sum(ranked > ranked[j]), np.sum(ranked == ranked[j])
             in_top = min(1.0, max(0.0, (4 - larger) / equal))
-            each = in_top * made.hits() / 4 + (1 - in_top) * (3 - made.hits()) / 8
+            each = in_top * hits / 4 + (1 - in_top) * (3 - hits) / 8
             expected[j] += sign * each / 2
     assert np.abs(mean_report(made, vector, n) - expected).max() < 6.5 / math.sqrt(n)
     some = 4000
-    twin = made.decode([made.encode(vector, vector)[0] for _ in range(some)])
+    twin = mean_of_twin(made, vector, some)
     assert np.abs(twin - expected).max() < 6.5 / math.sqrt(some)
     for seed in range(20):
         report = mean_report(made, vector, 1, seed)
@@ -124,15 +130,22 @@ def test_no_device_and_no_certificate(name):
     assert not made.privacy.within_budget
     assert made.privacy.per_report == pytest.approx(1.0)
     assert "simulations alone" in made.privacy.note
-    with pytest.raises(InvalidArgument, match="name"):
-        Task(name=name, epsilon=Fraction(2), dim=10, epochs=2).charge  # noqa: B018
+    recipe = Recipe(name, epsilon=2.0, dim=10, epochs=2, rho=1.0, learning_rate=1.0)
+    assert not made.private
+    assert not recipe.private
+    with pytest.raises(InvalidArgument, match=f"^solution = '{name}': must be a private solution"):
+        recipe.charge  # noqa: B018
+    with pytest.raises(InvalidArgument, match=f"^solution = '{name}': must be a private solution"):
+        check_sendable(recipe)
 
 
 def test_bad_input_is_named():
     with pytest.raises(InvalidArgument, match="dim = 1"):
         solution("PrivUnit", epsilon=1.0, dim=1)
-    with pytest.raises(InvalidArgument, match="picks"):
-        DimensionSets("SignDS", 8, 1, Fraction(2), picks=9)
+    with pytest.raises(InvalidArgument, match="dim = 1"):
+        PrivUnit(Fraction(1), 1)
+    with pytest.raises(InvalidArgument, match="set_size"):
+        SignDS(Fraction(2), 8, set_size=9)
     with pytest.raises(InvalidArgument, match="epsilon"):
         solution("SignDS", dim=10)
     for name in ("PrivUnit", "RJ", "PM"):

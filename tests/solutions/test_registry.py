@@ -6,13 +6,24 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from fedsel import InvalidArgument, InvalidData
+from fedsel import (
+    Feedback,
+    InvalidArgument,
+    InvalidData,
+    Projection,
+    Reports,
+    Rotated,
+    Solution,
+    TwoStage,
+    certify,
+    solution,
+)
 from fedsel.budget import Budget, hyper_parameters_free
 from fedsel.checks import assert_follows
-from fedsel.mechanisms import BOTTOM, TopK, Uniform
+from fedsel.mechanisms import BOTTOM, Duchi, FlatPicks, FullGradient, TopK
 from fedsel.random import stream
-from fedsel.solutions import Picks, names, solution
-from fedsel.solutions.registry import REFERENCES, flat_picks
+from fedsel.solutions import names
+from fedsel.solutions.registry import BASELINES, PLAIN, flat_picks
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 0.3, 2.0, 7.7])
@@ -43,13 +54,13 @@ def test_hyper_parameters_free_begins_at_the_known_bounds(d, records, bound):
 
 @pytest.mark.parametrize("dim", [1, 2, 100])
 def test_every_name_says_its_exact_epsilon(dim):
-    for name in set(names()) - set(REFERENCES):
+    for name in set(names()) - set(BASELINES):
         made = solution(name.swapcase(), epsilon=3.0, dim=dim, epochs=2)
         assert made.name == name
         privacy = made.privacy
-        plain = name.startswith("NP") or name.removesuffix("-O") in (
-            *("EXP", "PE", "PS", "PE-published", "RS"),
-        )
+        alone = ("EXP", "PE", "PS", "PE-published", "RS")
+        plain = name.startswith("NP") or name.removesuffix("-O") in alone
+        assert (name in PLAIN) == (name.startswith("NP") or name == "RS")
         if plain:
             assert privacy.per_report == math.inf
             assert "not private" in privacy.note
@@ -83,19 +94,19 @@ def test_bits():
 def test_flat_reports_draw_as_many_entries_as_epsilon_pays_for(epsilon, dim, picks):
     assert flat_picks(Fraction(epsilon), dim) == picks
     made = solution("PM", epsilon=float(epsilon), dim=dim)
-    assert (made.picks, made.scale) == (picks, dim / picks)
+    assert (made.mechanism.picks, made.mechanism.scale(dim)) == (picks, dim / picks)
+    assert made.alphabet.picks == picks
 
 
 def encoded(made, gradient, n, seed=0):
     zeros = np.zeros_like(gradient)
-    return [made.encode(gradient, zeros, stream(seed, 0, i))[0] for i in range(n)]
+    return Reports.of([made.encode(gradient, zeros, stream(seed, 0, i))[0] for i in range(n)])
 
 
 def test_flat_picks_are_uniform_sets():
     made = solution("Duchi", epsilon=5.0, dim=4)
-    messages = encoded(made, np.zeros(4), 6000)
-    sets = [sorted(j for j, _ in m) for m in messages]
-    codes = np.array([4 * a + b for a, b in sets])
+    first, second = np.sort(encoded(made, np.zeros(4), 6000).slot, axis=1).T
+    codes = 4 * first + second
     pairs = [4 * a + b for a in range(4) for b in range(a + 1, 4)]
     assert_follows(codes, dict.fromkeys(pairs, 1 / 6), "pairs")
 
@@ -105,40 +116,42 @@ def test_flat_picks_are_uniform_sets():
 def test_flat_means_are_unbiased_with_the_variance_of_theory(name, epsilon):
     gradient = np.array([0.8, -0.25, 0.0])
     made = solution(name, epsilon=epsilon, dim=3)
-    n = 20_000
-    values = np.zeros((n, 3))
-    for i, message in enumerate(encoded(made, gradient, n)):
-        for j, sent in message:
-            values[i, j] = made.decoded(sent)
-    share = 3 / made.picks
+    n, mechanism = 20_000, made.mechanism
+    values, reports = np.zeros((n, 3)), encoded(made, gradient, n)
+    told = mechanism.unit(3) * mechanism.value.decode(reports.symbol)
+    values[np.arange(n)[:, None], reports.slot] = told
+    share = 3 / mechanism.picks
     for j, t in enumerate(gradient):
-        variance = share * (made.value.variance(t) + t**2) - t**2
+        variance = share * (mechanism.value.variance(t) + t**2) - t**2
         assert abs(values[:, j].mean() - t) < 6.2 * math.sqrt(variance / n)
         assert values[:, j].var() == pytest.approx(variance, rel=0.15)
     np.testing.assert_allclose(
-        made.decode(encoded(made, gradient, 50)), values[:50].mean(axis=0), atol=1e-12
+        made.decode(reports.rows(np.arange(50))), values[:50].mean(axis=0), atol=1e-12
     )
 
 
 def test_projected_means_are_those_of_the_recovered_projection():
     made = solution("Duchi-RP", epsilon=3.0, dim=10, ratio=0.3, clip=4.0)
     gradient = np.linspace(-1, 1, 10)
-    target = made.recovery @ (made.matrix @ gradient)
+    projection, mechanism = made.transform, made.mechanism
+    assert projection.size == 3
+    target = (projection.matrix @ gradient) @ projection.recovery
     n = 20_000
     mean = made.decode(encoded(made, gradient, n))
-    spread = made.q * made.clip * made.value.bound * np.abs(made.recovery).sum(axis=1)
+    largest = projection.size * mechanism.clip * mechanism.value.bound
+    spread = largest * np.abs(projection.recovery).sum(axis=0)
     assert (np.abs(mean - target) < 6.2 * spread / math.sqrt(n)).all()
-    assert made.matrix.var() == pytest.approx(1 / 3, rel=0.5)
+    assert projection.matrix.var() == pytest.approx(1 / 3, rel=0.5)
 
 
 def test_two_stages_send_what_the_law_says():
     made = solution("PS-Duchi", epsilon=4.0, dim=3, mu=0.5, k=1)
     gradient = np.array([0.5, -0.9, 0.1])
     n = 20_000
-    law = made.selection.law(3)
+    law = made.mechanism.selection.law(3)
     expected = np.array([float(p) for p in law.over(gradient.tolist())]) * gradient
     mean = made.decode(encoded(made, gradient, n))
-    assert (np.abs(mean - expected) < 6.2 * made.value.bound / math.sqrt(n)).all()
+    assert (np.abs(mean - expected) < 6.2 * made.mechanism.value.bound / math.sqrt(n)).all()
 
 
 @pytest.mark.parametrize("name", ["PM", "NP-RS", "PM-RP", "NP"])
@@ -151,8 +164,8 @@ def test_who_does_not_accumulate_keeps_its_residual(name):
 
 def test_who_accumulates_zeroes_what_it_sends():
     made = solution("NP-K", dim=3, epochs=2)
-    message, kept = made.encode(np.array([1.0, -5.0, 2.0]), np.array([1.0, -1.0, 0.0]))
-    assert message == ((1, -6.0),)
+    said, kept = made.encode(np.array([1.0, -5.0, 2.0]), np.array([1.0, -1.0, 0.0]))
+    assert said.pairs() == [((1, -6.0),)]
     np.testing.assert_array_equal(kept, [2.0, 0.0, 2.0])
 
 
@@ -162,20 +175,24 @@ def test_abstaining_sends_nothing_and_keeps_everything():
             return n - 1
 
     made = solution("PE-PM", epsilon=1.0, dim=2, k=1)
-    message, kept = made.encode(np.array([1.0, 2.0]), np.zeros(2), Last())
-    assert message == ()
+    said, kept = made.encode(np.array([1.0, 2.0]), np.zeros(2), Last())
+    assert said.pairs() == [()]
+    assert said == Reports([BOTTOM], [0])
     np.testing.assert_array_equal(kept, [1.0, 2.0])
-    np.testing.assert_array_equal(made.decode([message, ((0, 0),)])[1:], [0.0])
+    other = Reports([0], [0])
+    mean = made.decode(Reports.of([said, other]))
+    np.testing.assert_array_equal(mean, made.decode(other) / 2)  # who abstains counts
+    np.testing.assert_array_equal(mean[1:], [0.0])
     assert BOTTOM == -1
 
 
 def test_auto_mu_falls_back_to_flat_and_says_so():
     kept = solution("PS-PM", epsilon=2.0, dim=100, mu="auto", batch=600)
-    assert float(kept.selection.epsilon) == pytest.approx(0.4)
+    assert float(kept.mechanism.selection.epsilon) == pytest.approx(0.4)
     for name in ("PS-PM", "EXP-PM-C", "PE-PM-O"):
         fallen = solution(name, epsilon=0.5, dim=100, mu="auto", batch=600)
         assert fallen.name == "PM"
-        assert isinstance(fallen.selection, Uniform)
+        assert isinstance(fallen.mechanism, FlatPicks)
         assert f"{name} asked for, but μ = 0" in fallen.privacy.note
     with pytest.raises(InvalidArgument, match="batch = None"):
         solution("PS-PM", epsilon=2.0, dim=100, mu="auto")
@@ -209,11 +226,39 @@ def test_impossible_parameters_are_refused_by_name(arguments, complaint):
         solution(given.pop("name"), **given)
 
 
-def test_many_picks_need_the_uniform_selection():
-    with pytest.raises(InvalidArgument, match="picks = 2: must be 1 with TopK"):
-        Picks("x", 5, 1, TopK(), picks=2)
-    with pytest.raises(InvalidArgument, match=r"picks = 6: must be in 1 … dim = 5"):
-        Picks("x", 5, 1, picks=6)
+def test_many_picks_need_the_uniform_selection_and_as_many_slots():
+    with pytest.raises(TypeError, match="picks"):
+        TwoStage(TopK(), Duchi(1.0), picks=2)
+    many = FlatPicks(Duchi(1.0), picks=6)
+    with pytest.raises(InvalidArgument, match=r"picks = 6: must be in 1 … the slots: 5"):
+        Solution("x", 5, many)
+    with pytest.raises(InvalidArgument, match=r"picks = 6: must be in 1 … the slots: 3"):
+        Solution("x", 10, many, transform=Projection(10, ratio=0.3))
+    with pytest.raises(InvalidArgument, match="picks = 6: must be at most d = 5"):
+        certify(many, 5)
+    for wrong in (0, 1.5, True):
+        with pytest.raises(InvalidArgument, match="picks = "):
+            FlatPicks(Duchi(1.0), picks=wrong)
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"mechanism": FullGradient(), "transform": Rotated(4)}, "transform = .*must be Coord"),
+        ({"mechanism": FullGradient(), "feedback": Feedback(True)}, "feedback = .*must be nothing"),
+        ({"transform": Rotated(5)}, "transform = .*must be of dim = 4"),
+        ({"transform": "rotated"}, "transform = 'rotated'"),
+        ({"feedback": 0.5}, "feedback = 0.5"),
+        ({"mechanism": Duchi(1.0)}, "mechanism = "),
+        ({"mechanism": None}, "mechanism = None"),
+        ({"dim": 0}, "dim = 0"),
+        ({"epochs": 0}, "epochs = 0"),
+    ],
+)
+def test_parts_that_do_not_fit_are_refused_by_name(changes, complaint):
+    given = {"name": "x", "dim": 4, "mechanism": FlatPicks(Duchi(1.0)), **changes}
+    with pytest.raises(InvalidArgument, match=complaint):
+        Solution(**given)
 
 
 @pytest.mark.parametrize("name", ["PS-PM", "PM", "PM-RP", "NP-K"])

@@ -9,15 +9,18 @@ import pytest
 import torch
 from torch import nn
 
-from fedsel import solution
+from fedsel import Recipe, solution
+from fedsel.auto import Setting, resolved
 from fedsel.data.partition import by_groups
 from fedsel.errors import InvalidArgument, InvalidData
 from fedsel.models import LinearModel
 from fedsel.simulation import Population, Training, train
-from fedsel.simulation.rounds import VectorRounds
+from fedsel.simulation.vector_rounds import VectorReports
 from fedsel.torch import ClientUpdates, FederatedTrainer, Local
 
 cross_entropy = nn.functional.cross_entropy
+PAPER = {"solution": "PS-PM", "mu": 0.1, "averaging": 0.0}
+"""The paper's own, where a test is on what it does."""
 
 
 @pytest.fixture(autouse=True)
@@ -159,12 +162,15 @@ def test_a_linear_module_trains_as_the_engine_does(name, epochs, model, grouped)
     )
 
 
-def test_chunks_change_no_report():
+@pytest.mark.parametrize("recipe", [PAPER, {}])
+def test_chunks_change_no_report(recipe):
     X, y = records((6,), 40)
     weights = []
     for chunk in (1, 16, 40):
         torch.manual_seed(1)
-        trainer = FederatedTrainer(mlp(), epsilon=8.0, batch=20, chunk=chunk, learning_rate=5.0)
+        trainer = FederatedTrainer(
+            mlp(), epsilon=8.0, batch=20, chunk=chunk, learning_rate=5.0, **recipe
+        )
         weights.append(trainer.fit(X, y).history.weights)
     np.testing.assert_allclose(weights[0], weights[1], rtol=1e-6)
     np.testing.assert_allclose(weights[0], weights[2], rtol=1e-6)
@@ -172,13 +178,13 @@ def test_chunks_change_no_report():
 
 def test_no_more_than_a_chunk_is_ever_held(monkeypatch):
     held = []
-    report = VectorRounds.report
+    report = VectorReports.report
 
     def watched(self, epoch, clients, parts):
         held.append(sum(part.size for part in parts))
         report(self, epoch, clients, parts)
 
-    monkeypatch.setattr(VectorRounds, "report", watched)
+    monkeypatch.setattr(VectorReports, "report", watched)
     X, y = records((6,), 40)
     trainer = FederatedTrainer(mlp(), epsilon=8.0, batch=20, chunk=6)
     trainer.fit(X, y)
@@ -186,12 +192,15 @@ def test_no_more_than_a_chunk_is_ever_held(monkeypatch):
     assert sum(held) == 40 * trainer.layout.dim
 
 
-def test_the_seed_decides():
+@pytest.mark.parametrize("recipe", [PAPER, {}])
+def test_the_seed_decides(recipe):
     X, y = records((6,), 40)
 
     def run(seed):
         torch.manual_seed(1)
-        trainer = FederatedTrainer(mlp(), epsilon=8.0, batch=20, seed=seed, learning_rate=1.0)
+        trainer = FederatedTrainer(
+            mlp(), epsilon=8.0, batch=20, seed=seed, learning_rate=1.0, **recipe
+        )
         trainer.fit(X, y)
         torch.rand(1)  # torch's own generator is not asked
         return trainer.history.weights
@@ -206,7 +215,7 @@ def test_a_scaled_clip_is_a_clip_by_layer():
     for clip, scale in ((0.25, None), (1.0, {"0": 0.25, "2": 0.25, "3": 0.25})):
         torch.manual_seed(1)
         trainer = FederatedTrainer(
-            mlp(), epsilon=8.0, batch=30, learning_rate=1.0, clip=clip, clip_scale=scale
+            mlp(), epsilon=8.0, batch=30, learning_rate=1.0, clip=clip, clip_scale=scale, **PAPER
         )
         weights.append(trainer.fit(X, y).history.weights)
     np.testing.assert_allclose(weights[0], weights[1], rtol=1e-5, atol=1e-7)
@@ -240,7 +249,7 @@ def test_double_precision_and_embeddings():
 
 def test_history_privacy_and_communication():
     X, y = records((6,), 40)
-    trainer = FederatedTrainer(mlp(), epsilon=3.0, epochs=2, batch=0.25, mu=0.2)
+    trainer = FederatedTrainer(mlp(), epsilon=3.0, epochs=2, batch=0.25, **{**PAPER, "mu": 0.2})
     steps = []
     trainer.fit(X, y, eval_set=(X, y), evaluate="rounds", advance=steps.append)
     assert len(trainer.history.rounds) == len(steps) == 8
@@ -263,13 +272,48 @@ def test_a_cnn_of_a_hundred_thousand_parameters_trains():
         nn.ReLU(), nn.Linear(100, 10),
     )  # fmt: skip
     X, y = torch.randn(60, 1, 8, 8), torch.randint(0, 10, (60,))
-    trainer = FederatedTrainer(module, epsilon=8.0, batch=30)
+    trainer = FederatedTrainer(module, epsilon=8.0, batch=30, **PAPER)
     assert 100_000 < trainer.layout.dim < 110_000
     before = trainer.layout.read(module)
     trainer.fit(X, y)
     changed = np.flatnonzero(trainer.layout.read(module) != before)
     assert 1 <= len(changed) <= 60  # one dimension a client
     assert trainer.communication.saving > 100_000
+
+
+@pytest.mark.parametrize("norm", [1.0, 3.0])
+def test_the_default_is_the_recommended_recipe(norm):
+    X, y = records((6,), 40)
+    module = mlp()
+    start = FederatedTrainer(module, epsilon=2.0).layout.read(module)
+    trainer = FederatedTrainer(module, epsilon=2.0, batch=10, norm=norm).fit(X, y)
+    setting = Setting(
+        dim=trainer.layout.dim, clients=10, rounds=4, norm=norm, classes=3, model="network"
+    )
+    assert trainer.recipe == resolved(Recipe(epsilon=2.0), setting)
+    assert trainer.solution == trainer.recipe.build()
+    assert trainer.rate == trainer.recipe.learning_rate
+    assert (trainer.recipe.solution, trainer.recipe.averaging) == ("RJ", 3.0)
+    assert trainer.recipe.rho == pytest.approx(0.8 * norm * np.sqrt(2 / 3))
+    # The same in numbers, by a composed solution.
+    trainer.layout.write(module, start)
+    again = FederatedTrainer(
+        module,
+        solution=trainer.solution,
+        learning_rate=trainer.rate,
+        averaging=trainer.recipe.averaging,
+        batch=10,
+    ).fit(X, y)
+    np.testing.assert_array_equal(again.history.weights, trainer.history.weights)
+
+
+def test_what_the_automatic_parameters_become():
+    X, y = records((6,), 40)
+    told = FederatedTrainer(mlp(), epsilon=2.0, batch=10, learning_rate=0.5, rho=None).fit(X, y)
+    assert (told.rate, told.recipe.averaging, told.recipe.rho) == (0.5, 0.0, None)
+    # Ten a round leave nothing for a selection.
+    flat = FederatedTrainer(mlp(), epsilon=2.0, batch=10, solution="PS-PM").fit(X, y)
+    assert (flat.solution.name, flat.recipe.asked) == ("PM", "PS-PM")
 
 
 def test_it_learns_without_privacy():
@@ -348,6 +392,10 @@ def test_modules_with_broken_parameters_are_refused():
         ("seed", -1),
         ("mu", 2.0),
         ("clip", np.inf),
+        ("norm", 0.0),
+        ("averaging", -1.0),
+        ("rho", 0.0),
+        ("colour", "red"),
     ],
 )
 def test_wrong_parameters_are_named(name, value):

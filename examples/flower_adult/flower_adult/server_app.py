@@ -61,12 +61,14 @@ def strategy_of(config: dict[str, Any]) -> FedSelStrategy:
 
 def write(strategy: FedSelStrategy, file: Path) -> None:
     """History, what was asked for, and what replies weighed."""
-    asked = strategy.task
+    recipe = strategy.recipe
     told = {
-        "solution": asked.name,
-        "dim": asked.dim,
-        "epsilon_per_report": str(asked.charge),
-        "learning_rate": asked.learning_rate,
+        "solution": recipe.solution,
+        "dim": recipe.dim,
+        "epsilon_per_report": str(recipe.charge),
+        "learning_rate": recipe.learning_rate,
+        "rho": recipe.rho,
+        "averaging": recipe.averaging,
         "rounds": [
             {name: x if math.isfinite(x) else None for name, x in row.items()}  # JSON has no NaN
             for row in strategy.history.table()

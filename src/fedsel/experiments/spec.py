@@ -13,7 +13,7 @@ from fedsel.errors import InvalidArgument, check_count
 from fedsel.experiments.trial import Cell, Protocol
 from fedsel.mechanisms.selection import Top
 from fedsel.models.linear import LinearModel
-from fedsel.recipe import AUTO, Recipe
+from fedsel.recipe import AUTO, Recipe, check_averaging
 from fedsel.solutions.registry import PLAIN, canonical
 
 DEMO_SOLUTIONS = ("NP", "PM", "EXP-PM", "PE-PM", "PS-PM")
@@ -96,6 +96,8 @@ class Spec:
         check_count("draw", self.draw, least=0)
         if self.rounds is not None:
             check_count("rounds", self.rounds)
+        if self.averaging is not None:
+            check_averaging(self.averaging)
         if self.protocol not in ("folds", "holdout"):
             raise InvalidArgument("protocol", self.protocol, '"folds" or "holdout"')
         for model in self.models:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import math
+import shutil
 import tempfile
 import time
+import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, replace
@@ -110,7 +112,6 @@ class FedSelStrategy(Strategy):
         self.reply_bytes: Counter[int] = Counter()
         self._judged: dict[int, tuple[float, float]] = {}
         self._session: Session | None = None
-        self._temporary: tempfile.TemporaryDirectory[str] | None = None
 
     def _check(self) -> None:
         """Tell now what is wrong, not when nodes are there; k and words need the model's size."""
@@ -148,8 +149,8 @@ class FedSelStrategy(Strategy):
         if self._session is None:
             folder = self.folder
             if folder is None:
-                self._temporary = tempfile.TemporaryDirectory(prefix="fedsel-")
-                folder = Path(self._temporary.name)
+                folder = Path(tempfile.mkdtemp(prefix="fedsel-"))
+                weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
             self._session = Session.open(
                 arrays, self.scale, self.recipe_of, folder, self.rounds_per_epoch
             )

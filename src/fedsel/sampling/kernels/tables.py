@@ -73,7 +73,7 @@ def known(solution: Solution) -> bool:
 
 
 def tables_of(solution: Solution) -> Tables:
-    """A solution as the kernels read it, in round 0."""
+    """A solution as the kernels read it, in the round that it is in."""
     if not known(solution):
         raise InvalidArgument(
             "solution", solution.name, "of fedsel's own mechanisms and transforms"
@@ -109,7 +109,7 @@ def tables_of(solution: Solution) -> Tables:
     if isinstance(made, PrivUnit | SignDS):
         tables = tables._replace(baseline=baseline_table(made), scale=float(made.scale))
     if isinstance(solution.transform, Rotated):
-        return in_rounds(tables._replace(basis=ROTATED), solution, 0, 1)
+        return in_rounds(tables._replace(basis=ROTATED), solution, solution.transform.round, 1)
     if isinstance(solution.transform, RandomDirections | Projection):
         # Copies: the kernels are compiled for each kind of array, and sealed ones are another.
         matrix, recovery = (

@@ -9,9 +9,10 @@ import numpy as np
 from flwr.app import Array, ArrayRecord, Message, RecordDict
 from flwr.serverapp import ServerApp
 
+from fedsel import Recipe
 from fedsel.flower import FedSelStrategy
 from fedsel.flower.messages import Question
-from fedsel.wire import Request, Task
+from fedsel.wire import Request, encode_recipe
 from flower_replay import task
 
 app = ServerApp()
@@ -34,15 +35,17 @@ def train(grid, config):
         learning_rate=task.RATE,
         mu=0.1,
         k=3,
-        momentum=0.5 if config["solution"] == "PS-PM" else 0.0,
+        averaging=task.AVERAGING,
+        **task.FURTHER[config["solution"]],
     )
     first = ArrayRecord({name: Array(array) for name, array in task.START.items()})
     result = strategy.start(grid, first, timeout=config["timeout"])
     return {
-        "weights": strategy.history.weights.tolist(),
+        "weights": strategy.session.server.weights.tolist(),
+        "average": strategy.history.weights.tolist(),
         "rounds": [dict(result.train_metrics_clientapp[n]) for n in result.train_metrics_clientapp],
         "refusals": dict(strategy.refusals),
-        "task": strategy.task.encode().hex(),
+        "recipe": encode_recipe(strategy.recipe).hex(),
     }
 
 
@@ -51,10 +54,11 @@ def hostile(grid, config):
     good = ArrayRecord({name: Array(array) for name, array in task.START.items()})
     nan = ArrayRecord({**good, "b": Array(np.array([0, 0, np.nan, 0], np.float32))})
     other = ArrayRecord({"a": Array(np.zeros((3, 3), np.float32))})
-    usual = Task("PS-PM", epsilon=1.0, dim=task.D, k=3)
+    rest = {"dim": task.D, "mu": 0.1, "rho": None, "learning_rate": 1.0}
+    usual = Recipe("PS-PM", epsilon=1.0, k=3, **rest)
     wishes = {
-        "epsilon": ("train", Task("PS-PM", epsilon=100.0, dim=task.D, k=3), good),
-        "solution": ("train", Task("PM", epsilon=1.0, dim=task.D), good),
+        "epsilon": ("train", Recipe("PS-PM", epsilon=100.0, k=3, **rest), good),
+        "solution": ("train", Recipe("PM", epsilon=1.0, **rest), good),
         "nan": ("train", usual, nan),
         "shape": ("train", usual, other),
         "evaluate": ("evaluate", usual, good),

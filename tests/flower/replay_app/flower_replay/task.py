@@ -2,7 +2,9 @@
 
 import numpy as np
 
-SEED, RATE = 11, 0.3
+SEED, RATE, AVERAGING = 11, 0.3, 3.0
+FURTHER = {"PS-PM": {"momentum": 0.5}, "RJ": {"reg": 0.01}}
+"""What only the one or the other can do."""
 SECRET = 0.42424242
 EXAMPLES = 31337
 START = {"a": np.zeros((2, 3), np.float32), "b": np.full(4, 0.25, np.float32)}
