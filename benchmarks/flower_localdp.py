@@ -9,7 +9,8 @@ reports; ε is that of all of them together:
   δ = 1e-5 follows from the analytic formula (Balle & Wang 2018) at the distance of two clipped
   updates, 2C, over all rounds (√T times the distance), and the noise is chosen so that it is ε.
 
-Both know the same public radius, and both step by the same rule: noise moves the weights by 3.
+Both know the same public radius, both step by the same rule (that of `fedsel.auto` for records of
+norm 1: noise moves a margin by 1.4), and of both the average over the rounds is judged.
 Beside accuracy: the bytes of a reply, what LocalDpMod's own ε stands for, and what our audit of its
 code proves, with and without a look at the last bits.
 
@@ -38,11 +39,15 @@ from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
 import fedsel
+from fedsel.auto import AVERAGING, MARGIN
 from fedsel.cli.flower.demo import task_of_the_app
 from fedsel.flower import FedSelMod, FedSelStrategy
-from fedsel.flower.messages import content_bytes
+from fedsel.flower.messages import Layout, content_bytes
+from fedsel.server.step import ServerState, StepRule, averaged
 
-DELTA, RADIUS, DRIFT = 1e-5, 0.1, 3.0
+DELTA, RADIUS = 1e-5, 0.1
+LARGEST = 32.0
+"""The most that the learning rate may be, where there is little or no noise."""
 CONFIG = {"dataset": "syn", "features": 100, "model": "logistic", "hidden": 4}
 task = task_of_the_app()
 
@@ -123,18 +128,16 @@ def with_fedsel(epsilon: float, nodes: int, rounds: int) -> tuple[float, int]:
             return {f"fedsel-{name}": value for name, value in given.items()}
 
         grid = Nodes(nodes, 1.0, FedSelMod(), config)
-        strategy = FedSelStrategy(
-            solution="RJ", epsilon=epsilon, nodes=nodes, epochs=rounds, rho=RADIUS
-        )
+        strategy = FedSelStrategy(epsilon=epsilon, nodes=nodes, epochs=rounds, rho=RADIUS)
         result = strategy.start(grid, first_model())
         return grid.accuracy(result.arrays), grid.bytes
 
 
 def with_localdp(sigma: float | None, nodes: int, rounds: int) -> tuple[float, int]:
     """The same of LocalDpMod with this noise for clip C; None: no mod at all, and no noise."""
-    d = 101
-    rate = 20.0 if sigma is None else DRIFT * math.sqrt(nodes / rounds) / (sigma * math.sqrt(d))
-    rate = min(rate, 20.0)
+    # fedsel.auto's rule: a report of d noisy entries is off by σ·√d.
+    rate = LARGEST if sigma is None else MARGIN * math.sqrt(nodes / rounds) / sigma
+    rate = min(rate, LARGEST)
     mod: Any = lambda message, context, app: app(message, context)  # noqa: E731
     if sigma is not None:
         clip = rate * RADIUS  # of an update, which is rate · gradient
@@ -142,13 +145,15 @@ def with_localdp(sigma: float | None, nodes: int, rounds: int) -> tuple[float, i
         mod = LocalDpMod(clip, rate * sigma / own_sigma(1.0, 1.0), 1.0, DELTA)
     grid = Nodes(nodes, rate, mod, lambda _: {})
     arrays, strategy = first_model(), FedAvg(fraction_evaluate=0.5)
+    layout, rule = Layout.of(arrays), StepRule(rate, averaging=AVERAGING)
+    state = ServerState.begin(layout.vector(arrays, np.float64))
     for number in range(1, rounds + 1):
         content = RecordDict({"arrays": arrays, "config": ConfigRecord()})
         asked = [Message(content, message_type="train", dst_node_id=n) for n in grid.get_node_ids()]
-        arrays, _ = strategy.aggregate_train(number, grid.send_and_receive(asked))
-        kept = {n: Array(a.numpy().astype(np.float32)) for n, a in arrays.items()}
-        arrays = ArrayRecord(kept)
-    return grid.accuracy(arrays), grid.bytes
+        aggregated, _ = strategy.aggregate_train(number, grid.send_and_receive(asked))
+        state = averaged(state, rule, layout.vector(aggregated, np.float64))
+        arrays = layout.record(state.weights)
+    return grid.accuracy(layout.record(state.average)), grid.bytes
 
 
 def audited(epsilon: float, trials: int, *, float_bits: bool) -> float:

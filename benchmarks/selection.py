@@ -40,10 +40,11 @@ from rich.progress import Progress
 from rich.table import Table
 
 from fedsel.mechanisms import BOTTOM, Exponential, PerturbedEncoding, PerturbedSampling, Selection
+from fedsel.mechanisms.drawing import draw_dimension
 from fedsel.paper.measures.literal import literal_exp, literal_pe, literal_ps
 from fedsel.random import SystemEntropy, key_of
-from fedsel.sampling import compiled as kernel
-from fedsel.sampling import device
+from fedsel.sampling.kernels import draws as kernel
+from fedsel.sampling.kernels.ranks import rank_table
 
 Vector = NDArray[np.float64]
 
@@ -159,10 +160,10 @@ def numpy_draw(mechanism: str, d: int) -> Callable[[Vector], int]:
 
 
 def device_draw(mechanism: str, d: int) -> Callable[[Vector], int]:
-    """A draw for one vector with fedsel's device executor."""
+    """A draw for one vector as fedsel's devices do it."""
     law = MECHANISMS[mechanism].law(d)
     entropy = SystemEntropy()
-    return lambda r: device.draw_dimension(law, np.abs(r), entropy)
+    return lambda r: draw_dimension(law, np.abs(r), entropy)
 
 
 def enough_draws(seconds: float, least: int) -> int:
@@ -188,7 +189,7 @@ def one_by_one(draw: Callable[[Any], int], vectors: Sequence[Any], least: int) -
 def in_one_call(mechanism: str, vectors: NDArray[np.float64]) -> Batch:
     """Draw for all clients in one call of the kernel, in as many epochs as it needs."""
     n, d = vectors.shape
-    table = kernel.rank_table(MECHANISMS[mechanism].law(d))
+    table = rank_table(MECHANISMS[mechanism].law(d))
     key, clients = key_of(SEED), np.arange(n)
     kernel.draw_dimensions(table, vectors, key, 0, clients)  # the first call compiles
     start = perf_counter()

@@ -26,7 +26,7 @@ from torch import nn
 from torch.func import functional_call, grad, vmap
 
 from fedsel import solution
-from fedsel.simulation.rounds import VectorRounds
+from fedsel.simulation.vector_rounds import VectorReports
 from fedsel.torch import ClientUpdates
 
 CLIENTS, REPEATS = 500, 60
@@ -67,12 +67,13 @@ def measure() -> dict[str, object]:
     start = updates.layout.read(net)
     jobs: dict[str, Callable[[], object]] = {"vmap, tensors": tensors, "vmap, vectors": vectors}
     for name in SOLUTIONS:
-        rounds = VectorRounds(solution(name, epsilon=2.0, dim=dim), CLIENTS, seed=0)
+        rounds = VectorReports(solution(name, epsilon=2.0, dim=dim), CLIENTS, seed=0)
 
-        def private(rounds: VectorRounds = rounds) -> object:
+        def private(rounds: VectorReports = rounds) -> object:
+            rounds.begin(0)
             updates.receive(start)
             rounds.report(0, everyone, updates.vectors(everyone))
-            return rounds.mean()
+            return rounds.solution.expand(rounds.totals.mean())
 
         jobs[f"private round, {name}"] = private
     taken: dict[str, list[float]] = {name: [] for name in jobs}
@@ -104,7 +105,8 @@ def peak(clients: int, chunk: int) -> dict[str, float]:
     torch.set_num_threads(1)
     net, (X, y) = network(), records(clients)
     updates = ClientUpdates(net, nn.functional.cross_entropy, X, y, chunk=chunk)
-    rounds = VectorRounds(solution("PS-PM", epsilon=2.0, dim=updates.layout.dim), clients, seed=0)
+    made = solution("PS-PM", epsilon=2.0, dim=updates.layout.dim)
+    rounds = VectorReports(made, clients, seed=0)
     updates.receive(updates.layout.read(net))
     one = np.arange(1)
     rounds.report(0, one, updates.vectors(one))  # compiled

@@ -8,9 +8,21 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from fedsel import checks
-from fedsel.mechanisms import RankLaw, Selection, SymbolLaw, Value, Window
+from fedsel import Feedback, FlatPicks, Reports, Rotated, SignedSampling, Solution, TwoStage, checks
+from fedsel.mechanisms import (
+    Duchi,
+    PerturbedSampling,
+    RankLaw,
+    ReportMechanism,
+    Selection,
+    SymbolLaw,
+    UnbiasedJoint,
+    Value,
+    Window,
+    one_symbol,
+)
 from fedsel.sampling import device, simulated
+from fedsel.solutions import Transform
 
 
 @pytest.mark.parametrize(
@@ -28,7 +40,9 @@ def test_contract(mechanism, check):
 def test_the_table_holds_every_mechanism():
     from fedsel.mechanisms.registry import SELECTIONS, VALUES
 
-    assert {type(m) for m in checks.EXAMPLES} >= {*SELECTIONS.values(), *VALUES.values()}
+    reporting = {TwoStage, FlatPicks, SignedSampling, UnbiasedJoint}
+    found = {type(m) for m in checks.EXAMPLES}
+    assert found >= {*SELECTIONS.values(), *VALUES.values(), *reporting}
 
 
 @dataclass(frozen=True)
@@ -159,3 +173,114 @@ def test_a_skewed_sample_is_caught():
     drawn = np.random.default_rng(0).choice(3, size=100_000, p=[0.36, 0.32, 0.32])
     with pytest.raises(AssertionError, match="chi-square"):
         checks.assert_follows(drawn, dict.fromkeys(range(3), 1 / 3), "skewed")
+
+
+@dataclass(frozen=True)
+class Borrowed(ReportMechanism):
+    """A whole report by somebody else, which no fast executor knows: J of the top 1."""
+
+    name: ClassVar[str] = "borrowed"
+    epsilon: float = 1.0
+
+    @property
+    def signs(self):
+        return SignedSampling(self.epsilon, k=1)
+
+    @property
+    def claimed(self):
+        return self.signs.claimed
+
+    def loss_ratio(self, d=None):
+        return self.signs.loss_ratio(d)
+
+    def unit(self, size, spread=None):
+        return self.signs.unit(size, spread)
+
+    def alphabet(self, size, spread=None):
+        return self.signs.alphabet(size, spread)
+
+    def draw(self, scores, entropy, /):
+        return self.signs.draw(scores, entropy)
+
+    def report_law(self, vector, values=None):
+        return self.signs.report_law(vector, values)
+
+    def noise_power(self, size):
+        return self.signs.noise_power(size)
+
+    def __post_init__(self):
+        object.__setattr__(self, "epsilon", self.signs.epsilon)
+
+
+@dataclass(frozen=True)
+class Backwards(Transform):
+    """Coordinates from the last to the first."""
+
+    name: ClassVar[str] = "backwards"
+
+    @property
+    def size(self):
+        return self.dim
+
+    def scores(self, vectors):
+        return np.ascontiguousarray(vectors[..., ::-1])
+
+    def codeword(self, slot):
+        return np.eye(self.dim)[self.dim - 1 - slot]
+
+    def combine(self, means):
+        return np.ascontiguousarray(means[::-1])
+
+
+def test_a_third_party_can_compose_a_solution_of_its_own_parts():
+    checks.check_mechanism(Borrowed())
+    stages = TwoStage(PerturbedSampling(0.5, k=1), Duchi(1.0))
+    for mechanism in (Borrowed(), stages):
+        made = Solution("x", 3, mechanism, 2, Backwards(3), Feedback(True, 0.5))
+        checks.check_solution(made)
+
+
+@dataclass(frozen=True)
+class Honest(Borrowed):
+    """Says the truth where the first entry is large."""
+
+    def draw(self, scores, entropy, /):
+        if scores.value(0) > 1:
+            return Reports([0], [0])
+        return super().draw(scores, entropy)
+
+
+@dataclass(frozen=True)
+class Generous(Borrowed):
+    """Adds symbols that its alphabet does not know."""
+
+    def draw(self, scores, entropy, /):
+        said = super().draw(scores, entropy)
+        return Reports(said.slot, said.symbol + 1)
+
+
+def test_a_report_that_is_not_what_it_says_is_caught():
+    with pytest.raises(AssertionError, match="draws by another law"):
+        checks.check_shipped_law(Honest())
+    with pytest.raises(AssertionError, match="encode loses more than its certificate says"):
+        checks.check_solution(Solution("x", 2, Honest()))
+    with pytest.raises(AssertionError, match="an unknown symbol"):
+        checks.check_solution(Solution("x", 2, Generous()))
+
+
+def test_a_solution_over_its_budget_is_caught():
+    with pytest.raises(AssertionError, match="FAILS"):
+        checks.check_solution(Solution("x", 2, Borrowed(2.0), budget=Fraction(1)))
+
+
+def test_a_device_that_differs_from_the_simulation_is_caught(monkeypatch):
+    real = one_symbol.draw_dimension
+
+    def off_by_one(law, magnitudes, entropy):
+        return (real(law, magnitudes, entropy) + 1) % law.d
+
+    made = Solution("x", 5, SignedSampling(1.0), transform=Rotated(5))
+    checks.check_solution(made)
+    monkeypatch.setattr(one_symbol, "draw_dimension", off_by_one)
+    with pytest.raises(AssertionError, match="executors differ"):
+        checks.check_solution(made)

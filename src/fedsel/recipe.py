@@ -6,7 +6,6 @@ is ``"auto"`` in it is decided by `fedsel.auto.resolved`; what is left then is n
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -115,9 +114,9 @@ class Recipe:
             raise InvalidArgument("k", self.k, f"at most dim = {self.dim}")
         put(self, "clip", check_positive("clip", self.clip))
         put(self, "momentum", float(check_finite("momentum", self.momentum)))
-        put(self, "ratio", float(check_finite("ratio", self.ratio)))
-        if not 0 < self.ratio <= 1:
+        if not 0 < check_finite("ratio", self.ratio) <= 1:
             raise InvalidArgument("ratio", self.ratio, "in (0, 1]")
+        put(self, "ratio", float(self.ratio))
         put(self, "seed", check_count("seed", self.seed, least=0, most=(1 << 64) - 1))
         if self.words is not None:
             put(self, "words", check_count("words", self.words, most=(1 << 32) - 1))
@@ -131,12 +130,25 @@ class Recipe:
                 raise InvalidArgument(str(name), value, f"one of {', '.join(known)}")
         return cls(**values)
 
-    @property
-    def open(self) -> list[str]:
-        """What is still to be decided, by name."""
-        parameters = ("learning_rate", "averaging", "rho", "mu")
-        missing = ["dim"] if self.dim is None else []
-        return [*missing, *(name for name in parameters if getattr(self, name) == AUTO)]
+    def require(self, *names: str) -> None:
+        """Refuse a recipe in which one of these is still to be decided, and matters.
+
+        >>> Recipe("PM", epsilon=1.0, dim=3).require("rho", "mu")  # PM has neither
+        >>> Recipe("PM", epsilon=1.0, dim=3).require("learning_rate")
+        Traceback (most recent call last):
+        fedsel.errors.InvalidArgument: learning_rate = 'auto': must be a number: fedsel.auto...
+        """
+        for name in names:
+            value = getattr(self, name)
+            if value in (AUTO, None) and not (name == "rho" and value is None) and self._uses(name):
+                wanted = "a number: fedsel.auto.resolved decides it"
+                raise InvalidArgument(name, value, wanted)
+
+    def _uses(self, name: str) -> bool:
+        """Whether a parameter matters to the solution."""
+        if name == "rho":
+            return self.solution in REPORTING_DIRECTIONS
+        return name != "mu" or selection_of(self.solution) is not None
 
     def build(self) -> Solution:
         """The solution, both ends of it.
@@ -144,11 +156,7 @@ class Recipe:
         >>> Recipe("NP", dim=3).build().bits
         96
         """
-        for name in ("dim", *_USED_BY):
-            used = name == "dim" or _USED_BY[name](self.solution)
-            if used and name in self.open:
-                wanted = "a number: fedsel.auto.resolved decides it"
-                raise InvalidArgument(name, getattr(self, name), wanted)
+        self.require("dim", "rho", "mu")
         return _built(self)
 
     @property
@@ -167,23 +175,22 @@ class Recipe:
     @property
     def rate(self) -> float:
         """What the server multiplies the mean with: α, or 1 where the clients do it (…-O)."""
-        if self.learning_rate == AUTO:
-            raise InvalidArgument(
-                "learning_rate", AUTO, "a number: fedsel.auto.resolved decides it"
-            )
+        self.require("learning_rate")
         return 1.0 if self.build().rate_inside else float(self.learning_rate)
 
     @property
     def for_devices(self) -> Recipe:
         """The part that devices are told of: not what the server alone does afterwards."""
-        return replace(self, averaging=0.0, reg=0.0, theta=THETA, asked=None)
+        return replace(self.plain, averaging=0.0, reg=0.0, theta=THETA, asked=None)
+
+    @property
+    def plain(self) -> Recipe:
+        """The recipe with numbers also for what does not matter to its solution."""
+        self.require("rho", "mu")
+        mu = 0.0 if self.mu == AUTO else self.mu
+        return replace(self, mu=mu, rho=None if self.rho == AUTO else self.rho)
 
 
-_USED_BY: dict[str, Callable[[str], object]] = {
-    "rho": REPORTING_DIRECTIONS.__contains__,
-    "mu": selection_of,
-}
-"""Which solutions a parameter matters to, by name."""
 PRIVATE = "a private solution, such as RJ, PS-PM or PM"
 
 

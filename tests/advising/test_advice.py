@@ -227,4 +227,4 @@ def test_the_command_refuses_in_one_sentence():
 
 def test_public_names():
     assert fedsel.advise is advise
-    assert isinstance(advise(**ADULT), fedsel.Advice)
+    assert isinstance(advise(**ADULT), fedsel.advising.Advice)

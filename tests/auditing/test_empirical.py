@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest, norm
 
-from fedsel import InvalidArgument, TwoStage, audit, certify
+from fedsel import FlatPicks, InvalidArgument, TwoStage, audit, certify, solution
 from fedsel.auditing.empirical import candidate_inputs, clopper_pearson
 from fedsel.mechanisms import (
     Duchi,
@@ -29,6 +29,9 @@ TRIALS = 1_000_000
         (Piecewise(4.0), None),
         (Duchi(0.5), None),
         (TwoStage(PerturbedSampling(0.5, k=1), Piecewise(1.0), clip=0.3), 3),
+        (FlatPicks(Duchi(0.5), picks=2, clip=0.3), 3),
+        (solution("PS-Duchi", epsilon=1.5, dim=3, k=1, clip=0.3, momentum=0.5, epochs=2), None),
+        (solution("J", epsilon=1.0, dim=3), None),
     ],
 )
 def test_sound_mechanisms_are_attacked_closely_but_not_refuted(mechanism, d):
@@ -43,6 +46,15 @@ def test_published_pe_is_caught_at_ten_dimensions():
     finding = audit(PublishedPerturbedEncoding(1.0, k=1), d=10, trials=TRIALS)
     assert finding.violated
     assert 1.1 < finding.lower_bound <= 1.1731
+
+
+def test_a_solution_over_its_budget_is_caught():
+    """PE as published, within a report: what is audited is the first report of a client."""
+    made = solution("PE-published-Duchi", epsilon=1.5, dim=10, k=1, mu=0.8)
+    finding = audit(made, trials=TRIALS)
+    assert finding.claimed == 1.5
+    assert finding.violated
+    assert finding.lower_bound <= made.privacy.per_report
 
 
 def literal_pe(vector, rng, n, epsilon=1.0, k=1):

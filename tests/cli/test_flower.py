@@ -1,7 +1,9 @@
 """``fedsel flower demo`` as a user meets it, and the example app that it runs."""
 
+import importlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,6 +16,8 @@ import pytest
 
 from fedsel import InvalidArgument
 from fedsel.cli.flower.demo import Demo, app_folder, task_of_the_app
+from fedsel.extras import MissingExtra
+from fedsel.flower import Node
 
 ROOT = Path(__file__).parents[2]
 FEDSEL = str(Path(sys.executable).parent / "fedsel")
@@ -46,7 +50,7 @@ def test_the_demo_runs_and_sums_up(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
-    assert told["solution"] == "RJ"
+    assert (told["solution"], told["averaging"]) == ("RJ", 3.0)
     assert told["dim"] == 11
     assert told["epsilon_per_report"] == "2"
     assert [(n["reports"], n["spent"], n["left"]) for n in told["nodes"]] == [(1, "2", "0")] * 2
@@ -96,9 +100,9 @@ def test_wrong_options_start_nothing(arguments, complaint, monkeypatch):
     from typer.testing import CliRunner
 
     from fedsel import cli
-    from fedsel.flower import local
+    from fedsel.cli.flower import processes
 
-    monkeypatch.setattr(local.Federation, "__enter__", lambda _: pytest.fail("started"))
+    monkeypatch.setattr(processes.Federation, "__enter__", lambda _: pytest.fail("started"))
     result = CliRunner().invoke(cli.app, ["flower", "demo", *arguments])
     assert isinstance(result.exception, InvalidArgument)
     assert complaint in str(result.exception)
@@ -107,6 +111,30 @@ def test_wrong_options_start_nothing(arguments, complaint, monkeypatch):
 def test_a_solution_that_is_not_private_starts_nothing():
     with pytest.raises(InvalidArgument, match="a private solution"):
         Demo(solution="NP")
+
+
+@pytest.mark.parametrize("solution", ["RJ", "rc", "PM", "PM-RP", "PS-PM", "PS-PM-O"])
+def test_nodes_allow_what_they_are_asked_for(tmp_path, solution):
+    made = Demo(solution=solution)
+    policy = Node.of(made._node(tmp_path, 0, dim=11)).policy
+    assert policy.solutions == (made.strategy().recipe_of(11).solution,)
+
+
+def test_without_flower_one_sentence_says_what_to_install(monkeypatch, capsys):
+    from fedsel import cli
+
+    for name in [n for n in sys.modules if n.startswith(("fedsel.flower", "fedsel.cli.flower."))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "flwr", None)
+    monkeypatch.setitem(sys.modules, "flwr.app", None)
+    monkeypatch.setattr(sys, "argv", ["fedsel", "flower", "demo"])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 1
+    said = "flwr is missing, pip install 'fedsel[flower]'"
+    assert capsys.readouterr().err == f"fedsel: fedsel flower: {said}\n"
+    with pytest.raises(MissingExtra, match=rf"^fedsel.flower: {re.escape(said)}$"):
+        importlib.import_module("fedsel.flower")
 
 
 def test_the_app_is_one_and_its_settings_are_those_of_the_demo():

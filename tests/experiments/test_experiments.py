@@ -12,8 +12,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from fedsel import InvalidArgument, Recipe
+from fedsel.cli import app
 from fedsel.data import synthetic
 from fedsel.experiments import Cell, Given, Named, Spec, Store
 from fedsel.experiments import sweep as sweep_over
@@ -266,6 +268,21 @@ def test_ctrl_c_keeps_what_is_finished(tmp_path):
     rows = json.loads(run(*arguments, "--out", str(tmp_path), "--json").stdout)
     assert len(rows) == 13
     assert kept_in(tmp_path) == 13
+
+
+def test_an_interrupt_right_after_a_result_is_kept_tells_of_it(tmp_path, monkeypatch):
+    add = Store.add
+
+    def interrupted(self, *given):
+        add(self, *given)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Store, "add", interrupted)
+    done = CliRunner().invoke(app, ["run", *QUICK, "--jobs", "1", "--out", str(tmp_path)])
+    assert done.exit_code == 130, done.output
+    assert "1 results are kept, run again to go on" in done.output
+    (row,) = json.loads((tmp_path / "run.json").read_text())
+    assert (row["solution"], row["epsilon"]) == ("PS-PM", 2.0)
 
 
 def test_config_file_with_options_that_win(tmp_path):

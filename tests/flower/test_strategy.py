@@ -331,6 +331,26 @@ def test_hyper_parameters_follow_from_the_planned_nodes(tmp_path):
     assert more.recipe_of(101).learning_rate == pytest.approx(2 * rj.recipe_of(101).learning_rate)
 
 
+def test_where_no_norm_is_known_directions_are_reported(tmp_path):
+    """Then nothing depends on how large the updates are, nor on a scale for all arrays."""
+    made = FedSelStrategy(epsilon=4.0, nodes=100, epochs=4, norm=None)
+    recipe = made.recipe_of(101)
+    assert (recipe.solution, recipe.rho, recipe.averaging) == ("RJ", None, 3.0)
+    known = FedSelStrategy(epsilon=4.0, nodes=100, epochs=4, norm=2.0).recipe_of(101)
+    assert known.rho == 0.8
+    given = FedSelStrategy(epsilon=4.0, nodes=100, epochs=4, norm=None, rho=0.1).recipe_of(101)
+    assert given.rho == 0.1
+    assert given.learning_rate == pytest.approx(10 * recipe.learning_rate)
+    weights = []
+    for scale in (1.0, 0.125):
+        folder = tmp_path / str(scale)
+        grid = Network(folder, range(4), "RJ", app=Trained, mod=Replayed)
+        run = recommended(folder / "server", norm=None, scale=scale)
+        run.start(grid, model())
+        weights.append(run.history.weights)
+    np.testing.assert_allclose(weights[0], weights[1], rtol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("changes", "name"),
     [

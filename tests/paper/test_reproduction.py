@@ -56,9 +56,10 @@ def test_table3_is_the_papers_setting():
     tasks = experiment("table3").tasks
     assert {(t.dataset, t.model) for t in tasks} == set(TABLE3)
     assert sum(len(printed) for printed in TABLE3.values()) == 48
-    assert {
-        (t.epsilon, t.mu, t.k, t.reg, t.batch, t.folds, t.repeats, t.epochs) for t in tasks
-    } == {(2.0, 0.1, 0.1, 1e-4, 0.01, 5, 10, 1)}
+    names = ("epsilon", "mu", "k", "reg", "batch", "folds", "repeats", "epochs")
+    assert {tuple(t.parameters[name] for name in names) for t in tasks} == {
+        (2.0, 0.1, 0.1, 1e-4, 0.01, 5, 10, 1)
+    }
     assert {t.draw for t in tasks if t.dataset == "syn-L"} == {0, 1, 2, 3, 4}
     assert len(tasks) == 7 * 2 * (5 + 3)
 
@@ -72,7 +73,7 @@ def test_names_and_changes():
         wanted(["tabel3"])
     changed = experiment("fig2f", changes=[("epsilons", 3.0), ("models", "svm"), ("repeats", 2)])
     assert {t.model for t in changed.tasks} == {"svm"}
-    assert {t.epsilon for t in changed.tasks} == {None, 3.0}
+    assert {t.parameters["epsilon"] for t in changed.tasks} == {None, 3.0}
     check_changes(["table1", "fig2f"], [("trials", 3), ("mu", 0.2)])
     with pytest.raises(InvalidArgument, match="--set = 'colour=3'"):
         check_changes(["fig2f"], [("colour", 3)])
@@ -220,9 +221,10 @@ def test_draws_of_real_data_are_not_repeated_and_a_sweep_has_its_own_coarse_vari
     tasks = experiment("fair").tasks
     assert {t.draw for t in tasks if t.dataset == "syn-L"} == {0, 1, 2}
     assert {t.draw for t in tasks if t.dataset != "syn-L"} == {0}
-    assert {"RJ", "RC", "J", "UJ", "PrivUnit", "Duchi-L2", "SignDS"} < {t.solution for t in tasks}
+    beyond = {"RJ", "RC", "J", "UJ", "PrivUnit", "Duchi-L2", "SignDS"}
+    assert beyond < {t.recipe.solution for t in tasks}
     quick = experiment("fair", quick=True).tasks
-    assert {t.solution for t in quick} == {
+    assert {t.recipe.solution for t in quick} == {
         "NP",
         "PM",
         "EXP-PM",
@@ -232,7 +234,7 @@ def test_draws_of_real_data_are_not_repeated_and_a_sweep_has_its_own_coarse_vari
         "J",
         "RC",
     }
-    assert {t.rho for t in quick if t.solution == "RJ"} == {0.4, "auto"}
+    assert {t.recipe.rho for t in quick if t.recipe.solution == "RJ"} == {0.4, "auto"}
 
 
 def held_out(solution, epsilon, accuracy, **more):
@@ -400,7 +402,7 @@ def test_the_list_and_several_names(tmp_path):
         (["table3", "--set", "repeats"], "name=value"),
         (["table3", "--set", "colour=1"], "--set = 'colour=1'"),
         (["table3", "--set", "epsilons=[0.0]"], "epsilon = 0.0"),
-        (["table3", "--set", "solutions=['XX']"], "name = 'XX'"),
+        (["table3", "--set", "solutions=['XX']"], "solution = 'XX'"),
         (["table1", "--set", "trials=0"], "trials = 0"),
         (["table3", "--out", "no/such/folder"], "in a folder that exists"),
     ],

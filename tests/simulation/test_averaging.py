@@ -25,27 +25,6 @@ def average_of(models, power):
     return state.average
 
 
-def test_round_t_counts_as_its_power():
-    values = np.random.default_rng(0).normal(size=(60, 3))
-    for power in (1.0, 2.0, 3.0):
-        told = average_of(values, power)
-        # t·(t + 1)·…·(t + p − 1): t^p but for lower powers.
-        counts = np.array([math.prod(t + i for i in range(int(power))) for t in range(1, 61)])
-        np.testing.assert_allclose(told, counts @ values / counts.sum())
-
-
-def test_without_a_power_it_is_the_last_and_the_start_a_copy():
-    value, rule = np.ones(2), StepRule(1.0)
-    start = ServerState.begin(value)
-    first = averaged(start, rule, np.full(2, 3.0))
-    value[:] = 5
-    second = averaged(first, rule, value)
-    assert start.weights.tolist() == start.average.tolist() == [1.0, 1.0]
-    assert first.average.tolist() == [3.0, 3.0]
-    assert second.average.tolist() == [5.0, 5.0]
-    assert (start.rounds, first.rounds, second.rounds) == (0, 1, 2)
-
-
 @pytest.mark.parametrize("evaluate", ["rounds", "epochs", "end"])
 def test_clients_work_on_the_weights_and_the_model_is_their_average(evaluate):
     data = synthetic(d=8, n=400, seed=1)

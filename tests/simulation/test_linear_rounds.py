@@ -1,4 +1,4 @@
-"""The engine against Algorithm 1 written line by line, one Python client at a time."""
+"""The simulator against Algorithm 1 line by line, one Python client at a time."""
 
 import itertools
 
@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from fedsel import Reports, solution
+from examples.algorithm1 import algorithm_1
+from fedsel import solution
 from fedsel.models import LinearModel
-from fedsel.random import key_of, stream
+from fedsel.random import key_of
 from fedsel.simulation import EvaluationSet, Population, Training, train
 from fedsel.simulation import kernel as engine_kernel
 from fedsel.simulation.linear_rounds import schedule_of
@@ -45,42 +46,18 @@ def permutation(seed, epoch, n):
     return order
 
 
-def algorithm_1(training, X, y, groups=None):
-    """The paper's Algorithm 1. Returns the weights and all reports."""
-    solution, model, alpha = training.solution, training.model, training.learning_rate
-    groups = groups or [[i] for i in range(len(y))]
-    d, m = solution.dim, training.batch
-    # 1: initialize w, r
-    w = np.zeros(d)
-    residual = {i: np.zeros(d, dtype=np.float32) for i in range(len(groups))}
-    sent, number = [], 0
-    rate = alpha if solution.rate_inside else 1.0
-    # 4-5: for each epoch, for each batch of size m
-    for epoch in range(solution.epochs):
-        order = permutation(training.seed, epoch, len(groups))
-        n, rounds = len(order), -(-len(order) // m)
-        for t in range(rounds):
-            reports, seen = [], solution.in_round(number)
-            number += 1
-            # 7-9: for each client, LocalUpdate
-            for i in order[t * n // rounds : (t + 1) * n // rounds]:
-                w32 = w.astype(np.float32)
-                rows = groups[i]
-                decay = 0.0 if solution.decays_at_server else rate * model.reg
-                gradient = (decay * w).astype(np.float32)
-                for row in rows:
-                    slope = model.slopes(np.array([X[row] @ w32]), y[[row]])[0]
-                    gradient = gradient + np.float32(slope * (rate / len(rows))) * X[row]
-                entropy = stream(training.seed, epoch, i)
-                report, residual[i] = seen.encode(gradient, residual[i], entropy)
-                reports.append(report)
-            sent += reports
-            # 10-11: aggregation and step
-            if solution.decays_at_server:
-                w = w - alpha * model.reg * w
-            mean = seen.decode(Reports.of(reports))
-            w = w - (1.0 if solution.rate_inside else alpha) * mean
-    return w, sent
+def by_hand(training, X, y, groups=None):
+    """The example's Algorithm 1 on the simulator's schedule: the weights and all reports."""
+    clients, m = len(y if groups is None else groups), training.batch
+
+    def rounds(epoch):
+        order, count = permutation(training.seed, epoch, clients), -(-clients // m)
+        ends = [t * clients // count for t in range(count + 1)]
+        return [order[a:b] for a, b in itertools.pairwise(ends)]
+
+    made, model, alpha = training.solution, training.model, training.learning_rate
+    w, sent = algorithm_1(made, model, alpha, X, y, rounds, seed=training.seed, groups=groups)
+    return w, [report for reports in sent for report in reports]
 
 
 PAPER_NAMES = [
@@ -94,11 +71,11 @@ PAPER_NAMES = [
 @pytest.mark.parametrize("name", PAPER_NAMES)
 @pytest.mark.parametrize("epochs", [1, 3])
 @pytest.mark.parametrize("loss", ["logistic", "svm"])
-def test_engine_is_algorithm_1(name, epochs, loss):
+def test_the_simulator_is_algorithm_1(name, epochs, loss):
     X, y = data()
     made = solution(name, epsilon=8.0, dim=D, epochs=epochs, momentum=0.5, k=3, ratio=0.5)
     training = Training(made, LinearModel(loss, reg=0.01), 0.3, BATCH, seed=4)
-    expected, _ = algorithm_1(training, X, y)
+    expected, _ = by_hand(training, X, y)
     history = train(training, Population(X, y), EvaluationSet(X, y))
     np.testing.assert_allclose(history.weights, expected, rtol=1e-4, atol=1e-5)
     assert len(history.rounds) == epochs * 6
@@ -109,7 +86,7 @@ def test_many_flat_picks():
     made = solution("PM", epsilon=13.0, dim=D)
     assert made.mechanism.picks == 5
     training = Training(made, learning_rate=0.3, batch=BATCH, seed=1)
-    expected, sent = algorithm_1(training, X, y)
+    expected, sent = by_hand(training, X, y)
     assert all(len({j for j, _ in report.pairs()[0]}) == 5 for report in sent)
     history = train(training, Population(X, y))
     np.testing.assert_allclose(history.weights, expected, rtol=1e-4, atol=1e-5)
@@ -135,7 +112,7 @@ def test_groups_of_records(name):
     training = Training(
         solution(name, epsilon=6.0, dim=D, epochs=2), LinearModel(reg=0.01), batch=2, seed=2
     )
-    expected, _ = algorithm_1(training, X, y, groups)
+    expected, _ = by_hand(training, X, y, groups)
     history = train(training, Population(X, y, order, starts))
     np.testing.assert_allclose(history.weights, expected, rtol=1e-4, atol=1e-5)
 

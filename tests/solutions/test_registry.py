@@ -268,3 +268,16 @@ def test_bad_gradients_are_refused_without_a_word_about_the_data(name, bad):
     with pytest.raises(InvalidData) as error:
         made.encode(np.array(bad), np.zeros(3))
     assert "1234" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["PS-HM", "PM", "RJ"])
+def test_decoding_takes_only_symbols_that_exist(name):
+    made = solution(name, epsilon=4.0, dim=3)
+    says = made.alphabet
+    for wrong in (-1, says.symbols, 10**12):
+        with pytest.raises(InvalidArgument, match=r"symbols = .*must be integers in 0 … "):
+            made.decode(Reports([0], [wrong]))
+    # All symbols, one by one, lie within the bound and reach it.
+    each = [made.alphabet.steps(np.array([s])) for s in range(says.symbols)]
+    sizes = [abs(int(step[0])) * says.units[window[0]] for window, step in each]
+    assert max(sizes) == pytest.approx(says.bound, rel=1e-12)

@@ -43,7 +43,7 @@ def main(grid: Grid, context: Context) -> None:
 
 
 def strategy_of(config: dict[str, Any]) -> FedSelStrategy:
-    """The strategy of a run's config."""
+    """The strategy of a run's config; what is 0 there is automatic."""
     rate, rho = float(config["learning-rate"]), float(config["rho"])
     return FedSelStrategy(
         solution=str(config["solution"]),
@@ -52,10 +52,10 @@ def strategy_of(config: dict[str, Any]) -> FedSelStrategy:
         epochs=int(config["epochs"]),
         rounds_per_epoch=int(config["rounds-per-epoch"]),
         learning_rate=rate if rate > 0 else "auto",
+        rho=rho if rho > 0 else "auto",
         scale=float(config["local-rate"]),  # an update over η is the gradient
         folder=str(config["folder"]) or None,
         patience=float(config["patience"]),
-        **({"rho": rho} if rho > 0 else {}),
     )
 
 
@@ -67,7 +67,6 @@ def write(strategy: FedSelStrategy, file: Path) -> None:
         "dim": recipe.dim,
         "epsilon_per_report": str(recipe.charge),
         "learning_rate": recipe.learning_rate,
-        "rho": recipe.rho,
         "averaging": recipe.averaging,
         "rounds": [
             {name: x if math.isfinite(x) else None for name, x in row.items()}  # JSON has no NaN

@@ -204,8 +204,10 @@ def _run(
 
     from fedsel.experiments import Store, sweep
     from fedsel.experiments.runner import Finished, total_cost
+    from fedsel.experiments.store import key_of
 
     out.mkdir(exist_ok=True)
+    store = Store(out / "results.sqlite")
     rows: list[dict[str, Any]] = []
     with Progress(*progress_columns(), console=progress_console(), transient=True) as progress:
         total = total_cost(list(spec.cells()))
@@ -221,13 +223,16 @@ def _run(
             sweep(
                 spec,
                 source,
-                Store(out / "results.sqlite"),
+                store,
                 jobs=jobs or 1,
                 finished=finished,
                 advance=lambda cost: progress.advance(task, cost),
             )
         except KeyboardInterrupt:
-            return rows, False
+            # All that is kept, also what was written a moment before it would have been shown.
+            keys = [key_of(c.kind, c.parameters, source.identity) for c in spec.cells()]
+            kept = [store.get(key) for key in dict.fromkeys(keys)]
+            return [row for row in kept if row is not None], False
     return rows, True
 
 

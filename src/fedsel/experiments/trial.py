@@ -70,8 +70,10 @@ class Cell:
         """Everything that the result depends on, beside data and code: one flat table."""
         found = {name: getattr(self.recipe, name, None) for name in COLUMNS}
         found |= {name: getattr(self, name) for name in COLUMNS if hasattr(self, name)}
-        epsilon = self.recipe.epsilon
-        return {**found, "epsilon": None if epsilon is None else float(epsilon)}
+        epsilon, k = self.recipe.epsilon, self.recipe.k
+        found["epsilon"] = None if epsilon is None else float(epsilon)
+        found["k"] = float(k) if isinstance(k, float) else k  # plain, as JSON reads it again
+        return found
 
     @property
     def parts(self) -> int:

@@ -68,12 +68,14 @@ class FedSelStrategy(Strategy):
         "auto" (`fedsel.auto`) is divided by the scale.
     scale : what updates are divided by before they are reported, for all arrays or by name.
         Public; where an app makes one local step of η, η makes a report one on the gradient.
-    norm : that of a record, as far as it is public: the automatic ρ and α are for such.
+    norm : that of a record, where it is public and a node holds one: automatic ρ and α are for a
+        linear model of such. None where nodes hold many: the norm of their update is not known,
+        so that ρ is None, directions alone, and α that of a network.
     folder : where the checkpoint is kept after every round. A strategy that is started again on it
         goes on with the round that was not finished. None: a temporary folder.
     min_nodes : a round waits for so many, at most ``patience`` seconds; then it takes who is there.
-    **recipe : further fields of `fedsel.Recipe`: averaging, rho, mu, reg (λ of a decay by the
-        server, for solutions that report directions), k, clip, momentum, ratio, seed, words.
+    **recipe : further fields of `fedsel.Recipe`: averaging, rho, mu, k, clip, momentum, ratio,
+        seed, words, and reg, the λ of w ← w − α·λ·w by the server; for solutions such as RJ.
 
     After `start`, ``history`` tells accuracy, ε and bits by round, ``records`` what became of the
     reports, ``refusals`` why nodes said no, ``reply_bytes`` how often a reply had so many bytes.
@@ -137,9 +139,17 @@ class FedSelStrategy(Strategy):
 
     def recipe_of(self, dim: int, scales: Iterable[float] = (1.0,)) -> Recipe:
         """The recipe for a model of d = ``dim`` parameters: numbers where "auto" was."""
-        rounds = self.epochs * self.rounds_per_epoch
-        setting = Setting(dim=dim, clients=self.batch, rounds=rounds, norm=self.norm)
-        recipe = resolved(self.asked, setting)
+        known, asked = self.norm is not None, self.asked
+        if not known and asked.rho == AUTO:
+            asked = replace(asked, rho=None)
+        setting = Setting(
+            dim=dim,
+            clients=self.batch,
+            rounds=self.epochs * self.rounds_per_epoch,
+            norm=self.norm,
+            model="linear" if known else "network",
+        )
+        recipe = resolved(asked, setting)
         if self.asked.learning_rate != AUTO:
             return recipe
         spread = math.sqrt(float(np.mean(np.square(list(scales)))))

@@ -68,7 +68,7 @@ class Checkpoint:
             run=np.frombuffer(self.run, dtype=np.uint8),
             rounds_per_epoch=np.array(self.rounds_per_epoch, dtype=np.int64),
             weights=self.state.weights,
-            average=self.state.average,
+            **({"average": self.state.average} if self.recipe.averaging else {}),
             records=np.array(fields, dtype=np.int64).reshape(-1, 6),
         )
         content = body.getvalue()
@@ -88,7 +88,7 @@ class Checkpoint:
             averaging, reg = (0.0, 0.0) if head[1] == 1 else arrays["server"].tolist()
             records = [RoundRecord(*row) for row in arrays["records"].tolist()]
             weights = arrays["weights"]
-            average = weights if head[1] == 1 else arrays["average"]
+            average = arrays["average"] if averaging else weights
             return cls(
                 recipe=replace(told, averaging=averaging, reg=reg),
                 run=arrays["run"].tobytes(),

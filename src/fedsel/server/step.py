@@ -34,6 +34,7 @@ class StepRule:
     @classmethod
     def of(cls, recipe: Recipe) -> StepRule:
         """The rule of a recipe in which nothing is automatic any more."""
+        recipe.require("learning_rate", "averaging")
         made = recipe.build()
         decay = float(recipe.learning_rate) * recipe.reg if made.decays_at_server else 0.0
         return cls(recipe.rate, decay, float(recipe.averaging))

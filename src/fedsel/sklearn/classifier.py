@@ -63,7 +63,7 @@ class FedSelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         the last weights, "auto" is 3 with the automatic learning rate, else 0.
     unit_norm : whether clients divide their record, its 1 for the intercept included, by its norm:
         that changes no sign of a margin. "auto" does so for the solutions that report a direction:
-        J, RJ, RC and the references.
+        J, RJ, RC and the baselines.
     rho : the public radius ρ of J, RJ and RC, "auto", or None to report directions alone.
     words : the number of codewords of RC.
     mu : the selection's share of ε, or "auto" (hyper-parameters-free).

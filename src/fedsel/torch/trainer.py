@@ -49,7 +49,7 @@ class FederatedTrainer:
     loss : loss(outputs, targets), the mean over the first dimension.
     epsilon : total ε of a client over all epochs; None for solutions without privacy.
     solution : a name, as for `fedsel.solution`, or a Solution of d = the trainable parameters.
-    learning_rate : α of the server's step, or "auto": `fedsel.simulation.rates.network_rate`.
+    learning_rate : α of the server's step, or "auto": `fedsel.auto.learning_rate`.
     batch : clients of a round: a count, or a share (float) of all.
     epochs : how often each client reports.
     local : None reports the gradient (one local step, as in the paper); `Local` the difference of

@@ -23,7 +23,7 @@ from fractions import Fraction
 
 from fedsel.errors import InvalidArgument
 from fedsel.mechanisms.selection import Share, Top
-from fedsel.recipe import AUTO, PRIVATE, Recipe
+from fedsel.recipe import PRIVATE, Recipe
 
 _WORD = 1 << 64
 _LAYOUT = struct.Struct("<24sQQQIdB8sdddQddI")
@@ -41,8 +41,7 @@ def check_sendable(recipe: Recipe) -> Recipe:
         raise InvalidArgument("solution", recipe.solution, PRIVATE)
     if max(epsilon.numerator, epsilon.denominator) >= _WORD:
         raise InvalidArgument("epsilon", epsilon, "a ratio of integers of 64 bits")
-    if recipe.learning_rate == AUTO:
-        raise InvalidArgument("learning_rate", AUTO, "a number: fedsel.auto.resolved decides it")
+    recipe.require("learning_rate")
     made = recipe.build()
     # Before anything of that size is made.
     if made.transform.entries > MOST_PROJECTED:
@@ -54,6 +53,8 @@ def check_sendable(recipe: Recipe) -> Recipe:
 
 def encode_recipe(recipe: Recipe) -> bytes:
     """The bytes of a recipe that `check_sendable` accepts."""
+    recipe.require("dim", "learning_rate")
+    recipe = recipe.plain
     counted = not isinstance(recipe.k, float)
     epsilon = Fraction(recipe.epsilon or 0)
     return _LAYOUT.pack(
@@ -62,7 +63,7 @@ def encode_recipe(recipe: Recipe) -> bytes:
         epsilon.denominator,
         recipe.dim,
         recipe.epochs,
-        0.0 if recipe.mu == AUTO else recipe.mu,
+        recipe.mu,
         _COUNT if counted else _SHARE,
         struct.pack("<Q", recipe.k) if counted else struct.pack("<d", recipe.k),
         recipe.clip,
@@ -70,7 +71,7 @@ def encode_recipe(recipe: Recipe) -> bytes:
         recipe.ratio,
         recipe.seed,
         recipe.learning_rate,
-        0.0 if recipe.rho in (AUTO, None) else recipe.rho,  # never 0 itself: that stands for none
+        recipe.rho or 0.0,  # never 0 itself: that stands for none
         recipe.words or 0,
     )
 

@@ -99,6 +99,15 @@ class ReportFormat:
 
     def decode(self, data: object) -> tuple[int, Reports] | None:
         """Round and report of these bytes, or None if they are no report of this format."""
+        found = self._read(data)
+        return None if found is None else (found[0], Reports(found[1], found[2]))
+
+    def round_of(self, data: object) -> int | None:
+        """The round of a report, or None if these bytes are none: `decode` without its arrays."""
+        found = self._read(data)
+        return None if found is None else found[0]
+
+    def _read(self, data: object) -> tuple[int, list[int], list[int]] | None:
         if not isinstance(data, bytes) or len(data) != self.size:
             return None
         head, number, *numbers = self._layout.unpack(data)
@@ -106,11 +115,11 @@ class ReportFormat:
             return None
         slots, symbols = numbers[::2], numbers[1::2]
         if self.bottom and slots == [0] and symbols == [_NOTHING]:
-            return number, Reports([BOTTOM], [0])
+            return number, [BOTTOM], [0]
         known = max(slots) < self.slots and max(symbols) < self.symbols
         if not known or len(set(slots)) < self.picks:
             return None
-        return number, Reports(slots, symbols)
+        return number, slots, symbols
 
     def decode_many(self, data: bytes | bytearray | memoryview) -> Batch:
         """Every report of a buffer of whole reports: the fast twin of `decode`."""

@@ -101,7 +101,7 @@ def _show(chosen: Demo, found: Summary) -> None:
         f"{found.solution}, d = {found.dim}, ε = {found.epsilon_per_report} a report, "
         f"{chosen.nodes} SuperNodes, α = {found.learning_rate:.3g} from public quantities"
     )
-    table = Table(title="The model")
+    table = Table(title="The model" + (", averaged over the rounds" if found.averaging else ""))
     for heading in ("round", "accuracy", "plain FedAvg"):
         table.add_column(heading, justify="right")
     for number, pair in enumerate(zip(found.accuracy, found.fedavg_accuracy, strict=True), 1):

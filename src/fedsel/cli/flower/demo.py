@@ -22,6 +22,7 @@ from fedsel.device import Ledger
 from fedsel.errors import InvalidArgument, check_count, check_epsilon
 from fedsel.flower.messages import content_bytes
 from fedsel.flower.strategy import FedSelStrategy
+from fedsel.recipe import RECOMMENDED
 
 PACKAGE = "flower_adult"
 _START, _ROUND = 90.0, 120.0
@@ -60,6 +61,7 @@ class Summary:
     dim: int
     epsilon_per_report: str
     learning_rate: float
+    averaging: float
     accuracy: list[float]
     fedavg_accuracy: list[float]
     nodes: list[Spent]
@@ -82,7 +84,7 @@ class Demo:
     nodes: int = 3
     epochs: int = 4
     epsilon: float = 8.0
-    solution: str = "RJ"
+    solution: str = RECOMMENDED
     model: str = "logistic"
     dataset: str = "syn"
     features: int = 10
@@ -98,7 +100,13 @@ class Demo:
             raise InvalidArgument("model", self.model, "logistic, or torch installed beside fedsel")
         if self.dataset not in ("auto", "syn", "adult"):
             raise InvalidArgument("dataset", self.dataset, "auto, syn or adult")
-        FedSelStrategy(epsilon=self.epsilon, nodes=self.nodes, solution=self.solution)  # checks it
+        self.strategy()  # checks solution and ε
+
+    def strategy(self) -> FedSelStrategy:
+        """A strategy that asks for what the app's will."""
+        return FedSelStrategy(
+            epsilon=self.epsilon, nodes=self.nodes, solution=self.solution, epochs=self.epochs
+        )
 
     def config(self) -> dict[str, Any]:
         """The run_config of the app."""
@@ -111,7 +119,7 @@ class Demo:
             "solution": self.solution,
             "epsilon": float(self.epsilon),
             "epochs": self.epochs,
-            "rho": 0.1 if self.solution.upper() in ("J", "RJ", "RC") else 0.0,
+            "rho": 0.1,
             "nodes": self.nodes,
             "timeout": _ROUND,
         }
@@ -148,6 +156,7 @@ class Demo:
             dim=told["dim"],
             epsilon_per_report=told["epsilon_per_report"],
             learning_rate=told["learning_rate"],
+            averaging=told["averaging"],
             accuracy=[r["accuracy"] for r in told["rounds"]],
             fedavg_accuracy=accuracy,
             nodes=[
@@ -163,6 +172,7 @@ class Demo:
     def _node(self, folder: Path, number: int, dim: int) -> dict[str, Any]:
         """The node_config that the owner of a node would write."""
         share = math.ceil(1e6 * float(self.epsilon) / self.epochs) / 1e6
+        recipe = self.strategy().recipe_of(dim)  # μ = 0 makes a flat one of two stages
         return {
             "partition-id": number,
             "num-partitions": self.nodes,
@@ -170,8 +180,7 @@ class Demo:
             "fedsel-create": True,
             "fedsel-lifetime": float(self.epsilon),
             "fedsel-per-report": share,
-            # μ = 0 makes a flat report of a two-stage one.
-            "fedsel-solutions": ",".join({self.solution, self.solution.split("-")[-1]}),
+            "fedsel-solutions": recipe.solution,
             "fedsel-dimensions": dim,
         }
 

@@ -1,0 +1,170 @@
+"""Solutions composed by a user, of any transform, mechanism and feedback.
+
+What holds for the registry holds for them: `encode` is within the certificate on every draw that
+matters, and the kernels send what devices send, epoch after epoch.
+"""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from fedsel import (
+    Coordinates,
+    Feedback,
+    FlatPicks,
+    Projection,
+    RandomDirections,
+    Rotated,
+    SignedSampling,
+    Solution,
+    TwoStage,
+    certify,
+    certify_by_enumeration,
+)
+from fedsel.checks import check_solution
+from fedsel.mechanisms import Duchi, Hybrid, PerturbedEncoding, PerturbedSampling, UnbiasedJoint
+from fedsel.random import stream
+from fedsel.reports import Totals
+from fedsel.sampling.kernels.tables import known
+from fedsel.simulation.vector_rounds import VectorReports
+
+TRANSFORMS = {
+    "coordinates": Coordinates,
+    "rotated": lambda dim: Rotated(dim, seed=2),
+    "directions": lambda dim: RandomDirections(dim, words=2 * dim, seed=2),
+    "projection": lambda dim: Projection(dim, ratio=0.7, seed=2),
+}
+MECHANISMS = {
+    "two stages": TwoStage(PerturbedSampling(0.5, k=1), Duchi(1.0), clip=0.8),
+    "flat": FlatPicks(Duchi(1.0), clip=0.8),
+    "signed": SignedSampling(1.0, radius=2.0),
+    "unbiased": UnbiasedJoint(1.0, k=1, clip=0.8),
+}
+FEEDBACKS = {"nothing kept": Feedback(), "kept": Feedback(accumulate=True, momentum=0.5)}
+
+every_transform = pytest.mark.parametrize("transform", TRANSFORMS)
+every_mechanism = pytest.mark.parametrize("mechanism", MECHANISMS)
+every_feedback = pytest.mark.parametrize("feedback", FEEDBACKS)
+
+
+def compose(transform, mechanism, feedback, dim, epochs=2):
+    name = f"{mechanism}, {transform}, {feedback}"
+    parts = TRANSFORMS[transform](dim), FEEDBACKS[feedback]
+    return Solution(name, dim, MECHANISMS[mechanism], epochs, *parts)
+
+
+@every_transform
+@every_mechanism
+@every_feedback
+@pytest.mark.parametrize("dim", [2, 3])
+def test_every_transcript_of_two_epochs_is_within_the_certificate(
+    transform, mechanism, feedback, dim
+):
+    made = compose(transform, mechanism, feedback, dim)
+    ratio = made.mechanism.loss_ratio(made.transform.size)
+    assert certify(made).ratio == ratio == made.privacy.ratio
+    inputs = [(5.0, 0.1, -0.3), (-5.0, 9.0, 0.2), (0.0, 0.0, 0.0)]
+    found = certify_by_enumeration(made, [v[:dim] for v in inputs])
+    assert found.holds
+    assert found.claimed == 2 * made.claimed
+    assert 1 < found.ratio <= ratio**2
+
+
+@every_transform
+@every_mechanism
+def test_what_overflows_is_reported_within_the_certificate_in_later_epochs(transform, mechanism):
+    """A residual that is not finite would silence a client: that alone would tell of its data."""
+    made = compose(transform, mechanism, "kept", 2)
+    large = list(product((3.4e38, -3.4e38), repeat=2))
+    assert certify_by_enumeration(made, large).ratio <= made.privacy.ratio**2
+    for dtype in (np.float32, np.float64):
+        update = np.array([1, -1], dtype=dtype) * np.finfo(dtype).max
+        residual = np.zeros(2, dtype=dtype)
+        for epoch in range(4):
+            said, residual = made.encode(update, residual, stream(1, epoch, 0))
+            assert said.slot.shape == (1,)
+            assert np.isfinite(residual).all()
+
+
+def one_by_one(made, vectors, seed):
+    """As devices do it: totals of every epoch, and the residuals that are left."""
+    found, kept = [], np.zeros_like(vectors[0])
+    for epoch, rows in enumerate(vectors):
+        in_round, totals = made.in_round(epoch), Totals(made.alphabet)
+        for client, row in enumerate(rows):
+            said, kept[client] = in_round.encode(row, kept[client], stream(seed, epoch, client))
+            totals.add(said)
+        found.append(totals)
+    return found, kept
+
+
+def assert_kernel_is_encode(made, seed=4, clients=40):
+    """The same reports, so the same integers; residuals but for the last bits."""
+    rng = np.random.default_rng(seed)
+    vectors = rng.normal(size=(made.epochs, clients, made.dim)).astype(np.float32)
+    slow, kept = one_by_one(made, vectors, seed)
+    assert known(made)
+    fast = VectorReports(made, clients, seed=seed)
+    for epoch, rows in enumerate(vectors):
+        fast.begin(epoch)
+        fast.report(epoch, np.arange(clients), [rows])
+        assert fast.totals.count == slow[epoch].count == clients
+        np.testing.assert_array_equal(fast.totals.sums, slow[epoch].sums)
+    if made.accumulates:
+        np.testing.assert_allclose(fast.residual, kept, atol=1e-4)
+        assert np.abs(kept).max() > 1
+    else:
+        assert len(fast.residual) == 0
+
+
+@every_transform
+@every_mechanism
+@every_feedback
+def test_kernels_send_what_devices_send(transform, mechanism, feedback):
+    assert_kernel_is_encode(compose(transform, mechanism, feedback, dim=6, epochs=3))
+
+
+@every_transform
+def test_kernels_send_what_devices_send_of_several_picks_windows_and_nothing(transform):
+    """Two picks, two windows, and ⊥."""
+    basis, kept = TRANSFORMS[transform](6), FEEDBACKS["kept"]
+    for mechanism in (
+        FlatPicks(Hybrid(1.5, grid=8), picks=2, clip=1.5),
+        TwoStage(PerturbedEncoding(0.5, k=2), Hybrid(2.0, grid=8)),
+    ):
+        assert_kernel_is_encode(Solution("x", 6, mechanism, 3, basis, kept))
+
+
+@pytest.mark.parametrize(
+    ("transform", "mechanism", "feedback", "dim"),
+    [
+        ("rotated", "two stages", "kept", 3),
+        ("rotated", "unbiased", "nothing kept", 3),
+        ("directions", "flat", "kept", 2),
+        ("directions", "unbiased", "kept", 7),
+        ("projection", "signed", "kept", 10),
+        ("projection", "two stages", "nothing kept", 10),
+        ("coordinates", "signed", "kept", 3),
+    ],
+)
+def test_the_contract_of_a_solution(transform, mechanism, feedback, dim):
+    check_solution(compose(transform, mechanism, feedback, dim))
+
+
+@every_transform
+@pytest.mark.parametrize("mechanism", ["flat", "unbiased"])
+def test_what_is_unbiased_stays_so_on_every_transform(transform, mechanism):
+    """The mean of 20 000 reports of one client against what all its scores stand for.
+
+    A codebook tells an update but for what its words do not span evenly; seven standard errors.
+    """
+    made = compose(transform, mechanism, "nothing kept", dim=4, epochs=1)
+    update, n = np.array([0.2, -0.1, 0.05, 0.15], dtype=np.float32), 20_000
+    basis = made.transform
+    weight = 1.0 if basis.spread is None else 1 / (basis.size * basis.spread**2)
+    target = basis.combine(weight * basis.values(update))
+    fast = VectorReports(made, n, seed=3)
+    fast.report(0, np.arange(n), [np.tile(update, (n, 1))])
+    mean = made.expand(fast.totals.mean())
+    assert np.linalg.norm(mean - target) < 7 * made.noise / np.sqrt(n)
