@@ -332,7 +332,7 @@ def test_hyper_parameters_follow_from_the_planned_nodes(tmp_path):
 
 
 def test_where_no_norm_is_known_directions_are_reported(tmp_path):
-    """Then nothing depends on how large the updates are, nor on a scale for all arrays."""
+    """Then nothing depends on how large the updates are, nor on a scale of all arrays."""
     made = FedSelStrategy(epsilon=4.0, nodes=100, epochs=4, norm=None)
     recipe = made.recipe_of(101)
     assert (recipe.solution, recipe.rho, recipe.averaging) == ("RJ", None, 3.0)

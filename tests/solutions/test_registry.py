@@ -275,8 +275,9 @@ def test_decoding_takes_only_symbols_that_exist(name):
     made = solution(name, epsilon=4.0, dim=3)
     says = made.alphabet
     for wrong in (-1, says.symbols, 10**12):
-        with pytest.raises(InvalidArgument, match=r"symbols = .*must be integers in 0 … "):
-            made.decode(Reports([0], [wrong]))
+        for reports in (Reports([0], [wrong]), Reports([[0], [1]], [[0], [wrong]])):
+            with pytest.raises(InvalidArgument, match=r"symbols = .*must be integers in 0 … "):
+                made.decode(reports)
     # All symbols, one by one, lie within the bound and reach it.
     each = [made.alphabet.steps(np.array([s])) for s in range(says.symbols)]
     sizes = [abs(int(step[0])) * says.units[window[0]] for window, step in each]

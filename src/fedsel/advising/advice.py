@@ -9,7 +9,7 @@ from typing import Any, final
 
 from fedsel.advising.moments import Moments, Updates, moments
 from fedsel.advising.simulation import LEAST_ROUNDS, Check, simulate
-from fedsel.auto import Setting, learning_rate, radius
+from fedsel.auto import AGREEMENT, Setting, learning_rate, radius
 from fedsel.budget import Budget, hyper_parameters_free
 from fedsel.errors import (
     Epsilon,
@@ -29,9 +29,6 @@ NAMES = ("RJ", "RC", "J", "UJ", "PM", "HM", "PS-PM", "PE-PM", "EXP-PM", "PM-RP")
 """Where two align alike, in two digits, the first of them ranks first: RJ and RC assume nothing of
 the shape of updates and RJ costs least, and what takes another's place comes after it."""
 TWO_STAGE = ("EXP-PM", "PE-PM", "PS-PM")
-AGREEMENT = 0.2
-"""‖mean update‖ over the norm of one. At the start of a logistic model it is 0.17 on syn-L, 0.13 on
-syn-H, 0.38 on ADULT, 0.14 on scikit-learn's digits."""
 GOAL = 0.5
 """The alignment of all reports together that is called usable: a linear model with this cosine to
 the best one agrees with it on 1 − arccos(0.5)/π = 2/3 of records that point anywhere."""

@@ -68,14 +68,16 @@ class FedSelStrategy(Strategy):
         "auto" (`fedsel.auto`) is divided by the scale.
     scale : what updates are divided by before they are reported, for all arrays or by name.
         Public; where an app makes one local step of η, η makes a report one on the gradient.
-    norm : that of a record, where it is public and a node holds one: automatic ρ and α are for a
-        linear model of such. None where nodes hold many: the norm of their update is not known,
-        so that ρ is None, directions alone, and α that of a network.
+    norm : that of a record, where it is public: automatic ρ and α are for a linear model of such.
+        None where it is not known, or the model is a network: ρ is None then, directions alone, and
+        α that of a network.
+    records_per_node : how many records a node holds, as planned: the mean of many gradients is
+        shorter than one, and so is the automatic ρ.
     folder : where the checkpoint is kept after every round. A strategy that is started again on it
         goes on with the round that was not finished. None: a temporary folder.
     min_nodes : a round waits for so many, at most ``patience`` seconds; then it takes who is there.
     **recipe : further fields of `fedsel.Recipe`: averaging, rho, mu, k, clip, momentum, ratio,
-        seed, words, and reg, the λ of w ← w − α·λ·w by the server; for solutions such as RJ.
+        seed, words, and reg, the λ of w ← w − α·scale·λ·w by the server: for RJ, J, RC and UJ.
 
     After `start`, ``history`` tells accuracy, ε and bits by round, ``records`` what became of the
     reports, ``refusals`` why nodes said no, ``reply_bytes`` how often a reply had so many bytes.
@@ -92,6 +94,7 @@ class FedSelStrategy(Strategy):
         learning_rate: float | Auto = AUTO,
         scale: float | Mapping[str, float] = 1.0,
         norm: float | None = 1.0,
+        records_per_node: int = 1,
         folder: str | Path | None = None,
         min_nodes: int = 1,
         patience: float = 60.0,
@@ -103,6 +106,7 @@ class FedSelStrategy(Strategy):
         for name, value in scale.items() if isinstance(scale, Mapping) else [("scale", scale)]:
             check_positive(name if name == "scale" else f"scale[{name!r}]", value)
         self.norm = None if norm is None else check_positive("norm", norm)
+        self.records_per_node = check_count("records_per_node", records_per_node)
         self.folder = None if folder is None else Path(folder)
         self.min_nodes = check_count("min_nodes", min_nodes, most=self.nodes)
         self.patience = float(check_finite("patience", patience))
@@ -147,12 +151,15 @@ class FedSelStrategy(Strategy):
             clients=self.batch,
             rounds=self.epochs * self.rounds_per_epoch,
             norm=self.norm,
+            records=self.records_per_node,
             model="linear" if known else "network",
         )
         recipe = resolved(asked, setting)
+        # The server works on w/scale: there a decay by α·scale·λ is one by α·(scale·λ).
+        spread = math.sqrt(float(np.mean(np.square(list(scales)))))
+        recipe = replace(recipe, reg=recipe.reg * spread)
         if self.asked.learning_rate != AUTO:
             return recipe
-        spread = math.sqrt(float(np.mean(np.square(list(scales)))))
         return replace(recipe, learning_rate=float(recipe.learning_rate) / spread)
 
     def _open(self, arrays: ArrayRecord) -> Session:
