@@ -215,6 +215,9 @@ def test_parts_that_do_not_fit_are_refused():
     rounds = VectorReports(solution("NP", dim=3), 2, seed=0)
     with pytest.raises(InvalidArgument, match="3 in all"):
         rounds.report(0, np.arange(2), [np.ones((2, 2), np.float32)])
+    for made in (rounds.solution, a_stranger(rounds.solution)):
+        with pytest.raises(InvalidArgument, match=r"parts = '1 rows'.*one a client: 2"):
+            VectorReports(made, 2, seed=0).report(0, np.arange(2), [np.ones((1, 3), np.float32)])
 
 
 def test_no_reports_are_a_mean_of_zero():

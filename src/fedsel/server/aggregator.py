@@ -101,6 +101,7 @@ class Aggregator:
             self._begin(weights, rounds_per_epoch)
         self._format = Request(self.run, 0, 0, recipe).format
         self._totals = Totals(self.solution.alphabet)
+        self._waiting = bytearray()  # accepted reports that are not added up yet
         self._open_round()
 
     def _begin(self, weights: ArrayLike | None, rounds_per_epoch: int) -> None:
@@ -201,8 +202,8 @@ class Aggregator:
         return Outcome.ACCEPTED
 
     def _add_waiting(self) -> None:
-        self._totals.add(self._format.decode_many(self._waiting).reports)
-        self._waiting = bytearray()
+        self._totals.add(self._format.decode_many(bytes(self._waiting)).reports)
+        self._waiting.clear()
 
     def _welcome(self, client: Hashable | None) -> bool:
         if self.limit is not None and self._counts[Outcome.ACCEPTED] >= self.limit:
@@ -288,7 +289,7 @@ class Aggregator:
 
     def _open_round(self) -> None:
         self._totals.clear()
-        self._waiting = bytearray()
+        self._waiting.clear()
         self._seen: set[Hashable] = set()
         self._invited = None
         self._counts = dict.fromkeys(Outcome, 0)

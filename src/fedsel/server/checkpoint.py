@@ -9,7 +9,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
 import numpy as np
 
@@ -61,6 +61,7 @@ class Checkpoint:
         """The checkpoint in bytes, with its SHA-256 in front."""
         body = io.BytesIO()
         fields = [astuple(r) for r in self.records]
+        average: dict[str, Any] = {"average": self.state.average} if self.recipe.averaging else {}
         np.savez(
             body,
             recipe=np.frombuffer(encode_recipe(self.recipe), dtype=np.uint8),
@@ -68,7 +69,7 @@ class Checkpoint:
             run=np.frombuffer(self.run, dtype=np.uint8),
             rounds_per_epoch=np.array(self.rounds_per_epoch, dtype=np.int64),
             weights=self.state.weights,
-            **({"average": self.state.average} if self.recipe.averaging else {}),
+            **average,
             records=np.array(fields, dtype=np.int64).reshape(-1, 6),
         )
         content = body.getvalue()

@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsel.errors import InvalidData
+from fedsel.errors import InvalidArgument, InvalidData
 from fedsel.history import History
 from fedsel.random import stream
 from fedsel.reports import Totals
@@ -60,6 +60,9 @@ class VectorReports:
         self, epoch: int, clients: NDArray[np.int64], parts: Sequence[NDArray[np.float32]]
     ) -> None:
         """Let clients (n,) report on their vectors (n, d), given in parts (n, …) side by side."""
+        for part in parts:
+            if len(part) != len(clients):
+                raise InvalidArgument("parts", f"{len(part)} rows", f"one a client: {len(clients)}")
         if self._kernel is not None:
             self._kernel.send(epoch, clients, parts, self.residual)
             return
