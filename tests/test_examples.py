@@ -55,8 +55,19 @@ def test_examples_run(script, told, tmp_path, monkeypatch, capsys):
     assert picture.stat().st_size > 10_000
 
 
+def test_algorithm_1_in_forty_lines():
+    """It learns, and says what each solution costs; the simulator's tests compare with it."""
+    said = run(EXAMPLES / "algorithm1.py")
+    accuracy = {
+        line.split()[0]: float(re.search(r"([\d.]+)%", line)[1]) for line in said.splitlines()
+    }
+    assert accuracy["NP"] > accuracy["RJ"] > 90
+    assert "ε = 4 " in said
+
+
 def test_every_example_is_run():
     assert {p.name for p in EXAMPLES.glob("*.py")} == {
+        "algorithm1.py",
         "device_and_server.py",
         "sklearn_quickstart.py",
         "torch_digits.py",

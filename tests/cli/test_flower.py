@@ -146,6 +146,19 @@ def test_the_app_is_one_and_its_settings_are_those_of_the_demo():
     assert included == {"examples/flower_adult": "fedsel/cli/flower/app"}
 
 
+def test_the_app_asks_for_the_recommended_recipe(monkeypatch):
+    monkeypatch.syspath_prepend(str(app_folder()))
+    config = tomllib.loads((app_folder() / "pyproject.toml").read_text())["tool"]["flwr"]["app"]
+    strategy_of = importlib.import_module("flower_adult.server_app").strategy_of
+    linear = strategy_of({**config["config"], **Demo().config()}).recipe_of(11)
+    assert (linear.solution, linear.averaging, round(linear.rho, 2)) == ("RJ", 3.0, 0.08)
+    network = strategy_of({**config["config"], **Demo(model="mlp").config()}).recipe_of(48)
+    assert (network.solution, network.averaging, network.rho) == ("RJ", 3.0, None)
+    given = {"rho": 0.1, "learning-rate": 2.0}
+    named = strategy_of({**config["config"], **given}).recipe_of(11)
+    assert (named.rho, named.learning_rate, named.averaging) == (0.1, 2.0, 0.0)
+
+
 @pytest.mark.parametrize("model", ["logistic", "mlp"])
 def test_the_task_learns_without_privacy(model):
     task, config = task_of_the_app(), {"dataset": "syn", "features": 10, "hidden": 4}

@@ -54,6 +54,8 @@ def strategy_of(config: dict[str, Any]) -> FedSelStrategy:
         learning_rate=rate if rate > 0 else "auto",
         rho=rho if rho > 0 else "auto",
         scale=float(config["local-rate"]),  # an update over η is the gradient
+        norm=1.0 if config["model"] == "logistic" else None,  # of a record, for a linear model
+        records_per_node=int(config["records-per-node"]),
         folder=str(config["folder"]) or None,
         patience=float(config["patience"]),
     )

@@ -27,6 +27,8 @@ from fedsel.recipe import RECOMMENDED
 PACKAGE = "flower_adult"
 _START, _ROUND = 90.0, 120.0
 """Seconds for the start, and for each round, before the demo gives up."""
+_RECORDS = 40_000
+"""About so many records the nodes have together, of syn and of adult."""
 Tell = Callable[[str, int], object]
 """tell(what is going on, rounds that are over)."""
 
@@ -119,8 +121,8 @@ class Demo:
             "solution": self.solution,
             "epsilon": float(self.epsilon),
             "epochs": self.epochs,
-            "rho": 0.1,
             "nodes": self.nodes,
+            "records-per-node": _RECORDS // self.nodes,
             "timeout": _ROUND,
         }
 
