@@ -122,14 +122,13 @@ class ClientUpdates:
 
     def _records(self, clients: NDArray[np.int64]) -> tuple[torch.Tensor, ...]:
         """X (n, s, …), y (n, s, …) and, unless each holds one record, which are there (n, s)."""
-        if self._single:
+        if self.partition is None or self._single:
             which = clients if self.partition is None else self.partition.order[clients]
             rows = torch.from_numpy(which)
             return (
                 self.X[rows].unsqueeze(1).to(self.device),
                 self.y[rows].unsqueeze(1).to(self.device),
             )
-        assert self.partition is not None  # noqa: S101
         starts, sizes = self.partition.starts[clients], self.partition.sizes[clients]
         place = np.arange(int(sizes.max()))
         there = place < sizes[:, None]

@@ -238,8 +238,8 @@ def task_of_the_app() -> ModuleType:
     """The module of the app that knows its data and model."""
     file = app_folder() / PACKAGE / "task.py"
     spec = importlib.util.spec_from_file_location("fedsel_flower_demo_task", file)
-    assert spec is not None  # noqa: S101 - the file is there
-    assert spec.loader is not None  # noqa: S101
+    if spec is None or spec.loader is None:
+        raise FederationError("the example app cannot be read")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
