@@ -128,7 +128,7 @@ def with_fedsel(epsilon: float, nodes: int, rounds: int) -> tuple[float, int]:
             return {f"fedsel-{name}": value for name, value in given.items()}
 
         grid = Nodes(nodes, 1.0, FedSelMod(), config)
-        strategy = FedSelStrategy(epsilon=epsilon, nodes=nodes, epochs=rounds, rho=RADIUS)
+        strategy = FedSelStrategy(epsilon=epsilon, nodes=nodes, epochs=rounds, norm=1.0, rho=RADIUS)
         result = strategy.start(grid, first_model())
         return grid.accuracy(result.arrays), grid.bytes
 

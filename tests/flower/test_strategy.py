@@ -338,8 +338,9 @@ def test_where_no_norm_is_known_directions_are_reported(tmp_path):
     assert (recipe.solution, recipe.rho, recipe.averaging) == ("RJ", None, 3.0)
     known = FedSelStrategy(epsilon=4.0, nodes=100, epochs=4, norm=2.0).recipe_of(101)
     assert known.rho == 0.8
-    many = FedSelStrategy(epsilon=4.0, nodes=100, epochs=4, records_per_node=500).recipe_of(101)
-    assert many.rho == pytest.approx(0.0819, abs=1e-4)
+    assert FedSelStrategy(epsilon=4.0, nodes=100, epochs=4).recipe_of(101) == recipe
+    many = FedSelStrategy(epsilon=4.0, nodes=100, epochs=4, norm=1.0, records_per_node=500)
+    assert many.recipe_of(101).rho == pytest.approx(0.0819, abs=1e-4)
     given = FedSelStrategy(epsilon=4.0, nodes=100, epochs=4, norm=None, rho=0.1).recipe_of(101)
     assert given.rho == 0.1
     assert given.learning_rate == pytest.approx(10 * recipe.learning_rate)
@@ -370,7 +371,8 @@ def test_where_no_norm_is_known_directions_are_reported(tmp_path):
         ({"patience": float("nan")}, "patience"),
         ({"rho": -1.0}, "rho"),
         ({"norm": 0.0}, "norm"),
-        ({"records_per_node": 0}, "records_per_node"),
+        ({"norm": 1.0, "records_per_node": 0}, "records_per_node"),
+        ({"records_per_node": 5}, "records_per_node"),
         ({"averaging": -1.0}, "averaging"),
         ({"reg": float("nan")}, "reg"),
         ({"radius": 1.0}, "radius"),

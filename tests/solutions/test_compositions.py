@@ -23,11 +23,14 @@ from fedsel import (
     certify_by_enumeration,
 )
 from fedsel.checks import check_solution
+from fedsel.errors import InvalidArgument
 from fedsel.mechanisms import Duchi, Hybrid, PerturbedEncoding, PerturbedSampling, UnbiasedJoint
 from fedsel.random import stream
 from fedsel.reports import Totals
 from fedsel.sampling.kernels.tables import known
+from fedsel.sampling.simulated import cohort, report
 from fedsel.simulation.vector_rounds import VectorReports
+from fedsel.solutions.baselines import PrivUnit
 
 TRANSFORMS = {
     "coordinates": Coordinates,
@@ -168,3 +171,24 @@ def test_what_is_unbiased_stays_so_on_every_transform(transform, mechanism):
     fast.report(0, np.arange(n), [np.tile(update, (n, 1))])
     mean = made.expand(fast.totals.mean())
     assert np.linalg.norm(mean - target) < 7 * made.noise / np.sqrt(n)
+
+
+class Backwards(Coordinates):
+    """A transform that the kernels do not know."""
+
+
+def test_parts_that_kernels_do_not_know_are_reported_as_devices_report():
+    rows = np.random.default_rng(5).normal(size=(30, 5))
+    mechanism = MECHANISMS["two stages"]
+    strange = Solution("strange", 5, mechanism, transform=Backwards(5))
+    assert not known(strange)
+    who = cohort(30, seed=3)
+    found, usual = report(strange, rows, who), report(mechanism, rows, who)
+    np.testing.assert_array_equal(found.slot, usual.slot)
+    np.testing.assert_array_equal(found.symbol, usual.symbol)
+    assert report(strange, rows[:1], who).slot.shape == (30, 1)
+
+
+def test_a_baseline_of_another_dimension_is_refused():
+    with pytest.raises(InvalidArgument, match="mechanism"):
+        Solution("wrong", 5, PrivUnit(1.0, dim=4))

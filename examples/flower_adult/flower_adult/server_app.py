@@ -45,6 +45,7 @@ def main(grid: Grid, context: Context) -> None:
 def strategy_of(config: dict[str, Any]) -> FedSelStrategy:
     """The strategy of a run's config; what is 0 there is automatic."""
     rate, rho = float(config["learning-rate"]), float(config["rho"])
+    linear = config["model"] == "logistic"
     return FedSelStrategy(
         solution=str(config["solution"]),
         epsilon=float(config["epsilon"]),
@@ -54,8 +55,8 @@ def strategy_of(config: dict[str, Any]) -> FedSelStrategy:
         learning_rate=rate if rate > 0 else "auto",
         rho=rho if rho > 0 else "auto",
         scale=float(config["local-rate"]),  # an update over η is the gradient
-        norm=1.0 if config["model"] == "logistic" else None,  # of a record, for a linear model
-        records_per_node=int(config["records-per-node"]),
+        norm=1.0 if linear else None,  # of a record, for a linear model
+        records_per_node=int(config["records-per-node"]) if linear else None,
         folder=str(config["folder"]) or None,
         patience=float(config["patience"]),
     )

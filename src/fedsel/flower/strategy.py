@@ -68,11 +68,11 @@ class FedSelStrategy(Strategy):
         "auto" (`fedsel.auto`) is divided by the scale.
     scale : what updates are divided by before they are reported, for all arrays or by name.
         Public; where an app makes one local step of η, η makes a report one on the gradient.
-    norm : that of a record, where it is public: automatic ρ and α are for a linear model of such.
-        None where it is not known, or the model is a network: ρ is None then, directions alone, and
-        α that of a network.
-    records_per_node : how many records a node holds, as planned: the mean of many gradients is
-        shorter than one, and so is the automatic ρ.
+    norm : that of a record of a linear model, where it is public: automatic ρ and α are for such.
+        None: nothing is known of the model. Then ρ is None, a report tells a direction whatever the
+        length of the update, and α is that of a network.
+    records_per_node : how many records a node holds, as planned, where ``norm`` is given: the mean
+        of many gradients is shorter than one, and so is the automatic ρ.
     folder : where the checkpoint is kept after every round. A strategy that is started again on it
         goes on with the round that was not finished. None: a temporary folder.
     min_nodes : a round waits for so many, at most ``patience`` seconds; then it takes who is there.
@@ -93,8 +93,8 @@ class FedSelStrategy(Strategy):
         rounds_per_epoch: int = 1,
         learning_rate: float | Auto = AUTO,
         scale: float | Mapping[str, float] = 1.0,
-        norm: float | None = 1.0,
-        records_per_node: int = 1,
+        norm: float | None = None,
+        records_per_node: int | None = None,
         folder: str | Path | None = None,
         min_nodes: int = 1,
         patience: float = 60.0,
@@ -106,7 +106,12 @@ class FedSelStrategy(Strategy):
         for name, value in scale.items() if isinstance(scale, Mapping) else [("scale", scale)]:
             check_positive(name if name == "scale" else f"scale[{name!r}]", value)
         self.norm = None if norm is None else check_positive("norm", norm)
-        self.records_per_node = check_count("records_per_node", records_per_node)
+        if self.norm is None and records_per_node is not None:
+            raise InvalidArgument(
+                "records_per_node", records_per_node, "left out, or given with norm=…"
+            )
+        records = 1 if records_per_node is None else records_per_node
+        self.records_per_node = check_count("records_per_node", records)
         self.folder = None if folder is None else Path(folder)
         self.min_nodes = check_count("min_nodes", min_nodes, most=self.nodes)
         self.patience = float(check_finite("patience", patience))

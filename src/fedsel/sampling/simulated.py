@@ -22,7 +22,7 @@ from fedsel.mechanisms import (
     Value,
 )
 from fedsel.mechanisms.reporting import norm
-from fedsel.random import Streams, key_of
+from fedsel.random import Streams, key_of, stream
 from fedsel.reports import Reports
 from fedsel.sampling import batch
 from fedsel.solutions import Solution
@@ -142,11 +142,14 @@ def report(
         raise InvalidData(f"vectors: must have {made.dim} columns")
     if made.alphabet.plain:
         raise InvalidArgument("target", target, "private: numbers are no symbols")
+    everyone = _spread(rows, who)
     if _fast(executor):
         from fedsel.sampling.kernels.clients import ReportKernel
+        from fedsel.sampling.kernels.tables import known
 
-        return ReportKernel(made, who.seed).reports(who.epoch, who.clients, rows)
-    everyone = _spread(rows, who)
+        if known(made):
+            return ReportKernel(made, who.seed).reports(who.epoch, who.clients, rows)
+        return _one_by_one(made, everyone, who)
     scores = np.nan_to_num(made.transform.scores(everyone))
     values = np.stack([made.transform.values(row) for row in everyone])
     if isinstance(made.mechanism, OneSymbol):
@@ -157,6 +160,17 @@ def report(
     if isinstance(made.mechanism, TwoStage | FlatPicks):
         return batch.draw_values(made.mechanism, scores, values, who.streams())
     raise InvalidArgument("executor", executor, '"kernel" for this target')
+
+
+def _one_by_one(made: Solution, everyone: NDArray[np.float32], who: Cohort) -> Reports:
+    """As devices report, for parts that no other executor knows."""
+    nothing = np.zeros(made.dim, dtype=np.float32)
+    return Reports.of(
+        [
+            made.encode(row, nothing, stream(who.seed, who.epoch, client))[0]
+            for row, client in zip(everyone, who.clients.tolist(), strict=True)
+        ]
+    )
 
 
 def as_solution(mechanism: ReportMechanism, d: int) -> Solution:

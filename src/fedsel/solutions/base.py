@@ -147,6 +147,8 @@ class Solution:
         check_kind("transform", self.transform, Transform)
         if self.transform.dim != self.dim:
             raise InvalidArgument("transform", self.transform, f"of dim = {self.dim}")
+        if getattr(self.mechanism, "dim", self.dim) != self.dim:
+            raise InvalidArgument("mechanism", self.mechanism, f"of dim = {self.dim}")
         if self.mechanism.whole and not isinstance(self.transform, Coordinates):
             raise InvalidArgument("transform", self.transform, "Coordinates: all entries are sent")
         if self.mechanism.whole and self.feedback.accumulate:

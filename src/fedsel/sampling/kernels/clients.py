@@ -97,6 +97,10 @@ class ReportKernel:
         sizes = np.array([part.shape[1] for part in held], dtype=np.int64)
         if sizes.sum() != self.solution.dim:
             raise InvalidArgument("parts", f"{sizes.sum()} entries", f"{self.solution.dim} in all")
+        if any(len(part) not in (1, len(clients)) for part in held) or len(set(map(len, held))) > 1:
+            raise InvalidArgument(
+                "parts", [len(part) for part in held], f"{len(clients)} rows each, or 1 for all"
+            )
         done = send_vectors(
             np.array([part.ctypes.data for part in held], dtype=np.uint64),
             sizes,
