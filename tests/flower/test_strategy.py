@@ -181,15 +181,15 @@ class Simulated:
 
 
 def recommended(folder, **changes):
-    given = {"epsilon": 3.0, "nodes": 4, "epochs": 3, "reg": 0.01, "patience": 0.0}
-    return FedSelStrategy(**given, folder=folder, **changes)
+    given = {"epsilon": 3.0, "nodes": 4, "epochs": 3, "reg": 0.01, "patience": 0.0, "norm": 1.0}
+    return FedSelStrategy(**{**given, **changes}, folder=folder)
 
 
 def test_unless_told_otherwise_it_is_the_recommended_recipe(tmp_path):
     made = FedSelStrategy(epsilon=4.0, nodes=4, epochs=2, patience=0.0)
     made.start(Network(tmp_path, range(4), "RJ"), model())
     recipe = made.recipe
-    assert (recipe.solution, recipe.rho, recipe.averaging, recipe.reg) == ("RJ", 0.4, 3.0, 0.0)
+    assert (recipe.solution, recipe.rho, recipe.averaging, recipe.reg) == ("RJ", None, 3.0, 0.0)
     assert recipe.learning_rate > 0
     assert [r.reports for r in made.history.rounds] == [4, 4]
 
