@@ -43,8 +43,8 @@ from fedsel.mechanisms import BOTTOM, Exponential, PerturbedEncoding, PerturbedS
 from fedsel.mechanisms.drawing import draw_dimension
 from fedsel.paper.measures.literal import literal_exp, literal_pe, literal_ps
 from fedsel.random import SystemEntropy, key_of
-from fedsel.sampling.kernels import draws as kernel
-from fedsel.sampling.kernels.ranks import rank_table
+from fedsel.sampling.kernels import native
+from fedsel.sampling.kernels.tables import ranks_of
 
 Vector = NDArray[np.float64]
 
@@ -189,16 +189,15 @@ def one_by_one(draw: Callable[[Any], int], vectors: Sequence[Any], least: int) -
 def in_one_call(mechanism: str, vectors: NDArray[np.float64]) -> Batch:
     """Draw for all clients in one call of the kernel, in as many epochs as it needs."""
     n, d = vectors.shape
-    table = rank_table(MECHANISMS[mechanism].law(d))
-    key, clients = key_of(SEED), np.arange(n)
-    kernel.draw_dimensions(table, vectors, key, 0, clients)  # the first call compiles
+    law = ranks_of(MECHANISMS[mechanism].law(d))
+    key, clients, chosen = key_of(SEED), np.arange(n), np.empty(n, dtype=np.int64)
     start = perf_counter()
-    kernel.draw_dimensions(table, vectors, key, 0, clients)
+    native.draw_dimensions(law, vectors, key, 0, clients, chosen)
     epochs = math.ceil(enough_draws((perf_counter() - start) / n, BATCH_DRAWS) / n)
 
     def run() -> None:
         for epoch in range(epochs):
-            kernel.draw_dimensions(table, vectors, key, epoch, clients)
+            native.draw_dimensions(law, vectors, key, epoch, clients, chosen)
 
     return Batch(run, epochs * n, clients=n)
 

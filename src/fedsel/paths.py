@@ -28,7 +28,8 @@ def source_digest(*names: str, beside: str = "") -> str:
     """
     digest = hashlib.sha256(beside.encode())
     for entry in (PACKAGE / name for name in names):
-        for source in [entry] if entry.is_file() else sorted(entry.rglob("*.py")):
+        files = [entry] if entry.is_file() else sorted(entry.rglob("*"))
+        for source in (file for file in files if file.suffix in (".py", ".c", ".h")):
             digest.update(str(source.relative_to(PACKAGE)).encode())
             digest.update(source.read_bytes())
     return digest.hexdigest()[:16]

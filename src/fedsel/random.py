@@ -12,6 +12,7 @@ import hashlib
 import itertools
 import os
 import secrets
+import struct
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -30,7 +31,9 @@ __all__ = [
     "SystemEntropy",
     "key_of",
     "philox",
+    "public_bits",
     "public_generator",
+    "public_key",
     "stream",
     "words_of",
 ]
@@ -115,9 +118,17 @@ def public_generator(seed: int, purpose: str) -> np.random.Generator:
     >>> public_generator(0, "signs").integers(0, 2, 8).tolist()
     [...]
     """
-    digest = hashlib.sha256(purpose.encode()).digest()
-    key = tuple(int.from_bytes(digest[i : i + 4], "little") for i in range(0, 16, 4))
-    return np.random.Generator(np.random.Philox(np.random.SeedSequence(seed, spawn_key=key)))
+    return np.random.Generator(public_bits(seed, purpose))
+
+
+def public_bits(seed: int, purpose: str) -> np.random.Philox:
+    """The bits of `public_generator`: numpy keeps these for good, and not what is made of them."""
+    return np.random.Philox(np.random.SeedSequence(seed, spawn_key=public_key(purpose)))
+
+
+def public_key(purpose: str) -> tuple[int, ...]:
+    """Four 32-bit words that stand for a purpose."""
+    return struct.unpack("<4I", hashlib.sha256(purpose.encode()).digest()[:16])
 
 
 class Streams:

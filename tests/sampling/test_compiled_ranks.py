@@ -5,8 +5,9 @@ import pytest
 
 from fedsel.mechanisms import PerturbedSampling, SignedSampling, TopK
 from fedsel.sampling import simulated
-from fedsel.sampling.kernels import ranks
+from fedsel.sampling.kernels import native
 
+EXECUTORS = ("kernel", "batch")
 SHAPES = {
     "normal": lambda rng, d: rng.standard_normal(d),
     "scales far apart": lambda rng, d: np.exp(12 * rng.standard_normal(d)),
@@ -24,11 +25,12 @@ SHAPES = {
 @pytest.mark.parametrize("d", [1, 2, 63, 64, 65, 500])
 def test_the_magnitude_of_every_rank(shape, d):
     vector = SHAPES[shape](np.random.default_rng(d), d).astype(np.float32)
-    for dtype in (np.float32, np.float64):
-        typed = vector.astype(dtype)
-        expected = np.sort(np.abs(typed))[::-1]
-        found = [ranks.magnitude_at(rank, typed) for rank in range(d)]
-        np.testing.assert_array_equal(np.array(found, dtype=dtype), expected)
+    found = [native.magnitude_at(rank, vector) for rank in range(d)]
+    np.testing.assert_array_equal(found, np.sort(np.abs(vector))[::-1])
+    who = simulated.cohort(20, seed=d)
+    for k in {1, d // 2 + 1, d}:  # in double precision
+        drawn = [simulated.select(TopK(k), vector[None].astype(float), who, e) for e in EXECUTORS]
+        np.testing.assert_array_equal(*drawn)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -38,10 +40,9 @@ def test_each_of_the_equal_ones_is_found(shape, turn):
     ranked = np.abs(vector) if turn == 0 else np.maximum(turn * vector, 0)
     for pivot in np.unique(ranked)[:5]:
         places = np.flatnonzero(ranked == pivot)
-        sign = 0 if turn == 0 else np.float32(turn)
-        found = [ranks.find_equal(vector, sign, pivot, pick) for pick in range(len(places))]
+        found = [native.find_equal(vector, turn, pivot, pick) for pick in range(len(places))]
         assert found == places.tolist()
-        assert ranks.find_equal(vector, sign, pivot, len(places) + 2) == -1 - len(places)
+        assert native.find_equal(vector, turn, pivot, len(places) + 2) == -1 - len(places)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -60,8 +61,8 @@ def test_what_is_not_counted_changes_no_draw(shape, mechanism):
     who = simulated.cohort(60, seed=11)
     if isinstance(mechanism, SignedSampling):
         vectors = np.minimum(vectors, 1e18)  # a norm beyond float32 is the caller's to refuse
-        drawn = [simulated.report(mechanism, vectors, who, e) for e in ("kernel", "batch")]
+        drawn = [simulated.report(mechanism, vectors, who, e) for e in EXECUTORS]
         assert drawn[0] == drawn[1]
     else:
-        drawn = [simulated.select(mechanism, vectors, who, e) for e in ("kernel", "batch")]
+        drawn = [simulated.select(mechanism, vectors, who, e) for e in EXECUTORS]
         np.testing.assert_array_equal(*drawn)

@@ -10,8 +10,8 @@ from examples.algorithm1 import algorithm_1
 from fedsel import solution
 from fedsel.models import LinearModel
 from fedsel.random import key_of
+from fedsel.sampling.kernels import native
 from fedsel.simulation import EvaluationSet, Population, Training, train
-from fedsel.simulation import kernel as engine_kernel
 from fedsel.simulation.linear_rounds import schedule_of
 from fedsel.simulation.schedule import DROP, SHUFFLE
 from fedsel.solutions import names
@@ -135,7 +135,7 @@ def test_dropping_out():
     reports = sum(r.reports for r in history.rounds)
     assert 3300 < reports < 3700  # 3500 ± 6 σ
     stays = np.ones(5000, dtype=bool)
-    engine_kernel.drop(stays, 0.3, key_of(0, DROP), 0)
+    native.drop(stays, 0.3, key_of(0, DROP), 0)
     assert stays.sum() == reports
 
 

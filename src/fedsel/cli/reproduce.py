@@ -162,7 +162,7 @@ def _work(request: Request, directory: Path | None, out: Path) -> tuple[list[Out
     out.mkdir(exist_ok=True)
     watcher = run.Watcher()
     with Progress(*progress_columns(), console=console, transient=True) as progress:
-        task = progress.add_task("", total=run.cost_of(experiments, missing), now="compiling")
+        task = progress.add_task("", total=run.cost_of(experiments, missing), now="begins")
 
         def finished(outcome: Outcome) -> None:
             run.write_outcome(outcome, out)

@@ -211,7 +211,7 @@ def _run(
     rows: list[dict[str, Any]] = []
     with Progress(*progress_columns(), console=progress_console(), transient=True) as progress:
         total = total_cost(list(spec.cells()))
-        task = progress.add_task("run", total=total, now="the first run compiles")
+        task = progress.add_task("run", total=total, now="begins")
 
         def finished(done: Finished) -> None:
             row = done.row

@@ -82,14 +82,15 @@ def select(
     rows = _rows("vectors", check_vectors("vectors", vectors, ndim=2), who)
     law = selection.law(rows.shape[1])
     if _fast(executor):
-        from fedsel.sampling.kernels import draws as kernel
-        from fedsel.sampling.kernels.ranks import rank_table
+        from fedsel.sampling.kernels import native
+        from fedsel.sampling.kernels.tables import ranks_of
 
-        table = rank_table(law)
-        dimensions: Integers = kernel.draw_dimensions(
-            table, rows, key_of(who.seed), who.epoch, who.clients
+        chosen = np.empty_like(who.clients)
+        held = np.ascontiguousarray(rows)
+        native.draw_dimensions(
+            ranks_of(law), held, key_of(who.seed), who.epoch, who.clients, chosen
         )
-        return dimensions
+        return chosen
     return batch.draw_dimensions(law, _spread(np.abs(rows), who), who.streams())
 
 
@@ -106,12 +107,12 @@ def perturb(value: Value, t: ArrayLike, who: Cohort, executor: Executor = "kerne
     if np.abs(values).max() > 1:
         raise InvalidData("t: every entry must lie in [−1, 1]")
     if _fast(executor):
-        from fedsel.sampling.kernels import draws as kernel
+        from fedsel.sampling.kernels import native
+        from fedsel.sampling.kernels.tables import symbols_of
 
-        windows = kernel.symbol_table(value.law)
-        symbols: Integers = kernel.draw_symbols(
-            windows, values, key_of(who.seed, VALUES_ALONE), who.epoch, who.clients
-        )
+        symbols, key = np.empty_like(who.clients), key_of(who.seed, VALUES_ALONE)
+        held = np.ascontiguousarray(values)
+        native.draw_symbols(symbols_of(value.law), held, key, who.epoch, who.clients, symbols)
         return symbols
     everyone = np.arange(len(who.clients))
     streams = who.streams(VALUES_ALONE)

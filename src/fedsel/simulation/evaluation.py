@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsel.models.linear import LinearModel
+from fedsel.simulation.records import LOSSES, records_of
 
 
 @dataclass(frozen=True)
@@ -23,12 +24,12 @@ class EvaluationSet:
         self, weights: NDArray[np.float64], model: LinearModel
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Accuracy and regularised loss of each model of weights (models, d)."""
-        from fedsel.simulation import kernel
+        from fedsel.sampling.kernels import native
 
         rows = np.arange(len(self.y)) if self.rows is None else self.rows
         hits, losses = np.zeros(len(weights)), np.zeros(len(weights))
-        kind = kernel.LOGISTIC if model.loss == "logistic" else kernel.HINGE
-        records = kernel.records_of(self.X, self.y)
-        kernel.judge(records, rows, kind, weights.astype(np.float32), hits, losses)
+        records, kind = records_of(self.X, self.y), LOSSES[model.loss]
+        models = np.ascontiguousarray(weights, dtype=np.float32)
+        native.judge(records, np.ascontiguousarray(rows), kind, models, hits, losses)
         penalty = model.reg / 2 * np.einsum("md,md->m", weights, weights)
         return hits / len(rows), losses / len(rows) + penalty

@@ -15,6 +15,7 @@ from fedsel.history import History
 from fedsel.random import key_of
 from fedsel.server.step import ServerState, averaged
 from fedsel.simulation.evaluation import EvaluationSet
+from fedsel.simulation.records import LOSSES, records_of
 from fedsel.simulation.rounds import Evaluate, Training, residual_for, run_rounds
 from fedsel.simulation.schedule import schedule
 from fedsel.simulation.vector_rounds import VectorRunner
@@ -106,18 +107,16 @@ class LinearRunner:
         weights: NDArray[np.float64],
         residual_directory: Path | None = None,
     ) -> None:
-        from fedsel.sampling.kernels.report import scratch_for
-        from fedsel.sampling.kernels.tables import in_rounds, tables_of
-        from fedsel.simulation import kernel
+        from fedsel.sampling.kernels import native
+        from fedsel.sampling.kernels.tables import signs_of, tables_of
 
-        self.training, self._kernel, self._in_rounds = training, kernel, in_rounds
-        solution = training.solution
-        self._records = kernel.records_of(
-            population.X, population.y, population.order, population.starts
-        )
-        self._tables = tables_of(solution)
-        self._scratch = scratch_for(self._tables, solution.dim)
-        self.sent = np.zeros((1, 2 * self._tables.picks), dtype=np.int64)
+        self.training, self._native, self._signs_of = training, native, signs_of
+        solution, tables = training.solution, tables_of(training.solution)
+        self._records = records_of(population.X, population.y, population.order, population.starts)
+        self._plan = native.plan(tables)
+        self._sums = np.zeros((len(tables.units), tables.slots), dtype=np.int64)
+        self._total = np.zeros(tables.slots)
+        self.sent = np.zeros((1, 2 * tables.picks), dtype=np.int64)
         self._residual = residual_for(solution, population.clients, residual_directory)
         self._key = key_of(training.seed)
         self.state = ServerState.begin(weights)
@@ -131,14 +130,14 @@ class LinearRunner:
     def run(
         self, epoch: int, clients: NDArray[np.int64], ends: NDArray[np.int64], keep: bool
     ) -> Iterator[ServerState]:
-        training, kernel, rule = self.training, self._kernel, self.training.rule
+        training, rule = self.training, self.training.rule
         solution, count = training.solution, len(ends)
         weights = self.state.weights.copy()
         trace = np.empty((count if keep else 0, solution.dim))
-        kernel.run_rounds(
+        self._native.run_rounds(
+            self._plan,
             self._records,
-            self._in_rounds(self._tables, solution, self.state.rounds, count),
-            kernel.LOGISTIC if training.model.loss == "logistic" else kernel.HINGE,
+            LOSSES[training.model.loss],
             training.model.reg,
             training.factor,
             rule.rate,
@@ -146,12 +145,14 @@ class LinearRunner:
             clients,
             ends,
             weights,
-            self._residual,
+            self._residual if len(self._residual) else None,
             self._key,
             epoch,
-            self._scratch,
+            self._signs_of(solution, self.state.rounds, count),
+            self._sums,
+            self._total,
             self.sent,
-            trace,
+            trace if keep else None,
         )
         if not keep:
             self.state = ServerState(weights, weights, self.state.rounds + count)

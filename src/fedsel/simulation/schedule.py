@@ -29,16 +29,16 @@ def schedule(
     >>> sorted(order.tolist()), ends.tolist()
     ([0, 1, 2, 3, 4], [1, 3, 5])
     """
-    from fedsel.simulation import kernel
+    from fedsel.sampling.kernels import native
 
     order = members.copy()
-    kernel.shuffle(order, key_of(seed, SHUFFLE), epoch)
+    native.shuffle(order, key_of(seed, SHUFFLE), epoch)
     # Even rounds of at most ``batch``: the mean of a few left over would be mostly noise.
     count = -(-len(order) // batch)
     ends: NDArray[np.int64] = np.arange(1, count + 1, dtype=np.int64) * len(order) // count
     if dropout == 0:
         return order, ends
     stays = np.ones(clients, dtype=np.bool_)
-    kernel.drop(stays, dropout, key_of(seed, DROP), epoch)
+    native.drop(stays, dropout, key_of(seed, DROP), epoch)
     answers = stays[order]
     return order[answers], np.cumsum(answers, dtype=np.int64)[ends - 1]

@@ -60,10 +60,10 @@ class Scores:
 @lru_cache(maxsize=4)
 def split(clients: int, folds: int, seed: int, repeat: int) -> tuple[NDArray[np.int64], ...]:
     """The members of each fold, a random partition of the clients."""
-    from fedsel.simulation.kernel import shuffle
+    from fedsel.sampling.kernels import native
 
     order = np.arange(clients, dtype=np.int64)
-    shuffle(order, key_of(seed, FOLDS), repeat)
+    native.shuffle(order, key_of(seed, FOLDS), repeat)
     return tuple(np.array_split(order, folds))
 
 
@@ -128,11 +128,11 @@ def held_out_run(training: Training, population: Population, run: int) -> tuple[
     The test fifth is the same in every run, and no run validates or trains on it: what is chosen
     by the validation leaves it untouched. The validation fifth is drawn anew in each run.
     """
-    from fedsel.simulation.kernel import shuffle
+    from fedsel.sampling.kernels import native
 
     test, *others = split(population.clients, FIFTHS, training.seed, 0)
     rest = np.concatenate(others)
-    shuffle(rest, key_of(training.seed, VALIDATION), run)
+    native.shuffle(rest, key_of(training.seed, VALIDATION), run)
     validation, members = rest[: len(test)], rest[len(test) :]
     some = replace(population, members=members)
     history = train(_seeded(training, run, FIFTHS), some, evaluate="end")

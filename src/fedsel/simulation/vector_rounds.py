@@ -64,7 +64,7 @@ class VectorReports:
             if len(part) != len(clients):
                 raise InvalidArgument("parts", f"{len(part)} rows", f"one a client: {len(clients)}")
         if self._kernel is not None:
-            self._kernel.send(epoch, clients, parts, self.residual)
+            self._kernel.send(epoch, clients, parts, self.residual if len(self.residual) else None)
             return
         solution = self.solution.in_round(self._round)
         nothing = np.zeros(solution.dim, dtype=np.float32)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from fedsel.errors import InvalidArgument, check_count
 from fedsel.mechanisms.reporting import Vector
-from fedsel.random import public_generator
+from fedsel.random import public_bits, public_generator
 
 Doubles = NDArray[np.float64]
 Array = TypeVar("Array", NDArray[np.float32], NDArray[np.float64])
@@ -172,7 +172,12 @@ class Rotated(Transform):
     @property
     def signs(self) -> NDArray[np.float32]:
         """The public random signs (d,)."""
-        return _signs(self.dim, self.seed, self.round)
+        return _signs(self.dim, self.seed, self.purpose(self.round))
+
+    @staticmethod
+    def purpose(number: int) -> str:
+        """What the public bits of a round are for."""
+        return f"signs of round {number}"
 
     def in_round(self, number: int) -> Self:
         return self if number == self.round else replace(self, round=number)
@@ -324,9 +329,11 @@ class Projection(_Matrix):
 
 
 @lru_cache(maxsize=8)
-def _signs(dim: int, seed: int, number: int) -> NDArray[np.float32]:
-    drawn = public_generator(seed, f"signs of round {number}").integers(0, 2, dim, dtype=np.int8)
-    return _sealed((2 * drawn - 1).astype(np.float32))
+def _signs(dim: int, seed: int, purpose: str) -> NDArray[np.float32]:
+    """+1 where the top bit of a byte is set, else −1; bytes from the low end of the words."""
+    words = public_bits(seed, purpose).random_raw(-(-dim // 8))
+    top = words.astype("<u8").view(np.uint8)[:dim] >> 7
+    return _sealed(2 * top.astype(np.float32) - 1)
 
 
 @lru_cache(maxsize=4)

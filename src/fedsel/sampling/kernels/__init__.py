@@ -1,9 +1,17 @@
 """Compiled kernels of the samplers, and the tables that they read.
 
-Need the extra: ``pip install 'fedsel[simulation]'``.
+They are compiled when the package is built (`native/`, C). An installation without them serves
+devices and servers all the same; simulations need them.
 """
 
-from fedsel.extras import needed
+try:
+    from fedsel.sampling.kernels import _native as native
+except ImportError as error:
+    from fedsel.extras import MissingExtra
 
-with needed("simulation", "simulations"):
-    import numba as _numba  # noqa: F401
+    raise MissingExtra(
+        "simulations need fedsel's compiled kernels, which this installation lacks: install a "
+        "wheel of this platform, or a C compiler and then: pip install --force-reinstall fedsel"
+    ) from error
+
+__all__ = ["native"]

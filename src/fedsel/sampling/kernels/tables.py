@@ -1,4 +1,4 @@
-"""A solution in the form that the kernels read: tables of numbers, one type for all solutions."""
+"""A solution in the form that the kernels read: plain numbers and arrays (`native/tables.h`)."""
 
 from __future__ import annotations
 
@@ -17,49 +17,95 @@ from fedsel.mechanisms import (
     SignedSampling,
     TwoStage,
     UnbiasedJoint,
-    Uniform,
     Value,
     ValueReports,
 )
-from fedsel.sampling.kernels.baselines import NO_BASELINE, BaselineTable, baseline_table
-from fedsel.sampling.kernels.draws import SignTable, SymbolTable, sign_table, symbol_table
-from fedsel.sampling.kernels.ranks import RankTable, rank_table
+from fedsel.mechanisms.laws import RankLaw, SymbolLaw
+from fedsel.random import public_key
+from fedsel.sampling.kernels import native
 from fedsel.solutions import Coordinates, Projection, RandomDirections, Rotated, Solution
-from fedsel.solutions.baselines import PrivUnit, SignDS
+from fedsel.solutions.baselines import Baseline, PrivUnit, SignDS
 
 WHOLE, VALUES, SIGNS, BASELINE = 0, 1, 2, 3
 COORDINATES, ROTATED, MATRIX = 0, 1, 2
 
 
+class Ranks(NamedTuple):
+    """A `RankLaw`; without ``counts`` each weight is that of one rank."""
+
+    weights: NDArray[np.int64]
+    counts: NDArray[np.int64] | None
+    bottom: int
+    by_rejection: bool
+
+
+class Symbols(NamedTuple):
+    """A `SymbolLaw`: a row (coin, G, W, L, H) for each window."""
+
+    windows: NDArray[np.int64]
+
+
+class Sign(NamedTuple):
+    """A `OneSymbol` mechanism: J reads ``ranks`` and ``radius`` (0: nothing is negated)."""
+
+    unbiased: bool
+    ranks: Ranks
+    radius: float = 0.0
+    low: int = 0
+    high: int = 0
+    top: int = 0
+    clip: float = 1.0
+
+
+class BaselineNumbers(NamedTuple):
+    """A baseline: PrivUnit reads ``quantiles`` (2, knots), SignDS cumulated ``shares`` (h + 1,)."""
+
+    inside: float = 0.0
+    radius: float = 0.0
+    quantiles: NDArray[np.float64] | None = None
+    shares: NDArray[np.float64] | None = None
+    top: int = 0
+
+
 class Tables(NamedTuple):
-    """A solution as the kernels read it; what a solution does not use is empty.
+    """A solution as the kernels read it; what it does not use is None.
 
     ``kind`` is that of its mechanism, ``basis`` that of its transform. ``ranked`` says whether all
     scores are needed, ``flat`` whether slots are drawn at random, ``plain`` whether numbers leave
-    as they are.
+    as they are; ``scale`` is that of a baseline's report, ``root`` √M of a rotated basis.
     """
 
     kind: int
     basis: int
+    dim: int
     slots: int
+    picks: int
     ranked: bool
     flat: bool
     plain: bool
-    picks: int
+    decays_at_server: bool
     clip: float
     momentum: float
-    ranks: RankTable
-    symbols: SymbolTable
-    centres: NDArray[np.int64]
+    scale: float
+    root: float
+    ranks: Ranks | None
+    windows: NDArray[np.int64]
     units: NDArray[np.float64]
-    signed: SignTable
-    baseline: BaselineTable
-    scale: float  # of a baseline's report
-    root: float  # √M of a rotated basis
-    signs: NDArray[np.float32]  # (rounds, d) of rotated bases
-    matrix: NDArray[np.float32]  # (M, d)
-    recovery: NDArray[np.float64]  # (M, d)
-    decays_at_server: bool
+    sign: Sign | None
+    baseline: BaselineNumbers | None
+    matrix: NDArray[np.float32] | None  # (M, d)
+    recovery: NDArray[np.float64] | None  # (M, d)
+
+
+def ranks_of(law: RankLaw) -> Ranks:
+    """A `RankLaw` as the kernels read it."""
+    return Ranks(law.weights, None if law.dense else law.counts, law.bottom, law.by_rejection)
+
+
+def symbols_of(law: SymbolLaw) -> Symbols:
+    """A `SymbolLaw` as the kernels read it."""
+    rows = [(c, w.G, w.W, w.L, w.H) for c, w in zip(law.coins, law.windows, strict=True)]
+    return Symbols(np.array(rows, dtype=np.int64))
 
 
 _MECHANISMS = (FullGradient, TwoStage, FlatPicks, SignedSampling, UnbiasedJoint, PrivUnit, SignDS)
@@ -73,56 +119,77 @@ def known(solution: Solution) -> bool:
 
 
 def tables_of(solution: Solution) -> Tables:
-    """A solution as the kernels read it, in the round that it is in."""
+    """A solution as the kernels read it."""
     if not known(solution):
         raise InvalidArgument(
             "solution", solution.name, "of fedsel's own mechanisms and transforms"
         )
-    made, M = solution.mechanism, solution.transform.size
-    value = made.value if isinstance(made, ValueReports) else None
+    mechanism, transform, M = solution.mechanism, solution.transform, solution.transform.size
+    value = mechanism.value if isinstance(mechanism, ValueReports) else None
     symbols = (value if isinstance(value, Value) else Identity()).law
-    selection = made.selection if isinstance(made, TwoStage) else Uniform()
-    kind = WHOLE if made.whole else SIGNS if isinstance(made, OneSymbol) else VALUES
-    tables = Tables(
-        kind=BASELINE if isinstance(made, PrivUnit | SignDS) else kind,
-        basis=COORDINATES,
+    kind, basis, matrix, recovery = VALUES, COORDINATES, None, None
+    if isinstance(mechanism, Baseline):
+        kind = BASELINE
+    elif mechanism.whole:
+        kind = WHOLE
+    elif isinstance(mechanism, OneSymbol):
+        kind = SIGNS
+    if isinstance(transform, Rotated):
+        basis = ROTATED
+    elif isinstance(transform, RandomDirections | Projection):
+        basis, matrix, recovery = MATRIX, transform.matrix, transform.recovery
+    return Tables(
+        kind=kind,
+        basis=basis,
+        dim=solution.dim,
         slots=M,
-        ranked=isinstance(made, TwoStage | SignedSampling),
-        flat=isinstance(made, FlatPicks),
+        picks=1 if mechanism.whole else mechanism.picks,
+        ranked=isinstance(mechanism, TwoStage | SignedSampling),
+        flat=isinstance(mechanism, FlatPicks),
         plain=solution.alphabet.plain,
-        picks=1 if made.whole else made.picks,
-        clip=float(getattr(made, "clip", 1.0)),
+        decays_at_server=mechanism.decays_at_server,
+        clip=float(getattr(mechanism, "clip", 1.0)),
         momentum=float(solution.feedback.momentum),
-        ranks=rank_table(selection.law(M)),
-        symbols=symbol_table(symbols),
-        centres=np.array([w.symbols - 1 for w in symbols.windows], dtype=np.int64),
-        units=solution.alphabet.units,
-        signed=sign_table(made if isinstance(made, OneSymbol) else SignedSampling(1), M),
-        baseline=NO_BASELINE,
-        scale=1.0,
+        scale=float(mechanism.scale) if isinstance(mechanism, Baseline) else 1.0,
         root=math.sqrt(M),
-        signs=np.empty((0, 0), dtype=np.float32),
-        matrix=np.empty((0, 0), dtype=np.float32),
-        recovery=np.empty((0, 0)),
-        decays_at_server=made.decays_at_server,
+        ranks=ranks_of(mechanism.selection.law(M)) if isinstance(mechanism, TwoStage) else None,
+        windows=symbols_of(symbols).windows,
+        units=solution.alphabet.units,
+        sign=_sign_of(mechanism, M) if isinstance(mechanism, OneSymbol) else None,
+        baseline=_numbers_of(mechanism) if isinstance(mechanism, Baseline) else None,
+        matrix=matrix,
+        recovery=recovery,
     )
-    if isinstance(made, PrivUnit | SignDS):
-        tables = tables._replace(baseline=baseline_table(made), scale=float(made.scale))
-    if isinstance(solution.transform, Rotated):
-        return in_rounds(tables._replace(basis=ROTATED), solution, solution.transform.round, 1)
-    if isinstance(solution.transform, RandomDirections | Projection):
-        # Copies: the kernels are compiled for each kind of array, and sealed ones are another.
-        matrix, recovery = (
-            np.array(solution.transform.matrix),
-            np.array(solution.transform.recovery),
-        )
-        return tables._replace(basis=MATRIX, matrix=matrix, recovery=recovery)
-    return tables
 
 
-def in_rounds(tables: Tables, solution: Solution, first: int, count: int) -> Tables:
-    """The tables for ``count`` rounds from ``first`` on, counted through all epochs."""
-    if not isinstance(solution.transform, Rotated):
-        return tables
-    bases = [solution.transform.in_round(first + t) for t in range(count)]
-    return tables._replace(signs=np.array([basis.signs for basis in bases]))
+def signs_of(solution: Solution, first: int, count: int) -> NDArray[np.float32] | None:
+    """The signs (count, d) of a rotated basis in the rounds from ``first`` on; else None."""
+    transform = solution.transform
+    if not isinstance(transform, Rotated):
+        return None
+    keys = [public_key(transform.purpose(first + t)) for t in range(count)]
+    seed = transform.seed.to_bytes(max(16, -(-transform.seed.bit_length() // 32) * 4), "little")
+    signs = np.empty((count, solution.dim), dtype=np.float32)
+    spawn = np.array(keys, dtype=np.uint32).reshape(count, 4)
+    native.public_signs(np.frombuffer(seed, dtype="<u4").astype(np.uint32), spawn, signs)
+    return signs
+
+
+def _sign_of(mechanism: OneSymbol, d: int) -> Sign:
+    if isinstance(mechanism, SignedSampling):
+        return Sign(False, ranks_of(mechanism.law(d)), radius=float(mechanism.radius or 0.0))
+    if not isinstance(mechanism, UnbiasedJoint):
+        raise InvalidArgument("mechanism", mechanism, "a SignedSampling or an UnbiasedJoint")
+    low, high = mechanism.weights(d)
+    unused = ranks_of(RankLaw([1], [2 * d]))
+    return Sign(True, unused, low=low, high=high, top=mechanism.top(d), clip=mechanism.clip)
+
+
+def _numbers_of(mechanism: Baseline) -> BaselineNumbers:
+    if isinstance(mechanism, PrivUnit):
+        radius = float(mechanism.radius or 0.0)
+        return BaselineNumbers(mechanism.inside, radius, quantiles=np.array(mechanism.quantiles))
+    if not isinstance(mechanism, SignDS):
+        raise InvalidArgument("mechanism", mechanism, "a baseline of fedsel.solutions.baselines")
+    shares = np.cumsum(mechanism.shares(mechanism.size, mechanism.threshold))
+    return BaselineNumbers(shares=shares, top=mechanism.top)

@@ -1,0 +1,77 @@
+"""Compile the kernels when the package is built: one extension module in C, for the stable ABI.
+
+Written in C because the kernels are loops over plain arrays: no objects, no generated code, nothing
+but a compiler to build it, and Python's headers only in the file that takes the arguments.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+NAME = "fedsel.sampling.kernels._native"
+SOURCES = "fedsel/sampling/kernels/native"
+FLAGS = ["-std=c11", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"]
+"""No contraction to fused multiply-add and no reordering: the same bits on every processor."""
+WARNINGS = ["-Wall", "-Wextra", "-Wno-psabi"]
+MICROSOFT = ["/std:c11", "/O2", "/fp:precise"]
+
+
+class CompileKernels(BuildHookInterface):
+    """Adds the compiled module to a wheel, or to the sources of an editable installation.
+
+    FEDSEL_PURE=1 leaves it out: enough for devices and servers, not for simulations.
+    """
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002
+        if self.target_name != "wheel" or os.environ.get("FEDSEL_PURE"):
+            return
+        compile_kernels(Path(self.root) / "src")
+        build_data["artifacts"] += ["src/fedsel/sampling/kernels/_native*"]
+        build_data["pure_python"] = False
+        build_data["tag"] = f"cp311-abi3-{_platform()}"
+
+
+def compile_kernels(source: Path) -> None:
+    """Compile the module into the package under this folder; CFLAGS and CC are honoured."""
+    from setuptools import Distribution, Extension
+    from setuptools.command.build_ext import build_ext
+    from setuptools.errors import BaseError
+
+    folder = source / SOURCES
+    extension = Extension(
+        NAME,
+        [str(folder / file) for file in ("module.c", "base.c", "avx2.c")],
+        depends=[str(header) for header in folder.glob("*.h")],
+        extra_compile_args=MICROSOFT if sys.platform == "win32" else [*FLAGS, *WARNINGS],
+        py_limited_api=True,
+    )
+    made = Distribution({"ext_modules": [extension], "package_dir": {"": str(source)}})
+    command = build_ext(made)
+    command.inplace = True
+    try:
+        with tempfile.TemporaryDirectory() as temporary:
+            command.build_temp = temporary
+            command.ensure_finalized()
+            command.run()
+    except BaseError as error:
+        raise RuntimeError(
+            f"fedsel's kernels could not be compiled ({error}). Install a C compiler; or, for a "
+            "device or a server, which need no kernels, set FEDSEL_PURE=1"
+        ) from error
+
+
+def _platform() -> str:
+    from packaging.tags import sys_tags
+
+    kinds = (tag.platform for tag in sys_tags())
+    return next(kind for kind in kinds if "manylinux" not in kind and "musllinux" not in kind)
+
+
+if __name__ == "__main__":
+    compile_kernels(Path(sys.argv[1]))

@@ -1,0 +1,69 @@
+/* Floating-point building blocks that give the same bits on every machine: sums in a fixed order
+   (eight lanes, then a fixed tree), polynomials in place of the platform's library. */
+
+#define UNROLLED 4
+
+/* x · y, summed in a fixed order. */
+INLINE float dot(const float *x, const float *y, int64_t n) {
+    Lanes sums[UNROLLED];
+    memset(sums, 0, sizeof sums);
+    int64_t i = 0;
+    for (; i + UNROLLED * LANES <= n; i += UNROLLED * LANES)
+        for (int u = 0; u < UNROLLED; u++)
+            sums[u] = ADD(sums[u], MULTIPLY(LOAD(x + i + u * LANES), LOAD(y + i + u * LANES)));
+    for (; i + LANES <= n; i += LANES) sums[0] = ADD(sums[0], MULTIPLY(LOAD(x + i), LOAD(y + i)));
+    Lanes v = ADD(ADD(sums[0], sums[1]), ADD(sums[2], sums[3]));
+    float total = ((LANE(v, 0) + LANE(v, 4)) + (LANE(v, 2) + LANE(v, 6))) +
+                  ((LANE(v, 1) + LANE(v, 5)) + (LANE(v, 3) + LANE(v, 7)));
+    for (; i < n; i++) total += x[i] * y[i];
+    return total;
+}
+
+INLINE double floor_of(double x) {
+    double n = (double)(int64_t)x;
+    return n > x ? n - 1.0 : n;
+}
+
+/* e^x for |x| ≤ 700 within 1e-15: 2^n times a polynomial on [−ln2/2, ln2/2]. */
+INLINE double exponential(double x) {
+    double n = floor_of(x * 1.4426950408889634 + 0.5);
+    double r = (x - n * 0.6931471803691238) - n * 1.9082149292705877e-10;
+    double p = 1.0 / 6227020800.0; /* Taylor to degree 13: the remainder is below 2e-17 */
+    p = p * r + 1.0 / 479001600.0;
+    p = p * r + 1.0 / 39916800.0;
+    p = p * r + 1.0 / 3628800.0;
+    p = p * r + 1.0 / 362880.0;
+    p = p * r + 1.0 / 40320.0;
+    p = p * r + 1.0 / 5040.0;
+    p = p * r + 1.0 / 720.0;
+    p = p * r + 1.0 / 120.0;
+    p = p * r + 1.0 / 24.0;
+    p = p * r + 1.0 / 6.0;
+    p = p * r + 0.5;
+    p = p * r + 1.0;
+    p = p * r + 1.0;
+    uint64_t bits = (uint64_t)((int64_t)n + 1023) << 52;
+    double power;
+    memcpy(&power, &bits, sizeof power);
+    return p * power;
+}
+
+/* 1/(1 + e^−x), without overflow. */
+INLINE double sigmoid(double x) {
+    if (x >= 0) return 1.0 / (1.0 + exponential(x < 700.0 ? -x : -700.0));
+    double e = exponential(x > -700.0 ? x : -700.0);
+    return e / (1.0 + e);
+}
+
+/* ln x for x > 0 within 1e-14. */
+INLINE double logarithm(double x) {
+    int e;
+    double m = frexp(x, &e);
+    if (m < 0.7071067811865476) {
+        m = 2.0 * m;
+        e -= 1;
+    }
+    double s = (m - 1.0) / (m + 1.0), z = s * s, p = 0.0;
+    for (int n = 21; n > 0; n -= 2) p = p * z + 1.0 / n;
+    return 2.0 * s * p + e * 0.6931471805599453;
+}

@@ -1,0 +1,58 @@
+/* What differs between compilers: inlining, prefetching, 128-bit products. */
+#ifndef FEDSEL_PORTABLE_H
+#define FEDSEL_PORTABLE_H
+
+#include <float.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__GNUC__) || defined(__clang__)
+#define INLINE static inline __attribute__((always_inline, unused))
+#define OUTLINE static __attribute__((noinline, unused))
+#define PURE static __attribute__((noinline, unused, pure))
+#define PREFETCH(address) __builtin_prefetch((address), 0, 3)
+#elif defined(_MSC_VER)
+#include <intrin.h>
+#define INLINE static __forceinline
+#define OUTLINE static __declspec(noinline)
+#define PURE OUTLINE
+#define PREFETCH(address) ((void)(address))
+#else
+#define INLINE static inline
+#define OUTLINE static
+#define PURE static
+#define PREFETCH(address) ((void)(address))
+#endif
+
+/* Compiled beside the base where the compiler can: chosen at run time by what the processor has. */
+#if (defined(__GNUC__) || defined(__clang__)) && defined(__x86_64__) && !defined(FEDSEL_NO_AVX2)
+#define FEDSEL_HAS_AVX2
+#endif
+
+#define CACHE_LINE 64
+
+/* High 64 bits of the product of two numbers. */
+INLINE uint64_t mulhi(uint64_t a, uint64_t b) {
+#if defined(__SIZEOF_INT128__)
+    return (uint64_t)(((unsigned __int128)a * b) >> 64);
+#elif defined(_MSC_VER) && defined(_M_X64)
+    return __umulh(a, b);
+#else
+    uint64_t a0 = (uint32_t)a, a1 = a >> 32, b0 = (uint32_t)b, b1 = b >> 32;
+    uint64_t middle = a1 * b0 + ((a0 * b0) >> 32);
+    uint64_t carried = (uint32_t)middle + a0 * b1;
+    return a1 * b1 + (middle >> 32) + (carried >> 32);
+#endif
+}
+
+/* 2^64 mod n: how many words too many there are to serve n numbers evenly. */
+INLINE uint64_t surplus_of(uint64_t n) { return n ? (0 - n) % n : 0; }
+
+/* Ask for a row before it is needed: shuffled clients lie anywhere in memory. */
+INLINE void prefetch_row(const float *row, int64_t count) {
+    for (int64_t at = 0; at < count; at += CACHE_LINE / (int64_t)sizeof(float)) PREFETCH(row + at);
+}
+
+#endif

@@ -1,0 +1,217 @@
+/* A client's report, and what the server makes of a round's: for every solution.
+
+   Feedback, transform and mechanism follow each other as in `Solution.encode`. Sums are integers,
+   and the mean is rounded as `Totals.mean` and `Transform.combine` round it. */
+
+/* What is told at a slot: the codeword with r + momentum · residual, before it is clipped. */
+INLINE double value_at(const Sending *sending, const float *vector, const float *residual,
+                       int64_t slot) {
+    const Tables *tables = sending->tables;
+    if (tables->basis == COORDINATES) {
+        double value = (double)vector[slot];
+        return residual ? value + tables->momentum * (double)residual[slot] : value;
+    }
+    double sum = 0.0;
+    for (int64_t i = 0; i < tables->dim; i++) {
+        double x = (double)vector[i];
+        if (residual) x += tables->momentum * (double)residual[i];
+        sum += entry_of(sending, slot, i) * x;
+    }
+    return sum;
+}
+
+/* What is told at every slot: into ``turned``. */
+OUTLINE void fill_values(const Sending *sending, const float *vector, const float *residual) {
+    const Tables *tables = sending->tables;
+    double *turned = sending->scratch->turned;
+    int64_t d = tables->dim, M = tables->slots;
+    if (tables->basis != ROTATED) {
+        for (int64_t j = 0; j < M; j++) turned[j] = value_at(sending, vector, residual, j);
+        return;
+    }
+    for (int64_t i = 0; i < d; i++) {
+        double x = (double)vector[i];
+        if (residual) x += tables->momentum * (double)residual[i];
+        turned[i] = x * (double)sending->signs[i];
+    }
+    for (int64_t i = d; i < M; i++) turned[i] = 0.0;
+    hadamard_double(turned, sending->scratch->spare, M);
+    for (int64_t j = 0; j < M; j++) turned[j] /= tables->root;
+}
+
+/* A slot not drawn before; ``drawn`` stays in ascending order. */
+INLINE int64_t next_distinct(int64_t *drawn, int64_t count, int64_t slots, Stream *s) {
+    int64_t j = below(s, (uint64_t)(slots - count)), place = 0;
+    for (; place < count && j >= drawn[place]; place++) j++;
+    for (int64_t i = count; i > place; i--) drawn[i] = drawn[i - 1];
+    drawn[place] = j;
+    return j;
+}
+
+/* Report (slot, symbol) pairs, and add them up. */
+OUTLINE void send_values(const Sending *sending, const float *vector, const float *ranked,
+                        const float *residual, Stream *s, int64_t *sent) {
+    const Tables *tables = sending->tables;
+    int64_t M = tables->slots;
+    for (int64_t p = 0; p < tables->picks; p++) {
+        int64_t j = tables->flat ? next_distinct(sending->scratch->drawn, p, M, s)
+                                 : draw_ranked_float(&tables->ranks, ranked, M, 0, s);
+        sent[2 * p] = j;
+        sent[2 * p + 1] = 0;
+        if (j == BOTTOM) continue;
+        double value = value_at(sending, vector, residual, j);
+        if (tables->plain) {
+            sending->total[j] += value;
+            continue;
+        }
+        double clip = tables->clip, t = value < clip ? value : clip;
+        t = value == value ? (t > -clip ? t : -clip) / clip : 0.0;
+        int64_t symbol = draw_symbol(&tables->symbols, t, s), which = tables->symbols.count - 1;
+        sent[2 * p + 1] = symbol;
+        while (symbol < tables->symbols.windows[which].offset) which--;
+        const Window *w = tables->symbols.windows + which;
+        sending->sums[which * M + j] += 2 * (symbol - w->offset) - w->centre;
+    }
+}
+
+/* Report one signed slot, and add it up. */
+OUTLINE void send_sign(const Sending *sending, const float *vector, const float *ranked,
+                      float squared, const float *residual, Stream *s, int64_t *sent) {
+    const Tables *tables = sending->tables;
+    int64_t M = tables->slots, atom;
+    if (tables->sign.unbiased) {
+        fill_values(sending, vector, residual);
+        atom = draw_unbiased(&tables->sign, sending->scratch->turned, M, s);
+    } else {
+        atom = draw_signed(&tables->sign, ranked, M, squared, s);
+    }
+    int negative = atom >= M;
+    sent[0] = negative ? atom - M : atom;
+    sent[1] = negative;
+    if (atom != BOTTOM) sending->sums[sent[0]] += 1 - 2 * negative;
+}
+
+/* The residual: what was accumulated, less what was sent. */
+OUTLINE void keep_rest(const Sending *sending, const float *vector, float *residual,
+                       const int64_t *sent) {
+    int64_t d = sending->tables->dim;
+    memcpy(residual, vector, (size_t)d * sizeof *residual);
+    for (int64_t p = 0; p < sending->tables->picks; p++) {
+        int64_t slot = sent[2 * p];
+        if (slot == BOTTOM) continue;
+        if (sending->tables->basis == COORDINATES) {
+            residual[slot] = 0;
+            continue;
+        }
+        double along = 0.0, squared = 0.0;
+        for (int64_t i = 0; i < d; i++) {
+            double entry = entry_of(sending, slot, i);
+            along += entry * (double)residual[i];
+            squared += entry * entry;
+        }
+        for (int64_t i = 0; i < d; i++) {
+            double part = along / squared * entry_of(sending, slot, i);
+            residual[i] = (float)((double)residual[i] - part);
+        }
+    }
+}
+
+/* A client's report on its vector, added to the round's sums; the residual is updated. ``vector``
+   becomes the accumulated one where there is a residual. */
+INLINE void send_report(const Sending *sending, float *vector, int64_t client, int64_t *sent) {
+    const Tables *tables = sending->tables;
+    Scratch *scratch = sending->scratch;
+    int64_t d = tables->dim;
+    if (tables->kind == WHOLE) {
+        for (int64_t i = 0; i < d; i++) sending->total[i] += (double)vector[i];
+        return;
+    }
+    Stream s;
+    begin_stream(&s, sending->key, sending->epoch, (uint64_t)client);
+    float *residual = sending->residual ? sending->residual + client * d : NULL;
+    if (residual)
+        for (int64_t i = 0; i < d; i++) vector[i] += residual[i];
+    if (tables->kind == BASELINE) {
+        if (tables->baseline.sizes)
+            send_set(&tables->baseline, tables->scale, vector, d, scratch->room, &s, sending->total);
+        else
+            send_direction(&tables->baseline, tables->scale, vector, d, scratch->room, &s,
+                           sending->total);
+        return;
+    }
+    const float *ranked = vector;
+    float squared = 0;
+    int scored = tables->ranked && tables->basis != COORDINATES;
+    if (scored || (tables->kind == SIGNS && tables->sign.radius > 0)) squared = dot(vector, vector, d);
+    if (scored) {
+        fill_scores(sending, vector, squared);
+        ranked = scratch->scores;
+    }
+    if (tables->kind == SIGNS)
+        send_sign(sending, vector, ranked, squared, residual, &s, sent);
+    else
+        send_values(sending, vector, ranked, residual, &s, sent);
+    if (residual) keep_rest(sending, vector, residual, sent);
+}
+
+INLINE void clear_sums(const Sending *sending) {
+    const Tables *tables = sending->tables;
+    memset(sending->total, 0, (size_t)tables->slots * sizeof *sending->total);
+    if (!tables->plain)
+        memset(sending->sums, 0,
+               (size_t)(tables->symbols.count * tables->slots) * sizeof *sending->sums);
+}
+
+/* The mean update of a round of ``count`` reports. */
+OUTLINE void fill_mean(const Sending *sending, int64_t count) {
+    const Tables *tables = sending->tables;
+    double *total = sending->total, *mean = sending->scratch->mean, n = (double)count;
+    int64_t M = tables->slots, d = tables->dim;
+    if (tables->plain)
+        for (int64_t j = 0; j < M; j++) total[j] *= tables->units[0];
+    else
+        for (int64_t j = 0; j < M; j++) {
+            total[j] = tables->units[0] * (double)sending->sums[j];
+            for (int64_t w = 1; w < tables->symbols.count; w++)
+                total[j] += tables->units[w] * (double)sending->sums[w * M + j];
+        }
+    for (int64_t j = 0; j < M; j++) total[j] /= n;
+    if (tables->basis == COORDINATES) {
+        memcpy(mean, total, (size_t)d * sizeof *mean);
+    } else if (tables->basis == ROTATED) {
+        hadamard_double(total, sending->scratch->turned, M);
+        for (int64_t i = 0; i < d; i++)
+            mean[i] = total[i] * (double)sending->signs[i] / tables->root;
+    } else {
+        memset(mean, 0, (size_t)d * sizeof *mean);
+        for (int64_t j = 0; j < M; j++)
+            if (total[j] != 0)
+                for (int64_t i = 0; i < d; i++) mean[i] += total[j] * tables->recovery[j * d + i];
+    }
+}
+
+/* The reports of clients on vectors computed elsewhere, added to the sums. A vector lies in parts,
+   as a model's parameters do; each is put together, times factors, in room that stays in the
+   processor's cache. Returns how many clients reported, less than all at a vector not finite. */
+static int64_t send_vectors(const Vectors *call) {
+    const Sending *sending = &call->sending;
+    float *vector = sending->scratch->gradient;
+    int64_t d = sending->tables->dim, picks = 2 * sending->tables->picks;
+    for (int64_t n = 0; n < call->count; n++) {
+        int64_t client = call->clients[n], start = 0;
+        if (client < 0 || (sending->residual && client >= call->clients_with_residual))
+            return OUT_OF_BOUNDS;
+        for (int64_t p = 0; p < call->part_count; p++) {
+            size_t bytes = (size_t)call->sizes[p] * sizeof *vector;
+            memcpy(vector + start, call->parts[p] + (size_t)(n * call->stride) * bytes, bytes);
+            start += call->sizes[p];
+        }
+        if (call->factors)
+            for (int64_t i = 0; i < d; i++) vector[i] *= call->factors[i];
+        if (!(dot(vector, vector, d) < INFINITY)) /* the square of a finite entry may overflow, too */
+            for (int64_t i = 0; i < d; i++)
+                if (!(fabsf(vector[i]) < INFINITY)) return n;
+        send_report(sending, vector, client, call->sent + (call->keeps ? n * picks : 0));
+    }
+    return call->count;
+}

@@ -1,0 +1,131 @@
+/* Random words: Philox4x32-10, eight blocks at a time, addressed by (key, epoch, client, place).
+   `fedsel.random.philox` is the definition. */
+
+#define BLOCKS 8
+#define WORDS (2 * BLOCKS)
+#define ROUNDS_OF_PHILOX 10
+
+typedef struct {
+    uint64_t words[WORDS]; /* first those of even places, then those of odd ones */
+    uint64_t key[2], epoch, client, taken;
+} Stream;
+
+INLINE void begin_stream(Stream *s, const uint64_t key[2], uint64_t epoch, uint64_t client) {
+    s->key[0] = key[0];
+    s->key[1] = key[1];
+    s->epoch = epoch;
+    s->client = client;
+    s->taken = 0;
+}
+
+#define LOW_HALF 0xFFFFFFFFu
+#define MULTIPLY_0 0xD2511F53u
+#define MULTIPLY_1 0xCD9E8D57u
+#define WEYL_0 0x9E3779B9u
+#define WEYL_1 0xBB67AE85u
+
+#if defined(FEDSEL_AVX2)
+
+/* Two halves of four blocks: the one computes while the other waits for its products. */
+OUTLINE void refill(Stream *s) {
+    const __m256i low = _mm256_set1_epi64x(LOW_HALF);
+    const __m256i m0 = _mm256_set1_epi64x(MULTIPLY_0), m1 = _mm256_set1_epi64x(MULTIPLY_1);
+    const __m256i first = _mm256_set1_epi64x((int64_t)(s->taken >> 1));
+    uint32_t k0 = (uint32_t)s->key[0], k1 = (uint32_t)s->key[1];
+    __m256i c0[2], c1[2], c2[2], c3[2];
+    for (int half = 0; half < 2; half++) {
+        __m256i block = _mm256_add_epi64(first, _mm256_setr_epi64x(4 * half, 4 * half + 1, 4 * half + 2, 4 * half + 3));
+        c0[half] = _mm256_and_si256(block, low);
+        c1[half] = _mm256_set1_epi64x((int64_t)s->epoch);
+        c2[half] = _mm256_set1_epi64x((int64_t)(s->client & LOW_HALF));
+        c3[half] = _mm256_set1_epi64x((int64_t)(s->client >> 32));
+    }
+    for (int round = 0; round < ROUNDS_OF_PHILOX; round++) {
+        __m256i key0 = _mm256_set1_epi64x(k0), key1 = _mm256_set1_epi64x(k1);
+        for (int half = 0; half < 2; half++) {
+            __m256i p0 = _mm256_mul_epu32(c0[half], m0), p1 = _mm256_mul_epu32(c2[half], m1);
+            __m256i x0 = _mm256_xor_si256(c1[half], key0), x1 = _mm256_xor_si256(c3[half], key1);
+            c0[half] = _mm256_xor_si256(_mm256_srli_epi64(p1, 32), x0);
+            c2[half] = _mm256_xor_si256(_mm256_srli_epi64(p0, 32), x1);
+            c1[half] = _mm256_and_si256(p1, low);
+            c3[half] = _mm256_and_si256(p0, low);
+        }
+        k0 += WEYL_0;
+        k1 += WEYL_1;
+    }
+    for (int half = 0; half < 2; half++) {
+        __m256i even = _mm256_or_si256(c0[half], _mm256_slli_epi64(c1[half], 32));
+        __m256i odd = _mm256_or_si256(c2[half], _mm256_slli_epi64(c3[half], 32));
+        _mm256_storeu_si256((__m256i *)(s->words + 4 * half), even);
+        _mm256_storeu_si256((__m256i *)(s->words + BLOCKS + 4 * half), odd);
+    }
+}
+
+#else
+
+OUTLINE void refill(Stream *s) {
+    uint64_t c0[BLOCKS], c1[BLOCKS], c2[BLOCKS], c3[BLOCKS];
+    uint32_t k0 = (uint32_t)s->key[0], k1 = (uint32_t)s->key[1];
+    for (int b = 0; b < BLOCKS; b++) {
+        c0[b] = ((s->taken >> 1) + (uint64_t)b) & LOW_HALF;
+        c1[b] = s->epoch;
+        c2[b] = s->client & LOW_HALF;
+        c3[b] = s->client >> 32;
+    }
+    for (int round = 0; round < ROUNDS_OF_PHILOX; round++) {
+        for (int b = 0; b < BLOCKS; b++) {
+            uint64_t p0 = (uint64_t)MULTIPLY_0 * c0[b], p1 = (uint64_t)MULTIPLY_1 * c2[b];
+            c0[b] = (p1 >> 32) ^ c1[b] ^ k0;
+            c1[b] = p1 & LOW_HALF;
+            c2[b] = (p0 >> 32) ^ c3[b] ^ k1;
+            c3[b] = p0 & LOW_HALF;
+        }
+        k0 += WEYL_0;
+        k1 += WEYL_1;
+    }
+    for (int b = 0; b < BLOCKS; b++) {
+        s->words[b] = c0[b] | c1[b] << 32;
+        s->words[BLOCKS + b] = c2[b] | c3[b] << 32;
+    }
+}
+
+#endif
+
+/* The next 64-bit word: block b gives the words 2b and 2b + 1. */
+INLINE uint64_t next_word(Stream *s) {
+    uint64_t place = s->taken & (WORDS - 1);
+    if (place == 0) refill(s);
+    s->taken++;
+    return s->words[(place >> 1) + (place & 1) * BLOCKS];
+}
+
+/* A word of which mulhi(word, n) is uniform in 0 … n−1, exactly: rejection (Lemire 2019). Where n is
+   near 2^64 its ``surplus`` is asked for often, and is better known before. */
+INLINE uint64_t fair_word(Stream *s, uint64_t n, uint64_t surplus) {
+    uint64_t word = next_word(s);
+    while (word * n < surplus) word = next_word(s);
+    return word;
+}
+
+INLINE int64_t below_known(Stream *s, uint64_t n, uint64_t surplus) {
+    return (int64_t)mulhi(fair_word(s, n, surplus), n);
+}
+
+/* A uniform integer in 0 … n−1, exactly. */
+INLINE int64_t below(Stream *s, uint64_t n) {
+    uint64_t word = next_word(s);
+    if (word * n < n) {
+        uint64_t surplus = surplus_of(n);
+        while (word * n < surplus) word = next_word(s);
+    }
+    return (int64_t)mulhi(word, n);
+}
+
+/* x / n for 0 ≤ x < 2^63 by a product with ⌊(2^64 − 1)/n⌋: right at once, or one too small. */
+INLINE int64_t divide(int64_t x, int64_t n, uint64_t inverse) {
+    int64_t quotient = (int64_t)mulhi((uint64_t)x, inverse);
+    return quotient + (x - quotient * n >= n);
+}
+
+/* A float in [0, 1). */
+INLINE double uniform(Stream *s) { return (double)(next_word(s) >> 11) * 0x1p-53; }
