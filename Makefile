@@ -7,7 +7,7 @@ RESULTS ?= results
 CHECK_PYTHON = $(PYTHON) -c 'import sys; sys.exit("fedsel needs Python 3.11 or newer, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup browser demo audit devices flower test lint format bench scale torture clean
+.PHONY: help setup browser demo audit devices flower test lint format bench sanitize scale torture clean
 
 help: ## list the commands
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -59,6 +59,9 @@ bench: setup ## measure speed, as ratios: selection (CSV and plot) and engine
 	@mkdir -p $(RESULTS)
 	$(BIN)/python benchmarks/selection.py --out $(RESULTS)
 	$(BIN)/fedsel bench
+
+sanitize: setup ## the tests of the kernels under AddressSanitizer and UndefinedBehaviorSanitizer
+	sh tests/sanitize.sh $(abspath $(BIN))/python
 
 scale: setup ## one epoch over 1, 3 and 10 million clients (needs 4 GB of disk)
 	$(BIN)/python benchmarks/scale.py --out $(RESULTS)
