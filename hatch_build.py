@@ -8,11 +8,17 @@ from __future__ import annotations
 
 import os
 import sys
+import sysconfig
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from packaging.tags import sys_tags
+from setuptools import Distribution, Extension
+from setuptools.command.build_ext import build_ext
+from setuptools.errors import BaseError, CCompilerError
 
 NAME = "fedsel.sampling.kernels._native"
 SOURCES = "fedsel/sampling/kernels/native"
@@ -29,7 +35,7 @@ class CompileKernels(BuildHookInterface):
     """
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002
-        if self.target_name != "wheel" or os.environ.get("FEDSEL_PURE"):
+        if self.target_name != "wheel" or os.environ.get("FEDSEL_PURE", "0") not in ("", "0"):
             return
         compile_kernels(Path(self.root) / "src")
         build_data["artifacts"] += ["src/fedsel/sampling/kernels/_native*"]
@@ -37,12 +43,24 @@ class CompileKernels(BuildHookInterface):
         build_data["tag"] = f"cp311-abi3-{_platform()}"
 
 
+class BuildAtOnce(build_ext):
+    """Compiles the files of the module at the same time: who installs from source waits for it."""
+
+    def build_extensions(self) -> None:
+        compile_all = self.compiler.compile
+
+        def compile_each(sources: list[str], **options: Any) -> list[str]:
+            with ThreadPoolExecutor() as pool:
+                made = list(pool.map(lambda source: compile_all([source], **options), sources))
+            return [file for files in made for file in files]
+
+        if self.compiler.compiler_type == "unix":
+            self.compiler.compile = compile_each
+        super().build_extensions()
+
+
 def compile_kernels(source: Path) -> None:
     """Compile the module into the package under this folder; CFLAGS and CC are honoured."""
-    from setuptools import Distribution, Extension
-    from setuptools.command.build_ext import build_ext
-    from setuptools.errors import BaseError
-
     folder = source / SOURCES
     extension = Extension(
         NAME,
@@ -52,14 +70,14 @@ def compile_kernels(source: Path) -> None:
         py_limited_api=True,
     )
     made = Distribution({"ext_modules": [extension], "package_dir": {"": str(source)}})
-    command = build_ext(made)
+    command = BuildAtOnce(made)
     command.inplace = True
     try:
         with tempfile.TemporaryDirectory() as temporary:
-            command.build_temp = temporary
+            command.build_temp = command.build_lib = temporary
             command.ensure_finalized()
             command.run()
-    except BaseError as error:
+    except (BaseError, CCompilerError) as error:
         raise RuntimeError(
             f"fedsel's kernels could not be compiled ({error}). Install a C compiler; or, for a "
             "device or a server, which need no kernels, set FEDSEL_PURE=1"
@@ -67,8 +85,8 @@ def compile_kernels(source: Path) -> None:
 
 
 def _platform() -> str:
-    from packaging.tags import sys_tags
-
+    if sys.platform == "darwin":  # what it is compiled for, not what this machine runs
+        return sysconfig.get_platform().replace("-", "_").replace(".", "_")
     kinds = (tag.platform for tag in sys_tags())
     return next(kind for kind in kinds if "manylinux" not in kind and "musllinux" not in kind)
 
