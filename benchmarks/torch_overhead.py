@@ -30,7 +30,7 @@ from fedsel.simulation.vector_rounds import VectorReports
 from fedsel.torch import ClientUpdates
 
 CLIENTS, REPEATS = 500, 60
-SOLUTIONS = ("PM", "PS-PM", "EXP-PM", "PE-PM")
+SOLUTIONS = ("RJ", "PM", "PS-PM", "EXP-PM", "PE-PM")
 
 
 def network(hidden: int = 128) -> nn.Module:
@@ -81,7 +81,7 @@ def measure() -> dict[str, object]:
         for name, job in jobs.items():
             began = time.perf_counter()
             job()
-            if repeat >= 3:  # compiled and warm
+            if repeat >= 3:  # warm
                 taken[name].append(time.perf_counter() - began)
     return {
         "d": dim,
@@ -109,7 +109,7 @@ def peak(clients: int, chunk: int) -> dict[str, float]:
     rounds = VectorReports(made, clients, seed=0)
     updates.receive(updates.layout.read(net))
     one = np.arange(1)
-    rounds.report(0, one, updates.vectors(one))  # compiled
+    rounds.report(0, one, updates.vectors(one))  # warm
     before = highest_memory(reset=True)
     for at in range(0, clients, chunk):
         some = np.arange(at, min(at + chunk, clients))

@@ -84,7 +84,7 @@ def test_the_radius_makes_the_mean_proportional_to_the_norm():
     assert lead(0) == 0
 
 
-@pytest.mark.parametrize("n", [1, 2, 8, 64, 1024])
+@pytest.mark.parametrize("n", [1, 2, 4, 8, 16, 64, 1024, 8192, 32768])
 def test_the_fast_transform_is_the_readable_one_to_the_bit(n):
     x = np.random.default_rng(n).normal(size=n).astype(np.float32)
     for variant in native.variants():

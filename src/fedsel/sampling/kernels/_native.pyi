@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _Key = tuple[int, int]
+_Keys = _Key | NDArray[np.uint64]
 _Integers = NDArray[np.int64]
 _Floats = NDArray[np.float32]
 _Doubles = NDArray[np.float64]
@@ -26,7 +27,7 @@ def run_rounds(
     ends: _Integers,
     weights: _Doubles,
     residual: _Floats | None,
-    key: _Key,
+    key: _Keys,
     epoch: int,
     signs: _Floats | None,
     sums: _Integers,
@@ -41,7 +42,7 @@ def send_vectors(
     factors: _Floats | None,
     clients: _Integers,
     residual: _Floats | None,
-    key: _Key,
+    key: _Keys,
     epoch: int,
     signs: _Floats | None,
     sums: _Integers,

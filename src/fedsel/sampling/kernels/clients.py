@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsel.errors import InvalidArgument, InvalidData
-from fedsel.random import key_of
+from fedsel.random import key_of, own_bits
 from fedsel.reports import Reports, Totals
 from fedsel.sampling.kernels import native
 from fedsel.sampling.kernels.tables import signs_of, tables_of
@@ -18,13 +18,15 @@ from fedsel.solutions import Rotated, Solution
 class ReportKernel:
     """The reports of one solution, compiled; ``totals`` are those since they were cleared.
 
-    Vectors are multiplied by ``factors`` (d,) before they are reported.
+    Vectors are multiplied by ``factors`` (d,) before they are reported. Without a ``seed`` every
+    report is drawn from bits of its own (`fedsel.random.own_bits`).
     """
 
     def __init__(
-        self, solution: Solution, seed: int, factors: NDArray[np.float32] | None = None
+        self, solution: Solution, seed: int | None, factors: NDArray[np.float32] | None = None
     ) -> None:
-        self.solution, self._key, self._factors = solution, key_of(seed), factors
+        self.solution, self._factors = solution, factors
+        self._key = None if seed is None else key_of(seed)
         tables = tables_of(solution)
         self._plan = native.plan(tables)
         self._sent = np.zeros((1, 2 * tables.picks), dtype=np.int64)
@@ -62,7 +64,7 @@ class ReportKernel:
             self._factors,
             np.ascontiguousarray(clients, dtype=np.int64),
             residual,
-            self._key,
+            own_bits(len(clients)) if self._key is None else self._key,
             epoch,
             self._signs,
             self._sums,

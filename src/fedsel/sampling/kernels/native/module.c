@@ -85,6 +85,18 @@ static int read_sending(Held *held, Plan *plan, PyObject *sums, PyObject *total,
     return 0;
 }
 
+/* What the reports of a call are drawn from: a key (two halves) for all, or an array (reports, 2). */
+static int read_key(Held *held, PyObject *object, int64_t count, uint64_t key[2],
+                    Sending *sending) {
+    int64_t two = 2;
+    sending->key = key;
+    sending->own = NULL;
+    if (PyTuple_Check(object))
+        return PyArg_ParseTuple(object, "KK;key: two halves", &key[0], &key[1]) ? 0 : -1;
+    sending->own = array_of(held, object, "key", UNSIGNED, 0, 2, &count, &two);
+    return sending->own ? 0 : -1;
+}
+
 static Plan *plan_of(PyObject *capsule) {
     Plan *plan = PyCapsule_GetPointer(capsule, PLAN_NAME);
     if (plan && plan->busy) {
@@ -112,16 +124,16 @@ static PyObject *done(int64_t status) {
 
 static PyObject *py_run_rounds(PyObject *module, PyObject *args) {
     (void)module;
-    PyObject *capsule, *records_object, *clients, *ends, *weights, *residual, *signs, *sums, *total,
-        *sent, *trace;
+    PyObject *capsule, *records_object, *clients, *ends, *weights, *residual, *keys, *signs, *sums,
+        *total, *sent, *trace;
     uint64_t key[2], epoch;
     Rounds call = {0};
     Records records;
     Held held = {NULL};
-    if (!PyArg_ParseTuple(args, "OOiddddOOOO(KK)KOOOOO", &capsule, &records_object, &call.loss,
+    if (!PyArg_ParseTuple(args, "OOiddddOOOOOKOOOOO", &capsule, &records_object, &call.loss,
                           &call.reg, &call.factor, &call.rate, &call.decay_of_server, &clients,
-                          &ends, &weights, &residual, &key[0], &key[1], &epoch, &signs, &sums,
-                          &total, &sent, &trace))
+                          &ends, &weights, &residual, &keys, &epoch, &signs, &sums, &total, &sent,
+                          &trace))
         return NULL;
     Plan *plan = plan_of(capsule);
     int64_t status = 0, rounds, dim;
@@ -137,7 +149,8 @@ static PyObject *py_run_rounds(PyObject *module, PyObject *args) {
         check_ends(call.ends, call.rounds, call.count) ||
         !(call.weights = row_of(&held, weights, "weights", DOUBLES, 1, &dim)) ||
         read_sending(&held, plan, sums, total, residual, sent, call.count, &call.sending,
-                     &call.sent, &call.keeps, &call.clients_with_residual))
+                     &call.sent, &call.keeps, &call.clients_with_residual) ||
+        read_key(&held, keys, call.count, key, &call.sending))
         goto end;
     rounds = call.rounds;
     if (plan->tables.basis == ROTATED &&
@@ -147,7 +160,6 @@ static PyObject *py_run_rounds(PyObject *module, PyObject *args) {
         !(call.trace = array_of(&held, trace, "trace", DOUBLES, 1, 2, &rounds, &dim)))
         goto end;
     call.records = &records;
-    call.sending.key = key;
     call.sending.epoch = epoch;
     plan->busy = 1;
     Py_BEGIN_ALLOW_THREADS
@@ -181,12 +193,12 @@ static int read_parts(Held *held, PyObject *parts, int64_t dim, Vectors *call, c
 
 static PyObject *py_send_vectors(PyObject *module, PyObject *args) {
     (void)module;
-    PyObject *capsule, *parts, *factors, *clients, *residual, *signs, *sums, *total, *sent;
+    PyObject *capsule, *parts, *factors, *clients, *residual, *keys, *signs, *sums, *total, *sent;
     uint64_t key[2], epoch;
     Vectors call = {.count = ANY};
     Held held = {NULL};
-    if (!PyArg_ParseTuple(args, "OOOOO(KK)KOOOO", &capsule, &parts, &factors, &clients, &residual,
-                          &key[0], &key[1], &epoch, &signs, &sums, &total, &sent))
+    if (!PyArg_ParseTuple(args, "OOOOOOKOOOO", &capsule, &parts, &factors, &clients, &residual,
+                          &keys, &epoch, &signs, &sums, &total, &sent))
         return NULL;
     Plan *plan = plan_of(capsule);
     call.part_count = plan ? PySequence_Size(parts) : -1;
@@ -201,7 +213,8 @@ static PyObject *py_send_vectors(PyObject *module, PyObject *args) {
     if (!(call.clients = row_of(&held, clients, "clients", INTEGERS, 0, &call.count)) ||
         read_parts(&held, parts, dim, &call, data, sizes) ||
         read_sending(&held, plan, sums, total, residual, sent, call.count, &call.sending,
-                     &call.sent, &call.keeps, &call.clients_with_residual))
+                     &call.sent, &call.keeps, &call.clients_with_residual) ||
+        read_key(&held, keys, call.count, key, &call.sending))
         goto end;
     if (factors != Py_None && !(call.factors = row_of(&held, factors, "factors", FLOATS, 0, &dim)))
         goto end;
@@ -210,7 +223,6 @@ static PyObject *py_send_vectors(PyObject *module, PyObject *args) {
         goto end;
     call.parts = data;
     call.sizes = sizes;
-    call.sending.key = key;
     call.sending.epoch = epoch;
     plan->busy = 1;
     Py_BEGIN_ALLOW_THREADS

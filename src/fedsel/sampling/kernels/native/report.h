@@ -116,9 +116,22 @@ OUTLINE void keep_rest(const Sending *sending, const float *vector, float *resid
     }
 }
 
-/* A client's report on its vector, added to the round's sums; the residual is updated. ``vector``
-   becomes the accumulated one where there is a residual. */
-INLINE void send_report(const Sending *sending, float *vector, int64_t client, int64_t *sent) {
+/* The words of a report: those of the key, epoch and client, or of 128 bits that are its alone, the
+   first half of them as the key, the second in place of the client's number. */
+INLINE void begin_report(Stream *s, const Sending *sending, int64_t client, int64_t place) {
+    if (!sending->own) {
+        begin_stream(s, sending->key, sending->epoch, (uint64_t)client);
+        return;
+    }
+    const uint64_t *own = sending->own + 2 * place;
+    const uint64_t key[2] = {own[0] & LOW_HALF, own[0] >> 32};
+    begin_stream(s, key, sending->epoch, own[1]);
+}
+
+/* A client's report on its vector, the one at ``place`` of the call, added to the round's sums; the
+   residual is updated. ``vector`` becomes the accumulated one where there is a residual. */
+INLINE void send_report(const Sending *sending, float *vector, int64_t client, int64_t place,
+                        int64_t *sent) {
     const Tables *tables = sending->tables;
     Scratch *scratch = sending->scratch;
     int64_t d = tables->dim;
@@ -127,7 +140,7 @@ INLINE void send_report(const Sending *sending, float *vector, int64_t client, i
         return;
     }
     Stream s;
-    begin_stream(&s, sending->key, sending->epoch, (uint64_t)client);
+    begin_report(&s, sending, client, place);
     float *residual = sending->residual ? sending->residual + client * d : NULL;
     if (residual)
         for (int64_t i = 0; i < d; i++) vector[i] += residual[i];
@@ -190,6 +203,35 @@ OUTLINE void fill_mean(const Sending *sending, int64_t count) {
     }
 }
 
+/* Put a client's vector together from its parts, times factors if there are any. Returns whether
+   every entry is finite: the largest pattern of a magnitude tells it in the same pass. */
+OUTLINE int gather_vector(const Vectors *call, int64_t n, float *vector, int64_t d) {
+    int32_t largest = 0;
+    for (int64_t p = 0, start = 0; p < call->part_count; start += call->sizes[p++]) {
+        const int64_t size = call->sizes[p];
+        const float *part = (const float *)call->parts[p] + n * call->stride * size;
+        float *target = vector + start;
+        for (int64_t i = 0; i < size; i++) {
+            int32_t bits;
+            memcpy(&bits, part + i, sizeof bits);
+            target[i] = part[i];
+            bits &= INT32_MAX;
+            largest = bits > largest ? bits : largest;
+        }
+    }
+    if (call->factors) {
+        largest = 0;
+        for (int64_t i = 0; i < d; i++) {
+            int32_t bits;
+            vector[i] *= call->factors[i];
+            memcpy(&bits, vector + i, sizeof bits);
+            bits &= INT32_MAX;
+            largest = bits > largest ? bits : largest;
+        }
+    }
+    return largest < 0x7F800000; /* that of infinity; those of NaN are larger */
+}
+
 /* The reports of clients on vectors computed elsewhere, added to the sums. A vector lies in parts,
    as a model's parameters do; each is put together, times factors, in room that stays in the
    processor's cache. Returns how many clients reported, less than all at a vector not finite. */
@@ -198,20 +240,11 @@ static int64_t send_vectors(const Vectors *call) {
     float *vector = sending->scratch->gradient;
     int64_t d = sending->tables->dim, picks = 2 * sending->tables->picks;
     for (int64_t n = 0; n < call->count; n++) {
-        int64_t client = call->clients[n], start = 0;
+        int64_t client = call->clients[n];
         if (client < 0 || (sending->residual && client >= call->clients_with_residual))
             return OUT_OF_BOUNDS;
-        for (int64_t p = 0; p < call->part_count; p++) {
-            size_t bytes = (size_t)call->sizes[p] * sizeof *vector;
-            memcpy(vector + start, call->parts[p] + (size_t)(n * call->stride) * bytes, bytes);
-            start += call->sizes[p];
-        }
-        if (call->factors)
-            for (int64_t i = 0; i < d; i++) vector[i] *= call->factors[i];
-        if (!(dot(vector, vector, d) < INFINITY)) /* the square of a finite entry may overflow, too */
-            for (int64_t i = 0; i < d; i++)
-                if (!(fabsf(vector[i]) < INFINITY)) return n;
-        send_report(sending, vector, client, call->sent + (call->keeps ? n * picks : 0));
+        if (!gather_vector(call, n, vector, d)) return n;
+        send_report(sending, vector, client, n, call->sent + (call->keeps ? n * picks : 0));
     }
     return call->count;
 }

@@ -112,7 +112,7 @@ static int64_t run_rounds(const Rounds *call) {
                                         scratch->decay, call->factor, scratch->gradient);
             if (wrong) return wrong;
             int64_t row = call->keeps ? n * 2 * tables->picks : 0;
-            send_report(&sending, scratch->gradient, client, call->sent + row);
+            send_report(&sending, scratch->gradient, client, n, call->sent + row);
         }
         if (n > start) {
             fill_mean(&sending, n - start);

@@ -76,6 +76,7 @@ typedef struct {
     double *total;      /* (slots) */
     float *residual;    /* (clients, dim), or none */
     const uint64_t *key;
+    const uint64_t *own; /* (reports, 2), random bits of each report alone; or none, and the key */
     uint64_t epoch;
 } Sending;
 

@@ -47,9 +47,10 @@ INLINE void butterfly_8(float *x, int64_t n, int64_t h) {
         }
 }
 
-/* What is left once eight neighbours are done. */
-INLINE void hadamard_beyond_lanes(float *x, int64_t n) {
-    int64_t h = LANES;
+#define CACHED 4096
+
+/* The steps at a distance of h and more. */
+INLINE void hadamard_from(float *x, int64_t n, int64_t h) {
     while (8 * h <= n) {
         butterfly_8(x, n, h);
         h *= 8;
@@ -59,6 +60,17 @@ INLINE void hadamard_beyond_lanes(float *x, int64_t n) {
         h *= 4;
     }
     if (2 * h <= n) butterfly_2(x, n, h);
+}
+
+/* What is left once eight neighbours are done: stretch by stretch as far as the innermost cache
+   holds, then across. */
+INLINE void hadamard_beyond_lanes(float *x, int64_t n) {
+    if (n <= CACHED) {
+        hadamard_from(x, n, LANES);
+        return;
+    }
+    for (int64_t start = 0; start < n; start += CACHED) hadamard_from(x + start, CACHED, LANES);
+    hadamard_from(x, n, CACHED);
 }
 
 INLINE void hadamard_small(float *x, int64_t n) {
