@@ -253,7 +253,8 @@ def _projected(projection: Projection, value: Value, clip: float, updates: Updat
     """…-RP: what lies outside the q projected directions is lost, whatever the number of clients.
 
     The projected update has entries of the size r/√q; with P the projection onto q of d directions
-    the mean is γ·a·r·P·u, γ the share that clipping leaves, and ‖P·u‖² is q/d.
+    the mean is γ·a·r·P·u, γ the share that clipping leaves, and ‖P·u‖² is q/d: less where not all
+    q directions are recovered.
     """
     q, a = projection.size, updates.agreement
     profile = _profile(q, updates.support)
@@ -263,7 +264,7 @@ def _projected(projection: Projection, value: Value, clip: float, updates: Updat
     recovered = projection.length**2 * q
     bent = max(0.0, profile.shared(f, a) - linear**2 / q)
     second = q * recovered * clip**2 * profile.mean(_second_moment(value, t))
-    share = q / projection.dim
+    share = projection.rank / projection.dim
     return Moments(linear * share, linear**2 * share + recovered * bent, second)
 
 

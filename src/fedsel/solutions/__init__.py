@@ -2,6 +2,7 @@
 
 from fedsel.solutions.base import Privacy, Solution
 from fedsel.solutions.feedback import Feedback
+from fedsel.solutions.influence import Influence
 from fedsel.solutions.registry import names
 from fedsel.solutions.transforms import (
     Coordinates,
@@ -14,6 +15,7 @@ from fedsel.solutions.transforms import (
 __all__ = [
     "Coordinates",
     "Feedback",
+    "Influence",
     "Privacy",
     "Projection",
     "RandomDirections",

@@ -29,6 +29,7 @@ from fedsel.mechanisms.reporting import ReportMechanism, Vector, norm
 from fedsel.random import SYSTEM, Entropy
 from fedsel.reports import Alphabet, Reports, Totals
 from fedsel.solutions.feedback import NOTHING_KEPT, Feedback
+from fedsel.solutions.influence import Influence
 from fedsel.solutions.transforms import Coordinates, Transform
 
 
@@ -212,6 +213,20 @@ class Solution:
         power = self.mechanism.noise_power(self.transform.size)
         unit = self.mechanism.unit(self.transform.size, self.transform.spread)
         return unit * self.transform.length * math.sqrt(power) if power else 0.0
+
+    @cached_property
+    def influence(self) -> Influence:
+        """How far one report can move the sum of all decoded reports, whoever sends it.
+
+        Infinite where numbers leave as they are: nothing bounds them.
+
+        >>> from fedsel import solution
+        >>> found = solution("RJ", epsilon=1.0, dim=100, rho=0.4).influence
+        >>> round(found.largest, 2), round(found.norm, 2)  # one codeword moves all 100 entries
+        (1.01, 10.06)
+        """
+        says = self.alphabet
+        return self.transform.influence(says.picks).times(says.bound)
 
     @property
     def accumulates(self) -> bool:

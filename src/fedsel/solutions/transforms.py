@@ -20,11 +20,14 @@ from numpy.typing import NDArray
 from fedsel.errors import InvalidArgument, check_count
 from fedsel.mechanisms.reporting import Vector
 from fedsel.random import public_bits, public_generator
+from fedsel.solutions.influence import Influence, influence_of
 
 Doubles = NDArray[np.float64]
 Array = TypeVar("Array", NDArray[np.float32], NDArray[np.float64])
 MOST_ENTRIES = 1 << 28
 """The largest random codebook: codewords × dimensions."""
+LEAST_SINGULAR = 1 / 32
+"""A projection's singular values below this share of 1 + √(d/q) are not inverted."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,11 @@ class Transform(ABC):
     def combine(self, means: Doubles) -> Doubles:
         """The update (d,) that means (M,) of all slots stand for."""
 
+    def influence(self, picks: int = 1) -> Influence:
+        """What ``picks`` pairs ±1 in distinct slots can add to the combined update."""
+        ones = (np.bincount([j], minlength=self.size).astype(np.float64) for j in range(self.size))
+        return influence_of(np.array([self.combine(one) for one in ones]), picks)
+
     def value(self, vector: Vector, slot: int) -> float:
         """The inner product of one codeword, in double precision."""
         with np.errstate(over="ignore", invalid="ignore"):
@@ -120,6 +128,9 @@ class Coordinates(Transform):
 
     def combine(self, means: Doubles) -> Doubles:
         return means
+
+    def influence(self, picks: int = 1) -> Influence:
+        return Influence(1.0, math.sqrt(picks))
 
     def value(self, vector: Vector, slot: int) -> float:
         return float(vector[slot])
@@ -199,6 +210,11 @@ class Rotated(Transform):
         turned = hadamard(np.asarray(means, dtype=np.float64))[: self.dim]
         return np.asarray(turned * self.signs / math.sqrt(self.size), dtype=np.float64)
 
+    def influence(self, picks: int = 1) -> Influence:
+        """`influence_of` in closed form: entries ±1/√M, a singular value of 1, in every round."""
+        norm = min(picks * self.length, math.sqrt(picks))
+        return Influence(picks / math.sqrt(self.size), norm)
+
 
 def hadamard(x: Vector) -> Vector:
     """The Walsh–Hadamard transform of the last axis, a power of two long, not normalised.
@@ -247,6 +263,9 @@ class _Matrix(Transform):
             total += means[slot] * rows[slot]
         return total
 
+    def influence(self, picks: int = 1) -> Influence:
+        return influence_of(self.recovery, picks)
+
 
 @final
 @dataclass(frozen=True)
@@ -291,10 +310,15 @@ class RandomDirections(_Matrix):
 class Projection(_Matrix):
     """z = Φᵀg with a public Gaussian Φ (d × q, variance 1/q), q = ratio·d. (Shin et al. 2018.)
 
-    The server recovers an update with the pseudo-inverse of Φᵀ.
+    The server recovers an update with the pseudo-inverse of Φᵀ. Singular values below 1/32 of
+    1 + √(d/q), about the largest, are not inverted: what they hold is lost, as is what lies outside
+    of the q directions, and no report is enlarged more than 16 times. Ratios near 1 have such
+    values, where Φ is nearly square.
 
     >>> Projection(dim=30, ratio=0.1).matrix.shape
     (3, 30)
+    >>> Projection(dim=100, ratio=0.5).rank, Projection(dim=100, ratio=1.0).rank
+    (50, 96)
     """
 
     name: ClassVar[str] = "projection"
@@ -325,7 +349,12 @@ class Projection(_Matrix):
     @property
     def recovery(self) -> Doubles:
         """The pseudo-inverse of Φᵀ, transposed: (q, d)."""
-        return _inverse(self.dim, self.size, self.seed)
+        return _inverse(self.dim, self.size, self.seed)[0]
+
+    @property
+    def rank(self) -> int:
+        """How many directions of an update the server recovers: q, or less near ratio 1."""
+        return _inverse(self.dim, self.size, self.seed)[1]
 
 
 @lru_cache(maxsize=8)
@@ -354,9 +383,15 @@ def _projection(d: int, q: int, seed: int) -> NDArray[np.float32]:
 
 
 @lru_cache(maxsize=8)
-def _inverse(d: int, q: int, seed: int) -> Doubles:
-    inverse: Doubles = np.linalg.pinv(_projection(d, q, seed).astype(np.float64))
-    return _sealed(np.ascontiguousarray(inverse.T))
+def _inverse(d: int, q: int, seed: int) -> tuple[Doubles, int]:
+    """The recovery of a projection, and how many singular values are in it."""
+    left, values, right = np.linalg.svd(
+        _projection(d, q, seed).astype(np.float64), full_matrices=False
+    )
+    kept = values > LEAST_SINGULAR * (1 + math.sqrt(d / q))
+    inverted = np.divide(1, values, out=np.zeros(q), where=kept)
+    inverse: Doubles = right.T @ (inverted[:, None] * left.T)
+    return _sealed(np.ascontiguousarray(inverse.T)), int(np.count_nonzero(kept))
 
 
 def _sealed(array: Array) -> Array:
