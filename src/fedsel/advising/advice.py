@@ -20,6 +20,7 @@ from fedsel.errors import (
     check_positive,
 )
 from fedsel.mechanisms import FullGradient, OneSymbol, TwoStage
+from fedsel.progress import note
 from fedsel.recipe import solution
 from fedsel.solutions import RandomDirections, Solution
 from fedsel.solutions.registry import default_words
@@ -128,19 +129,22 @@ class Advice:
         True
         """
         checks: list[Check] = []
-        for outlook in self.outlooks:
-            advance(outlook.name)
-            same = (c for c in checks if c.name == outlook.takes != outlook.name)
-            if known := next(same, None):
-                checks.append(replace(known, name=outlook.name))
-                continue
-            cost = _cost(outlook.solution)
-            reports = min(self.batch, max(1, int(_WORK / LEAST_ROUNDS / cost)))
-            rounds = min(_MOST_ROUNDS, max(LEAST_ROUNDS, int(_WORK / cost / reports)))
-            told = outlook.moments
-            made = simulate(outlook.solution, self.updates, told, reports, rounds, seed)
-            checks.append(replace(made, name=outlook.name))
+        with note("checking advice by simulation", len(self.outlooks)) as tell:
+            for outlook in self.outlooks:
+                advance(outlook.name)
+                checks.append(self._check_one(outlook, checks, seed))
+                tell(1)
         return tuple(checks)
+
+    def _check_one(self, outlook: Outlook, checks: list[Check], seed: int) -> Check:
+        same = (c for c in checks if c.name == outlook.takes != outlook.name)
+        if known := next(same, None):
+            return replace(known, name=outlook.name)
+        cost = _cost(outlook.solution)
+        reports = min(self.batch, max(1, int(_WORK / LEAST_ROUNDS / cost)))
+        rounds = min(_MOST_ROUNDS, max(LEAST_ROUNDS, int(_WORK / cost / reports)))
+        made = simulate(outlook.solution, self.updates, outlook.moments, reports, rounds, seed)
+        return replace(made, name=outlook.name)
 
     def as_dict(self) -> dict[str, Any]:
         """Everything, for JSON."""

@@ -26,12 +26,14 @@ from fedsel.errors import (
 )
 from fedsel.extras import needed
 from fedsel.mechanisms import Mechanism, ReportMechanism, Selection, Value
+from fedsel.progress import note
 from fedsel.sampling import simulated
 from fedsel.solutions import Solution
 
 Vector = NDArray[np.float64]
-Sampler = Callable[[Vector, int, int], Raw]
-"""(input, trials, seed) → outputs"""
+Tell = Callable[[float], object]
+Sampler = Callable[[Vector, int, int, Tell], Raw]
+"""(input, trials, seed, who is told how many are done) → outputs"""
 
 FALSE_ALARM = 1e-9
 """The chance that one lower bound lies above the true loss."""
@@ -162,15 +164,16 @@ def audit(
     if len(candidates) < 2:
         raise InvalidArgument("inputs", len(candidates), "at least two vectors")
 
-    pilots = [sampler(v, pilot, _seed(seed, 0, i)) for i, v in enumerate(candidates)]
-    encoder = Encoder(pilots)
-    first, second, view, event = _worst(
-        [encoder.read(raw) for raw in pilots], delta, encoder.floats and float_bits
-    )
-    hits = []
-    for side, i in enumerate((first, second)):
-        fresh = encoder.read(sampler(candidates[i], trials, _seed(seed, 1, side)))
-        hits.append(int(np.isin(view.categories(fresh), event).sum()))
+    with note("auditing", pilot * len(candidates) + 2 * trials) as tell:
+        pilots = [sampler(v, pilot, _seed(seed, 0, i), tell) for i, v in enumerate(candidates)]
+        encoder = Encoder(pilots)
+        first, second, view, event = _worst(
+            [encoder.read(raw) for raw in pilots], delta, encoder.floats and float_bits
+        )
+        hits = []
+        for side, i in enumerate((first, second)):
+            fresh = encoder.read(sampler(candidates[i], trials, _seed(seed, 1, side), tell))
+            hits.append(int(np.isin(view.categories(fresh), event).sum()))
     low, _ = clopper_pearson(hits[0], trials, alpha / 2)
     _, high = clopper_pearson(hits[1], trials, alpha / 2)
     bound = math.log((low - delta) / high) if low > delta else 0.0
@@ -204,7 +207,8 @@ def _own_inputs(target: Mechanism | Solution, d: int | None) -> list[Vector]:
 def _own_sampler(target: Mechanism | Solution) -> Sampler:
     """Draw with the kernel, all trials from one vector."""
 
-    def sample(vector: Vector, trials: int, seed: int) -> Raw:
+    def sample(vector: Vector, trials: int, seed: int, tell: Tell) -> Raw:
+        tell(trials)  # one call of a kernel, at most
         who = simulated.cohort(trials, seed=seed)
         if isinstance(target, Selection):
             return simulated.select(target, vector[None, :], who)
@@ -219,13 +223,18 @@ def _own_sampler(target: Mechanism | Solution) -> Sampler:
 
 
 def _callable_sampler(program: Callable[..., object], vectorized: bool) -> Sampler:
-    def sample(vector: Vector, trials: int, seed: int) -> Raw:
+    def sample(vector: Vector, trials: int, seed: int, tell: Tell) -> Raw:
         entropy = AuditEntropy(np.random.Philox(seed))
         if not vectorized:
-            return [program(vector.copy(), entropy) for _ in range(trials)]
+            single = []
+            for _ in range(trials):
+                single.append(program(vector.copy(), entropy))
+                tell(1)
+            return single
         outputs = program(vector.copy(), entropy, trials)
         if not isinstance(outputs, Sequence | np.ndarray) or len(outputs) != trials:
             raise InvalidArgument("target", program, f"one that returns {trials} outputs")
+        tell(trials)
         return outputs
 
     return sample

@@ -23,6 +23,7 @@ from fedsel.data.raw import DataUnavailable
 from fedsel.device.refusal import LedgerError
 from fedsel.errors import InvalidArgument, InvalidData
 from fedsel.extras import MissingExtra
+from fedsel.progress import show_progress
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -73,6 +74,7 @@ def main() -> None:
         # Where ε cannot be written, a result must not be lost for it.
         if isinstance(stream, io.TextIOWrapper) and "utf" not in stream.encoding.lower():
             stream.reconfigure(errors="backslashreplace")
+    show_progress(False)  # commands draw bars of their own
     try:
         app()
     except (InvalidArgument, InvalidData) as error:

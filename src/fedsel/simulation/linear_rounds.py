@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fedsel.errors import InvalidArgument, check_vectors
 from fedsel.history import History
-from fedsel.random import key_of
+from fedsel.random import key_of, own_bits
 from fedsel.server.step import ServerState, averaged
 from fedsel.simulation.evaluation import EvaluationSet
 from fedsel.simulation.records import LOSSES, records_of
@@ -58,7 +58,7 @@ def train(
     evaluate: Evaluate = "rounds",
     start: NDArray[np.float64] | None = None,
     residual_directory: Path | None = None,
-    advance: Callable[[int], object] = abs,
+    advance: Callable[[int], object] | None = None,
 ) -> History:
     """Run Algorithm 1 and return the history.
 
@@ -118,7 +118,7 @@ class LinearRunner:
         self._total = np.zeros(tables.slots)
         self.sent = np.zeros((1, 2 * tables.picks), dtype=np.int64)
         self._residual = residual_for(solution, population.clients, residual_directory)
-        self._key = key_of(training.seed)
+        self._key = None if training.seed is None else key_of(training.seed)
         self.state = ServerState.begin(weights)
 
     @property
@@ -146,7 +146,7 @@ class LinearRunner:
             ends,
             weights,
             self._residual if len(self._residual) else None,
-            self._key,
+            own_bits(len(clients)) if self._key is None else self._key,
             epoch,
             self._signs_of(solution, self.state.rounds, count),
             self._sums,

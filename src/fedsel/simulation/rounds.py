@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from fedsel.errors import InvalidArgument, check_count, check_finite, check_positive
 from fedsel.history import History, Round
 from fedsel.models.linear import LinearModel
+from fedsel.progress import note
 from fedsel.recipe import check_averaging
 from fedsel.server.step import ServerState, StepRule
 from fedsel.simulation.schedule import schedule
@@ -37,7 +38,11 @@ class Training:
     chance that a client does not answer; ``rounds`` is the most rounds of all epochs together.
     With ``averaging`` p > 0 the model is the average of the weights over the rounds, t^p in round
     t. Of ``model``, clients of a linear one take the loss; λ is the clients' to add, or the
-    server's. Results depend on ``seed`` alone.
+    server's.
+
+    Without a ``seed`` every report is drawn from the operating system, and nobody can repeat the
+    run. With one, results depend on it alone, and who knows or guesses it can undo the noise: such
+    weights are for research, not for release (`History.seeded`).
     """
 
     solution: Solution
@@ -45,7 +50,7 @@ class Training:
     learning_rate: float = 1.0
     batch: int = 600
     dropout: float = 0.0
-    seed: int = 0
+    seed: int | None = None
     rounds: int | None = None
     averaging: float = 0.0
 
@@ -55,7 +60,8 @@ class Training:
         if self.rounds is not None:
             check_count("rounds", self.rounds)
         check_count("batch", self.batch)
-        check_count("seed", self.seed, least=0)
+        if self.seed is not None:
+            check_count("seed", self.seed, least=0)
         if not 0 <= check_finite("dropout", self.dropout) < 1:
             raise InvalidArgument("dropout", self.dropout, "in [0, 1)")
 
@@ -100,9 +106,28 @@ def run_rounds(
     judge: Judge | None = None,
     *,
     evaluate: Evaluate = "rounds",
-    advance: Callable[[int], object] = abs,
+    advance: Callable[[int], object] | None = None,
 ) -> History:
-    """All rounds of all epochs. ``members`` of the ``clients`` take part, each once an epoch."""
+    """All rounds of all epochs. ``members`` of the ``clients`` take part, each once an epoch.
+
+    ``advance`` is told of rounds that are done; without it a note is shown to who waits long.
+    """
+    if advance is not None:
+        return _run_rounds(training, runner, members, clients, judge, evaluate, advance)
+    planned = training.solution.epochs * -(-len(members) // training.batch)
+    with note("training", training.rounds or planned) as tell:
+        return _run_rounds(training, runner, members, clients, judge, evaluate, tell)
+
+
+def _run_rounds(
+    training: Training,
+    runner: RoundRunner,
+    members: NDArray[np.int64],
+    clients: int,
+    judge: Judge | None,
+    evaluate: Evaluate,
+    advance: Callable[[int], object],
+) -> History:
     solution, cost = training.solution, training.solution.privacy.per_report
     keep = evaluate == "rounds" or training.averaging > 0
     seen: list[Round] = []
@@ -143,7 +168,7 @@ def run_rounds(
             break
     if judge is not None:
         seen = _judged(seen, waiting, judge)
-    return History(seen, runner.state.average)
+    return History(seen, runner.state.average, seeded=training.seed is not None)
 
 
 def _judged(seen: list[Round], models: list[Doubles], judge: Judge) -> list[Round]:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from fedsel.errors import InvalidArgument, check_count
 from fedsel.extras import needed
 from fedsel.history import History
+from fedsel.progress import note
 from fedsel.random import key_of
 from fedsel.simulation.evaluation import EvaluationSet
 from fedsel.simulation.linear_rounds import Population, train
@@ -74,12 +75,13 @@ def cross_validate(
     folds: int = 5,
     repeats: int = 10,
     jobs: int = 1,
-    advance: Callable[[int], object] = abs,
+    advance: Callable[[int], object] | None = None,
 ) -> Scores:
     """Mean accuracy on held-out clients over ``folds`` × ``repeats`` runs.
 
     Every run has a seed of its own, derived from (training.seed, repeat, fold): the result does
-    not depend on ``jobs``.
+    not depend on ``jobs``. A cross-validation is a simulation, and needs a seed: the scores of one
+    client's several runs are nothing to publish anyway.
     """
     with needed("simulation", "simulations"):
         from joblib import Parallel, delayed
@@ -87,14 +89,16 @@ def cross_validate(
     if check_count("folds", folds, least=2) > population.clients:
         raise InvalidArgument("folds", folds, f"at most the {population.clients} clients")
     check_count("repeats", repeats)
+    _seed_of(training)
     runs = [(repeat, fold) for repeat in range(repeats) for fold in range(folds)]
     work = Parallel(n_jobs=jobs, prefer="threads", return_as="generator")(
         delayed(one_run)(training, population, folds, repeat, fold) for repeat, fold in runs
     )
     scores = []
-    for score in work:
-        scores.append(score)
-        advance(1)
+    with note("cross-validation", len(runs)) as tell:
+        for score in work:
+            scores.append(score)
+            (advance or tell)(1)
     return Scores(tuple(scores))
 
 
@@ -115,7 +119,7 @@ def one_history(
     evaluate: Evaluate = "rounds",
 ) -> History:
     """The history of one run of a cross-validation."""
-    parts = split(population.clients, folds, training.seed, repeat)
+    parts = split(population.clients, folds, _seed_of(training), repeat)
     members = np.concatenate([part for i, part in enumerate(parts) if i != fold])
     test = _judges(population, parts[fold])
     seeded = _seeded(training, repeat, fold)
@@ -130,9 +134,9 @@ def held_out_run(training: Training, population: Population, run: int) -> tuple[
     """
     from fedsel.sampling.kernels import native
 
-    test, *others = split(population.clients, FIFTHS, training.seed, 0)
+    test, *others = split(population.clients, FIFTHS, _seed_of(training), 0)
     rest = np.concatenate(others)
-    native.shuffle(rest, key_of(training.seed, VALIDATION), run)
+    native.shuffle(rest, key_of(_seed_of(training), VALIDATION), run)
     validation, members = rest[: len(test)], rest[len(test) :]
     some = replace(population, members=members)
     history = train(_seeded(training, run, FIFTHS), some, evaluate="end")
@@ -148,8 +152,14 @@ def _judges(population: Population, clients: NDArray[np.int64]) -> EvaluationSet
 
 
 def _seeded(training: Training, repeat: int, fold: int) -> Training:
-    low, high = key_of(training.seed, RUN, repeat, fold)
+    low, high = key_of(_seed_of(training), RUN, repeat, fold)
     return replace(training, seed=low | high << 32)
+
+
+def _seed_of(training: Training) -> int:
+    if training.seed is None:
+        raise InvalidArgument("training.seed", None, "an integer ≥ 0, from which folds follow")
+    return training.seed
 
 
 def records_of_clients(population: Population, clients: NDArray[np.int64]) -> NDArray[np.int64]:

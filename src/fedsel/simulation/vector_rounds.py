@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from fedsel.errors import InvalidArgument, InvalidData
 from fedsel.history import History
-from fedsel.random import stream
+from fedsel.random import SYSTEM, stream
 from fedsel.reports import Totals
 from fedsel.server.step import ServerState, step
 from fedsel.simulation.rounds import Evaluate, Judge, Training, residual_for, run_rounds
@@ -29,7 +29,7 @@ class VectorReports:
 
     With E > 1 a solution that accumulates keeps a float32 residual (clients, d), on disk if a
     directory is given; without one, more than 1 GiB is refused. Vectors are multiplied by
-    ``factors`` (d,) before they are reported.
+    ``factors`` (d,) before they are reported. Without a seed the operating system decides.
 
     >>> from fedsel import solution
     >>> rounds = VectorReports(solution("NP", dim=2), clients=3, seed=0)
@@ -43,7 +43,7 @@ class VectorReports:
         solution: Solution,
         clients: int,
         *,
-        seed: int,
+        seed: int | None,
         residual_directory: Path | None = None,
         factors: NDArray[np.float32] | None = None,
     ) -> None:
@@ -76,7 +76,8 @@ class VectorReports:
             raise InvalidData("update: every entry must be finite")
         for vector, client in zip(rows, clients.tolist(), strict=True):
             before = self.residual[client] if len(self.residual) else nothing
-            said, kept = solution.encode(vector, before, stream(self._seed, epoch, client))
+            entropy = SYSTEM if self._seed is None else stream(self._seed, epoch, client)
+            said, kept = solution.encode(vector, before, entropy)
             if len(self.residual):
                 self.residual[client] = kept
             self.totals.add(said)
@@ -173,7 +174,7 @@ def train_vectors(
     *,
     evaluate: Evaluate = "rounds",
     residual_directory: Path | None = None,
-    advance: Callable[[int], object] = abs,
+    advance: Callable[[int], object] | None = None,
 ) -> History:
     """Algorithm 1 on any source of vectors, from the weights ``start`` (d,).
 

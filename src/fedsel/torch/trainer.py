@@ -161,7 +161,7 @@ class FederatedTrainer:
         eval_set: tuple[Any, Any] | None = None,
         *,
         evaluate: Literal["rounds", "epochs", "end"] = "epochs",
-        advance: Callable[[int], object] = abs,
+        advance: Callable[[int], object] | None = None,
     ) -> Self:
         """Train on clients: rows of X, or groups of rows with the same value in ``groups``.
 
