@@ -52,7 +52,7 @@ def measure(path: Path, clients: int) -> dict[str, float]:
     y = np.where(np.arange(clients) % 2, 1, -1).astype(np.int8)
     training = Training(solution("PS-PM", epsilon=2.0, dim=DIMENSIONS), batch=clients // 100)
     small = Training(training.solution, batch=10)
-    train(small, Population(X[:1000], y[:1000]))  # compiled
+    train(small, Population(X[:1000], y[:1000]))  # warm
     peak, done = anonymous_bytes(), threading.Event()
 
     def watch() -> None:

@@ -109,7 +109,7 @@ _LOW = np.uint64(0xFFFFFFFF)
 
 
 def mulhi(a: Any, b: Any) -> Any:
-    """High 64 bits of the 128-bit product of two uint64, for numpy arrays and numba scalars alike.
+    """High 64 bits of the 128-bit product of two uint64, arrays or scalars.
 
     >>> int(mulhi(np.array([2**63], np.uint64), np.array([6], np.uint64))[0])
     3

@@ -84,7 +84,7 @@ class ClientTime(Measure):
         return {**self.parameters, "seconds": parts[0]}
 
     def _fastest(self, call: Callable[[int], object], clients: int = 1) -> float:
-        call(0)  # compiles, builds tables
+        call(0)  # builds tables
         start = perf_counter()
         call(1)
         calls = max(1, math.ceil(_BATCH_SECONDS / (perf_counter() - start)))
