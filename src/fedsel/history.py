@@ -28,10 +28,15 @@ class Round:
 
 @dataclass
 class History:
-    """All rounds of a run and the weights at its end."""
+    """All rounds of a run and the weights at its end.
+
+    Where the draws were ``seeded``, who knows or guesses the seed can undo the noise: the weights
+    of such a simulation are not for release. The seed itself is not kept.
+    """
 
     rounds: list[Round] = field(default_factory=list)
     weights: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    seeded: bool = False
 
     @property
     def accuracy(self) -> float:

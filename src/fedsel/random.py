@@ -3,7 +3,7 @@
 Every random decision of fedsel is ``below(n)``, an exactly uniform integer in 0 … n−1. Simulated
 clients draw it from 64-bit words of Philox4x32-10 (Salmon et al. 2011) addressed by
 (seed, epoch, client, position): a result never depends on threads, batches or their order.
-`philox` and `fedsel.exact.mulhi` are written once, for numpy arrays and numba scalars alike.
+`philox` is the definition; the compiled kernels (sampling/kernels/native/streams.h) must equal it.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ __all__ = [
     "Streams",
     "SystemEntropy",
     "key_of",
+    "own_bits",
+    "own_stream",
     "philox",
     "public_bits",
     "public_generator",
@@ -107,6 +109,23 @@ def key_of(seed: int, *purpose: int) -> tuple[int, int]:
     check_count("seed", seed, least=0)
     state = np.random.SeedSequence(seed, spawn_key=purpose).generate_state(2, np.uint32)
     return int(state[0]), int(state[1])
+
+
+def own_bits(reports: int) -> Words:
+    """128 bits of the operating system for each report of a cohort, (reports, 2): no seed.
+
+    What a kernel draws a report from where nobody may be able to undo its noise. The bits of one
+    report are independent of all others, they serve once, and nobody keeps them: who knows every
+    other client, and all that was ever published, knows of a report's bits no more than the few
+    that the report itself tells. Nothing has to be hard to invert for that. One key for all,
+    however long, would ask for a generator that cannot be turned back, which Philox is not made
+    to be. `own_stream` says how the bits become words.
+
+    >>> own_bits(3).shape
+    (3, 2)
+    """
+    drawn = np.frombuffer(os.urandom(16 * check_count("reports", reports, least=0)), np.uint64)
+    return drawn.reshape(-1, 2)
 
 
 def public_generator(seed: int, purpose: str) -> np.random.Generator:
@@ -205,11 +224,25 @@ def stream(seed: int, epoch: int, client: int, *purpose: int) -> Stream:
     return Stream(words_of(seed, epoch, client, *purpose))
 
 
+def own_stream(bits: Words, epoch: int) -> Stream:
+    """The stream of one report from its own 128 bits (2,): half of them key, half counter.
+
+    >>> 0 <= own_stream(own_bits(1)[0], 0).below(6) < 6
+    True
+    """
+    own, client = (int(half) for half in bits)
+    return Stream(_words((own & int(_MASK), own >> 32), epoch, client))
+
+
 def words_of(seed: int, epoch: int, client: int, *purpose: int) -> Iterator[int]:
     """The 64-bit words of one simulated client, one after another."""
     check_count("epoch", epoch, least=0, most=(1 << 32) - 1)
-    key = key_of(seed, *purpose)
-    who = np.array([check_count("client", client, least=0, most=(1 << 64) - 1)], dtype=np.uint64)
+    check_count("client", client, least=0, most=(1 << 64) - 1)
+    return _words(key_of(seed, *purpose), epoch, client)
+
+
+def _words(key: tuple[int, int], epoch: int, client: int) -> Iterator[int]:
+    who = np.array([client], dtype=np.uint64)
     for start in itertools.count(step=_AT_A_TIME):
         blocks = np.arange(start, start + _AT_A_TIME, dtype=np.uint64)
         yield from np.stack(_block(key, epoch, who, blocks), axis=1).ravel().tolist()

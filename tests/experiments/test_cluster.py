@@ -26,7 +26,7 @@ distributed = pytest.importorskip("distributed", reason="needs the extra fedsel[
 def test_a_dask_cluster_gives_the_very_same_scores(tmp_path):
     cells = experiment("fig2i", quick=True).tasks[:2]
     data = synthetic(d=10, n=2000, seed=1)
-    training = Training(solution("PS-PM", epsilon=2.0, dim=10), batch=50)
+    training = Training(solution("PS-PM", epsilon=2.0, dim=10), batch=50, seed=0)
     population = Population(data.X, data.y)
     here = cross_validate(training, population, folds=3, repeats=2)
     with (

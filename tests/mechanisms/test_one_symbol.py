@@ -137,7 +137,7 @@ def test_a_regulariser_does_not_decide_ties():
     made = solution("RJ", epsilon=8.0, dim=16)
     assert made.decays_at_server
     one, two = (
-        train(Training(made, model, learning_rate=0.01, batch=40), Population(X, data.y)).weights
+        train(Training(made, model, 0.01, batch=40, seed=0), Population(X, data.y)).weights
         for model in (_model(0.0), _model(1e-9))
     )
     np.testing.assert_allclose(one, two, rtol=1e-6, atol=1e-9)

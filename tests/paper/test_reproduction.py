@@ -141,19 +141,20 @@ def test_times_are_positive(implementation):
         assert 0 < task.combine([task.part(0, NOTHING)])["seconds"] < 1
 
 
+def rs_training(name, rate, **given):
+    return Training(solution(name, dim=16, **given), learning_rate=rate, batch=40, seed=0)
+
+
 @pytest.mark.parametrize("epsilon", [2.0, 6.0])
 def test_rs_pm_is_pm_at_alpha_over_d(epsilon):
     data = synthetic(d=16, n=800, seed=2)
     people = Population(data.X, data.y)
     weights = [
-        train(Training(solution(name, epsilon=epsilon, dim=16), learning_rate=a, batch=40), people)
+        train(rs_training(name, a, epsilon=epsilon), people)
         for name, a in (("PM", 0.5), ("RS-PM", 8.0))
     ]
     np.testing.assert_allclose(weights[0].weights, weights[1].weights, rtol=1e-9, atol=1e-12)
-    plain = [
-        train(Training(solution(name, dim=16), learning_rate=a, batch=40), people)
-        for name, a in (("NP-RS", 0.5), ("RS", 8.0))
-    ]
+    plain = [train(rs_training(name, a), people) for name, a in (("NP-RS", 0.5), ("RS", 8.0))]
     np.testing.assert_allclose(plain[0].weights, plain[1].weights, rtol=1e-9, atol=1e-12)
 
 

@@ -30,7 +30,7 @@ def test_clients_work_on_the_weights_and_the_model_is_their_average(evaluate):
     data = synthetic(d=8, n=400, seed=1)
     population = Population(data.X, data.y)
     made = solution("RJ", epsilon=4.0, dim=8, epochs=2)
-    training = Training(made, batch=50, averaging=2.0)
+    training = Training(made, batch=50, averaging=2.0, seed=0)
     history = train(training, population, evaluate=evaluate)
     runner = LinearRunner(replace(training, averaging=0.0), population, np.zeros(8))
     seen = []
@@ -47,7 +47,7 @@ def test_softmax_is_averaged_too():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(90, 4)).astype(np.float32), rng.integers(0, 3, 90)
     source = MulticlassClients(X, y, 3, MulticlassModel())
-    training = Training(solution("NP", dim=12), learning_rate=0.5, batch=10)
+    training = Training(solution("NP", dim=12), learning_rate=0.5, batch=10, seed=0)
     start, seen = np.zeros(12), []
 
     def judge(models):

@@ -120,7 +120,7 @@ def test_groups_of_records(name):
 def test_every_client_reports_once_an_epoch_in_a_new_order():
     X, y = data()
     made = solution("PS-PM", epsilon=2.0, dim=D, epochs=3)
-    training, population = Training(made, batch=BATCH), Population(X, y)
+    training, population = Training(made, batch=BATCH, seed=0), Population(X, y)
     epochs = [schedule_of(training, population, e) for e in range(3)]
     for clients, ends in epochs:
         assert np.diff(ends, prepend=0).tolist() == [9, 10, 9, 10, 9, 10]  # none is left over
@@ -131,7 +131,8 @@ def test_every_client_reports_once_an_epoch_in_a_new_order():
 def test_dropping_out():
     X, y = data(n=5000)
     made = solution("PS-PM", epsilon=2.0, dim=D, epochs=1)
-    history = train(Training(made, batch=100, dropout=0.3), Population(X, y), EvaluationSet(X, y))
+    training = Training(made, batch=100, dropout=0.3, seed=0)
+    history = train(training, Population(X, y), EvaluationSet(X, y))
     reports = sum(r.reports for r in history.rounds)
     assert 3300 < reports < 3700  # 3500 ± 6 σ
     stays = np.ones(5000, dtype=bool)
@@ -157,7 +158,7 @@ def test_history_counts_epsilon_and_bits():
 def test_evaluation_at_the_end_or_after_epochs_sees_the_same_model():
     X, y = data()
     made = solution("PS-PM", epsilon=3.0, dim=D, epochs=3)
-    training = Training(made, batch=BATCH)
+    training = Training(made, batch=BATCH, seed=0)
     runs = {
         how: train(training, Population(X, y), EvaluationSet(X, y), evaluate=how)
         for how in ("rounds", "epochs", "end")
@@ -168,7 +169,7 @@ def test_evaluation_at_the_end_or_after_epochs_sees_the_same_model():
 
 def test_residual_on_disk_changes_nothing(tmp_path):
     X, y = data()
-    training = Training(solution("PS-PM", epsilon=3.0, dim=D, epochs=3), batch=BATCH)
+    training = Training(solution("PS-PM", epsilon=3.0, dim=D, epochs=3), batch=BATCH, seed=0)
     in_memory = train(training, Population(X, y))
     on_disk = train(training, Population(X, y), residual_directory=tmp_path)
     np.testing.assert_array_equal(in_memory.weights, on_disk.weights)

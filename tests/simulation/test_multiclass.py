@@ -90,7 +90,8 @@ def test_a_tiny_regulariser_does_not_decide_ties():
     made = solution("RJ", epsilon=8.0, dim=18)
     weights = [
         train_wave(
-            Training(made, LinearModel("logistic", reg), 0.1, 20), 3, Examples(X, y), *[None] * 3
+            Training(made, LinearModel("logistic", reg), 0.1, 20, seed=0),
+            *(3, Examples(X, y), None, None, None),
         ).weights
         for reg in (0.0, 1e-9, 0.1)
     ]

@@ -259,7 +259,7 @@ def test_when_the_model_is_judged(evaluate, judged):
 def test_training_starts_where_it_is_told_to():
     X, y = data()
     made = solution("NP", dim=D)
-    training = Training(made, LinearModel(), 0.3, BATCH)
+    training = Training(made, LinearModel(), 0.3, BATCH, seed=0)
     start = np.arange(D, dtype=float)
     moved = train(training, Population(X, y), start=start).weights
     assert np.abs(moved - start).max() < np.abs(moved).max()

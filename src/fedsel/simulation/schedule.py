@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import secrets
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,14 +18,15 @@ def schedule(
     *,
     clients: int,
     batch: int,
-    seed: int,
+    seed: int | None,
     epoch: int,
     dropout: float = 0.0,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The members in the order of an epoch, and where each round of at most ``batch`` ends.
 
     Shuffled anew in each epoch; those that drop out are missing from their round. ``clients`` is
-    the number of all, members or not.
+    the number of all, members or not. Without a seed both are drawn anew in every call, from bits
+    that no report is drawn from.
 
     >>> order, ends = schedule(np.arange(5), clients=5, batch=2, seed=0, epoch=0)
     >>> sorted(order.tolist()), ends.tolist()
@@ -31,6 +34,8 @@ def schedule(
     """
     from fedsel.sampling.kernels import native
 
+    if seed is None:
+        seed = secrets.randbits(256)
     order = members.copy()
     native.shuffle(order, key_of(seed, SHUFFLE), epoch)
     # Even rounds of at most ``batch``: the mean of a few left over would be mostly noise.
