@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 
 
 class MissingExtra(ImportError):
@@ -27,3 +28,16 @@ def needed(extra: str, purpose: str) -> Iterator[None]:
             raise
         sentence = f"{purpose}: {missing} is missing, pip install 'fedsel[{extra}]'"
         raise MissingExtra(sentence, name=error.name) from error
+
+
+def check_installed(extra: str, purpose: str, *packages: str) -> None:
+    """Say what to install before long work that would need these packages at its end.
+
+    >>> check_installed("plots", "figures", "no_such_package")
+    Traceback (most recent call last):
+    fedsel.extras.MissingExtra: figures: no_such_package is missing, pip install 'fedsel[plots]'
+    """
+    with needed(extra, purpose):
+        for package in packages:
+            if find_spec(package) is None:
+                raise ModuleNotFoundError(name=package)

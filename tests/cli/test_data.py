@@ -7,6 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fedsel.cli import data as command
+from fedsel.cli import waiting
 from fedsel.errors import InvalidArgument
 from fedsel.paths import cache_folder
 from tests.data.test_toys import (
@@ -72,7 +73,7 @@ def test_fetch_reports_on_standard_error_when_it_takes_long(monkeypatch):
         time.sleep(0.3)
         return offline(work)
 
-    monkeypatch.setattr(command, "PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(waiting, "PATIENCE", 0.1)
     use_sources(monkeypatch, slow, toy_source)
     done = run("fetch", "toy")
     assert done.stderr.splitlines() == [

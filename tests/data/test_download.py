@@ -66,6 +66,15 @@ def test_offline_is_one_sentence_with_what_to_do(monkeypatch):
     assert cached() == []
 
 
+def test_a_source_that_needs_scikit_learn_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
+    use_sources(monkeypatch, download._kdd_from_sklearn)
+    with pytest.raises(
+        DataUnavailable, match=r"sklearn is missing, pip install 'fedsel\[sklearn\]'"
+    ):
+        load("toy")
+
+
 def test_an_interrupted_download_leaves_nothing(monkeypatch):
     def interrupted(work):
         (work / "half").write_bytes(CONTENT[:3])

@@ -213,3 +213,10 @@ def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
     (tmp_path / "own.parquet").write_bytes(b"")
     with pytest.raises(InvalidArgument, match=r"pip install 'fedsel\[parquet\]'"):
         read(tmp_path / "own.parquet", "y")
+
+
+def test_svmlight_without_scikit_learn_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
+    (tmp_path / "own.svm").write_text("1 1:0.5\n")
+    with pytest.raises(InvalidArgument, match=r"pip install 'fedsel\[sklearn\]'"):
+        read(tmp_path / "own.svm")

@@ -222,8 +222,10 @@ QUICK = ("--repeats", "1", "--folds", "2", "-s", "PS-PM", "-s", "NP", "-e", "2")
 
 def test_run_writes_table_files_and_figure_and_resumes(tmp_path):
     out = ("--out", str(tmp_path))
-    text = run(*QUICK, *out).stdout
-    assert "PS-PM" in text
+    done = run(*QUICK, *out)
+    assert "PS-PM" in done.stdout
+    came_in = [line.split() for line in done.stderr.splitlines()]  # one by one, before the table
+    assert [words[:2] for words in came_in] == [["logistic", "PS-PM"], ["logistic", "NP"]]
     for name in ("run.csv", "run.json", "accuracy.png", "accuracy.svg"):
         assert (tmp_path / name).stat().st_size > 100
     before = (tmp_path / "results.sqlite").read_bytes()

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 
-from fedsel.cli.common import JsonOption, output, progress_columns, progress_console
+from fedsel.cli.common import JsonOption, output
+from fedsel.cli.waiting import patience
 
 if TYPE_CHECKING:
     from fedsel.advising import Advice, Check, Outlook
@@ -19,8 +19,6 @@ EXAMPLE = (
     "Example: fedsel advise --dim 124 --clients 39000 --batch 390 --epsilon 1   ·   "
     "fedsel advise --dim 1000000 --clients 1000 --epsilon 1 --json"
 )
-_PATIENCE = 2.0
-"""Seconds before progress is shown."""
 
 
 def advise_command(
@@ -75,21 +73,8 @@ def advise_command(
 
 def _check(advice: Advice, seed: int) -> tuple[Check, ...]:
     """Simulate; progress appears where it takes more than two seconds."""
-    from rich.progress import Progress
-
-    start, shown = time.monotonic(), progress_console()
-    progress = Progress(*progress_columns(), console=shown, transient=True)
-    task = progress.add_task("", total=len(advice.outlooks), completed=-1, now="")
-
-    def advance(name: str) -> None:
-        progress.update(task, advance=1, now=f"simulating {name}")
-        if time.monotonic() - start > _PATIENCE:
-            progress.start()
-
-    try:
-        return advice.check(seed, advance)
-    finally:
-        progress.stop()
+    with patience("simulating") as notify:
+        return advice.check(seed, lambda name: notify(f"simulating {name}"))
 
 
 def _show(advice: Advice, checks: tuple[Check, ...]) -> None:

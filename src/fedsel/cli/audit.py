@@ -17,8 +17,9 @@ from fedsel.cli.common import (
     check_suffix,
     output,
     parse_top,
-    progress_console,
 )
+from fedsel.cli.waiting import Bar
+from fedsel.extras import check_installed
 
 if TYPE_CHECKING:
     from fedsel.auditing.suite import Row
@@ -58,6 +59,8 @@ def audit(
     from fedsel.auditing import suite as grid
 
     check_suffix("--plot", plot)
+    if plot is not None:
+        check_installed("plots", "--plot", "matplotlib")
     for name, path in (("--plot", plot), ("--csv", csv_file)):
         check_file(name, path)
     values = tuple(epsilon or grid.EPSILONS)
@@ -87,24 +90,15 @@ def audit(
 
 
 def _with_progress(cases: Sequence[Any], trials: int, seed: int, jobs: int) -> list[Row]:
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
     from fedsel.auditing import suite as grid
 
-    columns = (
-        TextColumn("auditing {task.fields[now]:<14}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=progress_console(), transient=True) as progress:
-        task = progress.add_task("audit", total=len(cases), now="…")
+    with Bar(len(cases)) as bar:
         return grid.run(
             cases,
             trials=trials,
             seed=seed,
             jobs=jobs,
-            advance=lambda row: progress.update(task, advance=1, now=row.mechanism),
+            advance=lambda row: bar.update(f"auditing {row.mechanism}", advance=1),
         )
 
 

@@ -10,14 +10,6 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    ProgressColumn,
-    TaskProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 
 from fedsel.errors import InvalidArgument
 from fedsel.mechanisms.selection import Top
@@ -29,23 +21,6 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON to standard
 def output() -> Console:
     """The console for tables; wide where nobody watches."""
     return Console(width=None if sys.stdout.isatty() else 140)
-
-
-def progress_columns() -> tuple[ProgressColumn, ...]:
-    """What is being done, how far it is, and the time left."""
-    return (
-        TextColumn("{task.fields[now]:<34}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(elapsed_when_finished=False),
-    )
-
-
-def progress_console() -> Console:
-    """The console for progress: standard error, so that results can be piped."""
-    return Console(stderr=True)
 
 
 def parse_top(text: str) -> Top:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,13 +11,12 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from fedsel.cli.common import JsonOption, output, progress_console
+from fedsel.cli.common import JsonOption, output
+from fedsel.cli.waiting import patience
 from fedsel.data import NAMES, DataUnavailable, fetch, find
 from fedsel.data.catalogue import RealData, resolve
 from fedsel.data.download import SOURCES
 from fedsel.data.raw import Found
-
-PATIENCE_SECONDS = 2.0
 
 data_app = typer.Typer(
     no_args_is_help=True,
@@ -75,7 +73,7 @@ def fetch_command(name: NameArgument, directory: DirectoryOption = None) -> None
     if not isinstance(entry, RealData):
         typer.echo(f"{entry.name}: generated from its seed, nothing to fetch")
         return
-    with _status_one(), _patience(f"{entry.name}: looking for its files") as notify:
+    with _status_one(), patience(f"{entry.name}: looking for its files") as notify:
         found = fetch(name, directory, notify=notify)
         hashes = found.check()
     for path, sha256 in zip(found.paths, hashes, strict=True):
@@ -127,45 +125,3 @@ def _status_one() -> Iterator[None]:
     except DataUnavailable as error:
         typer.echo(f"fedsel: {error}", err=True)
         raise typer.Exit(1) from None
-
-
-@contextmanager
-def _patience(text: str) -> Iterator[Callable[[str], None]]:
-    """Say on standard error what is going on, once it has taken more than two seconds.
-
-    A terminal shows a spinner; where nobody watches, each step is a line.
-    """
-    console = progress_console()
-    status = console.status(text)
-    lock = threading.Lock()
-    latest, stage = text, "waiting"
-
-    def show() -> None:
-        nonlocal stage
-        with lock:
-            if stage == "over":  # ended while this was about to begin
-                return
-            stage = "shown"
-            if console.is_terminal:
-                status.start()
-            else:
-                console.print(latest)
-
-    def notify(line: str) -> None:
-        nonlocal latest
-        with lock:
-            latest = line
-            status.update(line)
-            if stage == "shown" and not console.is_terminal:
-                console.print(line)
-
-    timer = threading.Timer(PATIENCE_SECONDS, show)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield notify
-    finally:
-        timer.cancel()
-        with lock:
-            stage = "over"
-            status.stop()

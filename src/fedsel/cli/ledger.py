@@ -17,7 +17,11 @@ from fedsel.errors import InvalidArgument
 if TYPE_CHECKING:
     from fedsel.device import History
 
-ledger_app = typer.Typer(no_args_is_help=True, help="The ledger of a device.")
+ledger_app = typer.Typer(
+    no_args_is_help=True,
+    help="The ledger of a device.",
+    epilog="Example: fedsel ledger create store --lifetime 8   ·   fedsel ledger show store",
+)
 
 
 @ledger_app.callback()

@@ -13,15 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from fedsel.cli.common import (
-    JsonOption,
-    check_folder,
-    output,
-    progress_columns,
-    progress_console,
-)
+from fedsel.cli.common import JsonOption, check_folder, output
+from fedsel.cli.waiting import Bar, patience, progress_console
 from fedsel.errors import InvalidArgument
-from fedsel.extras import needed
+from fedsel.extras import check_installed, needed
 
 if TYPE_CHECKING:
     from fedsel.paper.report import Verdict
@@ -80,6 +75,7 @@ def reproduce(
     pairs = [_pair(text) for text in changes or []]
     check_changes(chosen, pairs)
     check_folder("--out", out)
+    check_installed("demo", "fedsel reproduce", "joblib", "scipy", "matplotlib")
     at_a_time = -1 if cluster and not jobs else jobs or os.cpu_count() or 1
     request = Request(tuple(names), quick, tuple(pairs), at_a_time)
     with _on(cluster):
@@ -148,28 +144,26 @@ def _list(as_json: bool) -> None:
 
 
 def _work(request: Request, directory: Path | None, out: Path) -> tuple[list[Outcome], bool]:
-    from rich.progress import Progress
-
     from fedsel.experiments import Named, Store
     from fedsel.paper import run
 
     console = progress_console()
     experiments = request.experiments
+    with patience("looking for the data") as notify:
+        missing = run.missing_data(experiments, Named(directory, notify))
     source = Named(directory)
-    missing = run.missing_data(experiments, source)
     for text in missing.values():
         console.print(f"left out: {text}", style="yellow", highlight=False, markup=False)
     out.mkdir(exist_ok=True)
     watcher = run.Watcher()
-    with Progress(*progress_columns(), console=console, transient=True) as progress:
-        task = progress.add_task("", total=run.cost_of(experiments, missing), now="begins")
+    with Bar(run.cost_of(experiments, missing)) as bar:
 
         def finished(outcome: Outcome) -> None:
             run.write_outcome(outcome, out)
             run.write_page(watcher.outcomes, request, out, with_claims=_judges(request))
 
-        watcher.started = lambda one: progress.update(task, now=f"{one.name}: {one.title}"[:34])
-        watcher.advance = lambda cost: progress.advance(task, cost)
+        watcher.started = lambda one: bar.update(f"{one.name}: {one.title}"[:34])
+        watcher.advance = lambda cost: bar.update(advance=cost)
         watcher.finished = finished
         try:
             run.reproduce(

@@ -12,15 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from fedsel.cli.common import (
-    JsonOption,
-    check_folder,
-    output,
-    parse_top,
-    progress_columns,
-    progress_console,
-)
+from fedsel.cli.common import JsonOption, check_folder, output, parse_top
+from fedsel.cli.waiting import Bar, patience
 from fedsel.errors import InvalidArgument
+from fedsel.extras import MissingExtra
 
 if TYPE_CHECKING:
     from fedsel.experiments import Spec
@@ -191,17 +186,17 @@ def _source(spec: Spec, data: Path | None, label: str | None, directory: Path | 
     from fedsel.experiments import Given, Named
 
     if data is not None:
-        return Given(read(data, label))
-    named = Named(directory)
-    named.data(spec.dataset, spec.draw)  # what is missing is told before anything runs
-    return named
+        with patience(f"reading {data}"):
+            return Given(read(data, label))
+    with patience(f"{spec.dataset}: looking for its files") as notify:
+        # What is missing is told before anything runs.
+        Named(directory, notify).data(spec.dataset, spec.draw)
+    return Named(directory)
 
 
 def _run(
     spec: Spec, source: Source, out: Path, jobs: int | None
 ) -> tuple[list[dict[str, Any]], bool]:
-    from rich.progress import Progress
-
     from fedsel.experiments import Store, sweep
     from fedsel.experiments.runner import Finished, total_cost
     from fedsel.experiments.store import key_of
@@ -209,15 +204,11 @@ def _run(
     out.mkdir(exist_ok=True)
     store = Store(out / "results.sqlite")
     rows: list[dict[str, Any]] = []
-    with Progress(*progress_columns(), console=progress_console(), transient=True) as progress:
-        total = total_cost(list(spec.cells()))
-        task = progress.add_task("run", total=total, now="begins")
+    with Bar(total_cost(list(spec.cells()))) as bar:
 
         def finished(done: Finished) -> None:
-            row = done.row
-            rows.append(row)
-            at = "" if row["epsilon"] is None else f" at ε = {row['epsilon']:g}"
-            progress.update(task, now=f"{row['solution']}{at}: {100 * row['accuracy']:.1f} %")
+            rows.append(done.row)
+            bar.keep(_line(done.row))
 
         try:
             sweep(
@@ -226,7 +217,7 @@ def _run(
                 store,
                 jobs=jobs or 1,
                 finished=finished,
-                advance=lambda cost: progress.advance(task, cost),
+                advance=lambda cost: bar.update("training", advance=cost),
             )
         except KeyboardInterrupt:
             # All that is kept, also what was written a moment before it would have been shown.
@@ -236,14 +227,28 @@ def _run(
     return rows, True
 
 
+def _line(row: dict[str, Any]) -> str:
+    """A result as it comes in."""
+    at = "" if row["epsilon"] is None else f"ε = {row['epsilon']:g}"
+    return f"{row['model']:<9} {row['solution']:<9} {at:<8} {_accuracy(row)} %"
+
+
+def _accuracy(row: dict[str, Any]) -> str:
+    return f"{100 * row['accuracy']:.2f} ± {100 * row['deviation']:.2f}"
+
+
 def _write(rows: Sequence[dict[str, Any]], out: Path) -> list[Path]:
     from fedsel.experiments import plot
     from fedsel.experiments.sweep import tidy, write_csv
 
     write_csv(out / "run.csv", tidy(rows))
     (out / "run.json").write_text(json.dumps(rows, indent=1, allow_nan=False), encoding="utf-8")
-    figures = plot.save(plot.accuracy_against_epsilon(rows), out / "accuracy")
-    return [out / "run.csv", out / "run.json", *figures]
+    written = [out / "run.csv", out / "run.json"]
+    try:
+        return written + plot.save(plot.accuracy_against_epsilon(rows), out / "accuracy")
+    except MissingExtra as error:  # the results are worth more than their figure
+        typer.echo(f"fedsel: no {error}", err=True)
+        return written
 
 
 def _print(rows: Sequence[dict[str, Any]], written: Sequence[Path]) -> None:
@@ -261,7 +266,7 @@ def _print(rows: Sequence[dict[str, Any]], written: Sequence[Path]) -> None:
             row["solution"],
             "" if row["epsilon"] is None else f"{row['epsilon']:g}",
             "∞" if exact is None else f"{exact:.4f}" if row["certified"] else "unproved",
-            f"{100 * row['accuracy']:.2f} ± {100 * row['deviation']:.2f}",
+            _accuracy(row),
             f"{row['bits']:,}",
             row["privacy"],
             style="" if row["certified"] and row["within_budget"] else "dim",

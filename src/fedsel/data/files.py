@@ -222,7 +222,11 @@ def _read_npz(path: Path, label: str | int | None, positive: Label | None) -> Da
 def _read_svmlight(path: Path, label: str | int | None, positive: Label | None) -> Dataset:
     if label not in (None, 0, "0"):
         raise InvalidArgument("label", label, f"left out for {path.suffix}: it is the first number")
-    datasets = import_module("sklearn.datasets")
+    try:
+        datasets = import_module("sklearn.datasets")
+    except ModuleNotFoundError:
+        needed = "another format, or install scikit-learn: pip install 'fedsel[sklearn]'"
+        raise InvalidArgument("path", str(path), needed) from None
     try:
         X, y = datasets.load_svmlight_file(str(path), dtype=np.float32)
     except ValueError as error:

@@ -268,7 +268,7 @@ def _summary(outcomes: Sequence[Outcome], request: Request) -> list[str]:
 
 
 def _facts(request: Request) -> dict[str, str]:
-    packages = ("numpy", "scipy", "scikit-learn", "matplotlib")
+    packages = ("numpy", "scipy", "matplotlib")
     return {
         "command": request.command(),
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),

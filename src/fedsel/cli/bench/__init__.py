@@ -7,7 +7,9 @@ import json
 import typer
 from rich.table import Table
 
-from fedsel.cli.common import JsonOption, output, progress_console
+from fedsel.cli.common import JsonOption, output
+from fedsel.cli.waiting import patience
+from fedsel.extras import check_installed
 
 TARGETS = {
     "private_over_nonprivate_d100": ("at most", 4.0),
@@ -28,8 +30,9 @@ def bench(as_json: JsonOption = False) -> None:
     """
     from fedsel.cli.bench import speed
 
-    with progress_console().status("measuring") as status:
-        result = speed.measure(lambda what: status.update(f"measuring {what}"))
+    check_installed("simulation", "fedsel bench", "joblib", "scipy")
+    with patience("measuring") as notify:
+        result = speed.measure(lambda what: notify(f"measuring {what}"))
     if as_json:
         typer.echo(json.dumps({"ratios": result.ratios, "seconds": result.seconds}, indent=1))
         return

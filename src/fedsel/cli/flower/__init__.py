@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.progress import Progress
 from rich.table import Table
 
-from fedsel.cli.common import JsonOption, output, progress_columns, progress_console
+from fedsel.cli.common import JsonOption, output
+from fedsel.cli.waiting import Bar
 from fedsel.errors import InvalidArgument
 from fedsel.extras import needed
 from fedsel.recipe import RECOMMENDED
@@ -21,7 +21,11 @@ from fedsel.recipe import RECOMMENDED
 if TYPE_CHECKING:
     from fedsel.cli.flower.demo import Demo, Summary
 
-flower_app = typer.Typer(no_args_is_help=True, help="fedsel on the Flower engine.")
+flower_app = typer.Typer(
+    no_args_is_help=True,
+    help="fedsel on the Flower engine.",
+    epilog="Example: fedsel flower demo   ·   fedsel flower demo --nodes 4 --epsilon 4 --json",
+)
 
 
 @flower_app.callback()
@@ -87,10 +91,9 @@ def _end(number: int, _: object) -> None:
 
 
 def _watched(chosen: Demo, keep: Path | None) -> Summary:
-    with Progress(*progress_columns(), console=progress_console(), transient=True) as progress:
-        task = progress.add_task("", total=chosen.epochs, now="starting the SuperLink")
+    with Bar(chosen.epochs, "starting the SuperLink") as bar:
         return chosen.run(
-            lambda now, done: progress.update(task, now=now, completed=done),
+            lambda now, done: bar.update(now, completed=done),
             None if keep is None else keep.resolve(),
         )
 
