@@ -81,6 +81,7 @@ def memory(count: int, dim: int, named: bool) -> float:
         server = Aggregator(recipe, folder)
         data = reports(server, count)
         _ = server.solution.bits
+        server.close()
         tracemalloc.start()
         server = Aggregator(recipe, folder)
         for i in range(0, count, AT_A_TIME):

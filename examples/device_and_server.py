@@ -138,6 +138,7 @@ def train(devices: list[Device], folder: Path, progress: Progress) -> tuple[Aggr
                 answered[i] = device.answer(request, weights)
                 server.receive(i, answered[i])
             if i == restart_at:  # the server forgets this round, and asks all of them again
+                server.close()
                 server = Aggregator(RECIPE, folder)
                 assert server.request() == request
                 be_hostile(server, HOSTILE)

@@ -180,6 +180,7 @@ def test_a_checkpoint_of_version_1_goes_on(tmp_path):
     assert server.round == 3
     assert server.model.tolist() == WEIGHTS["aggregator"]["RJ"]
     server.step()
+    server.close()
     assert Aggregator(recipe, tmp_path, rounds_per_epoch=2).finished
 
 

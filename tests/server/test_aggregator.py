@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 import os
 import random
 import shutil
@@ -25,6 +26,7 @@ from fedsel.random import stream
 from fedsel.sampling.kernels import native
 from fedsel.server import Aggregator, CheckpointError, Counts, Outcome, RoundRecord, StepRule
 from fedsel.server.aggregator import FILE_NAME
+from fedsel.server.lock import LOCK_NAME
 from fedsel.simulation import Population, Training, train
 from fedsel.simulation.linear_rounds import LinearRunner, schedule_of
 from fedsel.simulation.records import records_of
@@ -140,6 +142,52 @@ def test_duplicates_within_and_between_batches(tmp_path):
         server.receive_many(b"".join(data), [0, 1, 2])
 
 
+@pytest.mark.parametrize("bad", [["a list"], {}, math.nan, np.float64("nan"), (1, [])], ids=repr)
+def test_a_name_that_no_client_can_have_loses_nothing(tmp_path, bad):
+    """All names are looked at before any report is taken: the same reports can be sent again."""
+    server, twin = Aggregator(recipe(), tmp_path / "a"), Aggregator(recipe(), tmp_path / "b")
+    twin.run, twin._format = server.run, server._format
+    _, data = reports_of(server, range(4))
+    joined = b"".join(data)
+    for names in ([0, 1, bad, 3], [0, 1, 2, bad], [bad, 1, 2, 3]):
+        with pytest.raises(InvalidArgument, match=r"^clients = .*: must be hashable and equal"):
+            server.receive_many(joined, names)
+    with pytest.raises(InvalidArgument, match=r"^client = .*: must be hashable and equal"):
+        server.receive(bad, data[0])
+    with pytest.raises(InvalidArgument, match=r"^clients = .*: must be hashable and equal"):
+        server.invite([0, bad])
+    assert server.counts == Counts()
+    assert server.receive_many(joined, range(4)) == twin.receive_many(joined, range(4))
+    assert server.counts == Counts(accepted=4)
+    np.testing.assert_array_equal(server.mean(), twin.mean())
+
+
+def test_a_failure_while_reports_are_added_loses_no_name(tmp_path, monkeypatch):
+    server = Aggregator(recipe(), tmp_path)
+    _, data = reports_of(server, range(4))
+
+    def fail(_):
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(server._totals, "add", fail)
+        with pytest.raises(MemoryError):
+            server.receive_many(b"".join(data), range(4))
+    assert server.receive_many(b"".join(data), range(4)) == Counts(accepted=4)
+
+
+def test_clients_without_a_name_among_those_with_one(tmp_path):
+    """As with `receive`: nothing is known of them, so none is a duplicate."""
+    one, many = Aggregator(recipe(), tmp_path / "one"), Aggregator(recipe(), tmp_path / "many")
+    many.run, many._format = one.run, one._format
+    _, data = reports_of(one, range(5))
+    names = [None, 1, None, 1, None]
+    for name, report in zip(names, data, strict=True):
+        one.receive(name, report)
+    assert many.receive_many(b"".join(data), names) == one.counts == Counts(4, duplicate=1)
+    np.testing.assert_array_equal(many.mean(), one.mean())
+
+
 def test_only_the_invited_and_only_so_many(tmp_path):
     server = Aggregator(recipe(), tmp_path, limit=2)
     _, data = reports_of(server, range(5))
@@ -210,12 +258,14 @@ def test_a_restart_goes_on_where_it_was(tmp_path):
         whole.receive_many(b"".join(data), range(30))
         broken.receive_many(b"".join(data[:17]), range(17))
         request = broken.request()
+        broken.close()
         broken = Aggregator(recipe(), tmp_path / "broken", rounds_per_epoch=2)  # as after a crash
         assert broken.request() == request == whole.request()
         assert broken.counts == Counts()
         broken.receive_many(b"".join(data), range(30))
         assert broken.step() == whole.step()
     assert broken.finished
+    broken.close()
     again = Aggregator(recipe(), tmp_path / "broken", rounds_per_epoch=2)
     np.testing.assert_array_equal(again.weights, whole.weights)
     assert again.records == whole.records
@@ -242,7 +292,7 @@ def test_a_crash_while_the_checkpoint_is_written(tmp_path, moment, monkeypatch):
             server.step()
     assert (tmp_path / FILE_NAME).read_bytes() == before
     assert server.round == 0
-    assert [file.name for file in tmp_path.iterdir()] == [FILE_NAME]
+    assert {file.name for file in tmp_path.iterdir()} == {FILE_NAME, LOCK_NAME}
     assert server.step().accepted == 9  # the round was not over: it is tried again
     np.testing.assert_allclose(server.weights, -0.3 * expected, rtol=1e-12)
 
@@ -265,13 +315,15 @@ def test_kill_minus_nine_loses_no_round_and_counts_none_twice(quick_path):
     rng, reached = random.Random(0), [0]
     # On a busy machine a server gets less far before it is killed: then it lives longer.
     while not server.finished and (len(reached) < 60 or reached[-1] <= 10) and len(reached) < 600:
+        server.close()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # other tests may have left threads
             pid = os.fork()
         if pid == 0:
             try:
+                own = Aggregator(long, quick_path / "killed")
                 while True:
-                    play_round(server)
+                    play_round(own)
             finally:
                 os._exit(1)
         time.sleep(rng.uniform(0, 0.015 * max(1, len(reached) / 60)))
@@ -347,11 +399,14 @@ def test_recipes_that_no_server_can_run(tmp_path, name, change):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_two_servers_on_one_folder(tmp_path):
-    one, other = Aggregator(recipe(), tmp_path), Aggregator(recipe(), tmp_path)
-    one.step()
+def test_a_checkpoint_that_was_put_there_by_hand(tmp_path):
+    one, other = Aggregator(recipe(), tmp_path), Aggregator(recipe(), tmp_path / "other")
+    before = (tmp_path / FILE_NAME).read_bytes()
+    (tmp_path / FILE_NAME).write_bytes((tmp_path / "other" / FILE_NAME).read_bytes())
     with pytest.raises(CheckpointError, match="another process"):
-        other.step()
+        one.step()
+    other.step()
+    (tmp_path / FILE_NAME).write_bytes(before)
     one.step()
 
 
@@ -376,6 +431,7 @@ def test_a_checkpoint_of_version_1_has_neither_decay_nor_average(tmp_path):
     assert (server.round, server.state.rounds) == (3, 3)
     np.testing.assert_array_equal(server.model, server.weights)
     server.step()
+    server.close()
     again = Aggregator(made, tmp_path, rounds_per_epoch=2)
     np.testing.assert_array_equal(again.weights, server.weights)
     assert again.records == server.records
@@ -481,6 +537,7 @@ def test_devices_and_server_give_the_weights_of_the_simulator(quick_path, run):
     assert len(servers) == 2
     assert all(server.finished for server in servers)
     assert servers[0].records == servers[1].records
+    servers[1].close()
     last = Aggregator(made, quick_path / "again", rounds_per_epoch=ROUNDS)
     for server in (*servers, last):
         np.testing.assert_array_equal(server.weights, servers[0].weights)

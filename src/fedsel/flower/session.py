@@ -17,7 +17,8 @@ from fedsel.errors import InvalidArgument
 from fedsel.flower.messages import Layout, Question
 from fedsel.recipe import Recipe
 from fedsel.server import Aggregator
-from fedsel.server.checkpoint import replace_file
+from fedsel.server.checkpoint import remove_scratch, replace_file
+from fedsel.server.lock import FolderLock
 
 _MODEL = "model.json"
 _CHANCE = secrets.SystemRandom()
@@ -50,7 +51,9 @@ class Session:
         scales = _scales(layout, scale)
         spread = layout.spread(scales)
         told = {"names": layout.names, "shapes": layout.shapes, "scales": scales}
-        _remember(folder / _MODEL, json.dumps(told))
+        folder.mkdir(parents=True, exist_ok=True)
+        with FolderLock(folder):
+            _remember(folder / _MODEL, json.dumps(told))
         # The server works in units of the scale: there a report is on w/scale itself.
         server = Aggregator(
             recipe_of(layout.dim, spread),
@@ -104,8 +107,8 @@ def _scales(layout: Layout, scale: float | Mapping[str, float]) -> tuple[float, 
 
 def _remember(file: Path, model: str) -> None:
     """Write down what the checkpoint's vector means; another meaning is refused."""
+    remove_scratch(file)
     if not file.exists():
-        file.parent.mkdir(parents=True, exist_ok=True)
         replace_file(file, model.encode())
     elif file.read_text(encoding="utf-8") != model:
         raise InvalidArgument("arrays", model, "those of the checkpoint, with the same scales")

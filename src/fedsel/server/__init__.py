@@ -2,6 +2,7 @@
 
 from fedsel.server.aggregator import Aggregator, Counts, Outcome
 from fedsel.server.checkpoint import CheckpointError, RoundRecord
+from fedsel.server.lock import FolderInUse
 from fedsel.server.step import ServerState, StepRule, step
 from fedsel.wire import Request
 
@@ -9,6 +10,7 @@ __all__ = [
     "Aggregator",
     "CheckpointError",
     "Counts",
+    "FolderInUse",
     "Outcome",
     "Request",
     "RoundRecord",

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import operator
 import secrets
+from collections import deque
 from collections.abc import Hashable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from enum import Enum
 from pathlib import Path
-from typing import NamedTuple, cast, final
+from types import TracebackType
+from typing import NamedTuple, Self, cast, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,8 +26,10 @@ from fedsel.server.checkpoint import (
     CheckpointError,
     RoundRecord,
     read_seal,
+    remove_scratch,
     replace_file,
 )
+from fedsel.server.lock import FolderLock
 from fedsel.server.step import ServerState, StepRule, step
 from fedsel.wire import Request, check_sendable
 from fedsel.wire.report import RUN_BYTES
@@ -31,6 +37,7 @@ from fedsel.wire.report import RUN_BYTES
 FILE_NAME = "checkpoint.bin"
 _MOST_WAITING = 1 << 16
 """Bytes of accepted reports that are not added up yet."""
+_A_NAME = "hashable and equal to itself, so that a client is known again by its name"
 
 
 class Outcome(Enum):
@@ -64,15 +71,19 @@ class Aggregator:
     the only bound there is for clients without a name. Memory is O(d), and one name for each
     client of the round.
 
+    The folder belongs to one aggregator at a time: another one is refused (`FolderInUse`) until
+    this one is closed, by `close`, at the end of a ``with`` block, by the garbage collector or with
+    its process. A process that is forked off must open the folder itself.
+
     Sums are integers, so that the weights do not depend on the order in which reports arrive.
 
     >>> import tempfile
     >>> from fedsel import Recipe, Setting, resolved
     >>> recipe = resolved(Recipe(epsilon=1.0), Setting(dim=8, clients=100, rounds=1))
-    >>> server = Aggregator(recipe, tempfile.mkdtemp())
-    >>> server.receive("a client", b"nonsense")
+    >>> with Aggregator(recipe, tempfile.mkdtemp()) as server:
+    ...     server.receive("a client", b"nonsense")
+    ...     server.step()
     <Outcome.REJECTED: 'rejected'>
-    >>> server.step()
     RoundRecord(round=0, epoch=0, accepted=0, rejected=1, duplicate=0, late=0)
     """
 
@@ -93,27 +104,37 @@ class Aggregator:
         self._invited: frozenset[Hashable] | None = None
         self._file = Path(folder) / FILE_NAME
         check_count("rounds_per_epoch", rounds_per_epoch, most=(1 << 32) // recipe.epochs)
-        if self._file.exists():
-            saved = self._file.read_bytes()
-            self._take(Checkpoint.decode(saved), rounds_per_epoch)
-            self._seal = saved[:SEAL_BYTES]
-        else:
-            self._begin(weights, rounds_per_epoch)
+        start = self._start(weights)
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        self._lock = FolderLock(self._file.parent)
+        try:
+            remove_scratch(self._file)
+            if self._file.exists():
+                saved = self._file.read_bytes()
+                self._take(Checkpoint.decode(saved), rounds_per_epoch)
+                self._seal = saved[:SEAL_BYTES]
+            else:
+                self._begin(start, rounds_per_epoch)
+        except BaseException:
+            self._lock.release()  # whoever catches the error may keep its traceback, and us
+            raise
         self._format = Request(self.run, 0, 0, recipe).format
         self._totals = Totals(self.solution.alphabet)
         self._waiting = bytearray()  # accepted reports that are not added up yet
         self._open_round()
 
-    def _begin(self, weights: ArrayLike | None, rounds_per_epoch: int) -> None:
+    def _start(self, weights: ArrayLike | None) -> NDArray[np.float64]:
         dim = self.solution.dim
         start = np.zeros(dim) if weights is None else check_vectors("weights", weights, ndim=1)
         if start.shape != (dim,):
             raise InvalidArgument("weights", start.shape, f"of shape ({dim},)")
-        self.state = ServerState.begin(start.astype(np.float64))
+        return start.astype(np.float64)
+
+    def _begin(self, start: NDArray[np.float64], rounds_per_epoch: int) -> None:
+        self.state = ServerState.begin(start)
         self.run = secrets.token_bytes(RUN_BYTES)
         self.rounds_per_epoch = rounds_per_epoch
         self.records: list[RoundRecord] = []
-        self._file.parent.mkdir(parents=True, exist_ok=True)
         # Before the first request leaves: the run's name must survive a crash.
         self._seal = b""
         self._save()
@@ -125,6 +146,26 @@ class Aggregator:
         self.state, self.run = saved.state, saved.run
         self.rounds_per_epoch = saved.rounds_per_epoch
         self.records = list(saved.records)
+
+    def close(self) -> None:
+        """Let others have the folder. What was learnt can still be read; nothing more is taken."""
+        self._lock.release()
+
+    @property
+    def closed(self) -> bool:
+        """Whether the folder is no longer this aggregator's."""
+        return not self._lock.held
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
 
     @property
     def weights(self) -> NDArray[np.float64]:
@@ -169,13 +210,17 @@ class Aggregator:
 
     def request(self) -> bytes:
         """What to send to the devices of this round, beside `weights`."""
+        self._lock.check()  # a device would pay for a report that nobody takes
         if self.finished:
             raise InvalidArgument("round", self.round, "below the rounds of the recipe: it is over")
         return Request(self.run, self.epoch, self.round, self.recipe).encode()
 
     def invite(self, clients: Iterable[Hashable] | None) -> None:
         """Let only these clients report in this round (None: anyone)."""
-        self._invited = None if clients is None else frozenset(clients)
+        names = None if clients is None else list(clients)
+        if names is not None:
+            _check_names(names)
+        self._invited = None if names is None else frozenset(names)
 
     def receive(self, client: Hashable | None, report: object) -> Outcome:
         """Take the report of a client (None: one without a name); never raises for its content."""
@@ -184,11 +229,15 @@ class Aggregator:
         return outcome
 
     def _judge(self, client: Hashable | None, report: object) -> Outcome:
+        if self.closed:
+            self._lock.check()
         number = self._format.round_of(report)
         if number is None:
             return Outcome.REJECTED
         if number != self.round or self.finished:
             return Outcome.LATE if number < self.round else Outcome.REJECTED
+        if not _is_name(client):
+            raise InvalidArgument("client", client, _A_NAME)
         if client is not None and client in self._seen:
             return Outcome.DUPLICATE
         if not self._welcome(client):
@@ -216,8 +265,10 @@ class Aggregator:
         """Take many reports at once: the fast twin of `receive`.
 
         ``reports`` is one report after another; an incomplete one at the end is rejected.
-        ``clients`` names the sender of each; None if they have no names.
+        ``clients`` names the sender of each, None one without a name; None if none has a name.
+        If it raises, no report of them was taken.
         """
+        self._lock.check()
         data = memoryview(reports).cast("B")
         size = self._format.size
         whole, rest = divmod(len(data), size)
@@ -225,10 +276,11 @@ class Aggregator:
         names = list(clients) if clients is not None else None
         if names is not None and len(names) != whole:
             raise InvalidArgument("clients", len(names), f"one for each of the {whole} reports")
+        _check_names(names or ())
         now = batch.valid & (batch.round == self.round) & (not self.finished)
         here = np.flatnonzero(now)
         late = int(np.count_nonzero(batch.valid & (batch.round < self.round)))
-        duplicate, taken = self._admit(here, names)
+        duplicate, taken, new = self._admit(here, names)
         counts = Counts(
             accepted=len(taken),
             rejected=whole + (rest > 0) - len(taken) - duplicate - late,
@@ -236,29 +288,35 @@ class Aggregator:
             late=late,
         )
         self._totals.add(batch.reports.rows(taken))
+        self._seen |= new
         for outcome, count in zip(Outcome, counts, strict=True):
             self._counts[outcome] += count
         return counts
 
     def _admit(
         self, rows: NDArray[np.intp], names: list[Hashable] | None
-    ) -> tuple[int, NDArray[np.intp]]:
-        """How many of these rows come from clients already heard, and which are accepted."""
+    ) -> tuple[int, NDArray[np.intp], set[Hashable]]:
+        """How many rows come from clients already heard, which are accepted, and their names."""
         room = len(rows)
         if self.limit is not None:
             room = min(room, self.limit - self._counts[Outcome.ACCEPTED])
         if names is None:
-            return 0, rows[: room if self._invited is None else 0]
+            return 0, rows[: room if self._invited is None else 0], set()
         seen, invited, duplicate = self._seen, self._invited, 0
+        new = {names[row] for row in rows.tolist()}
+        welcome = len(rows) <= room and (invited is None or new <= invited)
+        if welcome and len(new) == len(rows) and None not in new and new.isdisjoint(seen):
+            return 0, rows, new  # as it should be; the loop below is slower
         taken: list[int] = []
+        new = set()
         for row in rows.tolist():
             name = names[row]
-            if name in seen:
+            if name is not None and (name in new or name in seen):
                 duplicate += 1
             elif len(taken) < room and (invited is None or name in invited):
-                seen.add(name)
+                new.add(name)
                 taken.append(row)
-        return duplicate, np.array(taken, dtype=np.intp)
+        return duplicate, np.array(taken, dtype=np.intp), new - {None}
 
     def mean(self) -> NDArray[np.float64]:
         """The estimate of the mean update from the reports of this round so far."""
@@ -273,6 +331,7 @@ class Aggregator:
         """
         if self.finished:
             raise InvalidArgument("round", self.round, "below the rounds of the recipe: it is over")
+        self._lock.check()
         record = RoundRecord(self.round, self.epoch, *self.counts)
         before = self.state
         self._add_waiting()
@@ -295,6 +354,8 @@ class Aggregator:
         self._counts = dict.fromkeys(Outcome, 0)
 
     def _save(self) -> None:
+        self._lock.check()
+        # The lock keeps other servers away; this notices a file that was put there by hand.
         if read_seal(self._file) != self._seal:
             raise CheckpointError("another process has written the checkpoint")
         saved = Checkpoint(
@@ -302,3 +363,22 @@ class Aggregator:
         ).encode()
         replace_file(self._file, saved)
         self._seal = saved[:SEAL_BYTES]
+
+
+def _check_names(names: Sequence[Hashable | None]) -> None:
+    """Refuse names by which a client could not be found again, before anything is done."""
+    with suppress(Exception):  # at the speed of C, as long as nothing is wrong
+        deque(map(hash, names), maxlen=0)
+        if not any(map(operator.ne, names, names)):
+            return
+    for name in names:
+        if not _is_name(name):
+            raise InvalidArgument("clients", name, _A_NAME)
+
+
+def _is_name(name: object) -> bool:
+    try:
+        hash(name)
+        return bool(name == name)  # noqa: PLR0124 - NaN is not
+    except Exception:
+        return False

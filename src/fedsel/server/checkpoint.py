@@ -109,7 +109,7 @@ def read_seal(path: Path) -> bytes:
 
 def replace_file(path: Path, data: bytes) -> None:
     """Put a file in place of another at once and durably: a crash leaves the one or the other."""
-    scratch = path.with_name(f".{path.name}.{os.getpid()}")
+    scratch = path.with_name(f".{path.name}.{os.getpid()}")  # see remove_scratch
     try:
         with scratch.open("wb") as file:
             file.write(data)
@@ -124,3 +124,10 @@ def replace_file(path: Path, data: bytes) -> None:
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+def remove_scratch(path: Path) -> None:
+    """Remove what killed processes left of `replace_file`; only while the folder is locked."""
+    for file in path.parent.glob(f".{path.name}.*"):
+        if file.suffix[1:].isdecimal():
+            file.unlink(missing_ok=True)
