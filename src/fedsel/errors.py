@@ -48,6 +48,14 @@ class PrivacyLeakWarning(RuntimeWarning):
     """Something was done with private data that the guarantee does not cover."""
 
 
+class SeededNoiseWarning(PrivacyLeakWarning):
+    """The draws of a model follow from a seed: who knows or guesses it can undo the noise."""
+
+
+class RepeatedFitWarning(PrivacyLeakWarning):
+    """Clients take part in several fits: each of them costs its ε."""
+
+
 def check_epsilon(name: str, value: object, *, zero_allowed: bool = False) -> Epsilon:
     """Return an ε in (0, 500] (zero where allowed) as a float or Fraction.
 
