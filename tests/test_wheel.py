@@ -1,66 +1,187 @@
-"""The built wheel in clean environments: the core alone does what a device and a server need."""
+"""The built packages: complete, light, and at work in environments of their own.
+
+The wheel is built from the sdist, as a release does. The core is installed by pip into an empty
+environment. The extras get what they ask for and no more, linked from the environment of the tests.
+"""
 
 import json
 import os
+import re
 import subprocess
 import sys
+import tarfile
 import zipfile
-from pathlib import Path
+from importlib import metadata
+from pathlib import Path, PurePosixPath
 
 import pytest
 
+from tests.environments import empty, linked, pip_install, required, run
+
+pytestmark = pytest.mark.xdist_group("wheel")  # one build for all
+
 ROOT = Path(__file__).parent.parent
-CORE = {"numpy", "rich", "typer"}
-
-
-def run(python, *words, check=True, cwd=None):
-    done = subprocess.run(
-        [python, *words],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=cwd,
-        env={**os.environ, "COLUMNS": "200", "PYTHONPATH": ""},
-    )
-    assert done.returncode == 0 or not check, done.stderr
-    return done
+APP = "examples/flower_adult/"
+MEGABYTES = 15
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
-    """Built as a release is, from the files that git tracks or would."""
-    folder = tmp_path_factory.mktemp("wheel")
-    command = ["-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(ROOT)]
-    run(sys.executable, *command)
-    (built,) = folder.glob("*.whl")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("wheel")
+
+
+@pytest.fixture(scope="module")
+def sdist(folder):
+    run(sys.executable, "-m", "build", "--sdist", "--no-isolation", "--outdir", folder, ROOT)
+    (built,) = folder.glob("*.tar.gz")
     return built
 
 
 @pytest.fixture(scope="module")
-def core(wheel, tmp_path_factory):
+def source(sdist, folder):
+    """The sdist, unpacked."""
+    with tarfile.open(sdist) as packed:
+        packed.extractall(folder, filter="data")
+    return folder / sdist.name.removesuffix(".tar.gz")
+
+
+def build_wheel(source, to, *, check=True, **variables):
+    build = ["-m", "build", "--wheel", "--no-isolation", "--outdir", to, source]
+    return run(sys.executable, *build, check=check, **variables)
+
+
+@pytest.fixture(scope="module")
+def wheel(source, folder):
+    build_wheel(source, folder / "native")
+    (built,) = (folder / "native").glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def pure_wheel(wheel, source, folder):
+    """Built where a compiled module lies about: that of ``wheel``."""
+    build_wheel(source, folder / "pure", FEDSEL_PURE="1")
+    (built,) = (folder / "pure").glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def core(wheel, folder):
     """The Python of an environment with the wheel and what it asks for, and nothing else."""
-    folder = tmp_path_factory.mktemp("core")
-    run(sys.executable, "-m", "venv", str(folder / "venv"))
-    python = str(folder / "venv" / "bin" / "python")
-    run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", str(wheel))
+    python = empty(folder / "core")
+    pip_install(python, wheel)
     return python
 
 
-def test_the_wheel_has_every_file_of_the_package(wheel):
-    packed = set(zipfile.ZipFile(wheel).namelist())
-    package = ROOT / "src" / "fedsel"
-    for file in package.rglob("*"):
-        if file.is_file() and "__pycache__" not in file.parts:
-            assert f"fedsel/{file.relative_to(package).as_posix()}" in packed
-    assert "fedsel/cli/flower/app/pyproject.toml" in packed
+@pytest.fixture(scope="module")
+def environment(wheel, folder):
+    """The Python of an environment of a wheel and some extras, by their names."""
+    made = {}
+
+    def environment_of(*extras, wheel=wheel):
+        key = "-".join([*extras, wheel.name])
+        if key not in made:
+            unpacked = folder / f"unpacked-{wheel.parent.name}"
+            if not unpacked.exists():
+                run(sys.executable, "-m", "pip", "install", "-qt", unpacked, "--no-deps", wheel)
+            (own,) = metadata.distributions(name="fedsel", path=[str(unpacked)])
+            made[key] = linked(folder / key, required(own, extras).values())
+        return made[key]
+
+    return environment_of
 
 
-def test_the_core_installs_numpy_and_the_command_line_alone(core):
-    listed = json.loads(run(core, "-m", "pip", "list", "--format", "json").stdout)
-    installed = {entry["name"].lower() for entry in listed}
-    heavy = {"numba", "scipy", "scikit-learn", "joblib", "matplotlib", "torch", "flwr"}
-    assert installed >= CORE | {"fedsel"}
-    assert not installed & heavy
+def fedsel(python, *words, **options):
+    """The installed command, as a user calls it."""
+    return run(python, python.parent / "fedsel", *words, **options)
+
+
+# --- complete ---------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def tracked():
+    """The files of the repository: those that git tracks, or would."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip("not a git repository")
+    return {name for name in done.stdout.split("\0") if name and (ROOT / name).is_file()}
+
+
+def test_the_sdist_has_the_files_of_the_repository_and_no_other(sdist, tracked):
+    with tarfile.open(sdist) as packed:
+        names = {PurePosixPath(name) for name in packed.getnames()}
+    assert {str(name.relative_to(name.parts[0])) for name in names} == tracked | {"PKG-INFO"}
+
+
+def package_files(tracked):
+    """What a wheel has of the repository: the package, and the example app within it."""
+    package = {name.removeprefix("src/") for name in tracked if name.startswith("src/fedsel/")}
+    app = {name.removeprefix(APP) for name in tracked if name.startswith(APP)}
+    return package | {f"fedsel/cli/flower/app/{name}" for name in app}
+
+
+def of_the_package(wheel):
+    with zipfile.ZipFile(wheel) as packed:
+        return {name for name in packed.namelist() if not name.startswith("fedsel-")}
+
+
+def test_the_wheel_has_the_files_of_the_package_and_the_kernels(wheel, tracked):
+    kernels = {"fedsel/sampling/kernels/_native.abi3.so"}
+    assert of_the_package(wheel) == package_files(tracked) | kernels
+    assert "-cp311-abi3-" in wheel.name
+
+
+def test_the_wheel_says_where_the_project_lives(wheel):
+    with zipfile.ZipFile(wheel) as packed:
+        (name,) = (n for n in packed.namelist() if n.endswith("/METADATA"))
+        told = packed.read(name).decode()
+    assert "Project-URL: Homepage, https://github.com/fedsel/fedsel\n" in told
+    assert "License-Expression: Apache-2.0\n" in told
+
+
+# --- the core ---------------------------------------------------------------------------------
+
+INSTALLED = """
+import json
+from importlib.metadata import distributions
+files = {d.name.lower(): [f.locate() for f in d.files] for d in distributions()}
+print(json.dumps({name: sum(f.stat().st_size for f in fs) for name, fs in files.items()}))
+"""
+
+
+def test_the_core_is_numpy_rich_typer_and_at_most_fifteen_megabytes(core):
+    installed = json.loads(run(core, "-c", INSTALLED).stdout)
+    assert installed.keys() >= {"fedsel", "numpy", "rich", "typer"}
+    assert len(installed) < 16, sorted(installed)  # what rich and typer ask for
+    heavy = {"scipy", "scikit-learn", "joblib", "matplotlib", "torch", "flwr", "pip", "setuptools"}
+    assert not installed.keys() & heavy
+    assert installed["fedsel"] <= MEGABYTES * 2**20
+
+
+HELP = """
+import typer
+from typer.testing import CliRunner
+from fedsel.cli import app
+
+def walk(command, words):
+    yield words
+    for name, child in getattr(command, "commands", {}).items():
+        yield from walk(child, [*words, name])
+
+for words in walk(typer.main.get_command(app), []):
+    shown = CliRunner().invoke(app, [*words, "--help"])
+    assert shown.exit_code == 0, (words, shown.exception)
+    assert "Usage" in shown.output and "Example" in shown.output or not words, words
+    print(*words)
+"""
+
+
+def test_every_command_has_its_help_on_the_core(core):
+    listed = run(core, "-c", HELP).stdout.splitlines()
+    assert set(listed) >= {"run", "reproduce", "audit", "data list", "ledger show", "flower demo"}
+    assert "Usage" in fedsel(core, "--help").stdout
 
 
 DEVICE_AND_SERVER = """
@@ -78,13 +199,17 @@ print(server.finished, float(np.abs(server.model).max()) > 0)
 """
 
 
-def test_a_device_and_an_aggregator_run_on_the_core(core, tmp_path):
-    done = run(core, "-c", DEVICE_AND_SERVER, cwd=tmp_path)
+def check_device_and_server(python, where):
+    done = run(python, "-c", DEVICE_AND_SERVER, cwd=where)
     assert done.stdout.split() == ["accepted"] * 3 + ["True", "True"]
-    shown = run(core, "-m", "fedsel", "ledger", "show", "a", "--json", cwd=tmp_path)
+    shown = fedsel(python, "ledger", "show", "a", "--json", cwd=where)
     assert json.loads(shown.stdout)["spent"] == 1.0
-    told = run(core, "-m", "fedsel", "certify", "RJ", "--epsilon", "1", "--dim", "8", "--json")
+    told = fedsel(python, "certify", "RJ", "--epsilon", "1", "--dim", "8", "--json")
     assert json.loads(told.stdout)["holds"] is True
+
+
+def test_a_device_and_an_aggregator_run_on_the_core(core, tmp_path):
+    check_device_and_server(core, tmp_path)
 
 
 PROOF = """
@@ -119,3 +244,135 @@ def test_a_missing_extra_is_one_sentence_that_says_what_to_install(core, tmp_pat
     assert sentence in done.stderr
     if words[0] == "-m":  # a command shows that and nothing else
         assert len(done.stderr.strip().splitlines()) == 1
+
+
+# --- the extras -------------------------------------------------------------------------------
+
+SMALL = ["--solution", "PS-PM", "--epsilon", "2", "--repeats", "1", "--folds", "2", "--rounds", "5"]
+
+
+def test_the_main_job_runs_on_the_simulation_alone(environment, tmp_path):
+    done = fedsel(environment("simulation"), "run", *SMALL, "--json", cwd=tmp_path)
+    (row,) = json.loads(done.stdout)
+    assert 0 < row["accuracy"] < 1
+    assert {file.name for file in (tmp_path / "results").iterdir()} >= {"run.csv", "run.json"}
+    assert "no figures: matplotlib is missing, pip install 'fedsel[plots]'" in done.stderr
+
+
+def test_the_demo_has_its_figure(environment, tmp_path):
+    done = fedsel(environment("demo"), "run", *SMALL, cwd=tmp_path)
+    assert "PS-PM" in done.stdout
+    assert (tmp_path / "results" / "accuracy.png").stat().st_size > 10_000
+
+
+def test_a_table_of_the_paper_is_reproduced(environment, tmp_path):
+    words = ["reproduce", "table3", "--quick", "--set", "dataset=syn-L", "--set", "rounds=20"]
+    told = json.loads(fedsel(environment("demo"), *words, "--json", cwd=tmp_path).stdout)
+    assert len({(row["model"], row["solution"]) for row in told["rows"]}) == 14
+    assert (tmp_path / "report" / "index.html").stat().st_size > 10_000
+
+
+def python_of(page, after):
+    """The first block of Python after a heading of a page."""
+    text = (ROOT / page).read_text(encoding="utf-8").split(after, 1)[1]
+    return re.search(r"```python\n(.*?)```", text, re.DOTALL)[1]
+
+
+READ_PARQUET = """
+import pyarrow, pyarrow.parquet
+table = pyarrow.table({"x": [0.0, 0.5, 1.0], "y": ["no", "yes", "yes"]})
+pyarrow.parquet.write_table(table, "own.parquet")
+from fedsel.data import read
+print(read("own.parquet", "y").X.shape)
+"""
+PICTURE = """
+from fedsel import plotting
+plotting.new_figure().savefig("figure.png")
+print("drawn")
+"""
+CLUSTER = """
+import joblib
+from distributed import Client
+from fedsel import solution
+from fedsel.data import synthetic
+from fedsel.simulation import Population, Training
+from fedsel.simulation.validation import cross_validate
+data = synthetic(d=5, n=500, seed=1)
+training = Training(solution("RJ", epsilon=2.0, dim=5), batch=50, seed=0)
+with Client(processes=False, dashboard_address=None), joblib.parallel_config(backend="dask"):
+    print(cross_validate(training, Population(data.X, data.y), folds=2, repeats=1, jobs=-1))
+"""
+
+
+@pytest.mark.parametrize(
+    ("extra", "code", "said"),
+    [
+        ("sklearn", python_of("README.md", "## In scikit-learn"), "Not covered"),
+        ("torch", python_of("docs/torch.md", "# fedsel in PyTorch"), "bits"),
+        ("parquet", READ_PARQUET, "(3, 1)"),
+        ("plots", PICTURE, "drawn"),
+        ("cluster", CLUSTER, "accuracy"),
+    ],
+    ids=["sklearn", "torch", "parquet", "plots", "cluster"],
+)
+def test_an_extra_brings_all_that_its_purpose_needs(environment, tmp_path, extra, code, said):
+    assert said in run(environment(extra), "-c", code, cwd=tmp_path).stdout
+
+
+APP_MODULES = """
+import sys
+from fedsel.cli.flower.demo import Demo, app_folder
+sys.path.insert(0, str(app_folder()))
+from flower_adult import client_app, server_app
+print(client_app.app is not None, server_app.app is not None, Demo().config()["solution"])
+print(app_folder())
+"""
+
+
+def test_the_flower_app_of_the_package_is_whole(environment, tmp_path):
+    """Importable, and Flower packs it; that it runs, with processes, is tested in the checkout."""
+    python = environment("flower")
+    modules, app = run(python, "-c", APP_MODULES).stdout.splitlines()
+    assert modules == "True True RJ"
+    assert Path(app).is_relative_to(python.parents[1])
+    run(python, python.parent / "flwr", "build", "--app", app, cwd=tmp_path, HOME=str(tmp_path))
+    (packed,) = tmp_path.glob("*.fab")
+    with zipfile.ZipFile(packed) as bundle:
+        assert {"flower_adult/task.py", "flower_adult/client_app.py"} <= set(bundle.namelist())
+
+
+EVERY_MODULE = """
+import importlib, pkgutil, fedsel
+for module in pkgutil.walk_packages(fedsel.__path__, "fedsel."):
+    if not module.name.endswith("__main__"):
+        importlib.import_module(module.name)
+print(fedsel.__file__)
+"""
+
+
+def test_every_module_can_be_imported_with_all_extras(environment):
+    python = environment("all")
+    assert Path(run(python, "-c", EVERY_MODULE).stdout).is_relative_to(python.parents[1])
+
+
+# --- built otherwise --------------------------------------------------------------------------
+
+
+def test_a_pure_build_serves_devices_and_servers(pure_wheel, environment, tracked, tmp_path):
+    assert pure_wheel.name.endswith("-py3-none-any.whl")
+    assert of_the_package(pure_wheel) == package_files(tracked)
+    python = environment("simulation", wheel=pure_wheel)
+    check_device_and_server(python, tmp_path)
+    done = fedsel(python, "run", *SMALL, check=False, cwd=tmp_path)
+    assert done.returncode == 1
+    (sentence,) = done.stderr.strip().splitlines()
+    assert sentence.startswith("fedsel: simulations need fedsel's compiled kernels")
+
+
+def test_a_build_without_a_compiler_says_what_to_do(source, folder):
+    done = build_wheel(source, folder / "none", check=False, CC=os.devnull + "/no-compiler")
+    assert done.returncode != 0
+    said = " ".join((done.stdout + done.stderr).split())
+    assert "fedsel's kernels could not be compiled" in said
+    assert "Install a C compiler; or, for a device or a server, which need no kernels, set " in said
+    assert not list((folder / "none").iterdir())

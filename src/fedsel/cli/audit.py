@@ -59,6 +59,7 @@ def audit(
     from fedsel.auditing import suite as grid
 
     check_suffix("--plot", plot)
+    check_installed("simulation", "fedsel audit", "scipy")
     if plot is not None:
         check_installed("plots", "--plot", "matplotlib")
     for name, path in (("--plot", plot), ("--csv", csv_file)):
