@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 RESULTS ?= results
+# What an installation depends on: it compiles the kernels.
+INSTALLED := pyproject.toml hatch_build.py $(wildcard src/fedsel/sampling/kernels/native/*)
 
 CHECK_PYTHON = $(PYTHON) -c 'import sys; sys.exit("fedsel needs Python 3.11 or newer, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
 
@@ -14,16 +16,14 @@ help: ## list the commands
 
 setup: $(VENV)/.ready ## create the environment with everything that tests and demo need
 
-$(VENV)/.ready: pyproject.toml
+$(VENV)/.ready: $(INSTALLED)
 	@$(CHECK_PYTHON)
-	@test -d $(VENV) || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --editable ".[dev]"
+	@$(PYTHON) tools/install.py $(VENV) dev
 	@touch $@
 
-$(VENV)/.demo: pyproject.toml
+$(VENV)/.demo: $(INSTALLED)
 	@$(CHECK_PYTHON)
-	@test -d $(VENV) || $(PYTHON) -m venv $(VENV)
-	@test -f $(VENV)/.ready || $(BIN)/python -m pip install --quiet --editable ".[demo]"
+	@test $(VENV)/.ready -nt pyproject.toml || $(PYTHON) tools/install.py $(VENV) demo
 	@touch $@
 
 demo: $(VENV)/.demo ## the main job on synthetic data: progress, table and figure

@@ -245,7 +245,8 @@ def _write(rows: Sequence[dict[str, Any]], out: Path) -> list[Path]:
     (out / "run.json").write_text(json.dumps(rows, indent=1, allow_nan=False), encoding="utf-8")
     written = [out / "run.csv", out / "run.json"]
     try:
-        return written + plot.save(plot.accuracy_against_epsilon(rows), out / "accuracy")
+        with patience("drawing the figure"):
+            return written + plot.save(plot.accuracy_against_epsilon(rows), out / "accuracy")
     except MissingExtra as error:  # the results are worth more than their figure
         typer.echo(f"fedsel: no {error}", err=True)
         return written
