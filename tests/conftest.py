@@ -22,6 +22,14 @@ settings.register_profile("fedsel", deadline=None, derandomize=True, max_example
 settings.load_profile("fedsel")
 
 
+@pytest.fixture(autouse=True)
+def _own_account_of_fits(monkeypatch):
+    """No test is told that another has fitted the same records."""
+    from fedsel.simulation import account
+
+    monkeypatch.setattr(account, "ACCOUNT", account.FitAccount())
+
+
 @pytest.fixture
 def quick_path():
     """A folder in memory where there is one: for thousands of flushes that no power cut follows."""

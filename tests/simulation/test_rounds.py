@@ -15,6 +15,7 @@ from fedsel.models import LinearModel
 from fedsel.simulation import Population, Training, train, train_vectors
 from fedsel.simulation import rounds as rounds_module
 from fedsel.simulation.linear_rounds import LinearRunner, runner_for
+from fedsel.simulation.validation import cross_validate
 from fedsel.simulation.vector_rounds import VectorReports, VectorRunner
 
 D, N, BATCH = 12, 57, 10
@@ -163,6 +164,20 @@ def test_a_round_without_reports_changes_no_weight(name, compiled):
     assert state.rounds == 2
     (state,) = runner.run(0, np.arange(3), np.array([3]), keep=True)
     assert not np.array_equal(state.weights, start)
+
+
+@pytest.mark.parametrize("stranger", [False, True])
+def test_without_a_seed_the_operating_system_decides(stranger):
+    X, y = data()
+    made = solution("RJ", epsilon=1.0, dim=D)
+    training = Training(a_stranger(made) if stranger else made, MODEL, 0.3, BATCH)
+    source = Linear(X, y, MODEL)
+    runs = [train_vectors(training, source, np.zeros(D)) for _ in range(2)]
+    assert (runs[0].weights != runs[1].weights).any()
+    assert not runs[0].seeded
+    assert train_vectors(replace(training, seed=0), source, np.zeros(D)).seeded
+    with pytest.raises(InvalidArgument, match=r"^training\.seed = None: must be an integer"):
+        cross_validate(training, Population(X, y))
 
 
 @pytest.mark.parametrize("name", ["NP", "PS-PM", "PM-RP"])

@@ -8,8 +8,15 @@ from fedsel.extras import needed
 with needed("sklearn", "fedsel.sklearn"):
     import sklearn as _sklearn  # noqa: F401
 
-from fedsel.errors import PrivacyLeakWarning
+from fedsel.errors import PrivacyLeakWarning, RepeatedFitWarning, SeededNoiseWarning
 from fedsel.sklearn.classifier import FedSelClassifier
 from fedsel.sklearn.privacy import PrivacyStatement, search_cost
 
-__all__ = ["FedSelClassifier", "PrivacyLeakWarning", "PrivacyStatement", "search_cost"]
+__all__ = [
+    "FedSelClassifier",
+    "PrivacyLeakWarning",
+    "PrivacyStatement",
+    "RepeatedFitWarning",
+    "SeededNoiseWarning",
+    "search_cost",
+]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Sequence
 from dataclasses import replace
 from numbers import Integral
@@ -21,19 +20,16 @@ from fedsel.data.partition import Clients, by_groups
 from fedsel.errors import Epsilon, InvalidArgument, check_count, check_finite
 from fedsel.models.linear import LinearModel, check_loss
 from fedsel.models.multiclass import softmax
-from fedsel.random import key_of
 from fedsel.recipe import RECOMMENDED, Recipe
 from fedsel.simulation import History, Training
-from fedsel.sklearn import privacy
+from fedsel.simulation.leaks import spend, warn_about_seed
+from fedsel.sklearn import leaks, privacy
 from fedsel.sklearn.features import FeatureScale
-from fedsel.sklearn.fitting import Examples, train_wave
+from fedsel.sklearn.fitting import Examples, codes_of, seed_of_wave, train_wave
 from fedsel.solutions.registry import PLAIN, canonical
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-WAVE = 21
-"""The purpose of the streams from which the seeds of later waves come."""
 
 
 def _is_logistic(classifier: FedSelClassifier) -> bool:
@@ -74,7 +70,9 @@ class FedSelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     fit_intercept : whether to learn an intercept.
     feature_range : (low, high), numbers or one for each feature: public bounds, to which clients
         clip. None reads them from X, and warns: that is not private.
-    random_state : an integer seed, a RandomState, or None for a fresh seed.
+    random_state : None draws every report from the operating system: for models that may be
+        released. A seed or a RandomState repeats a simulation, and warns: who knows or guesses it
+        can undo the noise.
     verbose : 1 tells what is done.
 
     Attributes
@@ -83,11 +81,14 @@ class FedSelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         are clipped to their bounds in prediction too; coef_ holds within the bounds.
     privacy_ : the exact ε of a report and of all, and what it covers and what not.
     history_ : one entry a round; with accuracy and loss if an ``eval_set`` was given.
+    spent_ : the ε of one record over all fits of this process up to this one, as far as records
+        were recognised (`fedsel.simulation.account`). It is not pickled: which records come again
+        is known to who holds them.
     recipe_, solution_, learning_rate_, batch_, seed_, feature_range_, n_clients_, n_waves_ : what
-        was used.
+        was used; seed_ is None where the operating system decided.
 
     >>> X, y = np.array([[-1.0], [1.0]] * 500), np.array(["no", "yes"] * 500)
-    >>> model = FedSelClassifier(epsilon=4.0, feature_range=(-1, 1), random_state=0).fit(X, y)
+    >>> model = FedSelClassifier(epsilon=4.0, feature_range=(-1, 1)).fit(X, y)
     >>> model.predict([[-0.5], [0.5]]).tolist(), round(model.privacy_.total, 9)
     (['no', 'yes'], 4.0)
     """
@@ -95,6 +96,7 @@ class FedSelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     classes_: NDArray[Any]
     n_waves_: int
     history_: History
+    seed_: int | None
     _weights: NDArray[np.float64]
 
     def __init__(
@@ -196,23 +198,24 @@ class FedSelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         )
         recipe = resolved(self._recipe(), setting)
         made = recipe.build()
-        privacy.warn_about_solution(made)
-        privacy.warn_about_search(made.privacy.total)
-        scale = self._scale(X, first)
+        scale, seed = self._scale(X, first), self._seed(first)
+        used = Examples(self._records(X, scale), codes)
+        judges = None if eval_set is None else self._judges(eval_set, labels, scale)
+        leaks.warn_about_solution(made)
+        leaks.warn_about_caller(made.privacy.total)
+        if seed is not None:
+            warn_about_seed("random_state", made.privacy, stacklevel=3)
         # From here on everything is checked, and the state of a fitted model may be touched.
-        seed, waves = self._seed(first), 1 if first else self.n_waves_ + 1
-        rate = float(recipe.learning_rate)
+        spent = spend(X, made.privacy, stacklevel=3)
+        waves, rate = 1 if first else self.n_waves_ + 1, float(recipe.learning_rate)
         training = Training(
             made,
             LinearModel(self.model, recipe.reg),
             rate,
             batch,
-            # Who comes later draws from other streams; the first wave from those of the seed.
-            seed=seed if waves == 1 else _joined(key_of(seed, WAVE, waves)),
+            seed=seed_of_wave(seed, waves),
             averaging=float(recipe.averaging),
         )
-        judges = None if eval_set is None else self._judges(eval_set, labels, scale)
-        used = Examples(self._records(X, scale), codes)
         if self.verbose:
             self._say(
                 f"wave {waves}: {count} clients in {rounds} rounds of {batch}, d = {made.dim},"
@@ -226,15 +229,18 @@ class FedSelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             history = replace(history, rounds=[*past, *later])
         self.classes_, self.seed_, self.n_waves_, self.n_clients_ = labels, seed, waves, count
         self.recipe_, self.solution_ = recipe, made
-        self.learning_rate_, self.batch_ = rate, batch
+        self.learning_rate_, self.batch_, self.spent_ = rate, batch, spent
         self.feature_range_ = np.stack([scale.low, scale.high])
         self.history_, self._weights = history, history.weights
         self.privacy_ = privacy.statement(
-            made, grouped=clients is not None, bounds_read=self.feature_range is None
+            made,
+            grouped=clients is not None,
+            bounds_read=self.feature_range is None,
+            seeded=seed is not None,
         )
         self._set_coefficients(scale, columns)
         if self.verbose:
-            self._say(str(self.privacy_))
+            self._say(f"{self.privacy_}\nSpent in this process: ε = {spent:.6g} or more.")
         return self
 
     def _recipe(self) -> Recipe:
@@ -273,7 +279,7 @@ class FedSelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise InvalidArgument("classes", list(classes), "those of the first wave")
         if len(labels) < 2:
             raise InvalidArgument("y", f"{len(labels)} class", "of at least two classes")
-        return labels, _codes("y", y, labels, "one of classes_")
+        return labels, codes_of("y", y, labels, "one of classes_")
 
     @staticmethod
     def _clients(groups: Any, X: Any) -> Clients:
@@ -285,14 +291,14 @@ class FedSelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return FeatureScale.of(self.feature_range, X.shape[1])
         if not first:
             return FeatureScale(*self.feature_range_)
-        privacy.warn_about_bounds()
+        leaks.warn_about_bounds()
         return FeatureScale.read(X)
 
-    def _seed(self, first: bool) -> int:
+    def _seed(self, first: bool) -> int | None:
         if not first:
-            return int(self.seed_)
+            return self.seed_
         if self.random_state is None:
-            return secrets.randbits(32)
+            return None
         if isinstance(self.random_state, Integral):
             return check_count("random_state", self.random_state, least=0)
         return int(check_random_state(self.random_state).randint(2**31))
@@ -307,7 +313,7 @@ class FedSelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         X, y = validate_data(
             self, X, y, reset=False, accept_sparse="csr", dtype=(np.float64, np.float32)
         )
-        codes = _codes("eval_set", y, labels, "labelled as y is")
+        codes = codes_of("eval_set", y, labels, "labelled as y is")
         return Examples(self._records(X, scale), codes)
 
     def _set_coefficients(self, scale: FeatureScale, columns: int) -> None:
@@ -364,7 +370,8 @@ class FedSelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> Axes:
         """Test accuracy against ε, from fits of clones of this estimator.
 
-        A means to plan with public or simulated data: on private clients every point costs its ε.
+        A means to plan with public or simulated data: on private clients every point costs its ε,
+        of which a warning tells the sum.
         """
         from fedsel import plotting
         from fedsel.sklearn.sweep import sweep
@@ -376,21 +383,15 @@ class FedSelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _say(self, text: str) -> None:
         print(text)  # noqa: T201
 
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        if "n_waves_" not in state:
+            leaks.warn_about_leaving()
+        return {name: value for name, value in state.items() if name != "spent_"}
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         # A few hundred clients at a usual ε are too few; without privacy they are not.
         tags.classifier_tags.poor_score = self.solution not in PLAIN
         return tags
-
-
-def _codes(name: str, y: NDArray[Any], labels: NDArray[Any], allowed: str) -> NDArray[np.int64]:
-    """y as the numbers of its labels."""
-    codes = np.minimum(np.searchsorted(labels, y), len(labels) - 1).astype(np.int64)
-    if not np.array_equal(labels[codes], y):
-        raise InvalidArgument(name, "a label beyond the classes", allowed)
-    return codes
-
-
-def _joined(halves: tuple[int, int]) -> int:
-    return halves[0] | halves[1] << 32

@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsel.data.partition import Clients
+from fedsel.errors import InvalidArgument
 from fedsel.models import MulticlassModel
+from fedsel.random import key_of
 from fedsel.simulation import (
     EvaluationSet,
     History,
@@ -19,6 +21,9 @@ from fedsel.simulation import (
     train_vectors,
 )
 from fedsel.simulation.multiclass import MulticlassClients, MulticlassJudge
+
+WAVE = 21
+"""The purpose of the streams from which the seeds of later waves come."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +60,22 @@ def train_wave(
         judge = MulticlassJudge(judges.X, judges.y, columns, whole)
     begin = np.zeros(solution.dim) if start is None else start
     return train_vectors(training, source, begin, judge)
+
+
+def codes_of(name: str, y: NDArray[Any], labels: NDArray[Any], allowed: str) -> NDArray[np.int64]:
+    """y as the numbers of its labels."""
+    codes = np.minimum(np.searchsorted(labels, y), len(labels) - 1).astype(np.int64)
+    if not np.array_equal(labels[codes], y):
+        raise InvalidArgument(name, "a label beyond the classes", allowed)
+    return codes
+
+
+def seed_of_wave(seed: int | None, wave: int) -> int | None:
+    """Who comes later draws from other streams; the first wave from those of the seed."""
+    if seed is None or wave == 1:
+        return seed
+    low, high = key_of(seed, WAVE, wave)
+    return low | high << 32
 
 
 def _signs(y: NDArray[np.int64]) -> NDArray[np.int8]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -19,6 +19,7 @@ from fedsel.errors import Epsilon, InvalidArgument, check_count, check_finite, c
 from fedsel.models import LinearModel
 from fedsel.recipe import AUTO, RECOMMENDED, Auto, Recipe
 from fedsel.simulation import History, Training, train_vectors
+from fedsel.simulation.leaks import SEED_UNDOES, spend, warn_about_seed
 from fedsel.simulation.rounds import Judge
 from fedsel.solutions import Privacy, Solution
 from fedsel.torch.gradients import ClientUpdates, Local, Loss, as_tensor
@@ -62,11 +63,19 @@ class FederatedTrainer:
     norm : that of a record, as far as it is public: the automatic ρ is four fifths of the norm of
         a softmax gradient on such records.
     chunk : clients whose updates are held at a time; by default what fits into 64 MiB.
-    seed : the simulation's. Results depend on it alone, up to the rounding of torch's own sums.
+    seed : None draws every report from the operating system: for models that may be released. A
+        number repeats a simulation, and warns: who knows or guesses it can undo the noise. Results
+        then depend on it alone, up to the rounding of torch's own sums.
     device : where gradients are computed; by default where the module is.
     residual_directory : a folder for the residuals (clients × d) that solutions with accumulation
         keep if epochs > 1; without it, they must fit into 1 GiB of memory.
     **recipe : further fields of `fedsel.Recipe`: rho, mu, k, clip, momentum, words, …
+
+    Attributes
+    ----------
+    history, recipe, solution : what happened, and what was used.
+    spent : the ε of one record over all fits of this process up to this one, as far as records were
+        recognised (`fedsel.simulation.account`). It is not pickled.
 
     >>> torch.manual_seed(0)  # doctest: +ELLIPSIS
     <torch...>
@@ -78,6 +87,7 @@ class FederatedTrainer:
     """
 
     history: History
+    spent: float
     recipe: Recipe
     solution: Solution
 
@@ -97,7 +107,7 @@ class FederatedTrainer:
         averaging: float | Auto = AUTO,
         norm: float = 1.0,
         chunk: int | None = None,
-        seed: int = 0,
+        seed: int | None = None,
         device: torch.device | str | None = None,
         residual_directory: Path | None = None,
         **recipe: Any,
@@ -110,7 +120,7 @@ class FederatedTrainer:
         self.local, self.clip_scale, self.chunk = local, clip_scale, chunk
         self.layout.scales(clip_scale)
         self.norm = check_positive("norm", norm)
-        self.seed = check_count("seed", seed, least=0)
+        self.seed = None if seed is None else check_count("seed", seed, least=0)
         self.device, self.residual_directory = device, residual_directory
         self._composed = solution if isinstance(solution, Solution) else None
         given = {"learning_rate": learning_rate, "averaging": averaging, "reg": reg, **recipe}
@@ -146,7 +156,10 @@ class FederatedTrainer:
     @property
     def privacy(self) -> Privacy:
         """The exact ε of a report and of all reports of a client."""
-        return self.solution.privacy
+        known = self.solution.privacy
+        if self.seed is None or math.isinf(known.per_report):
+            return known
+        return replace(known, note=f"{known.note}; it does not hold against {SEED_UNDOES}")
 
     @property
     def communication(self) -> Communication:
@@ -188,6 +201,9 @@ class FederatedTrainer:
         rounds = self.solution.epochs * -(-updates.clients // batch)
         self._decide(batch, rounds, outputs_of(self.module, updates.X))
         judge = None if eval_set is None else self._judge(*eval_set)
+        if self.seed is not None:
+            warn_about_seed("seed", self.solution.privacy, stacklevel=2)
+        self.spent = spend(updates.X.detach().cpu().numpy(), self.solution.privacy, stacklevel=2)
         training = Training(
             self.solution,
             LinearModel(reg=self.recipe.reg),
@@ -207,6 +223,10 @@ class FederatedTrainer:
         )
         self.layout.write(self.module, self.history.weights)
         return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Which records came again is known to who holds them, and to nobody else.
+        return {name: value for name, value in vars(self).items() if name != "spent"}
 
     @property
     def rate(self) -> float:

@@ -1,0 +1,51 @@
+"""What front ends that hand over a model say of its seed and of clients who come again."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+from fedsel.errors import RepeatedFitWarning, SeededNoiseWarning
+from fedsel.simulation import account
+from fedsel.solutions import Privacy
+
+SEED_UNDOES = (
+    "whoever knows or guesses the seed: the draws can be repeated and the noise undone. This model"
+    " is not for release"
+)
+"""Against whom the guarantee of a seeded model does not hold."""
+
+
+def warn_about_seed(parameter: str, privacy: Privacy, stacklevel: int) -> None:
+    """Warn that a private model was drawn from a seed."""
+    if math.isinf(privacy.per_report):
+        return  # nothing was drawn to protect anybody
+    warnings.warn(
+        f"{parameter} is fixed: whoever knows or guesses it can repeat the draws and undo the noise"
+        f" of every client. Do not release this model; {parameter}=None draws from the operating"
+        " system. In simulations, ignore fedsel.errors.SeededNoiseWarning.",
+        SeededNoiseWarning,
+        stacklevel=stacklevel + 1,
+    )
+
+
+def spend(X: Any, privacy: Privacy, stacklevel: int) -> float:
+    """Write down a fit on the records X; what each of them has spent at most in this process.
+
+    Warns where records come again: at their second, fourth, eighth … fit, so that a search of a
+    hundred fits is not as many warnings.
+    """
+    seen = account.ACCOUNT.charge(account.digests_of(X), privacy.total)
+    is_power_of_two = seen.fits & (seen.fits - 1) == 0
+    if seen.fits > 1 and is_power_of_two and not math.isinf(privacy.total):
+        warnings.warn(
+            f"{seen.again:,} of {seen.records:,} different records took part in fits of this"
+            f" process before, one of them in {seen.fits} with this one: if they are the same"
+            f" clients, they have spent ε = {seen.total:.4g} by now, not {privacy.total:.4g}. Each"
+            " fit of a search, a cross-validation or an ensemble costs its ε. For simulated"
+            " clients, ignore fedsel.errors.RepeatedFitWarning.",
+            RepeatedFitWarning,
+            stacklevel=stacklevel + 1,
+        )
+    return seen.total

@@ -1,0 +1,91 @@
+"""Warnings of what a fit does beside its reports, and of fits that are one of many."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from types import FrameType
+
+from fedsel.errors import PrivacyLeakWarning, RepeatedFitWarning
+from fedsel.solutions import Solution
+from fedsel.solutions.registry import PLAIN
+
+_FIT_ONCE = ("sklearn.base", "sklearn.pipeline", "sklearn.compose", "sklearn.utils")
+"""Modules of scikit-learn that pass a fit on, and do not repeat it."""
+
+
+def warn_about_solution(solution: Solution) -> None:
+    """Warn of a solution that is less private than its parameters suggest."""
+    privacy = solution.privacy
+    if solution.name in PLAIN or privacy.within_budget:
+        return
+    cost = f"loses ε = {privacy.per_report:.3g} a report" if privacy.ratio else "is not private"
+    if not privacy.certified:
+        cost = "has no certificate"
+    warnings.warn(
+        f"solution = {solution.name!r} {cost}, whatever epsilon says: {privacy.note}",
+        PrivacyLeakWarning,
+        stacklevel=4,
+    )
+
+
+def warn_about_bounds() -> None:
+    """Warn that feature bounds were read from the records."""
+    warnings.warn(
+        "feature_range is None: the bounds of the features were read from the records, which is"
+        " not private. Give feature_range=(low, high), known without the records.",
+        PrivacyLeakWarning,
+        stacklevel=5,
+    )
+
+
+def warn_about_caller(total: float) -> None:
+    """Warn where this fit is one of many on the same clients, before the first of them.
+
+    `fedsel.simulation.account` counts records that come again. It cannot where a transformer in
+    front of the estimator is fitted anew for each part of the data: records look different then.
+    So the callers are looked at, too: all of scikit-learn but what passes a single fit on.
+    """
+    callers = [f for f in _frames(sys._getframe(1)) if _repeats(f)]
+    if not callers:
+        return
+    # A search tells each fit how many there are.
+    progress = [
+        callers[0].f_locals.get(name) or (0, 1) for name in ("split_progress", "candidate_progress")
+    ]
+    count = progress[0][1] * progress[1][1]
+    times = "several times" if count == 1 else f"up to {count} times"
+    bound = "" if count == 1 else f" up to ε = {total * count:.4g}"
+    warnings.warn(
+        f"{callers[-1].f_code.co_qualname} of scikit-learn may fit the same clients {times}:"
+        f" together this costs them{bound} (not {total:.4g}), and scores on held-out records are"
+        " computed in the clear. Search on public or simulated data, or pay:"
+        " fedsel.sklearn.search_cost(…).",
+        RepeatedFitWarning,
+        stacklevel=4,
+    )
+
+
+def warn_about_leaving() -> None:
+    """Warn that an estimator is sent to where its fits cannot be counted."""
+    warnings.warn(
+        "an estimator that is not fitted is pickled, as n_jobs=2 does for another process: what it"
+        " is fitted to there is not counted here, and its warnings stay there. Every fit costs its"
+        " clients ε: fedsel.sklearn.search_cost(…).",
+        RepeatedFitWarning,
+        stacklevel=3,
+    )
+
+
+def _frames(frame: FrameType | None) -> list[FrameType]:
+    """This frame and its callers, the innermost first."""
+    found = []
+    while frame is not None:
+        found.append(frame)
+        frame = frame.f_back
+    return found
+
+
+def _repeats(frame: FrameType) -> bool:
+    module = str(frame.f_globals.get("__name__"))
+    return module.startswith("sklearn.") and not module.startswith(_FIT_ONCE)
