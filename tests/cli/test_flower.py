@@ -62,6 +62,22 @@ def test_the_demo_runs_and_sums_up(tmp_path):
     assert marked(mark) == []
 
 
+def test_a_demo_whose_nodes_all_refuse_has_failed(monkeypatch):
+    from typer.testing import CliRunner
+
+    from fedsel import cli
+
+    allowed = Demo._node
+    refusing = {"fedsel-dimensions": 12}
+    monkeypatch.setattr(Demo, "_node", lambda *given: allowed(*given) | refusing)
+    result = CliRunner().invoke(cli.app, ["flower", "demo", "--nodes", "1", "--epochs", "1"])
+    assert result.exit_code == 1
+    assert "fedsel: the run failed: the run is over without a single report; 1 request" in (
+        result.stderr
+    )
+    assert "the policy of this device does not allow such a task" in result.stderr
+
+
 def test_the_demo_ends_every_process_when_interrupted(tmp_path):
     mark = f"TEST_MARK={tmp_path}"
     with (tmp_path / "err").open("w") as err:

@@ -1,6 +1,7 @@
 """FedSelMod in one process: what leaves a node, and what does not."""
 
 import os
+import re
 import sys
 from fractions import Fraction
 
@@ -38,6 +39,7 @@ from tests.flower.messages import (
 from tests.wire.support import complete
 
 pytestmark = pytest.mark.usefixtures("flower_identity")
+NO_FIELDS = dict.fromkeys(("per-report", "solutions", "dimensions"))
 
 
 def refusal(reply):
@@ -276,9 +278,11 @@ def test_a_missing_ledger_is_not_begun_anew(tmp_path, caplog):
 def test_settings_of_a_node(tmp_path, monkeypatch):
     file = tmp_path / "policy.toml"
     file.write_text('lifetime = 0.3\nper_report = 0.1\nsolutions = ["RJ"]\ndimensions = [9, 10]\n')
-    node = Node.of({"fedsel-policy": str(file), "fedsel-store": "s", "fedsel-witness": "w"})
+    node = Node.of({"fedsel-policy": str(file), "fedsel-store": "/s", "fedsel-witness": "/w"})
     assert node.policy.lifetime == Fraction(3, 10)
-    assert str(node.witness) == "w"
+    assert str(node.witness) == "/w"
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert Node.of(config("~/s")).store == tmp_path / "s"
     assert not node.create
     values = config(tmp_path, solutions="RJ, PM", dimensions="9,10", **{"least-seconds": 0.5})
     assert Node.of(values).policy.dimensions == (9, 10)
@@ -293,6 +297,11 @@ def test_settings_of_a_node(tmp_path, monkeypatch):
     [
         ({"store": None}, "fedsel-store"),
         ({"store": 3}, "fedsel-store"),
+        ({"store": "ledger"}, "fedsel-store"),
+        ({"store": "./ledger"}, "fedsel-store"),
+        ({"store": "~nobody-here/ledger"}, "fedsel-store"),
+        ({"witness": "witness"}, "fedsel-witness"),
+        ({"policy": "policy.toml", "lifetime": None, **NO_FIELDS}, "fedsel-policy"),
         ({"lifetime": None}, "lifetime"),
         ({"lifetime": float("nan")}, "lifetime"),
         ({"lifetime": True}, "lifetime"),
@@ -314,3 +323,63 @@ def test_wrong_settings_are_refused_by_name(tmp_path, changes, name):
     reply = FedSelMod()(message(question()), context(wrong), app)
     assert refusal(reply) == Reason.INTERNAL.value
     assert app.calls == []
+
+
+@pytest.mark.parametrize(
+    "prefix",
+    [
+        *("fedsel_", "fedsel.", "Fedsel-", "FEDSEL-", "fedsel", " fedsel-", "fed-sel-", "fesdel-"),
+        *("fedsl-", "f\u0435dsel-", "fedsel\u2010", "node-fedsel-"),
+    ],
+)
+def test_a_mistyped_prefix_loosens_nothing(tmp_path, monkeypatch, prefix, caplog):
+    """The limit would not be there, and nobody would know."""
+    own = config(tmp_path / "s") | {f"{prefix}reports-per-day": 1}
+    with pytest.raises(InvalidArgument, match=rf"^{re.escape(prefix)}reports-per-day = 1: must"):
+        Node.of(own)
+    app = App()
+    reply = FedSelMod()(message(question()), context(own), app)
+    assert refusal(reply) == Reason.INTERNAL.value
+    assert prefix in caplog.text  # the owner is told which key it is
+    monkeypatch.setenv(NODES_VARIABLE, str(tmp_path))  # nor is it taken for a simulated node
+    with pytest.raises(InvalidArgument, match="reports-per-day"):
+        Node.of({"partition-id": 0, f"{prefix}reports-per-day": 1})
+    assert app.calls == []
+    assert not (tmp_path / "s").exists()
+
+
+def test_keys_of_the_app_are_its_own(tmp_path):
+    others = ("partition-id", "num-partitions", "federation", "fedavg-rate", "dataset", "selection")
+    assert Node.of(config(tmp_path / "s") | dict.fromkeys(others, 1)).store == tmp_path / "s"
+
+
+def test_another_folder_begins_no_new_lifetime(tmp_path, monkeypatch):
+    """A relative path would name another ledger after a chdir, and begin it."""
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    for place in (tmp_path, tmp_path / "elsewhere"):
+        monkeypatch.chdir(place)
+        reply = FedSelMod()(message(question()), context(config("store")), App())
+        assert refusal(reply) == Reason.INTERNAL.value
+        assert not (place / "store").exists()
+    monkeypatch.setenv(NODES_VARIABLE, "nodes")
+    with pytest.raises(InvalidArgument, match=rf"^{NODES_VARIABLE} = 'nodes': must be an absolute"):
+        Node.of({"partition-id": 0})
+
+
+def test_the_clip_is_in_units_of_the_scale(tmp_path):
+    """What docs/flower.md says: the server's scale decides how much of an update is clipped."""
+    drawn = []
+    for update, scale in (
+        (0.25, 1.0),
+        (0.25 * 8, 8.0),
+        (0.25 * 512, 512.0),
+        (8.0, 1.0),
+        (1e6, 1.0),
+    ):
+        store = config(tmp_path / f"{update}-{scale}", clip=1.0)
+        asked = question(scales=(scale, scale))
+        reply = Replayed()(message(asked), context(store), App(update))
+        drawn.append(report_of(reply.content))
+    assert drawn[0] == drawn[1] == drawn[2]  # 0.25 each, though one is 128 in the app's own units
+    assert drawn[3] == drawn[4]  # beyond the clip in units of the scale

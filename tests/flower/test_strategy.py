@@ -312,7 +312,7 @@ def test_a_round_waits_for_nodes_but_not_for_ever(tmp_path, monkeypatch):
     made.start(grid, model())
     assert [r.reports for r in made.history.rounds] == [3, 3]
     empty = Network(tmp_path, [])
-    alone = strategy(tmp_path / "other", nodes=3)
+    alone = strategy(tmp_path / "other", nodes=3, max_empty_rounds=None)
     result = alone.start(empty, model())
     assert [r.reports for r in alone.history.rounds] == [0, 0]
     assert Layout.of(model()).vector(result.arrays).tolist() == [0.0] * D
@@ -369,6 +369,8 @@ def test_where_no_norm_is_known_directions_are_reported(tmp_path):
         ({"scale": {"0": float("nan")}}, r"scale\['0'\]"),
         ({"mu": 2.0}, "mu"),
         ({"patience": float("nan")}, "patience"),
+        ({"max_empty_rounds": 0}, "max_empty_rounds"),
+        ({"max_empty_rounds": 1.5}, "max_empty_rounds"),
         ({"rho": -1.0}, "rho"),
         ({"norm": 0.0}, "norm"),
         ({"norm": 1.0, "records_per_node": 0}, "records_per_node"),

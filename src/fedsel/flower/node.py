@@ -6,8 +6,11 @@ the ``node_config``, whoever starts it names a folder in the environment variabl
 
 from __future__ import annotations
 
+import difflib
 import os
+import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, final
@@ -21,6 +24,9 @@ NODES_VARIABLE = "FEDSEL_FLOWER_NODES"
 
 _PLACES = ("policy", "store", "witness", "create")
 _LISTS = ("solutions", "dimensions")
+_OURS = PREFIX.rstrip("-")
+_ALIKE = 0.8
+"""Words with so much in common with our prefix are taken for a typing error: fesdel, fedsl."""
 
 
 @final
@@ -31,9 +37,10 @@ class Node:
     Keys of ``node_config``: ``fedsel-store``, the ledger's folder; ``fedsel-policy``, a TOML file,
     or the policy's fields themselves with dashes (``fedsel-lifetime=8.0``, lists with commas);
     ``fedsel-witness``, a file on another disk; ``fedsel-create=true`` to begin a ledger where none
-    is.
+    is. Paths are absolute: a relative one would be another ledger, and another lifetime, wherever
+    the process is started. A key that is almost one of these is refused, as is an unknown one.
 
-    >>> Node.of({"fedsel-store": "ledger", "fedsel-lifetime": 8.0, "fedsel-per-report": 2.0,
+    >>> Node.of({"fedsel-store": "/store", "fedsel-lifetime": 8.0, "fedsel-per-report": 2.0,
     ...          "fedsel-solutions": "RJ,PS-PM", "fedsel-dimensions": 11}).policy.solutions
     ('RJ', 'PS-PM')
     """
@@ -46,10 +53,13 @@ class Node:
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> Node:
         """The node of a ``node_config``; what is missing, unknown or wrong is refused."""
+        for key, value in config.items():
+            if not key.startswith(PREFIX) and _looks_like_ours(key):
+                raise InvalidArgument(key, value, f"spelled {PREFIX}…, or without {_OURS} in it")
         own = {k.removeprefix(PREFIX): v for k, v in config.items() if k.startswith(PREFIX)}
         folder = os.environ.get(NODES_VARIABLE)
         if not own and folder:
-            return cls._simulated(Path(folder), config)
+            return cls._simulated(_path(NODES_VARIABLE, folder), config)
         if "store" not in own:
             raise InvalidArgument(f"{PREFIX}store", None, "given in the node_config of this node")
         witness = own.get("witness")
@@ -57,8 +67,8 @@ class Node:
         check_kind(f"{PREFIX}create", create, bool)
         return cls(
             _policy({k: v for k, v in own.items() if k not in _PLACES}, own.get("policy")),
-            _path("store", own["store"]),
-            None if witness is None else _path("witness", witness),
+            _path(f"{PREFIX}store", own["store"]),
+            None if witness is None else _path(f"{PREFIX}witness", witness),
             create,
         )
 
@@ -80,7 +90,7 @@ def _policy(values: dict[str, Any], file: object) -> Policy:
             raise InvalidArgument(
                 f"{PREFIX}{name}", values[name], f"left out beside {PREFIX}policy"
             )
-        return Policy.load(_path("policy", file))
+        return Policy.load(_path(f"{PREFIX}policy", file))
     known = {field.name.replace("_", "-"): field.name for field in fields(Policy)}
     given: dict[str, Any] = {}
     for name, value in values.items():
@@ -104,6 +114,24 @@ def _count(text: str) -> int:
 
 
 def _path(name: str, value: object) -> Path:
-    if not isinstance(value, str) or not value:
-        raise InvalidArgument(f"{PREFIX}{name}", value, "a path")
-    return Path(value).expanduser()
+    path = None
+    if isinstance(value, str) and value:
+        with suppress(RuntimeError):  # ~somebody, whom this machine does not know
+            path = Path(value).expanduser()
+    if path is None or not path.is_absolute():
+        raise InvalidArgument(name, value, "an absolute path")
+    return path
+
+
+def _looks_like_ours(key: str) -> bool:
+    """Whether somebody may have meant our prefix.
+
+    >>> [k for k in ("fedsel_store", "Fedsel-clip", "fesdel-clip", "fed-sel-clip", "partition-id",
+    ...              "federation", "fedavg-clip") if _looks_like_ours(k)]
+    ['fedsel_store', 'Fedsel-clip', 'fesdel-clip', 'fed-sel-clip']
+    """
+    words = re.findall(r"[^\W\d_]+", key.casefold())
+    if not words:
+        return False
+    alike = difflib.SequenceMatcher(None, words[0], _OURS).ratio() >= _ALIKE
+    return alike or _OURS in "".join(words)

@@ -11,7 +11,6 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, replace
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +21,6 @@ from flwr.serverapp.strategy import Result, Strategy
 from flwr.supercore import log
 
 from fedsel.auto import Setting, resolved
-from fedsel.device import Reason
 from fedsel.errors import (
     Epsilon,
     InvalidArgument,
@@ -37,6 +35,7 @@ from fedsel.flower.messages import (
     content_bytes,
     report_of,
 )
+from fedsel.flower.outcome import NoReports, Silence, refusal_name, released
 from fedsel.flower.session import Session
 from fedsel.history import History, Round
 from fedsel.recipe import AUTO, RECOMMENDED, Auto, Recipe
@@ -51,7 +50,6 @@ _POLL = 0.5
 _OWN = ("solution", "epsilon", "dim", "epochs", "learning_rate", "asked")
 """Fields of a recipe that are parameters of their own, or follow from the model."""
 _FURTHER = [field.name for field in fields(Recipe) if field.name not in _OWN]
-_KNOWN = {reason.value: reason.name for reason in Reason}
 
 
 class FedSelStrategy(Strategy):
@@ -74,13 +72,17 @@ class FedSelStrategy(Strategy):
     records_per_node : how many records a node holds, as planned, where ``norm`` is given: the mean
         of many gradients is shorter than one, and so is the automatic ρ.
     folder : where the checkpoint is kept after every round. A strategy that is started again on it
-        goes on with the round that was not finished. None: a temporary folder.
+        goes on with the round that was not finished. While `start` runs, the folder is its alone.
+        None: a temporary folder.
     min_nodes : a round waits for so many, at most ``patience`` seconds; then it takes who is there.
+    max_empty_rounds : so many rounds in a row without a report end the run with `NoReports`, and so
+        does the end of a run that has had none at all. None: it goes on whatever nodes say.
     **recipe : further fields of `fedsel.Recipe`: averaging, rho, mu, k, clip, momentum, ratio,
         seed, words, and reg, the λ of w ← w − α·scale·λ·w by the server: for RJ, J, RC and UJ.
 
     After `start`, ``history`` tells accuracy, ε and bits by round, ``records`` what became of the
     reports, ``refusals`` why nodes said no, ``reply_bytes`` how often a reply had so many bytes.
+    ε is what a node has released at most: of the epochs that had reports.
     """
 
     def __init__(
@@ -98,6 +100,7 @@ class FedSelStrategy(Strategy):
         folder: str | Path | None = None,
         min_nodes: int = 1,
         patience: float = 60.0,
+        max_empty_rounds: int | None = 3,
         **recipe: Any,
     ) -> None:
         self.nodes = check_count("nodes", nodes)
@@ -115,6 +118,9 @@ class FedSelStrategy(Strategy):
         self.folder = None if folder is None else Path(folder)
         self.min_nodes = check_count("min_nodes", min_nodes, most=self.nodes)
         self.patience = float(check_finite("patience", patience))
+        self.max_empty_rounds = (
+            None if max_empty_rounds is None else check_count("max_empty_rounds", max_empty_rounds)
+        )
         self.asked = _asked(
             recipe, solution=solution, epsilon=epsilon, epochs=epochs, learning_rate=learning_rate
         )
@@ -123,6 +129,8 @@ class FedSelStrategy(Strategy):
         self.reply_bytes: Counter[int] = Counter()
         self._judged: dict[int, tuple[float, float]] = {}
         self._session: Session | None = None
+        self._place = self.folder
+        self._silence = Silence()
 
     def _check(self) -> None:
         """Tell now what is wrong, not when nodes are there; k and words need the model's size."""
@@ -168,15 +176,18 @@ class FedSelStrategy(Strategy):
         return replace(recipe, learning_rate=float(recipe.learning_rate) / spread)
 
     def _open(self, arrays: ArrayRecord) -> Session:
-        if self._session is None:
-            folder = self.folder
-            if folder is None:
-                folder = Path(tempfile.mkdtemp(prefix="fedsel-"))
-                weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-            self._session = Session.open(
-                arrays, self.scale, self.recipe_of, folder, self.rounds_per_epoch
-            )
-        return self._session
+        before = self._session
+        if before is not None and not before.server.closed:
+            return before
+        if self._place is None:
+            self._place = Path(tempfile.mkdtemp(prefix="fedsel-"))
+            weakref.finalize(self, shutil.rmtree, self._place, ignore_errors=True)
+        self._session = session = Session.open(
+            arrays, self.scale, self.recipe_of, self._place, self.rounds_per_epoch
+        )
+        if before is not None:
+            session.asked, session.epoch = before.asked, before.epoch
+        return session
 
     @property
     def session(self) -> Session:
@@ -213,6 +224,7 @@ class FedSelStrategy(Strategy):
         judges the model on the server's own data: its metrics "accuracy" and "loss" are kept.
         """
         server = self._open(initial_arrays).server
+        self._silence = Silence()
         begun = server.round
         left = self.epochs * self.rounds_per_epoch - begun
         if begun:
@@ -225,15 +237,19 @@ class FedSelStrategy(Strategy):
                 self._judged[begun + number] = (float(told[0]), float(told[1]))
             return metrics
 
-        result = super().start(
-            grid,
-            self.arrays,
-            left if num_rounds is None else min(left, check_count("num_rounds", num_rounds)),
-            timeout,
-            train_config,
-            evaluate_config,
-            judge,
-        )
+        with server:
+            result = super().start(
+                grid,
+                self.arrays,
+                left if num_rounds is None else min(left, check_count("num_rounds", num_rounds)),
+                timeout,
+                train_config,
+                evaluate_config,
+                judge,
+            )
+        heard = any(record.accepted for record in server.records)
+        if left and server.finished and not heard and self.max_empty_rounds is not None:
+            raise NoReports(f"the run is over without a single report; {self._silence}")
         result.arrays = self.arrays
         return result
 
@@ -265,32 +281,41 @@ class FedSelStrategy(Strategy):
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Average the reports and step; what is no report of this round is counted and dropped."""
         del server_round  # the server counts through restarts
-        server, refused = self.session.server, 0
+        server, refused = self.session.server, Counter[str]()
         if server.finished:
             return None, None
         for reply in replies:
             if reply.has_error():
-                # Only sentences that we know: a node may send any text.
-                self.refusals[_KNOWN.get(str(reply.error.reason), "OTHER")] += 1
-                refused += 1
+                refused[refusal_name(reply.error.reason)] += 1
             else:
                 size, report = _read(reply)
                 self.reply_bytes[size] += 1
                 server.receive(reply.metadata.src_node_id, report)
-        heard = refused + sum(server.counts)
+        self.refusals += refused
+        heard = refused.total() + sum(server.counts)
         silent = max(0, self.session.invited - heard)
         record = server.step()
-        spent = Fraction(self.recipe.charge) * (record.epoch + 1)
+        self._listen(record, refused, silent)
         metrics = {
             "reports": record.accepted,
-            "refused": refused,
+            "refused": refused.total(),
             "silent": silent,
             "rejected": record.rejected,
             "duplicate": record.duplicate,
             "late": record.late,
-            "epsilon": float(spent),
+            "epsilon": float(released(server.records, self.recipe.charge)[-1]),
         }
         return self.arrays, MetricRecord(metrics)
+
+    def _listen(self, record: RoundRecord, refused: Counter[str], silent: int) -> None:
+        """Warn of a round without a report; after several in a row, end the run."""
+        silence = self._silence
+        silence.add(record, self.session.invited, refused, silent)
+        if silence.rounds:
+            told = f"No report in round {record.round + 1}, nothing is learnt; {silence}"
+            log(logging.WARNING, "%s", told)  # as it is now: a handler may format it later
+        if self.max_empty_rounds is not None and silence.rounds >= self.max_empty_rounds:
+            raise NoReports(f"no report in {silence.rounds} rounds in a row; {silence}")
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -317,17 +342,18 @@ class FedSelStrategy(Strategy):
     def history(self) -> History:
         """All rounds so far, those before a restart without accuracy, and the weights."""
         session = self.session
-        cost, bits = float(self.recipe.charge), session.server.solution.bits
+        records, bits = session.server.records, session.server.solution.bits
+        spent = released(records, self.recipe.charge)
         rounds = [
             Round(
                 r.round + 1,
                 r.epoch,
-                (r.epoch + 1) * cost,
+                float(epsilon),
                 bits * r.accepted,
                 r.accepted,
                 *self._judged.get(r.round + 1, (math.nan, math.nan)),
             )
-            for r in session.server.records
+            for r, epsilon in zip(records, spent, strict=True)
         ]
         return History(rounds, session.model_vector)
 

@@ -21,6 +21,7 @@ from fedsel.cli.flower.processes import Federation, FederationError, Process
 from fedsel.device import Ledger
 from fedsel.errors import InvalidArgument, check_count, check_epsilon
 from fedsel.flower.messages import content_bytes
+from fedsel.flower.outcome import NoReports
 from fedsel.flower.strategy import FedSelStrategy
 from fedsel.recipe import RECOMMENDED
 
@@ -149,7 +150,7 @@ class Demo:
             run = federation.submit(app_folder(), {**config, "results": str(results)})
             self._watch(federation, run, tell)
             if not results.exists():
-                raise FederationError(f"the run failed\n{run.text()[-3000:]}")
+                raise FederationError(f"the run failed{_why(run.text())}")
         told = json.loads(results.read_text())
         tell("plain FedAvg on the same data", self.epochs)
         accuracy, plain = self._fedavg(task, records, first)
@@ -222,6 +223,12 @@ class Demo:
             arrays = {n: a.numpy().astype(np.float32) for n, a in averaged.items()}
             found.append(task.judge(arrays, test)[0])
         return found, size
+
+
+def _why(log: str) -> str:
+    """The strategy's own reason, or the end of the log."""
+    told = re.findall(rf"^\S*\b{NoReports.__name__}: (.+)$", log, re.MULTILINE)
+    return f": {told[-1]}" if told else f"\n{log[-3000:]}"
 
 
 def _plain_reply(arrays: dict[str, Any], part: Any) -> Message:
