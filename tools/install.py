@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import IO
 
 ROOT = Path(__file__).parent.parent
 _TICK, _EVERY_IN_A_LOG = 0.2, 2.0
@@ -41,7 +42,7 @@ def watched(command: list[str], what: str) -> int:
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
     )
     lines: queue.Queue[str | None] = queue.Queue()
-    threading.Thread(target=_read, args=(process, lines), daemon=True).start()
+    threading.Thread(target=_read, args=(process.stdout, lines), daemon=True).start()
     terminal, output, now = sys.stdout.isatty(), [], ""
     _write(what if terminal else f"{what}\n")
     while True:
@@ -65,9 +66,10 @@ def watched(command: list[str], what: str) -> int:
     return process.returncode
 
 
-def _read(process: subprocess.Popen[str], lines: queue.Queue[str | None]) -> None:
-    for line in process.stdout or ():
-        lines.put(line)
+def _read(output: IO[str], lines: queue.Queue[str | None]) -> None:
+    with output:
+        for line in output:
+            lines.put(line)
     lines.put(None)
 
 
