@@ -74,10 +74,23 @@ def check_epsilon(name: str, value: object, *, zero_allowed: bool = False) -> Ep
 
 def check_positive(name: str, value: object) -> float:
     """Return a finite number > 0 as a float."""
-    number = float(check_finite(name, value, "a finite number > 0"))
+    number = check_float(name, value, "a finite number > 0")
     if number <= 0:
         raise InvalidArgument(name, value, "a finite number > 0")
     return number
+
+
+def check_float(name: str, value: object, allowed: str = "a finite number") -> float:
+    """Return a finite real number as a float, a Fraction too.
+
+    >>> check_float("clip", Fraction(10**400))
+    Traceback (most recent call last):
+    fedsel.errors.InvalidArgument: clip = Fraction(1000...: must be a finite number
+    """
+    try:
+        return float(check_finite(name, value, allowed))
+    except OverflowError:  # a Fraction that no float is near
+        raise InvalidArgument(name, value, allowed) from None
 
 
 def check_finite(name: str, value: object, allowed: str = "a finite number") -> Epsilon:

@@ -18,6 +18,7 @@ from fedsel.errors import (
     check_count,
     check_epsilon,
     check_finite,
+    check_float,
     check_positive,
 )
 from fedsel.mechanisms.base import MAX_DIMENSION
@@ -113,7 +114,7 @@ class Recipe:
         if self.dim is not None and self.k > self.dim:
             raise InvalidArgument("k", self.k, f"at most dim = {self.dim}")
         put(self, "clip", check_positive("clip", self.clip))
-        put(self, "momentum", float(check_finite("momentum", self.momentum)))
+        put(self, "momentum", check_float("momentum", self.momentum))
         if not 0 < check_finite("ratio", self.ratio) <= 1:
             raise InvalidArgument("ratio", self.ratio, "in (0, 1]")
         put(self, "ratio", float(self.ratio))
@@ -203,7 +204,7 @@ def check_averaging(power: object) -> float:
 
 def check_at_least_zero(name: str, value: object) -> float:
     """A finite number ≥ 0."""
-    number = float(check_finite(name, value))
+    number = check_float(name, value)
     if number < 0:
         raise InvalidArgument(name, value, "a finite number ≥ 0")
     return number

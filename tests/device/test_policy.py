@@ -1,8 +1,13 @@
 """The owner's policy: from a file or an object, exact, and never more than was written."""
 
+import math
+import reprlib
+from dataclasses import fields
 from fractions import Fraction
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fedsel import InvalidArgument
 from fedsel.device import Policy, Reason
@@ -37,17 +42,30 @@ def test_a_file_says_what_it_says(tmp_path):
     ("change", "name"),
     [
         ("epsilon = 3", "epsilon"),
-        ("lifetime = nan", "policy"),
-        ("lifetime = inf", "policy"),
+        ("lifetime = nan", "lifetime"),
+        ("lifetime = inf", "lifetime"),
         ("lifetime = ", "policy"),
         ("lifetime = 1e999999", "lifetime"),
+        ("lifetime = 1e99999999999999999999", "lifetime"),
+        ("lifetime = 1e-999999999", "lifetime"),
+        ("weight_bound = 1e400", "weight_bound"),
+        ("clip = 1e400", "clip"),
+        ("least_seconds = 1e400", "least_seconds"),
+        (f"runs = {10**300}", "runs"),
+        (f"runs = {'9' * 5000}", "runs"),
+        (f"dimensions = [\n  1,\n  {'9' * 5000},\n]\nclip = 1.0", "dimensions"),
+        (f"solutions = {'[' * 5000}", "policy"),
         ("[other]", "other"),
+        ("[solutions]\nPM = 1", "solutions"),
+        ('solutions = ["PN"]', "solutions"),
     ],
+    ids=reprlib.repr,
 )
 def test_files_that_are_no_policy(tmp_path, change, name):
     file = tmp_path / "policy.toml"
-    lines = [x for x in TEXT.splitlines() if not x.startswith(change.split(" =")[0] + " ")]
-    file.write_text("\n".join([*lines, change]))
+    key = change.split(" =")[0].split("]")[0].strip("[")
+    kept = [x for x in TEXT.splitlines() if not x.startswith((key + " ", "clip "))]
+    file.write_text("\n".join([*kept, change]))
     with pytest.raises(InvalidArgument, match=f"^{name} = "):
         Policy.load(file)
 
@@ -89,11 +107,67 @@ def test_what_must_be_given(name):
         ("weight_bound", float("nan")),
         ("least_seconds", -1.0),
         ("least_seconds", float("nan")),
+        ("lifetime", Fraction(1, 10**5000)),
+        ("weight_bound", Fraction(10**400)),
+        ("least_seconds", Fraction(10**400)),
+        ("clip", 10**400),
+        ("runs", 1 << 64),
+        ("reports_per_epoch", 10**4000),
+        ("solutions", {"PM": 1}),
+        ("solutions", ["PN"]),
     ],
+    ids=reprlib.repr,
 )
 def test_impossible_values_are_named(name, value):
     with pytest.raises(InvalidArgument, match=f"^{name} = "):
         Policy.of({**GIVEN, name: value})
+
+
+NUMBERS = st.one_of(
+    st.sampled_from(
+        ["inf", "-inf", "nan", "+nan", "true", "false", "0.0", "-0.0", "1e400", "1e-400"]
+    ),
+    st.sampled_from(["1e99999999", "1979-05-27", "07:32:00", "1e308", "5e-324", '"PM"', '"1.0"']),
+    st.integers(-(10**4250), 10**4250).map(str),
+    st.integers(-3, 3).map(str),
+    st.integers(0, 5000).map(lambda digits: "9" * (digits + 1)),
+    st.decimals(allow_nan=False, allow_infinity=False).map(lambda x: f"{x:e}"),
+    st.floats(allow_nan=False, allow_infinity=False).map(lambda x: f"{x:e}"),
+)
+VALUES = st.recursive(
+    NUMBERS,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3).map(lambda x: f"[{', '.join(x)}]"),
+        inner.map(lambda x: f"{{a = {x}}}"),
+    ),
+    max_leaves=4,
+)
+
+
+def loaded(file):
+    """The policy of a file, or the error that says why it is none."""
+    try:
+        return Policy.load(file)
+    except InvalidArgument as error:
+        return error
+
+
+@given(name=st.sampled_from([field.name for field in fields(Policy)]), value=VALUES)
+def test_whatever_a_file_says_of_a_field_is_a_policy_or_an_error_that_names_it(
+    name, value, tmp_path_factory
+):
+    file = tmp_path_factory.getbasetemp() / "fuzzed.toml"
+    lines = [x for x in TEXT.splitlines() if not x.startswith(name + " ")]
+    file.write_text("\n".join([*lines, f"{name} = {value}"]))
+    found = loaded(file)
+    if isinstance(found, InvalidArgument):
+        assert found.name == name
+        assert len(str(found)) < 600
+        assert found.__cause__ is None
+    else:
+        assert 0 < found.clip < math.inf
+        assert 0 < found.weight_bound < math.inf
+        assert len(str(found.lifetime)) + len(str(found.per_report)) < 2500
 
 
 @pytest.mark.parametrize("name", ["NP", "NP-K", "PS", "EXP-O"])

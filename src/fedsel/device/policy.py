@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
+from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, final
@@ -14,12 +16,17 @@ from fedsel.errors import (
     Epsilon,
     InvalidArgument,
     check_count,
-    check_finite,
+    check_float,
     check_kind,
     check_positive,
 )
 from fedsel.mechanisms.base import MAX_DIMENSION
 from fedsel.recipe import PRIVATE, Recipe, decimal
+from fedsel.solutions.registry import canonical
+
+_MOST = (1 << 32) - 1
+_MOST_DIGITS = 300
+"""Of a number in a policy; its exponent is no larger."""
 
 
 @final
@@ -31,7 +38,9 @@ class Policy:
     - ``per_report``: the most ε of one report;
     - ``solutions``: the names that a task may have, private ones only;
     - ``dimensions``: the d that a task may have;
-    - ``clip``: the most that a task may clip to;
+    - ``clip``: the most that a task may clip to, against absurd requests. It protects nothing: ε is
+      the same for every clip, and what is clipped is the update times a factor that the server
+      chooses (the learning rate of …-O, the scales of Flower);
     - ``reports_per_epoch`` of a run, and ``reports_per_day`` (24 hours; None: no limit of its own);
     - ``runs``: how many runs are open at a time; a further one closes the oldest;
     - ``weight_bound``: the largest magnitude of a weight that is believed;
@@ -57,30 +66,30 @@ class Policy:
 
     def __post_init__(self) -> None:
         put = object.__setattr__
-        put(self, "lifetime", decimal("lifetime", self.lifetime))
-        put(self, "per_report", decimal("per_report", self.per_report))
+        put(self, "lifetime", _epsilon("lifetime", self.lifetime))
+        put(self, "per_report", _epsilon("per_report", self.per_report))
         put(self, "solutions", tuple(_private(n) for n in _listed("solutions", self.solutions)))
         put(self, "dimensions", _dimensions(self.dimensions))
         put(self, "clip", check_positive("clip", self.clip))
-        check_count("reports_per_epoch", self.reports_per_epoch)
-        if self.reports_per_day is not None:
-            check_count("reports_per_day", self.reports_per_day)
-        check_count("runs", self.runs)
+        for name in ("reports_per_epoch", "reports_per_day", "runs"):
+            if name != "reports_per_day" or self.reports_per_day is not None:
+                put(self, name, check_count(name, getattr(self, name), most=_MOST))
         put(self, "weight_bound", check_positive("weight_bound", self.weight_bound))
-        put(self, "least_seconds", float(check_finite("least_seconds", self.least_seconds)))
+        put(self, "least_seconds", check_float("least_seconds", self.least_seconds))
         if not 0 <= self.least_seconds <= 86_400:
             raise InvalidArgument("least_seconds", self.least_seconds, "in 0 … 86400")
 
     @classmethod
     def load(cls, path: str | Path) -> Policy:
         """The policy of a TOML file; unknown keys are refused, numbers are exact decimals."""
-        file = Path(path)
         try:
-            text = file.read_text(encoding="utf-8")
-            values = tomllib.loads(text, parse_float=Fraction)
+            text = Path(path).read_text(encoding="utf-8")
+            values = _parsed(text)
         except OSError as error:
             raise InvalidArgument("policy", str(path), f"a file ({error.strerror})") from None
-        except ValueError as error:  # not UTF-8, not TOML, or a number that is none
+        except InvalidArgument:
+            raise
+        except (ValueError, RecursionError) as error:  # not UTF-8, or not TOML
             raise InvalidArgument("policy", str(path), f"valid TOML ({error})") from None
         return cls.of(values)
 
@@ -111,8 +120,54 @@ class Policy:
         return None if allowed else Reason.NOT_ALLOWED
 
 
+def _parsed(text: str) -> dict[str, Any]:
+    """The table of a TOML file; numbers are exact."""
+    try:
+        return tomllib.loads(text, parse_float=_exact)
+    except tomllib.TOMLDecodeError:
+        raise
+    except ValueError:  # Python reads no integer of thousands of digits
+        lines = text.splitlines()
+        while lines and _too_long("\n".join(lines[:-1])):
+            lines.pop()
+        keys = re.findall(r"^\s*([\w-]+)\s*=", "\n".join(lines), re.MULTILINE)
+        allowed = f"a number of at most {_MOST_DIGITS} digits"
+        shown = "an integer of thousands of digits"
+        raise InvalidArgument(keys[-1] if keys else "policy", shown, allowed) from None
+
+
+def _too_long(text: str) -> bool:
+    """Whether a file that begins so has an integer that Python does not read."""
+    try:
+        tomllib.loads(text, parse_float=_exact)
+    except tomllib.TOMLDecodeError:
+        return False
+    except ValueError:
+        return True
+    return False
+
+
+def _exact(text: str) -> Fraction | str:
+    """A number of TOML, exactly; what no field takes (inf, nan, 1e400) stays as it is written."""
+    try:
+        number = Decimal(text)
+    except InvalidOperation:  # an exponent of twenty digits
+        return text
+    if number == 0:
+        return Fraction(0)
+    short = number.is_finite() and len(number.as_tuple().digits) <= _MOST_DIGITS
+    return Fraction(number) if short and abs(number.adjusted()) <= _MOST_DIGITS else text
+
+
+def _epsilon(name: str, value: object) -> Fraction:
+    number = decimal(name, value)
+    if number.denominator >= 10 ** (2 * _MOST_DIGITS):  # the ledger writes it down
+        raise InvalidArgument(name, value, f"a number of at most {_MOST_DIGITS} digits")
+    return number
+
+
 def _listed(name: str, values: object) -> tuple[Any, ...]:
-    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
         raise InvalidArgument(name, values, "a list")
     items = tuple(values)
     if not items:
@@ -128,7 +183,7 @@ def _dimensions(values: object) -> tuple[int, ...]:
 def _private(name: object) -> str:
     """The name as the paper writes it; a solution that is not private is no policy."""
     check_kind("solutions", name, str)
-    recipe = Recipe(str(name), epsilon=1.0, dim=2, k=1, mu=0.1, rho=None)
+    recipe = Recipe(canonical(str(name), "solutions"), epsilon=1.0, dim=2, k=1, mu=0.1, rho=None)
     if not recipe.private:
         raise InvalidArgument("solutions", name, PRIVATE)
     return recipe.solution
