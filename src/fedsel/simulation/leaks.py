@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import sys
 import warnings
 from typing import Any
 
-from fedsel.errors import RepeatedFitWarning, SeededNoiseWarning
+from fedsel.errors import PrivacyLeakWarning, RepeatedFitWarning, SeededNoiseWarning
 from fedsel.simulation import account
 from fedsel.solutions import Privacy
 
@@ -17,11 +18,39 @@ SEED_UNDOES = (
 """Against whom the guarantee of a seeded model does not hold."""
 
 
+_TOLD: set[tuple[str, type[PrivacyLeakWarning], str, int]] = set()
+
+
+def tell(message: str, category: type[PrivacyLeakWarning], stacklevel: int) -> None:
+    """Warn, once for each line of the caller unless a filter asks for more or for nothing.
+
+    That is Python's own default, but Python forgets what it has told whenever anybody enters
+    `warnings.catch_warnings`, as scikit-learn does in each fit: a loop of a thousand fits would
+    tell a thousand times.
+    """
+    frame = sys._getframe(stacklevel)
+    place = (message, category, frame.f_code.co_filename, frame.f_lineno)
+    if _action(message, category) in ("default", "module", "once"):
+        if place in _TOLD:
+            return
+        _TOLD.add(place)
+    warnings.warn(message, category, stacklevel=stacklevel + 1)
+
+
+def _action(message: str, category: type[Warning]) -> str:
+    """What the filters say about a warning, wherever it comes from."""
+    for action, text, kind, module, line in warnings.filters:
+        everywhere = module is None and line == 0
+        if everywhere and issubclass(category, kind) and (text is None or text.match(message)):
+            return action
+    return "default"
+
+
 def warn_about_seed(parameter: str, privacy: Privacy, stacklevel: int) -> None:
     """Warn that a private model was drawn from a seed."""
     if math.isinf(privacy.per_report):
         return  # nothing was drawn to protect anybody
-    warnings.warn(
+    tell(
         f"{parameter} is fixed: whoever knows or guesses it can repeat the draws and undo the noise"
         f" of every client. Do not release this model; {parameter}=None draws from the operating"
         " system. In simulations, ignore fedsel.errors.SeededNoiseWarning.",
@@ -39,7 +68,7 @@ def spend(X: Any, privacy: Privacy, stacklevel: int) -> float:
     seen = account.ACCOUNT.charge(account.digests_of(X), privacy.total)
     is_power_of_two = seen.fits & (seen.fits - 1) == 0
     if seen.fits > 1 and is_power_of_two and not math.isinf(privacy.total):
-        warnings.warn(
+        tell(
             f"{seen.again:,} of {seen.records:,} different records took part in fits of this"
             f" process before, one of them in {seen.fits} with this one: if they are the same"
             f" clients, they have spent ε = {seen.total:.4g} by now, not {privacy.total:.4g}. Each"

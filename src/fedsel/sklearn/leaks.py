@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from types import FrameType
 
 from fedsel.errors import PrivacyLeakWarning, RepeatedFitWarning
+from fedsel.simulation.leaks import tell
 from fedsel.solutions import Solution
 from fedsel.solutions.registry import PLAIN
 
@@ -22,7 +22,7 @@ def warn_about_solution(solution: Solution) -> None:
     cost = f"loses ε = {privacy.per_report:.3g} a report" if privacy.ratio else "is not private"
     if not privacy.certified:
         cost = "has no certificate"
-    warnings.warn(
+    tell(
         f"solution = {solution.name!r} {cost}, whatever epsilon says: {privacy.note}",
         PrivacyLeakWarning,
         stacklevel=4,
@@ -31,7 +31,7 @@ def warn_about_solution(solution: Solution) -> None:
 
 def warn_about_bounds() -> None:
     """Warn that feature bounds were read from the records."""
-    warnings.warn(
+    tell(
         "feature_range is None: the bounds of the features were read from the records, which is"
         " not private. Give feature_range=(low, high), known without the records.",
         PrivacyLeakWarning,
@@ -56,7 +56,7 @@ def warn_about_caller(total: float) -> None:
     count = progress[0][1] * progress[1][1]
     times = "several times" if count == 1 else f"up to {count} times"
     bound = "" if count == 1 else f" up to ε = {total * count:.4g}"
-    warnings.warn(
+    tell(
         f"{callers[-1].f_code.co_qualname} of scikit-learn may fit the same clients {times}:"
         f" together this costs them{bound} (not {total:.4g}), and scores on held-out records are"
         " computed in the clear. Search on public or simulated data, or pay:"
@@ -68,7 +68,7 @@ def warn_about_caller(total: float) -> None:
 
 def warn_about_leaving() -> None:
     """Warn that an estimator is sent to where its fits cannot be counted."""
-    warnings.warn(
+    tell(
         "an estimator that is not fitted is pickled, as n_jobs=2 does for another process: what it"
         " is fitted to there is not counted here, and its warnings stay there. Every fit costs its"
         " clients ε: fedsel.sklearn.search_cost(…).",

@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 
 from fedsel.errors import RepeatedFitWarning, check_count, check_epsilon
 from fedsel.plotting import Point
+from fedsel.simulation.leaks import tell
 from fedsel.solutions.registry import PLAIN, canonical
 
 
@@ -53,7 +54,7 @@ def _warn_about_cost(epsilons: Sequence[float | None], repeats: int) -> None:
         return
     plain = (len(epsilons) - len(private)) * repeats
     without = f" and {plain} fits without privacy" * bool(plain)
-    warnings.warn(
+    tell(
         f"the same clients are fitted {fits} times: together this costs them"
         f" ε = {repeats * sum(private):.4g}{without}, and scores on test records are computed in"
         " the clear. Plan with public or simulated data.",
