@@ -237,6 +237,11 @@ def test_run_writes_table_files_and_figure_and_resumes(tmp_path):
     assert private["within_budget"]
     assert plain["epsilon_total"] is None
     assert 0.7 < private["accuracy"] < plain["accuracy"]
+    # Research may be repeated, and says so wherever it is kept.
+    assert "not for release" in " ".join(done.stdout.split())
+    kept = json.loads((tmp_path / "run.json").read_text())
+    assert all("seed can undo the noise" in row["draws"] for row in (*rows, *kept))
+    assert "seed can undo the noise" in (tmp_path / "run.csv").read_text()
 
 
 def test_jobs_change_no_result(tmp_path):
