@@ -26,6 +26,12 @@ EXAMPLE = (
     "fedsel run --data my.csv --label income --json"
 )
 
+SEEDED = (
+    "seeded, to be repeated: who knows the seed can undo the noise. A simulation for research, "
+    "not for release"
+)
+"""What the results say of their draws, in the table and in every row."""
+
 
 def run(
     dataset: Annotated[
@@ -143,6 +149,7 @@ def run(
     spec = _spec(config, {name: value for name, value in given.items() if value is not None}, data)
     check_folder("--out", out)
     rows, complete = _run(spec, _source(spec, data, label, directory), out, jobs or os.cpu_count())
+    rows = [{**row, "draws": SEEDED} for row in rows]
     written = _write(rows, out) if rows else []
     if as_json:
         typer.echo(json.dumps(rows, indent=1, allow_nan=False))
@@ -272,6 +279,7 @@ def _print(rows: Sequence[dict[str, Any]], written: Sequence[Path]) -> None:
             row["privacy"],
             style="" if row["certified"] and row["within_budget"] else "dim",
         )
+    table.caption = f"draws: {SEEDED}"
     console = output()
     console.print(table)
     for path in written:
