@@ -5,14 +5,17 @@ BIN := $(VENV)/bin
 RESULTS ?= results
 # What an installation depends on: it compiles the kernels.
 INSTALLED := pyproject.toml hatch_build.py $(wildcard src/fedsel/sampling/kernels/native/*)
+# A process for every core. tests/conftest.py says which tests share one, and their order.
+WORKERS ?= logical
+IN_PARALLEL = -n $(WORKERS) --maxprocesses 8 --dist loadgroup --no-loadscope-reorder
 
 CHECK_PYTHON = $(PYTHON) -c 'import sys; sys.exit("fedsel needs Python 3.11 or newer, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup browser demo audit devices flower test lint format bench sanitize scale torture clean
+.PHONY: help setup browser demo audit devices flower test test-quick lint format bench sanitize scale torture clean
 
 help: ## list the commands
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
 
 setup: $(VENV)/.ready ## create the environment with everything that tests and demo need
 
@@ -42,8 +45,11 @@ devices: setup ## a thousand devices and a server, with crashes and enemies (two
 flower: setup ## a SuperLink and three SuperNodes on this machine (a minute)
 	$(BIN)/fedsel flower demo
 
-test: setup browser ## the whole test suite, docstrings included
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+test: setup browser ## the whole test suite, docstrings included, on every core
+	$(BIN)/python -m pytest $(IN_PARALLEL) $(PYTEST_ARGS)
+
+test-quick: setup ## the tests that take no more than two seconds each: all within a minute
+	$(BIN)/python -m pytest $(IN_PARALLEL) -m "not slow" --durations=5 --durations-min=2 $(PYTEST_ARGS)
 
 lint: setup ## style, types and layers
 	$(BIN)/ruff check .

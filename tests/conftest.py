@@ -3,6 +3,7 @@
 Statistical tests have fixed seeds and a false-alarm rate of 1e-9 each, far below 1e-6 together.
 """
 
+import os
 import signal
 import tempfile
 from pathlib import Path
@@ -14,6 +15,11 @@ from hypothesis import settings
 # interrupt a process must mean it.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Workers of pytest-xdist share the cores: more threads in each of them only stand in the way.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    for library in ("OMP", "OPENBLAS", "MKL"):
+        os.environ[f"{library}_NUM_THREADS"] = "1"
 
 # A Flower app of its own, which Flower's processes import, not pytest.
 collect_ignore = ["flower/replay_app"]
@@ -28,6 +34,24 @@ def _own_account_of_fits(monkeypatch):
     from fedsel.simulation import account
 
     monkeypatch.setattr(account, "ACCOUNT", account.FitAccount())
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Which tests run in one worker, and in which order, where several workers share them.
+
+    A group that a test names itself stays together: "processes" are those that start servers,
+    browsers or many children, one after another. So do the quick tests of a file, which share its
+    fixtures and cached laws. A slow test is on its own. What takes long comes first, and no worker
+    is left alone with it at the end.
+    """
+    order = []
+    for item in items:
+        slow, grouped = (item.get_closest_marker(name) for name in ("slow", "xdist_group"))
+        order.append(0 if grouped else 1 if slow else 2)
+        if not grouped and not slow:
+            item.add_marker(pytest.mark.xdist_group(item.location[0]))
+    items[:] = [items[i] for i in sorted(range(len(items)), key=order.__getitem__)]
 
 
 @pytest.fixture
