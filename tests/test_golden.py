@@ -217,6 +217,7 @@ def test_every_front_end_that_was_recorded_is_compared():
     assert set(FRONT) == {*(f"sklearn {n}" for n in SKLEARN), *(f"torch {n}" for n in TORCH)}
 
 
+@pytest.mark.filterwarnings("ignore::fedsel.errors.SeededNoiseWarning")
 @pytest.mark.parametrize("case", list(SKLEARN))
 def test_coefficients_of_the_estimator(case):
     expected = FRONT[f"sklearn {case}"]
@@ -228,6 +229,7 @@ def test_coefficients_of_the_estimator(case):
     assert made.solution_.name == expected["solution"]
 
 
+@pytest.mark.filterwarnings("ignore::fedsel.errors.SeededNoiseWarning")
 @pytest.mark.parametrize("case", list(TORCH))
 def test_weights_of_the_trainer(case):
     import torch
