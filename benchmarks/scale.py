@@ -50,8 +50,10 @@ def measure(path: Path, clients: int) -> dict[str, float]:
 
     X = np.asarray(np.memmap(path, dtype=np.float32, mode="r", shape=(clients, DIMENSIONS)))
     y = np.where(np.arange(clients) % 2, 1, -1).astype(np.int8)
-    training = Training(solution("PS-PM", epsilon=2.0, dim=DIMENSIONS), batch=clients // 100)
-    small = Training(training.solution, batch=10)
+    training = Training(
+        solution("PS-PM", epsilon=2.0, dim=DIMENSIONS), batch=clients // 100, seed=0
+    )
+    small = Training(training.solution, batch=10, seed=0)
     train(small, Population(X[:1000], y[:1000]))  # warm
     peak, done = anonymous_bytes(), threading.Event()
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import torch
 from sklearn.datasets import load_digits
 from torch import nn
 
+from fedsel import PrivacyLeakWarning
 from fedsel.torch import FederatedTrainer
 
 SOLUTIONS = ("PM", "PS-PM", "RJ")
@@ -77,6 +79,8 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="fewer points")
     options = parser.parse_args()
     torch.set_num_threads(1)  # the matrices are small
+    # The digits are public: they may be fitted often, and from seeds, so that the figure repeats.
+    warnings.simplefilter("ignore", PrivacyLeakWarning)
     started = time.perf_counter()
     few = digits()
     counts = CLIENTS[:2] if options.quick else CLIENTS

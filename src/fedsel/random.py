@@ -119,7 +119,8 @@ def own_bits(reports: int) -> Words:
     other client, and all that was ever published, knows of a report's bits no more than the few
     that the report itself tells. Nothing has to be hard to invert for that. One key for all,
     however long, would ask for a generator that cannot be turned back, which Philox is not made
-    to be. `own_stream` says how the bits become words.
+    to be. Over 2^128 beginnings the law of a report is the exact one but for a relative error
+    near 2^-64. `own_stream` says how the bits become words.
 
     >>> own_bits(3).shape
     (3, 2)
