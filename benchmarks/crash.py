@@ -35,6 +35,7 @@ RECIPE = Recipe(
 POLICY = Policy(
     lifetime=Fraction(REPORTS, 7), per_report=Fraction(1, 7), solutions=["PS-PM"], dimensions=[DIM]
 )
+FORMAT = Request(RUN, 0, 0, RECIPE).format
 WEIGHTS = np.zeros(DIM)
 
 
@@ -74,14 +75,14 @@ def released(outbox: Path) -> dict[int, bytes]:
     return reports
 
 
-def check(store: Path, outbox: Path) -> int:
-    """Check a store after a kill; returns how many reports it holds."""
+def check(store: Path, outbox: Path) -> tuple[int, int]:
+    """Check a store after a kill; returns how many reports it holds, and how many have left."""
     out = released(outbox)
     ledger = Ledger(store)
     if not store.exists():  # killed before it was whole
         if out:
             raise SystemExit("a report left without a store")
-        return 0
+        return 0, 0
     history = ledger.read()
     held = {entry.round: entry.report for entry in history.entries}
     if any(held.get(number) != report for number, report in out.items()):
@@ -89,38 +90,41 @@ def check(store: Path, outbox: Path) -> int:
     if not len(out) * Fraction(1, 7) <= history.spent <= POLICY.lifetime:
         raise SystemExit("released ≤ spent ≤ lifetime does not hold")
     residual = np.zeros(DIM, dtype=np.float32)
-    form = Request(RUN, 0, 0, RECIPE).format
     for entry in history.entries:
         residual += update_of(entry.round)
-        _, report = form.decode(entry.report)
+        _, report = FORMAT.decode(entry.report)
         for slot, _ in report.pairs()[0]:
             residual[slot] = 0
     with ledger.transaction() as books:
         if history.entries and not np.array_equal(books.residual(RUN, DIM), residual):
             raise SystemExit("the residual is not the one that the reports imply")
-    return len(held)
+    return len(held), len(out)
 
 
 def run(kills: int, folder: Path, seed: int, longest: float) -> dict[str, float]:
-    """Kill so many children, one after another; a store that is used up is followed by a new."""
+    """Kill so many children, one after another; a store that is used up is followed by a new.
+
+    Kills say something only while reports leave: on a busy machine, where the children get less
+    done before they are killed, they are given more time, until a report leaves for every two.
+    """
     rng = random.Random(seed)
     # Laws are built once, here: the children are killed while they report, not while they start.
     Client(POLICY, folder / "warm", create=True).answer(
         Request(RUN, 0, 0, RECIPE).encode(), WEIGHTS, update_of(0)
     )
     totals = {"kills": 0, "stores": 0, "reports": 0, "released": 0, "finished": 0}
-    while totals["kills"] < kills:
+    while totals["kills"] < kills or totals["released"] < kills / 2:
         totals["stores"] += 1
         store = folder / f"store-{totals['stores']}"
         outbox = folder / f"out-{totals['stores']}"
-        held = 0
-        while held < REPORTS and totals["kills"] < kills:
+        held = out = 0
+        while held < REPORTS and (totals["kills"] < kills or totals["released"] < kills / 2):
             mine, theirs = os.pipe()
             pid = os.fork()
             if pid == 0:
-                out = os.open(outbox, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+                file = os.open(outbox, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
                 try:
-                    child(store, out, theirs)
+                    child(store, file, theirs)
                 finally:
                     os._exit(4)
             os.close(theirs)
@@ -136,9 +140,11 @@ def run(kills: int, folder: Path, seed: int, longest: float) -> dict[str, float]
                 totals["finished"] += 1
             else:
                 raise SystemExit(f"a child ended with status {os.WEXITSTATUS(status)}")
-            held = check(store, outbox)
-        totals["reports"] += held
-        totals["released"] += len(released(outbox))
+            before, held, out = (held, out), *check(store, outbox)
+            totals["reports"] += held - before[0]
+            totals["released"] += out - before[1]
+            if totals["kills"] % 50 == 0 and totals["released"] < totals["kills"] / 2:
+                longest = min(2 * longest, 1.0)
     return totals
 
 
@@ -149,7 +155,9 @@ def main() -> None:
     )
     parser.add_argument("--kills", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--longest", type=float, default=0.02, help="seconds before a kill at most")
+    parser.add_argument(
+        "--longest", type=float, default=0.02, help="seconds before a kill, at most"
+    )
     parser.add_argument("--dir", type=Path, help="where the stores go for a while")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()

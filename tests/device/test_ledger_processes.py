@@ -181,20 +181,17 @@ def test_ten_processes_on_one_store_spend_what_left(quick_path):
     assert history.spent == history.lifetime == 2
 
 
+@pytest.mark.slow
 def test_a_thousand_kills(quick_path):
-    """Real processes, SIGKILL at random instants; `benchmarks/crash.py` says what is checked."""
-    released = 0
-    for attempt, longest in enumerate((0.012, 0.04, 0.16, 0.64)):  # a busy machine needs longer
-        command = [sys.executable, str(ROOT / "benchmarks" / "crash.py"), "--json"]
-        folder = quick_path / str(attempt)
-        folder.mkdir()
-        command += ["--kills", "1000", "--longest", str(longest), "--dir", str(folder)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        totals = json.loads(done.stdout)
-        assert totals["kills"] >= 1000
-        assert totals["reports"] >= totals["released"]
-        released += totals["released"]
-        if released > 500:
-            break
-    assert released > 500
+    """Real processes, SIGKILL at random instants; `benchmarks/crash.py` says what is checked.
+
+    It takes half a minute: a thousand processes are started, and their stores read again. On a busy
+    machine they live longer, so that reports leave there, too.
+    """
+    command = [sys.executable, str(ROOT / "benchmarks" / "crash.py"), "--json"]
+    command += ["--kills", "1000", "--longest", "0.012", "--dir", str(quick_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=1800)
+    assert done.returncode == 0, done.stderr
+    totals = json.loads(done.stdout)
+    assert totals["kills"] >= 1000
+    assert totals["reports"] >= totals["released"] >= 500
