@@ -235,8 +235,11 @@ def main() -> None:
     if options.csv is not None:
         console.print(f"each ledger: {options.csv}")
     console.print(f"{crashes} devices were killed while they answered, and asked again")
-    bound = server.bound / server.records[-1].accepted
-    console.print(f"one hostile client of {len(devices)} moves a mean by at most {bound:.3g}")
+    reach, accepted = server.influence, server.records[-1].accepted
+    console.print(
+        f"one hostile client of {len(devices)} moves a mean by at most {reach.norm / accepted:.3g},"
+        f" no entry of it by more than {reach.largest / accepted:.3g}"
+    )
     together = np.zeros(D)  # what one could learn if the records themselves were sent
     X, y = (np.concatenate(part) for part in zip(*shares, strict=True))
     for _ in range(200):

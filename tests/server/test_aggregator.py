@@ -203,9 +203,9 @@ def test_only_the_invited_and_only_so_many(tmp_path):
     assert server.receive_many(b"".join(data)) == Counts(accepted=2, rejected=3)
 
 
-@pytest.mark.parametrize("name", ["PS-PM", "Duchi", "HM", "PM"])
-def test_one_hostile_client_moves_the_mean_by_the_bound_over_m(tmp_path, name):
-    """Over every report that there is: at most bound/m from a silent one, 2·bound/m from honest."""
+@pytest.mark.parametrize("name", ["PS-PM", "Duchi", "HM", "PM", "PM-RP", "J", "RJ", "RC"])
+def test_one_hostile_client_moves_the_mean_by_its_influence_over_m(tmp_path, name):
+    """Every slot and symbol: influence/m at most from a silent client, twice that from honest."""
     server = Aggregator(recipe(name, epsilon=8.0), tmp_path)
     _, data = reports_of(server, range(20))
     form = Request.decode(server.request()).format
@@ -214,18 +214,22 @@ def test_one_hostile_client_moves_the_mean_by_the_bound_over_m(tmp_path, name):
     silent = server.mean() * (m - 1) / m
     server.receive(None, data[-1])
     honest = server.mean()
-    largest = 0.0
-    for slot in (0, D - 1):
-        for symbol in range(form.symbols):
+    largest = longest = 0.0
+    for slot in range(form.slots):
+        # Slots differ in their codewords alone: in the others the ends of the scale are enough.
+        for symbol in range(form.symbols) if slot == 0 else (0, form.symbols - 1):
             server._totals.sums[:] = sums
             server._totals.count = server._counts[Outcome.ACCEPTED] = m - 1
-            report = Reports([(slot + p) % D for p in range(form.picks)], [symbol] * form.picks)
+            slots = [(slot + p) % form.slots for p in range(form.picks)]
+            report = Reports(slots, [symbol] * form.picks)
             assert server.receive(None, form.encode(0, report)) is Outcome.ACCEPTED
-            moved = np.abs(server.mean() - silent)
-            assert np.count_nonzero(moved > 1e-9) <= form.picks
-            largest = max(largest, moved.max())
-            assert np.abs(server.mean() - honest).max() <= 2 * server.bound / m * (1 + 1e-9)
-    assert largest == pytest.approx(server.bound / m)
+            moved, away = server.mean() - silent, server.mean() - honest
+            largest = max(largest, np.abs(moved).max())
+            longest = max(longest, np.linalg.norm(moved))
+            assert np.abs(away).max() <= 2 * server.influence.largest / m * (1 + 1e-9)
+            assert np.linalg.norm(away) <= 2 * server.influence.norm / m * (1 + 1e-9)
+    assert largest == pytest.approx(server.influence.largest / m)
+    assert longest == pytest.approx(server.influence.norm / m)
 
 
 @settings(max_examples=200)

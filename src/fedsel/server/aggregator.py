@@ -31,6 +31,7 @@ from fedsel.server.checkpoint import (
 )
 from fedsel.server.lock import FolderLock
 from fedsel.server.step import ServerState, StepRule, step
+from fedsel.solutions import Influence
 from fedsel.wire import Request, check_sendable
 from fedsel.wire.report import RUN_BYTES
 
@@ -198,15 +199,12 @@ class Aggregator:
         return Counts(*self._counts.values())
 
     @property
-    def bound(self) -> float:
-        """The largest value B that one pair of a report can decode to.
+    def influence(self) -> Influence:
+        """How far one report can move the sum of the round; the mean of m moves by 1/m of that.
 
-        With m accepted reports, the one of a client moves the mean by at most B/m in one coordinate
-        (in c of them where a report has c pairs), and by at most 2B/m from where an honest report
-        of that client would have moved it. With …-RP these are coordinates of the projection, with
-        RJ and RC codewords.
+        From where an honest report of the same client would have moved it, at most twice as far.
         """
-        return self.solution.alphabet.bound
+        return self.solution.influence
 
     def request(self) -> bytes:
         """What to send to the devices of this round, beside `weights`."""
