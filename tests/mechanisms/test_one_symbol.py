@@ -13,12 +13,12 @@ from fedsel.data import synthetic
 from fedsel.exact import exceeds_exp
 from fedsel.mechanisms import SignedSampling, UnbiasedJoint, certify
 from fedsel.mechanisms.one_symbol import MINUS, PLUS, UNIT, best_top, upper_sum
-from fedsel.random import stream
 from fedsel.sampling.kernels import native
 from fedsel.sampling.simulated import cohort, report
 from fedsel.simulation import Population, Training, train
 from fedsel.simulation.linear_rounds import runner_for, schedule_of
 from fedsel.solutions.transforms import Coordinates, RandomDirections, Rotated, hadamard
+from tests.sampling.support import many_reports
 
 NAMES = ("J", "UJ", "RJ", "RC")
 
@@ -122,10 +122,8 @@ def test_the_decoded_mean_is_the_mean_update(name, dim):
     update *= 0.8 / np.linalg.norm(update)
     made = solution(name, epsilon=4.0, dim=dim, rho=1.0, k=dim, words=512 if name == "RC" else None)
     n = 20_000
-    residual = np.zeros(dim, dtype=np.float32)
-    g = update.astype(np.float32)
-    reports = Reports.of([made.encode(g, residual, stream(5, 0, i))[0] for i in range(n)])
-    share = float(made.decode(reports) @ update) / float(update @ update)
+    mean = made.decode(many_reports(made, update, n, seed=5))
+    share = float(mean @ update) / float(update @ update)
     error = 6 * made.noise / np.linalg.norm(update) / math.sqrt(n)
     assert abs(share - 1) < error + (0.0 if name == "UJ" else 0.1)
 
@@ -172,12 +170,10 @@ def test_the_size_of_a_report_is_measured(name):
     """√mean ‖decoded‖² of 4000 reports of a zero update: within five per cent."""
     dim, n = 40, 4000
     made = solution(name, epsilon=2.0, dim=dim, rho=1.0, k=0.1)
-    zero = np.zeros(dim, dtype=np.float32)
-    squares = [
-        float(np.sum(made.decode(made.encode(zero, zero, stream(2, 0, i))[0]) ** 2))
-        for i in range(n)
-    ]
-    assert math.sqrt(np.mean(squares)) == pytest.approx(made.noise, rel=0.08)
+    reports = many_reports(made, np.zeros(dim), n, seed=2)
+    kinds, times = np.unique(np.hstack([reports.slot, reports.symbol]), axis=0, return_counts=True)
+    squares = [np.sum(made.decode(Reports(*np.split(kind, 2))) ** 2) for kind in kinds]
+    assert math.sqrt(np.average(squares, weights=times)) == pytest.approx(made.noise, rel=0.08)
 
 
 def test_joint_reports_of_a_cohort():

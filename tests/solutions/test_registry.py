@@ -21,9 +21,9 @@ from fedsel import (
 from fedsel.budget import Budget, hyper_parameters_free
 from fedsel.checks import assert_follows
 from fedsel.mechanisms import BOTTOM, Duchi, FlatPicks, FullGradient, TopK
-from fedsel.random import stream
 from fedsel.solutions import names
 from fedsel.solutions.registry import BASELINES, PLAIN, flat_picks
+from tests.sampling.support import many_reports
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 0.3, 2.0, 7.7])
@@ -98,14 +98,9 @@ def test_flat_reports_draw_as_many_entries_as_epsilon_pays_for(epsilon, dim, pic
     assert made.alphabet.picks == picks
 
 
-def encoded(made, gradient, n, seed=0):
-    zeros = np.zeros_like(gradient)
-    return Reports.of([made.encode(gradient, zeros, stream(seed, 0, i))[0] for i in range(n)])
-
-
 def test_flat_picks_are_uniform_sets():
     made = solution("Duchi", epsilon=5.0, dim=4)
-    first, second = np.sort(encoded(made, np.zeros(4), 6000).slot, axis=1).T
+    first, second = np.sort(many_reports(made, np.zeros(4), 6000).slot, axis=1).T
     codes = 4 * first + second
     pairs = [4 * a + b for a in range(4) for b in range(a + 1, 4)]
     assert_follows(codes, dict.fromkeys(pairs, 1 / 6), "pairs")
@@ -117,7 +112,7 @@ def test_flat_means_are_unbiased_with_the_variance_of_theory(name, epsilon):
     gradient = np.array([0.8, -0.25, 0.0])
     made = solution(name, epsilon=epsilon, dim=3)
     n, mechanism = 20_000, made.mechanism
-    values, reports = np.zeros((n, 3)), encoded(made, gradient, n)
+    values, reports = np.zeros((n, 3)), many_reports(made, gradient, n)
     told = mechanism.unit(3) * mechanism.value.decode(reports.symbol)
     values[np.arange(n)[:, None], reports.slot] = told
     share = 3 / mechanism.picks
@@ -137,7 +132,7 @@ def test_projected_means_are_those_of_the_recovered_projection():
     assert projection.size == 3
     target = (projection.matrix @ gradient) @ projection.recovery
     n = 20_000
-    mean = made.decode(encoded(made, gradient, n))
+    mean = made.decode(many_reports(made, gradient, n))
     largest = projection.size * mechanism.clip * mechanism.value.bound
     spread = largest * np.abs(projection.recovery).sum(axis=0)
     assert (np.abs(mean - target) < 6.2 * spread / math.sqrt(n)).all()
@@ -150,7 +145,7 @@ def test_two_stages_send_what_the_law_says():
     n = 20_000
     law = made.mechanism.selection.law(3)
     expected = np.array([float(p) for p in law.over(gradient.tolist())]) * gradient
-    mean = made.decode(encoded(made, gradient, n))
+    mean = made.decode(many_reports(made, gradient, n))
     assert (np.abs(mean - expected) < 6.2 * made.mechanism.value.bound / math.sqrt(n)).all()
 
 
