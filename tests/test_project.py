@@ -1,0 +1,34 @@
+"""What the project says of itself is so: extras, and the commands of pages and workflows."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted(ROOT.glob(".github/workflows/*.yml")),
+]
+
+
+def test_the_readme_says_what_every_extra_is_for():
+    table = re.findall(r"\| `fedsel\[([a-z-]+)\]` \|", (ROOT / "README.md").read_text())
+    assert sorted(table) == sorted(EXTRAS.keys() - {"dev"})
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_of_make_exist(page):
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = re.findall(r"(?:`|run: |^)make ([a-z-]+)", page.read_text(), re.MULTILINE)
+    assert set(named) <= targets
+
+
+def test_every_workflow_says_what_it_may_do_and_for_how_long():
+    for workflow in ROOT.glob(".github/workflows/*.yml"):
+        text = workflow.read_text()
+        assert "\npermissions:\n  contents: read\n" in text, workflow.name
+        assert text.count("runs-on:") == text.count("timeout-minutes:"), workflow.name
