@@ -62,11 +62,12 @@ class BuildAtOnce(build_ext):
 def compile_kernels(source: Path) -> None:
     """Compile the module into the package under this folder; CFLAGS and CC are honoured."""
     folder = source / SOURCES
+    lean = [] if "CFLAGS" in os.environ else ["-g0"]  # symbols are for who asks for them
     extension = Extension(
         NAME,
         [str(folder / file) for file in ("module.c", "base.c", "avx2.c")],
         depends=[str(header) for header in folder.glob("*.h")],
-        extra_compile_args=MICROSOFT if sys.platform == "win32" else [*FLAGS, *WARNINGS],
+        extra_compile_args=MICROSOFT if sys.platform == "win32" else [*FLAGS, *WARNINGS, *lean],
         py_limited_api=True,
     )
     made = Distribution({"ext_modules": [extension], "package_dir": {"": str(source)}})
