@@ -18,7 +18,7 @@ import pytest
 
 from tests.environments import empty, linked, pip_install, required, run
 
-pytestmark = pytest.mark.xdist_group("wheel")  # one build for all
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("wheel")]  # one build for all
 
 ROOT = Path(__file__).parent.parent
 APP = "examples/flower_adult/"
