@@ -152,8 +152,9 @@ def expand(table: Mapping[str, Any]) -> Iterator[Spec]:
     """
     axes = [n for n, v in table.items() if isinstance(v, list) and n not in _PLURAL]
     fixed = {name: value for name, value in table.items() if name not in axes}
+    plain = Spec()
     for values in product(*(table[name] for name in axes)):
-        yield override(Spec(), {**fixed, **dict(zip(axes, values, strict=True))})
+        yield override(plain, {**fixed, **dict(zip(axes, values, strict=True))})
 
 
 _PLURAL = ("models", "solutions", "epsilons")

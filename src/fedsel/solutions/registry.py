@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import final
@@ -45,12 +45,20 @@ NAME_BYTES = 24
 FLAT = (("", ""), ("", "-RP"), (UNSCALED, ""))
 
 
+def _names_of_ours() -> Iterator[str]:
+    yield from PLAIN
+    yield from (f"{start}{v}{end}" for start, end in FLAT for v in PERTURBING)
+    yield from (f"{s}-{v}{x}" for s in SELECTING for v in PERTURBING for x in SUFFIXES)
+    yield from (f"{s}{x}" for s in SELECTING for x in ("", "-O"))
+    yield from (*ONE_SYMBOL, *BASELINES)
+
+
+_OURS = {name.lower(): name for name in _names_of_ours()}
+
+
 def names() -> list[str]:
     """Every name of the registry."""
-    pairs = [f"{s}-{v}{x}" for s in SELECTING for v in PERTURBING for x in SUFFIXES]
-    alone = [f"{s}{x}" for s in SELECTING for x in ("", "-O")]
-    flat = [f"{start}{v}{end}" for start, end in FLAT for v in PERTURBING]
-    return [*PLAIN, *flat, *pairs, *alone, *ONE_SYMBOL, *BASELINES, *_OWN]
+    return [*_OURS.values(), *_OWN]
 
 
 Composer = Callable[["Parameters"], Solution]
@@ -98,12 +106,15 @@ def canonical(name: str, argument: str = "name") -> str:
     'PS-Duchi'
     """
     check_kind(argument, name, str)
+    lower = name.lower()
+    if lower in _OURS:  # names are looked up often
+        return _OURS[lower]
     known = {n.lower(): n for n in names()}
-    if name.lower() not in known:
-        close = difflib.get_close_matches(name.lower(), known, n=4, cutoff=0.4)
+    if lower not in known:
+        close = difflib.get_close_matches(lower, known, n=4, cutoff=0.4)
         listed = ", ".join(known[c] for c in close) or "NP, PM, PM-RP, PS-PM, PS-PM-C, PS"
         raise InvalidArgument(argument, name, f"a known solution, such as {listed}")
-    return known[name.lower()]
+    return known[lower]
 
 
 def has_public_matrix(name: str) -> bool:
