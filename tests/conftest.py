@@ -54,6 +54,16 @@ def pytest_collection_modifyitems(items):
     items[:] = [items[i] for i in sorted(range(len(items)), key=order.__getitem__)]
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory):
+    """Parsed data sets lie in a folder of this run, which its workers share; not in the user's."""
+    base = tmp_path_factory.getbasetemp()
+    folder = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FEDSEL_CACHE", str(folder / "cache"))
+        yield
+
+
 @pytest.fixture
 def quick_path():
     """A folder in memory where there is one: for thousands of flushes that no power cut follows."""

@@ -1,16 +1,17 @@
-"""The command line as a user meets it: real processes, help, JSON, pictures and wrong input."""
+"""The command line as a user meets it: help, JSON, pictures and wrong input."""
 
+import functools
 import importlib
 import io
 import json
-import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 import fedsel
+from fedsel.auditing import suite
+from tests.cli.support import run, run_here
 
 KEYS = {
     "mechanism",
@@ -25,20 +26,10 @@ KEYS = {
 }
 
 
-def run(*arguments: str, status: int = 0, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run fedsel in a process of its own, without a terminal."""
-    command = [str(Path(sys.executable).parent / "fedsel"), *arguments]
-    done = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        timeout=240,
-        check=False,
-        env={**os.environ, "COLUMNS": "100", **environment},
-    )
-    assert done.returncode == status, done.stdout + done.stderr
-    return done
+@pytest.fixture
+def small_pilot(monkeypatch):
+    """An audit whose search for the worst inputs is short, for what does not depend on it."""
+    monkeypatch.setattr(suite, "audit", functools.partial(suite.audit, pilot=2000))
 
 
 def test_version():
@@ -53,7 +44,7 @@ def test_version():
     ],
 )
 def test_every_command_has_help_with_an_example(command):
-    text = run(*command.split(), "--help").stdout
+    text = run_here(*command.split(), "--help").stdout
     assert "Example" in text
     assert "--json" in text
 
@@ -64,6 +55,7 @@ def test_shell_completion_is_offered():
     assert "certify" in script
 
 
+@pytest.mark.slow
 def test_audit_json_has_the_promised_keys_and_status(tmp_path):
     picture, table = tmp_path / "audit.svg", tmp_path / "audit.csv"
     done = run(
@@ -85,8 +77,9 @@ def test_audit_json_has_the_promised_keys_and_status(tmp_path):
     assert len(table.read_text().splitlines()) == len(rows) + 1
 
 
+@pytest.mark.usefixtures("small_pilot")
 def test_audit_prints_a_table_with_the_published_pe():
-    text = run("audit", "-e", "1", "-d", "4", "--trials", "20000").stdout
+    text = run_here("audit", "-e", "1", "-d", "4", "--trials", "20000").stdout
     assert "published, true ε = 1.26" in text
     assert "22 claims hold, 1 published ones exceed their ε, 0 fail." in text
 
@@ -109,9 +102,10 @@ def test_a_narrow_terminal_gets_fewer_columns():
         assert "…" not in text
 
 
+@pytest.mark.usefixtures("small_pilot")
 def test_audit_does_not_depend_on_jobs():
     outputs = {
-        run("audit", "-e", "2", "-d", "3", "--trials", "5000", "--jobs", j, "--json").stdout
+        run_here("audit", "-e", "2", "-d", "3", "--trials", "5000", "--jobs", j, "--json").stdout
         for j in ("1", "2")
     }
     assert len(outputs) == 1
@@ -136,31 +130,32 @@ def test_audit_ends_with_status_1_if_a_claim_fails(monkeypatch):
 
 
 def test_certify_prints_and_speaks_json():
-    text = run("certify", "ps", "--epsilon", "1", "--dim", "100").stdout
+    text = run_here("certify", "ps", "--epsilon", "1", "--dim", "100").stdout
     assert "holds" in text
     assert "hits the top k with probability 0.231969" in text
-    coded = json.loads(run("certify", "rj", "-e", "2", "-d", "123", "--json").stdout)
+    coded = json.loads(run_here("certify", "rj", "-e", "2", "-d", "123", "--json").stdout)
     assert (coded["d"], coded["codewords"], coded["holds"]) == (123, 128, True)
     assert 2 - 1e-9 < coded["exact"] <= 2
-    text = run("certify", "RC", "-e", "2", "-d", "100", "--words", "64").stdout
+    text = run_here("certify", "RC", "-e", "2", "-d", "100", "--words", "64").stdout
     assert "RC at d = 100 is J on 64 codewords" in text
-    answer = json.loads(run("certify", "PS-PM", "-e", "2", "-d", "123", "--json").stdout)
+    answer = json.loads(run_here("certify", "PS-PM", "-e", "2", "-d", "123", "--json").stdout)
     assert answer["holds"]
     assert answer["claimed"] == 2.0
-    failing = run("certify", "pe-published", "-e", "1", "-d", "10", "--json", status=1)
+    failing = run_here("certify", "pe-published", "-e", "1", "-d", "10", "--json", status=1)
     published = json.loads(failing.stdout)
     assert published["exact"] == pytest.approx(1.173, abs=1e-3)
     assert not published["holds"]
-    nothing = json.loads(run("certify", "Identity", "--json", status=1).stdout)
+    nothing = json.loads(run_here("certify", "Identity", "--json", status=1).stdout)
     assert nothing["exact"] is None
     assert not nothing["private"]
     assert not nothing["holds"]
 
 
+@pytest.mark.usefixtures("small_pilot")
 def test_a_case_does_not_depend_on_those_beside_it():
-    few = json.loads(run("audit", "-e", "1", "-d", "3", "--trials", "2000", "--json").stdout)
+    few = json.loads(run_here("audit", "-e", "1", "-d", "3", "--trials", "2000", "--json").stdout)
     more = json.loads(
-        run("audit", "-e", "2", "-e", "1", "-d", "3", "--trials", "2000", "--json").stdout
+        run_here("audit", "-e", "2", "-e", "1", "-d", "3", "--trials", "2000", "--json").stdout
     )
     assert all(row in more for row in few)
 
@@ -177,9 +172,9 @@ def test_python_m_fedsel():
 
 
 def test_mechanisms_lists_all():
-    names = {row["name"] for row in json.loads(run("mechanisms", "--json").stdout)}
+    names = {row["name"] for row in json.loads(run_here("mechanisms", "--json").stdout)}
     assert {"EXP", "PE", "PS", "PM", "HM", "Duchi", "OW", "TopK", "Identity"} <= names
-    assert "PerturbedSampling" in run("mechanisms").stdout
+    assert "PerturbedSampling" in run_here("mechanisms").stdout
 
 
 @pytest.mark.parametrize(
@@ -214,6 +209,11 @@ def test_mechanisms_lists_all():
     ],
 )
 def test_wrong_input_ends_with_one_sentence_and_status_2(arguments, complaint):
-    done = run(*arguments, status=2)
+    done = run_here(*arguments, status=2)
     assert complaint in " ".join(done.stderr.replace("│", " ").split())
     assert "Traceback" not in done.stderr
+
+
+def test_a_process_ends_with_one_sentence_and_status_2():
+    done = run("certify", "PS", "-e", "1", "-d", "0", status=2)
+    assert done == ("", "fedsel: d = 0: must be an integer ≥ 1\n")

@@ -1,27 +1,17 @@
 """``fedsel ledger`` as the owner of a device meets it."""
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from fedsel.device import Client, Policy, Request
+from tests.cli.support import run_here
 from tests.wire.support import complete
 
 
 def run(*arguments, status=0, command="show"):
-    done = subprocess.run(
-        [str(Path(sys.executable).parent / "fedsel"), "ledger", command, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "COLUMNS": "100"},
-    )
-    assert done.returncode == status, done.stdout + done.stderr
+    done = run_here("ledger", command, *arguments, status=status)
     return done.stdout if status == 0 else done.stderr
 
 

@@ -1,11 +1,9 @@
 """Experiments as data, their store, and the run command in real processes."""
 
 import json
-import os
 import signal
 import sqlite3
 import subprocess
-import sys
 import time
 from dataclasses import fields, replace
 from pathlib import Path
@@ -24,6 +22,7 @@ from fedsel.experiments.spec import expand, override, setting_of
 from fedsel.experiments.store import key_of
 from fedsel.simulation import EvaluationSet
 from fedsel.simulation.validation import held_out_run
+from tests.cli.support import FEDSEL, run, run_here
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 SMALL = Spec(solutions=("NP", "ps-pm"), epsilons=(1.0, 2.0), folds=2, repeats=2)
@@ -161,8 +160,8 @@ def test_the_test_split_is_untouched(monkeypatch):
         "_judges",
         lambda p, clients: judged.append(set(clients.tolist())) or EvaluationSet(p.X, p.y, clients),
     )
-    for run in range(3):
-        held_out_run(cell.training(people), people, run)
+    for number in range(3):
+        held_out_run(cell.training(people), people, number)
     validations, tests = judged[::2], judged[1::2]
     assert tests[0] == tests[1] == tests[2]
     assert len(tests[0]) == len(validations[0]) == 120
@@ -205,31 +204,20 @@ def test_figures_are_functions_of_the_rows(tmp_path):
     assert [axes.get_title() for axes in figure.axes] == ["syn-L, logistic", "syn-L, svm"]
 
 
-def command(*arguments, **environment):
-    program = str(Path(sys.executable).parent / "fedsel")
-    return [program, "run", *arguments], {**os.environ, "COLUMNS": "150", **environment}
-
-
-def run(*arguments, status=0, **environment):
-    words, env = command(*arguments, **environment)
-    done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False, env=env)
-    assert done.returncode == status, done.stdout + done.stderr
-    return done
-
-
 QUICK = ("--repeats", "1", "--folds", "2", "-s", "PS-PM", "-s", "NP", "-e", "2")
 
 
 def test_run_writes_table_files_and_figure_and_resumes(tmp_path):
     out = ("--out", str(tmp_path))
-    done = run(*QUICK, *out)
+    done = run("run", *QUICK, *out)
     assert "PS-PM" in done.stdout
-    came_in = [line.split() for line in done.stderr.splitlines()]  # one by one, before the table
+    # One by one, before the table; who waits long is told more.
+    came_in = [line.split() for line in done.stderr.splitlines() if line.startswith("logistic")]
     assert [words[:2] for words in came_in] == [["logistic", "PS-PM"], ["logistic", "NP"]]
     for name in ("run.csv", "run.json", "accuracy.png", "accuracy.svg"):
         assert (tmp_path / name).stat().st_size > 100
     before = (tmp_path / "results.sqlite").read_bytes()
-    rows = json.loads(run(*QUICK, *out, "--json").stdout)
+    rows = json.loads(run_here("run", *QUICK, *out, "--json").stdout)
     assert (tmp_path / "results.sqlite").read_bytes() == before
     private, plain = rows
     assert private["epsilon_total"] == 2.0
@@ -246,7 +234,7 @@ def test_run_writes_table_files_and_figure_and_resumes(tmp_path):
 
 def test_jobs_change_no_result(tmp_path):
     rows = [
-        json.loads(run(*QUICK, "--jobs", j, "--out", str(tmp_path / j), "--json").stdout)
+        json.loads(run_here("run", *QUICK, "--jobs", j, "--out", tmp_path / j, "--json").stdout)
         for j in ("1", "2")
     ]
     assert rows[0] == rows[1]
@@ -258,10 +246,13 @@ def kept_in(folder):
 
 
 def test_ctrl_c_keeps_what_is_finished(tmp_path):
-    arguments = ("--folds", "5", "--repeats", "40", "-e", "1", "-e", "2", "-e", "4")
-    words, env = command(*arguments, "--out", str(tmp_path))
+    # Long enough that no busy machine is done with it before the first result is noticed.
+    arguments = ("run", "--folds", "5", "--repeats", "8", "-e", "1", "-e", "2", "-e", "4")
     process = subprocess.Popen(
-        words, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [FEDSEL, *arguments, "--out", str(tmp_path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     deadline = time.monotonic() + 120
     while kept_in(tmp_path) == 0 and time.monotonic() < deadline:
@@ -272,7 +263,7 @@ def test_ctrl_c_keeps_what_is_finished(tmp_path):
     assert "run again to go on" in errors
     assert 1 <= kept_in(tmp_path) < 13
     assert (tmp_path / "run.csv").exists()
-    rows = json.loads(run(*arguments, "--out", str(tmp_path), "--json").stdout)
+    rows = json.loads(run(*arguments, "--out", tmp_path, "--json").stdout)
     assert len(rows) == 13
     assert kept_in(tmp_path) == 13
 
@@ -296,7 +287,7 @@ def test_config_file_with_options_that_win(tmp_path):
     config = tmp_path / "c.toml"
     config.write_text('solutions = ["PM"]\nepsilons = [1.0]\nfolds = 2\nrepeats = 1\nmu = "auto"\n')
     out = ("--out", str(tmp_path / "out"), "--json")
-    rows = json.loads(run("--config", str(config), "-e", "3", *out).stdout)
+    rows = json.loads(run_here("run", "--config", config, "-e", "3", *out).stdout)
     assert [(r["solution"], r["epsilon"], r["mu"]) for r in rows] == [("PM", 3.0, "auto")]
 
 
@@ -308,7 +299,7 @@ def test_own_data_from_a_csv_file(tmp_path):
     path = tmp_path / "mine.csv"
     path.write_text("\n".join(lines) + "\n")
     options = ("--folds", "2", "--repeats", "1", "-s", "NP", "--batch", "20", "--json")
-    done = run("--data", str(path), "--label", "rich", *options, "--out", str(tmp_path / "o"))
+    done = run_here("run", "--data", path, "--label", "rich", *options, "--out", tmp_path / "o")
     assert json.loads(done.stdout)[0]["accuracy"] > 0.85
 
 
@@ -317,7 +308,7 @@ def test_the_papers_data_sets(tmp_path, dataset, d):
     if not SHARED.is_dir():
         pytest.skip("the paper's data files are not beside the repository")
     options = ("--dataset", dataset, *QUICK, "--out", str(tmp_path), "--json")
-    private, plain = json.loads(run(*options, FEDSEL_DATA=str(SHARED)).stdout)
+    private, plain = json.loads(run_here("run", *options, FEDSEL_DATA=str(SHARED)).stdout)
     assert plain["bits"] == 32 * d
     assert private["epsilon_total"] == pytest.approx(2.0, abs=1e-9)
     assert private["within_budget"]
@@ -345,15 +336,7 @@ def test_the_papers_data_sets(tmp_path, dataset, d):
     ],
 )
 def test_wrong_options_end_with_one_sentence_and_status_2(tmp_path, arguments, complaint):
-    done = subprocess.run(
-        command(*arguments)[0],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 2, done.stdout + done.stderr
+    done = run_here("run", *arguments, status=2, cwd=tmp_path)
     assert complaint in done.stderr
     assert "Traceback" not in done.stderr
 
@@ -362,4 +345,4 @@ def test_wrong_options_end_with_one_sentence_and_status_2(tmp_path, arguments, c
 def test_a_wrong_config_is_named(tmp_path, text):
     config = tmp_path / "c.toml"
     config.write_text(text)
-    assert "fedsel: " in run("--config", str(config), status=2).stderr
+    assert "fedsel: " in run_here("run", "--config", config, status=2).stderr

@@ -1,12 +1,11 @@
 """The paper's experiments: specs, measures, verdicts, and the command in real processes."""
 
 import json
-import os
 import random
 import signal
 import subprocess
-import sys
 import time
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +29,7 @@ from fedsel.paper.views.base import HOLDS, UNDECIDED, judge
 from fedsel.paper.views.fair import best_rates
 from fedsel.paper.views.gains import numbers_of, rmse_of
 from fedsel.simulation import Population, Training, train
+from tests.cli.support import FEDSEL, run_here
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 NOTHING = Named()
@@ -37,10 +37,12 @@ NOTHING = Named()
 
 # ---------------------------------------------------------------- specs
 
+whole = cache(experiment)  # one of them has thousands of cells
+
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "claims"])
 def test_every_experiment_is_data_with_a_coarser_variant(name):
-    full, quick = experiment(name), experiment(name, quick=True)
+    full, quick = whole(name), experiment(name, quick=True)
     assert full.title
     assert full.text
     assert name in VIEWS
@@ -219,7 +221,7 @@ def test_alpha_is_chosen_by_validation_not_by_test():
 
 
 def test_draws_of_real_data_are_not_repeated_and_a_sweep_has_its_own_coarse_variant():
-    tasks = experiment("fair").tasks
+    tasks = whole("fair").tasks
     assert {t.draw for t in tasks if t.dataset == "syn-L"} == {0, 1, 2}
     assert {t.draw for t in tasks if t.dataset != "syn-L"} == {0}
     beyond = {"RJ", "RC", "J", "UJ", "PrivUnit", "Duchi-L2", "SignDS"}
@@ -321,20 +323,8 @@ def test_without_real_data_the_rest_is_done_and_the_gap_is_named(tmp_path, monke
     assert "12 numbers" in page
 
 
-def command(*arguments):
-    return [str(Path(sys.executable).parent / "fedsel"), "reproduce", *map(str, arguments)]
-
-
 def run(*arguments, status=0, **environment):
-    done = subprocess.run(
-        command(*arguments),
-        capture_output=True,
-        text=True,
-        timeout=400,
-        check=False,
-        env={**os.environ, **environment},
-    )
-    assert done.returncode == status, done.stdout + done.stderr
+    done = run_here("reproduce", *arguments, status=status, **environment)
     assert "Traceback" not in done.stderr
     return done
 
@@ -347,7 +337,7 @@ def test_kill_in_the_middle_and_go_on(tmp_path):
     whole = json.loads(run("fig2i", *SMALL, "--out", tmp_path / "whole", "--json").stdout)
     out = tmp_path / "killed"
     process = subprocess.Popen(
-        command("fig2i", *SMALL, "--out", out, "--jobs", "1"),
+        [FEDSEL, "reproduce", "fig2i", *SMALL, "--out", str(out), "--jobs", "1"],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
@@ -409,9 +399,4 @@ def test_the_list_and_several_names(tmp_path):
     ],
 )
 def test_wrong_input_ends_with_one_sentence_and_status_2(tmp_path, arguments, complaint):
-    done = subprocess.run(
-        command(*arguments), cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
-    )
-    assert done.returncode == 2, done.stdout + done.stderr
-    assert complaint in done.stderr
-    assert "Traceback" not in done.stderr
+    assert complaint in run(*arguments, status=2, cwd=tmp_path).stderr

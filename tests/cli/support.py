@@ -1,0 +1,62 @@
+"""The command line, in a process of its own or in this one."""
+
+import contextlib
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from fedsel import cli
+from fedsel.progress import show_progress
+
+FEDSEL = str(Path(sys.executable).parent / "fedsel")
+
+
+class Done(NamedTuple):
+    """What a command has printed."""
+
+    stdout: str
+    stderr: str
+
+
+def run(*arguments, status=0, cwd=None, timeout=600, **environment):
+    """Run fedsel as a user does, without a terminal."""
+    done = subprocess.run(
+        [FEDSEL, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=timeout,
+        check=False,
+        cwd=cwd,
+        env={**os.environ, "COLUMNS": "100", **environment},
+    )
+    assert done.returncode == status, done.stdout + done.stderr
+    return Done(done.stdout, done.stderr)
+
+
+def run_here(*arguments, status=0, cwd=None, **environment):
+    """The same in this process: no second is spent on importing everything once more."""
+    out, err = io.StringIO(), io.StringIO()
+    before, ended = show_progress(True), 0
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        patch.setattr(sys, "argv", ["fedsel", *map(str, arguments)])
+        patch.chdir(cwd or Path.cwd())
+        for name, value in {"COLUMNS": "100", **environment}.items():
+            patch.setenv(name, value)
+        try:
+            cli.main()
+        except SystemExit as exit_:
+            ended = exit_.code or 0
+        finally:
+            show_progress(before)
+    assert ended == status, out.getvalue() + err.getvalue()
+    return Done(out.getvalue(), err.getvalue())
