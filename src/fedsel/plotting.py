@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fedsel.display import in_figure
 from fedsel.extras import needed
 from fedsel.history import Round
 
@@ -37,7 +38,7 @@ def new_axes(axes: Axes | None = None) -> Axes:
 
 def history(rounds: Sequence[Round], label: str, axes: Axes | None = None) -> Axes:
     """Accuracy against rounds; where nobody judged, the bits that were sent so far."""
-    axes = new_axes(axes)
+    axes, label = new_axes(axes), in_figure(label)
     numbers = [r.round for r in rounds]
     if any(not math.isnan(r.accuracy) for r in rounds):
         axes.plot(numbers, [100 * r.accuracy for r in rounds], label=label)
@@ -70,7 +71,9 @@ def accuracy_against_epsilon(points: Sequence[Point], axes: Axes | None = None) 
         colour = f"C{place % 10}"
         if mine[0].epsilon is None:
             level = 100 * mine[0].accuracy
-            axes.axhline(level, color=colour, linestyle="--", label=f"{name} (not private)")
+            axes.axhline(
+                level, color=colour, linestyle="--", label=in_figure(f"{name} (not private)")
+            )
             continue
         mine = sorted(mine, key=lambda p: p.epsilon or math.nan)
         # A little apart: curves that coincide (PE-PM and PS-PM do) must both be seen.
@@ -83,7 +86,7 @@ def accuracy_against_epsilon(points: Sequence[Point], axes: Axes | None = None) 
             marker=MARKERS[place % len(MARKERS)],
             markersize=5,
             capsize=3,
-            label=name,
+            label=in_figure(name),
         )
     if any(p.epsilon is not None for p in points):
         axes.set_xscale("log", base=2)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedsel.auditing.suite import Row
+from fedsel.display import in_figure
 from fedsel.plotting import new_figure
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def _draw_privacy(axes: Any, rows: Sequence[Row]) -> None:
         )
     axes.axhline(1, color="black", linewidth=0.8)
     axes.text(len(names) - 0.5, 1.005, "claimed", ha="right", va="bottom", fontsize=8)
-    axes.set_xticks(range(len(names)), names, rotation=60, ha="right", fontsize=8)
+    axes.set_xticks(range(len(names)), map(in_figure, names), rotation=60, ha="right", fontsize=8)
     seen = [x / r.claimed for r in rows for x in (r.exact, r.lower_bound) if x is not None]
     axes.set_ylim(min([*seen, 0.9]) - 0.05, max([*seen, 1.0]) + 0.05)
     axes.set_ylabel("ε over claimed ε")
@@ -60,7 +61,9 @@ def _draw_privacy(axes: Any, rows: Sequence[Row]) -> None:
 def _draw_variance(axes: Any, rows: Sequence[Row]) -> None:
     for name in dict.fromkeys(r.mechanism for r in rows):
         mine = sorted((r for r in rows if r.mechanism == name), key=lambda r: r.epsilon)
-        (line,) = axes.plot([r.epsilon for r in mine], [r.variance for r in mine], label=name)
+        (line,) = axes.plot(
+            [r.epsilon for r in mine], [r.variance for r in mine], label=in_figure(name)
+        )
         axes.plot(
             [r.epsilon for r in mine],
             [r.measured_variance for r in mine],

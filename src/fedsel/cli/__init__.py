@@ -15,6 +15,7 @@ from fedsel.cli.advise import advise_command
 from fedsel.cli.audit import audit
 from fedsel.cli.bench import bench
 from fedsel.cli.certify import certify_command, mechanisms
+from fedsel.cli.common import PlainGroup, say_error
 from fedsel.cli.data import data_app
 from fedsel.cli.flower import flower_app
 from fedsel.cli.ledger import ledger_app
@@ -26,6 +27,7 @@ from fedsel.extras import MissingExtra
 from fedsel.progress import show_progress
 
 app = typer.Typer(
+    cls=PlainGroup,
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_show_locals=False,
@@ -78,8 +80,8 @@ def main() -> None:
     try:
         app()
     except (InvalidArgument, InvalidData) as error:
-        typer.echo(f"fedsel: {error}", err=True)
+        say_error(error)
         sys.exit(2)
-    except (DataUnavailable, LedgerError, MissingExtra) as error:
-        typer.echo(f"fedsel: {error}", err=True)
+    except (DataUnavailable, LedgerError, MissingExtra, OSError) as error:
+        say_error(error)
         sys.exit(1)

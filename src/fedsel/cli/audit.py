@@ -19,6 +19,7 @@ from fedsel.cli.common import (
     parse_top,
 )
 from fedsel.cli.waiting import Bar
+from fedsel.display import printable
 from fedsel.extras import check_installed
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ def _print_audit(rows: Sequence[Row], written: Sequence[Path]) -> None:
         table.add_column(heading, justify="left" if is_text else "right", no_wrap=not is_text)
     for row in rows:
         cells = {
-            "mechanism": row.mechanism,
+            "mechanism": printable(row.mechanism),
             "d": "" if row.d is None else f"{row.d:,}",
             "k": "" if row.k is None else f"{row.k:,}",
             "claimed ε": f"{row.claimed:.4f}",
@@ -135,7 +136,7 @@ def _print_audit(rows: Sequence[Row], written: Sequence[Path]) -> None:
         f"{len(rows) - held - published} fail."
     )
     for path in written:
-        console.print(f"wrote {path}")
+        console.print(f"wrote {printable(path)}")
 
 
 _WIDE = 118

@@ -5,12 +5,17 @@ from __future__ import annotations
 import math
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, final
 
 import typer
 from rich.console import Console
+from rich.text import Text
+from typer.core import TyperGroup
 
+from fedsel.display import printable
 from fedsel.errors import InvalidArgument
 from fedsel.mechanisms.selection import Top
 
@@ -18,9 +23,58 @@ PICTURES = (".png", ".svg", ".pdf")
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON to standard output.")]
 
 
+@final
+class PlainConsole(Console):
+    """Shows text as it is: without markup and emoji, and never a control character in it."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(markup=False, emoji=False, **options)
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """A string as text: what is in a table, its title and its headings comes through here."""
+        return super().render_str(printable(text, lines=True), **options)
+
+
+class PlainGroup(TyperGroup):
+    """Says what is wrong with a command line without the control characters that it came with."""
+
+    def make_context(self, *given: Any, **options: Any) -> Any:
+        """Read the options before the name of a command."""
+        with _plain_errors():
+            return super().make_context(*given, **options)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Find the command, read its options and run it."""
+        with _plain_errors():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _plain_errors() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        if hasattr(error, "format_message"):  # an error of click, wherever typer has it from
+            vars(error)["message"] = printable(vars(error)["message"])
+        raise
+
+
 def output() -> Console:
     """The console for tables; wide where nobody watches."""
-    return Console(width=None if sys.stdout.isatty() else 140)
+    return PlainConsole(width=None if sys.stdout.isatty() else 140)
+
+
+def say_error(text: object) -> None:
+    """Say on standard error what went wrong, in one sentence."""
+    typer.echo(f"fedsel: {printable(text)}", err=True)
+
+
+def print_path(path: Path, further: str = "") -> None:
+    """A path for a person on a terminal, and as its very bytes for a program."""
+    if sys.stdout.isatty():
+        typer.echo(printable(path) + further)
+    else:
+        typer.echo(os.fsencode(path) + further.encode())
 
 
 def parse_top(text: str) -> Top:
@@ -45,6 +99,12 @@ def check_folder(option: str, path: Path | None) -> None:
     """Before the work, not after it: a result must have a place to go."""
     if path is None:
         return
+    try:
+        path.lstat()
+    except FileNotFoundError:
+        pass
+    except OSError as error:  # a name that is too long, a folder that must not be looked at
+        raise InvalidArgument(option, str(path), f"a usable path ({error.strerror})") from None
     folder = path.resolve().parent
     if not folder.is_dir() or not os.access(folder, os.W_OK):
         raise InvalidArgument(option, str(path), "in a folder that exists and can be written")

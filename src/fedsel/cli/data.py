@@ -11,12 +11,13 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from fedsel.cli.common import JsonOption, output
+from fedsel.cli.common import JsonOption, output, print_path, say_error
 from fedsel.cli.waiting import patience
 from fedsel.data import NAMES, DataUnavailable, fetch, find
 from fedsel.data.catalogue import RealData, resolve
 from fedsel.data.download import SOURCES
 from fedsel.data.raw import Found
+from fedsel.display import printable
 
 data_app = typer.Typer(
     no_args_is_help=True,
@@ -42,13 +43,13 @@ def list_command(directory: DirectoryOption = None, as_json: JsonOption = False)
     """
     rows = [_row(name, directory) for name in NAMES]
     if as_json:
-        typer.echo(json.dumps(rows, indent=1, ensure_ascii=False))
+        typer.echo(json.dumps(rows, indent=1))
         return
     table = Table("name", "N", "d", "comes from", "present")
     for row in rows:
         where = row["source"]
         if row["paths"]:
-            where += f" ({Path(row['paths'][0]).parent})"
+            where += f" ({printable(Path(row['paths'][0]).parent)})"
         elif where == "download":
             where += f" ({', then '.join(source.label for source in SOURCES[row['name']])})"
         present = "yes" if row["present"] else "no"
@@ -77,7 +78,7 @@ def fetch_command(name: NameArgument, directory: DirectoryOption = None) -> None
         found = fetch(name, directory, notify=notify)
         hashes = found.check()
     for path, sha256 in zip(found.paths, hashes, strict=True):
-        typer.echo(f"{path}  {sha256}")
+        print_path(path, f"  {sha256}")
 
 
 @data_app.command(
@@ -97,7 +98,7 @@ def path_command(name: NameArgument, directory: DirectoryOption = None) -> None:
             )
         found.check()
     for path in found.paths:
-        typer.echo(path)
+        print_path(path)
 
 
 def _row(name: str, directory: Path | None) -> dict[str, Any]:
@@ -123,5 +124,5 @@ def _status_one() -> Iterator[None]:
     try:
         yield
     except DataUnavailable as error:
-        typer.echo(f"fedsel: {error}", err=True)
+        say_error(error)
         raise typer.Exit(1) from None

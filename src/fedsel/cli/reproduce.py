@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from fedsel.cli.common import JsonOption, check_folder, output
 from fedsel.cli.waiting import Bar, patience, progress_console
+from fedsel.display import printable
 from fedsel.errors import InvalidArgument
 from fedsel.extras import check_installed, needed
 
@@ -153,7 +155,7 @@ def _work(request: Request, directory: Path | None, out: Path) -> tuple[list[Out
         missing = run.missing_data(experiments, Named(directory, notify))
     source = Named(directory)
     for text in missing.values():
-        console.print(f"left out: {text}", style="yellow", highlight=False, markup=False)
+        console.print(f"left out: {printable(text)}", style="yellow", highlight=False)
     out.mkdir(exist_ok=True)
     watcher = run.Watcher()
     with Bar(run.cost_of(experiments, missing)) as bar:
@@ -204,7 +206,8 @@ def _show(outcomes: list[Outcome], request: Request, out: Path, *, as_json: bool
             console.print(f"{outcome.name}: rms difference from the paper {rmse:.2f} points")
     if verdicts:
         console.print(_verdict_table(verdicts))
-    console.print(f"wrote {out / 'index.html'} and, beside it, CSV, PNG and SVG files")
+    page = printable(out / "index.html")
+    console.print(f"wrote {page} and, beside it, CSV, PNG and SVG files")
 
 
 def _verdicts(outcomes: list[Outcome]) -> list[Verdict]:
@@ -229,7 +232,5 @@ def _verdict_table(verdicts: list[Verdict]) -> Table:
         table.add_column(heading)
     for v in verdicts:
         style = "green" if v.verdict == "holds" else "red" if v.verdict == "does not hold" else ""
-        table.add_row(
-            v.claim, v.where, f"[{style}]{v.verdict}[/]" if style else v.verdict, v.numbers
-        )
+        table.add_row(v.claim, v.where, Text(v.verdict, style), v.numbers)
     return table

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from fedsel.cli.common import JsonOption, check_folder, output, parse_top
+from fedsel.cli.common import JsonOption, check_folder, output, parse_top, say_error
 from fedsel.cli.waiting import Bar, patience
+from fedsel.display import printable
 from fedsel.errors import InvalidArgument
 from fedsel.extras import MissingExtra
 
@@ -255,14 +256,15 @@ def _write(rows: Sequence[dict[str, Any]], out: Path) -> list[Path]:
         with patience("drawing the figure"):
             return written + plot.save(plot.accuracy_against_epsilon(rows), out / "accuracy")
     except MissingExtra as error:  # the results are worth more than their figure
-        typer.echo(f"fedsel: no {error}", err=True)
+        say_error(f"no {error}")
         return written
 
 
 def _print(rows: Sequence[dict[str, Any]], written: Sequence[Path]) -> None:
     first = rows[0]
     table = Table(
-        title=f"{first['dataset']}: test accuracy, {first['repeats']} × {first['folds']} folds"
+        title=f"{printable(first['dataset'])}: test accuracy, "
+        f"{first['repeats']} × {first['folds']} folds"
     )
     for heading in ("model", "solution", "ε", "exact ε", "accuracy (%)", "bits", "privacy"):
         is_text = heading in ("model", "solution", "privacy")
@@ -271,16 +273,16 @@ def _print(rows: Sequence[dict[str, Any]], written: Sequence[Path]) -> None:
         exact = row["epsilon_total"]
         table.add_row(
             row["model"],
-            row["solution"],
+            printable(row["solution"]),
             "" if row["epsilon"] is None else f"{row['epsilon']:g}",
             "∞" if exact is None else f"{exact:.4f}" if row["certified"] else "unproved",
             _accuracy(row),
             f"{row['bits']:,}",
-            row["privacy"],
+            printable(row["privacy"]),
             style="" if row["certified"] and row["within_budget"] else "dim",
         )
     table.caption = f"draws: {SEEDED}"
     console = output()
     console.print(table)
     for path in written:
-        console.print(f"wrote {path}")
+        console.print(f"wrote {printable(path)}")

@@ -20,6 +20,10 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.text import Text
+
+from fedsel.cli.common import PlainConsole
+from fedsel.display import printable
 
 PATIENCE = 2.0
 """Seconds without a word."""
@@ -29,7 +33,7 @@ _EVERY_IN_A_LOG = 30.0
 
 def progress_console() -> Console:
     """The console of what is going on, apart from that of the results."""
-    return Console(stderr=True)
+    return PlainConsole(stderr=True)
 
 
 @final
@@ -39,7 +43,7 @@ class Bar:
     def __init__(self, total: float, now: str = "begins") -> None:
         self._console = progress_console()
         self._progress = Progress(
-            TextColumn("{task.fields[now]:<34}"),
+            TextColumn("{task.fields[now]:<34}", markup=False),
             BarColumn(),
             TaskProgressColumn(),
             TimeElapsedColumn(),
@@ -49,7 +53,7 @@ class Bar:
             transient=True,
             disable=not self._console.is_terminal,
         )
-        self._task = self._progress.add_task("", total=total, now=now)
+        self._task = self._progress.add_task("", total=total, now=printable(now))
         self._next = time.monotonic() + PATIENCE
 
     def __enter__(self) -> Self:
@@ -63,7 +67,7 @@ class Bar:
         self, now: str | None = None, *, advance: float = 0.0, completed: float | None = None
     ) -> None:
         """Say what is going on now, and how much of the total was done."""
-        changes: dict[str, Any] = {} if now is None else {"now": now}
+        changes: dict[str, Any] = {} if now is None else {"now": printable(now)}
         self._progress.update(self._task, advance=advance or None, completed=completed, **changes)
         if not self._console.is_terminal and time.monotonic() >= self._next:
             task = self._progress.tasks[0]
@@ -71,7 +75,7 @@ class Bar:
 
     def keep(self, line: str) -> None:
         """Write a line that stays: something is finished."""
-        self._console.print(line, highlight=False, markup=False)
+        self._console.print(printable(line), highlight=False, markup=False)
         self._next = time.monotonic() + _EVERY_IN_A_LOG
 
 
@@ -83,9 +87,9 @@ def patience(text: str) -> Iterator[Callable[[str], None]]:
     is a line.
     """
     console = progress_console()
-    status = console.status(text)
+    latest, stage = Text(printable(text)), "waiting"
+    status = console.status(latest)
     lock = threading.Lock()
-    latest, stage = text, "waiting"
 
     def show() -> None:
         nonlocal stage
@@ -101,10 +105,10 @@ def patience(text: str) -> Iterator[Callable[[str], None]]:
     def notify(line: str) -> None:
         nonlocal latest
         with lock:
-            latest = line
-            status.update(line)
+            latest = Text(printable(line))
+            status.update(latest)
             if stage == "shown" and not console.is_terminal:
-                console.print(line)
+                console.print(latest)
 
     timer = threading.Timer(PATIENCE, show)
     timer.daemon = True

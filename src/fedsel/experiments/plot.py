@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedsel import plotting
+from fedsel.display import in_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -22,7 +23,7 @@ def accuracy_against_epsilon(rows: Sequence[Mapping[str, Any]]) -> Figure:
         fields = ("solution", "epsilon", "accuracy", "deviation")
         points = [plotting.Point(*(r[name] for name in fields)) for r in mine]
         plotting.accuracy_against_epsilon(points, axes)
-        axes.set_title(f"{mine[0]['dataset']}, {model}", fontsize=10)
+        axes.set_title(f"{in_figure(mine[0]['dataset'])}, {model}", fontsize=10)
     return figure
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from fedsel.display import in_cell
 from fedsel.experiments.datasets import Source
 from fedsel.experiments.runner import Finished, perform
 from fedsel.experiments.spec import Spec
@@ -34,9 +35,9 @@ def tidy(rows: Sequence[Mapping[str, Any]]) -> list[Row]:
 
 
 def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """A table with one header; rows may lack columns."""
+    """A table with one header; rows may lack columns. No cell is a formula (`in_cell`)."""
     columns = list(dict.fromkeys(name for row in rows for name in row))
     with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, fieldnames=columns)
-        writer.writeheader()
-        writer.writerows(rows)
+        writer = csv.writer(file)
+        writer.writerow(in_cell(name) for name in columns)
+        writer.writerows([in_cell(row.get(name, "")) for name in columns] for row in rows)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from fedsel.display import printable
 from fedsel.paper.report import Table, Verdict
 from fedsel.paper.report.cells import shown
 from fedsel.paper.report.model import Cell
@@ -33,7 +34,9 @@ def markdown(
     tables: Mapping[str, Sequence[Table]],
 ) -> str:
     """The page; ``tables`` are those of each experiment by name."""
-    parts = [f"# {title}", *lines, "; ".join(f"{k}: {v}" for k, v in facts.items())]
+    told = [*lines, "; ".join(f"{k}: {v}" for k, v in facts.items())]
+    # Paths are among them, and may be called anything.
+    parts = [f"# {title}", *(printable(line).replace("<", "&lt;") for line in told)]
     rows = [(v.claim, v.where, v.verdict, v.numbers, f"`{v.command}`") for v in verdicts]
     parts += ["## Claims", _table(("claim", "where", "verdict", "numbers", "command"), rows, 2)]
     for name, titles in QUOTED.items():

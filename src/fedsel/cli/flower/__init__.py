@@ -14,6 +14,7 @@ from rich.table import Table
 
 from fedsel.cli.common import JsonOption, output
 from fedsel.cli.waiting import Bar
+from fedsel.display import printable
 from fedsel.errors import InvalidArgument
 from fedsel.extras import needed
 from fedsel.recipe import RECOMMENDED
@@ -72,7 +73,7 @@ def demo(
     try:
         found = _watched(chosen, keep)
     except FederationError as error:
-        typer.echo(f"fedsel: {error}", err=True)
+        typer.echo(f"fedsel: {printable(error, lines=True)}", err=True)
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
         typer.echo("fedsel: interrupted; every process was ended", err=True)

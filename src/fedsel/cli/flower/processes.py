@@ -8,6 +8,7 @@ own: all carry a mark in their environment, by which they are found and ended on
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import signal
 import socket
@@ -34,6 +35,7 @@ HOST, NAME = "127.0.0.1", "local"
 _MARK = "FEDSEL_FEDERATION"
 _GRACE = 5.0
 _POLL = 0.1
+_COLOURS = re.compile(r"\x1b\[[\d;]*m")
 
 
 class FederationError(RuntimeError):
@@ -94,8 +96,8 @@ class Process:
         return self.popen.poll() is None
 
     def text(self) -> str:
-        """What it has printed so far."""
-        return self.log.read_text(errors="replace")
+        """What it has printed so far, without its colours."""
+        return _COLOURS.sub("", self.log.read_text(encoding="utf-8", errors="replace"))
 
     def kill(self) -> None:
         """End the whole group at once, as a power cut would."""

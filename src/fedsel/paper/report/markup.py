@@ -8,7 +8,10 @@ from html import escape
 
 _VOID = frozenset({"br", "link", "meta"})
 _UNKNOWN = "\N{REPLACEMENT CHARACTER}"
-_UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
+_UNPRINTABLE = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff"  # what HTML has no place for
+    "\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"  # what makes text look like other text
+)
 
 
 class Markup(str):

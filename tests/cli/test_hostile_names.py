@@ -1,0 +1,378 @@
+"""Names that do something where they are shown: terminals, figures, spreadsheets, pages.
+
+Every command that takes a name or a file is given each of them. It must end as it ends with any
+other name, and nothing that it prints may be more than text.
+"""
+
+import csv
+import json
+import re
+import sys
+from html.parser import HTMLParser
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from rich.table import Table
+
+from fedsel import Solution, cli
+from fedsel.cli import waiting
+from fedsel.cli.common import PlainConsole
+from fedsel.display import in_cell, in_figure, printable
+from fedsel.mechanisms import Duchi, PerturbedSampling, TwoStage
+from fedsel.paper.report import Section, render
+from fedsel.paper.report import Table as PageTable
+from fedsel.paper.summary import markdown
+from fedsel.plotting import Point, accuracy_against_epsilon
+from fedsel.solutions.registry import register, unregister
+
+TITLE = "\x1b]0;owned\x07"
+"""What would change the title of a terminal: no console of ours writes such a thing by itself."""
+HOSTILE = {
+    "formula": r"$\frac{$",
+    "markup": "a[/b]",
+    "link": "[link=https://example.org]x[/link]",
+    "emoji": ":smile:",
+    "colour": "\x1b[31mred",
+    "title": TITLE,
+    "C1": "\x9b31mred",
+    "spreadsheet": "=1+1",
+    "script": "<script>alert(1)</script>",
+    "lines": "one\ntwo\rthree",
+    "direction": "abc\u202egpj.exe",
+    "isolate": "a\u2066b\u2069",
+    "bytes": "\udcff\udcfe",
+    "long": "x" * 300,
+    "underscore": "_hidden",
+}
+EVERY = pytest.mark.parametrize("name", HOSTILE.values(), ids=HOSTILE)
+
+
+def file_name(name):
+    """As much of a name as a file can have."""
+    return name.replace("/", "∕")[:200]
+
+
+@pytest.fixture
+def fedsel(monkeypatch, capfdbinary):
+    """Run a command in this process; what it prints is text and nothing else."""
+
+    def run(*arguments, status):
+        monkeypatch.setattr(sys, "argv", ["fedsel", *map(str, arguments)])
+        code = 0
+        try:
+            cli.main()
+        except SystemExit as ended:
+            code = ended.code or 0
+        out, err = (told.decode() for told in capfdbinary.readouterr())
+        assert code == status, out + err
+        assert "Traceback" not in err
+        for text in (out, err):
+            assert [c for c in text if not c.isprintable() and c != "\n"] == []
+        return out, err
+
+    return run
+
+
+@pytest.fixture
+def records(tmp_path):
+    """A small data set under any name, with columns and texts of any name."""
+
+    def write(name):
+        file = tmp_path / f"{file_name(name)}.csv"
+        rng = np.random.default_rng(0)
+        with file.open("w", newline="", encoding="utf-8", errors="replace") as opened:
+            writer = csv.writer(opened)
+            writer.writerow([name[:50], "b", f"{name[:50]} label"])
+            for row in rng.integers(0, 9, (40, 2)).tolist():
+                writer.writerow([*row, name[:50] if sum(row) % 2 else "no"])
+        return file
+
+    return write
+
+
+SMALL = ("--folds", "2", "--repeats", "1", "-e", "1", "--jobs", "1")
+
+
+@EVERY
+def test_run_on_a_file_of_any_name(fedsel, records, tmp_path, name):
+    file, out = records(name), tmp_path / f"out {file_name(name)}"
+    text, _ = fedsel("run", "--data", file, "--label", "2", "--out", out, *SMALL, status=0)
+    shown = printable(file.name)
+    assert shown[:60] in text.replace("\n", "") or shown[:20] in text  # wrapped where it is long
+    # The exact name for programs, a harmless one for spreadsheets.
+    assert {row["dataset"] for row in json.loads((out / "run.json").read_text())} == {file.name}
+    with (out / "run.csv").open(newline="", encoding="utf-8") as opened:
+        cells = {row["dataset"] for row in csv.DictReader(opened)}
+    assert cells == {in_cell(file.name)}
+    assert not any(cell.startswith(tuple("=+-@\t\r\n")) for cell in cells)
+    assert (out / "accuracy.png").stat().st_size > 5000
+    ElementTree.parse(out / "accuracy.svg")
+
+
+@EVERY
+def test_names_in_the_options_of_run(fedsel, records, tmp_path, name):
+    file = records("plain")
+    spoiled = tmp_path / f"{file_name(name)}.toml"
+    spoiled.write_text("folds = [", encoding="utf-8")
+    unknown = tmp_path / "unknown.toml"
+    unknown.write_text(f"{json.dumps(name)} = 1\n", encoding="utf-8")
+    for options, status in (
+        (["--data", file, "--label", name], 2),
+        (["--data", tmp_path / f"{name}.csv"], 1 if len(name) > 255 else 2),
+        (["--data", name], 2),
+        (["--dataset", name], 2),
+        (["--solution", name], 2),
+        (["--model", name], 2),
+        (["--scale", name, "--data", file, "--label", "2"], 2),
+        (["--batch", name], 2),
+        (["--k", name], 2),
+        (["--config", spoiled], 2),
+        (["--config", unknown], 2),
+        (["--data", records(name), "--label", "nothing"], 2),  # the message lists the columns
+        (["--out", tmp_path / "nowhere" / name], 2),
+        (["--epsilon", name], 2),
+    ):
+        fedsel("run", *options, status=status)
+
+
+@EVERY
+def test_reproduce(fedsel, tmp_path, name):
+    out = tmp_path / file_name(name)
+    fedsel("reproduce", name, status=2)
+    fedsel("reproduce", "fig2a", "--set", name, status=2)
+    fedsel("reproduce", "fig2a", "--set", f"dataset={name}", "--out", out, status=2)
+    fedsel("reproduce", "fig2a", "--out", tmp_path / "nowhere" / name, status=2)
+
+
+@pytest.mark.parametrize("name", [HOSTILE["markup"], TITLE, HOSTILE["script"], HOSTILE["lines"]])
+def test_the_report_is_written_to_a_folder_of_any_name(fedsel, tmp_path, name):
+    """The data sets are missing, and the folder where they should be is named."""
+    data, out = tmp_path / f"data {file_name(name)}", tmp_path / file_name(name)
+    data.mkdir()
+    (data / "adult.data").write_text("spoiled")
+    (data / "adult.test").write_text("spoiled")
+    options = ("--directory", data, "--out", out, "--jobs", "1", "--set", "dataset=adult")
+    text, err = fedsel("reproduce", "fig2h", "--quick", *options, status=1)
+    assert f"wrote {printable(out)}/index.html" in text.replace("\n", "")
+    assert "left out: " in err
+    page, summary = ((out / file).read_text() for file in ("index.html", "summary.md"))
+    for text in (page, summary):
+        assert name not in text
+        assert TITLE not in text
+        assert "<script>alert" not in text
+    assert "is missing" in page
+
+
+@EVERY
+def test_audit_certify_and_unknown_commands(fedsel, tmp_path, name, monkeypatch):
+    from fedsel.auditing import suite
+
+    case = suite.Case(name, PerturbedSampling(1.0, 1), 1.0, d=2, k=1, attack=False)
+    monkeypatch.setattr(suite, "default_cases", lambda **_: [case])
+    few = ("-e", "1", "-d", "2", "--trials", "1000", "--jobs", "1")
+    written = tmp_path / f"{file_name(name)}.csv"
+    picture = written.with_suffix(".svg")
+    text, _ = fedsel("audit", *few, "--csv", written, "--plot", picture, status=0)
+    with written.open(newline="", encoding="utf-8") as opened:
+        assert [row["mechanism"] for row in csv.DictReader(opened)] == [in_cell(name)]
+    ElementTree.parse(picture)
+    assert printable(written.name)[:10] in text.replace("\n", "")
+    for option in ("--csv", "--plot"):
+        fedsel("audit", *few, option, tmp_path / "nowhere" / f"{name}.png", status=2)
+    if len(name) > 255:
+        for option in ("--csv", "--plot"):
+            fedsel("audit", *few, option, tmp_path / f"{name}.png", status=2)
+    fedsel("certify", name, "-e", "1", "-d", "3", status=2)
+    fedsel("certify", "PS", "-e", "1", "-d", "3", "-k", name, status=2)
+    fedsel("advise", "--dim", name, "--clients", "5", "-e", "1", status=2)
+    fedsel(name, status=2)
+    fedsel("data", name, status=2)
+    fedsel("run", f"--{name}", status=2)
+
+
+@EVERY
+def test_data(fedsel, tmp_path, name, monkeypatch):
+    monkeypatch.setenv("FEDSEL_CACHE", str(tmp_path / "no cache"))
+    monkeypatch.delenv("FEDSEL_DATA", raising=False)
+    folder = tmp_path / file_name(name)
+    folder.mkdir()
+    (folder / "adult.data").write_text("spoiled")
+    (folder / "adult.test").write_text("spoiled")
+    text, _ = fedsel("data", "list", "--directory", folder, status=0)
+    assert printable(folder.name)[:5] in text.replace("\n", "")
+    told, _ = fedsel("data", "list", "--directory", folder, "--json", status=0)
+    paths = next(row["paths"] for row in json.loads(told) if row["name"].lower() == "adult")
+    assert paths == [str(folder / "adult.data"), str(folder / "adult.test")]
+    fedsel("data", "path", "adult", "--directory", folder, status=1)  # named: wrong content
+    fedsel("data", "path", name, status=2)
+    fedsel("data", "fetch", name, status=2)
+
+
+def test_paths_are_exact_for_programs_and_plain_on_a_terminal(tmp_path, capfdbinary, monkeypatch):
+    from fedsel.cli.common import print_path
+
+    path = tmp_path / f"{TITLE}\udcff.data"
+    print_path(path, "  1234")
+    assert capfdbinary.readouterr().out == str(path).encode(errors="surrogateescape") + b"  1234\n"
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    print_path(path, "  1234")
+    assert capfdbinary.readouterr().out.decode().endswith(r"\x1b]0;owned\x07\udcff.data  1234" "\n")
+
+
+@EVERY
+def test_ledger(fedsel, tmp_path, name):
+    folder, witness = tmp_path / file_name(name), tmp_path / f"witness {file_name(name)}"
+    fedsel("ledger", "show", folder, status=2)
+    fedsel("ledger", "create", folder, "--lifetime", "2", "--witness", witness, status=0)
+    fedsel("ledger", "create", folder, "--lifetime", "2", "--witness", witness, status=2)
+    fedsel("ledger", "show", folder, "--witness", witness, status=0)
+    fedsel("ledger", "show", folder, status=1)  # without its witness
+    fedsel("ledger", "show", tmp_path / "nowhere" / name, status=2)
+    if len(name) > 255:  # the system's own error
+        fedsel("ledger", "show", tmp_path / name, status=1)
+        fedsel("ledger", "create", tmp_path / name, "--lifetime", "1", status=1)
+
+
+@EVERY
+def test_flower_demo(fedsel, tmp_path, name, monkeypatch):
+    from fedsel.cli.flower.demo import Demo
+    from fedsel.cli.flower.processes import FederationError
+
+    (tmp_path / file_name(name)).mkdir()
+    fedsel("flower", "demo", "--keep", tmp_path / file_name(name), status=2)
+    for option in ("--dataset", "--model", "--solution"):
+        fedsel("flower", "demo", option, name, status=2)
+
+    def fail(*_):
+        raise FederationError(f"the run failed\n{name}")
+
+    monkeypatch.setattr(Demo, "run", fail)  # the log of a process may hold anything
+    _, err = fedsel("flower", "demo", status=1)
+    assert "the run failed\n" in err
+
+
+NOTES = [r"$\frac{$", "a[/b]", TITLE, "=1+1", "<script>", "_hidden", "one\ntwo"]
+
+
+@pytest.mark.parametrize("name", NOTES)
+def test_a_solution_of_any_name_and_note(fedsel, records, tmp_path, name):
+    def compose(given):
+        budget = given.budget(name)
+        stages = TwoStage(PerturbedSampling(budget.selection, given.k), Duchi(budget.value))
+        return Solution(name, given.dim, stages, given.epochs, note=name)
+
+    register(name, compose)
+    try:
+        out = tmp_path / "out"
+        options = ("--label", "2", "--out", out, "-s", name, *SMALL)
+        text, _ = fedsel("run", "--data", records("plain"), *options, status=0)
+        assert printable(name) in text
+        ElementTree.parse(out / "accuracy.svg")
+        with (out / "run.csv").open(newline="", encoding="utf-8") as opened:
+            (row,) = csv.DictReader(opened)
+        assert row["solution"] == row["used"] == in_cell(name)
+    finally:
+        unregister(name)
+
+
+@EVERY
+def test_consoles_on_a_terminal(monkeypatch, name, tmp_path):
+    """Colours are the console's own; whatever is in a string is text."""
+    with (tmp_path / "terminal").open("w+", encoding="utf-8") as written:
+        console = PlainConsole(file=written, force_terminal=True, width=500)
+        table = Table(title=name, caption=name)
+        table.add_column(name)
+        table.add_row(name)
+        console.print(table)
+        console.print(name)
+        console.print(f"wrote {name}", style="yellow", highlight=False)
+        monkeypatch.setattr(waiting, "progress_console", lambda: console)
+        monkeypatch.setattr(waiting, "PATIENCE", 0.0)
+        with waiting.Bar(2, name) as bar:
+            bar.update(name, advance=1)
+            bar.keep(name)
+        with waiting.patience(name) as notify:
+            notify(name)
+        written.seek(0)
+        text = written.read()
+    colours_and_cursor = r"\x1b\[[\d;?]*[A-Za-z]|\r|\n"
+    rest = re.sub(colours_and_cursor, "", text)
+    assert [c for c in rest if not c.isprintable()] == []
+    if "\x1b[31m" in name:
+        assert "\x1b[31m" not in text
+    assert rest.count(printable(name)[:30]) >= 5
+
+
+class Elements(HTMLParser):
+    """The names of all elements and their attributes."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.found = []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.found.append((tag, *(key for key, _ in attrs)))
+
+
+def page_of(name):
+    table = PageTable(name, (name,), ((name,),), note=name)
+    section = Section(
+        name=name,
+        title=name,
+        where=name,
+        text=(name,),
+        command=name,
+        settings={name: name},
+        tables=(table,),
+        missing=(name,),
+        files=(name,),
+    )
+    return render([section], title=name, summary=[name], facts={name: name})
+
+
+@EVERY
+def test_the_page_and_its_summary(name):
+    page = page_of(name)
+    assert Elements(page).found == Elements(page_of("plain")).found
+    assert not re.search(
+        "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]", page
+    )
+    if not "".join(name.split()).isprintable() or "<" in name:  # white space is nothing in HTML
+        assert name not in page
+    told = markdown("title", [name], {"path": name}, (), {})
+    assert "<script" not in told
+    assert [c for c in told if not c.isprintable() and c != "\n"] == []
+
+
+@EVERY
+def test_figures_show_names_as_they_are(name, tmp_path):
+    points = [Point(name, epsilon, 0.5, 0.1) for epsilon in (1.0, 2.0)] + [Point("NP", None, 1, 0)]
+    axes = accuracy_against_epsilon(points)
+    axes.set_title(in_figure(name))
+    axes.figure.savefig(tmp_path / "figure.svg")
+    axes.figure.savefig(tmp_path / "figure.png")
+    ElementTree.parse(tmp_path / "figure.svg")
+    assert in_figure(name) in [text.get_text() for text in axes.get_legend().get_texts()]
+    assert not axes.title._preprocess_math(axes.title.get_text())[1]
+    drawn = axes.title._preprocess_math(axes.title.get_text())[0]
+    assert drawn.strip()[:50] == printable(name)[:50]
+
+
+@pytest.mark.parametrize(
+    ("text", "cell"),
+    [
+        *((f"{sign}1+1", f"'{sign}1+1") for sign in "=+-@＝＋－＠"),
+        ("  =1", "'  =1"),
+        ("\t=1", r"\t=1"),
+        ("a\r\n=1", r"a\r\n=1"),
+        ("", ""),
+        ("PS-PM", "PS-PM"),
+        ("ε", "ε"),
+        (-1.5, -1.5),
+        (None, None),
+    ],
+)
+def test_cells_of_a_spreadsheet(text, cell):
+    assert in_cell(text) == cell
