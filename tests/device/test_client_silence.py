@@ -1,7 +1,10 @@
 """The device client: nothing that it does or says depends on its data, but the report."""
 
+import asyncio
 import logging
 import math
+import sys
+import time
 import traceback
 
 import numpy as np
@@ -22,8 +25,33 @@ def explosive(weights):
     raise RuntimeError(f"the record {SECRET} is broken")
 
 
+class Panic(BaseException):
+    """What bindings to native code raise when that code has failed."""
+
+
+def leaving(error):
+    """An update that leaves by an exception of any kind, with its data in it."""
+
+    def update(weights):
+        record = np.full(D, SECRET)
+        raise error(f"the record {record[0]} is broken")
+
+    return update
+
+
+class Unreadable:
+    """An update's value that fails when it is read."""
+
+    def __array__(self, dtype=None, copy=None):
+        raise SystemExit(f"the record {SECRET} is broken")
+
+
+STOPS = [SystemExit, GeneratorExit, asyncio.CancelledError, Panic, MemoryError, RecursionError]
 UPDATES = [
     explosive,
+    *map(leaving, STOPS),
+    lambda w: sys.exit(f"{SECRET}"),
+    lambda w: Unreadable(),
     lambda w: [SECRET, math.nan],
     lambda w: None,
     lambda w: "secret",
@@ -104,10 +132,51 @@ def test_errors_hold_nothing_private(tmp_path, monkeypatch):
     assert client.history().entries == ()
 
 
-def test_an_interruption_is_no_answer(client):
-    def interrupted(weights):
-        raise KeyboardInterrupt
+def test_an_update_that_leaves_takes_as_long_as_any(tmp_path):
+    client = Client(policy(least_seconds=0.2), tmp_path / "s", create=True)
+    begin = time.monotonic()
+    client.answer(asked(), WEIGHTS, leaving(SystemExit))
+    assert time.monotonic() - begin >= 0.2
+    assert len(client.history().entries) == 1
 
-    with pytest.raises(KeyboardInterrupt):
-        client.answer(asked(), WEIGHTS, interrupted)
+
+def interruption_of(client, update):
+    """What comes out of an answer that the owner interrupts."""
+    with pytest.raises(KeyboardInterrupt) as error:
+        client.answer(asked(), WEIGHTS, update)
+    return error.value
+
+
+class Telling(KeyboardInterrupt):
+    """An interruption with more in it than one has."""
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, Telling])
+def test_an_interruption_stops_the_program_and_says_nothing(tmp_path, kind):
+    client = Client(policy(least_seconds=60.0), tmp_path / "s", create=True)
+    begin = time.monotonic()
+    caught = interruption_of(client, leaving(kind))
+    assert time.monotonic() - begin < 30  # the owner need not wait
+    assert_silent(caught)
     assert client.history().entries == ()
+
+
+def test_an_interruption_of_the_device_itself_says_nothing(client, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt(f"{SECRET}")
+
+    monkeypatch.setattr("fedsel.solutions.base.Solution.encode", interrupted)
+    assert_silent(interruption_of(client, lambda w: np.full(D, SECRET)))
+    assert client.history().entries == ()
+
+
+def assert_silent(caught):
+    """No text, no other exception, and no frame below `answer`."""
+    assert type(caught) is KeyboardInterrupt
+    assert caught.args == ()
+    assert caught.__context__ is None
+    assert caught.__cause__ is None
+    assert "123.456" not in "".join(traceback.format_exception(caught))
+    frames = [frame for frame, _ in traceback.walk_tb(caught.__traceback__)]
+    assert [frame.f_code.co_name for frame in frames] == ["interruption_of", "answer"]
+    assert set(frames[-1].f_locals) <= {"self", "begin", "rest", "outcome"}

@@ -1,8 +1,10 @@
 """The ledger: what is written stays, what was tampered with is noticed, and nothing is reset."""
 
+import os
 import random
 import shutil
 import sqlite3
+import stat
 from fractions import Fraction
 
 import numpy as np
@@ -108,7 +110,8 @@ def test_history_survives_and_is_exact(store):
         ("DROP TABLE reports", Fault.FOREIGN),
         ("CREATE TRIGGER t AFTER INSERT ON reports BEGIN DELETE FROM state; END", Fault.FOREIGN),
         ("CREATE VIEW v AS SELECT 1", Fault.FOREIGN),
-        ("PRAGMA user_version = 2", Fault.FOREIGN),
+        ("PRAGMA user_version = 1", Fault.DISAGREES),
+        ("PRAGMA user_version = 3", Fault.FOREIGN),
         ("PRAGMA application_id = 0", Fault.FOREIGN),
     ],
 )
@@ -154,6 +157,23 @@ def test_a_whole_older_copy_is_noticed_by_a_witness_elsewhere(tmp_path):
     assert_refused(Fault.DISAGREES, store, None)
     with pytest.raises(InvalidArgument, match="outside of the store"):
         Client(POLICY, store, witness=store / "w")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes of POSIX")
+def test_files_are_the_owners_alone_whatever_the_umask(tmp_path):
+    before = os.umask(0)
+    try:
+        client = Client(POLICY, tmp_path / "s", witness=tmp_path / "far" / "witness", create=True)
+        inside = Client(POLICY, tmp_path / "t", create=True)
+        for number in range(2):
+            answer(client, number)
+            answer(inside, number)
+    finally:
+        os.umask(before)
+    files = [tmp_path / "far" / "witness", *(f for f in tmp_path.glob("[st]/*"))]
+    assert len(files) == 4
+    assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
+    assert {stat.S_IMODE((tmp_path / name).stat().st_mode) for name in "st"} == {0o700}
 
 
 def assert_refused(fault, store, witness):

@@ -101,6 +101,8 @@ def test_a_read_only_store_sends_nothing(quick_path):
     client = Client(POLICY, store, create=True)
     answer(client, 0)
     store.chmod(0o755)
+    for file in store.iterdir():
+        file.chmod(0o644)
 
     def work():
         os.setgroups([])

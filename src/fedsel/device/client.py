@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, final
@@ -16,18 +16,21 @@ from numpy.typing import ArrayLike, NDArray
 from fedsel.device.ledger import Entry, History, Ledger, LedgerTransaction
 from fedsel.device.policy import Policy
 from fedsel.device.refusal import LedgerError, Reason, Refused
+from fedsel.device.spending import added
 from fedsel.errors import check_kind
 from fedsel.random import SYSTEM, Entropy
+from fedsel.recipe import Recipe
 from fedsel.wire import InvalidMessage, Request, UnknownVersion, check_sendable, encode_recipe
 
 Update = Callable[[NDArray[np.floating]], ArrayLike] | ArrayLike
 """A client's update (its gradient): a function of the weights, or the vector itself."""
+FloatSettings = Mapping[str, Any]
+"""What `numpy.geterr` says and `numpy.errstate` takes."""
 
 _LOG = logging.getLogger("fedsel.device")
 _DAY = 86_400
 _LARGEST = float(np.finfo(np.float32).max)
-_DENOMINATOR_BITS = 512
-"""The ledger's sum stays small whatever fractions a server thinks of."""
+_FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 
 @final
@@ -76,42 +79,56 @@ class Client:
         called with it, once, and only when nothing speaks against the request. A request that was
         answered before gets the same bytes again, and costs nothing.
 
-        Raises `Refused` with a fixed reason, and nothing else; then nothing has left the device.
-        An update that fails or is not finite counts as zero there: whether a device answers must
-        not depend on its data.
+        Raises `Refused` with a fixed reason; then nothing has left the device. An update that
+        fails, in whatever way (`SystemExit` too), counts as zeros, and what is not finite in it as
+        zero: whether a device answers must not depend on its data, nor on floating-point settings
+        and warning filters of the program. Only `KeyboardInterrupt`, by which the owner stops the
+        program, gets out of an update, without its text and its frames.
         """
         begin = time.monotonic()
         outcome = self._outcome(request, weights, update)
         # What an error collector could read from the frame of an error is gone.
         del request, weights, update
         rest = self.policy.least_seconds - (time.monotonic() - begin)
-        if rest > 0:
+        if rest > 0 and not isinstance(outcome, KeyboardInterrupt):
             time.sleep(rest)
-        if isinstance(outcome, Refused):
+        if isinstance(outcome, BaseException):
             raise outcome
         return outcome
 
-    def _outcome(self, request: bytes, weights: Any, update: Update) -> bytes | Refused:
+    def _outcome(
+        self, request: bytes, weights: Any, update: Update
+    ) -> bytes | Refused | KeyboardInterrupt:
         """The report or the refusal; what else may have been raised is dropped with its context."""
+        theirs = np.geterr()
         try:
-            return self._answer(request, weights, update)
+            # A setting of this thread and context alone. Where floating point raises no flag there
+            # is no warning, so there is no filter to set either: those are the whole process's.
+            with np.errstate(all="ignore"):
+                return self._answer(request, weights, update, theirs)
         except Refused as refused:
             return refused.afresh()
-        except Exception:
+        except KeyboardInterrupt:
+            return KeyboardInterrupt()
+        except BaseException:
             return Refused(Reason.INTERNAL)
 
-    def _answer(self, message: bytes, weights: Any, update: Update) -> bytes:
+    def _answer(
+        self, message: bytes, weights: Any, update: Update, settings: FloatSettings
+    ) -> bytes:
         request = self._understood(message)
         recipe = request.recipe
+        # The weights first: whoever wants something of size d to be built must have sent as much.
+        model = _checked_weights(weights, int(recipe.dim or 0), self.policy.weight_bound)
+        self._check_price(recipe)
         solution = recipe.build()
-        model = _checked_weights(weights, solution.dim, self.policy.weight_bound)
         digest = hashlib.sha256(request.encode() + model.dtype.str.encode() + model.tobytes())
         with self.ledger.transaction() as books:
             earlier = self._earlier(books, request, digest.digest())
         if earlier is not None:
             return earlier
         model.flags.writeable = False
-        gradient = _evaluated(update, model, solution.dim)
+        gradient = _evaluated(update, model, solution.dim, settings)
         if solution.rate_inside:
             gradient = _saturated(gradient, float(recipe.learning_rate))
         with self.ledger.transaction(write=True) as books:
@@ -122,7 +139,7 @@ class Client:
             return self._report(books, request, digest.digest(), gradient)
 
     def _understood(self, message: bytes) -> Request:
-        """The request, if it is one and the policy allows its recipe."""
+        """The request, if it is one and the policy allows it; nothing of size d is built."""
         try:
             request = Request.decode(message)
         except UnknownVersion:
@@ -132,13 +149,16 @@ class Client:
         objection = self.policy.objection(request.recipe)
         if objection is not None:
             raise Refused(objection)
+        return request
+
+    def _check_price(self, recipe: Recipe) -> None:
+        """Refuse a report that costs more than the policy allows for one: compared exactly."""
         try:
-            charge = check_sendable(request.recipe).charge
+            charge = check_sendable(recipe).charge
         except (ValueError, OverflowError):  # parameters that do not go together
             raise Refused(Reason.MALFORMED) from None
         if charge > self.policy.per_report:
             raise Refused(Reason.TOO_MUCH)
-        return request
 
     def _earlier(self, books: LedgerTransaction, request: Request, digest: bytes) -> bytes | None:
         """The bytes that answered this request before; None if it may be answered now."""
@@ -161,11 +181,8 @@ class Client:
         per_day = policy.reports_per_day
         if per_day is not None and books.reports_since(int(self._now()) - _DAY) >= per_day:
             raise Refused(Reason.TOO_OFTEN)
-        spent = books.spent + request.recipe.charge
-        if spent > policy.lifetime:
+        if added(books.spent, request.recipe.charge) > policy.lifetime:
             raise Refused(Reason.EXHAUSTED)
-        if spent.denominator.bit_length() > _DENOMINATOR_BITS:
-            raise Refused(Reason.NOT_ALLOWED)
         return None
 
     def _report(
@@ -211,23 +228,27 @@ def _checked_weights(weights: Any, dim: int, bound: float) -> NDArray[np.floatin
     if array is None or array.shape != (dim,) or array.dtype.newbyteorder("=") not in _FLOATS:
         raise Refused(Reason.WEIGHTS)
     model = array.astype(array.dtype.newbyteorder("="), copy=True)
-    with np.errstate(all="ignore"):
-        if not (np.abs(model) <= bound).all():  # NaN is not
-            raise Refused(Reason.WEIGHTS)
+    if not (np.abs(model) <= bound).all():  # NaN is not
+        raise Refused(Reason.WEIGHTS)
     return model
 
 
-_FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+def _evaluated(
+    update: Update, weights: NDArray[np.floating], dim: int, settings: FloatSettings
+) -> NDArray[np.float32]:
+    """The update as d finite float32; zeros where there is none, because silence would tell.
 
-
-def _evaluated(update: Update, weights: NDArray[np.floating], dim: int) -> NDArray[np.float32]:
-    """The update as d finite float32; zeros where there is none, because silence would tell."""
+    The update is the program's own code: it runs under the program's own floating-point settings.
+    """
     try:
-        value: Any = update(weights) if callable(update) else update
+        with np.errstate(**settings):
+            value: Any = update(weights) if callable(update) else update
         array = None if isinstance(value, np.ma.MaskedArray) else np.asarray(value)
         fits = array is not None and array.shape == (dim,) and array.dtype.kind in "fiub"
         finite = _saturated(np.asarray(array)) if fits else None
-    except Exception:
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # also sys.exit, a cancelled task, a panic of native code
         finite = None
     if finite is None:
         # No exception and no detail: they may hold what the update was computed from.
@@ -237,11 +258,7 @@ def _evaluated(update: Update, weights: NDArray[np.floating], dim: int) -> NDArr
 
 
 def _saturated(values: NDArray[Any], factor: float = 1.0) -> NDArray[np.float32]:
-    """Finite float32 of any numbers times a factor: NaN becomes 0, what is too large the largest.
-
-    Without a warning, which a program may have turned into an error: that would tell.
-    """
-    with np.errstate(all="ignore"):
-        scaled = values.astype(np.float64) * factor
-        finite = np.nan_to_num(scaled, nan=0.0, posinf=_LARGEST, neginf=-_LARGEST)
-        return np.clip(finite, -_LARGEST, _LARGEST).astype(np.float32)
+    """Finite float32 of numbers times a factor: NaN becomes 0, what is too large the largest."""
+    scaled = values.astype(np.float64) * factor
+    finite = np.nan_to_num(scaled, nan=0.0, posinf=_LARGEST, neginf=-_LARGEST)
+    return np.clip(finite, -_LARGEST, _LARGEST).astype(np.float32)

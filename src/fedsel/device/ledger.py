@@ -1,17 +1,18 @@
 """The ledger: every report that may have left a device, and what it cost, durable and exact.
 
 A report is charged, kept with the new residual and flushed to the disk in one transaction over
-ledger and witness (see `fedsel.device.storage`) before its bytes are returned. Budgets are added
-as fractions. Each entry is linked to the one before by SHA-256, and the witness holds the number
-of entries and the last link.
+ledger and witness (see `fedsel.device.storage`) before its bytes are returned. Each entry is linked
+to the one before by SHA-256, and the witness holds the number of entries and the last link. What
+is spent is the sum of the entries (see `fedsel.device.spending`). In every transaction all entries
+and the sum are checked, or the file is found to be what was checked before and written since: a
+change is noticed before a client answers, also one that was made while it ran.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
@@ -21,7 +22,7 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsel.device import storage
+from fedsel.device import spending, storage
 from fedsel.device.refusal import Fault, LedgerError
 from fedsel.errors import InvalidArgument
 from fedsel.recipe import Recipe
@@ -30,6 +31,9 @@ from fedsel.wire import decode_recipe
 Residual = NDArray[np.float32]
 _SEAL_BYTES = 32
 _COLUMNS = "number, run, epoch, round, time, charge, digest, report, link"
+_CHARGE = 5
+_QUICKER = 1000
+"""Bytes of a file that are copied and hashed in the time in which one entry is checked."""
 
 
 @final
@@ -51,9 +55,8 @@ class Entry:
 
     def link(self, before: bytes) -> bytes:
         """The link of the chain that this entry adds to the one before."""
-        places = (self.number, self.epoch, self.round, self.time, str(self.charge))
-        content = json.dumps([*places, self.run.hex(), self.digest.hex(), self.report.hex()])
-        return hashlib.sha256(before + content.encode("ascii")).digest()
+        places = (self.number, self.run, self.epoch, self.round, self.time)
+        return _link(before, (*places, str(self.charge), self.digest, self.report))
 
 
 @final
@@ -73,11 +76,11 @@ class History:
 
 
 class LedgerTransaction:
-    """The ledger inside one transaction."""
+    """The ledger inside one transaction. ``known`` is the `image` of a ledger that was checked."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, known: bytes | None = None) -> None:
         self._connection = connection
-        storage.check_files(connection)
+        self.version = storage.check_files(connection)
         rows = list(self._rows("SELECT identity, lifetime, reports, spent, head FROM main.state"))
         seen = list(self._rows("SELECT identity, reports, head FROM witness.state"))
         if len(rows) != 1 or len(seen) != 1:
@@ -86,10 +89,47 @@ class LedgerTransaction:
         if seen[0] != (identity, self.reports, self.head):
             raise LedgerError(Fault.DISAGREES)
         self.lifetime, self.spent = Fraction(lifetime), Fraction(spent)
-        # The last entry only: `Ledger.read` checks them all, when a client is opened.
-        last = self._one("SELECT number, link FROM main.reports ORDER BY number DESC LIMIT 1")
-        if (last or (0, storage.GENESIS)) != (self.reports, self.head):
+        self.begun = self.image()
+        if self.begun is None or self.begun != known or self.version != storage.VERSION:
+            self.spent = self._verified_sum(self.spent)
+
+    def image(self) -> bytes | None:
+        """A digest of all that the file holds, transaction included.
+
+        None where it would take longer than to check the entries themselves: beside large
+        residuals, and with an old SQLite.
+        """
+        return storage.image(self._connection, self.reports * _QUICKER)
+
+    def _verified_sum(self, written: Fraction) -> Fraction:
+        """What is spent, if every entry fits its link, the last one the head, and all the sum.
+
+        It takes some 4 µs an entry, ten times as long as to see that nothing has changed.
+        """
+        link, number, charges = storage.GENESIS, 0, []
+        for row in self._rows(f"SELECT {_COLUMNS} FROM main.reports ORDER BY number"):  # noqa: S608
+            link = _link(link, row)
+            number += 1
+            if link != row[-1] or row[0] != number:
+                raise LedgerError(Fault.DAMAGED)
+            charges.append(row[_CHARGE])
+        if (number, link) != (self.reports, self.head):
             raise LedgerError(Fault.DAMAGED)
+        spent = spending.total(charges)
+        exact = self.version == storage.EXACT_VERSION
+        if written != (sum(map(Fraction, charges)) if exact else spent):
+            raise LedgerError(Fault.DAMAGED)
+        return spent
+
+    def upgrade(self) -> None:
+        """Bring the files of an earlier version up to date.
+
+        Version 1 kept the exact sum, of unbounded size. By the rule of `spending` it is never less.
+        """
+        if self.version != storage.VERSION:
+            self._rows("UPDATE main.state SET spent = ?", str(self.spent))
+            storage.set_version(self._connection)
+            self.version = storage.VERSION
 
     def _rows(self, sql: str, *values: object) -> sqlite3.Cursor:
         return self._connection.execute(sql, values)
@@ -107,14 +147,9 @@ class LedgerTransaction:
         self.lifetime = lifetime
 
     def entries(self) -> Iterator[Entry]:
-        """All entries in order, each link checked."""
-        before = storage.GENESIS
-        for row in self._rows(f"SELECT {_COLUMNS} FROM main.reports ORDER BY number"):  # noqa: S608
-            entry = _entry(row)
-            before = entry.link(before)
-            if before != row[-1]:
-                raise LedgerError(Fault.DAMAGED)
-            yield entry
+        """All entries in order."""
+        rows = self._rows(f"SELECT {_COLUMNS} FROM main.reports ORDER BY number")  # noqa: S608
+        return map(_entry, rows)
 
     def answered(self, run: bytes, number: int) -> Entry | None:
         """The report of a round, if there is one."""
@@ -171,7 +206,7 @@ class LedgerTransaction:
     def record(self, entry: Entry, residual: Residual | None) -> None:
         """Charge a report and keep the residual (None: erase it)."""
         link = entry.link(self.head)
-        self.spent += entry.charge
+        self.spent = spending.added(self.spent, entry.charge)
         self._rows(
             "INSERT INTO main.reports VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             *(entry.number, entry.run, entry.epoch, entry.round, entry.time),
@@ -206,6 +241,7 @@ class Ledger:
         if self.store in self.witness.parents and self.witness != inside:
             raise InvalidArgument("witness", str(witness), "a file outside of the store")
         self.timeout = timeout
+        self._known: bytes | None = None  # the image of the ledger when it was last checked
 
     def create(self, lifetime: Fraction) -> None:
         """Create the store; refused where anything is in its place."""
@@ -224,8 +260,9 @@ class Ledger:
     def transaction(self, *, write: bool = False) -> Iterator[LedgerTransaction]:
         """Ledger and witness as they are at one time.
 
-        With ``write`` they are held alone, and what is written is durable at the end, or not at
-        all. The ledger is locked first and the witness second, in every process.
+        With ``write`` they are held alone, those of an earlier version are brought up to date, and
+        what is written is durable at the end, or not at all. The ledger is locked first and the
+        witness second, in every process.
         """
         with _explained():
             if not self.file.is_file():
@@ -233,13 +270,19 @@ class Ledger:
             connection = storage.connect(self.file, self.witness, self.timeout)
             try:
                 connection.execute("BEGIN EXCLUSIVE" if write else "BEGIN")
-                yield LedgerTransaction(connection)
+                books = LedgerTransaction(connection, self._known)
+                if write:
+                    books.upgrade()
+                yield books
+                image = books.image() if write else books.begun
                 connection.execute("COMMIT" if write else "ROLLBACK")
+                self._known = image
             finally:
                 connection.close()  # rolls back what was not committed
 
     def read(self) -> History:
         """Check the whole ledger, file and chain, and return what it says."""
+        self._known = None
         with self.transaction() as books:
             connection = books._connection
             for name in ("main", "witness"):
@@ -247,10 +290,9 @@ class Ledger:
                     raise LedgerError(Fault.DAMAGED)
             entries = tuple(books.entries())
             recipes = books.recipes()
-            spent = sum((entry.charge for entry in entries), Fraction(0))
-            if spent != books.spent or not {entry.run for entry in entries} <= set(recipes):
+            if not {entry.run for entry in entries} <= set(recipes):
                 raise LedgerError(Fault.DAMAGED)
-            return History(books.lifetime, spent, entries, recipes)
+            return History(books.lifetime, books.spent, entries, recipes)
 
 
 @contextmanager
@@ -267,6 +309,19 @@ def _explained() -> Iterator[None]:
     else:
         return
     raise LedgerError(fault)
+
+
+def _link(before: bytes, row: Sequence[object]) -> bytes:
+    """SHA-256 of the link before and of an entry, written as a list of JSON.
+
+    From the row itself, as text and hexadecimal digits: nothing that differs is written alike.
+    """
+    number, run, epoch, place, time, charge, digest, report, *_ = row
+    content = (
+        f'[{number}, {epoch}, {place}, {time}, "{charge}", "{_bytes(run).hex()}", '
+        f'"{_bytes(digest).hex()}", "{_bytes(report).hex()}"]'
+    )
+    return hashlib.sha256(before + content.encode("ascii")).digest()
 
 
 def _seal(run: bytes, content: bytes) -> bytes:

@@ -7,17 +7,20 @@ not, one of them is not what was last written.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import secrets
 import shutil
 import sqlite3
 from pathlib import Path
+from typing import BinaryIO
 
 from fedsel.device.refusal import Fault, LedgerError
 
 APPLICATION = 0x4645_4453
 """SQLite's application_id of our files: "FEDS"."""
-VERSION = 1
+VERSION, EXACT_VERSION = 2, 1
+"""Of the files, and of those that kept the exact sum of all charges, however long it was."""
 LEDGER_NAME, WITNESS_NAME = "ledger.sqlite", "witness.sqlite"
 GENESIS = bytes(32)
 """The chain before the first report."""
@@ -64,12 +67,13 @@ def connect(ledger: Path, witness: Path, timeout: float) -> sqlite3.Connection:
     return connection
 
 
-def check_files(connection: sqlite3.Connection) -> None:
-    """Refuse files that are not ours, of another version, or with other tables than ours."""
+def check_files(connection: sqlite3.Connection) -> int:
+    """The version of both files; others than ours, or with other tables than ours, are refused."""
+    versions = []
     for name, tables in (("main", _LEDGER_TABLES), ("witness", _WITNESS_TABLES)):
         application = connection.execute(f"PRAGMA {name}.application_id").fetchone()[0]
-        version = connection.execute(f"PRAGMA {name}.user_version").fetchone()[0]
-        if (application, version) != (APPLICATION, VERSION):
+        versions.append(int(connection.execute(f"PRAGMA {name}.user_version").fetchone()[0]))
+        if application != APPLICATION or versions[-1] not in (VERSION, EXACT_VERSION):
             raise LedgerError(Fault.FOREIGN)
         rows = connection.execute(
             f"SELECT sql FROM {name}.sqlite_schema WHERE sql IS NOT NULL ORDER BY rowid"  # noqa: S608
@@ -77,6 +81,29 @@ def check_files(connection: sqlite3.Connection) -> None:
         # A trigger or a view of someone else's could make our statements do other things.
         if tuple(sql for (sql,) in rows) != tables:
             raise LedgerError(Fault.FOREIGN)
+    if versions[0] != versions[1]:  # both are raised in one transaction
+        raise LedgerError(Fault.DISAGREES)
+    return versions[0]
+
+
+def set_version(connection: sqlite3.Connection) -> None:
+    """Mark both files as ours of today, when the transaction ends."""
+    for name in ("main", "witness"):
+        connection.execute(f"PRAGMA {name}.user_version = {VERSION}")
+
+
+def image(connection: sqlite3.Connection, most_bytes: int) -> bytes | None:
+    """A digest of the ledger's content as this transaction sees it; None above so many bytes."""
+    pages = connection.execute("PRAGMA main.page_count").fetchone()[0]
+    size = connection.execute("PRAGMA main.page_size").fetchone()[0]
+    if pages * size > most_bytes or not hasattr(connection, "serialize"):
+        return None
+    content = memoryview(connection.serialize(name="main"))
+    digest = hashlib.sha256(content[:24])
+    # Left out is what SQLite itself writes at the end of a transaction: its counters of changes.
+    digest.update(content[28:92])
+    digest.update(content[100:])
+    return digest.digest()
 
 
 def fault_of(error: sqlite3.Error) -> Fault:
@@ -125,6 +152,7 @@ def create(store: Path, witness: Path, lifetime: str) -> None:
 
 
 def _write(file: Path, tables: tuple[str, ...], insert: str, values: tuple[object, ...]) -> None:
+    _new(file).close()  # SQLite gives its journals the same mode
     connection = sqlite3.connect(file, isolation_level=None)
     try:
         connection.execute("PRAGMA synchronous = EXTRA")
@@ -140,11 +168,16 @@ def _write(file: Path, tables: tuple[str, ...], insert: str, values: tuple[objec
 
 
 def _copy_synced(source: Path, target: Path) -> None:
-    with target.open("xb") as file:
+    with _new(target) as file:
         file.write(source.read_bytes())
         file.flush()
         os.fsync(file.fileno())
     _sync_folder(target.parent)
+
+
+def _new(file: Path) -> BinaryIO:
+    """A file that was not there, for its owner alone whatever the umask."""
+    return open(file, "xb", opener=lambda path, flags: os.open(path, flags, 0o600))  # noqa: PTH123
 
 
 def _sync_folder(folder: Path) -> None:

@@ -104,7 +104,8 @@ class Exponential(Selection):
         """Integer weights max·exp(−ε s/(d−1)), never below max/e^ε.
 
         exp(−ε s/(d−1)) is the product of two small tables, s = a·block + b, in 63-bit integers:
-        no floating point, hence the same table on every machine, in O(d).
+        no floating point, hence the same table on every machine, in O(d). Row after row: nothing
+        but the table itself is of size d.
         """
         if d == 1 or self.epsilon == 0:
             return RankLaw([1], [d])
@@ -119,8 +120,10 @@ class Exponential(Selection):
             )
 
         coarse, fine = table(range(0, d, block)), table(range(block))
-        powers = mulhi(coarse[:, None], fine[None, :]).ravel()[:d]
-        weights = mulhi(powers << np.uint64(1), np.uint64(2 * maximum)).astype(np.int64)
+        weights = np.empty(d, dtype=np.int64)
+        for start, row in zip(range(0, d, block), coarse, strict=True):
+            powers = mulhi(row, fine[: d - start])
+            weights[start : start + block] = mulhi(powers << np.uint64(1), np.uint64(2 * maximum))
         np.clip(weights, minimum, maximum, out=weights)
         np.minimum.accumulate(weights, out=weights)
         return RankLaw(weights)

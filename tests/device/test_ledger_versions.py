@@ -1,0 +1,216 @@
+"""Ledgers that an earlier version wrote: they open, and nothing that was spent is forgotten.
+
+`golden/ledger-v1` was written by version 1 of the format. It holds two reports of ε = 1/10 of an
+honest run, and eight of hostile runs whose denominators have filled the 512 bits that the sum was
+allowed: every further ε was refused, with 0.204 of 2 spent.
+"""
+
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import time
+import warnings
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedsel.device import (
+    Client,
+    Fault,
+    Ledger,
+    LedgerError,
+    Policy,
+    Reason,
+    Refused,
+    Request,
+    storage,
+)
+from tests.device.test_ledger import tamper
+from tests.wire.support import complete
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "ledger-v1"
+D = 8
+HONEST_RUN = bytes(16)
+HONEST = complete("PS-PM", epsilon=Fraction(1, 2), dim=D, epochs=5)
+WEIGHTS, UPDATE = np.zeros(D), np.linspace(-1, 1, D)
+
+
+def policy(**changes):
+    given = {"lifetime": 2, "per_report": 0.5, "solutions": ["PS-PM", "PM"], "dimensions": [D]}
+    return Policy.of({**given, "runs": 99, **changes})
+
+
+@pytest.fixture
+def store(quick_path):
+    return shutil.copytree(GOLDEN, quick_path / "store")
+
+
+def versions(store):
+    found = []
+    for name in (storage.LEDGER_NAME, storage.WITNESS_NAME):
+        connection = sqlite3.connect(store / name)
+        found.append(connection.execute("PRAGMA user_version").fetchone()[0])
+        connection.close()
+    return found
+
+
+def written_sum(store):
+    connection = sqlite3.connect(store / storage.LEDGER_NAME)
+    (spent,) = connection.execute("SELECT spent FROM state").fetchone()
+    connection.close()
+    return Fraction(spent)
+
+
+def ask(client, number=2):
+    return client.answer(Request(HONEST_RUN, number, number, HONEST).encode(), WEIGHTS, UPDATE)
+
+
+def new_run(client, epsilon):
+    plan = complete("PM", epsilon=epsilon, dim=D)
+    return client.answer(Request(b"n" * 16, 0, 0, plan).encode(), WEIGHTS, UPDATE)
+
+
+def test_an_old_ledger_is_read_as_it_is(store):
+    before = {file.name: file.read_bytes() for file in store.iterdir()}
+    exact = written_sum(store)
+    history = Client(policy(), store).history()
+    assert len(history.entries) == 10
+    assert sum(entry.charge for entry in history.entries) == exact
+    assert exact < history.spent < exact + Fraction(1, 10**60)
+    assert {file.name: file.read_bytes() for file in store.iterdir()} == before
+
+
+def test_an_old_ledger_is_brought_up_to_date_with_the_first_report(store):
+    exact = written_sum(store)
+    client = Client(policy(), store)
+    old = client.history()
+    assert ask(client, 1) == old.entries[1].report  # a report that left before
+    assert versions(store) == [1, 1]
+    new_run(client, 0.35)  # which version 1 refused
+    assert versions(store) == [2, 2]
+    history = client.history()
+    assert history.entries[:10] == old.entries
+    assert 0 < history.spent - Fraction(7, 20) - exact < Fraction(1, 10**60)
+    assert written_sum(store) == history.spent
+    with client.ledger.transaction() as books:
+        kept = books.residual(HONEST_RUN, D)
+        assert kept.any()
+    ask(client)
+    with client.ledger.transaction() as books:
+        assert not np.array_equal(books.residual(HONEST_RUN, D), kept)
+
+
+def test_a_new_lifetime_brings_it_up_to_date_as_well(store):
+    assert Client(policy(lifetime=3), store).history().left > Fraction(27, 10)
+    assert versions(store) == [2, 2]
+
+
+def test_what_rounding_puts_above_the_lifetime_is_spent(store):
+    """The exact sum was the lifetime to the last bit; no error, and nothing is left."""
+    exact = written_sum(store)
+    client = Client(policy(lifetime=exact), store)
+    assert client.history().spent > exact
+    assert client.history().left == 0
+    with pytest.raises(Refused) as error:
+        new_run(client, 1e-6)
+    assert error.value.reason is Reason.EXHAUSTED
+    assert len(Client(policy(lifetime=exact), store).history().entries) == 10
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE state SET spent = '1/5'",
+        "UPDATE reports SET charge = '0' WHERE number = 2",
+        "DELETE FROM reports WHERE number = 10",
+    ],
+)
+def test_an_old_ledger_that_was_changed_is_not_brought_up_to_date(store, statement):
+    client = Client(policy(), store)
+    tamper(store / storage.LEDGER_NAME, statement)
+    for work in (lambda: ask(client), lambda: Client(policy(), store)):
+        with pytest.raises(LedgerError) as error:
+            work()
+        assert error.value.fault is Fault.DAMAGED
+    assert versions(store) == [1, 1]
+
+
+def test_an_old_copy_of_one_file_beside_a_new_one_is_noticed(store):
+    ask(Client(policy(), store))
+    for name in (storage.LEDGER_NAME, storage.WITNESS_NAME):
+        newer = (store / name).read_bytes()
+        shutil.copy(GOLDEN / name, store / name)
+        with pytest.raises(LedgerError) as error:
+            Client(policy(), store)
+        assert error.value.fault is Fault.DISAGREES
+        (store / name).write_bytes(newer)
+    assert len(Ledger(store).read().entries) == 11
+
+
+def in_child(work):
+    """Start a process of its own; returns its number."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # other tests may have left threads: the child needs none
+        child = os.fork()
+    if child == 0:
+        try:
+            work()
+        finally:
+            os._exit(0)
+    return child
+
+
+def test_kills_around_the_migration_leave_the_old_or_the_new_ledger(quick_path):
+    """SIGKILL at random instants: both files are old or both are new, and nothing is forgotten."""
+    rng = random.Random(1)
+    exact = written_sum(GOLDEN)
+    new_run(Client(policy(), shutil.copytree(GOLDEN, quick_path / "warm")), 0.35)
+    longest, seen = 0.001, {1: 0, 2: 0}
+    for number in range(60):
+        store = shutil.copytree(GOLDEN, quick_path / str(number))
+        mine, theirs = os.pipe()
+
+        def work(store=store, ready=theirs):
+            client = Client(policy(), store)
+            os.write(ready, b".")
+            new_run(client, 0.35)
+
+        child = in_child(work)
+        os.read(mine, 1)
+        time.sleep(rng.uniform(0, longest))
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        os.close(mine)
+        os.close(theirs)
+        history = Client(policy(), store).history()  # rolls back what was not finished
+        found = versions(store)
+        assert found in ([1, 1], [2, 2])
+        seen[found[0]] += 1
+        assert len(history.entries) == (10 if found == [1, 1] else 11)
+        due = exact + (0 if found == [1, 1] else Fraction(7, 20))
+        assert due < history.spent < due + Fraction(1, 10**60)
+        ask(Client(policy(), store))
+        assert versions(store) == [2, 2]
+        longest *= 0.8 if found == [2, 2] else 1.3  # around the instant that matters
+    assert min(seen.values()) > 5
+
+
+def test_two_processes_on_one_old_ledger(store):
+    def work(worker):
+        client = Client(policy(), store)
+        for number in range(10):
+            plan = complete("PM", epsilon=0.01, dim=D)
+            run = bytes([100 + worker, number]) * 8
+            client.answer(Request(run, 0, 0, plan).encode(), WEIGHTS, UPDATE)
+
+    children = [in_child(lambda i=i: work(i)) for i in range(2)]
+    for child in children:
+        os.waitpid(child, 0)
+    history = Ledger(store).read()
+    assert versions(store) == [2, 2]
+    assert len(history.entries) == 30
+    assert 0 < history.spent - Fraction(1, 5) - written_sum(GOLDEN) < Fraction(1, 10**60)
