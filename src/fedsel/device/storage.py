@@ -177,7 +177,7 @@ def _copy_synced(source: Path, target: Path) -> None:
 
 def _new(file: Path) -> BinaryIO:
     """A file that was not there, for its owner alone whatever the umask."""
-    return open(file, "xb", opener=lambda path, flags: os.open(path, flags, 0o600))  # noqa: PTH123
+    return open(file, "xb", opener=lambda path, flags: os.open(path, flags, 0o600))
 
 
 def _sync_folder(folder: Path) -> None:
