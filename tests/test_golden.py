@@ -233,8 +233,7 @@ def test_coefficients_of_the_estimator(case):
 @pytest.mark.filterwarnings("ignore::fedsel.errors.SeededNoiseWarning")
 @pytest.mark.parametrize("case", list(TORCH))
 def test_weights_of_the_trainer(case):
-    import torch
-
+    torch = pytest.importorskip("torch", reason="needs the extra fedsel[torch]")
     from fedsel.torch import FederatedTrainer
 
     torch.manual_seed(0)
