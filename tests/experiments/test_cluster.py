@@ -17,6 +17,7 @@ from fedsel.paper.catalogue import experiment
 from fedsel.simulation import Population, Training
 from fedsel.simulation.validation import cross_validate
 
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("processes")]
 distributed = pytest.importorskip("distributed", reason="needs the extra fedsel[cluster]")
 
 

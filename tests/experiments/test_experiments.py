@@ -245,6 +245,7 @@ def kept_in(folder):
     return len(Store(path)) if path.exists() and path.stat().st_size else 0
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_what_is_finished(tmp_path):
     # Long enough that no busy machine is done with it before the first result is noticed.
     arguments = ("run", "--folds", "5", "--repeats", "8", "-e", "1", "-e", "2", "-e", "4")

@@ -1,6 +1,7 @@
 """A report with everything in it, figures as matplotlib draws them. Its numbers are made up."""
 
 import io
+from functools import cache
 
 import numpy as np
 from matplotlib.figure import Figure as Drawing
@@ -111,6 +112,7 @@ def table3():
     )
 
 
+@cache
 def sections():
     """One section of each sort."""
     fig2f = Section(
@@ -182,8 +184,9 @@ def sections():
         settings={"α": "0.5"},
         figures=(Figure(drawing(3, text="none"), "With text as text.", "Five curves."),),
     )
-    return [table1, fig2f, fig2g, fig3a, table3()]
+    return (table1, fig2f, fig2g, fig3a, table3())
 
 
+@cache
 def page():
     return render(sections(), title=TITLE, summary=SUMMARY, facts=FACTS)

@@ -8,6 +8,8 @@ import pytest
 
 from tests.paper.sample import TITLE, page, sections, table3
 
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("processes")]
+
 ARGUMENTS = [
     "--headless",
     "--no-sandbox",
@@ -355,28 +357,33 @@ def test_the_policy_is_enforced(browser, tmp_path):
     assert said.count("error") == 3
 
 
-@pytest.mark.parametrize("width", [360, 1400])
-def test_a_real_reproduction_opens_without_a_complaint(browser, tmp_path, width):
+@pytest.fixture(scope="module")
+def reproduction(tmp_path_factory):
     """The page that `fedsel reproduce` itself writes, not the sample."""
     from fedsel.experiments import Named, Store
     from fedsel.paper.run import Request, Watcher, reproduce, write_outcome, write_page
 
+    folder = tmp_path_factory.mktemp("reproduction")
     request = Request(
         ("theorem2", "fig2i"),
         quick=True,
         changes=[("draws", 1000), ("repeats", 1), ("folds", 2), ("epsilons", [2.0])],
     )
-    store = Store(tmp_path / "results.sqlite")
+    store = Store(folder / "results.sqlite")
     outcomes = reproduce(request, request.experiments, Named(), store, {}, Watcher())
     for outcome in outcomes:
-        write_outcome(outcome, tmp_path)
-    path = write_page(outcomes, request, tmp_path, with_claims=True)
+        write_outcome(outcome, folder)
+    return write_page(outcomes, request, folder, with_claims=True)
+
+
+@pytest.mark.parametrize("width", [360, 1400])
+def test_a_real_reproduction_opens_without_a_complaint(browser, reproduction, width):
     complaints = []
     context = browser.new_context(viewport={"width": width, "height": 900})
     tab = context.new_page()
     tab.on("console", lambda m: complaints.append(f"console {m.type}: {m.text}"))
     tab.on("pageerror", lambda error: complaints.append(f"error: {error}"))
-    tab.goto(path.as_uri())
+    tab.goto(reproduction.as_uri())
     assert width_is_kept(tab)
     assert tab.locator("#fig2i svg").first.bounding_box()["width"] > 200
     assert tab.locator(".claims tbody tr").count() >= 5
@@ -384,6 +391,6 @@ def test_a_real_reproduction_opens_without_a_complaint(browser, tmp_path, width)
         "a[href$='.csv']", "all => all.map(a => a.getAttribute('href'))"
     )
     assert links
-    assert all((tmp_path / link).exists() for link in links)
+    assert all((reproduction.parent / link).exists() for link in links)
     context.close()
     assert complaints == []

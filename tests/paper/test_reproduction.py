@@ -332,6 +332,7 @@ def run(*arguments, status=0, **environment):
 SMALL = ("--set", "repeats=2", "--set", "epsilons=[1.0, 2.0]", "--set", "models=logistic")
 
 
+@pytest.mark.slow
 def test_kill_in_the_middle_and_go_on(tmp_path):
     """kill -9 after the first kept cell; the second run ends with the numbers of a whole one."""
     whole = json.loads(run("fig2i", *SMALL, "--out", tmp_path / "whole", "--json").stdout)
@@ -360,6 +361,7 @@ def test_kill_in_the_middle_and_go_on(tmp_path):
     assert (out / "fig2i.csv").read_bytes() == (tmp_path / "whole" / "fig2i.csv").read_bytes()
 
 
+@pytest.mark.slow
 def test_table3_on_the_papers_data(tmp_path):
     if not SHARED.is_dir():
         pytest.skip("the paper's data files are not beside the repository")
@@ -374,9 +376,13 @@ def test_table3_on_the_papers_data(tmp_path):
     assert told["command"].startswith("fedsel reproduce table3 --set repeats=1")
 
 
-def test_the_list_and_several_names(tmp_path):
+def test_the_list():
     assert "fair" in run().stdout
     assert {r["name"] for r in json.loads(run("--json").stdout)} == set(NAMES)
+
+
+@pytest.mark.slow
+def test_several_names(tmp_path):
     told = json.loads(
         run(
             "theorem2", "fig2e", "--quick", "--set", "d=[10, 100]", "--json", "--out", tmp_path

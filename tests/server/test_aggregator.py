@@ -307,6 +307,7 @@ def play_round(server):
     return server.step()
 
 
+@pytest.mark.slow
 def test_kill_minus_nine_loses_no_round_and_counts_none_twice(quick_path):
     """A server that is killed at random instants has the weights of one that never was."""
     long = recipe(epochs=1000)

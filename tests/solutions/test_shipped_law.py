@@ -18,6 +18,8 @@ from fedsel.mechanisms.one_symbol import keep_steps
 from fedsel.solutions import names
 
 PRIVATE = [n for n in names() if solution(n, epsilon=1.0, dim=2, k=1).private]
+# PM and HM have hundreds of symbols.
+EACH = [pytest.param(n, marks=pytest.mark.slow if "PM" in n or "HM" in n else ()) for n in PRIVATE]
 # Extremes of rank and value in both directions, ties, zeros, and what overflows in a sum.
 GRID = [(5.0, 0.1), (-5.0, 9.0), (0.1, -5.0), (0.0, 0.0), (0.7, 0.7), (3e38, 3e38)]
 FEW = [GRID[0], GRID[1], GRID[2]]
@@ -34,18 +36,18 @@ def test_every_private_solution_is_here():
     assert {"PM", "PM-RP", "PS-PM", "PE-HM-C-O", "RS-OW", "J", "UJ", "RJ", "RC"} < set(PRIVATE)
 
 
-@pytest.mark.parametrize("name", PRIVATE)
+@pytest.mark.parametrize("name", EACH)
 def test_one_report_loses_exactly_what_its_certificate_says(name):
     """The grid holds the extremes: the certificate is safe, and it is tight."""
     made = build(name)
     assert certify_by_enumeration(made, GRID).ratio == made.privacy.ratio
 
 
-@pytest.mark.parametrize("name", PRIVATE)
+@pytest.mark.parametrize("name", EACH)
 def test_several_reports_lose_at_most_the_sum(name):
     """What is kept for later and the momentum are inside: every transcript of two epochs."""
     made = build(name, epsilon=2.0, epochs=2)
-    few = FEW if made.alphabet.symbols < 60 else FEW[:2]  # PM and HM: hundreds of symbols
+    few = FEW if made.alphabet.symbols < 60 else FEW[:2]
     assert certify_by_enumeration(made, few).ratio <= made.privacy.ratio**2
 
 
@@ -76,7 +78,7 @@ def test_the_radius_is_compared_with_the_norm_of_the_update(name):
         assert p == kept * plain[said][0] + (1 - kept) * turned[said][0]
 
 
-@pytest.mark.parametrize("name", PRIVATE)
+@pytest.mark.parametrize("name", EACH)
 def test_an_overflow_does_not_silence_a_client(name):
     """Sums, scores and squares of these overflow; the report is within the law all the same."""
     made = build(name, dim=3, ratio=0.4)
