@@ -83,7 +83,7 @@ def main() -> None:
     warnings.simplefilter("ignore", PrivacyLeakWarning)
     started = time.perf_counter()
     few = digits()
-    counts = CLIENTS[:2] if options.quick else CLIENTS
+    counts = CLIENTS[:1] if options.quick else CLIENTS
     epsilons = EPSILONS[1:3] if options.quick else EPSILONS
     people = {n: few if n == 1437 else (*more_clients(*few[:2], n), *few[2:]) for n in counts}
     many = people[counts[-1]]

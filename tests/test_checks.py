@@ -24,11 +24,14 @@ from fedsel.mechanisms import (
 from fedsel.sampling import device, simulated
 from fedsel.solutions import Transform
 
+SLOW = pytest.mark.slow
+"""Devices draw one report after another."""
+
 
 @pytest.mark.parametrize(
     ("mechanism", "check"),
     [
-        pytest.param(m, c, id=f"{c.__name__}-{m!r}")
+        pytest.param(m, c, id=f"{c.__name__}-{m!r}", marks=SLOW if "sampler" in c.__name__ else ())
         for m in checks.EXAMPLES
         for c in checks.checks_of(m)
     ],
@@ -232,6 +235,7 @@ class Backwards(Transform):
         return np.ascontiguousarray(means[::-1])
 
 
+@pytest.mark.slow
 def test_a_third_party_can_compose_a_solution_of_its_own_parts():
     checks.check_mechanism(Borrowed())
     stages = TwoStage(PerturbedSampling(0.5, k=1), Duchi(1.0))

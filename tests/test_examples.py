@@ -21,6 +21,7 @@ def run(*command):
     return done.stdout
 
 
+@pytest.mark.slow
 def test_devices_and_server(quick_path):
     script, table = ROOT / "examples" / "device_and_server.py", quick_path / "ledgers.csv"
     said = run(script, "--clients", 60, "--csv", table, "--dir", quick_path)
@@ -34,6 +35,7 @@ def test_devices_and_server(quick_path):
     assert 0 <= accuracy <= 100  # 60 clients learn little
 
 
+@pytest.mark.slow
 def test_fuzzing_by_random_mutations():
     """A bounded number here; the benchmark runs a million."""
     said = run(ROOT / "benchmarks" / "fuzz.py", "--engine", "random", "--inputs", 5000)
@@ -45,7 +47,10 @@ def test_fuzzing_by_random_mutations():
 
 @pytest.mark.parametrize(
     ("script", "told"),
-    [("sklearn_quickstart.py", "Not covered:"), ("torch_digits.py", "bits a client")],
+    [
+        ("sklearn_quickstart.py", "Not covered:"),
+        pytest.param("torch_digits.py", "bits a client", marks=pytest.mark.slow),
+    ],
 )
 def test_examples_run(script, told, tmp_path, monkeypatch, capsys):
     picture = tmp_path / "figure.png"
@@ -55,6 +60,7 @@ def test_examples_run(script, told, tmp_path, monkeypatch, capsys):
     assert picture.stat().st_size > 10_000
 
 
+@pytest.mark.slow
 def test_algorithm_1_in_forty_lines():
     """It learns, and says what each solution costs; the simulator's tests compare with it."""
     said = run(EXAMPLES / "algorithm1.py")

@@ -2,10 +2,7 @@
 
 import json
 import math
-import subprocess
-import sys
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +13,7 @@ from fedsel.advising import Moments, Updates, moments
 from fedsel.advising.advice import GOAL, NAMES
 from fedsel.advising.simulation import simulate
 from fedsel.solutions.transforms import hadamard
+from tests.cli.support import run_here
 
 ADULT = {"dim": 124, "clients": 39_000, "batch": 390, "epsilon": 1.0}
 
@@ -39,6 +37,7 @@ def test_alignment_is_what_simulated_clients_show(name, sparse, dim, reports, ep
     assert found.agrees, found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_the_limit_of_many_clients_is_met_to_four_percent(name):
     """With little noise the bias of a solution is all that is left: a sharp test of it."""
@@ -146,6 +145,7 @@ def test_the_impossible_is_warned_of():
     assert not any("No solution" in w for w in advise(**ADULT).warnings)
 
 
+@pytest.mark.slow
 def test_splitting_epsilon_over_epochs_loses_what_is_said():
     """At small ε a quarter of ε makes four times the noise: √4 of it stays. Measured, too."""
     once, split = advise(**ADULT), advise(**ADULT, epochs=4)
@@ -162,6 +162,7 @@ def test_splitting_epsilon_over_epochs_loses_what_is_said():
     assert not any("loses" in w for w in advise(**{**ADULT, "epsilon": 40.0}, epochs=4).warnings)
 
 
+@pytest.mark.slow
 def test_check_compares_every_outlook():
     advice = advise(dim=30, clients=2000, batch=200, epsilon=4.0, agreement=0.5)
     seen = []
@@ -194,10 +195,7 @@ def test_wrong_input_is_named(name, value):
 
 
 def fedsel_command(*arguments, status=0):
-    command = [str(Path(sys.executable).parent / "fedsel"), "advise", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
-    assert done.returncode == status, done.stdout + done.stderr
-    return done
+    return run_here("advise", *arguments, status=status)
 
 
 def test_the_command_shows_table_recommendation_and_warnings():

@@ -113,6 +113,7 @@ def test_exp_is_the_papers(growth):
     assert_same_law(our_law(Exponential(epsilon), VECTOR), paper)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("selection", "twin"),
     [
