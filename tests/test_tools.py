@@ -1,5 +1,6 @@
 """The tool that sets up environments: it never is silent, and shows what failed."""
 
+import re
 import runpy
 import sys
 from pathlib import Path
@@ -21,8 +22,7 @@ def test_long_work_is_told_line_by_line(watched, capsys):
     assert watched([sys.executable, "-c", code], "installing") == 0
     first, *more = capsys.readouterr().out.splitlines()
     assert first == "installing"
-    assert len(more) >= 3
-    assert more[-1] == "installing, 0 s  Collecting numpy"
+    assert re.fullmatch(r"installing, \d+ s  Collecting numpy", more[-1])
 
 
 def test_what_failed_is_shown_as_a_whole(watched, capsys):
