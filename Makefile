@@ -48,7 +48,7 @@ flower: setup ## a SuperLink and three SuperNodes on this machine (a minute)
 test: setup browser ## the whole test suite, docstrings included, on every core
 	$(BIN)/python -m pytest $(IN_PARALLEL) $(PYTEST_ARGS)
 
-test-quick: setup ## the tests that take no more than two seconds each: all within a minute
+test-quick: setup ## the tests without those marked slow: within a minute on two cores
 	$(BIN)/python -m pytest $(IN_PARALLEL) -m "not slow" --durations=5 --durations-min=2 $(PYTEST_ARGS)
 
 lint: setup ## style, types and layers
