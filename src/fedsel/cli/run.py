@@ -13,7 +13,7 @@ import typer
 from rich.table import Table
 
 from fedsel.cli.common import JsonOption, check_folder, output, parse_top, say_error
-from fedsel.cli.waiting import Bar, patience
+from fedsel.cli.waiting import Bar, patience, progress_console
 from fedsel.display import printable
 from fedsel.errors import InvalidArgument
 from fedsel.extras import MissingExtra
@@ -149,6 +149,7 @@ def run(
     }
     spec = _spec(config, {name: value for name, value in given.items() if value is not None}, data)
     check_folder("--out", out)
+    _announce(spec)
     rows, complete = _run(spec, _source(spec, data, label, directory), out, jobs or os.cpu_count())
     rows = [{**row, "draws": SEEDED} for row in rows]
     written = _write(rows, out) if rows else []
@@ -187,6 +188,14 @@ def _spec(config: Path | None, given: dict[str, Any], data: Path | None) -> Spec
     if data is not None:
         given["dataset"] = data.name
     return override(spec, given)
+
+
+def _announce(spec: Spec) -> None:
+    """The first word, before data are read and libraries loaded."""
+    number = len(list(spec.cells()))
+    results = "one result" if number == 1 else f"{number} results"
+    what = f"{spec.dataset}: {results}, each from {spec.repeats} × {spec.folds} folds"
+    progress_console().print(printable(what), highlight=False, markup=False)
 
 
 def _source(spec: Spec, data: Path | None, label: str | None, directory: Path | None) -> Source:
