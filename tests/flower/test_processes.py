@@ -145,9 +145,9 @@ def test_deployment(tmp_path):
         second = submit(federation, "second", epochs=2, epsilon=2.0, timeout=PATIENCE)
         federation.wait(lambda: min(spent(tmp_path, n) for n in range(3)) == 4, LIMIT, "answers")
         nodes[0].kill()
-        flag.unlink()
         assert spent(tmp_path, 0) == 4  # paid, though it never left
-        federation.add_node("node-0-again", own[0])
+        federation.add_node("node-0-again", own[0])  # while the round is still held open
+        flag.unlink()
         told = finished(federation, second)
         # To Flower the node is a new one; the old one stays silent, and the server goes on.
         assert [r["reports"] for r in told["rounds"]] == [2, 2]

@@ -20,6 +20,17 @@ def spent_nodes(folder, count=3):
     return Network(folder, range(1, count + 1), lifetime=1.0)
 
 
+@pytest.fixture(autouse=True)
+def heard(caplog):
+    """Flower's logger does not pass on what it is told, once one of its programs has set it up."""
+    logger = logging.getLogger("flwr")
+    passes, logger.propagate = logger.propagate, False
+    logger.addHandler(caplog.handler)
+    yield
+    logger.removeHandler(caplog.handler)
+    logger.propagate = passes
+
+
 def warnings_in(caplog):
     return [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
 
