@@ -24,14 +24,16 @@ from fedsel.mechanisms import (
 from fedsel.sampling import device, simulated
 from fedsel.solutions import Transform
 
-SLOW = pytest.mark.slow
-"""Devices draw one report after another."""
+
+def marks_of(check):
+    """What draws, draws as a device does: one report after another."""
+    return pytest.mark.slow if check.__name__.endswith(("sampler", "executors")) else ()
 
 
 @pytest.mark.parametrize(
     ("mechanism", "check"),
     [
-        pytest.param(m, c, id=f"{c.__name__}-{m!r}", marks=SLOW if "sampler" in c.__name__ else ())
+        pytest.param(m, c, id=f"{c.__name__}-{m!r}", marks=marks_of(c))
         for m in checks.EXAMPLES
         for c in checks.checks_of(m)
     ],

@@ -27,7 +27,13 @@ def made(name, dim, epsilon, rho):
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(
     ("dim", "reports", "epsilon", "agreement"),
-    [(60, 400, 1.0, 0.3), (124, 300, 4.0, 0.2), (40, 3000, 2.0, 0.9), (200, 300, 8.0, 0.5)],
+    [
+        (60, 400, 1.0, 0.3),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in ((124, 300, 4.0, 0.2), (40, 3000, 2.0, 0.9), (200, 300, 8.0, 0.5))
+        ),
+    ],
 )
 def test_alignment_is_what_simulated_clients_show(name, sparse, dim, reports, epsilon, agreement):
     """Within 5 % and chance: a false alarm has the probability 1e-9 by Student's law."""

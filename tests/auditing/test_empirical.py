@@ -20,6 +20,7 @@ from fedsel.mechanisms import (
 TRIALS = 1_000_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mechanism", "d"),
     [
@@ -69,6 +70,7 @@ def literal_pe(vector, rng, n, epsilon=1.0, k=1):
     return np.where(bits.any(axis=1), np.argmax(order, axis=1), -1)
 
 
+@pytest.mark.slow
 def test_literal_pe_is_caught_as_a_callable():
     finding = audit(literal_pe, d=10, claimed=1.0, vectorized=True, trials=TRIALS)
     assert finding.violated
@@ -230,6 +232,7 @@ def test_clopper_pearson_agrees_with_scipy(hits, trials):
     assert high == pytest.approx(interval.high, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_the_bound_covers_as_often_as_it_says():
     """At alpha = 5 % at most about 20 of 400 bounds may lie above the truth; 45 is 5.7 σ."""
     above = sum(

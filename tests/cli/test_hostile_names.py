@@ -94,6 +94,7 @@ def records(tmp_path):
 SMALL = ("--folds", "2", "--repeats", "1", "-e", "1", "--jobs", "1")
 
 
+@pytest.mark.slow
 @EVERY
 def test_run_on_a_file_of_any_name(fedsel, records, tmp_path, name):
     file, out = records(name), tmp_path / f"out {file_name(name)}"
@@ -110,6 +111,7 @@ def test_run_on_a_file_of_any_name(fedsel, records, tmp_path, name):
     ElementTree.parse(out / "accuracy.svg")
 
 
+@pytest.mark.slow
 @EVERY
 def test_names_in_the_options_of_run(fedsel, records, tmp_path, name):
     file = records("plain")
@@ -164,6 +166,7 @@ def test_the_report_is_written_to_a_folder_of_any_name(fedsel, tmp_path, name):
     assert "is missing" in page
 
 
+@pytest.mark.slow
 @EVERY
 def test_audit_certify_and_unknown_commands(fedsel, tmp_path, name, monkeypatch):
     from fedsel.auditing import suite

@@ -24,9 +24,12 @@ from fedsel.data.catalogue import (
 
 PUBLISHED = Path(__file__).parents[3] / "shared/data"
 
-pytestmark = pytest.mark.skipif(
-    not PUBLISHED.is_dir(), reason="the published files are not at ../shared/data"
-)
+pytestmark = [
+    pytest.mark.xdist_group("published data"),  # parsed once
+    pytest.mark.skipif(
+        not PUBLISHED.is_dir(), reason="the published files are not at ../shared/data"
+    ),
+]
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +50,7 @@ def bank_rows():
     return [line.replace('"', "").split(";") for line in text.splitlines()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "n", "d", "positives", "sparse"),
     [
@@ -109,6 +113,7 @@ def test_bank_text_is_rebuilt(bank_rows):
     BANK.check_content(bank.canonical_text(bank_rows[1:]))
 
 
+@pytest.mark.slow
 def test_adult_is_rebuilt_byte_for_byte_from_the_census_files(tmp_path, monkeypatch):
     expected = load("adult")
     for file in (ADULT_DATA, ADULT_TEST):

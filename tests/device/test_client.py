@@ -278,6 +278,7 @@ def test_reports_and_residuals_are_those_of_the_solution(tmp_path, name):
             np.testing.assert_array_equal(kept, np.zeros(D) if last else residual)
 
 
+@pytest.mark.slow
 def test_the_bytes_that_leave_follow_the_certified_law(quick_path):
     """Chi-square on the wire, from the operating system's entropy, at a false alarm of 1e-9.
 

@@ -158,6 +158,7 @@ for number in range(40):
 """
 
 
+@pytest.mark.slow
 def test_ten_processes_on_one_store_spend_what_left(quick_path):
     """Ten at once, on a common run and on runs of their own: the ledger is what left them all."""
     store = quick_path / "store"

@@ -207,6 +207,7 @@ def test_figures_are_functions_of_the_rows(tmp_path):
 QUICK = ("--repeats", "1", "--folds", "2", "-s", "PS-PM", "-s", "NP", "-e", "2")
 
 
+@pytest.mark.slow
 def test_run_writes_table_files_and_figure_and_resumes(tmp_path):
     out = ("--out", str(tmp_path))
     done = run("run", *QUICK, *out)
@@ -305,6 +306,7 @@ def test_own_data_from_a_csv_file(tmp_path):
     assert json.loads(done.stdout)[0]["accuracy"] > 0.85
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("dataset", "d"), [("adult", 124), ("bank", 32), ("kdd", 115)])
 def test_the_papers_data_sets(tmp_path, dataset, d):
     if not SHARED.is_dir():

@@ -37,10 +37,16 @@ NOTHING = Named()
 
 # ---------------------------------------------------------------- specs
 
-whole = cache(experiment)  # one of them has thousands of cells
+whole = cache(experiment)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name != "claims"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(name for name in NAMES if name not in ("claims", "fair")),
+        pytest.param("fair", marks=pytest.mark.slow),  # thousands of cells
+    ],
+)
 def test_every_experiment_is_data_with_a_coarser_variant(name):
     full, quick = whole(name), experiment(name, quick=True)
     assert full.title
@@ -220,6 +226,7 @@ def test_alpha_is_chosen_by_validation_not_by_test():
     assert (chosen["learning_rate"], chosen["at_edge"]) == (1.0, False)
 
 
+@pytest.mark.slow
 def test_draws_of_real_data_are_not_repeated_and_a_sweep_has_its_own_coarse_variant():
     tasks = whole("fair").tasks
     assert {t.draw for t in tasks if t.dataset == "syn-L"} == {0, 1, 2}

@@ -73,6 +73,7 @@ def test_symbols_have_exactly_the_law(law):
         assert sampled == expected
 
 
+@pytest.mark.slow
 def test_wire_follows_the_law_with_system_entropy():
     mechanism = TwoStage(PerturbedEncoding(0.8, k=1), Piecewise(1.2, grid=4))
     vector = [Fraction(1, 4), Fraction(-3, 4), Fraction(1, 4)]
@@ -193,6 +194,7 @@ def test_any_real_dtype_will_do(dtype):
     assert device.select(TopK(), vector[::-1]) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "selection", [Exponential(1.0), PerturbedSampling(1.0), PerturbedEncoding(50.0)]
 )

@@ -74,6 +74,7 @@ def racing(*acts):
         os.close(go)
 
 
+@pytest.mark.slow
 def test_of_two_processes_that_step_at_once_exactly_one_wins(quick_path):
     long = recipe(epochs=2 * RACES)
     with Aggregator(long, quick_path) as server:

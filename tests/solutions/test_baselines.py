@@ -62,6 +62,7 @@ def test_alignment_is_the_mean_of_the_quantiles(d):
     assert mean == pytest.approx(made.alignment, rel=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["PrivUnit", "Duchi-L2"])
 @pytest.mark.parametrize("length", [0.0, 0.7, 2.0])
 def test_reports_have_the_mean_of_the_vector(name, length):
@@ -99,6 +100,7 @@ def test_sets_have_two_weights_a_factor_of_e_to_the_epsilon_apart():
     np.testing.assert_allclose(each[~raised], each[0], rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("vector", [np.arange(12.0) - 4, np.repeat([1.0, 0, -1], 4), np.zeros(12)])
 def test_sets_come_as_often_as_they_should(vector):
     n = 40_000

@@ -139,6 +139,7 @@ def test_kernels_send_what_devices_send_of_several_picks_windows_and_nothing(tra
         assert_kernel_is_encode(Solution("x", 6, mechanism, 3, basis, kept))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("transform", "mechanism", "feedback", "dim"),
     [

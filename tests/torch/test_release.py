@@ -31,6 +31,7 @@ def trained(X, y, **given):
     return FederatedTrainer(module, epsilon=1.0, batch=20, **given).fit(X, y)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::fedsel.errors.RepeatedFitWarning")
 def test_without_a_seed_no_two_trainings_are_alike():
     X, y = records()

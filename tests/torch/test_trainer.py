@@ -328,6 +328,7 @@ def test_what_the_automatic_parameters_become():
     assert (flat.solution.name, flat.recipe.asked) == ("PM", "PS-PM")
 
 
+@pytest.mark.slow
 def test_it_learns_without_privacy():
     X, y = torch.randn(600, 6), torch.zeros(600, dtype=torch.long)
     y[X[:, 0] * X[:, 1] > 0] = 1  # not linear
@@ -341,6 +342,7 @@ def test_it_learns_without_privacy():
     assert trainer.fit(X, y, eval_set=(X, y), evaluate="end").history.accuracy > 0.9
 
 
+@pytest.mark.slow
 def test_local_training_learns_too():
     X, y = torch.randn(600, 6), torch.zeros(600, dtype=torch.long)
     y[X[:, 0] > 0] = 1
