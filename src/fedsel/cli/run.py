@@ -6,6 +6,7 @@ import json
 import os
 import tomllib
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,7 +17,7 @@ from fedsel.cli.common import JsonOption, check_folder, output, parse_top, say_e
 from fedsel.cli.waiting import Bar, patience, progress_console
 from fedsel.display import printable
 from fedsel.errors import InvalidArgument
-from fedsel.extras import MissingExtra
+from fedsel.extras import MissingExtra, check_installed
 
 if TYPE_CHECKING:
     from fedsel.experiments import Spec
@@ -149,6 +150,8 @@ def run(
     }
     spec = _spec(config, {name: value for name, value in given.items() if value is not None}, data)
     check_folder("--out", out)
+    check_installed("simulation", "fedsel run", "joblib", "scipy")
+    import_module("fedsel.sampling.kernels")  # says what to do where they were left out
     _announce(spec)
     rows, complete = _run(spec, _source(spec, data, label, directory), out, jobs or os.cpu_count())
     rows = [{**row, "draws": SEEDED} for row in rows]
