@@ -22,13 +22,19 @@ def spent_nodes(folder, count=3):
 
 @pytest.fixture(autouse=True)
 def heard(caplog):
-    """Flower's logger does not pass on what it is told, once one of its programs has set it up."""
+    """What Flower's logger is told, whatever its programs have made of it in this process.
+
+    They set its level and its propagation, and a migration of its database disables it.
+    """
     logger = logging.getLogger("flwr")
-    passes, logger.propagate = logger.propagate, False
+    before, level = (logger.propagate, logger.disabled), logger.level
+    logger.propagate, logger.disabled = False, False
+    logger.setLevel(logging.DEBUG)
     logger.addHandler(caplog.handler)
     yield
     logger.removeHandler(caplog.handler)
-    logger.propagate = passes
+    logger.propagate, logger.disabled = before
+    logger.setLevel(level)
 
 
 def warnings_in(caplog):

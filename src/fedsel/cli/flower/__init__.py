@@ -63,13 +63,14 @@ def demo(
         from fedsel.cli.flower.demo import Demo
         from fedsel.cli.flower.processes import FederationError
 
-    logging.getLogger("flwr").setLevel(logging.ERROR)
     chosen = Demo(nodes, epochs, epsilon, solution, model, dataset, features)
     if keep is not None:
         if keep.exists():
             raise InvalidArgument("--keep", str(keep), "a folder that does not exist yet")
         keep.mkdir(parents=True)
-    before = signal.signal(signal.SIGTERM, _end)
+    flower, before = logging.getLogger("flwr"), signal.signal(signal.SIGTERM, _end)
+    level = flower.level
+    flower.setLevel(logging.ERROR)
     try:
         found = _watched(chosen, keep)
     except FederationError as error:
@@ -79,6 +80,7 @@ def demo(
         typer.echo("fedsel: interrupted; every process was ended", err=True)
         raise typer.Exit(130) from None
     finally:
+        flower.setLevel(level)
         signal.signal(signal.SIGTERM, before)
     if as_json:
         typer.echo(json.dumps(found.as_dict(), indent=1))
