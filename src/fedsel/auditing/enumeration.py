@@ -22,6 +22,8 @@ from fedsel.random import Entropy
 Outcome = TypeVar("Outcome", bound=Hashable)
 Loop = tuple[tuple[int, ...], int]
 """Where a loop begins: the decisions before it, and its place among those that began there."""
+_Finished = tuple[list[Loop], list[tuple[Fraction, Any]]]
+"""A path that has ended: the loops that it passed, and its outcomes with their probabilities."""
 
 _MOST_BRANCHES = 1 << 20
 
@@ -140,6 +142,11 @@ class _Draw:
         value, self.bounds[0], self.bounds[1] = parts[chosen]
         return value
 
+    @property
+    def decided(self) -> bool:
+        """Whether one value is left."""
+        return self._value(self.bounds[0]) == self._value(self.bounds[1] - 1)
+
     def parts(self) -> list[tuple[int, int, int]]:
         """Every value that is left, and the bounds of u for it."""
         low, high = self.bounds
@@ -188,6 +195,7 @@ def exact_law(
     *,
     loops: Sequence[Callable[..., object]] = (),
     most_paths: int = 1_000_000,
+    advance: Callable[[int], object] = abs,
 ) -> dict[Outcome, Fraction]:
     """Exact probability of each outcome of a program that draws by ``entropy.below(n)``.
 
@@ -195,20 +203,23 @@ def exact_law(
     draw of their own, and each attempt must be independent of those before: coming back to that
     draw the loop begins anew, and what the first attempt yields is scaled to the whole.
 
+    ``advance`` is told, path by path, in how many leaves it has ended: the outcomes, and the
+    places where a loop begins anew.
+
     >>> exact_law(lambda entropy: entropy.below(2) + entropy.below(2))
     {0: Fraction(1, 4), 1: Fraction(1, 2), 2: Fraction(1, 4)}
     >>> exact_law(lambda entropy: entropy.below(10**18) < 250)
     {True: Fraction(1, 4000000000000000), False: Fraction(3999999999999999, 4000000000000000)}
     """
     codes = frozenset(loop.__code__ for loop in loops if isinstance(loop, FunctionType))
-    finished: list[tuple[Fraction, Outcome, list[Loop]]] = []
+    finished: list[_Finished] = []
     restarts: dict[Loop, list[tuple[Fraction, list[Loop]]]] = {}
     whole: dict[Loop, Fraction] = {}
     given: list[int] | None = []
     for _ in range(check_count("most_paths", most_paths)):
         path = _Path(given or (), codes)
         try:
-            outcomes = list(_decided(program(path), Fraction(1)))
+            outcomes = list(_decided(program(path), 1, 1))
         except _BeginsAnewError:
             outcomes = []
         passed = list(path.entered.values())
@@ -217,32 +228,39 @@ def exact_law(
                 whole[loop] = path.probability(len(loop[0]))
         if path.restarted is None:
             p = path.probability()
-            finished += ((p * share, outcome, passed) for share, outcome in outcomes)
+            part, whole_path = p.numerator, p.denominator
+            # One fraction a leaf: most of the time goes into these.
+            leaves = [(Fraction(part * n, whole_path * m), outcome) for n, m, outcome in outcomes]
+            finished.append((passed, leaves))
         else:
             restarts.setdefault(path.restarted, []).append((path.probability(), passed))
+        advance(max(1, len(outcomes)))
         given = path.following()
         if given is None:
             return _assembled(finished, restarts, whole)
     raise InvalidArgument("most_paths", most_paths, "at least the number of paths of the program")
 
 
-def _decided(outcome: Any, share: Fraction) -> Iterator[tuple[Fraction, Any]]:
-    """What an outcome can be with integers in place of draws: without running the program again."""
+def _decided(outcome: Any, share: int, of: int) -> Iterator[tuple[int, int, Any]]:
+    """What an outcome can be with integers in place of draws: without running the program again.
+
+    Each comes with its probability share/of, not reduced.
+    """
     draw = _undecided(outcome)
     if draw is None:
-        yield share, _plain(outcome)
+        yield share, of, _plain(outcome)
         return
-    before = list(draw.bounds)
+    before, after = draw.bounds
     for _, low, high in draw.parts():
         draw.bounds[:] = low, high
-        yield from _decided(outcome, share * Fraction(high - low, before[1] - before[0]))
-    draw.bounds[:] = before
+        yield from _decided(outcome, share * (high - low), of * (after - before))
+    draw.bounds[:] = before, after
 
 
 def _undecided(outcome: Any) -> _Draw | None:
     if isinstance(outcome, tuple):
         return next((d for d in map(_undecided, outcome) if d is not None), None)
-    return outcome if isinstance(outcome, _Draw) and len(outcome.parts()) > 1 else None
+    return outcome if isinstance(outcome, _Draw) and not outcome.decided else None
 
 
 def _plain(outcome: Any) -> Any:
@@ -252,7 +270,7 @@ def _plain(outcome: Any) -> Any:
 
 
 def _assembled(
-    finished: Sequence[tuple[Fraction, Outcome, list[Loop]]],
+    finished: Sequence[_Finished],
     restarts: dict[Loop, list[tuple[Fraction, list[Loop]]]],
     whole: dict[Loop, Fraction],
 ) -> dict[Outcome, Fraction]:
@@ -265,7 +283,9 @@ def _assembled(
     for loop in sorted(restarts, key=lambda loop: (len(loop[0]), loop[1]), reverse=True):
         lost = sum((scaled(p, passed) for p, passed in restarts[loop]), Fraction(0))
         factor[loop] = whole[loop] / (whole[loop] - lost)
-    law: dict[Outcome, Fraction] = {}
-    for p, outcome, passed in finished:
-        law[outcome] = law.get(outcome, Fraction(0)) + scaled(p, passed)
+    law: dict[Any, Fraction] = {}
+    for passed, leaves in finished:
+        share = scaled(Fraction(1), passed)
+        for p, outcome in leaves:
+            law[outcome] = law.get(outcome, 0) + (p if share == 1 else p * share)
     return law

@@ -8,7 +8,7 @@ momentum, transform and clip inside.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -26,11 +26,16 @@ _MOST_SYMBOLS = 1 << 16
 
 
 def report_law(
-    solution: Solution, update: Sequence[float], residual: Sequence[float] | None = None
+    solution: Solution,
+    update: Sequence[float],
+    residual: Sequence[float] | None = None,
+    *,
+    advance: Callable[[int], object] = abs,
 ) -> dict[Pairs, tuple[Fraction, Vector]]:
     """The exact probability of each report of `Solution.encode`, and the residual kept with it.
 
     A report is its (slot, symbol) pairs, none for ⊥. Vectors are float32, as on a device.
+    ``advance`` is told the leaves of the enumeration, as by `exact_law`.
 
     >>> from fedsel import solution
     >>> law = report_law(solution("PS-Duchi", epsilon=1.0, dim=2, k=1), [1.0, -3.0])
@@ -46,20 +51,25 @@ def report_law(
         return tuple(said.slot.tolist()), tuple(said.symbol.tolist()), tuple(kept.tolist())
 
     found: dict[Pairs, tuple[Fraction, Vector]] = {}
-    for (slots, symbols, kept), p in exact_law(program, loops=[draw_dimension]).items():
+    law = exact_law(program, loops=[draw_dimension], advance=advance)
+    for (slots, symbols, kept), p in law.items():
         pairs = tuple(pair for pair in zip(slots, symbols, strict=True) if pair[0] >= 0)
         found[pairs] = (p, kept)
     return found
 
 
 def certify_by_enumeration(
-    solution: Solution, gradients: Sequence[Sequence[float]], epochs: int | None = None
+    solution: Solution,
+    gradients: Sequence[Sequence[float]],
+    epochs: int | None = None,
+    *,
+    advance: Callable[[int], object] = abs,
 ) -> Certificate:
     """Loss of a client's whole transcript, by enumerating inputs and outputs of every epoch.
 
     An input is one gradient per epoch, each any of ``gradients``; the residual starts at zero and
     is carried from report to report. ``epochs`` are those of the solution unless given; the claim
-    is its ε′ for each of them.
+    is its ε′ for each of them. ``advance`` is told the leaves, as by `exact_law`.
 
     >>> from fedsel import solution
     >>> made = solution("PS-Duchi", epsilon=3.0, dim=2, k=1, epochs=2, momentum=0.5)
@@ -78,7 +88,7 @@ def certify_by_enumeration(
         return Certificate(solution, solution.dim, total, None)
     if solution.alphabet.symbols > _MOST_SYMBOLS:
         raise InvalidArgument("solution", solution.name, f"of at most {_MOST_SYMBOLS} symbols")
-    ratio = _Transcripts(solution, inputs).worst(count)
+    ratio = _Transcripts(solution, inputs, advance).worst(count)
     return Certificate(solution, solution.dim, total, ratio)
 
 
@@ -87,12 +97,17 @@ class _Transcripts:
 
     A report enters the future through the residual alone, so for two clients with the residuals r
     and s the worst that is to come is max over reports o and inputs a, b of
-    P[o | a, r]/P[o | b, s] times the worst from the residuals that o leaves behind.
+    P[o | a, r]/P[o | b, s] times the worst from the residuals that o leaves behind. After the last
+    report nothing comes, so there a and b are chosen one by one for each o: the largest P[o | a, r]
+    over the smallest P[o | b, s].
     """
 
-    def __init__(self, solution: Solution, inputs: Sequence[Vector]) -> None:
-        self._solution, self._inputs = solution, inputs
+    def __init__(
+        self, solution: Solution, inputs: Sequence[Vector], advance: Callable[[int], object]
+    ) -> None:
+        self._solution, self._inputs, self._advance = solution, inputs, advance
         self._laws: dict[tuple[Vector, Vector], dict[Pairs, tuple[Fraction, Vector]]] = {}
+        self._bounds: dict[Vector, tuple[dict[Pairs, Fraction], dict[Pairs, Fraction]]] = {}
         self._found: dict[tuple[Vector, Vector, int], Fraction | None] = {}
 
     def worst(self, epochs: int) -> Fraction | None:
@@ -103,15 +118,31 @@ class _Transcripts:
     def _law(self, update: Vector, residual: Vector) -> dict[Pairs, tuple[Fraction, Vector]]:
         key = (update, residual)
         if key not in self._laws:
-            self._laws[key] = report_law(self._solution, update, residual)
+            self._laws[key] = report_law(self._solution, update, residual, advance=self._advance)
         return self._laws[key]
+
+    def _bounds_of(self, residual: Vector) -> tuple[dict[Pairs, Fraction], dict[Pairs, Fraction]]:
+        """The largest and the smallest probability of each report, over all inputs."""
+        if residual not in self._bounds:
+            laws = [self._law(update, residual) for update in self._inputs]
+            most: dict[Pairs, Fraction] = {}
+            least: dict[Pairs, Fraction] = {}
+            for said in dict.fromkeys(said for law in laws for said in law):
+                found = [law[said][0] if said in law else Fraction(0) for law in laws]
+                most[said], least[said] = max(found), min(found)
+            self._bounds[residual] = most, least
+        return self._bounds[residual]
 
     def _from(self, first: Vector, second: Vector, left: int) -> Fraction | None:
         if left == 0:
             return Fraction(1)
         key = (first, second, left)
         if key not in self._found:
-            self._found[key] = self._step(first, second, left)
+            if left == 1:
+                most, least = self._bounds_of(first)[0], self._bounds_of(second)[1]
+                self._found[key] = _largest_ratio(most, least)
+            else:
+                self._found[key] = self._step(first, second, left)
         return self._found[key]
 
     def _step(self, first: Vector, second: Vector, left: int) -> Fraction | None:
@@ -133,3 +164,19 @@ class _Transcripts:
                         return None
                     best = max(best, ratio * rest)
         return best
+
+
+def _largest_ratio(
+    most: Mapping[Pairs, Fraction], least: Mapping[Pairs, Fraction]
+) -> Fraction | None:
+    """The largest ratio of two probabilities of one report; None where the second is zero."""
+    best, over = 0, 1
+    for said, p in most.items():
+        q = least.get(said)
+        if not q:
+            return None
+        # Compared by cross multiplication: to reduce every fraction takes ten times as long.
+        high, low = p.numerator * q.denominator, p.denominator * q.numerator
+        if high * over > best * low:
+            best, over = high, low
+    return Fraction(best, over)
