@@ -95,14 +95,14 @@ def resolved(recipe: Recipe, setting: Setting) -> Recipe:
     return decided(recipe, recipe.build(), setting)
 
 
-def decided(recipe: Recipe, made: Solution, setting: Setting) -> Recipe:
+def decided(recipe: Recipe, solution: Solution, setting: Setting) -> Recipe:
     """The recipe with numbers for rate and average, for a solution that is there already."""
     if recipe.averaging == AUTO:
         automatic = recipe.learning_rate == AUTO
         recipe = replace(recipe, averaging=AVERAGING if automatic else 0.0)
     if recipe.learning_rate == AUTO:
-        recipe = replace(recipe, learning_rate=learning_rate(made, setting))
-    return replace(recipe, dim=made.dim)
+        recipe = replace(recipe, learning_rate=learning_rate(solution, setting))
+    return replace(recipe, dim=solution.dim)
 
 
 def reports_directions(name: str) -> bool:
@@ -165,7 +165,7 @@ def radius(norm: float = 1.0, classes: int = 2) -> float:
     return RADIUS * norm * (0.5 if classes == 2 else math.sqrt(1 - 1 / classes))
 
 
-def learning_rate(made: Solution, setting: Setting) -> float:
+def learning_rate(solution: Solution, setting: Setting) -> float:
     """α of a solution in a setting.
 
     A linear model on records of known norm X: noise spreads its squared norm evenly over d
@@ -181,34 +181,34 @@ def learning_rate(made: Solution, setting: Setting) -> float:
     0.8
     """
     if setting.model == "linear" and setting.norm is not None:
-        return _rate_by_margin(made, setting.clients, setting.rounds, setting.norm)
-    if made.rate_inside:  # always off by the same
+        return _rate_by_margin(solution, setting.clients, setting.rounds, setting.norm)
+    if solution.rate_inside:  # always off by the same
         return 1.0
     drift = DRIFT
     if setting.model == "network":
-        drift = max(DRIFT, DRIFT_OF_A_WEIGHT * math.sqrt(made.dim))
-    rate = drift * math.sqrt(setting.clients / setting.rounds) / _report_size(made)
+        drift = max(DRIFT, DRIFT_OF_A_WEIGHT * math.sqrt(solution.dim))
+    rate = drift * math.sqrt(setting.clients / setting.rounds) / _report_size(solution)
     if setting.model == "network":
         # Where there is little noise, T updates all in one direction must stay stable.
-        lead = made.mechanism.mean_norm(TYPICAL, made.transform.size, made.dim)
+        lead = solution.mechanism.mean_norm(TYPICAL, solution.transform.size, solution.dim)
         rate = min(rate, LEAD * drift / (setting.rounds * lead))
     return rate
 
 
-def _rate_by_margin(made: Solution, clients: float, rounds: int, norm: float) -> float:
+def _rate_by_margin(solution: Solution, clients: float, rounds: int, norm: float) -> float:
     most = _LARGEST / norm**2
-    noise = made.noise
+    noise = solution.noise
     if noise == 0:
         return most
-    return min(most, MARGIN * math.sqrt(clients * made.dim / rounds) / (noise * norm))
+    return min(most, MARGIN * math.sqrt(clients * solution.dim / rounds) / (noise * norm))
 
 
-def _report_size(made: Solution) -> float:
+def _report_size(solution: Solution) -> float:
     """The norm of a report, its noise and what it says.
 
     Where ε is large there is little noise left, and the update itself is what a report holds.
     """
     plain = 0.0
-    if made.transform.size == made.dim and made.transform.spread is None:
-        plain = made.mechanism.report_norm(TYPICAL, made.dim)
-    return math.hypot(made.noise, plain)
+    if solution.transform.size == solution.dim and solution.transform.spread is None:
+        plain = solution.mechanism.report_norm(TYPICAL, solution.dim)
+    return math.hypot(solution.noise, plain)

@@ -189,9 +189,9 @@ class Streams:
         surplus = (-bound) % bound
         todo = np.arange(len(which))
         while len(todo):
-            words = self.next_words(which[todo])
-            accepted = words * bound[todo] >= surplus[todo]
-            result[todo] = mulhi(words, bound[todo]).astype(np.int64)
+            random_words = self.next_words(which[todo])
+            accepted = random_words * bound[todo] >= surplus[todo]
+            result[todo] = mulhi(random_words, bound[todo]).astype(np.int64)
             todo = todo[~accepted]
         return result
 
@@ -210,12 +210,12 @@ class Stream:
     5
     """
 
-    def __init__(self, words: Iterable[int]) -> None:
-        self._words = iter(words)
+    def __init__(self, random_words: Iterable[int]) -> None:
+        self._random_words = iter(random_words)
 
     def below(self, n: int, /) -> int:
         while True:
-            product = next(self._words) * n
+            product = next(self._random_words) * n
             if product & _LOW_WORD >= _WORD % n:
                 return product >> 64
 

@@ -220,15 +220,15 @@ def _share(name: str, value: object) -> float | Auto:
 
 @lru_cache(maxsize=512)
 def _built(recipe: Recipe) -> Solution:
-    given = {f.name: getattr(recipe, f.name) for f in fields(Parameters)}
-    given["rho"] = None if recipe.rho == AUTO else recipe.rho
-    given["mu"] = 0.0 if recipe.mu == AUTO else recipe.mu
-    return build(recipe.solution, Parameters(**given))
+    parameters = {f.name: getattr(recipe, f.name) for f in fields(Parameters)}
+    parameters["rho"] = None if recipe.rho == AUTO else recipe.rho
+    parameters["mu"] = 0.0 if recipe.mu == AUTO else recipe.mu
+    return build(recipe.solution, Parameters(**parameters))
 
 
 @lru_cache(maxsize=64)
-def _charge(made: Solution) -> Fraction | None:
-    return made.privacy.charge
+def _charge(built_solution: Solution) -> Fraction | None:
+    return built_solution.privacy.charge
 
 
 def solution(
@@ -256,8 +256,8 @@ def solution(
     """
     from fedsel.auto import with_share
 
-    given = {"epsilon": epsilon, "dim": dim, "mu": mu, "rho": rho, **parameters}
-    recipe = Recipe.of({"solution": canonical(name), **given})
+    chosen = {"epsilon": epsilon, "dim": dim, "mu": mu, "rho": rho, **parameters}
+    recipe = Recipe.of({"solution": canonical(name), **chosen})
     if mu == AUTO:
         if batch is None:
             raise InvalidArgument("batch", None, "given with mu = 'auto': the clients of a round")

@@ -129,8 +129,8 @@ class Totals:
     """The sums of reports of one alphabet, and how many clients are in them.
 
     >>> from fedsel import solution
-    >>> made = solution("J", epsilon=1.0, dim=3)
-    >>> totals = Totals(made.alphabet)
+    >>> joint = solution("J", epsilon=1.0, dim=3)
+    >>> totals = Totals(joint.alphabet)
     >>> totals.add(Reports([[1], [1], [2]], [[0], [0], [1]]))
     >>> totals.count, totals.sums.tolist()
     (3, [[0, 2, -1]])
@@ -144,14 +144,14 @@ class Totals:
 
     def add(self, reports: Reports) -> None:
         """Add the reports of one or many clients."""
-        says = self.alphabet
+        alphabet = self.alphabet
         slot, symbol = reports.slot.ravel(), reports.symbol.ravel()
         sent = slot != BOTTOM
         slot, symbol = slot[sent], symbol[sent]
-        if says.plain:
+        if alphabet.plain:
             np.add.at(self.sums, (0, slot), symbol)
         else:
-            window, steps = says.steps(symbol)
+            window, steps = alphabet.steps(symbol)
             np.add.at(self.sums, (window, slot), steps)
         self.count += reports.clients
 

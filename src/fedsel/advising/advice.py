@@ -23,7 +23,7 @@ from fedsel.mechanisms import FullGradient, OneSymbol, TwoStage
 from fedsel.progress import note
 from fedsel.recipe import solution
 from fedsel.solutions import RandomDirections, Solution
-from fedsel.solutions.registry import default_words
+from fedsel.solutions.registry import default_codewords
 from fedsel.solutions.transforms import MOST_ENTRIES
 
 NAMES = ("RJ", "RC", "J", "UJ", "PM", "HM", "PS-PM", "PE-PM", "EXP-PM", "PM-RP")
@@ -143,22 +143,22 @@ class Advice:
         cost = _cost(outlook.solution)
         reports = min(self.batch, max(1, int(_WORK / LEAST_ROUNDS / cost)))
         rounds = min(_MOST_ROUNDS, max(LEAST_ROUNDS, int(_WORK / cost / reports)))
-        made = simulate(outlook.solution, self.updates, outlook.moments, reports, rounds, seed)
-        return replace(made, name=outlook.name)
+        check = simulate(outlook.solution, self.updates, outlook.moments, reports, rounds, seed)
+        return replace(check, name=outlook.name)
 
     def as_dict(self) -> dict[str, Any]:
         """Everything, for JSON."""
-        found = {name: v for name, v in vars(self).items() if name != "outlooks"}
-        found["rounds"], found["warnings"] = self.rounds, list(self.warnings)
-        return {**found, "outlooks": [o.as_dict() for o in self.outlooks]}
+        content = {name: v for name, v in vars(self).items() if name != "outlooks"}
+        content["rounds"], content["warnings"] = self.rounds, list(self.warnings)
+        return {**content, "outlooks": [o.as_dict() for o in self.outlooks]}
 
 
-def _cost(made: Solution) -> float:
+def _cost(candidate: Solution) -> float:
     """About how many entries the simulation of one report touches."""
-    if not isinstance(made.mechanism, OneSymbol):
-        return 4.0 * made.dim
-    products = isinstance(made.transform, RandomDirections)
-    return made.dim + made.transform.size * (made.dim / 400 if products else 20)
+    if not isinstance(candidate.mechanism, OneSymbol):
+        return 4.0 * candidate.dim
+    products = isinstance(candidate.transform, RandomDirections)
+    return candidate.dim + candidate.transform.size * (candidate.dim / 400 if products else 20)
 
 
 def advise(
@@ -239,14 +239,14 @@ def _outlooks(
     clip: float,
 ) -> tuple[tuple[Outlook, ...], list[str]]:
     """One outlook a solution, by rank, and why some are left out."""
-    dim, found, skipped = updates.dim, [], []
+    dim, outlooks, skipped = updates.dim, [], []
     mu = hyper_parameters_free(dim, batch, Budget(epsilon, epochs, 0.0).per_epoch)
     rounds = epochs * math.ceil(clients / batch)
     for name in NAMES:
         if reason := _too_large(name, dim):
             skipped.append(f"{name} is left out: {reason}.")
             continue
-        made = solution(
+        candidate = solution(
             name,
             epsilon=epsilon,
             dim=dim,
@@ -256,47 +256,47 @@ def _outlooks(
             batch=batch,
             rho=updates.length if name in ("J", "RJ", "RC") else None,
         )
-        told = moments(made, updates)
-        whole = told.over(rounds) if name == "RJ" else told
+        estimate = moments(candidate, updates)
+        whole = estimate.over(rounds) if name == "RJ" else estimate
         needed = whole.reports_for(GOAL)
-        found.append(
+        outlooks.append(
             Outlook(
                 rank=0,
                 name=name,
-                takes=made.name,
-                epsilon_per_report=made.privacy.per_report,
-                epsilon_total=made.privacy.total,
+                takes=candidate.name,
+                epsilon_per_report=candidate.privacy.per_report,
+                epsilon_total=candidate.privacy.total,
                 mu=mu if name in TWO_STAGE else None,
-                k=_top(made),
-                bits=made.bits,
-                noise=told.noise(batch),
-                alignment_round=told.alignment(batch),
+                k=_top(candidate),
+                bits=candidate.bits,
+                noise=estimate.noise(batch),
+                alignment_round=estimate.alignment(batch),
                 alignment_all=whole.alignment(clients * epochs),
                 clients_needed=None if needed is None else math.ceil(needed / epochs),
-                learning_rate=learning_rate(made, Setting(dim, batch, rounds, norm)),
-                note=f"μ = 0: {made.name} takes its place" if made.name != name else "",
-                solution=made,
-                moments=told,
+                learning_rate=learning_rate(candidate, Setting(dim, batch, rounds, norm)),
+                note=f"μ = 0: {candidate.name} takes its place" if candidate.name != name else "",
+                solution=candidate,
+                moments=estimate,
             )
         )
-    found.sort(key=lambda o: (-float(f"{o.alignment_all:.2g}"), NAMES.index(o.name)))
-    return tuple(replace(o, rank=i) for i, o in enumerate(found, 1)), skipped
+    outlooks.sort(key=lambda o: (-float(f"{o.alignment_all:.2g}"), NAMES.index(o.name)))
+    return tuple(replace(o, rank=i) for i, o in enumerate(outlooks, 1)), skipped
 
 
 def _too_large(name: str, dim: int) -> str:
     if name == "PM-RP" and dim * max(1, dim // 10) > _PROJECTION:
         return f"its public projection has {dim} × {dim // 10} entries"
-    if name == "RC" and dim * default_words(dim) > MOST_ENTRIES:
-        return f"its public codebook has {default_words(dim)} × {dim} entries"
+    if name == "RC" and dim * default_codewords(dim) > MOST_ENTRIES:
+        return f"its public codebook has {default_codewords(dim)} × {dim} entries"
     return ""
 
 
-def _top(made: Solution) -> int | None:
-    mechanism = made.mechanism
+def _top(candidate: Solution) -> int | None:
+    mechanism = candidate.mechanism
     if isinstance(mechanism, OneSymbol):
-        return mechanism.top(made.transform.size)
+        return mechanism.top(candidate.transform.size)
     if isinstance(mechanism, TwoStage) and mechanism.selection.name in ("PE", "PS"):
-        return mechanism.selection.top(made.dim)
+        return mechanism.selection.top(candidate.dim)
     return None
 
 

@@ -40,7 +40,9 @@ def certify_command(
     mu: Annotated[
         float | None, typer.Option(help="Share of ε for the selection. [default: 0.1]")
     ] = None,
-    words: Annotated[int | None, typer.Option(help="Codewords of RC. [default: about 8·d]")] = None,
+    codewords: Annotated[
+        int | None, typer.Option("--words", help="Codewords of RC. [default: about 8·d]")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Compute the exact privacy loss of one mechanism, in rational arithmetic.
@@ -49,28 +51,28 @@ def certify_command(
     """
     top = None if k is None else parse_top(k)
     coded = name.upper() if name.upper() in CODED else None
-    made = mechanism("J" if coded else name, epsilon=epsilon, k=top, mu=0.1 if mu is None else mu)
-    if dim is None and not isinstance(made, Value):
+    target = mechanism("J" if coded else name, epsilon=epsilon, k=top, mu=0.1 if mu is None else mu)
+    if dim is None and not isinstance(target, Value):
         raise InvalidArgument("--dim", None, f"given for {name}")
-    _refuse_unused(made, {"--epsilon": epsilon, "--k": k, "--mu": mu, "--dim": dim})
-    if words is not None and coded != "RC":
-        raise InvalidArgument("--words", words, f"left out: {name} has no such parameter")
-    size = dim if coded is None or dim is None else _codewords(coded, dim, words)
-    certificate = certify(made, None if isinstance(made, Value) else size)
+    _refuse_unused(target, {"--epsilon": epsilon, "--k": k, "--mu": mu, "--dim": dim})
+    if codewords is not None and coded != "RC":
+        raise InvalidArgument("--words", codewords, f"left out: {name} has no such parameter")
+    size = dim if coded is None or dim is None else _codewords(coded, dim, codewords)
+    certificate = certify(target, None if isinstance(target, Value) else size)
     if as_json:
         ratio = certificate.ratio
         typer.echo(
             json.dumps(
                 {
-                    "mechanism": repr(made),
+                    "mechanism": repr(target),
                     "d": dim if coded else certificate.d,
                     "codewords": size if coded else None,
                     "claimed": finite(float(certificate.claimed)),
                     "exact": finite(certificate.exact),
                     "ratio": None if ratio is None else str(ratio),
-                    "private": made.private,
+                    "private": target.private,
                     "holds": certificate.holds,
-                    "published": made.published,
+                    "published": target.published,
                 },
                 allow_nan=False,
             )
@@ -79,39 +81,39 @@ def certify_command(
         if coded:
             typer.echo(f"{coded} at d = {dim} is J on {size} codewords, whatever their scores are")
         typer.echo(certificate)
-        for line in _describe(made, size):
+        for line in _describe(target, size):
             typer.echo(line)
     if not certificate.holds:
         raise typer.Exit(1)
 
 
-def _codewords(name: str, dim: int, words: int | None) -> int:
+def _codewords(name: str, dim: int, codewords: int | None) -> int:
     """M of the public codebook of RJ or RC."""
-    from fedsel.solutions.registry import default_words
+    from fedsel.solutions.registry import default_codewords
     from fedsel.solutions.transforms import Rotated
 
     check_count("dim", dim)
     if name == "RJ":
         return Rotated(dim).size
-    return default_words(dim) if words is None else check_count("words", words)
+    return default_codewords(dim) if codewords is None else check_count("words", codewords)
 
 
-def _refuse_unused(made: Mechanism, options: dict[str, object]) -> None:
+def _refuse_unused(target: Mechanism, options: dict[str, object]) -> None:
     """An option that would change nothing is a misunderstanding."""
-    parts = (made.selection, made.value) if isinstance(made, TwoStage) else (made,)
+    parts = (target.selection, target.value) if isinstance(target, TwoStage) else (target,)
     used = {f"--{f.name}" for part in parts for f in fields(part)}  # type: ignore[arg-type]
-    used |= {"--mu"} if isinstance(made, TwoStage) else set()
-    used |= set() if isinstance(made, Value) else {"--dim"}
+    used |= {"--mu"} if isinstance(target, TwoStage) else set()
+    used |= set() if isinstance(target, Value) else {"--dim"}
     for option, value in options.items():
         if value is not None and option not in used:
-            raise InvalidArgument(option, value, f"left out: {made.name} has no such parameter")
+            raise InvalidArgument(option, value, f"left out: {target.name} has no such parameter")
 
 
-def _describe(made: Mechanism, d: int | None) -> list[str]:
+def _describe(target: Mechanism, d: int | None) -> list[str]:
     """What one would like to know of a mechanism beyond its ε."""
     lines = []
-    selection = made.selection if isinstance(made, TwoStage) else made
-    value = made.value if isinstance(made, TwoStage) else made
+    selection = target.selection if isinstance(target, TwoStage) else target
+    value = target.value if isinstance(target, TwoStage) else target
     if isinstance(selection, Selection) and d is not None:
         law, k = selection.law(d), selection.top(d)
         # The top k are one run of equal weights, or (EXP) k is 1.
@@ -120,10 +122,12 @@ def _describe(made: Mechanism, d: int | None) -> list[str]:
             f"selection: k = {k}, hits the top k with probability {hit:.6g} "
             f"(at random {k / d:.6g}), P[⊥] = {float(law.bottom_probability):.6g}"
         )
-    if isinstance(made, SignedSampling) and d is not None:
-        lines.append(f"raises k = {made.top(d)} of {2 * d} signed dimensions")
-    if isinstance(made, UnbiasedJoint) and d is not None:
-        lines.append(f"unbiased up to ‖v‖₁ = {made.top(d)}; a sign stands for {made.unit(d):.6g}")
+    if isinstance(target, SignedSampling) and d is not None:
+        lines.append(f"raises k = {target.top(d)} of {2 * d} signed dimensions")
+    if isinstance(target, UnbiasedJoint) and d is not None:
+        lines.append(
+            f"unbiased up to ‖v‖₁ = {target.top(d)}; a sign stands for {target.unit(d):.6g}"
+        )
     if isinstance(value, Value):
         lines.append(
             f"value: {value.symbols} symbols, worst-case variance {value.worst_variance:.6g}, "

@@ -278,8 +278,8 @@ class UnbiasedJoint(OneSymbol):
         """The magnitudes as integers: |v_j|/clip in units, shortened to a sum of k units."""
         d = len(vector)
         units = [min(UNIT, math.floor(float(abs(v)) / self.clip * UNIT)) for v in vector]
-        most, found = self.top(d) * UNIT, sum(units)
-        return [u * most // found for u in units] if found > most else units
+        most, total = self.top(d) * UNIT, sum(units)
+        return [u * most // total for u in units] if total > most else units
 
     def draw(self, scores: Scores, entropy: Entropy, /) -> Reports:
         d, vector = scores.size, scores.values()
@@ -300,20 +300,20 @@ class UnbiasedJoint(OneSymbol):
         with np.errstate(over="ignore"):
             raw = np.floor(np.abs(vector.astype(np.float64)) / self.clip * UNIT)
         units = np.minimum(raw, UNIT).astype(np.int64)
-        most, found = self.top(len(vector)) * UNIT, int(units.sum())
-        return units * most // found if found > most else units
+        most, total = self.top(len(vector)) * UNIT, int(units.sum())
+        return units * most // total if total > most else units
 
     def report_law(
         self,
         vector: Sequence[Fraction],
         values: Sequence[Fraction] | None = None,
     ) -> ReportLaw:
-        told = vector if values is None else values
-        d = len(told)
+        reported = vector if values is None else values
+        d = len(reported)
         low, high = self.weights(d)
         total = self.total(d)
         law: ReportLaw = {}
-        for j, (v, u) in enumerate(zip(told, self.entries(told), strict=True)):
+        for j, (v, u) in enumerate(zip(reported, self.entries(reported), strict=True)):
             for sign, right in ((PLUS, v > 0), (MINUS, v < 0)):
                 weight = UNIT * low + ((high - low) * u if right else 0)
                 law[((j, sign),)] = Fraction(weight, total)

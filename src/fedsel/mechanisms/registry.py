@@ -90,14 +90,14 @@ def _two_stage(
 
 
 def _build(name: str, epsilon: Epsilon | None, k: Top | None) -> Mechanism:
-    given: dict[str, object] = {"epsilon": epsilon, "k": 0.1 if k is None else k}
+    parameters: dict[str, object] = {"epsilon": epsilon, "k": 0.1 if k is None else k}
     if k is None and name in ONE_SYMBOL:
-        del given["k"]  # J has the best one for ε and d
+        del parameters["k"]  # J has the best one for ε and d
     wanted = _fields(name)
     if "epsilon" in wanted and epsilon is None:
         raise InvalidArgument("epsilon", None, f"given for {name}")
-    made: Any = _SINGLE[name]
-    return cast(Mechanism, made(**{f: given[f] for f in given if f in wanted}))
+    kind: Any = _SINGLE[name]
+    return cast(Mechanism, kind(**{f: parameters[f] for f in parameters if f in wanted}))
 
 
 def _fields(name: str) -> set[str]:

@@ -123,9 +123,9 @@ class ReportMechanism(Mechanism):
 
     def bits(self, size: int) -> int:
         """The length of a report in bits."""
-        says = self.alphabet(size)
-        per_symbol = 32 if says.plain else bits_for(says.symbols)
-        return says.picks * (bits_for(says.slots + says.abstains) + per_symbol)
+        alphabet = self.alphabet(size)
+        per_symbol = 32 if alphabet.plain else bits_for(alphabet.symbols)
+        return alphabet.picks * (bits_for(alphabet.slots + alphabet.abstains) + per_symbol)
 
     def report_norm(self, entry: float, size: int) -> float:  # noqa: ARG002
         """The norm of a report without its noise where entries are ``entry`` times the clip."""

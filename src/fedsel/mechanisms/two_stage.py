@@ -64,10 +64,10 @@ class ValueReports(ReportMechanism):
         slots, symbols = [], []
         for j in self.choose(scores, entropy):
             slots.append(j)
-            symbols.append(self._told(scores.value(j), entropy))
+            symbols.append(self._reported(scores.value(j), entropy))
         return Reports(slots, symbols) if slots else Reports([BOTTOM], [0])
 
-    def _told(self, s: float, entropy: Entropy) -> int | float:
+    def _reported(self, s: float, entropy: Entropy) -> int | float:
         """A value as it leaves: clipped last of all, whatever was added to it before."""
         if not isinstance(self.value, Value):
             return s
@@ -79,14 +79,14 @@ class ValueReports(ReportMechanism):
     ) -> ReportLaw:
         if not isinstance(self.value, Value):
             raise InvalidArgument("value", self.value, "private: numbers have no law of symbols")
-        clip, told = Fraction(self.clip), vector if values is None else values
-        laws = [self.value.law.probabilities(max(-clip, min(clip, s)) / clip) for s in told]
-        found: ReportLaw = {}
+        clip, reported = Fraction(self.clip), vector if values is None else values
+        laws = [self.value.law.probabilities(max(-clip, min(clip, s)) / clip) for s in reported]
+        law: ReportLaw = {}
         for slots, chosen in self.slot_law(vector).items():
             for symbols in itertools.product(range(self.value.symbols), repeat=len(slots)):
                 pairs = tuple(zip(slots, symbols, strict=True))
-                found[pairs] = math.prod((laws[j][s] for j, s in pairs), start=chosen)
-        return found
+                law[pairs] = math.prod((laws[j][s] for j, s in pairs), start=chosen)
+        return law
 
     def report_norm(self, entry: float, size: int) -> float:
         return entry * self.clip * self.scale(size) * math.sqrt(self.picks)
@@ -153,8 +153,10 @@ class TwoStage(ValueReports):
 
     def slot_law(self, vector: Sequence[Fraction]) -> dict[tuple[int, ...], Fraction]:
         law = self.selection.law(len(vector))
-        found: dict[tuple[int, ...], Fraction] = {(j,): p for j, p in enumerate(law.over(vector))}
-        return found | ({(): law.bottom_probability} if law.bottom else {})
+        by_slots: dict[tuple[int, ...], Fraction] = {
+            (j,): p for j, p in enumerate(law.over(vector))
+        }
+        return by_slots | ({(): law.bottom_probability} if law.bottom else {})
 
     def noise_power(self, size: int) -> float:
         if not isinstance(self.value, Value):

@@ -89,8 +89,8 @@ class Privacy:
 class TransformedScores:
     """What a mechanism may ask of a client's update: scores of r, values of what is told."""
 
-    def __init__(self, transform: Transform, ranked: Vector, told: Vector) -> None:
-        self._transform, self._ranked, self._told = transform, ranked, told
+    def __init__(self, transform: Transform, ranked: Vector, reported: Vector) -> None:
+        self._transform, self._ranked, self._reported = transform, ranked, reported
 
     @property
     def size(self) -> int:
@@ -103,12 +103,12 @@ class TransformedScores:
         return scores
 
     def value(self, slot: int) -> float:
-        return float(np.nan_to_num(self._transform.value(self._told, slot)))
+        return float(np.nan_to_num(self._transform.value(self._reported, slot)))
 
     def values(self) -> NDArray[np.float64]:
         with np.errstate(over="ignore", invalid="ignore"):
-            found: NDArray[np.float64] = np.nan_to_num(self._transform.values(self._told))
-        return found
+            values: NDArray[np.float64] = np.nan_to_num(self._transform.values(self._reported))
+        return values
 
     def norm(self) -> float:
         return norm(self._ranked)
@@ -221,12 +221,12 @@ class Solution:
         Infinite where numbers leave as they are: nothing bounds them.
 
         >>> from fedsel import solution
-        >>> found = solution("RJ", epsilon=1.0, dim=100, rho=0.4).influence
-        >>> round(found.largest, 2), round(found.norm, 2)  # one codeword moves all 100 entries
+        >>> influence = solution("RJ", epsilon=1.0, dim=100, rho=0.4).influence
+        >>> round(influence.largest, 2), round(influence.norm, 2)  # a codeword moves all entries
         (1.01, 10.06)
         """
-        says = self.alphabet
-        return self.transform.influence(says.picks).times(says.bound)
+        alphabet = self.alphabet
+        return self.transform.influence(alphabet.picks).times(alphabet.bound)
 
     @property
     def accumulates(self) -> bool:

@@ -111,13 +111,13 @@ class PrivUnit(Baseline):
 
         if self.hemisphere:
             return 0.0
-        found = optimize.minimize_scalar(
+        optimum = optimize.minimize_scalar(
             lambda cut: -self._alignment(cut),
             bounds=(0.0, 1.0),
             method="bounded",
             options={"xatol": 1e-10},
         )
-        return float(found.x)
+        return float(optimum.x)
 
     @property
     def inside(self) -> float:
@@ -164,8 +164,8 @@ class PrivUnit(Baseline):
         share = np.linspace(0.0, 1.0, _KNOTS + 1)
         below = np.array([share * (1 - q), (1 - q) + share * q])
         half = (self.dim - 1) / 2
-        found: NDArray[np.float64] = 2 * special.betaincinv(half, half, below) - 1
-        return found
+        products: NDArray[np.float64] = 2 * special.betaincinv(half, half, below) - 1
+        return products
 
     def sample(self, vector: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
         """A vector on the sphere of radius ``scale``."""
@@ -208,8 +208,8 @@ class SignDS(Baseline):
     most of the top k in a set. The server adds the sign to the h dimensions: a direction without
     length.
 
-    >>> made = SignDS(Fraction(2), 100, k=0.1)
-    >>> made.size, made.threshold, round(made.hits(), 2)
+    >>> sign_ds = SignDS(Fraction(2), 100, k=0.1)
+    >>> sign_ds.size, sign_ds.threshold, round(sign_ds.hits(), 2)
     (1, 1, 0.45)
     """
 

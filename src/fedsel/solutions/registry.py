@@ -73,10 +73,11 @@ def register(name: str, compose: Composer) -> None:
 
     >>> from fedsel import Feedback, Rotated, TwoStage, solution
     >>> from fedsel.mechanisms import Duchi, PerturbedSampling
-    >>> def rotated(given):
-    ...     budget = given.budget("R-PS-Duchi")
-    ...     stages = TwoStage(PerturbedSampling(budget.selection, given.k), Duchi(budget.value))
-    ...     return Solution("R-PS-Duchi", given.dim, stages, given.epochs, Rotated(given.dim),
+    >>> def rotated(parameters):
+    ...     budget, dim = parameters.budget("R-PS-Duchi"), parameters.dim
+    ...     selection = PerturbedSampling(budget.selection, parameters.k)
+    ...     stages = TwoStage(selection, Duchi(budget.value))
+    ...     return Solution("R-PS-Duchi", dim, stages, parameters.epochs, Rotated(dim),
     ...                     Feedback(accumulate=True), budget.per_epoch, "on a rotated basis")
     >>> register("R-PS-Duchi", rotated)
     >>> solution("r-ps-duchi", epsilon=2.0, dim=100).privacy.per_report
@@ -155,34 +156,35 @@ class Parameters:
         return Budget(self.epsilon, self.epochs, self.mu)
 
 
-def build(name: str, given: Parameters) -> Solution:
+def build(name: str, parameters: Parameters) -> Solution:
     """The solution of a name, composed with these parameters."""
     name = canonical(name)
+    dim, epochs = parameters.dim, parameters.epochs
     if name in _OWN:
-        made = _OWN[name](given)
-        if (made.name, made.dim, made.epochs) != (name, given.dim, given.epochs):
-            wanted = f"{name} of dim = {given.dim} and epochs = {given.epochs}"
-            raise InvalidArgument("compose", made, wanted)
-        return made
+        composed = _OWN[name](parameters)
+        if (composed.name, composed.dim, composed.epochs) != (name, dim, epochs):
+            wanted = f"{name} of dim = {dim} and epochs = {epochs}"
+            raise InvalidArgument("compose", composed, wanted)
+        return composed
     if name in PLAIN:
         mechanism, feedback, note = _plain(name)
-        return Solution(name, given.dim, mechanism, given.epochs, None, feedback, None, note)  # type: ignore[arg-type]
-    budget = given.budget(name)
+        return Solution(name, dim, mechanism, epochs, None, feedback, None, note)  # type: ignore[arg-type]
+    budget = parameters.budget(name)
     transform: Transform | None = None
     feedback = NOTHING_KEPT
     if name in ONE_SYMBOL:
-        mechanism, transform, note = _one_symbol(name, given, budget.per_epoch)
+        mechanism, transform, note = _one_symbol(name, parameters, budget.per_epoch)
     elif name in BASELINES:
-        mechanism, note = _baseline(name, given, budget.per_epoch), UNCERTIFIED
+        mechanism, note = _baseline(name, parameters, budget.per_epoch), UNCERTIFIED
     elif selecting := selection_of(name):
-        mechanism, feedback, note = _selected(name, selecting, given, budget)
+        mechanism, feedback, note = _selected(name, selecting, parameters, budget)
     else:
-        mechanism, transform, note = _flat(name, given, budget.per_epoch)
+        mechanism, transform, note = _flat(name, parameters, budget.per_epoch)
     return Solution(
         name,
-        given.dim,
+        dim,
         mechanism,
-        given.epochs,
+        epochs,
         transform,  # type: ignore[arg-type]
         feedback,
         budget.per_epoch,
@@ -210,10 +212,10 @@ def value_of(name: str) -> str:
     return rest.removeprefix("-")
 
 
-def default_words(dim: int) -> int:
+def default_codewords(dim: int) -> int:
     """M of RC: the power of two at 8·d or above, at most 2^13.
 
-    >>> default_words(100), default_words(5000)
+    >>> default_codewords(100), default_codewords(5000)
     (1024, 8192)
     """
     return min(1 << 13, 1 << (8 * dim - 1).bit_length())
@@ -240,25 +242,26 @@ def _plain(name: str) -> tuple[ReportMechanism, Feedback, str]:
 
 
 def _one_symbol(
-    name: str, given: Parameters, epsilon: Fraction
+    name: str, parameters: Parameters, epsilon: Fraction
 ) -> tuple[ReportMechanism, Transform | None, str]:
-    mechanism: ReportMechanism = SignedSampling(epsilon, radius=given.rho)
+    dim, seed = parameters.dim, parameters.seed
+    mechanism: ReportMechanism = SignedSampling(epsilon, radius=parameters.rho)
     note = "all of ε′ for one signed "
     if name == "UJ":
-        return UnbiasedJoint(epsilon, given.k, given.clip), None, note + "entry"
+        return UnbiasedJoint(epsilon, parameters.k, parameters.clip), None, note + "entry"
     if name == "RJ":
-        return mechanism, Rotated(given.dim, given.seed), note + "direction of a rotated basis"
+        return mechanism, Rotated(dim, seed), note + "direction of a rotated basis"
     if name == "RC":
-        words = default_words(given.dim) if given.words is None else given.words
-        codebook = RandomDirections(given.dim, words, given.seed)
+        codewords = default_codewords(dim) if parameters.words is None else parameters.words
+        codebook = RandomDirections(dim, codewords, seed)
         return mechanism, codebook, note + "direction of a random codebook"
     return mechanism, None, note + "entry"
 
 
-def _baseline(name: str, given: Parameters, epsilon: Fraction) -> ReportMechanism:
+def _baseline(name: str, parameters: Parameters, epsilon: Fraction) -> ReportMechanism:
     if name == "SignDS":
-        return SignDS(epsilon, given.dim, given.k)
-    return PrivUnit(epsilon, given.dim, given.rho, hemisphere=name == "Duchi-L2")
+        return SignDS(epsilon, parameters.dim, parameters.k)
+    return PrivUnit(epsilon, parameters.dim, parameters.rho, hemisphere=name == "Duchi-L2")
 
 
 def _value(name: str, epsilon: Fraction) -> Value:
@@ -267,29 +270,29 @@ def _value(name: str, epsilon: Fraction) -> Value:
 
 
 def _flat(
-    name: str, given: Parameters, epsilon: Fraction
+    name: str, parameters: Parameters, epsilon: Fraction
 ) -> tuple[ReportMechanism, Transform | None, str]:
     if name.endswith("-RP"):
-        mechanism = FlatPicks(_value(name.removesuffix("-RP"), epsilon), clip=given.clip)
-        projection = Projection(given.dim, given.ratio, given.seed)
+        mechanism = FlatPicks(_value(name.removesuffix("-RP"), epsilon), clip=parameters.clip)
+        projection = Projection(parameters.dim, parameters.ratio, parameters.seed)
         return mechanism, projection, "ε′ for one random coordinate of a public projection"
-    picks, scaled = flat_picks(epsilon, given.dim), not name.startswith(UNSCALED)
+    picks, scaled = flat_picks(epsilon, parameters.dim), not name.startswith(UNSCALED)
     note = f"ε′ for {picks} random entr{'y' if picks == 1 else 'ies'}"
-    if given.asked is not None:
-        note += f"; {given.asked} asked for, but μ = 0: nothing of ε′ is left for the selection"
+    if (asked := parameters.asked) is not None:
+        note += f"; {asked} asked for, but μ = 0: nothing of ε′ is left for the selection"
     if not scaled:
         note += f"; not times d: as {name.removeprefix(UNSCALED)} at α/d"
     value = _value(name.removeprefix(UNSCALED), epsilon / picks)
-    return FlatPicks(value, picks, given.clip, scaled), None, note
+    return FlatPicks(value, picks, parameters.clip, scaled), None, note
 
 
 def _selected(
-    name: str, selecting: str, given: Parameters, budget: Budget
+    name: str, selecting: str, parameters: Parameters, budget: Budget
 ) -> tuple[ReportMechanism, Feedback, str]:
     valued = value_of(name)
     share = budget.selection if valued else budget.per_epoch
-    made: type[Selection] = SELECTIONS[selecting]
-    selection = made(share) if made is Exponential else made(share, given.k)  # type: ignore[call-arg]
+    kind: type[Selection] = SELECTIONS[selecting]
+    selection = kind(share) if kind is Exponential else kind(share, parameters.k)  # type: ignore[call-arg]
     value: Value | AsIs
     if not valued:
         value, note = AsIs(), "not private: ε₁ = ε′ for the selection, the value leaves as it is"
@@ -300,5 +303,5 @@ def _selected(
         value, note = _value(valued, budget.value), "ε₁ for the selection and ε₂ for the value"
     if selection.published:
         note += "; PE as published loses more than its ε₁"
-    feedback = Feedback(True, given.momentum, rate_inside=name.endswith("-O"))
-    return TwoStage(selection, value, given.clip), feedback, note
+    feedback = Feedback(True, parameters.momentum, rate_inside=name.endswith("-O"))
+    return TwoStage(selection, value, parameters.clip), feedback, note

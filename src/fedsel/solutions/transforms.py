@@ -84,8 +84,8 @@ class Transform(ABC):
     def value(self, vector: Vector, slot: int) -> float:
         """The inner product of one codeword, in double precision."""
         with np.errstate(over="ignore", invalid="ignore"):
-            found = np.dot(self.codeword(slot).astype(np.float64), vector.astype(np.float64))
-        return float(found)
+            product = np.dot(self.codeword(slot).astype(np.float64), vector.astype(np.float64))
+        return float(product)
 
     def values(self, vector: Vector) -> Doubles:
         """All inner products, in double precision."""
@@ -252,8 +252,8 @@ class _Matrix(Transform):
         return np.asarray(self.matrix[slot])
 
     def scores(self, vectors: Vector) -> Vector:
-        found: Vector = vectors.astype(np.float32) @ self.matrix.T
-        return found
+        products: Vector = vectors.astype(np.float32) @ self.matrix.T
+        return products
 
     def combine(self, means: Doubles) -> Doubles:
         """Row after row: one order of rounding for every server."""
@@ -360,20 +360,20 @@ class Projection(_Matrix):
 @lru_cache(maxsize=8)
 def _signs(dim: int, seed: int, purpose: str) -> NDArray[np.float32]:
     """+1 where the top bit of a byte is set, else −1; bytes from the low end of the words."""
-    words = public_bits(seed, purpose).random_raw(-(-dim // 8))
-    top = words.astype("<u8").view(np.uint8)[:dim] >> 7
+    random_words = public_bits(seed, purpose).random_raw(-(-dim // 8))
+    top = random_words.astype("<u8").view(np.uint8)[:dim] >> 7
     return _sealed(2 * top.astype(np.float32) - 1)
 
 
 @lru_cache(maxsize=4)
-def _directions(dim: int, words: int, seed: int) -> NDArray[np.float32]:
-    drawn = public_generator(seed, "directions").standard_normal((words, dim))
+def _directions(dim: int, codewords: int, seed: int) -> NDArray[np.float32]:
+    drawn = public_generator(seed, "directions").standard_normal((codewords, dim))
     return _sealed((drawn / np.linalg.norm(drawn, axis=1, keepdims=True)).astype(np.float32))
 
 
 @lru_cache(maxsize=4)
-def _wide_directions(dim: int, words: int, seed: int) -> Doubles:
-    return _sealed(_directions(dim, words, seed).astype(np.float64))
+def _wide_directions(dim: int, codewords: int, seed: int) -> Doubles:
+    return _sealed(_directions(dim, codewords, seed).astype(np.float64))
 
 
 @lru_cache(maxsize=8)
