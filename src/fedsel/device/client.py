@@ -197,8 +197,10 @@ class Client:
         if books.recipe_of(request.run) is None:
             books.open_run(request.run, encode_recipe(recipe), self.policy.runs)
         before = books.residual(request.run, solution.dim)
-        said, kept = solution.in_round(request.round).encode(gradient, before, self._entropy)
-        report = request.format.encode(request.round, said)
+        drawn_report, kept = solution.in_round(request.round).encode(
+            gradient, before, self._entropy
+        )
+        report = request.format.encode(request.round, drawn_report)
         entry = Entry(
             number=books.reports + 1,
             run=request.run,
@@ -209,8 +211,8 @@ class Client:
             digest=digest,
             report=report,
         )
-        made = books.reports_in(request.run, request.epoch) + 1
-        last = request.epoch == recipe.epochs - 1 and made >= self.policy.reports_per_epoch
+        reports_made = books.reports_in(request.run, request.epoch) + 1
+        last = request.epoch == recipe.epochs - 1 and reports_made >= self.policy.reports_per_epoch
         needed = solution.accumulates and not last
         books.record(entry, kept.astype(np.float32) if needed else None)
         return report

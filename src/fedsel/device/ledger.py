@@ -153,8 +153,8 @@ class LedgerTransaction:
 
     def answered(self, run: bytes, number: int) -> Entry | None:
         """The report of a round, if there is one."""
-        found = f"SELECT {_COLUMNS} FROM main.reports WHERE run = ? AND round = ?"  # noqa: S608
-        row = self._one(found, run, number)
+        query = f"SELECT {_COLUMNS} FROM main.reports WHERE run = ? AND round = ?"  # noqa: S608
+        row = self._one(query, run, number)
         return None if row is None else _entry(row)
 
     def latest(self, run: bytes) -> tuple[int, int]:

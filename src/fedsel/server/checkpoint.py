@@ -85,13 +85,13 @@ class Checkpoint:
         if head[1] not in _READ:
             raise CheckpointError(f"the checkpoint is of version {head[1]}, not {_VERSION}")
         with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-            told = decode_recipe(arrays["task" if head[1] == 1 else "recipe"].tobytes())
+            recipe = decode_recipe(arrays["task" if head[1] == 1 else "recipe"].tobytes())
             averaging, reg = (0.0, 0.0) if head[1] == 1 else arrays["server"].tolist()
             records = [RoundRecord(*row) for row in arrays["records"].tolist()]
             weights = arrays["weights"]
             average = arrays["average"] if averaging else weights
             return cls(
-                recipe=replace(told, averaging=averaging, reg=reg),
+                recipe=replace(recipe, averaging=averaging, reg=reg),
                 run=arrays["run"].tobytes(),
                 rounds_per_epoch=int(arrays["rounds_per_epoch"]),
                 state=ServerState(weights, average, len(records)),

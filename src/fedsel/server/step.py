@@ -35,8 +35,8 @@ class StepRule:
     def of(cls, recipe: Recipe) -> StepRule:
         """The rule of a recipe in which nothing is automatic any more."""
         recipe.require("learning_rate", "averaging")
-        made = recipe.build()
-        decay = float(recipe.learning_rate) * recipe.reg if made.decays_at_server else 0.0
+        solution = recipe.build()
+        decay = float(recipe.learning_rate) * recipe.reg if solution.decays_at_server else 0.0
         return cls(recipe.rate, decay, float(recipe.averaging))
 
 
@@ -73,10 +73,10 @@ def step(
     divided their updates by. A round without reports changes no weight.
 
     >>> from fedsel import Reports, solution
-    >>> made = solution("NP", dim=2)
-    >>> totals = Totals(made.alphabet)
+    >>> plain = solution("NP", dim=2)
+    >>> totals = Totals(plain.alphabet)
     >>> totals.add(Reports([[0, 1], [0, 1]], [[1.0, 2.0], [3.0, 4.0]]))
-    >>> step(ServerState.begin(np.zeros(2)), StepRule(rate=0.5), made, totals).weights
+    >>> step(ServerState.begin(np.zeros(2)), StepRule(rate=0.5), plain, totals).weights
     array([-1. , -1.5])
     """
     weights = state.weights

@@ -42,11 +42,11 @@ def check_sendable(recipe: Recipe) -> Recipe:
     if max(epsilon.numerator, epsilon.denominator) >= _WORD:
         raise InvalidArgument("epsilon", epsilon, "a ratio of integers of 64 bits")
     recipe.require("learning_rate")
-    made = recipe.build()
+    solution = recipe.build()
     # Before anything of that size is made.
-    if made.transform.entries > MOST_PROJECTED:
+    if solution.transform.entries > MOST_PROJECTED:
         raise InvalidArgument("dim", recipe.dim, f"smaller: a matrix is above {MOST_PROJECTED}")
-    if not made.private:
+    if not solution.private:
         raise InvalidArgument("solution", recipe.solution, PRIVATE)
     return recipe
 
@@ -88,7 +88,7 @@ def decode_recipe(data: bytes) -> Recipe:
     if len(data) != RECIPE_BYTES:
         raise ValueError("not a recipe")
     name, numerator, denominator, dim, epochs, mu, kind, k, *rest = _LAYOUT.unpack(data)
-    clip, momentum, ratio, seed, learning_rate, rho, words = rest
+    clip, momentum, ratio, seed, learning_rate, rho, codewords = rest
     if denominator == 0 or kind not in (_COUNT, _SHARE):
         raise ValueError("not a recipe")
     top: Top = struct.unpack("<Q" if kind == _COUNT else "<d", k)[0]
@@ -105,7 +105,7 @@ def decode_recipe(data: bytes) -> Recipe:
         clip=clip,
         momentum=momentum,
         ratio=ratio,
-        words=words or None,
+        words=codewords or None,
         seed=seed,
     )
     if encode_recipe(recipe) != data:  # one recipe, one encoding

@@ -66,10 +66,10 @@ class ReportFormat:
     @classmethod
     def of(cls, solution: Solution, run: bytes) -> ReportFormat:
         """The format of a private solution's reports in a run."""
-        says = solution.alphabet
-        if says.plain:
+        alphabet = solution.alphabet
+        if alphabet.plain:
             raise InvalidArgument("solution", solution.name, "a private solution")
-        return cls(run, says.slots, says.symbols, says.picks, says.abstains)
+        return cls(run, alphabet.slots, alphabet.symbols, alphabet.picks, alphabet.abstains)
 
     @property
     def size(self) -> int:
@@ -99,13 +99,13 @@ class ReportFormat:
 
     def decode(self, data: object) -> tuple[int, Reports] | None:
         """Round and report of these bytes, or None if they are no report of this format."""
-        found = self._read(data)
-        return None if found is None else (found[0], Reports(found[1], found[2]))
+        parts = self._read(data)
+        return None if parts is None else (parts[0], Reports(parts[1], parts[2]))
 
     def round_of(self, data: object) -> int | None:
         """The round of a report, or None if these bytes are none: `decode` without its arrays."""
-        found = self._read(data)
-        return None if found is None else found[0]
+        parts = self._read(data)
+        return None if parts is None else parts[0]
 
     def _read(self, data: object) -> tuple[int, list[int], list[int]] | None:
         if not isinstance(data, bytes) or len(data) != self.size:
