@@ -34,15 +34,15 @@ def test_the_magnitude_of_every_rank(shape, d):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("turn", [0, 1, -1])
-def test_each_of_the_equal_ones_is_found(shape, turn):
+@pytest.mark.parametrize("sign", [0, 1, -1])
+def test_each_of_the_equal_ones_is_found(shape, sign):
     vector = SHAPES[shape](np.random.default_rng(1), 200).astype(np.float32)
-    ranked = np.abs(vector) if turn == 0 else np.maximum(turn * vector, 0)
+    ranked = np.abs(vector) if sign == 0 else np.maximum(sign * vector, 0)
     for pivot in np.unique(ranked)[:5]:
         places = np.flatnonzero(ranked == pivot)
-        found = [native.find_equal(vector, turn, pivot, pick) for pick in range(len(places))]
+        found = [native.find_equal(vector, sign, pivot, pick) for pick in range(len(places))]
         assert found == places.tolist()
-        assert native.find_equal(vector, turn, pivot, len(places) + 2) == -1 - len(places)
+        assert native.find_equal(vector, sign, pivot, len(places) + 2) == -1 - len(places)
 
 
 @pytest.mark.parametrize("shape", SHAPES)

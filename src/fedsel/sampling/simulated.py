@@ -138,37 +138,37 @@ def report(
     check_kind("who", who, Cohort)
     rows = check_vectors("vectors", vectors, ndim=2).astype(np.float32)
     rows = _rows("vectors", rows, who)
-    made = target if isinstance(target, Solution) else as_solution(target, rows.shape[1])
-    if rows.shape[1] != made.dim:
-        raise InvalidData(f"vectors: must have {made.dim} columns")
-    if made.alphabet.plain:
+    solution = target if isinstance(target, Solution) else as_solution(target, rows.shape[1])
+    if rows.shape[1] != solution.dim:
+        raise InvalidData(f"vectors: must have {solution.dim} columns")
+    if solution.alphabet.plain:
         raise InvalidArgument("target", target, "private: numbers are no symbols")
     everyone = _spread(rows, who)
     if _fast(executor):
         from fedsel.sampling.kernels.clients import ReportKernel
         from fedsel.sampling.kernels.tables import known
 
-        if known(made):
-            return ReportKernel(made, who.seed).reports(who.epoch, who.clients, rows)
-        return _one_by_one(made, everyone, who)
-    scores = np.nan_to_num(made.transform.scores(everyone))
-    values = np.stack([made.transform.values(row) for row in everyone])
-    if isinstance(made.mechanism, OneSymbol):
+        if known(solution):
+            return ReportKernel(solution, who.seed).reports(who.epoch, who.clients, rows)
+        return _one_by_one(solution, everyone, who)
+    scores = np.nan_to_num(solution.transform.scores(everyone))
+    values = np.stack([solution.transform.values(row) for row in everyone])
+    if isinstance(solution.mechanism, OneSymbol):
         norms = [norm(row) for row in everyone]
-        read = values if isinstance(made.mechanism, UnbiasedJoint) else scores
-        slots, signs = batch.draw_signs(made.mechanism, read, norms, who.streams())
+        read = values if isinstance(solution.mechanism, UnbiasedJoint) else scores
+        slots, signs = batch.draw_signs(solution.mechanism, read, norms, who.streams())
         return Reports(slots[:, None], signs[:, None])
-    if isinstance(made.mechanism, TwoStage | FlatPicks):
-        return batch.draw_values(made.mechanism, scores, values, who.streams())
+    if isinstance(solution.mechanism, TwoStage | FlatPicks):
+        return batch.draw_values(solution.mechanism, scores, values, who.streams())
     raise InvalidArgument("executor", executor, '"kernel" for this target')
 
 
-def _one_by_one(made: Solution, everyone: NDArray[np.float32], who: Cohort) -> Reports:
+def _one_by_one(solution: Solution, everyone: NDArray[np.float32], who: Cohort) -> Reports:
     """As devices report, for parts that no other executor knows."""
-    nothing = np.zeros(made.dim, dtype=np.float32)
+    nothing = np.zeros(solution.dim, dtype=np.float32)
     return Reports.of(
         [
-            made.encode(row, nothing, stream(who.seed, who.epoch, client))[0]
+            solution.encode(row, nothing, stream(who.seed, who.epoch, client))[0]
             for row, client in zip(everyone, who.clients.tolist(), strict=True)
         ]
     )

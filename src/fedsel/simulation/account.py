@@ -123,13 +123,13 @@ def digests_of(X: Any) -> Digests:
     rows = np.asarray(X)
     rows = rows.reshape(len(rows), -1)
     step = max(1, _BYTES_AT_A_TIME // (8 * max(1, rows.shape[1])))
-    found = np.empty(len(rows), np.int64)
+    digests = np.empty(len(rows), np.int64)
     for at in range(0, len(rows), step):
         # Added 0.0 turns −0.0 into 0.0, the same number of other bits.
         part = np.ascontiguousarray(rows[at : at + step], dtype=np.float64) + 0.0
         whole = part.view(np.dtype((np.void, part.itemsize * part.shape[1]))).ravel()
-        found[at : at + step] = [hash(row) for row in whole.tolist()]
-    return found.view(np.uint64)
+        digests[at : at + step] = [hash(row) for row in whole.tolist()]
+    return digests.view(np.uint64)
 
 
 def _distinct(digests: Digests) -> Digests:
@@ -137,8 +137,8 @@ def _distinct(digests: Digests) -> Digests:
     ordered = np.sort(digests)
     is_first = np.ones(len(ordered), dtype=np.bool_)
     is_first[1:] = ordered[1:] != ordered[:-1]
-    found: Digests = ordered[is_first]
-    return found
+    distinct: Digests = ordered[is_first]
+    return distinct
 
 
 def _digests_of_sparse(X: Any) -> Digests:
@@ -148,5 +148,5 @@ def _digests_of_sparse(X: Any) -> Digests:
     rows.sort_indices()
     ends = rows.indptr.tolist()
     indices, data = rows.indices.astype(np.int64), rows.data.astype(np.float64)
-    found = [hash(indices[a:b].tobytes() + data[a:b].tobytes()) for a, b in pairwise(ends)]
-    return np.array(found, np.int64).view(np.uint64)
+    hashes = [hash(indices[a:b].tobytes() + data[a:b].tobytes()) for a, b in pairwise(ends)]
+    return np.array(hashes, np.int64).view(np.uint64)

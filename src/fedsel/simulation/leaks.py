@@ -18,7 +18,7 @@ SEED_UNDOES = (
 """Against whom the guarantee of a seeded model does not hold."""
 
 
-_TOLD: set[tuple[str, type[PrivacyLeakWarning], str, int]] = set()
+_WARNINGS_SHOWN: set[tuple[str, type[PrivacyLeakWarning], str, int]] = set()
 
 
 def tell(message: str, category: type[PrivacyLeakWarning], stacklevel: int) -> None:
@@ -31,9 +31,9 @@ def tell(message: str, category: type[PrivacyLeakWarning], stacklevel: int) -> N
     frame = sys._getframe(stacklevel)
     place = (message, category, frame.f_code.co_filename, frame.f_lineno)
     if _action(message, category) in ("default", "module", "once"):
-        if place in _TOLD:
+        if place in _WARNINGS_SHOWN:
             return
-        _TOLD.add(place)
+        _WARNINGS_SHOWN.add(place)
     warnings.warn(message, category, stacklevel=stacklevel + 1)
 
 

@@ -175,10 +175,10 @@ class LinearClients:
         self._weights = weights
 
     def vectors(self, clients: NDArray[np.int64], /) -> list[NDArray[np.float32]]:
-        made = np.stack([self._gradient(int(client)) for client in clients])
+        gradients = np.stack([self._gradient(int(client)) for client in clients])
         if not self._at_server:
-            made += self._model.reg * self._weights
-        return [made.astype(np.float32)]
+            gradients += self._model.reg * self._weights
+        return [gradients.astype(np.float32)]
 
     def _gradient(self, client: int) -> NDArray[np.float64]:
         people = self._people

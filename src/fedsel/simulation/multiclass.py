@@ -53,11 +53,11 @@ class MulticlassClients:
         if self.starts is None or self.order is None:
             X, slopes = self._slopes(clients)
             return [slopes[:, :, None] * X[:, None, :] + decay]
-        made = np.empty((len(clients), *decay.shape), dtype=np.float32)
+        gradients = np.empty((len(clients), *decay.shape), dtype=np.float32)
         for row, client in enumerate(clients.tolist()):
             X, slopes = self._slopes(self.order[self.starts[client] : self.starts[client + 1]])
-            made[row] = slopes.T @ X / np.float32(len(X)) + decay
-        return [made]
+            gradients[row] = slopes.T @ X / np.float32(len(X)) + decay
+        return [gradients]
 
     def _slopes(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         X = self.X[rows]
@@ -78,8 +78,8 @@ class MulticlassJudge:
     def __call__(
         self, weights: NDArray[np.float64], /
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        found = [self._judged(model) for model in weights]
-        return np.array([hit for hit, _ in found]), np.array([loss for _, loss in found])
+        judged = [self._judged(model) for model in weights]
+        return np.array([hit for hit, _ in judged]), np.array([loss for _, loss in judged])
 
     def _judged(self, weights: NDArray[np.float64]) -> tuple[float, float]:
         margins = np.asarray(self.X @ weights.reshape(self.classes, -1).T)

@@ -176,8 +176,8 @@ def _judged(seen: list[Round], models: list[Doubles], judge: Judge) -> list[Roun
     if not models:
         return seen
     first = len(seen) - len(models)
-    found = zip(seen[first:], *judge(np.stack(models)), strict=True)
-    judged = [replace(r, accuracy=float(hit), loss=float(loss)) for r, hit, loss in found]
+    results = zip(seen[first:], *judge(np.stack(models)), strict=True)
+    judged = [replace(r, accuracy=float(hit), loss=float(loss)) for r, hit, loss in results]
     return [*seen[:first], *judged]
 
 

@@ -77,10 +77,10 @@ class VectorReports:
         for vector, client in zip(rows, clients.tolist(), strict=True):
             before = self.residual[client] if len(self.residual) else nothing
             entropy = SYSTEM if self._seed is None else stream(self._seed, epoch, client)
-            said, kept = solution.encode(vector, before, entropy)
+            report, kept = solution.encode(vector, before, entropy)
             if len(self.residual):
                 self.residual[client] = kept
-            self.totals.add(said)
+            self.totals.add(report)
 
     def begin(self, number: int) -> None:
         """Begin a round; rounds count through all epochs."""
