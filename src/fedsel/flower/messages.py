@@ -103,20 +103,20 @@ class Layout:
     @classmethod
     def of(cls, record: ArrayRecord) -> Layout:
         """The layout of a model; arrays that are not of floats are refused, as are none at all."""
-        found = [(name, array.numpy()) for name, array in record.items()]
-        for name, array in found:
+        arrays = [(name, array.numpy()) for name, array in record.items()]
+        for name, array in arrays:
             if not isinstance(array, np.ndarray) or array.dtype.kind != "f" or not array.size:
-                said = f"{getattr(array, 'dtype', type(array).__name__)} at {name!r}"
+                actual = f"{getattr(array, 'dtype', type(array).__name__)} at {name!r}"
                 raise InvalidArgument(
                     "arrays",
-                    said,
+                    actual,
                     "non-empty arrays of floats: a report tells of nothing else, leave counters"
                     " and other buffers out",
                 )
-        if not found:
+        if not arrays:
             raise InvalidArgument("arrays", "an empty record", "at least one array")
-        names = tuple(name for name, _ in found)
-        return cls(names, tuple(a.shape for _, a in found), tuple(a.dtype for _, a in found))
+        names = tuple(name for name, _ in arrays)
+        return cls(names, tuple(a.shape for _, a in arrays), tuple(a.dtype for _, a in arrays))
 
     @property
     def sizes(self) -> list[int]:
@@ -153,8 +153,8 @@ class Layout:
         """The vector as arrays of the model's names, shapes and dtypes."""
         ends = np.cumsum(self.sizes)[:-1]
         parts = zip(self.names, np.split(vector, ends), self.shapes, self.dtypes, strict=True)
-        made = {n: Array(p.reshape(shape).astype(dtype)) for n, p, shape, dtype in parts}
-        return ArrayRecord(made)
+        arrays = {n: Array(p.reshape(shape).astype(dtype)) for n, p, shape, dtype in parts}
+        return ArrayRecord(arrays)
 
     def spread(self, scales: Sequence[float]) -> NDArray[np.float64]:
         """One scale an array as one scale an entry (d,)."""
@@ -166,6 +166,6 @@ def only_arrays(content: RecordDict) -> ArrayRecord:
     records = content.array_records
     if ARRAYS in records:
         return records[ARRAYS]
-    found: Iterable[ArrayRecord] = records.values()
-    (record,) = found
+    values: Iterable[ArrayRecord] = records.values()
+    (record,) = values
     return record

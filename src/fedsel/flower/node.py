@@ -92,18 +92,18 @@ def _policy(values: dict[str, Any], file: object) -> Policy:
             )
         return Policy.load(_path(f"{PREFIX}policy", file))
     known = {field.name.replace("_", "-"): field.name for field in fields(Policy)}
-    given: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for name, value in values.items():
         if name not in known:
             allowed = ", ".join(PREFIX + n for n in (*_PLACES, *known))
             raise InvalidArgument(f"{PREFIX}{name}", value, f"one of {allowed}")
-        given[known[name]] = value
+        settings[known[name]] = value
     for name in _LISTS:
-        if isinstance(given.get(name), str | int):
-            given[name] = [part.strip() for part in str(given[name]).split(",")]
-    if "dimensions" in given:
-        given["dimensions"] = [_count(part) for part in given["dimensions"]]
-    return Policy.of(given)
+        if isinstance(settings.get(name), str | int):
+            settings[name] = [part.strip() for part in str(settings[name]).split(",")]
+    if "dimensions" in settings:
+        settings["dimensions"] = [_count(part) for part in settings["dimensions"]]
+    return Policy.of(settings)
 
 
 def _count(text: str) -> int:

@@ -64,13 +64,13 @@ class Silence:
         self.rounds += 1
         self.asked += asked
         for name, count in refused.items():
-            told = "another error" if name == OTHER else f'"{Reason[name].value}"'
-            self.fates[told] += count
+            fate = "another error" if name == OTHER else f'"{Reason[name].value}"'
+            self.fates[fate] += count
         self.fates["no answer"] += silent
         self.fates["no report of the round"] += record.rejected + record.duplicate + record.late
 
     def __str__(self) -> str:
         if not self.asked:
             return "no node was there to be asked"
-        fates = ", ".join(f"{count} × {told}" for told, count in self.fates.most_common() if count)
+        fates = ", ".join(f"{count} × {fate}" for fate, count in self.fates.most_common() if count)
         return f"{self.asked} requests: {fates}"

@@ -50,10 +50,10 @@ class Session:
         layout = Layout.of(arrays)
         scales = _scales(layout, scale)
         spread = layout.spread(scales)
-        told = {"names": layout.names, "shapes": layout.shapes, "scales": scales}
+        description = {"names": layout.names, "shapes": layout.shapes, "scales": scales}
         folder.mkdir(parents=True, exist_ok=True)
         with FolderLock(folder):
-            _remember(folder / _MODEL, json.dumps(told))
+            _remember(folder / _MODEL, json.dumps(description))
         # The server works in units of the scale: there a report is on w/scale itself.
         server = Aggregator(
             recipe_of(layout.dim, spread),

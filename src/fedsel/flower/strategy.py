@@ -135,8 +135,9 @@ class FedSelStrategy(Strategy):
     def _check(self) -> None:
         """Tell now what is wrong, not when nodes are there; k and words need the model's size."""
         small = replace(self.asked, k=1, words=None)
-        made = check_sendable(resolved(small, Setting(dim=2, clients=self.batch, rounds=1))).build()
-        if self.asked.reg and not made.decays_at_server:
+        setting = Setting(dim=2, clients=self.batch, rounds=1)
+        solution = check_sendable(resolved(small, setting)).build()
+        if self.asked.reg and not solution.decays_at_server:
             name = self.asked.solution
             raise InvalidArgument(
                 "reg", self.asked.reg, f"0 for {name}: its nodes would add λ·w, in the app's loss"
@@ -233,8 +234,8 @@ class FedSelStrategy(Strategy):
         def judge(number: int, arrays: ArrayRecord) -> MetricRecord | None:
             metrics = None if evaluate_fn is None else evaluate_fn(begun + number, arrays)
             if metrics is not None:
-                told = (metrics.get("accuracy", math.nan), metrics.get("loss", math.nan))
-                self._judged[begun + number] = (float(told[0]), float(told[1]))
+                scores = (metrics.get("accuracy", math.nan), metrics.get("loss", math.nan))
+                self._judged[begun + number] = (float(scores[0]), float(scores[1]))
             return metrics
 
         with server:
@@ -312,8 +313,8 @@ class FedSelStrategy(Strategy):
         silence = self._silence
         silence.add(record, self.session.invited, refused, silent)
         if silence.rounds:
-            told = f"No report in round {record.round + 1}, nothing is learnt; {silence}"
-            log(logging.WARNING, "%s", told)  # as it is now: a handler may format it later
+            warning = f"No report in round {record.round + 1}, nothing is learnt; {silence}"
+            log(logging.WARNING, "%s", warning)  # as it is now: a handler may format it later
         if self.max_empty_rounds is not None and silence.rounds >= self.max_empty_rounds:
             raise NoReports(f"no report in {silence.rounds} rounds in a row; {silence}")
 

@@ -197,19 +197,19 @@ class FedSelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             classes=len(labels),
         )
         recipe = resolved(self._recipe(), setting)
-        made = recipe.build()
+        solution = recipe.build()
         scale, seed = self._scale(X, first), self._seed(first)
         used = Examples(self._records(X, scale), codes)
         judges = None if eval_set is None else self._judges(eval_set, labels, scale)
-        leaks.warn_about_solution(made)
-        leaks.warn_about_caller(made.privacy.total)
+        leaks.warn_about_solution(solution)
+        leaks.warn_about_caller(solution.privacy.total)
         if seed is not None:
-            warn_about_seed("random_state", made.privacy, stacklevel=3)
+            warn_about_seed("random_state", solution.privacy, stacklevel=3)
         # From here on everything is checked, and the state of a fitted model may be touched.
-        spent = spend(X, made.privacy, stacklevel=3)
+        spent = spend(X, solution.privacy, stacklevel=3)
         waves, rate = 1 if first else self.n_waves_ + 1, float(recipe.learning_rate)
         training = Training(
-            made,
+            solution,
             LinearModel(self.model, recipe.reg),
             rate,
             batch,
@@ -218,9 +218,9 @@ class FedSelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         )
         if self.verbose:
             self._say(
-                f"wave {waves}: {count} clients in {rounds} rounds of {batch}, d = {made.dim},"
+                f"wave {waves}: {count} clients in {rounds} rounds of {batch}, d = {solution.dim},"
             )
-            self._say(f"  {made.name}, learning rate {rate:.4g}")
+            self._say(f"  {solution.name}, learning rate {rate:.4g}")
         start = None if first else self._weights
         history = train_wave(training, columns, used, clients, judges, start)
         if not first:
@@ -228,12 +228,12 @@ class FedSelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             later = [replace(r, round=r.round + past[-1].round) for r in history.rounds]
             history = replace(history, rounds=[*past, *later])
         self.classes_, self.seed_, self.n_waves_, self.n_clients_ = labels, seed, waves, count
-        self.recipe_, self.solution_ = recipe, made
+        self.recipe_, self.solution_ = recipe, solution
         self.learning_rate_, self.batch_, self.spent_ = rate, batch, spent
         self.feature_range_ = np.stack([scale.low, scale.high])
         self.history_, self._weights = history, history.weights
         self.privacy_ = privacy.statement(
-            made,
+            solution,
             grouped=clients is not None,
             bounds_read=self.feature_range is None,
             seeded=seed is not None,

@@ -71,14 +71,14 @@ class FeatureScale:
         >>> FeatureScale.of((0, 4), 1).apply(np.array([[3.0]]), intercept=True, unit=True)
         array([[0.6, 0.8]], dtype=float32)
         """
-        made = self._scaled(X, intercept)
-        return unit_rows(made) if unit else made
+        scaled = self._scaled(X, intercept)
+        return unit_rows(scaled) if unit else scaled
 
     def _scaled(self, X: Any, intercept: bool) -> Any:
         if not hasattr(X, "tocsr"):
-            made = np.ones((X.shape[0], X.shape[1] + intercept), dtype=np.float32)
-            made[:, : X.shape[1]] = (np.clip(X, self.low, self.high) - self.centre) * self.factor
-            return made
+            dense = np.ones((X.shape[0], X.shape[1] + intercept), dtype=np.float32)
+            dense[:, : X.shape[1]] = (np.clip(X, self.low, self.high) - self.centre) * self.factor
+            return dense
         from scipy import sparse
 
         if self.centre.any():

@@ -79,11 +79,11 @@ def warn_about_leaving() -> None:
 
 def _frames(frame: FrameType | None) -> list[FrameType]:
     """This frame and its callers, the innermost first."""
-    found = []
+    frames = []
     while frame is not None:
-        found.append(frame)
+        frames.append(frame)
         frame = frame.f_back
-    return found
+    return frames
 
 
 def _repeats(frame: FrameType) -> bool:

@@ -117,8 +117,8 @@ class ClientUpdates:
 
     def vectors(self, clients: NDArray[np.int64], /) -> list[NDArray[np.float32]]:
         """The updates (n, d) of these clients, in parts (n, …) as the parameters are."""
-        made = self._updates(self._weights, *self._records(clients))
-        return [made[name].to("cpu", torch.float32).numpy() for name in self.layout.names]
+        updates = self._updates(self._weights, *self._records(clients))
+        return [updates[name].to("cpu", torch.float32).numpy() for name in self.layout.names]
 
     def _records(self, clients: NDArray[np.int64]) -> tuple[torch.Tensor, ...]:
         """X (n, s, …), y (n, s, …) and, unless each holds one record, which are there (n, s)."""

@@ -123,16 +123,16 @@ class FederatedTrainer:
         self.seed = None if seed is None else check_count("seed", seed, least=0)
         self.device, self.residual_directory = device, residual_directory
         self._composed = solution if isinstance(solution, Solution) else None
-        given = {"learning_rate": learning_rate, "averaging": averaging, "reg": reg, **recipe}
+        parameters = {"learning_rate": learning_rate, "averaging": averaging, "reg": reg, **recipe}
         if self._composed is None:
-            given |= {"solution": solution, "epsilon": epsilon}
+            parameters |= {"solution": solution, "epsilon": epsilon}
         elif self._composed.dim != self.layout.dim or self._composed.epochs != epochs:
-            told = f"dim = {self._composed.dim}, epochs = {self._composed.epochs}"
+            actual = f"dim = {self._composed.dim}, epochs = {self._composed.epochs}"
             allowed = f"dim = {self.layout.dim}, epochs = {epochs}"
-            raise InvalidArgument("solution", told, allowed)
+            raise InvalidArgument("solution", actual, allowed)
         else:
-            given |= {"solution": "NP"}  # what is automatic in it, a composed solution has
-        self.asked = Recipe.of({**given, "epochs": epochs})
+            parameters |= {"solution": "NP"}  # what is automatic in it, a composed solution has
+        self.asked = Recipe.of({**parameters, "epochs": epochs})
         # Wrong names and parameters are told before there is any data.
         self._decide(batch=1000, rounds=100, classes=2)
 
@@ -251,8 +251,8 @@ class FederatedTrainer:
             return hits / len(inputs), total / len(inputs) + penalty
 
         def judge(models: NDArray[np.float64]) -> tuple[list[float], list[float]]:
-            found = [judged(weights) for weights in models]
-            return [hit for hit, _ in found], [loss for _, loss in found]
+            results = [judged(weights) for weights in models]
+            return [hit for hit, _ in results], [loss for _, loss in results]
 
         return judge
 
