@@ -77,7 +77,9 @@ def run(
         str | None,
         typer.Option(help="ρ, the public radius of J, RJ and RC, or auto. [default: none]"),
     ] = None,
-    words: Annotated[int | None, typer.Option(help="Codewords of RC. [default: about 8·d]")] = None,
+    codewords: Annotated[
+        int | None, typer.Option("--words", help="Codewords of RC. [default: about 8·d]")
+    ] = None,
     averaging: Annotated[
         float | None,
         typer.Option(help="Average the weights, t^p in round t. [default: 3 with -a auto, else 0]"),
@@ -99,7 +101,9 @@ def run(
     ] = None,
     folds: Annotated[int | None, typer.Option(help="Folds. [default: 5]")] = None,
     repeats: Annotated[int | None, typer.Option(help="Repeats. [default: 10]")] = None,
-    draw: Annotated[int | None, typer.Option(help="Seed of the synthetic data.")] = None,
+    data_seed: Annotated[
+        int | None, typer.Option("--draw", help="Seed of the synthetic data.")
+    ] = None,
     rounds: Annotated[int | None, typer.Option(help="Stop after so many rounds.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed: results depend on it alone.")] = None,
     config: Annotated[
@@ -119,7 +123,7 @@ def run(
     run.csv, run.json and the figure accuracy.png/.svg. Ctrl-C keeps what is finished; the same
     command goes on from there.
     """
-    given = {
+    options = {
         "dataset": dataset,
         "solutions": solution,
         "epsilons": epsilon,
@@ -135,7 +139,7 @@ def run(
         "reg": reg,
         "ratio": ratio,
         "rho": _or_auto("rho", rho),
-        "words": words,
+        "words": codewords,
         "averaging": averaging,
         "scale": scale,
         "intercept": intercept,
@@ -144,11 +148,13 @@ def run(
         "skew": skew,
         "folds": folds,
         "repeats": repeats,
-        "draw": draw,
+        "draw": data_seed,
         "rounds": rounds,
         "seed": seed,
     }
-    spec = _spec(config, {name: value for name, value in given.items() if value is not None}, data)
+    spec = _spec(
+        config, {name: value for name, value in options.items() if value is not None}, data
+    )
     check_folder("--out", out)
     check_installed("simulation", "fedsel run", "joblib", "scipy")
     import_module("fedsel.sampling.kernels")  # says what to do where they were left out
@@ -176,7 +182,7 @@ def _or_auto(name: str, text: str | None) -> float | str | None:
     return text if text is None else "auto" if text.lower() == "auto" else _number(name, text)
 
 
-def _spec(config: Path | None, given: dict[str, Any], data: Path | None) -> Spec:
+def _spec(config: Path | None, options: dict[str, Any], data: Path | None) -> Spec:
     from fedsel.experiments.spec import Spec, override
 
     spec = Spec()
@@ -187,18 +193,18 @@ def _spec(config: Path | None, given: dict[str, Any], data: Path | None) -> Spec
             values = tomllib.loads(config.read_text(encoding="utf-8"))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise InvalidArgument("--config", str(config), f"valid TOML ({error})") from None
-        given = {**values, **given}
+        options = {**values, **options}
     if data is not None:
-        given["dataset"] = data.name
-    return override(spec, given)
+        options["dataset"] = data.name
+    return override(spec, options)
 
 
 def _announce(spec: Spec) -> None:
     """The first word, before data are read and libraries loaded."""
     number = len(list(spec.cells()))
     results = "one result" if number == 1 else f"{number} results"
-    what = f"{spec.dataset}: {results}, each from {spec.repeats} × {spec.folds} folds"
-    progress_console().print(printable(what), highlight=False, markup=False)
+    line = f"{spec.dataset}: {results}, each from {spec.repeats} × {spec.folds} folds"
+    progress_console().print(printable(line), highlight=False, markup=False)
 
 
 def _source(spec: Spec, data: Path | None, label: str | None, directory: Path | None) -> Source:

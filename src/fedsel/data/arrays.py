@@ -57,14 +57,14 @@ def signs(y: Any, positive: Label | None = None) -> tuple[NDArray[np.int8], tupl
     ('5', '3')
     """
     values = plain_values("y", y)
-    found, codes = np.unique(values, return_inverse=True)
-    if len(found) != 2:
-        shown = ", ".join(map(_text, found[:4])) + (", …" if len(found) > 4 else "")
-        raise InvalidArgument("y", f"{len(found)} classes ({shown})", "two classes")
-    names = (_text(found[0]), _text(found[1]))
+    classes, codes = np.unique(values, return_inverse=True)
+    if len(classes) != 2:
+        shown = ", ".join(map(_text, classes[:4])) + (", …" if len(classes) > 4 else "")
+        raise InvalidArgument("y", f"{len(classes)} classes ({shown})", "two classes")
+    names = (_text(classes[0]), _text(classes[1]))
     high = 1
     if positive is not None:
-        matches = [i for i, value in enumerate(found) if _same(value, positive)]
+        matches = [i for i, value in enumerate(classes) if _same(value, positive)]
         if not matches:
             raise InvalidArgument("positive", positive, f"one of the labels {' and '.join(names)}")
         high = matches[0]
@@ -81,8 +81,8 @@ def plain_values(name: str, values: Any) -> NDArray[Any]:
             texts = all(isinstance(value, str) for value in array)
             array = array.astype(np.str_ if texts else np.float64)
         except (TypeError, ValueError):
-            given = "missing values, or texts and numbers together"
-            raise InvalidArgument(name, given, "numbers only or texts only") from None
+            actual = "missing values, or texts and numbers together"
+            raise InvalidArgument(name, actual, "numbers only or texts only") from None
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         row = int(np.flatnonzero(~np.isfinite(array))[0])
         raise InvalidArgument(name, f"NaN or infinite in record {row}", "a value in every record")

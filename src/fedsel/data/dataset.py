@@ -55,8 +55,8 @@ class Dataset:
         _check_matrix(self.X)
         _check_labels(self.y, self.n)
         if len(self.feature_names) != self.d:
-            given = f"{len(self.feature_names)} names"
-            raise InvalidArgument("feature_names", given, f"one per feature: {self.d}")
+            actual = f"{len(self.feature_names)} names"
+            raise InvalidArgument("feature_names", actual, f"one per feature: {self.d}")
         if self.bounds is not None:
             _check_bounds(self.bounds, self.d)
 
@@ -182,8 +182,8 @@ def _standardise(X: Matrix) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 def _check_matrix(X: Matrix) -> None:
     if isinstance(X, np.ndarray):
         if X.dtype != np.float32 or X.ndim != 2 or not X.flags.c_contiguous:
-            given = f"{X.dtype} array of {X.ndim} dimension(s)"
-            raise InvalidArgument("X", given, "float32, 2-D and C-contiguous, or a csr_array")
+            actual = f"{X.dtype} array of {X.ndim} dimension(s)"
+            raise InvalidArgument("X", actual, "float32, 2-D and C-contiguous, or a csr_array")
     else:
         _check_sparse(X)
     if 0 in X.shape:
@@ -212,8 +212,8 @@ def _check_sparse(X: object) -> None:
     except ValueError as error:
         raise InvalidArgument("X", f"csr_array: {error}", "a valid csr_array") from None
     if not X.has_canonical_format:
-        given = "csr_array with unsorted or repeated indices"
-        raise InvalidArgument("X", given, "canonical (X.sum_duplicates())")
+        actual = "csr_array with unsorted or repeated indices"
+        raise InvalidArgument("X", actual, "canonical (X.sum_duplicates())")
 
 
 def not_finite(row: int, column: int) -> InvalidArgument:
@@ -232,10 +232,10 @@ def _check_labels(y: NDArray[np.int8], n: int) -> None:
 
 def _check_bounds(bounds: NDArray[np.float64], d: int) -> None:
     if not isinstance(bounds, np.ndarray) or bounds.shape != (d, 2):
-        given = getattr(bounds, "shape", type(bounds).__name__)
-        raise InvalidArgument("bounds", given, f"an array of shape ({d}, 2), or None")
+        actual = getattr(bounds, "shape", type(bounds).__name__)
+        raise InvalidArgument("bounds", actual, f"an array of shape ({d}, 2), or None")
     wrong = ~(np.isfinite(bounds).all(axis=1) & (bounds[:, 0] < bounds[:, 1]))
     if wrong.any():
         j = int(np.flatnonzero(wrong)[0])
-        given = f"{bounds[j].tolist()} for feature {j}"
-        raise InvalidArgument("bounds", given, "finite, the lower below the upper")
+        actual = f"{bounds[j].tolist()} for feature {j}"
+        raise InvalidArgument("bounds", actual, "finite, the lower below the upper")

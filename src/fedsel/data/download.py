@@ -57,8 +57,8 @@ def download(entry: RealData, notify: Notify | None = None) -> tuple[Found, list
             except Exception as error:  # a source may fail in any way
                 failures.append((source, error))
                 continue
-            found = _store(entry, contents, work)
-            return found, [contents[file] for file in found.files]
+            stored = _store(entry, contents, work)
+            return stored, [contents[file] for file in stored.files]
     raise _unavailable(entry, failures)
 
 

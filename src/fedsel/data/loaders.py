@@ -41,13 +41,14 @@ def load(
         return synthetic(entry.d, entry.n, entry.c1, entry.c2, labels or entry.labels, seed)
     if labels is not None:
         raise InvalidArgument("labels", labels, f"left out: {entry.name} has labels of its own")
-    given = _find_given(entry, directory)
-    if given:
-        given.check()  # also where its parsed form is known: a wrong file must not go unnoticed
+    local_files = _find_given(entry, directory)
+    if local_files:
+        # Also where its parsed form is known: a wrong file must not go unnoticed.
+        local_files.check()
     parsed = cache.load_parsed(entry.name, entry.variants[0])
     if parsed is None:
-        found, contents = _read(entry, given, notify)
-        parsed = entry.parse(found.files, contents)
+        raw_files, contents = _read(entry, local_files, notify)
+        parsed = entry.parse(raw_files.files, contents)
         cache.save_parsed(parsed, entry.variants[0])
     return parsed
 
@@ -71,9 +72,11 @@ def _real(name: str) -> RealData:
     raise DataUnavailable(f"{entry.name}: is generated from its seed and has no file")
 
 
-def _read(entry: RealData, given: Found | None, notify: Notify | None) -> tuple[Found, list[bytes]]:
-    if given:
-        return given, given.read()
+def _read(
+    entry: RealData, local_files: Found | None, notify: Notify | None
+) -> tuple[Found, list[bytes]]:
+    if local_files:
+        return local_files, local_files.read()
     while cached := _find_cached(entry):
         try:
             return cached, cached.read()
@@ -89,9 +92,9 @@ def _read(entry: RealData, given: Found | None, notify: Notify | None) -> tuple[
 
 def _find_given(entry: RealData, directory: Folder | None) -> Found | None:
     for where, folder in _given_folders(directory):
-        found = raw.find(entry.variants, folder, where)
-        if found:
-            return found
+        raw_files = raw.find(entry.variants, folder, where)
+        if raw_files:
+            return raw_files
     return None
 
 

@@ -55,25 +55,25 @@ class RawFile:
 
     def check_content(self, content: bytes) -> None:
         """Raise unless this is the uncompressed content."""
-        found = _sha256(content)
-        if found != self.sha256:
-            raise WrongContent(self.name, self.sha256, found)
+        digest = _sha256(content)
+        if digest != self.sha256:
+            raise WrongContent(self.name, self.sha256, digest)
 
     def _content(self, path: Path, data: bytes) -> bytes:
         publishers = self.gz_sha256 if path.suffix == ".gz" else None
         try:
             content = _decompress(path.suffix, data)
         except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile):
-            found = "a broken or truncated file"
-            raise WrongContent(str(path), publishers or self.sha256, found) from None
+            problem = "a broken or truncated file"
+            raise WrongContent(str(path), publishers or self.sha256, problem) from None
         if self._is_published(path, data):
             return content
-        found = _sha256(content)
-        if found == self.sha256:
+        digest = _sha256(content)
+        if digest == self.sha256:
             return content
         if publishers:
             raise WrongContent(str(path), publishers, _sha256(data))
-        raise WrongContent(str(path), self.sha256, found)
+        raise WrongContent(str(path), self.sha256, digest)
 
     def _is_published(self, path: Path, data: bytes) -> bool:
         return (

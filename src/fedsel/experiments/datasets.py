@@ -26,7 +26,7 @@ class Source(Hashable, Protocol):
     def identity(self) -> str:
         """A digest of data that its name does not determine; empty where it does."""
 
-    def data(self, name: str, draw: int) -> Dataset:
+    def data(self, name: str, data_seed: int) -> Dataset:
         """The data set."""
 
 
@@ -41,8 +41,8 @@ class Named:
     def identity(self) -> str:
         return ""
 
-    def data(self, name: str, draw: int) -> Dataset:
-        return load(name, self.directory, draw, notify=self.notify)
+    def data(self, name: str, data_seed: int) -> Dataset:
+        return load(name, self.directory, data_seed, notify=self.notify)
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,24 +55,24 @@ class Given:
     def identity(self) -> str:
         return _digest(self.dataset)
 
-    def data(self, name: str, draw: int) -> Dataset:  # noqa: ARG002
+    def data(self, name: str, data_seed: int) -> Dataset:  # noqa: ARG002
         return self.dataset
 
 
-def population(source: Source, name: str, draw: int, *shape: Any) -> Population:
+def population(source: Source, name: str, data_seed: int, *shape: Any) -> Population:
     """The clients: scaled, with intercept, dealt out; the last few are remembered.
 
     ``shape`` is (scale, intercept, unit records, clients, skew, seed).
     """
     with _LOADING:
-        return _prepared(source, name, draw, *shape)
+        return _prepared(source, name, data_seed, *shape)
 
 
 @lru_cache(maxsize=4)
 def _prepared(
     source: Source,
     name: str,
-    draw: int,
+    data_seed: int,
     scale: str,
     intercept: bool,
     unit_records: bool,
@@ -80,7 +80,7 @@ def _prepared(
     skew: float | None,
     seed: int,
 ) -> Population:
-    ready = source.data(name, draw).scaled(scale)
+    ready = source.data(name, data_seed).scaled(scale)
     if intercept:
         ready = ready.with_intercept()
     if unit_records:

@@ -114,12 +114,12 @@ class Spec:
     def cells(self) -> Iterator[Cell]:
         """Every point once; a solution without ε does not depend on it."""
         setting = setting_of(self.dataset)
-        given = vars(self)
-        shared = {f.name: given[f.name] for f in fields(Cell) if f.name in given}
+        values = vars(self)
+        shared = {f.name: values[f.name] for f in fields(Cell) if f.name in values}
         shared["scale"] = setting.scale if self.scale is None else self.scale
         shared["intercept"] = setting.intercept if self.intercept is None else self.intercept
         shared["unit_records"] = bool(self.unit_records) or AUTO in (self.learning_rate, self.rho)
-        recipe = {f.name: given[f.name] for f in fields(Recipe) if f.name in given}
+        recipe = {f.name: values[f.name] for f in fields(Recipe) if f.name in values}
         del recipe["seed"]  # that of the experiment is another
         by_rule = AVERAGING if self.learning_rate == AUTO else 0.0
         recipe["averaging"] = by_rule if self.averaging is None else self.averaging
@@ -129,8 +129,8 @@ class Spec:
                 named = canonical(name, "solution")
                 for epsilon in (None,) if named in PLAIN else self.epsilons:
                     point = {"solution": named, "epsilon": epsilon, "learning_rate": rate}
-                    made = Recipe(**{**recipe, **point})
-                    yield Cell(**{**shared, "model": model, "recipe": made})
+                    cell_recipe = Recipe(**{**recipe, **point})
+                    yield Cell(**{**shared, "model": model, "recipe": cell_recipe})
 
 
 def override(spec: Spec, changes: Mapping[str, Any]) -> Spec:

@@ -60,9 +60,9 @@ class Store:
         if path.is_dir():
             raise InvalidArgument("store", str(path), "a file, not a folder")
         with self._open() as file:
-            (found,) = file.execute("PRAGMA application_id").fetchone()
+            (application,) = file.execute("PRAGMA application_id").fetchone()
             (tables,) = file.execute("SELECT count(*) FROM sqlite_master").fetchone()
-            if found != _APPLICATION and tables:
+            if application != _APPLICATION and tables:
                 raise InvalidArgument("store", str(path), "a results file of fedsel, or a new one")
             if tables:
                 return
@@ -76,14 +76,14 @@ class Store:
     def get(self, key: str) -> dict[str, Any] | None:
         """The result of this key, if there is one."""
         with self._open() as file:
-            found = file.execute("SELECT result FROM results WHERE key = ?", (key,)).fetchone()
-        return None if found is None else json.loads(found[0])
+            row = file.execute("SELECT result FROM results WHERE key = ?", (key,)).fetchone()
+        return None if row is None else json.loads(row[0])
 
     def seconds(self, key: str) -> float:
         """How long a task took; 0 if it is not here."""
         with self._open() as file:
-            found = file.execute("SELECT seconds FROM results WHERE key = ?", (key,)).fetchone()
-        return 0.0 if found is None else float(found[0])
+            row = file.execute("SELECT seconds FROM results WHERE key = ?", (key,)).fetchone()
+        return 0.0 if row is None else float(row[0])
 
     def add(
         self,

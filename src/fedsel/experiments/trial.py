@@ -68,12 +68,12 @@ class Cell:
     @property
     def parameters(self) -> dict[str, Any]:
         """Everything that the result depends on, beside data and code: one flat table."""
-        found = {name: getattr(self.recipe, name, None) for name in COLUMNS}
-        found |= {name: getattr(self, name) for name in COLUMNS if hasattr(self, name)}
+        table = {name: getattr(self.recipe, name, None) for name in COLUMNS}
+        table |= {name: getattr(self, name) for name in COLUMNS if hasattr(self, name)}
         epsilon, k = self.recipe.epsilon, self.recipe.k
-        found["epsilon"] = None if epsilon is None else float(epsilon)
-        found["k"] = float(k) if isinstance(k, float) else k  # plain, as JSON reads it again
-        return found
+        table["epsilon"] = None if epsilon is None else float(epsilon)
+        table["k"] = float(k) if isinstance(k, float) else k  # plain, as JSON reads it again
+        return table
 
     @property
     def parts(self) -> int:
