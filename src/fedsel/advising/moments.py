@@ -75,9 +75,11 @@ class Updates:
 class Moments:
     """``signal`` ⟨mean report, u⟩, ``shared`` ‖mean report‖², ``second`` E‖report‖².
 
-    >>> told = Moments(signal=0.1, shared=0.01, second=100.01)
-    >>> round(told.alignment(10_000), 4), round(told.noise(10_000), 4), told.reports_for(0.5)
-    (0.7071, 1.0, 3334)
+    >>> estimate = Moments(signal=0.1, shared=0.01, second=100.01)
+    >>> round(estimate.alignment(10_000), 4), round(estimate.noise(10_000), 4)
+    (0.7071, 1.0)
+    >>> estimate.reports_for(0.5)
+    3334
     """
 
     signal: float
@@ -113,8 +115,8 @@ def moments(solution: Solution, updates: Updates) -> Moments:
 
     >>> from fedsel import solution as named
     >>> model = Updates(dim=100, length=0.4, agreement=0.2)
-    >>> told = moments(named("PM", epsilon=1.0, dim=100), model)
-    >>> round(told.signal, 3), round(told.second ** 0.5)  # unbiased: 0.2 · 0.4
+    >>> estimate = moments(named("PM", epsilon=1.0, dim=100), model)
+    >>> round(estimate.signal, 3), round(estimate.second ** 0.5)  # unbiased: 0.2 · 0.4
     (0.08, 192)
     """
     if solution.dim != updates.dim:
@@ -234,12 +236,12 @@ def _(mechanism: TwoStage | FlatPicks, solution: Solution, updates: Updates) -> 
     s, law = updates.support, selection.law(d)
     profile = _profile(s, s, selection.top(d))
     weight = law.weights[np.searchsorted(law.edges, profile.ranks, side="right")]
-    told = mechanism.picks * weight.astype(np.float64) / (law.total + law.bottom)
+    probability = mechanism.picks * weight.astype(np.float64) / (law.total + law.bottom)
     t = np.minimum(profile.x * updates.length / math.sqrt(s) / mechanism.clip, 1.0)
     unit = mechanism.scale(d) * mechanism.clip
-    f = unit * told * t
-    zeros = mechanism.picks * float(1 - law.bottom_probability) - s * profile.mean(told)
-    second = s * profile.mean(told * _second_moment(value, t))
+    f = unit * probability * t
+    zeros = mechanism.picks * float(1 - law.bottom_probability) - s * profile.mean(probability)
+    second = s * profile.mean(probability * _second_moment(value, t))
     second += max(0.0, zeros) * value.variance(0)
     return _assemble(profile, f, updates.agreement, unit**2 * second)
 
@@ -302,6 +304,6 @@ def _(mechanism: UnbiasedJoint, solution: Solution, updates: Updates) -> Moments
     v = np.minimum(profile.x * updates.length / math.sqrt(s) / mechanism.clip, 1.0)
     v *= min(1.0, k / (s * profile.mean(v)))
     low, high = mechanism.weights(d)
-    told = (2 * d * low + (high - low) * s * profile.mean(v)) / (2 * d * low + k * high)
+    probability = (2 * d * low + (high - low) * s * profile.mean(v)) / (2 * d * low + k * high)
     unit = float(solution.alphabet.units[0])
-    return _assemble(profile, mechanism.clip * v, updates.agreement, unit**2 * told)
+    return _assemble(profile, mechanism.clip * v, updates.agreement, unit**2 * probability)

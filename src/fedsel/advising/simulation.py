@@ -52,7 +52,7 @@ class Check:
 
 
 def simulate(
-    solution: Solution, updates: Updates, told: Moments, reports: int, rounds: int, seed: int
+    solution: Solution, updates: Updates, estimate: Moments, reports: int, rounds: int, seed: int
 ) -> Check:
     """Measure the alignment over ``rounds`` rounds, each with a direction and reports of its own.
 
@@ -66,7 +66,7 @@ def simulate(
     # The ratio's error by its linear part in the two means.
     parts = (along - top) / root - top * (squared - root**2) / (2 * root**3)
     error = float(parts.std(ddof=1)) / math.sqrt(rounds)
-    return Check(solution.name, reports, rounds, told.alignment(reports), top / root, error)
+    return Check(solution.name, reports, rounds, estimate.alignment(reports), top / root, error)
 
 
 def _round(

@@ -103,11 +103,11 @@ def candidate_inputs(d: int) -> list[Vector]:
     ones, first = np.ones(d), np.zeros(d)
     first[0] = 1
     ramp = np.arange(1, d + 1) / d
-    found = [np.zeros(d), ones, -ones, first, -first, ones - first, ramp, ramp[::-1]]
+    inputs = [np.zeros(d), ones, -ones, first, -first, ones - first, ramp, ramp[::-1]]
     # The first entry ranked last, yet far from zero: both stages of a report at their extremes.
-    found += [ones - 2 / 3 * first, -ones + 2 / 3 * first]
-    found += [np.where(np.arange(d) % 2 == 0, 1.0, -1.0) * ramp]
-    unique = {v.tobytes(): v for v in found}
+    inputs += [ones - 2 / 3 * first, -ones + 2 / 3 * first]
+    inputs += [np.where(np.arange(d) % 2 == 0, 1.0, -1.0) * ramp]
+    unique = {v.tobytes(): v for v in inputs}
     return [np.ascontiguousarray(v) for v in unique.values()]
 
 
@@ -198,9 +198,9 @@ def _seed(seed: int, *purpose: int) -> int:
 def _own_inputs(target: Mechanism | Solution, d: int | None) -> list[Vector]:
     if isinstance(target, Value):
         return [np.array([t]) for t in (-1.0, 1.0, -0.3, 0.0, 0.3)]
-    made = target.mechanism if isinstance(target, Solution) else target
+    mechanism = target.mechanism if isinstance(target, Solution) else target
     size = target.dim if isinstance(target, Solution) and d is None else check_count("d", d)
-    scale = 3 * getattr(made, "clip", 1 / 3)
+    scale = 3 * getattr(mechanism, "clip", 1 / 3)
     return [scale * v for v in candidate_inputs(size)]
 
 

@@ -35,8 +35,8 @@ class _BeginsAnewError(BaseException):
 class _Path:
     """One run of the program: decisions that are given, then the first of each."""
 
-    def __init__(self, given: Sequence[int], loops: frozenset[CodeType]) -> None:
-        self._given, self._loops = given, loops
+    def __init__(self, prefix: Sequence[int], loops: frozenset[CodeType]) -> None:
+        self._prefix, self._loops = prefix, loops
         self.decisions: list[int] = []
         self.weights: list[tuple[int, ...]] = []
         self.entered: dict[tuple[FrameType, int], Loop] = {}
@@ -56,7 +56,7 @@ class _Path:
     def decide(self, weights: tuple[int, ...]) -> int:
         """Which branch this path takes, of branches with these weights."""
         i = len(self.decisions)
-        chosen = self._given[i] if i < len(self._given) else 0
+        chosen = self._prefix[i] if i < len(self._prefix) else 0
         self.decisions.append(chosen)
         self.weights.append(weights)
         return chosen
@@ -155,12 +155,12 @@ class _Draw:
             raise InvalidArgument(
                 "program", f"{last - first + 1} branches", "one that decides less"
             )
-        found = []
+        branches = []
         for value in range(first, last + 1):
             end = min(high, (value + 1 - self.shift) * self.divide - self.add)
-            found.append((value, low, end))
+            branches.append((value, low, end))
             low = end
-        return found
+        return branches
 
     __int__ = __index__
 
@@ -215,9 +215,9 @@ def exact_law(
     finished: list[_Finished] = []
     restarts: dict[Loop, list[tuple[Fraction, list[Loop]]]] = {}
     whole: dict[Loop, Fraction] = {}
-    given: list[int] | None = []
+    prefix: list[int] | None = []
     for _ in range(check_count("most_paths", most_paths)):
-        path = _Path(given or (), codes)
+        path = _Path(prefix or (), codes)
         try:
             outcomes = list(_decided(program(path), 1, 1))
         except _BeginsAnewError:
@@ -235,8 +235,8 @@ def exact_law(
         else:
             restarts.setdefault(path.restarted, []).append((path.probability(), passed))
         advance(max(1, len(outcomes)))
-        given = path.following()
-        if given is None:
+        prefix = path.following()
+        if prefix is None:
             return _assembled(finished, restarts, whole)
     raise InvalidArgument("most_paths", most_paths, "at least the number of paths of the program")
 
@@ -246,15 +246,15 @@ def _decided(outcome: Any, share: int, of: int) -> Iterator[tuple[int, int, Any]
 
     Each comes with its probability share/of, not reduced.
     """
-    draw = _undecided(outcome)
-    if draw is None:
+    undecided = _undecided(outcome)
+    if undecided is None:
         yield share, of, _plain(outcome)
         return
-    before, after = draw.bounds
-    for _, low, high in draw.parts():
-        draw.bounds[:] = low, high
+    before, after = undecided.bounds
+    for _, low, high in undecided.parts():
+        undecided.bounds[:] = low, high
         yield from _decided(outcome, share * (high - low), of * (after - before))
-    draw.bounds[:] = before, after
+    undecided.bounds[:] = before, after
 
 
 def _undecided(outcome: Any) -> _Draw | None:

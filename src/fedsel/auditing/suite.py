@@ -102,14 +102,14 @@ def default_cases(
     def add(
         name: str, epsilon: float, d: int | None = None, k: Top | None = 0.1, attack: bool = True
     ) -> None:
-        made = mechanism(name, epsilon=epsilon, k=k)
-        has_k = any("k" in getattr(m, "__dataclass_fields__", {}) for m in _parts(made))
+        target = mechanism(name, epsilon=epsilon, k=k)
+        has_k = any("k" in getattr(m, "__dataclass_fields__", {}) for m in _parts(target))
         count = count_top(k, d) if d is not None and k is not None and has_k else None
-        if isinstance(made, SignedSampling | UnbiasedJoint) and d is not None:
-            count = made.top(d)
-        if made.private:
-            key = (name, d, count, float(made.claimed))
-            cases.setdefault(key, Case(name, made, float(made.claimed), d, count, attack))
+        if isinstance(target, SignedSampling | UnbiasedJoint) and d is not None:
+            count = target.top(d)
+        if target.private:
+            key = (name, d, count, float(target.claimed))
+            cases.setdefault(key, Case(name, target, float(target.claimed), d, count, attack))
 
     for name in SELECTIONS:
         for d in (*dimensions, *large):
@@ -128,8 +128,8 @@ def default_cases(
     return list(cases.values())
 
 
-def _parts(made: Mechanism) -> tuple[Mechanism, ...]:
-    return (made.selection, made.value) if isinstance(made, TwoStage) else (made,)
+def _parts(target: Mechanism) -> tuple[Mechanism, ...]:
+    return (target.selection, target.value) if isinstance(target, TwoStage) else (target,)
 
 
 def run(
@@ -178,22 +178,22 @@ def examine(case: Case, *, trials: int, seed: int) -> Row:
 
 
 def _variance(
-    made: Mechanism, d: int | None, trials: int, seed: int
+    target: Mechanism, d: int | None, trials: int, seed: int
 ) -> tuple[float | None, float | None]:
     """Variance of the decoded value at its worst input: in theory, and measured."""
     who = simulated.cohort(trials, seed=seed, first=trials)
-    if isinstance(made, Selection | OneSymbol):
+    if isinstance(target, Selection | OneSymbol):
         return None, None
-    if isinstance(made, Value):
-        symbols = simulated.perturb(made, [made.worst_input], who)
-        return made.worst_variance, float(np.var(made.decode(symbols)))
-    if isinstance(made, TwoStage) and isinstance(made.value, Value) and d is not None:
-        worst = made.value.worst_input
-        reports = simulated.report(made, np.full((1, d), worst * made.clip), who)
+    if isinstance(target, Value):
+        symbols = simulated.perturb(target, [target.worst_input], who)
+        return target.worst_variance, float(np.var(target.decode(symbols)))
+    if isinstance(target, TwoStage) and isinstance(target.value, Value) and d is not None:
+        worst = target.value.worst_input
+        reports = simulated.report(target, np.full((1, d), worst * target.clip), who)
         sent = reports.symbol[reports.slot >= 0]
-        scale = made.clip**2
-        return scale * made.value.worst_variance, scale * float(np.var(made.value.decode(sent)))
-    raise InvalidArgument("mechanism", made, "a Selection, a Value or a TwoStage")
+        scale = target.clip**2
+        return scale * target.value.worst_variance, scale * float(np.var(target.value.decode(sent)))
+    raise InvalidArgument("mechanism", target, "a Selection, a Value or a TwoStage")
 
 
 def all_sound(rows: Iterable[Row]) -> bool:

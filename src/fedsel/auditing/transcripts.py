@@ -47,15 +47,15 @@ def report_law(
     before = np.array(nothing if residual is None else residual, dtype=np.float32)
 
     def program(entropy: Entropy) -> tuple[tuple[int, ...], tuple[int, ...], Vector]:
-        said, kept = solution.encode(vector, before, entropy)
-        return tuple(said.slot.tolist()), tuple(said.symbol.tolist()), tuple(kept.tolist())
+        report, kept = solution.encode(vector, before, entropy)
+        return tuple(report.slot.tolist()), tuple(report.symbol.tolist()), tuple(kept.tolist())
 
-    found: dict[Pairs, tuple[Fraction, Vector]] = {}
+    by_report: dict[Pairs, tuple[Fraction, Vector]] = {}
     law = exact_law(program, loops=[draw_dimension], advance=advance)
     for (slots, symbols, kept), p in law.items():
         pairs = tuple(pair for pair in zip(slots, symbols, strict=True) if pair[0] >= 0)
-        found[pairs] = (p, kept)
-    return found
+        by_report[pairs] = (p, kept)
+    return by_report
 
 
 def certify_by_enumeration(
@@ -72,9 +72,9 @@ def certify_by_enumeration(
     is its ε′ for each of them. ``advance`` is told the leaves, as by `exact_law`.
 
     >>> from fedsel import solution
-    >>> made = solution("PS-Duchi", epsilon=3.0, dim=2, k=1, epochs=2, momentum=0.5)
+    >>> ps_duchi = solution("PS-Duchi", epsilon=3.0, dim=2, k=1, epochs=2, momentum=0.5)
     >>> grid = [(a, b) for a in (-2, 1) for b in (-1, 2)]
-    >>> certify_by_enumeration(made, grid).holds
+    >>> certify_by_enumeration(ps_duchi, grid).holds
     True
     """
     check_kind("solution", solution, Solution)
@@ -108,7 +108,7 @@ class _Transcripts:
         self._solution, self._inputs, self._advance = solution, inputs, advance
         self._laws: dict[tuple[Vector, Vector], dict[Pairs, tuple[Fraction, Vector]]] = {}
         self._bounds: dict[Vector, tuple[dict[Pairs, Fraction], dict[Pairs, Fraction]]] = {}
-        self._found: dict[tuple[Vector, Vector, int], Fraction | None] = {}
+        self._ratios: dict[tuple[Vector, Vector, int], Fraction | None] = {}
 
     def worst(self, epochs: int) -> Fraction | None:
         """Over transcripts of so many epochs; None where a report is impossible for some input."""
@@ -127,9 +127,9 @@ class _Transcripts:
             laws = [self._law(update, residual) for update in self._inputs]
             most: dict[Pairs, Fraction] = {}
             least: dict[Pairs, Fraction] = {}
-            for said in dict.fromkeys(said for law in laws for said in law):
-                found = [law[said][0] if said in law else Fraction(0) for law in laws]
-                most[said], least[said] = max(found), min(found)
+            for pairs in dict.fromkeys(pairs for law in laws for pairs in law):
+                probabilities = [law[pairs][0] if pairs in law else Fraction(0) for law in laws]
+                most[pairs], least[pairs] = max(probabilities), min(probabilities)
             self._bounds[residual] = most, least
         return self._bounds[residual]
 
@@ -137,13 +137,13 @@ class _Transcripts:
         if left == 0:
             return Fraction(1)
         key = (first, second, left)
-        if key not in self._found:
+        if key not in self._ratios:
             if left == 1:
                 most, least = self._bounds_of(first)[0], self._bounds_of(second)[1]
-                self._found[key] = _largest_ratio(most, least)
+                self._ratios[key] = _largest_ratio(most, least)
             else:
-                self._found[key] = self._step(first, second, left)
-        return self._found[key]
+                self._ratios[key] = self._step(first, second, left)
+        return self._ratios[key]
 
     def _step(self, first: Vector, second: Vector, left: int) -> Fraction | None:
         best = Fraction(0)
@@ -151,10 +151,10 @@ class _Transcripts:
             for b in self._inputs:
                 one, other = self._law(a, first), self._law(b, second)
                 ratios: dict[tuple[Vector, Vector], Fraction] = {}
-                for said, (p, after) in one.items():
-                    if said not in other:
+                for pairs, (p, after) in one.items():
+                    if pairs not in other:
                         return None
-                    q, beside = other[said]
+                    q, beside = other[pairs]
                     ratio = p / q
                     if ratio > ratios.get((after, beside), 0):
                         ratios[after, beside] = ratio
@@ -171,8 +171,8 @@ def _largest_ratio(
 ) -> Fraction | None:
     """The largest ratio of two probabilities of one report; None where the second is zero."""
     best, over = 0, 1
-    for said, p in most.items():
-        q = least.get(said)
+    for pairs, p in most.items():
+        q = least.get(pairs)
         if not q:
             return None
         # Compared by cross multiplication: to reduce every fraction takes ten times as long.

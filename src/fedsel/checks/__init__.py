@@ -149,20 +149,22 @@ def check_solution(solution: Solution) -> None:
     certificate = certify(solution)
     excused = solution.mechanism.published or solution.budget is None
     require(certificate.holds or excused, str(certificate))
-    says = solution.alphabet
-    if solution.dim <= _FEW_DIMENSIONS and says.symbols <= FEW_SYMBOLS:
+    alphabet = solution.alphabet
+    if solution.dim <= _FEW_DIMENSIONS and alphabet.symbols <= FEW_SYMBOLS:
         grid = list(product((-5.0, 0.3, 9.0), repeat=solution.dim))[:: solution.dim]
-        found = certify_by_enumeration(solution, grid, epochs=min(2, solution.epochs))
+        enumerated = certify_by_enumeration(solution, grid, epochs=min(2, solution.epochs))
         bound = certificate.ratio
         require(
-            found.ratio is not None
+            enumerated.ratio is not None
             and bound is not None
-            and found.ratio <= bound ** min(2, solution.epochs),
+            and enumerated.ratio <= bound ** min(2, solution.epochs),
             f"{solution.name}: encode loses more than its certificate says",
         )
     reports = same_reports(solution, seed=5)
-    require(int(reports.slot.max()) < says.slots, f"{solution.name}: a slot beyond its alphabet")
-    require(int(reports.symbol.max()) < says.symbols, f"{solution.name}: an unknown symbol")
+    require(
+        int(reports.slot.max()) < alphabet.slots, f"{solution.name}: a slot beyond its alphabet"
+    )
+    require(int(reports.symbol.max()) < alphabet.symbols, f"{solution.name}: an unknown symbol")
     one_by_one = [solution.decode(reports.rows(np.array([i]))) for i in range(CLIENTS)]
     np.testing.assert_allclose(
         solution.decode(reports), np.mean(one_by_one, axis=0), rtol=1e-9, atol=1e-9

@@ -58,12 +58,12 @@ def check_reproducible(mechanism: Mechanism) -> None:
 
 def check_epsilon_argument(mechanism: Mechanism) -> None:
     """NaN, infinity and negative ε are refused when the mechanism is made."""
-    given = {f.name: getattr(mechanism, f.name) for f in fields(mechanism)}  # type: ignore[arg-type]
-    if "epsilon" not in given:
+    parameters = {f.name: getattr(mechanism, f.name) for f in fields(mechanism)}  # type: ignore[arg-type]
+    if "epsilon" not in parameters:
         return
     for bad in (math.nan, math.inf, -1.0, "1", True, None):
         try:
-            type(mechanism)(**{**given, "epsilon": bad})
+            type(mechanism)(**{**parameters, "epsilon": bad})
         except InvalidArgument:
             continue
         raise AssertionError(f"{type(mechanism).__name__} accepts epsilon = {bad!r}")
@@ -136,9 +136,9 @@ def check_shipped_law(mechanism: Mechanism) -> None:
         if solution.alphabet.symbols > FEW_SYMBOLS:
             return
         for vector in product((-3.0, 0.0, 0.5, 3.0), repeat=d):
-            law = {said: p for said, (p, _) in report_law(solution, vector).items()}
+            law = {pairs: p for pairs, (p, _) in report_law(solution, vector).items()}
             exact = mechanism.report_law([Fraction(x) for x in vector])
-            exact = {said: p for said, p in exact.items() if p}
+            exact = {pairs: p for pairs, p in exact.items() if p}
             require(law == exact, f"{mechanism!r}: draws by another law at {vector}")
 
 

@@ -119,11 +119,11 @@ def check_report_sampler(mechanism: Mechanism) -> None:
     law = mechanism.report_law(vector)
     if len(law) > MOST_SYMBOLS:
         return
-    made = simulated.as_solution(mechanism, len(vector))
-    if _known(made):
-        drawn = simulated.report(made, row, simulated.cohort(_DRAWS, seed=9)).pairs()
+    solution = simulated.as_solution(mechanism, len(vector))
+    if _known(solution):
+        drawn = simulated.report(solution, row, simulated.cohort(_DRAWS, seed=9)).pairs()
     else:
-        drawn = _one_by_one(made, np.repeat(row, _FEW_DRAWS, axis=0), seed=9).pairs()
+        drawn = _one_by_one(solution, np.repeat(row, _FEW_DRAWS, axis=0), seed=9).pairs()
     number = {pairs: i for i, pairs in enumerate(law)}
     expected = {number[pairs]: float(p) for pairs, p in law.items()}
     assert_follows(np.array([number[pairs] for pairs in drawn]), expected, repr(mechanism))
