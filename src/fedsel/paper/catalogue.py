@@ -115,11 +115,11 @@ def _cells(table: Table) -> Iterator[Cell]:
             yield from spec.cells()
 
 
-def _measures(made: Callable[..., Task]) -> Callable[[Table], Iterator[Task]]:
+def _measures(task_type: Callable[..., Task]) -> Callable[[Table], Iterator[Task]]:
     def build(table: Table) -> Iterator[Task]:
         lists = {name: v if isinstance(v, list) else [v] for name, v in table.items()}
         for values in product(*lists.values()):
-            yield made(**dict(zip(lists, values, strict=True)))
+            yield task_type(**dict(zip(lists, values, strict=True)))
 
     return build
 
@@ -131,8 +131,8 @@ _KINDS: Mapping[str, Callable[[Table], Iterator[Task]]] = {
     "client-time": _measures(ClientTime),
 }
 _PARAMETERS = {
-    kind: {f.name for f in fields(made)}
-    for kind, made in {
+    kind: {f.name for f in fields(parameterized)}
+    for kind, parameterized in {
         "sweep": Spec,
         "max-error": MaxError,
         "update-variance": UpdateVariance,

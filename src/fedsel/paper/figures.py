@@ -150,12 +150,14 @@ def by_model(rows: Rows, *, split: Sequence[str] = ("dataset", "model"), **optio
     for axes, key in zip(all_axes, keys, strict=True):
         lines(axes, choose(rows, **dict(zip(split, key, strict=True))), **options)
     if len(keys) > 4:  # one legend for all
-        found = dict(p for axes in all_axes for p in labelled(axes))
+        handles = dict(p for axes in all_axes for p in labelled(axes))
         for axes in all_axes:
             if (own := axes.get_legend()) is not None:
                 own.remove()
-        columns = min(7, len(found))
-        figure.legend(found.values(), found, loc="outside lower center", ncols=columns, fontsize=9)
+        columns = min(7, len(handles))
+        figure.legend(
+            handles.values(), handles, loc="outside lower center", ncols=columns, fontsize=9
+        )
     return figure
 
 

@@ -22,7 +22,7 @@ _EPSILONS = (0.05, 0.2, 0.5, 1.0, 2.0, 4.0)
 @cache
 def verdicts() -> tuple[Verdict, ...]:
     """Lemmas 1 to 3 and theorem 1, by certificate."""
-    made: list[Verdict] = []
+    judged: list[Verdict] = []
     lemmas: tuple[tuple[type[Selection], str], ...] = (
         (Exponential, "EXP"),
         (PublishedPerturbedEncoding, "PE-published"),
@@ -38,7 +38,7 @@ def verdicts() -> tuple[Verdict, ...]:
         numbers += f" over {len(_SIZES) * len(_EPSILONS)} settings, d = 2 … 300"
         if worst > 1:
             numbers += f" (worst: {where}); calibrated, PE keeps to it"
-        made.append(
+        judged.append(
             Verdict(
                 f"{name.removesuffix('-published')} satisfies ε₁-LDP",
                 f"Lemma {number}",
@@ -48,7 +48,7 @@ def verdicts() -> tuple[Verdict, ...]:
             )
         )
     two = solution("PE-published-PM", epsilon=2.0, dim=32)
-    made.append(
+    judged.append(
         Verdict(
             "The two-stage framework satisfies ε-LDP",
             "Theorem 1",
@@ -58,7 +58,7 @@ def verdicts() -> tuple[Verdict, ...]:
             "fedsel certify PE-published-PM --epsilon 2 --mu 0.1 --dim 32",
         )
     )
-    return tuple(made)
+    return tuple(judged)
 
 
 def _worst(kind: type[Selection]) -> tuple[float, str]:
@@ -66,8 +66,8 @@ def _worst(kind: type[Selection]) -> tuple[float, str]:
     worst, where = 0.0, ""
     for d in _SIZES:
         for epsilon in _EPSILONS:
-            made = kind(epsilon) if kind is Exponential else kind(epsilon, 0.1)  # type: ignore[call-arg]
-            ratio = certify(made, d).exact / epsilon  # at most 1 exactly where it holds
+            selection = kind(epsilon) if kind is Exponential else kind(epsilon, 0.1)  # type: ignore[call-arg]
+            ratio = certify(selection, d).exact / epsilon  # at most 1 exactly where it holds
             if ratio > worst:
                 worst, where = ratio, f"d = {d}, ε₁ = {epsilon:g}"
     return worst, where

@@ -49,11 +49,11 @@ class Request:
 
     def command(self, names: Sequence[str] | None = None) -> str:
         """The command line that repeats it."""
-        words = ["fedsel", "reproduce", *(self.names if names is None else names)]
-        words += ["--quick"] if self.quick else []
+        arguments = ["fedsel", "reproduce", *(self.names if names is None else names)]
+        arguments += ["--quick"] if self.quick else []
         for name, value in self.changes:
-            words += ["--set", f"{name}={_toml(value)}"]
-        return shlex.join(words)
+            arguments += ["--set", f"{name}={_toml(value)}"]
+        return shlex.join(arguments)
 
 
 @dataclass(frozen=True)
@@ -83,13 +83,13 @@ class Watcher:
 
 def missing_data(experiments: Sequence[Experiment], source: Source) -> dict[str, str]:
     """The data sets that cannot be had, and why."""
-    found = {}
+    missing = {}
     for name in dict.fromkeys(name for e in experiments for name in e.datasets):
         try:
             source.data(name, 0)
         except DataUnavailable as error:
-            found[name] = f"{name} is missing: {error}"
-    return found
+            missing[name] = f"{name} is missing: {error}"
+    return missing
 
 
 def cost_of(experiments: Sequence[Experiment], missing: Mapping[str, str]) -> float:
@@ -119,9 +119,9 @@ def reproduce(
         # Clocks want the machine for themselves.
         for part, jobs in ((_timed(tasks), 1), (_others(tasks), request.jobs)):
             rows += perform(part, store, source, jobs=jobs, advance=watcher.advance, finished=add)
-        told = tuple(text for name, text in missing.items() if name in one.datasets)
+        left_out = tuple(text for name, text in missing.items() if name in one.datasets)
         view = VIEWS[one.name](rows, one.name) if rows else View()
-        watcher.outcomes.append(Outcome(one, rows, view, told, seconds))
+        watcher.outcomes.append(Outcome(one, rows, view, left_out, seconds))
         watcher.finished(watcher.outcomes[-1])
     return watcher.outcomes
 
@@ -234,37 +234,37 @@ def _claims_section(outcomes: Sequence[Outcome], request: Request) -> Section:
 
 def settings_of(one: Experiment) -> dict[str, str]:
     """The parameters of an experiment's tasks: one value, or all that occur."""
-    found: dict[str, dict[str, None]] = {}
+    values_by_name: dict[str, dict[str, None]] = {}
     for task in one.tasks:
         for name, value in task.parameters.items():
             text = _toml(value) if isinstance(value, str | bool | int | float) else str(value)
-            found.setdefault(name, {})[text] = None
-    found.pop("key", None)
-    return {name: ", ".join(values) for name, values in found.items()}
+            values_by_name.setdefault(name, {})[text] = None
+    values_by_name.pop("key", None)
+    return {name: ", ".join(values) for name, values in values_by_name.items()}
 
 
 def _summary(outcomes: Sequence[Outcome], request: Request) -> list[str]:
-    told = all_verdicts(outcomes)
-    holds = sum(v.verdict == "holds" for v in told)
-    fails = sum(v.verdict.startswith("does not") for v in told)
-    unknown = sum(v.verdict == UNKNOWN for v in told)
-    said = [
-        f"{len(told)} claims judged: {holds} hold as printed, {fails} do not hold, "
-        f"{len(told) - holds - fails - unknown} hold in part or for some settings only"
+    verdicts = all_verdicts(outcomes)
+    holds = sum(v.verdict == "holds" for v in verdicts)
+    fails = sum(v.verdict.startswith("does not") for v in verdicts)
+    unknown = sum(v.verdict == UNKNOWN for v in verdicts)
+    lines = [
+        f"{len(verdicts)} claims judged: {holds} hold as printed, {fails} do not hold, "
+        f"{len(verdicts) - holds - fails - unknown} hold in part or for some settings only"
         + (f", {unknown} could not be measured." if unknown else "."),
     ]
     table = next((o for o in outcomes if o.name == "table3" and o.rows), None)
     if table is not None:
         numbers = table.view.numbers
-        said.append(
+        lines.append(
             f"Table 3: root mean squared difference {numbers['rmse']:.2f} points over "
             f"{len(numbers['numbers'])} numbers, with learning rates fitted to the paper's table."
         )
     if request.quick:
-        said.append("A coarse run (--quick): few runs a point, verdicts are indications only.")
+        lines.append("A coarse run (--quick): few runs a point, verdicts are indications only.")
     lacking = dict.fromkeys(text for o in outcomes for text in o.missing)
-    said += [f"Left out: {text}" for text in lacking]
-    return said
+    lines += [f"Left out: {text}" for text in lacking]
+    return lines
 
 
 def _facts(request: Request) -> dict[str, str]:

@@ -34,17 +34,17 @@ def markdown(
     tables: Mapping[str, Sequence[Table]],
 ) -> str:
     """The page; ``tables`` are those of each experiment by name."""
-    told = [*lines, "; ".join(f"{k}: {v}" for k, v in facts.items())]
+    preamble = [*lines, "; ".join(f"{k}: {v}" for k, v in facts.items())]
     # Paths are among them, and may be called anything.
-    parts = [f"# {title}", *(printable(line).replace("<", "&lt;") for line in told)]
+    parts = [f"# {title}", *(printable(line).replace("<", "&lt;") for line in preamble)]
     rows = [(v.claim, v.where, v.verdict, v.numbers, f"`{v.command}`") for v in verdicts]
     parts += ["## Claims", _table(("claim", "where", "verdict", "numbers", "command"), rows, 2)]
     for name, titles in QUOTED.items():
-        for made in tables.get(name, ()):
-            if made.title in titles:
-                body = [tuple(row) for row in made.rows]
-                parts += [f"## {name}: {made.title}", _table(made.columns, body, made.digits)]
-                parts += [made.note] if made.note else []
+        for table in tables.get(name, ()):
+            if table.title in titles:
+                body = [tuple(row) for row in table.rows]
+                parts += [f"## {name}: {table.title}", _table(table.columns, body, table.digits)]
+                parts += [table.note] if table.note else []
     return "\n\n".join(parts) + "\n"
 
 

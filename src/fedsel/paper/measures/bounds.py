@@ -99,9 +99,9 @@ class MaxError(Measure):
             budget = Budget(self.epsilon, 1, MU)
             selection = PerturbedSampling(budget.selection, TOP)
             mechanism = TwoStage(selection, Piecewise(budget.value))
-        made = as_solution(mechanism, q)
-        reports = report(made, vectors, cohort(self.m, seed=self.seed, epoch=trial))
-        noisy = made.decode(reports)
+        solution = as_solution(mechanism, q)
+        reports = report(solution, vectors, cohort(self.m, seed=self.seed, epoch=trial))
+        noisy = solution.decode(reports)
         if self.solution != "PS-PM":
             return noisy, vectors.mean(axis=0)
         slot = reports.slot[:, 0]

@@ -49,16 +49,16 @@ class UpdateVariance(Measure):
     def part(self, number: int, source: Source) -> dict[str, float]:  # noqa: ARG002
         """Exact and measured variance, and mean, of both updates."""
         mechanism = self._mechanism()
-        told = {}
+        result = {}
         ways = {"adapted": (self.s, self.rate), "original": (self.rate * self.s, 1.0)}
         for place, (name, (value, factor)) in enumerate(ways.items()):
             t = max(-1.0, min(1.0, value))
             who = cohort(self.draws, seed=self.seed, epoch=place)
             drawn = factor * mechanism.decode(perturb(mechanism, [t], who))
-            told[name] = factor**2 * mechanism.variance(t)
-            told[f"{name}_measured"] = float(np.var(drawn, ddof=1))
-            told[f"{name}_mean"] = factor * t
-        return told
+            result[name] = factor**2 * mechanism.variance(t)
+            result[f"{name}_measured"] = float(np.var(drawn, ddof=1))
+            result[f"{name}_mean"] = factor * t
+        return result
 
     def combine(self, parts: Sequence[Any]) -> dict[str, Any]:
         """Beside the parameters: whether the value was clipped, and the unclipped update."""

@@ -23,8 +23,8 @@ def as_number(cell: Cell) -> float | None:
     [2.0, -1.5, 10000.0, 3.0, 81.0, None, None]
     """
     if isinstance(cell, str):
-        found = _LEADING.fullmatch(cell.replace("\N{MINUS SIGN}", "-"))
-        return float(found[1].replace(",", "")) if found else None
+        match = _LEADING.fullmatch(cell.replace("\N{MINUS SIGN}", "-"))
+        return float(match[1].replace(",", "")) if match else None
     return None if cell is None or math.isnan(cell) else float(cell)
 
 
@@ -34,9 +34,9 @@ def is_numeric(column: Sequence[Cell]) -> bool:
     >>> is_numeric([1, None, 2.5]), is_numeric(["1 ± 2", "a"]), is_numeric([None])
     (True, False, False)
     """
-    given = [c for c in column if c is not None and c != DASH]
-    numbers = [c for c in given if isinstance(c, Real) or as_number(c) is not None]
-    return bool(given) and len(given) == len(numbers)
+    filled = [c for c in column if c is not None and c != DASH]
+    numbers = [c for c in filled if isinstance(c, Real) or as_number(c) is not None]
+    return bool(filled) and len(filled) == len(numbers)
 
 
 def is_scientific(column: Sequence[Cell], digits: int) -> bool:

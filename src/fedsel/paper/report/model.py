@@ -109,17 +109,17 @@ def kind_of(verdict: str) -> Kind:
     >>> kind_of("holds in 0 of 16").key
     'fails'
     """
-    words = " ".join(verdict.lower().split()).rstrip(".")
-    if counted := re.fullmatch(r"holds in (\d+) of (\d+)\b.*", words):
+    text = " ".join(verdict.lower().split()).rstrip(".")
+    if counted := re.fullmatch(r"holds in (\d+) of (\d+)\b.*", text):
         some, total = int(counted[1]), int(counted[2])
         return Kind.FAILS if some == 0 else Kind.HOLDS if some == total else Kind.PARTLY
-    if words == "holds":
+    if text == "holds":
         return Kind.HOLDS
     for start, kind in (
         ("holds", Kind.PARTLY),
         ("does not hold", Kind.FAILS),
         ("not measured", Kind.UNMEASURED),
     ):
-        if re.match(rf"{start}\b", words):
+        if re.match(rf"{start}\b", text):
             return kind
     return Kind.OTHER

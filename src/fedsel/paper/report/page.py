@@ -82,15 +82,15 @@ def anchors(names: Sequence[str]) -> list[str]:
     >>> anchors(["table3", "fig 2(a)", "table3", "--"])
     ['table3', 'fig-2-a', 'table3-2', 'section']
     """
-    made: list[str] = []
+    unique: list[str] = []
     for name in names:
         plain = re.sub(r"[\W_]+", "-", name, flags=re.ASCII).strip("-") or "section"
         anchor, count = plain, 1
-        while anchor in made:
+        while anchor in unique:
             count += 1
             anchor = f"{plain}-{count}"
-        made.append(anchor)
-    return made
+        unique.append(anchor)
+    return unique
 
 
 def _resource(name: str) -> str:

@@ -49,16 +49,16 @@ def mark(name: str) -> Markup:
 
 def badge(verdict: Verdict) -> Markup:
     """A verdict as mark and words."""
-    words = element("span", verdict.verdict, class_="words")
-    return element("span", mark(verdict.kind.key), words, class_=f"badge {verdict.kind.key}")
+    label = element("span", verdict.verdict, class_="words")
+    return element("span", mark(verdict.kind.key), label, class_=f"badge {verdict.kind.key}")
 
 
-def pairs(given: Mapping[str, str], **attributes: str) -> Markup:
+def pairs(values: Mapping[str, str], **attributes: str) -> Markup:
     """Names and values."""
-    if not given:
+    if not values:
         return Markup("")
     entries = [
-        element("div", element("dt", name), element("dd", value)) for name, value in given.items()
+        element("div", element("dt", name), element("dd", value)) for name, value in values.items()
     ]
     return element("dl", *entries, **attributes)
 
@@ -102,7 +102,7 @@ def _missing(missing: Sequence[str]) -> Markup:
     return element(
         "div",
         element("p", mark("missing"), "Not everything could be run", class_="notice"),
-        element("ul", *(element("li", what) for what in missing)),
+        element("ul", *(element("li", line) for line in missing)),
         class_="absent",
         role="note",
     )

@@ -86,13 +86,13 @@ def inline(svg: str, *, prefix: str, alt: str, styles: Styles) -> Markup:
 
 
 def _referred_to(root: ElementTree.Element) -> set[str]:
-    found: set[str] = set()
+    identifiers: set[str] = set()
     for node in root.iter():
         for key, value in node.attrib.items():
-            found.update(_LOCAL.findall(value))
+            identifiers.update(_LOCAL.findall(value))
             if _PREFIXED.get(key, key) == "href" and value.startswith("#"):
-                found.add(value[1:])
-    return found
+                identifiers.add(value[1:])
+    return identifiers
 
 
 def _opening(root: ElementTree.Element, identifier: str, alt: str, styles: Styles) -> str:
@@ -137,16 +137,16 @@ class _Writer:
     def _attributes(self, node: ElementTree.Element) -> str:
         kept: dict[str, str] = {}
         names = node.get("class", "").split()
-        for qualified, given in node.attrib.items():
+        for qualified, raw in node.attrib.items():
             key = _PREFIXED.get(qualified, qualified)
-            value = " ".join(_LOCAL.sub(lambda m: f"url(#{self._renamed(m[1])})", given).split())
+            value = " ".join(_LOCAL.sub(lambda m: f"url(#{self._renamed(m[1])})", raw).split())
             if key == "style":
                 names += [self._styles.name(declared)] if (declared := value.rstrip("; ")) else []
             elif key == "id":
-                kept |= {key: self._renamed(given)} if given in self._wanted else {}
+                kept |= {key: self._renamed(raw)} if raw in self._wanted else {}
             elif key == "href":
-                inner = given.startswith("#")
-                kept[key] = f"#{self._renamed(given[1:])}" if inner else value.replace(" ", "")
+                inner = raw.startswith("#")
+                kept[key] = f"#{self._renamed(raw[1:])}" if inner else value.replace(" ", "")
             elif key != "class" and not key.startswith("{"):
                 kept[key] = value
         if names:

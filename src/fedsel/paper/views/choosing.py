@@ -52,11 +52,14 @@ def best_of(part: Rows, family: object) -> list[Row]:
     ``family`` is a name, or a test of names.
     """
     wanted = family if callable(family) else family.__eq__
-    found = {s: choose(part, solution=s) for s in values_of(part, "solution") if wanted(s)}
-    if not found:
+    by_solution = {s: choose(part, solution=s) for s in values_of(part, "solution") if wanted(s)}
+    if not by_solution:
         return []
-    name = max(found, key=lambda s: float(np.mean([np.mean(r["validation"]) for r in found[s]])))
-    return found[name]
+    name = max(
+        by_solution,
+        key=lambda s: float(np.mean([np.mean(r["validation"]) for r in by_solution[s]])),
+    )
+    return by_solution[name]
 
 
 def settings(chosen: Rows) -> Iterable[tuple[str, str, float, list[Row]]]:
@@ -70,8 +73,8 @@ def settings(chosen: Rows) -> Iterable[tuple[str, str, float, list[Row]]]:
 
 def tables(chosen: Rows, automatic: Rows) -> tuple[Table, ...]:
     """All of them; those for which there is nothing to show are left out."""
-    made = (_ahead(chosen), _against_privunit(chosen), _automatic(chosen, automatic))
-    return tuple(table for table in (*made, _needed(chosen)) if table.rows)
+    comparisons = (_ahead(chosen), _against_privunit(chosen), _automatic(chosen, automatic))
+    return tuple(table for table in (*comparisons, _needed(chosen)) if table.rows)
 
 
 def _ahead(chosen: Rows) -> Table:
@@ -97,14 +100,16 @@ def _against_privunit(chosen: Rows) -> Table:
     body = []
     for dataset, model, epsilon, part in settings(chosen):
         reference = best_of(part, "PrivUnit")
-        found = [best_of(part, name) for name in ("RJ", "RC")]
-        if not reference or not any(found):
+        candidates = [best_of(part, name) for name in ("RJ", "RC")]
+        if not reference or not any(candidates):
             continue
-        told = [float(tests(rows).mean()) if rows else None for rows in found]
-        ours = max((rows for rows in found if rows), key=lambda rows: float(tests(rows).mean()))
+        means = [float(tests(rows).mean()) if rows else None for rows in candidates]
+        ours = max(
+            (rows for rows in candidates if rows), key=lambda rows: float(tests(rows).mean())
+        )
         g = gap(tests(ours), tests(reference))
         bits = max(row["bits"] for row in ours)
-        row = (dataset, model, plain(epsilon), float(tests(reference).mean()), *told)
+        row = (dataset, model, plain(epsilon), float(tests(reference).mean()), *means)
         body.append((*row, g.mean, g.error, bits))
     headings = ("data set", "model", "ε", "PrivUnit (%)", "RJ (%)", "RC (%)")
     more = ("better of both − PrivUnit", "standard error", "bits")
@@ -143,8 +148,8 @@ def _needed(chosen: Rows) -> Table:
         if not without or not best_of(mine, one_symbol):
             continue
         target = float(tests(without).mean()) - _BELOW
-        told = [_reaches(mine, family, target) for family in families.values()]
-        body.append((dataset, model, target, *told))
+        reached = [_reaches(mine, family, target) for family in families.values()]
+        body.append((dataset, model, target, *reached))
     note = (
         f"Accuracy {_BELOW:g} points below the model without privacy, each solution at its own"
         " best α; between the ε that were run, by interpolation over log ε."
@@ -169,8 +174,8 @@ def _reaches(rows: Rows, family: object, target: float) -> str | None:
 def _curve(rows: Rows, family: object) -> list[tuple[float, float]]:
     """Mean accuracy of a family's best against ε."""
     epsilons = sorted(e for e in values_of(rows, "epsilon") if e is not None)
-    found = [(e, best_of(choose(rows, epsilon=e), family)) for e in epsilons]
-    return [(e, float(tests(best).mean())) for e, best in found if best]
+    best_rows = [(e, best_of(choose(rows, epsilon=e), family)) for e in epsilons]
+    return [(e, float(tests(best).mean())) for e, best in best_rows if best]
 
 
 def picture(chosen: Rows, model: str = "logistic") -> Picture | None:
@@ -212,8 +217,8 @@ def _drawn(rows: Rows) -> Figure:
         levels = [level for family, *_ in _SHOWN for _, level in _curve(mine, family)]
         if levels:
             one.set_ylim(bottom=min(levels) - 2)
-    found = dict(pair for one in axes for pair in figures.labelled(one))
-    figure.legend(found.values(), found, loc="outside lower center", ncols=4, fontsize=9)
+    handles = dict(pair for one in axes for pair in figures.labelled(one))
+    figure.legend(handles.values(), handles, loc="outside lower center", ncols=4, fontsize=9)
     return figure
 
 

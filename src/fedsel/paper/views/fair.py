@@ -47,8 +47,8 @@ def fair(rows: Rows, name: str) -> View:
         spread = float(runs.std(ddof=1)) if len(runs) > 1 else 0.0
         at = None if epsilon is None else plain(epsilon)
         more = sorted({text for row in mine for text in _beside(row)})
-        told = (float(runs.mean()), spread, ", ".join([rates + edge, *more]), mine[0]["bits"])
-        body.append((dataset, model, solution, at, *told))
+        cells = (float(runs.mean()), spread, ", ".join([rates + edge, *more]), mine[0]["bits"])
+        body.append((dataset, model, solution, at, *cells))
     figure = figures.by_model(chosen, of=tests, label="ε of a client")
     headings = ("data set", "model", "solution", "ε", "test accuracy (%)", "deviation")
     to_choose = choosing.picture(chosen)

@@ -27,14 +27,14 @@ QUANTITIES = ("gain", "loss")
 
 def numbers_of(rows: Rows) -> list[dict[str, Any]]:
     """One object a printed number: ours, its standard error, the paper's, the difference."""
-    found = []
+    numbers = []
     for dataset, model in _rows_of_table(rows):
         part = choose(rows, dataset=dataset, model=model)
         printed = iter(TABLE3[dataset, model])
         for name in SELECTIONS:
             for quantity, g in zip(QUANTITIES, _gain_and_loss(part, name), strict=True):
                 paper = next(printed)
-                found.append(
+                numbers.append(
                     {
                         "dataset": dataset,
                         "model": model,
@@ -46,7 +46,7 @@ def numbers_of(rows: Rows) -> list[dict[str, Any]]:
                         "difference": round(g.mean - paper, 4),
                     }
                 )
-    return found
+    return numbers
 
 
 def rmse_of(numbers: Sequence[Row]) -> float | None:
@@ -64,8 +64,8 @@ def table3(rows: Rows, name: str) -> View:
     for dataset, model in _rows_of_table(rows):
         mine = [n for n in numbers if (n["dataset"], n["model"]) == (dataset, model)]
         alpha = choose(rows, dataset=dataset, model=model)[0]["learning_rate"]
-        told = ("selection", "quantity", "ours", "error", "paper", "difference")
-        body += [(dataset, model, plain(alpha), *(n[name] for name in told)) for n in mine]
+        columns = ("selection", "quantity", "ours", "error", "paper", "difference")
+        body += [(dataset, model, plain(alpha), *(n[name] for name in columns)) for n in mine]
     larger, better = {}, {}
     for dataset, model in _rows_of_table(rows):
         part = choose(rows, dataset=dataset, model=model)
@@ -112,9 +112,9 @@ def table3(rows: Rows, name: str) -> View:
 def _with_factor(verdict: Verdict, numbers: Sequence[Row]) -> Verdict:
     gains = [n["ours"] for n in numbers if n["quantity"] == "gain"]
     losses = [n["ours"] for n in numbers if n["quantity"] == "loss"]
-    told = f"mean gain {np.mean(gains):.2f}, mean loss {np.mean(losses):.2f}; gain − loss "
+    means = f"mean gain {np.mean(gains):.2f}, mean loss {np.mean(losses):.2f}; gain − loss "
     return Verdict(
-        verdict.claim, verdict.where, verdict.verdict, told + verdict.numbers, verdict.command
+        verdict.claim, verdict.where, verdict.verdict, means + verdict.numbers, verdict.command
     )
 
 
@@ -181,7 +181,7 @@ def rates(rows: Rows, name: str) -> View:
         )
         fits.append((dataset, model, best[2], best[-1], span(good, alphas), flat_best, two_best))
     common = [a for a in alphas if all(a in good for good in spans.values())]
-    told = "; ".join(f"{row}: {span(good, alphas)}" for row, good in spans.items())
+    ranges = "; ".join(f"{row}: {span(good, alphas)}" for row, good in spans.items())
     verdict = f"holds for α in {span(common, alphas)}" if common else "holds for no common α"
     if not any(spans.values()):
         verdict = FAILS
@@ -221,7 +221,7 @@ def rates(rows: Rows, name: str) -> View:
                 "Accuracy against the learning rate for each row of table 3",
             ),
         ),
-        verdicts=(Verdict(claim, "Sections 5.1, 5.3", verdict, told, command(name)),),
+        verdicts=(Verdict(claim, "Sections 5.1, 5.3", verdict, ranges, command(name)),),
         numbers={"spans": spans},
     )
 
@@ -241,8 +241,8 @@ def span(good: Sequence[float], alphas: Sequence[float]) -> str:
             runs[-1].append(alpha)
         else:
             runs.append([alpha])
-    said = [f"{r[0]:g}" if len(r) == 1 else f"{r[0]:g} … {r[-1]:g}" for r in runs]
-    return ", ".join(said) or "none"
+    ranges = [f"{r[0]:g}" if len(r) == 1 else f"{r[0]:g} … {r[-1]:g}" for r in runs]
+    return ", ".join(ranges) or "none"
 
 
 def ablation(rows: Rows, name: str) -> View:

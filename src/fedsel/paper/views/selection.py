@@ -85,15 +85,15 @@ def selection(rows: Rows, name: str) -> View:
     settings = list(settings_of(rows))
 
     def gaps(a: str, b: str, at: Sequence[float] = ()) -> dict[str, Gap]:
-        found = {}
+        by_label = {}
         for where in settings:
             for e in at or (None,):
                 better = at_epsilon(choose(rows, **where), a, e)
                 worse = at_epsilon(choose(rows, **where), b, e)
-                found[f"{a}, {where['model']}" + (f", ε₁ = {e:g}" if e else "")] = gap(
+                by_label[f"{a}, {where['model']}" + (f", ε₁ = {e:g}" if e else "")] = gap(
                     better, worse
                 )
-        return found
+        return by_label
 
     def merged(pairs: Iterable[tuple[str, str]], at: Sequence[float]) -> dict[str, Gap]:
         return {label: g for a, b in pairs for label, g in gaps(a, b, at).items()}

@@ -12,7 +12,7 @@ from fedsel.paper.report import Table, Verdict
 from fedsel.paper.results import Row, Rows, choose, slope, values_of
 from fedsel.paper.views.base import FAILS, HOLDS, Picture, View, command, counted, plain
 
-_SAYS = {"PM": "flat", "PM-RP": "compressed", "PS-PM": "two-stage"}
+_FAMILY = {"PM": "flat", "PM-RP": "compressed", "PS-PM": "two-stage"}
 _TOLERANCE = 0.15
 """How far a fitted exponent may lie from the stated one."""
 _TARGET = 0.1
@@ -42,13 +42,20 @@ def bounds(rows: Rows) -> View:
             at = [row["q" if axis == "d" else axis] for row in mine]
             # The stated orders have a factor √log d (√log q), which is divided out.
             noise = [row["noise"] / math.sqrt(math.log(max(row["q"], 3))) for row in mine]
-            found = {"noise": slope(at, noise)}
+            slopes = {"noise": slope(at, noise)}
             for name in ("error", "best"):
-                found[name] = slope(at, [row[name] for row in mine])
+                slopes[name] = slope(at, [row[name] for row in mine])
             stated = ORDERS[solution][axis]
-            says = "q" if solution == "PM-RP" and axis == "d" else label
+            variable = "q" if solution == "PM-RP" and axis == "d" else label
             exponents.append(
-                (_SAYS[solution], says, stated, found["noise"], found["error"], found["best"])
+                (
+                    _FAMILY[solution],
+                    variable,
+                    stated,
+                    slopes["noise"],
+                    slopes["error"],
+                    slopes["best"],
+                )
             )
             series = {f"{solution}, noise": (at, [r["noise"] for r in mine])}
             series[f"{solution}, error against the mean"] = (at, [r["error"] for r in mine])
@@ -58,7 +65,7 @@ def bounds(rows: Rows) -> View:
             needed = row["m"] * (row["noise"] / _TARGET) ** 2
             body.append(
                 (
-                    _SAYS[solution],
+                    _FAMILY[solution],
                     row["d"],
                     row["q"],
                     row["m"],
@@ -70,13 +77,13 @@ def bounds(rows: Rows) -> View:
                 )
             )
     for solution in ("PM", "PM-RP", "PS-PM"):
-        mine_now = [e for e in exponents if e[0] == _SAYS[solution]]
+        mine_now = [e for e in exponents if e[0] == _FAMILY[solution]]
         if not mine_now:
             continue
         good = [abs(e[3] - e[2]) <= _TOLERANCE for e in mine_now]
-        told = ", ".join(f"{e[1]}^{e[3]:.2f} (stated {e[2]:g})" for e in mine_now)
-        claim = f"Noise of the {_SAYS[solution]} solution grows as table 1 states"
-        verdicts.append(Verdict(claim, "Table 1", counted(good), told, command("table1")))
+        fitted = ", ".join(f"{e[1]}^{e[3]:.2f} (stated {e[2]:g})" for e in mine_now)
+        claim = f"Noise of the {_FAMILY[solution]} solution grows as table 1 states"
+        verdicts.append(Verdict(claim, "Table 1", counted(good), fitted, command("table1")))
     against = {e[1]: e[5] for e in exponents if e[0] == "two-stage"}
     if {"d", "m"} <= set(against):
         verdicts.append(
@@ -188,7 +195,7 @@ def variances(rows: Rows) -> View:
 
 def times(rows: Rows) -> View:
     """Seconds against d, slopes and ratios."""
-    found = {
+    timings = {
         (r["implementation"], r["selection"], r["d"]): r["seconds"]
         for r in sorted(rows, key=lambda r: r["d"])
     }
@@ -200,18 +207,18 @@ def times(rows: Rows) -> View:
     for axes, kind in zip(all_axes, kinds, strict=True):
         series = {}
         for name in names:
-            seconds = [found[kind, name, d] for d in sizes]
+            seconds = [timings[kind, name, d] for d in sizes]
             tail = [d for d in sizes if d >= sizes[-1] / 10]
-            steep[kind, name] = slope(tail, [found[kind, name, d] for d in tail])
+            steep[kind, name] = slope(tail, [timings[kind, name, d] for d in tail])
             shown = "RS (no selection)" if name == "none" else name
             series[shown] = (sizes, [1e6 * s for s in seconds])
         figures.scaling(axes, series, "d", "µs of one client")
     body = tuple(
-        (kind, name, *(1e6 * found[kind, name, d] for d in sizes), steep[kind, name])
+        (kind, name, *(1e6 * timings[kind, name, d] for d in sizes), steep[kind, name])
         for kind in kinds
         for name in names
     )
-    verdicts = _time_verdicts(found, names, sizes[-1], steep) if "paper" in kinds else []
+    verdicts = _time_verdicts(timings, names, sizes[-1], steep) if "paper" in kinds else []
     return View(
         tables=(
             Table(
@@ -236,26 +243,26 @@ _IMPLEMENTATION = {
 
 
 def _time_verdicts(
-    found: dict[tuple[str, str, int], float],
+    timings: dict[tuple[str, str, int], float],
     names: Sequence[str],
     d: int,
     steep: dict[tuple[str, str], float],
 ) -> list[Verdict]:
     chosen = [name for name in names if name != "none"]
-    micro = {n: 1e6 * found["paper", n, d] for n in names}
-    told = ", ".join(f"{n} {micro[n]:,.0f} µs" for n in names) + f" at d = {d:,}"
+    micro = {n: 1e6 * timings["paper", n, d] for n in names}
+    measured = ", ".join(f"{n} {micro[n]:,.0f} µs" for n in names) + f" at d = {d:,}"
     verdicts = []
     if "none" in names and chosen:
         claim = "The selection stage incurs extra computation cost"
         good = [micro[n] > micro["none"] for n in chosen]
-        numbers = f"in the paper's own form: {told}"
+        numbers = f"in the paper's own form: {measured}"
         verdicts.append(Verdict(claim, "Section 5.2", counted(good), numbers, command("fig2e")))
     if {"EXP", "PE", "PS"} <= set(names):
         claim = "PS has the lowest computation cost, EXP is O(d²)"
         good = [micro["PS"] <= micro["PE"], micro["PE"] <= micro["EXP"]]
-        numbers = f"{told}; slopes " + ", ".join(f"{n} {steep['paper', n]:.2f}" for n in chosen)
-        if ("device", "EXP", d) in found:
-            ours = ", ".join(f"{n} {1e6 * found['device', n, d]:.0f} µs" for n in chosen)
+        numbers = f"{measured}; slopes " + ", ".join(f"{n} {steep['paper', n]:.2f}" for n in chosen)
+        if ("device", "EXP", d) in timings:
+            ours = ", ".join(f"{n} {1e6 * timings['device', n, d]:.0f} µs" for n in chosen)
             numbers += f"; on fedsel's device all are O(d): {ours}"
         verdicts.append(
             Verdict(claim, "Sections 4.2, 5.2", counted(good), numbers, command("fig2e"))

@@ -62,17 +62,17 @@ def perturbations(rows: Rows, name: str) -> View:
         **_gaps(rows, ("PS-Duchi",), "Duchi", epsilons),
     }
     steadier: list[bool] = []
-    told = []
+    ratios = []
     for where in settings_of(rows):
         for value in ("HM", "Duchi"):
             for e in epsilons:
                 part = choose(rows, **where, epsilon=e)
                 two, flat = (deviation(choose(part, solution=s)) for s in (f"PS-{value}", value))
                 steadier.append(two < flat)
-                told.append(two / flat if flat else 1.0)
+                ratios.append(two / flat if flat else 1.0)
     claim = "PS-HM and PS-Duchi misclassify less than HM and Duchi"
     count = f"lower in {sum(steadier)} of {len(steadier)}"
-    numbers = f"{count}; between {min(told):.2f} and {max(told):.2f} times that of flat"
+    numbers = f"{count}; between {min(ratios):.2f} and {max(ratios):.2f} times that of flat"
     verdict = counted(steadier)
     claim_too = "... and with a lower standard deviation over the tests"
     return line_view(
@@ -235,9 +235,9 @@ def line_view(
 ) -> View:
     del name
     figure = figures.by_model(rows, split=split, error=error, x=x, label=label)
-    what = "Misclassification" if error else "Test accuracy"
-    caption = f"{what}, {runs_of(rows)} runs: mean and a band of one standard deviation."
-    picture = Picture(figure, caption, f"{what} against {label}, a line a solution")
+    measure = "Misclassification" if error else "Test accuracy"
+    caption = f"{measure}, {runs_of(rows)} runs: mean and a band of one standard deviation."
+    picture = Picture(figure, caption, f"{measure} against {label}, a line a solution")
     columns = (*(c for c in split if c == "epochs"), *extra)
     return View((_table(rows, columns),), (picture,), tuple(verdicts))
 
