@@ -32,8 +32,8 @@ def new_axes(axes: Axes | None = None) -> Axes:
     """These axes, or those of a new figure."""
     if axes is not None:
         return axes
-    made: Axes = new_figure().subplots()
-    return made
+    subplot: Axes = new_figure().subplots()
+    return subplot
 
 
 def history(rounds: Sequence[Round], label: str, axes: Axes | None = None) -> Axes:

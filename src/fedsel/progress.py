@@ -42,8 +42,8 @@ def show_progress(on: bool) -> bool:
 
 
 @contextmanager
-def note(what: str, total: float) -> Iterator[Callable[[float], object]]:
-    """Tell how far ``what`` is; the callable yielded is told the units of work just done.
+def note(activity: str, total: float) -> Iterator[Callable[[float], object]]:
+    """Tell how far ``activity`` is; the callable yielded is told the units of work just done.
 
     >>> with note("counting", total=3) as advance:
     ...     for _ in range(3):
@@ -55,7 +55,7 @@ def note(what: str, total: float) -> Iterator[Callable[[float], object]]:
     if not speaks:
         yield abs
         return
-    line = _Line(what, total, sys.stderr)
+    line = _Line(activity, total, sys.stderr)
     try:
         yield line.advance
     finally:
@@ -67,8 +67,8 @@ def note(what: str, total: float) -> Iterator[Callable[[float], object]]:
 class _Line:
     """What is shown: one line that is written over on a terminal, seldom a new one in a log."""
 
-    def __init__(self, what: str, total: float, stream: TextIO) -> None:
-        self._what, self._total, self._stream, self._done = what, total, stream, 0.0
+    def __init__(self, activity: str, total: float, stream: TextIO) -> None:
+        self._activity, self._total, self._stream, self._done = activity, total, stream, 0.0
         self._terminal = stream is not None and not stream.closed and stream.isatty()
         self._began = time.monotonic()
         self._next, self._shown = self._began + PATIENCE, False
@@ -81,7 +81,7 @@ class _Line:
         self._next = now + (_EVERY_ON_A_TERMINAL if self._terminal else _EVERY_IN_A_LOG)
         self._shown = True
         share = min(1.0, self._done / self._total)
-        text = f"fedsel: {self._what}, {share:.0%}"
+        text = f"fedsel: {self._activity}, {share:.0%}"
         if 0 < share < 1:
             text += f", about {_spoken((now - self._began) * (1 - share) / share)} left"
         self._write(f"{_CLEAR_LINE}{text}" if self._terminal else f"{text}\n")

@@ -63,10 +63,10 @@ def advise_command(
     )
     checks = _check(advice, seed) if check else ()
     if as_json:
-        found = advice.as_dict()
+        content = advice.as_dict()
         if check:
-            found["checks"] = [{**asdict(c), "agrees": c.agrees} for c in checks]
-        typer.echo(json.dumps(found, ensure_ascii=False, indent=1, allow_nan=False))
+            content["checks"] = [{**asdict(c), "agrees": c.agrees} for c in checks]
+        typer.echo(json.dumps(content, ensure_ascii=False, indent=1, allow_nan=False))
         return
     _show(advice, checks)
 

@@ -38,10 +38,10 @@ class PlainConsole(Console):
 class PlainGroup(TyperGroup):
     """Says what is wrong with a command line without the control characters that it came with."""
 
-    def make_context(self, *given: Any, **options: Any) -> Any:
+    def make_context(self, *arguments: Any, **options: Any) -> Any:
         """Read the options before the name of a command."""
         with _plain_errors():
-            return super().make_context(*given, **options)
+            return super().make_context(*arguments, **options)
 
     def invoke(self, ctx: Any) -> Any:
         """Find the command, read its options and run it."""

@@ -75,9 +75,9 @@ def fetch_command(name: NameArgument, directory: DirectoryOption = None) -> None
         typer.echo(f"{entry.name}: generated from its seed, nothing to fetch")
         return
     with _status_one(), patience(f"{entry.name}: looking for its files") as notify:
-        found = fetch(name, directory, notify=notify)
-        hashes = found.check()
-    for path, sha256 in zip(found.paths, hashes, strict=True):
+        raw_files = fetch(name, directory, notify=notify)
+        hashes = raw_files.check()
+    for path, sha256 in zip(raw_files.paths, hashes, strict=True):
         print_path(path, f"  {sha256}")
 
 
@@ -90,31 +90,31 @@ def path_command(name: NameArgument, directory: DirectoryOption = None) -> None:
     Downloads nothing; ends with status 1 if the files are not here or not the right ones.
     """
     with _status_one():
-        found = find(name, directory)
-        if found is None:
+        raw_files = find(name, directory)
+        if raw_files is None:
             entry = resolve(name)
             raise DataUnavailable(
                 f"{entry.name}: no files here; get them with: fedsel data fetch {entry.name}"
             )
-        found.check()
-    for path in found.paths:
+        raw_files.check()
+    for path in raw_files.paths:
         print_path(path)
 
 
 def _row(name: str, directory: Path | None) -> dict[str, Any]:
     entry = resolve(name)
-    found: Found | None = None
+    raw_files: Found | None = None
     source = "generated"
     if isinstance(entry, RealData):
-        found = find(name, directory)
-        source = found.where if found else "download"
+        raw_files = find(name, directory)
+        source = raw_files.where if raw_files else "download"
     return {
         "name": name,
         "n": entry.n,
         "d": entry.d,
         "source": source,
         "present": source != "download",
-        "paths": [str(path) for path in found.paths] if found else [],
+        "paths": [str(path) for path in raw_files.paths] if raw_files else [],
     }
 
 

@@ -126,7 +126,9 @@ def _print(history: History) -> None:
         console.print(table)
     else:
         console.print("no reports yet")
-    for name, said in (("spent", "ε spent"), ("left", "ε left"), ("lifetime", "ε of a lifetime")):
+    for name, label in (("spent", "ε spent"), ("left", "ε left"), ("lifetime", "ε of a lifetime")):
         exact: Fraction = getattr(history, name)
         number = f"{float(exact):.12g}"
-        console.print(f"{said}: {number}" + ("" if number == str(exact) else f" = {exact} exactly"))
+        console.print(
+            f"{label}: {number}" + ("" if number == str(exact) else f" = {exact} exactly")
+        )

@@ -128,10 +128,10 @@ def _pair(text: str) -> tuple[str, Any]:
 def _list(as_json: bool) -> None:
     from fedsel.paper.catalogue import CLAIMS, NAMES, experiment
 
-    found = [experiment(name) for name in NAMES if name != CLAIMS]
+    experiments = [experiment(name) for name in NAMES if name != CLAIMS]
     rows = [
         {"name": e.name, "where": e.where, "title": e.title, "data": list(e.datasets)}
-        for e in found
+        for e in experiments
     ]
     rows.append({"name": CLAIMS, "where": "", "title": "The verdicts of all", "data": []})
     if as_json:
@@ -185,12 +185,12 @@ def _show(outcomes: list[Outcome], request: Request, out: Path, *, as_json: bool
 
     verdicts = run.all_verdicts(outcomes) if _judges(request) else _verdicts(outcomes)
     if as_json:
-        told = [run.to_json(outcome, request) for outcome in outcomes]
+        experiments = [run.to_json(outcome, request) for outcome in outcomes]
         result: Any = (
-            told[0]
-            if len(request.names) == 1 and len(told) == 1
+            experiments[0]
+            if len(request.names) == 1 and len(experiments) == 1
             else {
-                "experiments": told,
+                "experiments": experiments,
                 "claims": [vars(v) for v in verdicts],
             }
         )
@@ -199,8 +199,8 @@ def _show(outcomes: list[Outcome], request: Request, out: Path, *, as_json: bool
     console = output()
     for outcome in outcomes:
         if len(outcomes) == 1:
-            for made in outcome.view.tables:
-                console.print(_table(made))
+            for paper_table in outcome.view.tables:
+                console.print(_table(paper_table))
         rmse = outcome.view.numbers.get("rmse")
         if rmse is not None:
             console.print(f"{outcome.name}: rms difference from the paper {rmse:.2f} points")
@@ -214,15 +214,15 @@ def _verdicts(outcomes: list[Outcome]) -> list[Verdict]:
     return [verdict for outcome in outcomes for verdict in outcome.view.verdicts]
 
 
-def _table(made: Any) -> Table:
+def _table(paper_table: Any) -> Table:
     from fedsel.paper.report.cells import is_numeric, shown
 
-    table = Table(title=made.title, caption=made.note or None)
-    for place, heading in enumerate(made.columns):
-        numeric = is_numeric([row[place] for row in made.rows])
+    table = Table(title=paper_table.title, caption=paper_table.note or None)
+    for place, heading in enumerate(paper_table.columns):
+        numeric = is_numeric([row[place] for row in paper_table.rows])
         table.add_column(heading.strip(), justify="right" if numeric else "left")
-    for row in made.rows:
-        table.add_row(*(shown(value, made.digits) for value in row))
+    for row in paper_table.rows:
+        table.add_row(*(shown(value, paper_table.digits) for value in row))
     return table
 
 

@@ -32,7 +32,7 @@ def bench(as_json: JsonOption = False) -> None:
 
     check_installed("simulation", "fedsel bench", "joblib", "scipy")
     with patience("measuring") as notify:
-        result = speed.measure(lambda what: notify(f"measuring {what}"))
+        result = speed.measure(lambda part: notify(f"measuring {part}"))
     if as_json:
         typer.echo(json.dumps({"ratios": result.ratios, "seconds": result.seconds}, indent=1))
         return

@@ -125,23 +125,23 @@ def _one_symbol(data: Dataset) -> dict[str, float]:
     rows = [np.array(row) for row in data.X[:_DEVICE_REPORTS]]
     for name in ("J", "RJ"):
         for epsilon in EPSILONS:
-            made = solution(name, epsilon=epsilon, dim=data.d, rho=1.0)
+            private_solution = solution(name, epsilon=epsilon, dim=data.d, rho=1.0)
             works[f"{name}_eps{epsilon:g}"] = _engine_epoch(data, name, epsilon)
-            devices[f"device_{name}_eps{epsilon:g}"] = partial(_reports, made, rows)
+            devices[f"device_{name}_eps{epsilon:g}"] = partial(_reports, private_solution, rows)
     engine = {name: t / data.n for name, t in _interleaved(works).items()}
     alone = {name: t / len(rows) for name, t in _interleaved(devices, 3).items()}
     return {f"{name}_d{data.d}": t for name, t in (engine | alone).items()}
 
 
-def _reports(made: Solution, rows: list[NDArray[np.float32]]) -> None:
+def _reports(private_solution: Solution, rows: list[NDArray[np.float32]]) -> None:
     for row in rows:
-        made.encode(row, row)
+        private_solution.encode(row, row)
 
 
 def _engine_epoch(data: Dataset, name: str, epsilon: float = EPSILON) -> Callable[[], object]:
     """One epoch of the engine, in rounds of 1 % of the clients."""
-    made = solution(name, epsilon=epsilon, mu=MU, dim=data.d, rho=1.0)
-    training = Training(made, LinearModel(), RATE, data.n // 100, seed=0)
+    private_solution = solution(name, epsilon=epsilon, mu=MU, dim=data.d, rho=1.0)
+    training = Training(private_solution, LinearModel(), RATE, data.n // 100, seed=0)
     people, start = Population(data.X, data.y), ServerState.begin(np.zeros(data.d))
     run = LinearRunner(training, people, start.weights)
     clients, ends = schedule_of(training, people, 0)
@@ -155,8 +155,8 @@ def _engine_epoch(data: Dataset, name: str, epsilon: float = EPSILON) -> Callabl
 
 def _fused_epoch(data: Dataset) -> Callable[[], object]:
     """The non-private epoch: margin and gradient fused, nothing else."""
-    made = Training(solution("NP", dim=data.d), batch=data.n // 100, seed=0)
-    clients, ends = schedule_of(made, Population(data.X, data.y), 0)
+    training = Training(solution("NP", dim=data.d), batch=data.n // 100, seed=0)
+    clients, ends = schedule_of(training, Population(data.X, data.y), 0)
     records, room = records_of(data.X, data.y), np.empty(data.d, dtype=np.float32)
 
     def epoch() -> None:

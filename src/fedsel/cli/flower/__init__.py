@@ -72,7 +72,7 @@ def demo(
     level = flower.level
     flower.setLevel(logging.ERROR)
     try:
-        found = _watched(chosen, keep)
+        summary = _watched(chosen, keep)
     except FederationError as error:
         typer.echo(f"fedsel: {printable(error, lines=True)}", err=True)
         raise typer.Exit(1) from None
@@ -83,9 +83,9 @@ def demo(
         flower.setLevel(level)
         signal.signal(signal.SIGTERM, before)
     if as_json:
-        typer.echo(json.dumps(found.as_dict(), indent=1))
+        typer.echo(json.dumps(summary.as_dict(), indent=1))
     else:
-        _show(chosen, found)
+        _show(chosen, summary)
 
 
 def _end(number: int, _: object) -> None:
@@ -101,30 +101,30 @@ def _watched(chosen: Demo, keep: Path | None) -> Summary:
         )
 
 
-def _show(chosen: Demo, found: Summary) -> None:
+def _show(chosen: Demo, summary: Summary) -> None:
     console = output()
     console.print(
-        f"{found.solution}, d = {found.dim}, ε = {found.epsilon_per_report} a report, "
-        f"{chosen.nodes} SuperNodes, α = {found.learning_rate:.3g} from public quantities"
+        f"{summary.solution}, d = {summary.dim}, ε = {summary.epsilon_per_report} a report, "
+        f"{chosen.nodes} SuperNodes, α = {summary.learning_rate:.3g} from public quantities"
     )
-    table = Table(title="The model" + (", averaged over the rounds" if found.averaging else ""))
+    table = Table(title="The model" + (", averaged over the rounds" if summary.averaging else ""))
     for heading in ("round", "accuracy", "plain FedAvg"):
         table.add_column(heading, justify="right")
-    for number, pair in enumerate(zip(found.accuracy, found.fedavg_accuracy, strict=True), 1):
+    for number, pair in enumerate(zip(summary.accuracy, summary.fedavg_accuracy, strict=True), 1):
         table.add_row(str(number), *(f"{100 * x:.1f} %" for x in pair))
     console.print(table)
     table = Table(title="The ledgers")
     for heading in ("node", "reports", "ε spent", "ε left"):
         table.add_column(heading, justify="right")
-    for node in found.nodes:
+    for node in summary.nodes:
         table.add_row(str(node.node), str(node.reports), node.spent, node.left)
     console.print(table)
-    ratio = found.fedavg_reply_bytes / max(1.0, found.reply_bytes)
+    ratio = summary.fedavg_reply_bytes / max(1.0, summary.reply_bytes)
     console.print(
-        f"A reply has {found.reply_bytes:.0f} bytes ({found.report_bytes} of report), of plain "
-        f"FedAvg {found.fedavg_reply_bytes}: {ratio:.1f} times as many."
+        f"A reply has {summary.reply_bytes:.0f} bytes ({summary.report_bytes} of report), of plain "
+        f"FedAvg {summary.fedavg_reply_bytes}: {ratio:.1f} times as many."
     )
-    if found.refusals:
-        console.print(f"Refusals: {found.refusals}")
+    if summary.refusals:
+        console.print(f"Refusals: {summary.refusals}")
     console.print("ε protects all records of a node together, not the single record.")
-    console.print(f"{found.seconds:.0f} seconds")
+    console.print(f"{summary.seconds:.0f} seconds")

@@ -151,18 +151,18 @@ class Demo:
             self._watch(federation, run, tell)
             if not results.exists():
                 raise FederationError(f"the run failed{_why(run.text())}")
-        told = json.loads(results.read_text())
+        outcome = json.loads(results.read_text())
         tell("plain FedAvg on the same data", self.epochs)
         accuracy, plain = self._fedavg(task, records, first)
-        sizes = {int(size): count for size, count in told["reply_bytes"].items()}
+        sizes = {int(size): count for size, count in outcome["reply_bytes"].items()}
         ledgers = [Ledger(folder / f"ledger-{n}").read() for n in range(self.nodes)]
         return Summary(
-            solution=told["solution"],
-            dim=told["dim"],
-            epsilon_per_report=told["epsilon_per_report"],
-            learning_rate=told["learning_rate"],
-            averaging=told["averaging"],
-            accuracy=[r["accuracy"] for r in told["rounds"]],
+            solution=outcome["solution"],
+            dim=outcome["dim"],
+            epsilon_per_report=outcome["epsilon_per_report"],
+            learning_rate=outcome["learning_rate"],
+            averaging=outcome["averaging"],
+            accuracy=[r["accuracy"] for r in outcome["rounds"]],
             fedavg_accuracy=accuracy,
             nodes=[
                 Spent(n, len(h.entries), str(h.spent), str(h.left)) for n, h in enumerate(ledgers)
@@ -170,7 +170,7 @@ class Demo:
             reply_bytes=sum(s * c for s, c in sizes.items()) / max(1, sum(sizes.values())),
             fedavg_reply_bytes=plain,
             report_bytes=max((len(e.report) for h in ledgers for e in h.entries), default=0),
-            refusals=told["refusals"],
+            refusals=outcome["refusals"],
             seconds=time.monotonic() - begin,
         )
 
@@ -214,21 +214,21 @@ class Demo:
             setattr(TaskIdentity, name, getattr(TaskIdentity, name) or 1)
         parts = [task.partition(records, n, self.nodes) for n in range(self.nodes)]
         test = task.held_out(records)
-        arrays, found, size = first, [], 0
+        arrays, accuracy, size = first, [], 0
         strategy = FedAvg(fraction_evaluate=0.5)
         for number in range(1, self.epochs + 1):
             replies = [_plain_reply(task.train(arrays, part, _PLAIN_RATE), part) for part in parts]
             size = content_bytes(replies[0])
             averaged, _ = strategy.aggregate_train(number, replies)
             arrays = {n: a.numpy().astype(np.float32) for n, a in averaged.items()}
-            found.append(task.judge(arrays, test)[0])
-        return found, size
+            accuracy.append(task.judge(arrays, test)[0])
+        return accuracy, size
 
 
 def _why(log: str) -> str:
     """The strategy's own reason, or the end of the log."""
-    told = re.findall(rf"^\S*\b{NoReports.__name__}: (.+)$", log, re.MULTILINE)
-    return f": {told[-1]}" if told else f"\n{log[-3000:]}"
+    reasons = re.findall(rf"^\S*\b{NoReports.__name__}: (.+)$", log, re.MULTILINE)
+    return f": {reasons[-1]}" if reasons else f"\n{log[-3000:]}"
 
 
 def _plain_reply(arrays: dict[str, Any], part: Any) -> Message:

@@ -234,7 +234,7 @@ class Federation:
         self,
         done: Callable[[], bool],
         seconds: float,
-        what: str,
+        condition: str,
         *needed: Process,
     ) -> None:
         """Poll until it is done; an error if it takes too long or a needed process ends."""
@@ -244,7 +244,7 @@ class Federation:
             if ended or time.monotonic() > until:
                 why = "a process ended" if ended else f"{seconds:g} s are over"
                 logs = "\n".join(p.text()[-2000:] for p in (ended or needed))
-                raise FederationError(f"waited for {what}: {why}\n{logs}")
+                raise FederationError(f"waited for {condition}: {why}\n{logs}")
             time.sleep(_POLL)
 
     def flwr(self, *arguments: str, seconds: float = 60) -> str:
@@ -287,9 +287,9 @@ class Federation:
     def _left(self) -> list[int]:
         """Processes that carry our mark and still run; where there is no /proc, none are found."""
         mark = f"{_MARK}={self.environment[_MARK]}".encode()
-        found = []
+        pids = []
         for folder in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):  # others' processes, and those that have just ended
                 if mark in (folder / "environ").read_bytes().split(b"\0"):
-                    found.append(int(folder.name))
-        return found
+                    pids.append(int(folder.name))
+        return pids
