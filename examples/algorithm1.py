@@ -12,32 +12,32 @@ from fedsel.models import LinearModel
 from fedsel.random import stream
 
 
-def algorithm_1(made, model, alpha, X, y, rounds, *, seed=0, groups=None):
+def algorithm_1(composed, model, alpha, X, y, rounds, *, seed=0, groups=None):
     """The weights w after all epochs, and the reports of every round.
 
     ``rounds(epoch)`` gives the cohorts of an epoch, lists of clients; client i holds the records
     groups[i], or record i alone.
     """
-    w, t, sent = np.zeros(made.dim), 0, []  # 1: initialise w, r
+    w, t, sent = np.zeros(composed.dim), 0, []  # 1: initialise w, r
     residual = {}
-    factor, rate = (alpha, 1.0) if made.rate_inside else (1.0, alpha)
-    for epoch in range(made.epochs):  # 4: for each epoch
+    factor, rate = (alpha, 1.0) if composed.rate_inside else (1.0, alpha)
+    for epoch in range(composed.epochs):  # 4: for each epoch
         for cohort in rounds(epoch):  # 5: for each round of clients
-            now, reports = made.in_round(t), []
+            now, reports = composed.in_round(t), []
             for i in cohort:  # 7: each client by itself
                 rows = [i] if groups is None else groups[i]
                 # 8: its gradient; λw is the server's to add where it would decide ties
                 margins = X[rows] @ w.astype(np.float32)
                 slopes = model.slopes(margins, y[rows]) * (factor / len(rows))
-                decay = 0.0 if made.decays_at_server else factor * model.reg
+                decay = 0.0 if composed.decays_at_server else factor * model.reg
                 gradient = (decay * w).astype(np.float32)
                 for slope, x in zip(slopes, X[rows], strict=True):
                     gradient = gradient + np.float32(slope) * x
                 # 9: r ← r + g; select j; clip and perturb; send (j, symbol); r_j ← 0
-                before = residual.get(i, np.zeros(made.dim, dtype=np.float32))
+                before = residual.get(i, np.zeros(composed.dim, dtype=np.float32))
                 report, residual[i] = now.encode(gradient, before, stream(seed, epoch, i))
                 reports.append(report)
-            if made.decays_at_server:
+            if composed.decays_at_server:
                 w = w - alpha * model.reg * w
             w = w - rate * now.decode(Reports.of(reports))  # 10-11: average and step
             sent.append(reports)
@@ -55,10 +55,11 @@ def main():
         return np.array_split(np.random.default_rng(epoch).permutation(len(X)), 20)
 
     for name, alpha in (("NP", 8.0), ("RJ", 4.0), ("PS-PM", 8.0), ("PM", 2.0)):
-        made = solution(name, epsilon=4.0, dim=10, rho=0.4, mu=0.1)
-        w, _ = algorithm_1(made, LinearModel(), alpha, X, y, rounds)
+        composed = solution(name, epsilon=4.0, dim=10, rho=0.4, mu=0.1)
+        w, _ = algorithm_1(composed, LinearModel(), alpha, X, y, rounds)
         right = np.mean(np.sign(X @ w) == y)
-        print(f"{name:6} ε = {made.privacy.total:<4g} accuracy {right:.1%}, {made.bits} bits each")
+        epsilon, bits = composed.privacy.total, composed.bits
+        print(f"{name:6} ε = {epsilon:<4g} accuracy {right:.1%}, {bits} bits each")
 
 
 if __name__ == "__main__":

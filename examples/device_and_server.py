@@ -102,7 +102,7 @@ def be_hostile(server: Aggregator, client: int) -> None:
 
 def be_greedy(devices: list[Device], weights: NDArray[np.floating]) -> Counter[str]:
     """What a server may try, and what the devices say to it."""
-    said: Counter[str] = Counter()
+    answers: Counter[str] = Counter()
     run = os.urandom(16)
     wishes = [
         Request(run, 0, 0, replace(RECIPE, epsilon=50.0, epochs=1)).encode(),
@@ -114,10 +114,10 @@ def be_greedy(devices: list[Device], weights: NDArray[np.floating]) -> Counter[s
         for wish in wishes:
             try:
                 device.answer(wish, weights)
-                said["answered"] += 1
+                answers["answered"] += 1
             except Refused as refused:
-                said[str(refused)] += 1
-    return said
+                answers[str(refused)] += 1
+    return answers
 
 
 def train(devices: list[Device], folder: Path, progress: Progress) -> tuple[Aggregator, int]:
@@ -175,7 +175,7 @@ def ledgers(devices: list[Device], file: Path | None) -> list[dict[str, object]]
 
 
 def show(
-    console: Console, server: Aggregator, rows: list[dict[str, object]], said: Counter[str]
+    console: Console, server: Aggregator, rows: list[dict[str, object]], answers: Counter[str]
 ) -> None:
     """Tables of what server, devices and the other server saw."""
     table = Table("round", "accepted", "rejected", "duplicate", "late", title="The server")
@@ -188,7 +188,7 @@ def show(
         table.add_row(*(str(x) for x in (*group, count)))
     console.print(table)
     table = Table("asked for too much: the answer", "times", title="The other server")
-    for answer, count in said.items():
+    for answer, count in answers.items():
         table.add_row(answer, str(count))
     console.print(table)
     spent = sum((Fraction(str(r["spent"])) for r in rows), Fraction(0))

@@ -112,9 +112,9 @@ def draw(
     figure = Figure(figsize=(13, 4), layout="constrained")
     rounds, left, right = figure.subplots(1, 3, sharey=True)
     for marker, name in zip("osD", SOLUTIONS, strict=True):
-        curve, found = by_epsilon[name][EPSILON], by_epsilon[name]
+        curve, curves = by_epsilon[name][EPSILON], by_epsilon[name]
         rounds.plot(range(1, len(curve) + 1), curve, label=name)
-        left.plot(list(found), [c[-1] for c in found.values()], marker=marker, label=name)
+        left.plot(list(curves), [c[-1] for c in curves.values()], marker=marker, label=name)
         right.plot(counts, by_clients[name], marker=marker, label=name)
     rounds.plot(range(1, len(baseline) + 1), baseline, "k--", label="NP (not private)")
     left.axhline(baseline[-1], color="black", linestyle="--")

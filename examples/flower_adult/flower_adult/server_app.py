@@ -65,7 +65,7 @@ def strategy_of(config: dict[str, Any]) -> FedSelStrategy:
 def write(strategy: FedSelStrategy, file: Path) -> None:
     """History, what was asked for, and what replies weighed."""
     recipe = strategy.recipe
-    told = {
+    results = {
         "solution": recipe.solution,
         "dim": recipe.dim,
         "epsilon_per_report": str(recipe.charge),
@@ -78,4 +78,4 @@ def write(strategy: FedSelStrategy, file: Path) -> None:
         "refusals": dict(strategy.refusals),
         "reply_bytes": dict(strategy.reply_bytes),
     }
-    file.write_text(json.dumps(told, indent=1))
+    file.write_text(json.dumps(results, indent=1))
