@@ -103,7 +103,7 @@ def default_cases(
         name: str, epsilon: float, d: int | None = None, k: Top | None = 0.1, attack: bool = True
     ) -> None:
         target = mechanism(name, epsilon=epsilon, k=k)
-        has_k = any("k" in getattr(m, "__dataclass_fields__", {}) for m in _parts(target))
+        has_k = any("k" in getattr(m, "__dataclass_fields__", {}) for m in target.parts)
         count = count_top(k, d) if d is not None and k is not None and has_k else None
         if isinstance(target, SignedSampling | UnbiasedJoint) and d is not None:
             count = target.top(d)
@@ -126,10 +126,6 @@ def default_cases(
         for d, epsilon in itertools.product(dimensions, two_stage_epsilons):
             add(f"{selection}-{value}", epsilon, d, tops[0], attack=d <= MOST_ATTACKED)
     return list(cases.values())
-
-
-def _parts(target: Mechanism) -> tuple[Mechanism, ...]:
-    return (target.selection, target.value) if isinstance(target, TwoStage) else (target,)
 
 
 def run(

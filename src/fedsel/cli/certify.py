@@ -13,10 +13,6 @@ from fedsel.cli.common import JsonOption, finite, output, parse_top
 from fedsel.errors import InvalidArgument, check_count
 from fedsel.mechanisms import (
     Mechanism,
-    Selection,
-    SignedSampling,
-    TwoStage,
-    UnbiasedJoint,
     Value,
     certify,
 )
@@ -81,7 +77,7 @@ def certify_command(
         if coded:
             typer.echo(f"{coded} at d = {dim} is J on {size} codewords, whatever their scores are")
         typer.echo(certificate)
-        for line in _describe(target, size):
+        for line in target.describe(size):
             typer.echo(line)
     if not certificate.holds:
         raise typer.Exit(1)
@@ -100,40 +96,12 @@ def _codewords(name: str, dim: int, codewords: int | None) -> int:
 
 def _refuse_unused(target: Mechanism, options: dict[str, object]) -> None:
     """An option that would change nothing is a misunderstanding."""
-    parts = (target.selection, target.value) if isinstance(target, TwoStage) else (target,)
-    used = {f"--{f.name}" for part in parts for f in fields(part)}  # type: ignore[arg-type]
-    used |= {"--mu"} if isinstance(target, TwoStage) else set()
+    used = {f"--{f.name}" for part in target.parts for f in fields(part)}  # type: ignore[arg-type]
+    used |= {"--mu"} if len(target.parts) > 1 else set()
     used |= set() if isinstance(target, Value) else {"--dim"}
     for option, value in options.items():
         if value is not None and option not in used:
             raise InvalidArgument(option, value, f"left out: {target.name} has no such parameter")
-
-
-def _describe(target: Mechanism, d: int | None) -> list[str]:
-    """What one would like to know of a mechanism beyond its ε."""
-    lines = []
-    selection = target.selection if isinstance(target, TwoStage) else target
-    value = target.value if isinstance(target, TwoStage) else target
-    if isinstance(selection, Selection) and d is not None:
-        law, k = selection.law(d), selection.top(d)
-        # The top k are one run of equal weights, or (EXP) k is 1.
-        hit = float(k * law.probability(0))
-        lines.append(
-            f"selection: k = {k}, hits the top k with probability {hit:.6g} "
-            f"(at random {k / d:.6g}), P[⊥] = {float(law.bottom_probability):.6g}"
-        )
-    if isinstance(target, SignedSampling) and d is not None:
-        lines.append(f"raises k = {target.top(d)} of {2 * d} signed dimensions")
-    if isinstance(target, UnbiasedJoint) and d is not None:
-        lines.append(
-            f"unbiased up to ‖v‖₁ = {target.top(d)}; a sign stands for {target.unit(d):.6g}"
-        )
-    if isinstance(value, Value):
-        lines.append(
-            f"value: {value.symbols} symbols, worst-case variance {value.worst_variance:.6g}, "
-            f"output within ±{value.bound:.6g}"
-        )
-    return lines
 
 
 def mechanisms(as_json: JsonOption = False) -> None:

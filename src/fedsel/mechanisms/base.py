@@ -42,6 +42,15 @@ class Mechanism(ABC):
     def loss_ratio(self, d: int | None = None) -> Fraction | None:
         """Largest ratio of the probabilities of an output for two inputs; None if infinite."""
 
+    @property
+    def parts(self) -> tuple[Mechanism, ...]:
+        """The mechanisms that it is composed of: itself, where it is not composed."""
+        return (self,)
+
+    def describe(self, d: int | None = None) -> list[str]:  # noqa: ARG002
+        """What one would like to know of it beyond its ε, for d slots."""
+        return []
+
 
 class Selection(Mechanism):
     """A private choice of one dimension: a law over ranks, by magnitude, with ⊥ allowed.
@@ -69,6 +78,15 @@ class Selection(Mechanism):
     def top(self, d: int) -> int:  # noqa: ARG002
         """k, the number of dimensions that count as top ones among d."""
         return 1
+
+    def describe(self, d: int | None = None) -> list[str]:
+        law, k = self.law(check_count("d", d)), self.top(check_count("d", d))
+        # The top k are one run of equal weights, or (EXP) k is 1.
+        hit = float(k * law.probability(0))
+        return [
+            f"selection: k = {k}, hits the top k with probability {hit:.6g} "
+            f"(at random {k / law.d:.6g}), P[⊥] = {float(law.bottom_probability):.6g}"
+        ]
 
 
 @lru_cache(maxsize=8)
@@ -148,6 +166,12 @@ class Value(Mechanism):
     def bound(self) -> float:
         """The largest magnitude that a decoded value can have."""
         return float(self.law.bound)
+
+    def describe(self, d: int | None = None) -> list[str]:  # noqa: ARG002
+        return [
+            f"value: {self.symbols} symbols, worst-case variance {self.worst_variance:.6g}, "
+            f"output within ±{self.bound:.6g}"
+        ]
 
 
 @lru_cache(maxsize=128)

@@ -165,6 +165,10 @@ class SignedSampling(OneSymbol):
         shared = lift * upper_sum(k, size) * spread
         return (self.radius or 1.0) / shared if shared else 0.0
 
+    def describe(self, d: int | None = None) -> list[str]:
+        size = check_count("d", d)
+        return [f"raises k = {self.top(size)} of {2 * size} signed dimensions"]
+
     def keeps(self, norm: Fraction) -> Fraction:
         """The probability that a vector of this norm is not negated."""
         if self.radius is None:
@@ -273,6 +277,10 @@ class UnbiasedJoint(OneSymbol):
         low, high = self.weights(size)
         unit = self.clip * self.total(size) / (UNIT * (high - low)) if high > low else 0.0
         return unit if spread is None else unit / (size * spread * spread)
+
+    def describe(self, d: int | None = None) -> list[str]:
+        size = check_count("d", d)
+        return [f"unbiased up to ‖v‖₁ = {self.top(size)}; a sign stands for {self.unit(size):.6g}"]
 
     def entries(self, vector: Sequence[Fraction]) -> list[int]:
         """The magnitudes as integers: |v_j|/clip in units, shortened to a sum of k units."""

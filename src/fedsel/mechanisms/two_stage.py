@@ -13,7 +13,7 @@ from typing import ClassVar, final
 import numpy as np
 
 from fedsel.errors import Epsilon, InvalidArgument, check_count, check_kind, check_positive
-from fedsel.mechanisms.base import Selection, Value
+from fedsel.mechanisms.base import Mechanism, Selection, Value
 from fedsel.mechanisms.drawing import Entropy, draw_dimension, draw_distinct, draw_symbol
 from fedsel.mechanisms.reporting import ReportLaw, ReportMechanism, Scores
 from fedsel.mechanisms.value import AsIs
@@ -118,6 +118,13 @@ class TwoStage(ValueReports):
     def label(self) -> str:
         """The paper's abbreviation, such as PS-PM."""
         return f"{self.selection.name}-{self.value.name}"
+
+    @property
+    def parts(self) -> tuple[Mechanism, ...]:
+        return self.selection, self.value
+
+    def describe(self, d: int | None = None) -> list[str]:
+        return [line for part in self.parts for line in part.describe(d)]
 
     @property
     def published(self) -> bool:  # type: ignore[override]
