@@ -1,10 +1,12 @@
 """What must not change: reports, charges, wire bytes and weights, as recorded at commit 76f1eda.
 
-Reports, certificates and bytes are compared to the bit. Weights of simulations are compared to a
-relative 1e-9: sums of reports are integers since then, so their last bits differ. Noise and rates
-are compared to 1e-12: those of a projection come from the linear algebra that numpy was built with.
-What the front ends make of them (`frontends.json`) is compared to 1e-7, and to 1e-4 where torch
-rounds; accuracies of experiments exactly.
+What begins with PE was recorded again when its law was computed in decimals: before, the law, and
+so every draw from it, depended on the processor's exponential. Reports, certificates and bytes are
+compared to the bit; the numbers of the baselines, which are floats, to 1e-9. Weights of simulations
+are compared to a relative 1e-9: sums of reports are integers since then, so their last bits differ.
+Noise and rates are compared to 1e-12: those of a projection come from the linear algebra that numpy
+was built with. What the front ends make of them (`frontends.json`) is compared to 1e-7, and to 1e-4
+where torch rounds; accuracies of experiments exactly.
 """
 
 import hashlib
@@ -56,7 +58,10 @@ def test_reports_of_devices(case):
                 VECTORS[epoch, client], residual, stream(3, epoch, client)
             )
             sent.append(said(report))
-    assert sent == expected["sent"]
+    if made.mechanism.certified:
+        assert sent == expected["sent"]
+    else:
+        np.testing.assert_allclose(sent, expected["sent"], rtol=1e-9, atol=1e-9)
     assert residual.tolist() == expected["residual"]
     later = made.in_round(5)
     reports = [later.encode(v, NOTHING, stream(4, 0, c))[0] for c, v in enumerate(VECTORS[0])]

@@ -1,5 +1,6 @@
 """EXP, PE, PS, Uniform and TopK: their textbook probabilities, edge cases and the false Lemma 2."""
 
+import decimal
 import itertools
 import math
 from fractions import Fraction
@@ -133,6 +134,30 @@ def test_calibrated_pe_has_the_claimed_loss_and_is_thinned_ps(d, epsilon):
     assert float(law.bottom_probability) == pytest.approx(
         encoding.bottom_probability(flip, k, d), rel=1e-9, abs=1e-15
     )
+
+
+PE_LAWS = {  # ε, k, d: the weights of ⊥, of the top k and of the others
+    (0.45, 3, 9): (1718550687378062, 84453599283391492, 53849992408874834),
+    (1.0, 1, 2): (160035326200662432, 421426578214924084, 155034174088499401),
+    (8.0, 2, 7): (145351780886, 287988852408622112, 96609497235625),
+}
+PUBLISHED_LAWS = {
+    (0.45, 3, 9): (1769561440247175, 87263092420957259, 52445245840091950),
+    (1.0, 1, 2): (141076358534315248, 454023481096159919, 122437271207263565),
+    (8.0, 2, 7): (64719987768, 288069279317134912, 64438733830433),
+}
+
+
+@pytest.mark.parametrize(("epsilon", "k", "d"), PE_LAWS)
+def test_pe_has_the_same_law_on_every_machine_whatever_its_settings(epsilon, k, d):
+    """Draws depend on the last unit of a weight: one word in thirty is drawn again by it."""
+    with decimal.localcontext(prec=3, rounding=decimal.ROUND_UP, traps=[decimal.Inexact]):
+        laws = [
+            make(epsilon, k).build_law(d)
+            for make in (PerturbedEncoding, PublishedPerturbedEncoding)
+        ]
+    for law, weights in zip(laws, (PE_LAWS, PUBLISHED_LAWS), strict=True):
+        assert (law.bottom, *law.weights.tolist()) == weights[epsilon, k, d]
 
 
 @pytest.mark.parametrize("make", [Exponential, PerturbedSampling, PerturbedEncoding])

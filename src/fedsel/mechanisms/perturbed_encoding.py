@@ -6,25 +6,33 @@ number of the other ones depends on whether the reported dimension is a top one.
 f(x) = (1−p+px)^(k−1) (p+(1−p)x)^(d−k−1) on [0, 1] the true loss is
 
     ε_true = ε₀ + log1p((2p−1) ∫(1−x) f dx / ∫(1−p+px) f dx).
+
+The law of PE follows from these numbers, so they must be the same on every machine. Exponentials of
+numpy and of the C library are not: they differ in their last bit from processor to processor. So
+all is computed in decimals, which are rounded correctly at every step, and made floats last.
 """
 
 from __future__ import annotations
 
-import math
+import decimal
+from decimal import Decimal
 from functools import cache
 
-import numpy as np
-from numpy.typing import NDArray
-
+_CONTEXT = decimal.Context(
+    prec=40,
+    rounding=decimal.ROUND_HALF_EVEN,
+    Emin=decimal.MIN_EMIN,
+    Emax=decimal.MAX_EMAX,
+    capitals=1,
+    clamp=0,
+    traps=[decimal.InvalidOperation, decimal.DivisionByZero, decimal.Overflow],
+)
+"""Of our own: no setting of the program changes a law."""
 _NODES = 96
-_DECAY = 60.0
+_DECAY = 60
 """Beyond y = _DECAY/rate the integrand is below e^−60 of its peak."""
-
-
-@cache
-def _quadrature() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
-    return (nodes + 1) / 2, weights / 2
+_PRECISE = Decimal("1e-30")
+_MOST_STEPS = 100
 
 
 def true_epsilon(flip: float, k: int, d: int) -> float:
@@ -33,20 +41,8 @@ def true_epsilon(flip: float, k: int, d: int) -> float:
     >>> round(true_epsilon(1.0, 1, 2), 3)
     1.311
     """
-    if k == d:
-        return 0.0
-    p = 1 / (1 + math.exp(-flip))
-    q = 1 / (1 + math.exp(flip))
-    # f in y = 1 − x falls from 1 at y = 0 at least as fast as e^(−rate·y).
-    rate = (k - 1) * p + (d - k - 1) * q
-    reach = min(1.0, _DECAY / rate) if rate > 0 else 1.0
-    nodes, weights = _quadrature()
-    y = reach * nodes
-    with np.errstate(divide="ignore"):
-        f = np.exp((k - 1) * np.log1p(-p * y) + (d - k - 1) * np.log1p(-q * y))
-    gap = float(np.dot(weights, y * f))
-    norm = float(np.dot(weights, (1 - p * y) * f))
-    return flip + math.log1p(math.tanh(flip / 2) * gap / norm)
+    with decimal.localcontext(_CONTEXT):
+        return float(_true_loss(Decimal(flip), k, d))
 
 
 def calibrated_epsilon(epsilon: float, k: int, d: int) -> float:
@@ -57,13 +53,17 @@ def calibrated_epsilon(epsilon: float, k: int, d: int) -> float:
     """
     if k == d or epsilon == 0:
         return epsilon
-    low, high = epsilon / 2, epsilon
-    while low < (middle := (low + high) / 2) < high:
-        if true_epsilon(middle, k, d) <= epsilon:
-            low = middle
-        else:
-            high = middle
-    return low
+    with decimal.localcontext(_CONTEXT):
+        # Secants: the loss is smooth, and lies between ε₀ and 4/3 of it.
+        wanted = Decimal(epsilon)
+        before, here = wanted / 2, wanted
+        off_before, off = (_true_loss(x, k, d) - wanted for x in (before, here))
+        for _ in range(_MOST_STEPS):
+            if abs(here - before) <= _PRECISE * wanted or off == off_before:
+                break
+            before, here = here, here - off * (here - before) / (off - off_before)
+            off_before, off = off, _true_loss(here, k, d) - wanted
+        return float(here)
 
 
 def bottom_probability(flip: float, k: int, d: int) -> float:
@@ -72,5 +72,65 @@ def bottom_probability(flip: float, k: int, d: int) -> float:
     >>> bottom_probability(0.0, 1, 2)
     0.25
     """
-    log_q, log_p = -flip - math.log1p(math.exp(-flip)), -math.log1p(math.exp(-flip))
-    return math.exp(k * log_q + (d - k) * log_p)
+    with decimal.localcontext(_CONTEXT):
+        p, q = _chances(Decimal(flip))
+        return float(q**k * p ** (d - k))
+
+
+def _chances(flip: Decimal) -> tuple[Decimal, Decimal]:
+    """p, the probability that a bit stays, and q = 1 − p."""
+    odds = (-flip).exp()
+    return 1 / (1 + odds), odds / (1 + odds)
+
+
+def _true_loss(flip: Decimal, k: int, d: int) -> Decimal:
+    if k == d:
+        return Decimal(0)
+    p, q = _chances(flip)
+    # f in y = 1 − x falls from 1 at y = 0 at least as fast as e^(−rate·y).
+    rate = (k - 1) * p + (d - k - 1) * q
+    reach = min(Decimal(1), _DECAY / rate) if rate > 0 else Decimal(1)
+    gap = norm = Decimal(0)
+    for node, weight in _quadrature():
+        y = reach * node
+        f = weight * (1 - p * y) ** (k - 1) * (1 - q * y) ** (d - k - 1)
+        gap += y * f
+        norm += (1 - p * y) * f
+    return flip + (1 + (p - q) * gap / norm).ln()
+
+
+@cache
+def _quadrature() -> tuple[tuple[Decimal, Decimal], ...]:
+    """Nodes and weights of Gauss and Legendre on [0, 1], by Newton's method."""
+    with decimal.localcontext(_CONTEXT):
+        rules = []
+        for number in range(1, _NODES // 2 + 1):
+            # Tricomi's guess, by a cosine that need not be precise.
+            angle = (4 * number - 1) * Decimal("3.14159265358979323846") / (4 * _NODES + 2)
+            x = _cosine(angle)
+            step = Decimal(1)
+            while abs(step) > _PRECISE:
+                value, slope = _legendre(x)
+                step = value / slope
+                x -= step
+            slope = _legendre(x)[1]
+            weight = 1 / ((1 - x * x) * slope * slope)
+            rules += [((1 - x) / 2, weight), ((1 + x) / 2, weight)]
+        return tuple(rules)
+
+
+def _legendre(x: Decimal) -> tuple[Decimal, Decimal]:
+    """The Legendre polynomial of the degree _NODES at x, and its derivative."""
+    before, here = Decimal(1), x
+    for n in range(1, _NODES):
+        before, here = here, ((2 * n + 1) * x * here - n * before) / (n + 1)
+    return here, _NODES * (x * here - before) / (x * x - 1)
+
+
+def _cosine(angle: Decimal) -> Decimal:
+    """cos(angle) for 0 ≤ angle ≤ π/2, by its series."""
+    term = total = Decimal(1)
+    for n in range(1, 20):
+        term *= -angle * angle / ((2 * n - 1) * 2 * n)
+        total += term
+    return total
