@@ -243,7 +243,7 @@ def test_weights_of_the_trainer(case):
 
     torch.manual_seed(0)
     # The defaults of then: now they are those of the recommended recipe.
-    given = {"mu": 0.1, "rho": None, "averaging": 0.0, **TORCH[case]}
+    given = {"mu": 0.1, "rho": None, "averaging": 0.0, "bases": None, **TORCH[case]}
     trainer = FederatedTrainer(torch.nn.Linear(X.shape[1], 3), seed=3, batch=100, **given)
     trainer.fit(torch.tensor(RECORDS, dtype=torch.float32), torch.tensor(CLASSES))
     expected = FRONT[f"torch {case}"]

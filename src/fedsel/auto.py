@@ -2,6 +2,7 @@
 
 - μ: hyper-parameters-free, the paper's rule; where it is 0 the flat solution takes the place of a
   two-stage one.
+- The bases of RJ: 64 over all rounds of a run, so that no basis bends the model.
 - ρ: four fifths of the norm of a gradient at zero weights.
 - p, the power of the average over the rounds: 3 where the learning rate is automatic, else 0.
 - α: such that the noise of all rounds together moves the model by a fixed length. The mean of n
@@ -20,10 +21,13 @@ from typing import Literal, final
 
 from fedsel.budget import Budget, hyper_parameters_free
 from fedsel.errors import InvalidArgument, check_count, check_positive
-from fedsel.recipe import AUTO, Recipe
+from fedsel.recipe import AUTO, RECOMMENDED, Recipe
 from fedsel.solutions.base import Solution
 from fedsel.solutions.registry import PLAIN, REPORTING_DIRECTIONS, selection_of, value_of
+from fedsel.solutions.rotated import MOST_CODEWORDS, rotations_for, width_for
 
+BASES = 64
+"""How many rotated bases a run has at least, over its rounds."""
 RADIUS = 0.8
 """ρ over the norm of a gradient at zero weights."""
 AVERAGING = 3.0
@@ -88,6 +92,8 @@ def resolved(recipe: Recipe, setting: Setting) -> Recipe:
     ('RJ', 0.4, 2.75, 3.0)
     """
     recipe = replace(recipe, dim=setting.dim)
+    if recipe.bases == AUTO:
+        recipe = replace(recipe, bases=_bases(recipe, setting))
     if recipe.rho == AUTO:
         recipe = replace(recipe, rho=_radius(recipe, setting))
     if recipe.mu == AUTO:
@@ -130,6 +136,20 @@ def with_share(recipe: Recipe, clients: int) -> Recipe:
     if mu == 0 and selection_of(name) is not None and value_of(name):
         return replace(recipe, mu=mu, solution=value_of(name), asked=name)
     return replace(recipe, mu=mu)
+
+
+def _bases(recipe: Recipe, setting: Setting) -> int | None:
+    """Of RJ: `BASES` over all rounds, and as many rotations in each as ε needs.
+
+    None where one rotation a round does it.
+    """
+    if recipe.solution != RECOMMENDED:
+        return None
+    per_report = Budget(recipe.epsilon or 0.0, recipe.epochs, 0.0).per_epoch
+    rotations = rotations_for(per_report, setting.dim)
+    fit = max(1, MOST_CODEWORDS // (rotations * width_for(setting.dim)))
+    bases = min(-(-BASES // setting.rounds), fit)
+    return None if bases == rotations == 1 else bases
 
 
 def _radius(recipe: Recipe, setting: Setting) -> float | None:

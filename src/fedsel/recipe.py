@@ -32,6 +32,7 @@ from fedsel.solutions.registry import (
     canonical,
     selection_of,
 )
+from fedsel.solutions.rotated import MOST_BASES
 
 Auto = Literal["auto"]
 AUTO: Auto = "auto"
@@ -65,6 +66,8 @@ class Recipe:
       a count or a share; ``clip``: values are clipped to ±clip; ``momentum``: η of the residual.
     - ``ratio``: q/d of …-RP; ``words``: codewords of RC; ``seed``: of public projections and
       codebooks.
+    - ``bases``: how many rotated bases RJ has in a round, each of as many rotations as ε needs
+      (`fedsel.solutions.rotated`); None is one rotation.
     - ``asked``: the solution that was asked for, where another takes its place.
 
     >>> recipe = Recipe("ps-pm", epsilon=2.0, dim=100, epochs=5, mu=0.1)
@@ -87,6 +90,7 @@ class Recipe:
     momentum: float = 0.0
     ratio: float = 0.1
     words: int | None = None
+    bases: int | Auto | None = AUTO
     seed: int = 0
     asked: str | None = None
 
@@ -121,6 +125,8 @@ class Recipe:
         put(self, "seed", check_count("seed", self.seed, least=0, most=(1 << 64) - 1))
         if self.words is not None:
             put(self, "words", check_count("words", self.words, most=(1 << 32) - 1))
+        if self.bases not in (AUTO, None):
+            put(self, "bases", check_count("bases", self.bases, most=MOST_BASES))
 
     @classmethod
     def of(cls, values: dict[str, Any]) -> Recipe:
@@ -189,7 +195,8 @@ class Recipe:
         """The recipe with numbers also for what does not matter to its solution."""
         self.require("rho", "mu")
         mu = 0.0 if self.mu == AUTO else self.mu
-        return replace(self, mu=mu, rho=None if self.rho == AUTO else self.rho)
+        bases = None if self.bases == AUTO else self.bases
+        return replace(self, mu=mu, rho=None if self.rho == AUTO else self.rho, bases=bases)
 
 
 PRIVATE = "a private solution, such as RJ, PS-PM or PM"
@@ -222,6 +229,7 @@ def _share(name: str, value: object) -> float | Auto:
 def _built(recipe: Recipe) -> Solution:
     parameters = {f.name: getattr(recipe, f.name) for f in fields(Parameters)}
     parameters["rho"] = None if recipe.rho == AUTO else recipe.rho
+    parameters["bases"] = None if recipe.bases == AUTO else recipe.bases
     parameters["mu"] = 0.0 if recipe.mu == AUTO else recipe.mu
     return build(recipe.solution, Parameters(**parameters))
 
@@ -238,6 +246,7 @@ def solution(
     dim: int,
     mu: float | Auto = 0.1,
     rho: float | None = None,
+    bases: int | None = None,
     batch: int | None = None,
     **parameters: Any,
 ) -> Solution:
@@ -256,7 +265,7 @@ def solution(
     """
     from fedsel.auto import with_share
 
-    chosen = {"epsilon": epsilon, "dim": dim, "mu": mu, "rho": rho, **parameters}
+    chosen = {"epsilon": epsilon, "dim": dim, "mu": mu, "rho": rho, "bases": bases, **parameters}
     recipe = Recipe.of({"solution": canonical(name), **chosen})
     if mu == AUTO:
         if batch is None:

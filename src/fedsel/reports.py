@@ -59,6 +59,10 @@ class Reports:
         """How many clients have reported."""
         return 1 if self.slot.ndim == 1 else len(self.slot)
 
+    def moved(self, places: int) -> Reports:
+        """The same reports with their slots so many places further on; ⊥ stays."""
+        return Reports(np.where(self.slot == BOTTOM, BOTTOM, self.slot + places), self.symbol)
+
     def rows(self, which: NDArray[np.integer]) -> Reports:
         """The reports of some of the clients."""
         return Reports(self.slot[which], self.symbol[which])

@@ -12,7 +12,7 @@ from fedsel import InvalidArgument, advise, solution
 from fedsel.advising import Moments, Updates, moments
 from fedsel.advising.advice import GOAL, NAMES
 from fedsel.advising.simulation import simulate
-from fedsel.solutions.transforms import hadamard
+from fedsel.solutions.rotated import hadamard
 from tests.cli.support import run_here
 
 ADULT = {"dim": 124, "clients": 39_000, "batch": 390, "epsilon": 1.0}

@@ -17,7 +17,8 @@ from fedsel.sampling.kernels import native
 from fedsel.sampling.simulated import cohort, report
 from fedsel.simulation import Population, Training, train
 from fedsel.simulation.linear_rounds import runner_for, schedule_of
-from fedsel.solutions.transforms import Coordinates, RandomDirections, Rotated, hadamard
+from fedsel.solutions.rotated import Rotated, hadamard
+from fedsel.solutions.transforms import Coordinates, RandomDirections
 from tests.sampling.support import many_reports
 
 NAMES = ("J", "UJ", "RJ", "RC")

@@ -98,7 +98,7 @@ def by_hand(made, reports, rule, state, scales=None):
             if mean:
                 update = [u + mean * x for u, x in zip(update, row, strict=True)]
     elif made.name == "RJ":
-        signs = made.transform.signs.tolist()
+        signs = made.transform.signs(0, 0).tolist()
         turned = [x * sign for x, sign in zip(butterflies(means)[:d], signs, strict=True)]
         update = [x / math.sqrt(len(means)) for x in turned]
     if scales is not None:

@@ -35,6 +35,7 @@ from fedsel.solutions.baselines import PrivUnit
 TRANSFORMS = {
     "coordinates": Coordinates,
     "rotated": lambda dim: Rotated(dim, seed=2),
+    "rotations": lambda dim: Rotated(dim, seed=2, rotations=2, bases=3),
     "directions": lambda dim: RandomDirections(dim, words=2 * dim, seed=2),
     "projection": lambda dim: Projection(dim, ratio=0.7, seed=2),
 }
@@ -167,7 +168,8 @@ def test_what_is_unbiased_stays_so_on_every_transform(transform, mechanism):
     update, n = np.array([0.2, -0.1, 0.05, 0.15], dtype=np.float32), 20_000
     basis = made.transform
     weight = 1.0 if basis.spread is None else 1 / (basis.size * basis.spread**2)
-    target = basis.combine(weight * basis.values(update))
+    each = [basis.in_basis(b).values(update) / basis.bases for b in range(basis.bases)]
+    target = basis.combine(weight * np.concatenate(each))
     fast = VectorReports(made, n, seed=3)
     fast.report(0, np.arange(n), [np.tile(update, (n, 1))])
     mean = made.expand(fast.totals.mean())

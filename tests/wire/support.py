@@ -2,7 +2,7 @@
 
 from fedsel import Recipe
 
-NUMBERS = {"mu": 0.1, "rho": None, "learning_rate": 1.0, "averaging": 0.0}
+NUMBERS = {"mu": 0.1, "rho": None, "learning_rate": 1.0, "averaging": 0.0, "bases": None}
 
 
 def complete(solution, **changes):

@@ -86,11 +86,11 @@ def certify_command(
 def _codewords(name: str, dim: int, codewords: int | None) -> int:
     """M of the public codebook of RJ or RC."""
     from fedsel.solutions.registry import default_codewords
-    from fedsel.solutions.transforms import Rotated
+    from fedsel.solutions.rotated import width_for
 
     check_count("dim", dim)
     if name == "RJ":
-        return Rotated(dim).size
+        return width_for(dim)
     return default_codewords(dim) if codewords is None else check_count("words", codewords)
 
 

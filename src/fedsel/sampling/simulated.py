@@ -151,6 +151,8 @@ def report(
         if known(solution):
             return ReportKernel(solution, who.seed).reports(who.epoch, who.clients, rows)
         return _one_by_one(solution, everyone, who)
+    if solution.transform.bases > 1:  # each client has another
+        return _one_by_one(solution, everyone, who)
     scores = np.nan_to_num(solution.transform.scores(everyone))
     values = np.stack([solution.transform.values(row) for row in everyone])
     if isinstance(solution.mechanism, OneSymbol):

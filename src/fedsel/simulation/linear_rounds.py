@@ -114,8 +114,9 @@ class LinearRunner:
         solution, tables = training.solution, tables_of(training.solution)
         self._records = records_of(population.X, population.y, population.order, population.starts)
         self._plan = native.plan(tables)
-        self._sums = np.zeros((len(tables.units), tables.slots), dtype=np.int64)
-        self._total = np.zeros(tables.slots)
+        places = tables.bases * tables.slots
+        self._sums = np.zeros((len(tables.units), places), dtype=np.int64)
+        self._total = np.zeros(places)
         self.sent = np.zeros((1, 2 * tables.picks), dtype=np.int64)
         self._residual = residual_for(solution, population.clients, residual_directory)
         self._key = None if training.seed is None else key_of(training.seed)
@@ -124,7 +125,8 @@ class LinearRunner:
     @property
     def rounds_at_a_time(self) -> int:
         """Rounds of one kernel call: long enough to be fast, short enough to show progress."""
-        held = _ENTRIES_AT_A_TIME // self.training.solution.dim  # the weights of each are kept
+        # Weights of each round are kept, and the signs of its bases.
+        held = _ENTRIES_AT_A_TIME // self.training.solution.transform.slots
         return max(1, min(held, _CLIENTS_AT_A_TIME // self.training.batch))
 
     def run(

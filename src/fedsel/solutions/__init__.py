@@ -4,13 +4,8 @@ from fedsel.solutions.base import Privacy, Solution
 from fedsel.solutions.feedback import Feedback
 from fedsel.solutions.influence import Influence
 from fedsel.solutions.registry import names
-from fedsel.solutions.transforms import (
-    Coordinates,
-    Projection,
-    RandomDirections,
-    Rotated,
-    Transform,
-)
+from fedsel.solutions.rotated import Rotated
+from fedsel.solutions.transforms import Coordinates, Projection, RandomDirections, Transform
 
 __all__ = [
     "Coordinates",

@@ -175,7 +175,8 @@ class Solution:
         """The exact largest ratio of probabilities of one report: that of its mechanism.
 
         A mechanism's ratio is over all vectors of scores, so it holds whatever feedback and
-        transform make of the client's data and of its own past reports.
+        transform make of the client's data and of its own past reports; and which basis a report
+        takes does not depend on them.
         """
         return self.mechanism.loss_ratio(self.transform.size)
 
@@ -195,12 +196,14 @@ class Solution:
     @cached_property
     def alphabet(self) -> Alphabet:
         """What a report can say, and what its symbols stand for."""
-        return self.mechanism.alphabet(self.transform.size, self.transform.spread)
+        transform = self.transform
+        alphabet = self.mechanism.alphabet(transform.size, transform.spread)
+        return alphabet if transform.bases == 1 else replace(alphabet, slots=transform.slots)
 
     @property
     def bits(self) -> int:
         """The length of a report in bits."""
-        return self.mechanism.bits(self.transform.size)
+        return self.mechanism.bits(self.transform.slots)
 
     @property
     def noise(self) -> float:
@@ -252,9 +255,13 @@ class Solution:
         if len(before) != self.dim or len(update) != self.dim:
             raise InvalidData(f"gradient, residual: must have {self.dim} entries each")
         r = self.feedback.accumulated(before, update)
-        scores = TransformedScores(self.transform, r, self.feedback.told(before, r))
+        bases = self.transform.bases
+        basis = int(entropy.below(bases)) if bases > 1 else 0
+        transform = self.transform.in_basis(basis)
+        scores = TransformedScores(transform, r, self.feedback.told(before, r))
         report = self.mechanism.draw(scores, entropy)
-        return report, self.feedback.kept(before, r, report.slot.tolist(), self.transform)
+        kept = self.feedback.kept(before, r, report.slot.tolist(), transform)
+        return report.moved(basis * transform.size) if basis else report, kept
 
     def expand(self, means: NDArray[np.float64]) -> NDArray[np.float64]:
         """The update (d,) that means (M,) of all slots stand for."""

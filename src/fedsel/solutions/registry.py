@@ -27,7 +27,8 @@ from fedsel.mechanisms.selection import Exponential, Top
 from fedsel.solutions.base import Solution
 from fedsel.solutions.baselines import UNCERTIFIED, PrivUnit, SignDS
 from fedsel.solutions.feedback import NOTHING_KEPT, Feedback
-from fedsel.solutions.transforms import Projection, RandomDirections, Rotated, Transform
+from fedsel.solutions.rotated import rotated
+from fedsel.solutions.transforms import Projection, RandomDirections, Transform
 
 SELECTING = ("EXP", "PE", "PS", "PE-published")
 PERTURBING = ("PM", "HM", "Duchi", "OW")
@@ -147,6 +148,7 @@ class Parameters:
     seed: int
     rho: float | None
     words: int | None
+    bases: int | None = None
     asked: str | None = None
 
     def budget(self, name: str) -> Budget:
@@ -250,7 +252,8 @@ def _one_symbol(
     if name == "UJ":
         return UnbiasedJoint(epsilon, parameters.k, parameters.clip), None, note + "entry"
     if name == "RJ":
-        return mechanism, Rotated(dim, seed), note + "direction of a rotated basis"
+        bases = rotated(dim, seed, epsilon, parameters.bases)
+        return mechanism, bases, note + "direction of a rotated basis"
     if name == "RC":
         codewords = default_codewords(dim) if parameters.words is None else parameters.words
         codebook = RandomDirections(dim, codewords, seed)

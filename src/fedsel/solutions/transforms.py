@@ -1,4 +1,6 @@
-"""Transforms of an update (d,) into scores (M,): coordinates, bases, directions, projections.
+"""Transforms of an update (d,) into scores (M,): coordinates, directions, projections.
+
+Rotated bases are in `fedsel.solutions.rotated`.
 
 A score is the inner product with a public codeword; both ends know the codewords from public
 parameters. Scores may be wrong in their last bits: that costs accuracy at most, never privacy,
@@ -9,7 +11,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import ClassVar, Self, TypeVar, final
@@ -19,7 +21,7 @@ from numpy.typing import NDArray
 
 from fedsel.errors import InvalidArgument, check_count
 from fedsel.mechanisms.reporting import Vector
-from fedsel.random import public_bits, public_generator
+from fedsel.random import public_generator
 from fedsel.solutions.influence import Influence, influence_of
 
 Doubles = NDArray[np.float64]
@@ -32,7 +34,10 @@ LEAST_SINGULAR = 1 / 32
 
 @dataclass(frozen=True)
 class Transform(ABC):
-    """M public codewords of ``dim`` entries, one a slot."""
+    """M public codewords of ``dim`` entries, one a slot.
+
+    There may be several ``bases`` of M codewords each, of which a report takes one by chance.
+    """
 
     name: ClassVar[str]
     dim: int
@@ -43,7 +48,17 @@ class Transform(ABC):
     @property
     @abstractmethod
     def size(self) -> int:
-        """M, how many codewords there are."""
+        """M, how many codewords a mechanism chooses from."""
+
+    @property
+    def bases(self) -> int:
+        """How many sets of codewords there are in a round."""
+        return 1
+
+    @property
+    def slots(self) -> int:
+        """Of all bases: what a report tells of."""
+        return self.bases * self.size
 
     @property
     def spread(self) -> float | None:
@@ -64,6 +79,10 @@ class Transform(ABC):
         """The transform of a round; rounds count through all epochs."""
         return self
 
+    def in_basis(self, number: int) -> Self:  # noqa: ARG002
+        """The transform with one of its bases in use."""
+        return self
+
     @abstractmethod
     def scores(self, vectors: Vector) -> Vector:
         """Inner products of the codewords with vectors (…, d), times any constant > 0."""
@@ -74,11 +93,11 @@ class Transform(ABC):
 
     @abstractmethod
     def combine(self, means: Doubles) -> Doubles:
-        """The update (d,) that means (M,) of all slots stand for."""
+        """The update (d,) that means of all slots, those of every basis, stand for."""
 
     def influence(self, picks: int = 1) -> Influence:
         """What ``picks`` pairs ±1 in distinct slots can add to the combined update."""
-        ones = (np.bincount([j], minlength=self.size).astype(np.float64) for j in range(self.size))
+        ones = (np.bincount([j], minlength=self.slots).astype(np.float64) for j in range(self.size))
         return influence_of(np.array([self.combine(one) for one in ones]), picks)
 
     def value(self, vector: Vector, slot: int) -> float:
@@ -142,93 +161,6 @@ class Coordinates(Transform):
         rest = vector.copy()
         rest[slot] = 0
         return rest
-
-
-@final
-@dataclass(frozen=True)
-class Rotated(Transform):
-    """Random signs from a public seed, then a Walsh–Hadamard transform: O(d log d).
-
-    Every round has signs of its own, so that what one basis distorts averages out over rounds.
-
-    >>> rotated = Rotated(dim=5, seed=1)
-    >>> v = np.array([1.0, 2.0, 0.0, -1.0, 0.5])
-    >>> np.allclose(rotated.combine(rotated.values(v)), v)
-    True
-    """
-
-    name: ClassVar[str] = "rotated"
-    seed: int = 0
-    round: int = 0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_count("seed", self.seed, least=0)
-        check_count("round", self.round, least=0)
-
-    @property
-    def size(self) -> int:
-        return 1 << (self.dim - 1).bit_length()
-
-    @property
-    def spread(self) -> float:
-        """Of the padded basis, whose M scores share the norm of the update."""
-        return 1 / math.sqrt(self.size)
-
-    @property
-    def length(self) -> float:
-        """A rotated basis is padded to a power of two; what falls outside of d is cut off."""
-        return math.sqrt(self.dim / self.size)
-
-    @property
-    def signs(self) -> NDArray[np.float32]:
-        """The public random signs (d,)."""
-        return _signs(self.dim, self.seed, self.purpose(self.round))
-
-    @staticmethod
-    def purpose(number: int) -> str:
-        """What the public bits of a round are for."""
-        return f"signs of round {number}"
-
-    def in_round(self, number: int) -> Self:
-        return self if number == self.round else replace(self, round=number)
-
-    def scores(self, vectors: Vector) -> Vector:
-        padded = np.zeros((*vectors.shape[:-1], self.size), dtype=vectors.dtype)
-        padded[..., : self.dim] = vectors * self.signs
-        return hadamard(padded)
-
-    def codeword(self, slot: int) -> Vector:
-        """Entry i of row j of the transform is ± as i and j share an odd number of bits or not."""
-        shared = np.bitwise_count(np.arange(self.dim) & slot) & 1
-        return np.asarray((1.0 - 2.0 * shared) * self.signs / math.sqrt(self.size))
-
-    def values(self, vector: Vector) -> Doubles:
-        return np.asarray(self.scores(vector.astype(np.float64)) / math.sqrt(self.size))
-
-    def combine(self, means: Doubles) -> Doubles:
-        turned = hadamard(np.asarray(means, dtype=np.float64))[: self.dim]
-        return np.asarray(turned * self.signs / math.sqrt(self.size), dtype=np.float64)
-
-    def influence(self, picks: int = 1) -> Influence:
-        """`influence_of` in closed form: entries ±1/√M, a singular value of 1, in every round."""
-        norm = min(picks * self.length, math.sqrt(picks))
-        return Influence(picks / math.sqrt(self.size), norm)
-
-
-def hadamard(x: Vector) -> Vector:
-    """The Walsh–Hadamard transform of the last axis, a power of two long, not normalised.
-
-    >>> hadamard(np.array([1.0, 0.0, 2.0, 0.0]))
-    array([ 3.,  3., -1., -1.])
-    """
-    shape, half = x.shape, 1
-    while half < shape[-1]:
-        pairs = x.reshape(*shape[:-1], -1, 2, half)
-        first, second = pairs[..., 0, :], pairs[..., 1, :]
-        x = np.stack([first + second, first - second], axis=-2).reshape(shape)
-        half *= 2
-    return x
 
 
 class _Matrix(Transform):
@@ -355,14 +287,6 @@ class Projection(_Matrix):
     def rank(self) -> int:
         """How many directions of an update the server recovers: q, or less near ratio 1."""
         return _inverse(self.dim, self.size, self.seed)[1]
-
-
-@lru_cache(maxsize=8)
-def _signs(dim: int, seed: int, purpose: str) -> NDArray[np.float32]:
-    """+1 where the top bit of a byte is set, else −1; bytes from the low end of the words."""
-    random_words = public_bits(seed, purpose).random_raw(-(-dim // 8))
-    top = random_words.astype("<u8").view(np.uint8)[:dim] >> 7
-    return _sealed(2 * top.astype(np.float32) - 1)
 
 
 @lru_cache(maxsize=4)

@@ -1,4 +1,4 @@
-"""The bytes of a recipe: what devices must know of it, of one length for all.
+"""The bytes of a recipe: what devices must know of it.
 
     solution       24 bytes   ASCII, padded with zeros
     epsilon        8 + 8      numerator and denominator
@@ -11,6 +11,7 @@
     learning_rate  8          float
     rho            8          float, 0 for none
     words          4          0 for none
+    bases          4          only where it is given: in requests of version 2
 
 All integers are little-endian and unsigned. What the server does alone (the average, λ) is not in
 it.
@@ -28,8 +29,13 @@ from fedsel.recipe import PRIVATE, Recipe
 _WORD = 1 << 64
 _LAYOUT = struct.Struct("<24sQQQIdB8sdddQddI")
 _COUNT, _SHARE = 0, 1
+_BASES = struct.Struct("<I")
 
 RECIPE_BYTES = _LAYOUT.size
+LONG_RECIPE_BYTES = RECIPE_BYTES + _BASES.size
+"""Without and with a number of bases."""
+MOST_SLOTS = 1 << 32
+"""Slots that the four bytes of a report can tell apart."""
 MOST_PROJECTED = 1 << 24
 """Entries of a public projection or codebook that a device is asked to hold at most."""
 
@@ -46,6 +52,8 @@ def check_sendable(recipe: Recipe) -> Recipe:
     # Before anything of that size is made.
     if solution.transform.entries > MOST_PROJECTED:
         raise InvalidArgument("dim", recipe.dim, f"smaller: a matrix is above {MOST_PROJECTED}")
+    if solution.transform.slots > MOST_SLOTS:
+        raise InvalidArgument("bases", recipe.bases, f"fewer: at most {MOST_SLOTS} slots in all")
     if not solution.private:
         raise InvalidArgument("solution", recipe.solution, PRIVATE)
     return recipe
@@ -57,7 +65,7 @@ def encode_recipe(recipe: Recipe) -> bytes:
     recipe = recipe.plain
     counted = not isinstance(recipe.k, float)
     epsilon = Fraction(recipe.epsilon or 0)
-    return _LAYOUT.pack(
+    packed = _LAYOUT.pack(
         recipe.solution.encode("ascii"),
         epsilon.numerator,
         epsilon.denominator,
@@ -74,6 +82,7 @@ def encode_recipe(recipe: Recipe) -> bytes:
         recipe.rho or 0.0,  # never 0 itself: that stands for none
         recipe.words or 0,
     )
+    return packed if recipe.bases is None else packed + _BASES.pack(recipe.bases)
 
 
 def decode_recipe(data: bytes) -> Recipe:
@@ -81,13 +90,13 @@ def decode_recipe(data: bytes) -> Recipe:
 
     Nothing of size ``dim`` is built.
 
-    >>> recipe = Recipe("PS-PM", 2.0, dim=100, learning_rate=0.5, mu=0.1, rho=None, averaging=0.0)
+    >>> recipe = Recipe("PS-PM", 2.0, dim=100, learning_rate=0.5, mu=0.1, averaging=0.0).plain
     >>> decode_recipe(encode_recipe(recipe)) == recipe
     True
     """
-    if len(data) != RECIPE_BYTES:
+    if len(data) not in (RECIPE_BYTES, LONG_RECIPE_BYTES):
         raise ValueError("not a recipe")
-    name, numerator, denominator, dim, epochs, mu, kind, k, *rest = _LAYOUT.unpack(data)
+    name, numerator, denominator, dim, epochs, mu, kind, k, *rest = _LAYOUT.unpack_from(data)
     clip, momentum, ratio, seed, learning_rate, rho, codewords = rest
     if denominator == 0 or kind not in (_COUNT, _SHARE):
         raise ValueError("not a recipe")
@@ -106,6 +115,7 @@ def decode_recipe(data: bytes) -> Recipe:
         momentum=momentum,
         ratio=ratio,
         words=codewords or None,
+        bases=_BASES.unpack_from(data, RECIPE_BYTES)[0] if len(data) > RECIPE_BYTES else None,
         seed=seed,
     )
     if encode_recipe(recipe) != data:  # one recipe, one encoding

@@ -8,16 +8,16 @@ from typing import final
 
 from fedsel.errors import InvalidArgument, check_count, check_kind
 from fedsel.recipe import Recipe
-from fedsel.wire.recipe import RECIPE_BYTES, decode_recipe, encode_recipe
+from fedsel.wire.recipe import LONG_RECIPE_BYTES, RECIPE_BYTES, decode_recipe, encode_recipe
 from fedsel.wire.report import RUN_BYTES, ReportFormat
 
 _MAGIC = b"FSRQ"
-_VERSION = 1
 _HEAD = struct.Struct("<4sB16sII")
 _MOST = (1 << 32) - 1
 
 REQUEST_BYTES = _HEAD.size + RECIPE_BYTES
-"""The length of every request."""
+"""The length of every request of version 1. One of version 2 ends with a number of bases."""
+_LENGTHS = {1: REQUEST_BYTES, 2: _HEAD.size + LONG_RECIPE_BYTES}
 
 
 class InvalidMessage(ValueError):
@@ -62,7 +62,8 @@ class Request:
 
     def encode(self) -> bytes:
         """The request in bytes."""
-        head = _HEAD.pack(_MAGIC, _VERSION, self.run, self.epoch, self.round)
+        version = 1 if self.recipe.bases is None else 2
+        head = _HEAD.pack(_MAGIC, version, self.run, self.epoch, self.round)
         return head + encode_recipe(self.recipe)
 
     @classmethod
@@ -71,17 +72,18 @@ class Request:
         if not isinstance(data, bytes | bytearray | memoryview) or len(data) > 2 * REQUEST_BYTES:
             raise InvalidMessage("not a request")
         data = bytes(data)
-        if len(data) > len(_MAGIC) and data.startswith(_MAGIC) and data[4] != _VERSION:
+        version = data[len(_MAGIC)] if len(data) > len(_MAGIC) else 0
+        if version not in _LENGTHS and data.startswith(_MAGIC) and len(data) > len(_MAGIC):
             raise UnknownVersion("a request of another version")
-        request = _decoded(data) if len(data) == REQUEST_BYTES else None
+        request = _decoded(data) if len(data) == _LENGTHS.get(version) else None
         if request is None:
             raise InvalidMessage("not a request")
         return request
 
 
 def _decoded(data: bytes) -> Request | None:
-    magic, version, run, epoch, number = _HEAD.unpack_from(data)
-    if magic != _MAGIC or version != _VERSION:
+    magic, _, run, epoch, number = _HEAD.unpack_from(data)
+    if magic != _MAGIC:
         return None
     try:
         return Request(run, epoch, number, decode_recipe(data[_HEAD.size :]))

@@ -34,8 +34,9 @@ class ReportKernel:
         self.in_round(transform.round if isinstance(transform, Rotated) else 0)
         self.totals = Totals(solution.alphabet)
         # One array, seen by both: the kernel adds to the sums that the server decodes.
-        self._total = np.zeros(tables.slots)
-        self._sums = np.zeros((len(tables.units), tables.slots), dtype=np.int64)
+        places = tables.bases * tables.slots
+        self._total = np.zeros(places)
+        self._sums = np.zeros((len(tables.units), places), dtype=np.int64)
         self.totals.sums = self._total[None] if tables.plain else self._sums
 
     def in_round(self, number: int) -> None:

@@ -72,13 +72,17 @@ class Tables(NamedTuple):
 
     ``kind`` is that of its mechanism, ``basis`` that of its transform. ``ranked`` says whether all
     scores are needed, ``flat`` whether slots are drawn at random, ``plain`` whether numbers leave
-    as they are; ``scale`` is that of a baseline's report, ``root`` √M of a rotated basis.
+    as they are; ``scale`` is that of a baseline's report. Of ``bases`` a report takes one, with
+    ``slots`` = ``rotations`` · ``width``; ``root`` is √width.
     """
 
     kind: int
     basis: int
     dim: int
     slots: int
+    bases: int
+    rotations: int
+    width: int
     picks: int
     ranked: bool
     flat: bool
@@ -127,7 +131,7 @@ def tables_of(solution: Solution) -> Tables:
     mechanism, transform, M = solution.mechanism, solution.transform, solution.transform.size
     value = mechanism.value if isinstance(mechanism, ValueReports) else None
     symbols = (value if isinstance(value, Value) else Identity()).law
-    kind, basis, matrix, recovery = VALUES, COORDINATES, None, None
+    kind, basis, matrix, recovery, rotations = VALUES, COORDINATES, None, None, 1
     if isinstance(mechanism, Baseline):
         kind = BASELINE
     elif mechanism.whole:
@@ -135,7 +139,7 @@ def tables_of(solution: Solution) -> Tables:
     elif isinstance(mechanism, OneSymbol):
         kind = SIGNS
     if isinstance(transform, Rotated):
-        basis = ROTATED
+        basis, rotations = ROTATED, transform.rotations
     elif isinstance(transform, RandomDirections | Projection):
         basis, matrix, recovery = MATRIX, transform.matrix, transform.recovery
     return Tables(
@@ -143,6 +147,9 @@ def tables_of(solution: Solution) -> Tables:
         basis=basis,
         dim=solution.dim,
         slots=M,
+        bases=transform.bases,
+        rotations=rotations,
+        width=M // rotations,
         picks=1 if mechanism.whole else mechanism.picks,
         ranked=isinstance(mechanism, TwoStage | SignedSampling),
         flat=isinstance(mechanism, FlatPicks),
@@ -151,7 +158,7 @@ def tables_of(solution: Solution) -> Tables:
         clip=float(getattr(mechanism, "clip", 1.0)),
         momentum=float(solution.feedback.momentum),
         scale=float(mechanism.scale) if isinstance(mechanism, Baseline) else 1.0,
-        root=math.sqrt(M),
+        root=math.sqrt(M // rotations),
         ranks=ranks_of(mechanism.selection.law(M)) if isinstance(mechanism, TwoStage) else None,
         windows=symbols_of(symbols).windows,
         units=solution.alphabet.units,
@@ -163,14 +170,20 @@ def tables_of(solution: Solution) -> Tables:
 
 
 def signs_of(solution: Solution, first: int, count: int) -> NDArray[np.float32] | None:
-    """The signs (count, d) of a rotated basis in the rounds from ``first`` on; else None."""
+    """The signs of a rotated basis in the rounds from ``first`` on; None for other transforms.
+
+    (count · bases · rotations, d): those of a round one after another, as `Rotated.combine` has
+    them.
+    """
     transform = solution.transform
     if not isinstance(transform, Rotated):
         return None
-    keys = [public_key(transform.purpose(first + t)) for t in range(count)]
+    in_round = range(transform.bases * transform.rotations)
+    rounds = range(first, first + count)
+    keys = [public_key(transform.purpose(t, rotation)) for t in rounds for rotation in in_round]
     seed = transform.seed.to_bytes(max(16, -(-transform.seed.bit_length() // 32) * 4), "little")
-    signs = np.empty((count, solution.dim), dtype=np.float32)
-    spawn = np.array(keys, dtype=np.uint32).reshape(count, 4)
+    signs = np.empty((len(keys), solution.dim), dtype=np.float32)
+    spawn = np.array(keys, dtype=np.uint32).reshape(len(keys), 4)
     native.public_signs(np.frombuffer(seed, dtype="<u4").astype(np.uint32), spawn, signs)
     return signs
 

@@ -49,7 +49,7 @@ static int read_sending(Held *held, Plan *plan, PyObject *sums, PyObject *total,
                         PyObject *sent, int64_t count, Sending *sending, int64_t **row,
                         int64_t *keeps, int64_t *clients) {
     Tables *tables = &plan->tables;
-    int64_t windows = tables->symbols.count, slots = tables->slots, rows = ANY;
+    int64_t windows = tables->symbols.count, slots = tables->bases * tables->slots, rows = ANY;
     int64_t columns = 2 * tables->picks;
     sending->tables = tables;
     sending->scratch = &plan->scratch;

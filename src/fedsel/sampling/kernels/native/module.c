@@ -27,7 +27,7 @@ static PyObject *py_run_rounds(PyObject *module, PyObject *args) {
                           &trace))
         return NULL;
     Plan *plan = plan_of(capsule);
-    int64_t status = 0, rounds, dim;
+    int64_t status = 0, rounds, turns, dim;
     if (!plan || read_records(&held, records_object, &records)) goto end;
     dim = plan->tables.dim;
     if (records.dim != dim) {
@@ -44,8 +44,9 @@ static PyObject *py_run_rounds(PyObject *module, PyObject *args) {
         read_key(&held, keys, call.count, key, &call.sending))
         goto end;
     rounds = call.rounds;
+    turns = rounds * plan->tables.bases * plan->tables.rotations;
     if (plan->tables.basis == ROTATED &&
-        !(call.signs = array_of(&held, signs, "signs", FLOATS, 0, 2, &rounds, &dim)))
+        !(call.signs = array_of(&held, signs, "signs", FLOATS, 0, 2, &turns, &dim)))
         goto end;
     if (trace != Py_None &&
         !(call.trace = array_of(&held, trace, "trace", DOUBLES, 1, 2, &rounds, &dim)))
@@ -76,7 +77,8 @@ static PyObject *py_send_vectors(PyObject *module, PyObject *args) {
     if (call.part_count < 0) return NULL;
     const char **data = PyMem_Calloc((size_t)call.part_count + 1, sizeof *data);
     int64_t *sizes = PyMem_Calloc((size_t)call.part_count + 1, sizeof *sizes);
-    int64_t status = 0, dim = plan->tables.dim, one = 1;
+    int64_t status = 0, dim = plan->tables.dim;
+    int64_t turns = plan->tables.bases * plan->tables.rotations;
     if (!data || !sizes) {
         PyErr_NoMemory();
         goto end;
@@ -90,7 +92,7 @@ static PyObject *py_send_vectors(PyObject *module, PyObject *args) {
     if (factors != Py_None && !(call.factors = row_of(&held, factors, "factors", FLOATS, 0, &dim)))
         goto end;
     if (plan->tables.basis == ROTATED &&
-        !(call.sending.signs = array_of(&held, signs, "signs", FLOATS, 0, 2, &one, &dim)))
+        !(call.sending.signs = array_of(&held, signs, "signs", FLOATS, 0, 2, &turns, &dim)))
         goto end;
     call.parts = data;
     call.sizes = sizes;

@@ -225,8 +225,14 @@ static int read_transform(Plan *plan, PyObject *object, Tables *t) {
     if (t->basis == MATRIX ? !matrix || !recovery : t->basis != COORDINATES && t->basis != ROTATED)
         return refused("basis: unknown, or without its matrix");
     if (t->basis == COORDINATES && t->slots != t->dim) return refused("slots: not those of dim");
-    if (t->basis == ROTATED && (t->slots < t->dim || (t->slots & (t->slots - 1))))
-        return refused("slots: not a power of two, or fewer than dim");
+    if (t->bases < 1 || t->bases > MOST_SLOTS / t->slots) return refused("bases: too many, or none");
+    if (t->rotations < 1 || t->width < 1 || t->slots / t->rotations != t->width ||
+        t->slots % t->rotations)
+        return refused("slots: not those of the rotations");
+    if (t->basis != ROTATED && (t->bases > 1 || t->rotations > 1))
+        return refused("bases, rotations: of a rotated basis alone");
+    if (t->basis == ROTATED && (t->width < t->dim || (t->width & (t->width - 1))))
+        return refused("width: not a power of two, or fewer than dim");
     return 0;
 }
 
@@ -236,7 +242,9 @@ static int read_tables(Plan *plan, PyObject *object) {
     const void *copied;
     if (integer_at(object, "kind", &kind) || integer_at(object, "basis", &basis) ||
         integer_at(object, "dim", &t->dim) || integer_at(object, "slots", &t->slots) ||
-        integer_at(object, "picks", &t->picks) || flag_at(object, "ranked", &t->ranked) ||
+        integer_at(object, "bases", &t->bases) || integer_at(object, "rotations", &t->rotations) ||
+        integer_at(object, "width", &t->width) || integer_at(object, "picks", &t->picks) ||
+        flag_at(object, "ranked", &t->ranked) ||
         flag_at(object, "flat", &t->flat) || flag_at(object, "plain", &t->plain) ||
         flag_at(object, "decays_at_server", &t->decays_at_server) ||
         number_at(object, "clip", &t->clip) || number_at(object, "momentum", &t->momentum) ||

@@ -1,4 +1,4 @@
-/* The public signs of rotated bases, many rounds at a time. `solutions.transforms` defines them: the
+/* The public signs of rotated bases, many rounds at a time. `solutions.rotated` defines them: the
    top bits of the bytes of numpy's Philox4x64, seeded by numpy's SeedSequence. Both are frozen by
    numpy; here only so that a round of few clients does not wait for them. */
 

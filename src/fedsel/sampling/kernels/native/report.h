@@ -29,14 +29,17 @@ OUTLINE void fill_values(const Sending *sending, const float *vector, const floa
         for (int64_t j = 0; j < M; j++) turned[j] = value_at(sending, vector, residual, j);
         return;
     }
-    for (int64_t i = 0; i < d; i++) {
-        double x = (double)vector[i];
-        if (residual) x += tables->momentum * (double)residual[i];
-        turned[i] = x * (double)sending->signs[i];
+    const float *signs = sending->signs;
+    for (int64_t r = 0; r < tables->rotations; r++, turned += tables->width, signs += d) {
+        for (int64_t i = 0; i < d; i++) {
+            double x = (double)vector[i];
+            if (residual) x += tables->momentum * (double)residual[i];
+            turned[i] = x * (double)signs[i];
+        }
+        for (int64_t i = d; i < tables->width; i++) turned[i] = 0.0;
+        hadamard_double(turned, sending->scratch->spare, tables->width);
+        for (int64_t j = 0; j < tables->width; j++) turned[j] /= tables->root;
     }
-    for (int64_t i = d; i < M; i++) turned[i] = 0.0;
-    hadamard_double(turned, sending->scratch->spare, M);
-    for (int64_t j = 0; j < M; j++) turned[j] /= tables->root;
 }
 
 /* A slot not drawn before; ``drawn`` stays in ascending order. */
@@ -70,7 +73,7 @@ OUTLINE void send_values(const Sending *sending, const float *vector, const floa
         sent[2 * p + 1] = symbol;
         while (symbol < tables->symbols.windows[which].offset) which--;
         const Window *w = tables->symbols.windows + which;
-        sending->sums[which * M + j] += 2 * (symbol - w->offset) - w->centre;
+        sending->sums[which * tables->bases * M + j] += 2 * (symbol - w->offset) - w->centre;
     }
 }
 
@@ -141,6 +144,17 @@ INLINE void send_report(const Sending *sending, float *vector, int64_t client, i
     }
     Stream s;
     begin_report(&s, sending, client, place);
+    Sending in_basis;
+    int64_t moved = 0;
+    if (tables->bases > 1) { /* the report takes one of them, whatever the vector is */
+        int64_t basis = below(&s, (uint64_t)tables->bases);
+        moved = basis * tables->slots;
+        in_basis = *sending;
+        in_basis.signs += basis * tables->rotations * d;
+        in_basis.total += moved;
+        if (in_basis.sums) in_basis.sums += moved;
+        sending = &in_basis;
+    }
     float *residual = sending->residual ? sending->residual + client * d : NULL;
     if (residual)
         for (int64_t i = 0; i < d; i++) vector[i] += residual[i];
@@ -165,21 +179,24 @@ INLINE void send_report(const Sending *sending, float *vector, int64_t client, i
     else
         send_values(sending, vector, ranked, residual, &s, sent);
     if (residual) keep_rest(sending, vector, residual, sent);
+    if (moved)
+        for (int64_t p = 0; p < tables->picks; p++)
+            if (sent[2 * p] != BOTTOM) sent[2 * p] += moved;
 }
 
 INLINE void clear_sums(const Sending *sending) {
     const Tables *tables = sending->tables;
-    memset(sending->total, 0, (size_t)tables->slots * sizeof *sending->total);
+    size_t places = (size_t)(tables->bases * tables->slots);
+    memset(sending->total, 0, places * sizeof *sending->total);
     if (!tables->plain)
-        memset(sending->sums, 0,
-               (size_t)(tables->symbols.count * tables->slots) * sizeof *sending->sums);
+        memset(sending->sums, 0, (size_t)tables->symbols.count * places * sizeof *sending->sums);
 }
 
 /* The mean update of a round of ``count`` reports. */
 OUTLINE void fill_mean(const Sending *sending, int64_t count) {
     const Tables *tables = sending->tables;
     double *total = sending->total, *mean = sending->scratch->mean, n = (double)count;
-    int64_t M = tables->slots, d = tables->dim;
+    int64_t M = tables->bases * tables->slots, d = tables->dim;
     if (tables->plain)
         for (int64_t j = 0; j < M; j++) total[j] *= tables->units[0];
     else
@@ -192,9 +209,12 @@ OUTLINE void fill_mean(const Sending *sending, int64_t count) {
     if (tables->basis == COORDINATES) {
         memcpy(mean, total, (size_t)d * sizeof *mean);
     } else if (tables->basis == ROTATED) {
-        hadamard_double(total, sending->scratch->turned, M);
-        for (int64_t i = 0; i < d; i++)
-            mean[i] = total[i] * (double)sending->signs[i] / tables->root;
+        memset(mean, 0, (size_t)d * sizeof *mean);
+        const float *signs = sending->signs;
+        for (double *row = total; row < total + M; row += tables->width, signs += d) {
+            hadamard_double(row, sending->scratch->turned, tables->width);
+            for (int64_t i = 0; i < d; i++) mean[i] += row[i] * (double)signs[i] / tables->root;
+        }
     } else {
         memset(mean, 0, (size_t)d * sizeof *mean);
         for (int64_t j = 0; j < M; j++)

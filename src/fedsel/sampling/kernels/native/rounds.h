@@ -97,7 +97,7 @@ static int64_t run_rounds(const Rounds *call) {
     for (int64_t t = 0; t < call->rounds; t++) {
         int64_t start = n;
         clear_sums(&sending);
-        if (call->signs) sending.signs = call->signs + t * d;
+        if (call->signs) sending.signs = call->signs + t * tables->bases * tables->rotations * d;
         for (int64_t i = 0; i < d; i++) {
             scratch->weights[i] = (float)weights[i];
             scratch->decay[i] =

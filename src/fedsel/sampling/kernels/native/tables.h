@@ -49,7 +49,8 @@ typedef struct {
 
 typedef struct {
     int kind, basis, ranked, flat, plain, decays_at_server;
-    int64_t dim, slots, picks;
+    int64_t dim, slots, picks;      /* slots: those of one basis */
+    int64_t bases, rotations, width; /* a basis is so many rotations, each of so many codewords */
     double clip, momentum, scale, root;
     RankTable ranks;
     SymbolTable symbols;
@@ -71,9 +72,9 @@ typedef struct {
 typedef struct {
     const Tables *tables;
     Scratch *scratch;
-    const float *signs; /* of a rotated basis in this round */
-    int64_t *sums;      /* (windows, slots) */
-    double *total;      /* (slots) */
+    const float *signs; /* (bases · rotations, dim) of this round, where a basis is rotated */
+    int64_t *sums;      /* (windows, bases · slots) */
+    double *total;      /* (bases · slots) */
     float *residual;    /* (clients, dim), or none */
     const uint64_t *key;
     const uint64_t *own; /* (reports, 2), random bits of each report alone; or none, and the key */
@@ -103,7 +104,7 @@ typedef struct {
     double *weights;
     int64_t *sent;
     double *trace;
-    const float *signs; /* (rounds, dim) */
+    const float *signs; /* (rounds · bases · rotations, dim) */
 } Rounds;
 
 typedef struct {

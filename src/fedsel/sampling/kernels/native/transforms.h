@@ -138,7 +138,9 @@ OUTLINE void fill_scores(const Sending *sending, const float *vector, float squa
     const Tables *tables = sending->tables;
     float *scores = sending->scratch->scores;
     if (tables->basis == ROTATED)
-        hadamard_of_signed(vector, sending->signs, tables->dim, scores, tables->slots);
+        for (int64_t r = 0; r < tables->rotations; r++)
+            hadamard_of_signed(vector, sending->signs + r * tables->dim, tables->dim,
+                               scores + r * tables->width, tables->width);
     else
         for (int64_t j = 0; j < tables->slots; j++)
             scores[j] = dot(tables->matrix + j * tables->dim, vector, tables->dim);
@@ -155,8 +157,10 @@ INLINE int parity(uint64_t x) {
 INLINE double entry_of(const Sending *sending, int64_t slot, int64_t i) {
     const Tables *tables = sending->tables;
     if (tables->basis == ROTATED) {
+        /* i is below the width: slot & i has the bits of the slot's row alone. */
         double sign = parity((uint64_t)(slot & i)) ? -1.0 : 1.0;
-        return sign * (double)sending->signs[i] / tables->root;
+        const float *signs = sending->signs + slot / tables->width * tables->dim;
+        return sign * (double)signs[i] / tables->root;
     }
     return (double)tables->matrix[slot * tables->dim + i];
 }
