@@ -141,6 +141,8 @@ class Federation:
             **os.environ,
             **_QUIET,
             "FLWR_HOME": str(folder / "flwr"),
+            # A ray of its own: one that runs here already has another environment.
+            "RAY_ADDRESS": "local",
             _MARK: secrets.token_hex(16),
             "PATH": binaries + os.pathsep + os.environ.get("PATH", ""),
             **(environment or {}),
