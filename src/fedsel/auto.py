@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Literal, final
 
 from fedsel.budget import Budget, hyper_parameters_free
@@ -93,7 +94,9 @@ def resolved(recipe: Recipe, setting: Setting) -> Recipe:
     """
     recipe = replace(recipe, dim=setting.dim)
     if recipe.bases == AUTO:
-        recipe = replace(recipe, bases=_bases(recipe, setting))
+        per_report = Budget(recipe.epsilon or 0.0, recipe.epochs, 0.0).per_epoch
+        bases = bases_for(recipe.solution, per_report, setting.dim, setting.rounds)
+        recipe = replace(recipe, bases=bases)
     if recipe.rho == AUTO:
         recipe = replace(recipe, rho=_radius(recipe, setting))
     if recipe.mu == AUTO:
@@ -138,17 +141,19 @@ def with_share(recipe: Recipe, clients: int) -> Recipe:
     return replace(recipe, mu=mu)
 
 
-def _bases(recipe: Recipe, setting: Setting) -> int | None:
-    """Of RJ: `BASES` over all rounds, and as many rotations in each as ε needs.
+def bases_for(name: str, per_report: Fraction, dim: int, rounds: int) -> int | None:
+    """The bases of RJ in a round: `BASES` over all rounds, each of the rotations that ε needs.
 
-    None where one rotation a round does it.
+    None where one rotation a round does it, and for other solutions.
+
+    >>> [bases_for("RJ", Fraction(2), 100, rounds) for rounds in (1, 10, 100)]
+    [64, 7, None]
     """
-    if recipe.solution != RECOMMENDED:
+    if name != RECOMMENDED:
         return None
-    per_report = Budget(recipe.epsilon or 0.0, recipe.epochs, 0.0).per_epoch
-    rotations = rotations_for(per_report, setting.dim)
-    fit = max(1, MOST_CODEWORDS // (rotations * width_for(setting.dim)))
-    bases = min(-(-BASES // setting.rounds), fit)
+    rotations = rotations_for(per_report, dim)
+    fit = max(1, MOST_CODEWORDS // (rotations * width_for(dim)))
+    bases = min(-(-BASES // rounds), fit)
     return None if bases == rotations == 1 else bases
 
 

@@ -54,6 +54,17 @@ def test_the_limit_of_many_clients_is_met_to_four_percent(name):
     assert found.measured == pytest.approx(found.computed, rel=0.04, abs=found.chance)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("epsilon", "bases"), [(8.0, 1), (8.0, 8), (12.0, 1), (12.0, 8)])
+def test_several_rotations_and_bases_align_as_computed(epsilon, bases):
+    updates = Updates(100, 2.0, 0.7)
+    built = solution("RJ", epsilon=epsilon, dim=100, rho=2.0, bases=bases)
+    assert built.transform.rotations == {8.0: 1, 12.0: 32}[epsilon]
+    for reports in (50, 4_000):
+        found = simulate(built, updates, moments(built, updates), reports, rounds=24, seed=2)
+        assert found.measured == pytest.approx(found.computed, rel=0.05, abs=found.chance)
+
+
 def test_unbiased_solutions_have_the_signal_of_the_mean():
     updates = Updates(100, 0.4, 0.25)
     for name in ("PM", "HM", "UJ", "RJ"):

@@ -9,7 +9,7 @@ from typing import Any, final
 
 from fedsel.advising.moments import Moments, Updates, moments
 from fedsel.advising.simulation import LEAST_ROUNDS, Check, simulate
-from fedsel.auto import AGREEMENT, Setting, learning_rate, radius
+from fedsel.auto import AGREEMENT, Setting, bases_for, learning_rate, radius
 from fedsel.budget import Budget, hyper_parameters_free
 from fedsel.errors import (
     Epsilon,
@@ -240,7 +240,8 @@ def _outlooks(
 ) -> tuple[tuple[Outlook, ...], list[str]]:
     """One outlook a solution, by rank, and why some are left out."""
     dim, outlooks, skipped = updates.dim, [], []
-    mu = hyper_parameters_free(dim, batch, Budget(epsilon, epochs, 0.0).per_epoch)
+    per_report = Budget(epsilon, epochs, 0.0).per_epoch
+    mu = hyper_parameters_free(dim, batch, per_report)
     rounds = epochs * math.ceil(clients / batch)
     for name in NAMES:
         if reason := _too_large(name, dim):
@@ -255,6 +256,7 @@ def _outlooks(
             clip=clip,
             batch=batch,
             rho=updates.length if name in ("J", "RJ", "RC") else None,
+            bases=bases_for(name, per_report, dim, rounds),
         )
         estimate = moments(candidate, updates)
         whole = estimate.over(rounds) if name == "RJ" else estimate

@@ -290,10 +290,12 @@ def _(mechanism: SignedSampling, solution: Solution, updates: Updates) -> Moment
         signal = whole.signal * math.sqrt(basis.size / solution.dim)
         across = basis.size * profile.shared(f, a) * (1 - 1 / solution.dim)
         return Moments(signal, signal**2 + across, unit**2)
-    # A rotated basis of M ≥ d: what falls on the M − d padded entries is dropped.
-    kept = solution.dim / basis.size
-    along = whole.signal**2
-    return Moments(whole.signal, along + kept * (whole.shared - along), kept * whole.second)
+    # Rotations of M ≥ d: they add up along u and each bends another way; what falls on the M − d
+    # padded entries is dropped.
+    rotations, kept = basis.size * (basis.spread or 1.0) ** 2, basis.length**2
+    along, bent = rotations * whole.signal**2, whole.shared - whole.signal**2
+    estimate = Moments(math.sqrt(along), along + kept * bent, kept * whole.second)
+    return estimate.over(basis.bases)
 
 
 @_moments.register
