@@ -12,7 +12,7 @@ IN_PARALLEL = -n $(WORKERS) --maxprocesses 8 --dist loadgroup --no-loadscope-reo
 CHECK_PYTHON = $(PYTHON) -c 'import sys; sys.exit("fedsel needs Python 3.11 or newer, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup browser demo audit devices flower test test-quick lint format bench sanitize scale torture clean
+.PHONY: help setup browser demo audit devices flower test test-quick lint format bench sanitize scale torture mutants clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -27,6 +27,10 @@ $(VENV)/.ready: $(INSTALLED)
 $(VENV)/.demo: $(INSTALLED)
 	@$(CHECK_PYTHON)
 	@test $(VENV)/.ready -nt pyproject.toml || $(PYTHON) tools/install.py $(VENV) demo
+	@touch $@
+
+$(VENV)/.mutants: $(VENV)/.ready
+	@$(PYTHON) tools/install.py $(VENV) mutants
 	@touch $@
 
 demo: $(VENV)/.demo ## the main job on synthetic data: progress, table and figure
@@ -76,6 +80,9 @@ torture: setup ## kill a device 20,000 times, fuzz a million messages, load the 
 	$(BIN)/python benchmarks/crash.py
 	$(BIN)/python benchmarks/fuzz.py
 	$(BIN)/python benchmarks/aggregator.py
+
+mutants: $(VENV)/.mutants ## change the code place by place, see a test fail (hours; MUTATE=a module)
+	$(BIN)/python tools/mutants.py $(RESULTS)/mutants $(MUTATE) $(MUTANTS_ARGS)
 
 clean: ## remove the environment and the results
 	rm -rf $(VENV) $(RESULTS) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

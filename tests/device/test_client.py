@@ -11,7 +11,7 @@ import pytest
 
 from fedsel import InvalidArgument
 from fedsel.checks import assert_follows
-from fedsel.device import Client, LedgerError, Policy, Reason, Refused, Request
+from fedsel.device import Client, Fault, Ledger, LedgerError, Policy, Reason, Refused, Request
 from fedsel.random import Stream, SystemEntropy, stream, words_of
 from tests.wire.support import complete
 
@@ -87,15 +87,17 @@ def test_a_repeated_request_gets_the_same_bytes_for_nothing(client):
 
 
 def test_the_update_sees_the_weights_and_cannot_change_the_servers(client):
-    weights = WEIGHTS.copy()
+    weights, seen = WEIGHTS.copy(), []
 
-    def update(w):
-        np.testing.assert_array_equal(w, weights)
-        assert w is not weights
-        assert not w.flags.writeable
+    def update(w):  # what it raises is dropped, so nothing is asserted in it
+        seen.append(w)
         return UPDATE
 
     client.answer(asked(), weights, update)
+    np.testing.assert_array_equal(seen[0], weights)
+    assert not np.shares_memory(seen[0], weights)
+    assert not seen[0].flags.writeable
+    assert weights.flags.writeable
     assert client.answer(asked(1), WEIGHTS.astype(np.float32).tobytes(), UPDATE)
     assert client.answer(asked(2), memoryview(WEIGHTS.tobytes()), UPDATE)
     assert client.answer(asked(3), WEIGHTS.astype(">f8"), UPDATE)
@@ -230,6 +232,18 @@ def test_reports_of_a_day(tmp_path):
     client.answer(asked(2), WEIGHTS, UPDATE)
 
 
+def test_a_day_is_24_hours_to_the_second(tmp_path):
+    client = Client(policy(reports_per_day=1), tmp_path / "s", create=True)
+    now = 1_000_000.0
+    client._now = lambda: now
+    client.answer(asked(0), WEIGHTS, UPDATE)
+    now += 24 * 60 * 60 - 1
+    assert refusal(client, asked(1)) is Reason.TOO_OFTEN
+    now += 1
+    client.answer(asked(1), WEIGHTS, UPDATE)
+    assert [entry.time for entry in client.history().entries] == [1_000_000, 1_086_400]
+
+
 def test_several_reports_of_an_epoch_where_the_owner_allows_them(tmp_path):
     client = Client(policy(reports_per_epoch=2), tmp_path / "s", create=True)
     client.answer(asked(0, epoch=0), WEIGHTS, UPDATE)
@@ -330,6 +344,28 @@ def test_entropy_that_runs_dry_spends_nothing(client):
     assert client.history().entries == ()
     client._entropy = Stream(words_of(0, 0, 0))
     client.answer(asked(), WEIGHTS, UPDATE)
+
+
+def test_of_two_processes_that_create_a_store_the_slower_one_uses_it(tmp_path, monkeypatch):
+    create = Ledger.create
+
+    def overtaken(ledger, lifetime):
+        create(ledger, lifetime)
+        raise LedgerError(Fault.OCCUPIED)
+
+    monkeypatch.setattr(Ledger, "create", overtaken)
+    client = Client(policy(), tmp_path / "s", create=True)
+    assert client.answer(asked(), WEIGHTS, UPDATE)
+
+
+def test_a_store_that_cannot_be_created_is_said_to_be_so(tmp_path, monkeypatch):
+    def fails(ledger, lifetime):
+        raise LedgerError(Fault.UNWRITABLE)
+
+    monkeypatch.setattr(Ledger, "create", fails)
+    with pytest.raises(LedgerError) as error:
+        Client(policy(), tmp_path / "s", create=True)
+    assert error.value.fault is Fault.UNWRITABLE
 
 
 def test_no_store_no_client(tmp_path):

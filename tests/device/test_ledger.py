@@ -120,6 +120,29 @@ def test_changes_to_the_ledger_are_noticed(store, statement, fault):
     assert fault_of(store) is fault
 
 
+@pytest.mark.parametrize(
+    ("code", "fault"),
+    [
+        (sqlite3.SQLITE_BUSY, Fault.BUSY),
+        (sqlite3.SQLITE_BUSY_SNAPSHOT, Fault.BUSY),
+        (sqlite3.SQLITE_LOCKED, Fault.BUSY),
+        (sqlite3.SQLITE_NOTADB, Fault.FOREIGN),
+        (sqlite3.SQLITE_CORRUPT, Fault.DAMAGED),
+        (sqlite3.SQLITE_CORRUPT_INDEX, Fault.DAMAGED),
+        (sqlite3.SQLITE_FULL, Fault.UNWRITABLE),
+        (sqlite3.SQLITE_IOERR, Fault.UNWRITABLE),
+        (sqlite3.SQLITE_READONLY, Fault.UNWRITABLE),
+        (sqlite3.SQLITE_CANTOPEN, Fault.UNWRITABLE),
+        (sqlite3.SQLITE_NOMEM, Fault.UNWRITABLE),
+    ],
+)
+def test_what_an_error_of_sqlite_means(code, fault):
+    error = sqlite3.OperationalError()
+    error.sqlite_errorcode = code
+    assert storage.fault_of(error) is fault
+    assert storage.fault_of(sqlite3.IntegrityError()) is Fault.DAMAGED
+
+
 def test_a_residual_that_was_changed_is_noticed_before_it_is_used(store):
     client = Client(POLICY, store)
     tamper(store / storage.LEDGER_NAME, f"UPDATE runs SET residual = zeroblob({4 * D + 32})")
@@ -160,6 +183,43 @@ def test_a_whole_older_copy_is_noticed_by_a_witness_elsewhere(tmp_path):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes of POSIX")
+def test_every_transaction_is_flushed_and_leaves_no_residual_behind(store):
+    """Nothing else shows it without a power cut: what SQLite was asked for, by its own numbers."""
+    asked_for = {
+        "main.journal_mode": "delete",  # atomic over both files, as a write-ahead log is not
+        "witness.journal_mode": "delete",
+        "main.synchronous": 3,  # EXTRA: the folder, too, once the journal is gone
+        "witness.synchronous": 3,
+        "fullfsync": 1,
+        "main.secure_delete": 1,
+        "trusted_schema": 0,
+        "cell_size_check": 1,
+    }
+    with Ledger(store).transaction() as books:
+        rows = {name: books._connection.execute(f"PRAGMA {name}") for name in asked_for}
+        assert {name: row.fetchone()[0] for name, row in rows.items()} == asked_for
+
+
+@pytest.mark.skipif(os.name != "posix", reason="folders are flushed where the platform can")
+@pytest.mark.parametrize("apart", [False, True], ids=["beside", "elsewhere"])
+def test_a_new_store_is_flushed_before_and_after_it_gets_its_name(tmp_path, monkeypatch, apart):
+    store, flush, flushed = tmp_path / "store", os.fsync, []
+    witness = tmp_path / "other" / "witness" if apart else None
+
+    def noted(handle):
+        flushed.append((os.fstat(handle).st_ino, store.exists()))
+        flush(handle)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    Ledger(store, witness).create(Fraction(1))
+    assert (store.stat().st_ino, False) in flushed  # what is in it
+    assert (tmp_path.stat().st_ino, True) in flushed  # its name
+    if apart:
+        assert (witness.stat().st_ino, False) in flushed
+        assert (witness.parent.stat().st_ino, False) in flushed
+        assert not (store / storage.WITNESS_NAME).exists()
+
+
 def test_files_are_the_owners_alone_whatever_the_umask(tmp_path):
     before = os.umask(0)
     try:

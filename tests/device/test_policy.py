@@ -2,7 +2,7 @@
 
 import math
 import reprlib
-from dataclasses import fields
+from dataclasses import FrozenInstanceError, fields
 from fractions import Fraction
 
 import pytest
@@ -70,6 +70,35 @@ def test_files_that_are_no_policy(tmp_path, change, name):
         Policy.load(file)
 
 
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("1.0", 1),
+        ("0.0", 0),
+        ("0e-400", 0),
+        ("1e-300", Fraction(1, 10**300)),
+        ("0." + "3" * 300, Fraction(10**300 // 3, 10**300)),
+    ],
+    ids=reprlib.repr,
+)
+def test_a_number_of_a_file_is_that_number(tmp_path, text, number):
+    name = "lifetime" if number else "least_seconds"
+    file = tmp_path / "policy.toml"
+    kept = [x for x in TEXT.splitlines() if not x.startswith(name)]
+    file.write_text("\n".join([*kept, f"{name} = {text}"]))
+    assert getattr(Policy.load(file), name) == number
+
+
+@pytest.mark.parametrize("change", ["least_seconds = -1.0", "clip = 0.0", "lifetime = -0.0"])
+def test_no_number_of_a_file_is_made_to_fit(tmp_path, change):
+    test_files_that_are_no_policy(tmp_path, change, change.split(" =")[0])
+
+
+@pytest.mark.parametrize("text", ["1e301", "1e-301", "0." + "3" * 301], ids=reprlib.repr)
+def test_a_number_of_a_file_has_at_most_three_hundred_digits(tmp_path, text):
+    test_files_that_are_no_policy(tmp_path, f"lifetime = {text}", "lifetime")
+
+
 def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(InvalidArgument, match=r"^policy = "):
         Policy.load(tmp_path / "none.toml")
@@ -121,6 +150,38 @@ def test_what_must_be_given(name):
 def test_impossible_values_are_named(name, value):
     with pytest.raises(InvalidArgument, match=f"^{name} = "):
         Policy.of({**GIVEN, name: value})
+
+
+DAY = 86_400.0
+
+
+@pytest.mark.parametrize(
+    ("name", "most", "too_much"),
+    [
+        ("runs", (1 << 32) - 1, 1 << 32),
+        ("reports_per_day", (1 << 32) - 1, 1 << 32),
+        ("reports_per_epoch", (1 << 32) - 1, 1 << 32),
+        ("least_seconds", DAY, math.nextafter(DAY, math.inf)),
+        ("lifetime", Fraction(1, 10**600 - 1), Fraction(1, 10**600)),
+    ],
+    ids=lambda value: reprlib.repr(value) if isinstance(value, str) else "",
+)
+def test_limits_are_met_and_not_passed(name, most, too_much):
+    assert getattr(Policy.of({**GIVEN, name: most}), name) == most
+    with pytest.raises(InvalidArgument, match=f"^{name} = "):
+        Policy.of({**GIVEN, name: too_much})
+
+
+def test_what_an_owner_allows_who_says_nothing_else():
+    policy = Policy.of(GIVEN)
+    assert (policy.clip, policy.reports_per_epoch, policy.runs) == (1, 1, 1)
+    assert (policy.reports_per_day, policy.weight_bound, policy.least_seconds) == (None, 10**6, 0)
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(Policy)])
+def test_a_policy_is_not_changed_afterwards(name):
+    with pytest.raises(FrozenInstanceError):
+        setattr(Policy.of(GIVEN), name, 10)
 
 
 NUMBERS = st.one_of(

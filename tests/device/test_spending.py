@@ -1,5 +1,6 @@
 """How charges are added up: never too little, in a number that no server makes long."""
 
+import math
 from fractions import Fraction
 from itertools import accumulate
 
@@ -47,6 +48,13 @@ def test_a_run_that_is_finished_leaves_its_epsilon_and_no_more():
     """Whatever the number of its epochs, the next price finds the sum on the grid."""
     charges = [Fraction(1, 10) / 101] * 101 + [Fraction(2, 10) / 997] * 997 + [Fraction(7, 10)]
     assert total(map(str, charges)) == 1
+
+
+def test_the_grid_is_one_number_for_good():
+    """A sum that a ledger holds was rounded to it: with another it is not believed."""
+    squares = {2: 40, 3: 4, 5: 17, 7: 2}
+    rest = [11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97]
+    assert math.prod(p**power for p, power in squares.items()) * math.prod(rest) == GRID
 
 
 @pytest.mark.parametrize("amount", [Fraction(0), Fraction(1), Fraction(1, 3), Fraction(3, 1 << 36)])

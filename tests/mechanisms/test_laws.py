@@ -68,11 +68,33 @@ def test_runs_expand_to_ranks(weights, counts):
         ([-1, 5], [1, 1], 0),
         ([1], [1], -1),
         ([1], [1], 2**60),
+        ([2**59 + 1], [1], 0),
+        ([1], [1], 2**59 + 1),
+        ([1, 1], [1, 0], 0),
+        ([1, 1], [2], 0),
+        ([1], [1, 1], 0),
     ],
 )
 def test_impossible_rank_laws_are_refused(weights, counts, bottom):
     with pytest.raises(ValueError, match="rank law"):
         RankLaw(weights, counts, bottom)
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_a_vector_has_as_many_entries_as_the_law_has_ranks(size):
+    with pytest.raises(ValueError, match="over 2 ranks"):
+        RankLaw([2, 1]).over([1.0] * size)
+
+
+def test_laws_may_use_all_of_the_budget():
+    """The samplers can draw from these; one more, and they could not."""
+    law = RankLaw([2**59], [1], 2**59)
+    assert law.total == law.bottom == 2**59
+    assert law.bottom_probability == Fraction(1, 2)
+    assert Window(1, 1, 2**58 - 1, 2**58 + 1).total == 2**59
+    assert Window(2**31, 1, 0, 1).symbols == 2**31 + 1
+    pair = (Window(1, 1, 1, 2), Window(2, 1, 1, 2))
+    assert sum(SymbolLaw(pair, (2**59 - 1, 1)).shares) == 1
 
 
 def test_laws_are_sealed():
@@ -91,7 +113,17 @@ def test_weights_are_integers(weights):
 
 
 @pytest.mark.parametrize(
-    "window", [(0, 1, 1, 2), (1, 0, 1, 3), (1, 2, 3, 1), (1, 1, -1, 2), (1, 3, 2**57, 2**58)]
+    "window",
+    [
+        (0, 1, 1, 2),
+        (1, 0, 1, 3),
+        (1, 2, 3, 1),
+        (1, 1, 2, 2),
+        (1, 1, -1, 2),
+        (1, 3, 2**57, 2**58),
+        (1, 1, 2**58 - 1, 2**58 + 2),
+        (2**31 + 1, 1, 0, 1),
+    ],
 )
 def test_impossible_windows_are_refused(window):
     with pytest.raises(ValueError, match="window"):

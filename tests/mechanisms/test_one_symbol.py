@@ -240,3 +240,32 @@ def test_no_public_matrix_is_drawn_from_the_stream_of_simulated_data():
         cosine = rows @ direction / np.linalg.norm(rows, axis=1) / np.linalg.norm(direction)
         # About √(2·ln 820/50) ≈ 0.5 by chance at most; the true model has 0.9 and more.
         assert np.abs(cosine).max() < 0.75
+
+
+def test_without_a_radius_no_vector_is_negated():
+    mechanism = SignedSampling(1.0, k=1)
+    assert mechanism.keeps(Fraction(1, 100)) == 1
+    atoms = mechanism.law(3)
+    law = mechanism.report_law([Fraction(-3), Fraction(1), Fraction(0)])
+    assert law[((0, MINUS),)] == Fraction(atoms.maximum, atoms.total)
+    assert {p for pairs, p in law.items() if pairs != ((0, MINUS),)} == {
+        Fraction(atoms.minimum, atoms.total)
+    }
+
+
+@pytest.mark.parametrize("epsilon", [1e-15, 0.1, 20.0, 40.0, 500.0])
+@pytest.mark.parametrize(("k", "dim"), [(1, 1), (1, 1 << 20), (8, 1 << 24)])
+def test_the_weights_of_unbiased_reports_fit_the_samplers(epsilon, k, dim):
+    """2^59 at most in all, whatever ε asks for, and at least one for every atom."""
+    mechanism = UnbiasedJoint(epsilon, k=k)
+    low, high = mechanism.weights(dim)
+    assert 1 <= low <= high
+    assert mechanism.total(dim) <= 1 << 59
+    assert not exceeds_exp(mechanism.loss_ratio(dim), Fraction(epsilon))
+
+
+def test_reports_of_a_law_that_tells_nothing_apart_count_nothing():
+    mechanism = UnbiasedJoint(1e-15, k=1)
+    assert mechanism.loss_ratio(4) == 1
+    assert mechanism.unit(4) == 0
+    assert mechanism.unit(4, spread=0.5) == 0

@@ -137,6 +137,16 @@ def test_an_epsilon_too_small_to_tell_anything_is_refused():
         assert certify(make(1e-12)).holds
 
 
+@pytest.mark.parametrize(
+    ("epsilon", "cells"),
+    [(0.1, 256), (2.0, 256), (2.1, 1024), (4.0, 1024), (4.1, 4096), (8.0, 1 << 14), (9.0, 1 << 15)],
+)
+def test_the_grid_that_epsilon_asks_for(epsilon, cells):
+    """No message carries it: device and server must come to the same one."""
+    assert Piecewise(epsilon).cells == cells
+    assert Piecewise(50.0).cells == Piecewise(1.0, grid=1 << 15).cells == 1 << 15
+
+
 @pytest.mark.parametrize("grid", [0, -1, 1.5, 2**16, "8", True])
 def test_impossible_grid_is_refused_by_name(grid):
     with pytest.raises(InvalidArgument, match=r"^grid = "):

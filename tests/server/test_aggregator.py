@@ -276,6 +276,25 @@ def test_a_restart_goes_on_where_it_was(tmp_path):
     assert [(r.round, r.epoch) for r in again.records] == [(i, i // 2) for i in range(6)]
 
 
+@pytest.mark.skipif(os.name != "posix", reason="folders are flushed where the platform can")
+def test_a_checkpoint_is_flushed_before_and_its_name_after_it_takes_its_place(
+    tmp_path, monkeypatch
+):
+    """A power cut at any time leaves the old one or the new one, whole."""
+    file, flush, flushed = tmp_path / "file", os.fsync, []
+    file.write_bytes(b"old")
+
+    def noted(handle):
+        flushed.append((os.fstat(handle).st_ino, os.fstat(handle).st_size, file.read_bytes()))
+        flush(handle)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    checkpoint_module.replace_file(file, b"a new one")
+    first, (folder, _, seen) = flushed
+    assert first == (file.stat().st_ino, len(b"a new one"), b"old")
+    assert (folder, seen) == (tmp_path.stat().st_ino, b"a new one")
+
+
 @pytest.mark.parametrize("moment", ["open", "fsync", "replace"])
 def test_a_crash_while_the_checkpoint_is_written(tmp_path, moment, monkeypatch):
     server = Aggregator(recipe(), tmp_path)

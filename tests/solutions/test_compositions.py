@@ -30,6 +30,7 @@ from fedsel.reports import Totals
 from fedsel.sampling.kernels.tables import known
 from fedsel.sampling.simulated import cohort, report
 from fedsel.simulation.vector_rounds import VectorReports
+from fedsel.solutions.base import TransformedScores
 from fedsel.solutions.baselines import PrivUnit
 
 TRANSFORMS = {
@@ -195,3 +196,14 @@ def test_parts_that_kernels_do_not_know_are_reported_as_devices_report():
 def test_a_baseline_of_another_dimension_is_refused():
     with pytest.raises(InvalidArgument, match="mechanism"):
         Solution("wrong", 5, PrivUnit(1.0, dim=4))
+
+
+@every_transform
+def test_a_value_is_finite_and_the_one_that_is_among_all(transform):
+    """Also of an update beyond all numbers, such as a large momentum makes of a finite one."""
+    told = np.array([np.inf, -np.inf, 1e308, 0.5])
+    made = TRANSFORMS[transform](len(told))
+    scores = TransformedScores(made, np.zeros(len(told)), told)
+    one_by_one = [scores.value(slot) for slot in range(scores.size)]
+    assert np.isfinite(one_by_one).all()
+    assert one_by_one == scores.values().tolist()
