@@ -176,7 +176,8 @@ def accuracy(case: Case, seed: int, clients: int, folder: Path | None) -> float:
     X, y, X_test, y_test, best = records(case.data, unit, seed, folder)
     rounds, dim = len(y) // clients, X.shape[1]
     setting = Setting(dim, clients, rounds, norm=1.0 if unit else None)
-    recipe = resolved(Recipe(name, epsilon=case.epsilon, mu=0.1), setting)
+    # One basis a round: the attacker knows where every report counts.
+    recipe = resolved(Recipe(name, epsilon=case.epsilon, mu=0.1, bases=None), setting)
     made, rule = recipe.build(), StepRule.of(recipe)
     limit = 0 if plain else honest_limit(made, clients)
     reporting = VectorReports(made, len(y), seed=seed)

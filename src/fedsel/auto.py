@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import Literal, final
 
 from fedsel.budget import Budget, hyper_parameters_free
@@ -94,9 +93,7 @@ def resolved(recipe: Recipe, setting: Setting) -> Recipe:
     """
     recipe = replace(recipe, dim=setting.dim)
     if recipe.bases == AUTO:
-        per_report = Budget(recipe.epsilon or 0.0, recipe.epochs, 0.0).per_epoch
-        bases = bases_for(recipe.solution, per_report, setting.dim, setting.rounds)
-        recipe = replace(recipe, bases=bases)
+        recipe = replace(recipe, bases=bases_for(recipe, setting.dim, setting.rounds))
     if recipe.rho == AUTO:
         recipe = replace(recipe, rho=_radius(recipe, setting))
     if recipe.mu == AUTO:
@@ -141,17 +138,17 @@ def with_share(recipe: Recipe, clients: int) -> Recipe:
     return replace(recipe, mu=mu)
 
 
-def bases_for(name: str, per_report: Fraction, dim: int, rounds: int) -> int | None:
+def bases_for(recipe: Recipe, dim: int, rounds: int) -> int | None:
     """The bases of RJ in a round: `BASES` over all rounds, each of the rotations that ε needs.
 
     None where one rotation a round does it, and for other solutions.
 
-    >>> [bases_for("RJ", Fraction(2), 100, rounds) for rounds in (1, 10, 100)]
+    >>> [bases_for(Recipe(epsilon=2.0), 100, rounds) for rounds in (1, 10, 100)]
     [64, 7, None]
     """
-    if name != RECOMMENDED:
+    if recipe.solution != RECOMMENDED or recipe.epsilon is None:
         return None
-    rotations = rotations_for(per_report, dim)
+    rotations = rotations_for(Budget(recipe.epsilon, recipe.epochs, 0.0).per_epoch, dim)
     fit = max(1, MOST_CODEWORDS // (rotations * width_for(dim)))
     bases = min(-(-BASES // rounds), fit)
     return None if bases == rotations == 1 else bases

@@ -234,7 +234,7 @@ def test_no_public_matrix_is_drawn_from_the_stream_of_simulated_data():
             [
                 solution("PM-RP", epsilon=1.0, dim=50, seed=seed).transform.matrix,
                 solution("RC", epsilon=1.0, dim=50, seed=seed).transform.matrix,
-                solution("RJ", epsilon=1.0, dim=50, seed=seed).transform.signs[None],
+                solution("RJ", epsilon=1.0, dim=50, seed=seed).transform.signs(0, 0)[None],
             ]
         )
         cosine = rows @ direction / np.linalg.norm(rows, axis=1) / np.linalg.norm(direction)

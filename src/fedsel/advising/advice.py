@@ -21,7 +21,7 @@ from fedsel.errors import (
 )
 from fedsel.mechanisms import FullGradient, OneSymbol, TwoStage
 from fedsel.progress import note
-from fedsel.recipe import solution
+from fedsel.recipe import Recipe, solution
 from fedsel.solutions import RandomDirections, Solution
 from fedsel.solutions.registry import default_codewords
 from fedsel.solutions.transforms import MOST_ENTRIES
@@ -240,8 +240,7 @@ def _outlooks(
 ) -> tuple[tuple[Outlook, ...], list[str]]:
     """One outlook a solution, by rank, and why some are left out."""
     dim, outlooks, skipped = updates.dim, [], []
-    per_report = Budget(epsilon, epochs, 0.0).per_epoch
-    mu = hyper_parameters_free(dim, batch, per_report)
+    mu = hyper_parameters_free(dim, batch, Budget(epsilon, epochs, 0.0).per_epoch)
     rounds = epochs * math.ceil(clients / batch)
     for name in NAMES:
         if reason := _too_large(name, dim):
@@ -256,7 +255,7 @@ def _outlooks(
             clip=clip,
             batch=batch,
             rho=updates.length if name in ("J", "RJ", "RC") else None,
-            bases=bases_for(name, per_report, dim, rounds),
+            bases=bases_for(Recipe(name, epsilon=epsilon, epochs=epochs), dim, rounds),
         )
         estimate = moments(candidate, updates)
         whole = estimate.over(rounds) if name == "RJ" else estimate

@@ -80,6 +80,9 @@ def run(
     codewords: Annotated[
         int | None, typer.Option("--words", help="Codewords of RC. [default: about 8·d]")
     ] = None,
+    bases: Annotated[
+        int | None, typer.Option(help="Rotated bases of RJ in a round. [default: 64 over all]")
+    ] = None,
     averaging: Annotated[
         float | None,
         typer.Option(help="Average the weights, t^p in round t. [default: 3 with -a auto, else 0]"),
@@ -140,6 +143,7 @@ def run(
         "ratio": ratio,
         "rho": _or_auto("rho", rho),
         "words": codewords,
+        "bases": bases,
         "averaging": averaging,
         "scale": scale,
         "intercept": intercept,

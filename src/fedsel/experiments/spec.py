@@ -78,6 +78,7 @@ class Spec:
     ratio: float = 0.1
     rho: float | Literal["auto"] | None = None
     words: int | None = None
+    bases: int | Literal["auto"] | None = "auto"
     averaging: float | None = None
     dropout: float = 0.0
     clients: int | None = None

@@ -24,7 +24,18 @@ from fedsel.solutions.registry import has_public_matrix
 COLUMNS = (
     *("dataset", "draw", "model", "solution", "epsilon", "learning_rate", "scale", "intercept"),
     *("unit_records", "epochs", "batch", "mu", "theta", "k", "clip", "momentum", "reg", "ratio"),
-    *("rho", "words", "averaging", "dropout", "clients", "skew", "rounds", "protocol", "curve"),
+    *(
+        "rho",
+        "words",
+        "bases",
+        "averaging",
+        "dropout",
+        "clients",
+        "skew",
+        "rounds",
+        "protocol",
+        "curve",
+    ),
     *("folds", "repeats", "seed"),
 )
 """The parameters of a cell as a result has them."""

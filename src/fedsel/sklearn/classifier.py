@@ -62,6 +62,8 @@ class FedSelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         J, RJ, RC and the baselines.
     rho : the public radius ρ of J, RJ and RC, "auto", or None to report directions alone.
     words : the number of codewords of RC.
+    bases : how many rotated bases RJ has in a round, "auto" (64 over all rounds), or None: one
+        rotation.
     mu : the selection's share of ε, or "auto" (hyper-parameters-free).
     k : the top dimensions of a selection, a count or a share.
     clip : values are clipped to [−clip, clip]. 1 loses nothing with the logistic loss.
@@ -112,6 +114,7 @@ class FedSelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         unit_norm: bool | Literal["auto"] = "auto",
         rho: float | Literal["auto"] | None = "auto",
         words: int | None = None,
+        bases: int | Literal["auto"] | None = "auto",
         mu: float | Literal["auto"] = "auto",
         k: float = 0.1,
         clip: float = 1.0,
@@ -132,6 +135,7 @@ class FedSelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.unit_norm = unit_norm
         self.rho = rho
         self.words = words
+        self.bases = bases
         self.mu = mu
         self.k = k
         self.clip = clip
@@ -246,7 +250,7 @@ class FedSelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _recipe(self) -> Recipe:
         """The public parameters as they were given; what is wrong in them is refused here."""
         names = ("epsilon", "solution", "epochs", "learning_rate", "averaging", "rho", "words")
-        more = ("mu", "k", "clip", "momentum", "reg")
+        more = ("bases", "mu", "k", "clip", "momentum", "reg")
         return Recipe(**{name: getattr(self, name) for name in (*names, *more)})
 
     def _check_parameters(self) -> None:
