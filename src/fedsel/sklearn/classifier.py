@@ -62,8 +62,7 @@ class FedSelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         J, RJ, RC and the baselines.
     rho : the public radius ρ of J, RJ and RC, "auto", or None to report directions alone.
     words : the number of codewords of RC.
-    bases : how many rotated bases RJ has in a round, "auto" (64 over all rounds), or None: one
-        rotation.
+    bases : the rotated bases of RJ in a round, "auto" (64 over all), or None: one rotation.
     mu : the selection's share of ε, or "auto" (hyper-parameters-free).
     k : the top dimensions of a selection, a count or a share.
     clip : values are clipped to [−clip, clip]. 1 loses nothing with the logistic loss.
