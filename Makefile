@@ -76,7 +76,8 @@ sanitize: setup ## the tests of the kernels under AddressSanitizer and Undefined
 scale: setup ## one epoch over 1, 3 and 10 million clients (needs 4 GB of disk)
 	$(BIN)/python benchmarks/scale.py --out $(RESULTS)
 
-torture: setup ## kill a device 20,000 times, fuzz a million messages, load the aggregator
+torture: setup ## enumerate 5 million leaves, kill a device 20,000 times, fuzz a million messages, load the aggregator
+	$(BIN)/python benchmarks/enumeration.py
 	$(BIN)/python benchmarks/crash.py
 	$(BIN)/python benchmarks/fuzz.py
 	$(BIN)/python benchmarks/aggregator.py

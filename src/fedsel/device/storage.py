@@ -38,7 +38,7 @@ _WITNESS_TABLES = (
     "CREATE TABLE state (one INTEGER PRIMARY KEY CHECK (one = 1), identity BLOB NOT NULL, "
     "reports INTEGER NOT NULL, head BLOB NOT NULL)",
 )
-_BUSY, _LOCKED, _CORRUPT, _NOT_A_DATABASE, _CANNOT_OPEN = 5, 6, 11, 26, 14
+_BUSY, _LOCKED, _CORRUPT, _NOT_A_DATABASE = 5, 6, 11, 26
 
 
 def connect(ledger: Path, witness: Path, timeout: float) -> sqlite3.Connection:
