@@ -97,8 +97,7 @@ def test_of_two_processes_that_step_at_once_exactly_one_wins(quick_path):
 
 
 HOLDER = """
-import sys, time
-from fedsel import Recipe
+import os, sys, time
 from fedsel import Recipe
 from fedsel.server import Aggregator
 recipe = Recipe("PM", epsilon=3.0, dim=4, epochs=3, learning_rate=0.3, averaging=0.0)
@@ -107,6 +106,18 @@ server.step()
 {further}
 print("held", flush=True)
 time.sleep(600)
+"""
+
+
+FORK = """
+told, tells = os.pipe()
+worker = os.fork()
+if not worker:
+    os.write(tells, b".")
+    time.sleep(600)
+os.read(told, 1)
+with open(sys.argv[1] + "/worker", "w") as file:
+    file.write(str(worker))
 """
 
 
@@ -140,10 +151,8 @@ def test_kill_minus_nine_frees_the_folder(tmp_path):
 
 
 def test_a_child_of_a_killed_holder_does_not_keep_the_folder(tmp_path):
-    """A worker that was forked off lives on: it never had the lock."""
-    forked = "import os\nworker = os.fork()\nif not worker:\n    time.sleep(600)\n"
-    forked += "open(sys.argv[1] + '/worker', 'w').write(str(worker))"
-    process = held_by_another_process(tmp_path, forked)
+    """A worker that was forked off lives on: it lets go of the lock before it does anything."""
+    process = held_by_another_process(tmp_path, FORK)
     worker = int((tmp_path / "worker").read_text())
     try:
         process.send_signal(signal.SIGKILL)
