@@ -30,6 +30,7 @@ def marks_of(check):
     return pytest.mark.slow if check.__name__.endswith(("sampler", "executors")) else ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mechanism", "check"),
     [

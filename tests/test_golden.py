@@ -163,6 +163,7 @@ def test_weights_of_three_classes(name):
     close(history.weights, WEIGHTS["vectors"][name])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(WEIGHTS["aggregator"]))
 def test_weights_of_the_aggregator(tmp_path, name):
     recipe = Recipe(name, dim=X.shape[1], learning_rate=0.4, averaging=0.0, **PARAMETERS)

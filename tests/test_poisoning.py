@@ -99,6 +99,7 @@ def test_vectors_without_privacy_stay_within_the_clip():
     np.testing.assert_allclose(short, aim / np.linalg.norm(aim))
 
 
+@pytest.mark.slow
 def test_a_model_is_poisoned_and_the_figure_drawn(tmp_path, monkeypatch, capsys):
     """The whole command on few clients: hostile ones harm, and rows, table and figure agree."""
     small = poisoning.records("syn-L", True, 0, None)

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Literal, final
 
 from fedsel.budget import Budget, hyper_parameters_free
@@ -83,6 +84,7 @@ class Setting:
             raise InvalidArgument("model", self.model, '"linear" or "network"')
 
 
+@lru_cache(maxsize=4096)
 def resolved(recipe: Recipe, setting: Setting) -> Recipe:
     """The recipe with a number for everything that was automatic, for vectors of setting.dim.
 

@@ -95,6 +95,8 @@ def check_float(name: str, value: object, allowed: str = "a finite number") -> f
 
 def check_finite(name: str, value: object, allowed: str = "a finite number") -> Epsilon:
     """Return a finite real number as a float (a Fraction stays one)."""
+    if type(value) is float and math.isfinite(value):  # most are: experiments check millions
+        return value
     if isinstance(value, Fraction):
         return value
     if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
@@ -115,6 +117,8 @@ def check_count(name: str, value: object, *, least: int = 1, most: int | None = 
     Traceback (most recent call last):
     fedsel.errors.InvalidArgument: d = 0: must be an integer ≥ 1
     """
+    if type(value) is int and least <= value and (most is None or value <= most):
+        return value
     allowed = f"an integer ≥ {least}" if most is None else f"an integer in {least} … {most}"
     if isinstance(value, bool | np.bool_) or not isinstance(value, Integral):
         raise InvalidArgument(name, value, allowed)

@@ -224,6 +224,7 @@ def test_the_command_shows_table_recommendation_and_warnings():
     assert "Simulated rounds" not in text
 
 
+@pytest.mark.slow
 def test_the_command_checks_and_prints_json():
     options = ["--dim", "20", "--clients", "1000", "--epsilon", "2", "--sparse"]
     found = json.loads(fedsel_command(*options, "--check", "--json").stdout)

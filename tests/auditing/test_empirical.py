@@ -125,6 +125,7 @@ def gaussian_scale(epsilon: float, delta: float, distance: float) -> float:
     return high
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("distance", "caught"), [(1.0, True), (2.0, False)])
 def test_gaussian_noise_for_c_in_place_of_2c_is_caught(distance, caught):
     """Two clients may differ by 2C, not by C: calibrated to C the claim is false."""

@@ -49,6 +49,7 @@ def test_every_command_has_help_with_an_example(command):
     assert "--json" in text
 
 
+@pytest.mark.slow
 def test_shell_completion_is_offered():
     assert "--install-completion" in run("--help").stdout
     script = run(_FEDSEL_COMPLETE="complete_bash", COMP_WORDS="fedsel ce", COMP_CWORD="1").stdout
@@ -102,6 +103,7 @@ def test_a_narrow_terminal_gets_fewer_columns():
         assert "…" not in text
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_pilot")
 def test_audit_does_not_depend_on_jobs():
     outputs = {
@@ -151,6 +153,7 @@ def test_certify_prints_and_speaks_json():
     assert not nothing["holds"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_pilot")
 def test_a_case_does_not_depend_on_those_beside_it():
     few = json.loads(run_here("audit", "-e", "1", "-d", "3", "--trials", "2000", "--json").stdout)

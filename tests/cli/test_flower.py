@@ -181,6 +181,7 @@ def test_the_app_asks_for_the_recommended_recipe(monkeypatch):
     assert (named.rho, named.learning_rate, named.averaging) == (0.1, 2.0, 0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["logistic", "mlp"])
 def test_the_task_learns_without_privacy(model):
     task, config = task_of_the_app(), {"dataset": "syn", "features": 10, "hidden": 4}

@@ -138,6 +138,7 @@ def test_names_in_the_options_of_run(fedsel, records, tmp_path, name):
         fedsel("run", *options, status=status)
 
 
+@pytest.mark.slow
 @EVERY
 def test_reproduce(fedsel, tmp_path, name):
     out = tmp_path / file_name(name)
@@ -194,6 +195,7 @@ def test_audit_certify_and_unknown_commands(fedsel, tmp_path, name, monkeypatch)
     fedsel("run", f"--{name}", status=2)
 
 
+@pytest.mark.slow
 @EVERY
 def test_data(fedsel, tmp_path, name, monkeypatch):
     monkeypatch.setenv("FEDSEL_CACHE", str(tmp_path / "no cache"))
@@ -223,6 +225,7 @@ def test_paths_are_exact_for_programs_and_plain_on_a_terminal(tmp_path, capfdbin
     assert capfdbinary.readouterr().out.decode().endswith(r"\x1b]0;owned\x07\udcff.data  1234" "\n")
 
 
+@pytest.mark.slow
 @EVERY
 def test_ledger(fedsel, tmp_path, name):
     folder, witness = tmp_path / file_name(name), tmp_path / f"witness {file_name(name)}"
@@ -237,6 +240,7 @@ def test_ledger(fedsel, tmp_path, name):
         fedsel("ledger", "create", tmp_path / name, "--lifetime", "1", status=1)
 
 
+@pytest.mark.slow
 @EVERY
 def test_flower_demo(fedsel, tmp_path, name, monkeypatch):
     from fedsel.cli.flower.demo import Demo
@@ -258,6 +262,7 @@ def test_flower_demo(fedsel, tmp_path, name, monkeypatch):
 NOTES = [r"$\frac{$", "a[/b]", TITLE, "=1+1", "<script>", "_hidden", "one\ntwo"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NOTES)
 def test_a_solution_of_any_name_and_note(fedsel, records, tmp_path, name):
     def compose(given):
@@ -349,6 +354,7 @@ def test_the_page_and_its_summary(name):
     assert [c for c in told if not c.isprintable() and c != "\n"] == []
 
 
+@pytest.mark.slow
 @EVERY
 def test_figures_show_names_as_they_are(name, tmp_path):
     points = [Point(name, epsilon, 0.5, 0.1) for epsilon in (1.0, 2.0)] + [Point("NP", None, 1, 0)]

@@ -105,6 +105,7 @@ def start(body):
     )
 
 
+@pytest.mark.slow
 def test_several_processes_at_once():
     running = [start("time.sleep(0.3)") for _ in range(3)]
     for process in running:

@@ -45,6 +45,7 @@ def test_synthetic_names(name):
     assert load(name).name == "syn-L-0.01-0.9"
 
 
+@pytest.mark.slow
 def test_synthetic_options():
     assert load("syn-H-0.1-0.6").X.shape == (100_000, 300)
     assert load("syn-L", labels="dense").name == "syn-L-0.01-0.9-dense"

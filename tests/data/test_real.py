@@ -80,6 +80,7 @@ def test_the_papers_dimensions_and_what_is_kept(name, n, d, positives, sparse, m
     assert abs(second.X - first.X).max() == 0
 
 
+@pytest.mark.slow
 def test_bank_features_say_what_the_file_says(bank_rows):
     data = load("bank")
     header, *rows = bank_rows
@@ -149,6 +150,7 @@ def test_adult_feature_names_are_those_of_the_first_record():
     ]
 
 
+@pytest.mark.slow
 def test_kdd_records_are_the_drawn_lines():
     data = load("kdd")
     lines = KDD.read(PUBLISHED / "kddcup.data_10_percent.gz").decode().splitlines()

@@ -33,6 +33,7 @@ def policy():
     return Policy(lifetime=500, per_report=2.0, solutions=PRIVATE, dimensions=[D], runs=4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PRIVATE)
 def test_floating_point_settings_and_warning_filters_do_not_silence_a_device(
     quick_path, policy, name

@@ -261,6 +261,7 @@ def test_truncated_files(store, name, size):
         assert fault_of(store) in (Fault.FOREIGN, Fault.DAMAGED, Fault.DISAGREES)
 
 
+@pytest.mark.slow
 def test_bytes_turned_over_are_noticed_or_change_nothing(store):
     """Every byte of a used store, one at a time: it is refused, or says what it said before."""
     ledger, expected = Ledger(store), Ledger(store).read()

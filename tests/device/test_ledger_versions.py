@@ -164,6 +164,7 @@ def in_child(work):
     return child
 
 
+@pytest.mark.slow
 def test_kills_around_the_migration_leave_the_old_or_the_new_ledger(quick_path):
     """SIGKILL at random instants: both files are old or both are new, and nothing is forgotten."""
     rng = random.Random(1)

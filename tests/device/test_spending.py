@@ -62,6 +62,7 @@ def test_what_is_on_the_grid_stays(amount):
     assert rounded_up(amount) == amount
 
 
+@pytest.mark.slow
 def test_ten_thousand_hostile_denominators():
     primes = primes_below(1 << 64, 10_000)
     spent = total(f"1/{p}" for p in primes)

@@ -234,6 +234,7 @@ def test_run_writes_table_files_and_figure_and_resumes(tmp_path):
     assert "seed can undo the noise" in (tmp_path / "run.csv").read_text()
 
 
+@pytest.mark.slow
 def test_jobs_change_no_result(tmp_path):
     rows = [
         json.loads(run_here("run", *QUICK, "--jobs", j, "--out", tmp_path / j, "--json").stdout)
@@ -319,6 +320,7 @@ def test_the_papers_data_sets(tmp_path, dataset, d):
     assert 0.6 < private["accuracy"] <= plain["accuracy"] + 0.05
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [

@@ -181,6 +181,7 @@ def test_integer_weights_of_each_cell_are_the_probabilities(a, b, x, y):
     assert len(totals) == 1
 
 
+@pytest.mark.slow
 @given(windows)
 def test_worst_input_of_a_window_beats_a_fine_grid(window):
     worst = window.variance(window.worst_input)

@@ -166,6 +166,7 @@ def test_the_automatic_rate_moves_a_margin_by_a_fixed_length():
     assert learning_rate(solution("NP", dim=100), Setting(100, 400, 100, norm=2.0)) == 8.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["PM", "PS-PM", "PE-HM", "PM-RP", "RJ", "RC", "J", "UJ"])
 def test_the_size_of_a_report_is_measured(name):
     """√mean ‖decoded‖² of 4000 reports of a zero update: within five per cent."""

@@ -75,6 +75,7 @@ def hostile_section():
     )
 
 
+@pytest.mark.slow
 def test_a_hostile_string_in_every_field_stays_text():
     text = rendered(hostile_section(), title=HOSTILE, summary=(HOSTILE,), facts={HOSTILE: HOSTILE})
     tags, harmless = Tags(text), Tags(page())

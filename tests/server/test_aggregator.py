@@ -203,6 +203,7 @@ def test_only_the_invited_and_only_so_many(tmp_path):
     assert server.receive_many(b"".join(data)) == Counts(accepted=2, rejected=3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["PS-PM", "Duchi", "HM", "PM", "PM-RP", "J", "RJ", "RC"])
 def test_one_hostile_client_moves_the_mean_by_its_influence_over_m(tmp_path, name):
     """Every slot and symbol: influence/m at most from a silent client, twice that from honest."""
@@ -488,6 +489,7 @@ def test_the_recommended_recipe_is_all_that_the_server_can_do():
     assert rule == StepRule(made.learning_rate, made.learning_rate * 0.02, 3.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", RUNS)
 def test_devices_and_server_give_the_weights_of_the_simulator(quick_path, run):
     """The same words, the same schedule, the same gradients: Algorithm 1 over the wire.

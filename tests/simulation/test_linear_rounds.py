@@ -68,6 +68,7 @@ PAPER_NAMES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PAPER_NAMES)
 @pytest.mark.parametrize("epochs", [1, 3])
 @pytest.mark.parametrize("loss", ["logistic", "svm"])

@@ -110,6 +110,7 @@ def run(made, X, y, *, chunk=8, scales=None, **options):
     return history
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("epochs", [1, 3])
 @pytest.mark.parametrize("stranger", [False, True])

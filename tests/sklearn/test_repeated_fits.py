@@ -96,6 +96,7 @@ def warnings_of(work):
     return [str(w.message) for w in caught if w.category is RepeatedFitWarning]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tool", TOOLS)
 def test_every_tool_is_seen_and_counted_exactly(tool):
     fit, times = TOOLS[tool]
@@ -109,6 +110,7 @@ def test_every_tool_is_seen_and_counted_exactly(tool):
     assert after.privacy_.total == pytest.approx(2.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tool", TOOLS)
 def test_a_scaler_that_is_fitted_anew_hides_no_tool(tool):
     """Records look different in each part of the data: the caller is seen all the same."""
@@ -195,6 +197,7 @@ def test_who_came_again_is_not_in_a_pickle():
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
 
 
+@pytest.mark.slow
 def test_fits_in_other_processes_are_announced_here():
     """Their own warnings stay there; here is said that they are not counted."""
     with pytest.warns(RepeatedFitWarning, match="is pickled, as n_jobs=2 does"):

@@ -15,6 +15,7 @@ ESTIMATORS = [
 EXPECTED_FAILURES: dict[str, str] = {}
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::fedsel.PrivacyLeakWarning")
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=lambda estimator: EXPECTED_FAILURES)
 def test_scikit_learn_checks(estimator, check):

@@ -59,6 +59,7 @@ def compose(transform, mechanism, feedback, dim, epochs=2):
     return Solution(name, dim, MECHANISMS[mechanism], epochs, *parts)
 
 
+@pytest.mark.slow
 @every_transform
 @every_mechanism
 @every_feedback
@@ -76,6 +77,7 @@ def test_every_transcript_of_two_epochs_is_within_the_certificate(
     assert 1 < found.ratio <= ratio**2
 
 
+@pytest.mark.slow
 @every_transform
 @every_mechanism
 def test_what_overflows_is_reported_within_the_certificate_in_later_epochs(transform, mechanism):
@@ -123,6 +125,7 @@ def assert_kernel_is_encode(made, seed=4, clients=40):
         assert len(fast.residual) == 0
 
 
+@pytest.mark.slow
 @every_transform
 @every_mechanism
 @every_feedback

@@ -71,11 +71,13 @@ def assert_attained(made):
     assert np.linalg.norm(moved(made, worst[1])) == pytest.approx(made.influence.norm, rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PRIVATE)
 def test_it_is_the_largest_of_all_reports(name):
     assert_attained(built(name, 3))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dim", [1, 2, 5, 8])
 @pytest.mark.parametrize("name", FAMILIES)
 def test_it_is_so_in_every_dimension(name, dim):
@@ -89,6 +91,7 @@ def test_it_is_so_for_every_projection(dim, ratio):
     assert_attained(built("Duchi-RP", dim, ratio=ratio))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "dim", "epsilon", "picks"),
     [("PM", 3, 5.0, 2), ("HM", 2, 5.0, 2), ("Duchi", 5, 8.0, 3), ("RS-OW", 4, 8.0, 3)],

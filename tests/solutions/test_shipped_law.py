@@ -43,6 +43,7 @@ def test_one_report_loses_exactly_what_its_certificate_says(name):
     assert certify_by_enumeration(made, GRID).ratio == made.privacy.ratio
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EACH)
 def test_several_reports_lose_at_most_the_sum(name):
     """What is kept for later and the momentum are inside: every transcript of two epochs."""
