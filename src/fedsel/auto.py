@@ -4,7 +4,8 @@
   two-stage one.
 - The bases of RJ: 64 over all rounds of a run, so that no basis bends the model.
 - ρ: four fifths of the norm of a gradient at zero weights.
-- p, the power of the average over the rounds: 3 where the learning rate is automatic, else 0.
+- p, the power of the average over the rounds: 3 where the learning rate is automatic, else 0; and 0
+  for a network without privacy.
 - α: such that the noise of all rounds together moves the model by a fixed length. The mean of n
   reports of size s is off by s/√n, mostly noise; T steps of α in random directions lead about
   α·s·√(T/n) away. Three models want that length measured in three ways (`learning_rate`).
@@ -106,8 +107,10 @@ def resolved(recipe: Recipe, setting: Setting) -> Recipe:
 def decided(recipe: Recipe, solution: Solution, setting: Setting) -> Recipe:
     """The recipe with numbers for rate and average, for a solution that is there already."""
     if recipe.averaging == AUTO:
-        automatic = recipe.learning_rate == AUTO
-        recipe = replace(recipe, averaging=AVERAGING if automatic else 0.0)
+        # A network without noise is not done after its steps: its average lags behind.
+        settles = solution.noise > 0 or setting.model == "linear"
+        averages = recipe.learning_rate == AUTO and settles
+        recipe = replace(recipe, averaging=AVERAGING if averages else 0.0)
     if recipe.learning_rate == AUTO:
         recipe = replace(recipe, learning_rate=learning_rate(solution, setting))
     return replace(recipe, dim=solution.dim)
