@@ -5,8 +5,9 @@ BIN := $(VENV)/bin
 RESULTS ?= results
 # What an installation depends on: it compiles the kernels.
 INSTALLED := pyproject.toml hatch_build.py $(wildcard src/fedsel/sampling/kernels/native/*)
-# A process for every core. tests/conftest.py says which tests share one, and their order.
-WORKERS ?= logical
+# A process for every core, and one for tests that wait for others' processes. tests/conftest.py says
+# which tests share one, and their order.
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print(1 + (os.cpu_count() or 1))')
 IN_PARALLEL = -n $(WORKERS) --maxprocesses 8 --dist loadgroup --no-loadscope-reorder
 
 CHECK_PYTHON = $(PYTHON) -c 'import sys; sys.exit("fedsel needs Python 3.11 or newer, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
@@ -52,7 +53,8 @@ flower: setup ## a SuperLink and three SuperNodes on this machine (a minute)
 test: setup browser ## the whole test suite, docstrings included, on every core
 	$(BIN)/python -m pytest $(IN_PARALLEL) $(PYTEST_ARGS)
 
-test-quick: setup ## the tests without those marked slow: within a minute on two cores
+test-quick: WORKERS := logical
+test-quick: setup ## the tests without those marked slow: a minute or a little more on two cores
 	$(BIN)/python -m pytest $(IN_PARALLEL) -m "not slow" --durations=5 --durations-min=2 $(PYTEST_ARGS)
 
 lint: setup ## style, types and layers

@@ -36,19 +36,25 @@ def _own_account_of_fits(monkeypatch):
     monkeypatch.setattr(account, "ACCOUNT", account.FitAccount())
 
 
+LONGEST = ("flower", "processes", "wheel")
+"""Groups that take minutes: the first to begin."""
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
     """Which tests run in one worker, and in which order, where several workers share them.
 
     A group that a test names itself stays together: "processes" are those that start servers,
-    browsers or many children, one after another. So do the quick tests of a file, which share its
-    fixtures and cached laws. A slow test is on its own. What takes long comes first, and no worker
-    is left alone with it at the end.
+    browsers or many children, one after another, and "flower" those that mostly wait for Flower's.
+    So do the quick tests of a file, which share its fixtures and cached laws. A slow test is on its
+    own. What takes long comes first, and no worker is left alone with it at the end.
     """
     order = []
     for item in items:
         slow, grouped = (item.get_closest_marker(name) for name in ("slow", "xdist_group"))
-        order.append(0 if grouped else 1 if slow else 2)
+        name = grouped.args[0] if grouped else None
+        first = LONGEST.index(name) if name in LONGEST else len(LONGEST)
+        order.append((0 if grouped else 1 if slow else 2, first))
         if not grouped and not slow:
             item.add_marker(pytest.mark.xdist_group(item.location[0]))
     items[:] = [items[i] for i in sorted(range(len(items)), key=order.__getitem__)]

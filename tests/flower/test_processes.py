@@ -30,7 +30,7 @@ from tests.flower.replay_app.flower_replay import task
 from tests.flower.support import Proxy, certificates, node_key
 from tests.wire.support import complete
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("processes")]
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("flower")]
 
 APP = Path(__file__).parent / "replay_app"
 PATIENCE = 30.0
