@@ -186,7 +186,8 @@ def composed() -> Iterator[Case]:
     )
     inputs = ((5.0, 0.1, -0.3), (-5.0, 9.0, 9.0), (0.0, 0.0, 0.0))
     for mechanism in mechanisms:
-        for transform in (None, Rotated(3, seed=1), RandomDirections(3, words=4, seed=2)):
+        several = Rotated(3, seed=1, rotations=2, bases=2)
+        for transform in (None, Rotated(3, seed=1), several, RandomDirections(3, words=4, seed=2)):
             made = Solution("own", 3, mechanism, 2, transform, feedback)  # type: ignore[arg-type]
             yield Case("own compositions", made, inputs, 2)
 
@@ -209,6 +210,7 @@ def sampled(seed: int) -> Iterator[Case]:
             rho=rng.choice((None, 0.2, 3.0)),
             words=rng.choice((1, 4, 8)),
             seed=rng.randrange(1 << 32),
+            bases=rng.choice((None, 1, 3)),
         )
         made = recipe.build().in_round(rng.randrange(100))
         many, picks = made.alphabet.symbols >= MANY_SYMBOLS, made.alphabet.picks
