@@ -61,8 +61,8 @@ server.step()
 print(imported - begin, time.perf_counter() - imported)
 """
 PROGRAMS = {"device": ("", DEVICE), "sklearn": ("sklearn", SKLEARN), "torch": ("torch", TORCH)}
-COMMANDS = {"run": ("demo", ["run", "--out", "results"], "syn-L")}
-"""The extra, the words of the command, and what the first row of its table has."""
+COMMANDS = {"run": ("demo", ["run", "--out", "results"], "±")}
+"""The extra, the words of the command, and what its first result has."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def measured(purpose: str, folder: Path, wheel: Path) -> Start:
 def _first_row(
     python: Path, purpose: str, environment: dict[str, str], work: Path
 ) -> tuple[float, float]:
-    """Seconds of a command that does nothing, and from there to the first row of its table."""
+    """Seconds of a command that does nothing, and from there to the first result."""
     begin = time.perf_counter()
     subprocess.run(
         [str(python), "-m", "fedsel", "--version"], env=environment, check=True, capture_output=True
@@ -144,12 +144,11 @@ def _first_row(
         env={**environment, "PYTHONUNBUFFERED": "1"},
         cwd=work,
         stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
+        stderr=subprocess.STDOUT,
         text=True,
     ) as process:
-        for line in process.stdout or ():
-            if mark in line and "%" in line:
-                break
+        if not any(mark in line for line in process.stdout or ()):
+            raise SystemExit(f"fedsel {' '.join(words)} ended without a result")
         took = time.perf_counter() - begin
         process.kill()
     return imports, max(0.0, took - imports)
