@@ -1,7 +1,10 @@
 """The package as a whole: a light import, a complete API, names that mean what they say."""
 
+import re
 import subprocess
 import sys
+from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +22,25 @@ def test_import_is_light():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+REFERENCE = (Path(__file__).parents[1] / "docs" / "api.md").read_text(encoding="utf-8")
+SECTIONS = dict(re.findall(r"^## `(fedsel[.a-z]*)`\n(.*?)(?=^## |\Z)", REFERENCE, re.M | re.S))
+
+
+def test_the_reference_has_the_root_and_the_parts_that_contributing_names():
+    assert len(SECTIONS) == 11
+    assert "fedsel" in SECTIONS
+
+
+@pytest.mark.parametrize("module", SECTIONS)
+def test_the_reference_lists_the_public_names_and_no_other(module):
+    if module == "fedsel.torch":
+        pytest.importorskip("torch", reason="needs the extra fedsel[torch]")
+    listed = re.findall(r"^\| `(\w+)` \| \S", SECTIONS[module], re.M)
+    names = set(import_module(module).__all__) - {"__version__"}
+    assert len(listed) == len(set(listed))
+    assert set(listed) == names
 
 
 def test_every_public_name_is_there():
