@@ -126,7 +126,8 @@ class LinearRunner:
     def rounds_at_a_time(self) -> int:
         """Rounds of one kernel call: long enough to be fast, short enough to show progress."""
         # Weights of each round are kept, and the signs of its bases.
-        held = _ENTRIES_AT_A_TIME // self.training.solution.transform.slots
+        solution = self.training.solution
+        held = _ENTRIES_AT_A_TIME // max(solution.dim, solution.transform.slots)
         return max(1, min(held, _CLIENTS_AT_A_TIME // self.training.batch))
 
     def run(
