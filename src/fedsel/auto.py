@@ -4,6 +4,8 @@
   two-stage one.
 - The bases of RJ: 64 over all rounds of a run, so that no basis bends the model.
 - ρ: four fifths of the norm of a gradient at zero weights.
+- Which rounds prepare (`fedsel.preparation`): a tenth learns the centre of the records where the
+  declared ranges are not symmetric about zero, a twentieth their spread where ranges may be loose.
 - p, the power of the average over the rounds: 3 where the learning rate is automatic, else 0; and 0
   for a network without privacy.
 - α: such that the noise of all rounds together moves the model by a fixed length. The mean of n
@@ -23,9 +25,17 @@ from typing import Literal, final
 
 from fedsel.budget import Budget, hyper_parameters_free
 from fedsel.errors import InvalidArgument, check_count, check_positive
-from fedsel.recipe import AUTO, RECOMMENDED, Recipe
+from fedsel.preparation import Plan
+from fedsel.preparation.plan import OCTAVES
+from fedsel.recipe import AUTO, RECOMMENDED, Auto, Recipe
 from fedsel.solutions.base import Solution
-from fedsel.solutions.registry import PLAIN, REPORTING_DIRECTIONS, selection_of, value_of
+from fedsel.solutions.registry import (
+    PLAIN,
+    REPORTING_DIRECTIONS,
+    REPORTING_MEANS,
+    selection_of,
+    value_of,
+)
 from fedsel.solutions.rotated import MOST_CODEWORDS, rotations_for, width_for
 
 BASES = 64
@@ -34,6 +44,12 @@ RADIUS = 0.8
 """ρ over the norm of a gradient at zero weights."""
 AVERAGING = 3.0
 """The power of the average over the rounds that goes with the automatic rate."""
+CENTRE = 0.1
+"""The share of an epoch's rounds that learn the centre of the records."""
+SPREAD = 0.05
+"""The share that learns their spread."""
+FEWEST_ROUNDS = 20
+"""Of an epoch, below which none prepares unless asked to."""
 MARGIN = 1.4
 """By how much the noise of all rounds may move the margin of a record of known norm."""
 DRIFT = 3.0
@@ -61,7 +77,8 @@ class Setting:
     ``clients`` report in each of ``rounds`` rounds, on average; an update has ``dim`` entries.
     ``norm`` is that of every record, or a bound of it, None where it is not known; ``features`` the
     entries of a record; ``records`` how many a client holds, as planned; ``classes`` those that are
-    told apart; ``model`` what is trained.
+    told apart; ``model`` what is trained. Declared ranges of features may be ``offset``, not
+    symmetric about zero, and ``loose``, wider than records of norm 1 would need.
     """
 
     dim: int
@@ -72,6 +89,8 @@ class Setting:
     records: int = 1
     classes: int = 2
     model: Model = "linear"
+    offset: bool = False
+    loose: bool = False
 
     def __post_init__(self) -> None:
         check_count("dim", self.dim)
@@ -95,6 +114,9 @@ def resolved(recipe: Recipe, setting: Setting) -> Recipe:
     ('RJ', 0.4, 2.75, 3.0)
     """
     recipe = replace(recipe, dim=setting.dim)
+    spread = _preparing("spread", recipe, recipe.spread, setting, SPREAD * setting.loose)
+    centre = _preparing("centre", recipe, recipe.centre, setting, CENTRE * setting.offset)
+    recipe = replace(recipe, spread=spread, centre=centre)
     if recipe.bases == AUTO:
         recipe = replace(recipe, bases=bases_for(recipe, setting.dim, setting.rounds))
     if recipe.rho == AUTO:
@@ -114,6 +136,56 @@ def decided(recipe: Recipe, solution: Solution, setting: Setting) -> Recipe:
     if recipe.learning_rate == AUTO:
         recipe = replace(recipe, learning_rate=learning_rate(solution, setting))
     return replace(recipe, dim=solution.dim)
+
+
+def _preparing(
+    name: str, recipe: Recipe, asked: float | Auto, setting: Setting, automatic: float
+) -> float:
+    """The share of the rounds that prepare."""
+    told = recipe.solution in REPORTING_MEANS
+    if asked == AUTO:
+        few = setting.rounds // recipe.epochs < FEWEST_ROUNDS
+        return automatic if told and recipe.solution in REPORTING_DIRECTIONS and not few else 0.0
+    if asked and not told:
+        raise InvalidArgument(name, asked, f"0 with {recipe.solution}, whose means are biased")
+    return float(asked)
+
+
+def plan_for(
+    recipe: Recipe,
+    solution: Solution,
+    *,
+    loose: tuple[bool, ...],
+    rounds: int,
+    octaves: int = OCTAVES,
+    unit: bool = True,
+) -> Plan | None:
+    """The rounds that prepare, of the ``rounds`` of an epoch; None if there are none.
+
+    ``loose`` says of each feature whether its range may be too wide; records have an intercept.
+
+    >>> recipe = resolved(Recipe(epsilon=1.0), Setting(4, 100, 100, norm=1.0, offset=True))
+    >>> plan_for(recipe, recipe.build(), loose=(False,) * 3, rounds=100).centre_rounds
+    10
+    """
+    shares = {"spread": float(recipe.spread) * any(loose), "centre": float(recipe.centre)}
+    counts = {name: math.ceil(share * rounds - 1e-9) for name, share in shares.items()}
+    if not any(counts.values()):
+        return None
+    if sum(counts.values()) >= rounds:
+        actual = f"{sum(counts.values())} of {rounds} rounds"
+        raise InvalidArgument("centre", actual, "fewer: some must be left to train in")
+    return Plan(
+        features=len(loose),
+        dim=solution.dim,
+        spread_rounds=counts["spread"],
+        centre_rounds=counts["centre"],
+        loose=loose,
+        radius=1.0 if recipe.rho in (AUTO, None) else float(recipe.rho),
+        noise=solution.noise,
+        octaves=octaves,
+        unit=unit,
+    )
 
 
 def reports_directions(name: str) -> bool:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsel.preparation.record import Preparation
+
 
 @dataclass(frozen=True)
 class Round:
@@ -31,12 +33,14 @@ class History:
     """All rounds of a run and the weights at its end.
 
     Where the draws were ``seeded``, who knows or guesses the seed can undo the noise: the weights
-    of such a simulation are not for release. The seed itself is not kept.
+    of such a simulation are not for release. The seed itself is not kept. ``preparation`` is what
+    clients did with their records, as far as it was learnt from reports.
     """
 
     rounds: list[Round] = field(default_factory=list)
     weights: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     seeded: bool = False
+    preparation: Preparation | None = None
 
     @property
     def accuracy(self) -> float:

@@ -68,6 +68,9 @@ class Recipe:
       codebooks.
     - ``bases``: how many rotated bases RJ has in a round, each of as many rotations as ε needs
       (`fedsel.solutions.rotated`); None is one rotation.
+    - ``spread``, ``centre``: the share of the rounds in which clients report on their records in
+      place of gradients, for the server to learn how wide and where these lie
+      (`fedsel.preparation`); 0 is none.
     - ``asked``: the solution that was asked for, where another takes its place.
 
     >>> recipe = Recipe("ps-pm", epsilon=2.0, dim=100, epochs=5, mu=0.1)
@@ -93,6 +96,8 @@ class Recipe:
     bases: int | Auto | None = AUTO
     seed: int = 0
     asked: str | None = None
+    spread: float | Auto = AUTO
+    centre: float | Auto = AUTO
 
     def __post_init__(self) -> None:
         put = object.__setattr__
@@ -112,8 +117,9 @@ class Recipe:
         if self.averaging != AUTO:
             put(self, "averaging", check_averaging(self.averaging))
         put(self, "reg", check_at_least_zero("reg", self.reg))
-        for name in ("mu", "theta"):
+        for name in ("mu", "theta", "spread", "centre"):
             put(self, name, _share(name, getattr(self, name)))
+        _check_preparing(self.spread, self.centre)
         put(self, "k", check_top(self.k))
         if self.dim is not None and self.k > self.dim:
             raise InvalidArgument("k", self.k, f"at most dim = {self.dim}")
@@ -188,7 +194,8 @@ class Recipe:
     @property
     def for_devices(self) -> Recipe:
         """The part that devices are told of: not what the server alone does afterwards."""
-        return replace(self.plain, averaging=0.0, reg=0.0, theta=THETA, asked=None)
+        plain = replace(self.plain, averaging=0.0, reg=0.0, theta=THETA, asked=None)
+        return replace(plain, spread=0.0, centre=0.0)
 
     @property
     def plain(self) -> Recipe:
@@ -196,7 +203,9 @@ class Recipe:
         self.require("rho", "mu")
         mu = 0.0 if self.mu == AUTO else self.mu
         bases = None if self.bases == AUTO else self.bases
-        return replace(self, mu=mu, rho=None if self.rho == AUTO else self.rho, bases=bases)
+        spread, centre = (0.0 if v == AUTO else v for v in (self.spread, self.centre))
+        rho = None if self.rho == AUTO else self.rho
+        return replace(self, mu=mu, rho=rho, bases=bases, spread=spread, centre=centre)
 
 
 PRIVATE = "a private solution, such as RJ, PS-PM or PM"
@@ -217,8 +226,14 @@ def check_at_least_zero(name: str, value: object) -> float:
     return number
 
 
+def _check_preparing(spread: float | Auto, centre: float | Auto) -> None:
+    taken = sum(float(share) for share in (spread, centre) if share != AUTO)
+    if taken >= 1:
+        raise InvalidArgument("spread + centre", taken, "below 1: some rounds must be left")
+
+
 def _share(name: str, value: object) -> float | Auto:
-    if value == AUTO and name == "mu":
+    if value == AUTO and name != "theta":
         return AUTO
     if not 0 <= check_finite(name, value) < 1:
         raise InvalidArgument(name, value, "in [0, 1)")

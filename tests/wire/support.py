@@ -3,6 +3,7 @@
 from fedsel import Recipe
 
 NUMBERS = {"mu": 0.1, "rho": None, "learning_rate": 1.0, "averaging": 0.0, "bases": None}
+NUMBERS |= {"spread": 0.0, "centre": 0.0}
 
 
 def complete(solution, **changes):

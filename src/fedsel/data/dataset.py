@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsel.data.unit import unit_rows
 from fedsel.errors import InvalidArgument
+from fedsel.preparation.unit import unit_rows
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

@@ -2,6 +2,7 @@
 
 from fedsel.device.client import Client
 from fedsel.device.ledger import Entry, History, Ledger
+from fedsel.device.linear import LinearRecords
 from fedsel.device.policy import Policy
 from fedsel.device.refusal import Fault, LedgerError, Reason, Refused
 from fedsel.wire import Request
@@ -13,6 +14,7 @@ __all__ = [
     "History",
     "Ledger",
     "LedgerError",
+    "LinearRecords",
     "Policy",
     "Reason",
     "Refused",

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import operator
 import secrets
-from collections import deque
 from collections.abc import Hashable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from enum import Enum
 from pathlib import Path
@@ -18,6 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedsel.budget import THETA
 from fedsel.errors import InvalidArgument, check_count, check_kind, check_vectors
+from fedsel.preparation import Plan, Preparation, advanced
+from fedsel.preparation.plan import Stage
 from fedsel.recipe import Recipe
 from fedsel.reports import Totals
 from fedsel.server.checkpoint import (
@@ -30,7 +29,8 @@ from fedsel.server.checkpoint import (
     replace_file,
 )
 from fedsel.server.lock import FolderLock
-from fedsel.server.step import ServerState, StepRule, step
+from fedsel.server.names import A_NAME, check_names, is_name
+from fedsel.server.step import ServerState, StepRule, averaged, step
 from fedsel.solutions import Influence
 from fedsel.wire import Request, check_sendable
 from fedsel.wire.report import RUN_BYTES
@@ -38,7 +38,6 @@ from fedsel.wire.report import RUN_BYTES
 FILE_NAME = "checkpoint.bin"
 _MOST_WAITING = 1 << 16
 """Bytes of accepted reports that are not added up yet."""
-_A_NAME = "hashable and equal to itself, so that a client is known again by its name"
 
 
 class Outcome(Enum):
@@ -70,7 +69,8 @@ class Aggregator:
     checkpoint, at the round that was not finished: devices that are asked again send the same
     bytes. Every epoch has ``rounds_per_epoch`` rounds. ``limit`` bounds the reports of a round,
     the only bound there is for clients without a name. Memory is O(d), and one name for each
-    client of the round.
+    client of the round. With a ``plan`` (`fedsel.auto.plan_for`) the devices of the first rounds
+    report on their records; ``preparation`` is what has been learnt, for all later ones.
 
     The folder belongs to one aggregator at a time: another one is refused (`FolderInUse`) until
     this one is closed, by `close`, at the end of a ``with`` block, by the garbage collector or with
@@ -96,6 +96,7 @@ class Aggregator:
         weights: ArrayLike | None = None,
         rounds_per_epoch: int = 1,
         limit: int | None = None,
+        plan: Plan | None = None,
     ) -> None:
         check_kind("recipe", recipe, Recipe)
         recipe.require("averaging")
@@ -106,6 +107,7 @@ class Aggregator:
         self._file = Path(folder) / FILE_NAME
         check_count("rounds_per_epoch", rounds_per_epoch, most=(1 << 32) // recipe.epochs)
         start = self._start(weights)
+        self.plan = self._checked(plan, rounds_per_epoch)
         self._file.parent.mkdir(parents=True, exist_ok=True)
         self._lock = FolderLock(self._file.parent)
         try:
@@ -131,10 +133,22 @@ class Aggregator:
             raise InvalidArgument("weights", start.shape, f"of shape ({dim},)")
         return start.astype(np.float64)
 
+    def _checked(self, plan: Plan | None, rounds_per_epoch: int) -> Plan | None:
+        if not isinstance(plan, Plan):
+            if plan is not None or self.recipe.spread or self.recipe.centre:
+                raise InvalidArgument("plan", plan, "that of the recipe: fedsel.auto.plan_for")
+            return None
+        if plan.dim != self.solution.dim or plan.rounds >= rounds_per_epoch:
+            actual = f"{plan.rounds} rounds of dim = {plan.dim}"
+            allowed = f"fewer than {rounds_per_epoch} rounds of dim = {self.solution.dim}"
+            raise InvalidArgument("plan", actual, allowed)
+        return plan
+
     def _begin(self, start: NDArray[np.float64], rounds_per_epoch: int) -> None:
         self.state = ServerState.begin(start)
         self.run = secrets.token_bytes(RUN_BYTES)
         self.rounds_per_epoch = rounds_per_epoch
+        self._learnt = None if self.plan is None else self.plan.begin
         self.records: list[RoundRecord] = []
         # Before the first request leaves: the run's name must survive a crash.
         self._seal = b""
@@ -144,7 +158,9 @@ class Aggregator:
         begun = replace(self.recipe, theta=THETA, asked=None)  # how it was come to is not kept
         if saved.recipe != begun or saved.rounds_per_epoch != rounds_per_epoch:
             raise InvalidArgument("recipe", self.recipe, f"that of the checkpoint: {saved.recipe}")
-        self.state, self.run = saved.state, saved.run
+        if saved.plan != self.plan:
+            raise InvalidArgument("plan", self.plan, f"that of the checkpoint: {saved.plan}")
+        self.state, self.run, self._learnt = saved.state, saved.run, saved.learnt
         self.rounds_per_epoch = saved.rounds_per_epoch
         self.records = list(saved.records)
 
@@ -177,6 +193,16 @@ class Aggregator:
     def model(self) -> NDArray[np.float64]:
         """What has been learnt: the average of the weights over the rounds, or the weights."""
         return self.state.average
+
+    @property
+    def stage(self) -> Stage:
+        """What this round is for: "spread" and "centre" prepare, all others are "training"."""
+        return "training" if self.plan is None else self.plan.stage(self.round)
+
+    @property
+    def preparation(self) -> Preparation | None:
+        """What devices do with their records, as far as it is learnt; None without a plan."""
+        return None if self._learnt is None else self._learnt.preparation
 
     @property
     def round(self) -> int:
@@ -217,7 +243,7 @@ class Aggregator:
         """Let only these clients report in this round (None: anyone)."""
         names = None if clients is None else list(clients)
         if names is not None:
-            _check_names(names)
+            check_names(names)
         self._invited = None if names is None else frozenset(names)
 
     def receive(self, client: Hashable | None, report: object) -> Outcome:
@@ -234,8 +260,8 @@ class Aggregator:
             return Outcome.REJECTED
         if number != self.round or self.finished:
             return Outcome.LATE if number < self.round else Outcome.REJECTED
-        if not _is_name(client):
-            raise InvalidArgument("client", client, _A_NAME)
+        if not is_name(client):
+            raise InvalidArgument("client", client, A_NAME)
         if client is not None and client in self._seen:
             return Outcome.DUPLICATE
         if not self._welcome(client):
@@ -274,7 +300,7 @@ class Aggregator:
         names = list(clients) if clients is not None else None
         if names is not None and len(names) != whole:
             raise InvalidArgument("clients", len(names), f"one for each of the {whole} reports")
-        _check_names(names or ())
+        check_names(names or ())
         now = batch.valid & (batch.round == self.round) & (not self.finished)
         here = np.flatnonzero(now)
         late = int(np.count_nonzero(batch.valid & (batch.round < self.round)))
@@ -324,21 +350,26 @@ class Aggregator:
     def step(self) -> RoundRecord:
         """End the round (`fedsel.server.step.step`), durable before it is returned; begin the next.
 
-        A round without reports changes no weight. If the checkpoint cannot be written, the round
-        is not over: it can be tried again.
+        A round without reports changes no weight, nor does one that prepares. If the checkpoint
+        cannot be written, the round is not over: it can be tried again.
         """
         if self.finished:
             raise InvalidArgument("round", self.round, "below the rounds of the recipe: it is over")
         self._lock.check()
         record = RoundRecord(self.round, self.epoch, *self.counts)
-        before = self.state
+        before, learnt = self.state, self._learnt
         self._add_waiting()
-        self.state = step(before, self._rule, self.solution.in_round(self.round), self._totals)
+        if self.plan is not None and learnt is not None and self.stage != "training":
+            count = self._totals.count
+            self._learnt = advanced(self.plan, learnt, self.round, self.mean(), count)
+            self.state = averaged(before, self._rule, before.weights)
+        else:
+            self.state = step(before, self._rule, self.solution.in_round(self.round), self._totals)
         self.records.append(record)
         try:
             self._save()
         except BaseException:
-            self.state = before
+            self.state, self._learnt = before, learnt
             self.records.pop()
             raise
         self._open_round()
@@ -357,26 +388,13 @@ class Aggregator:
         if read_seal(self._file) != self._seal:
             raise CheckpointError("another process has written the checkpoint")
         saved = Checkpoint(
-            self.recipe, self.run, self.rounds_per_epoch, self.state, self.records
+            self.recipe,
+            self.run,
+            self.rounds_per_epoch,
+            self.state,
+            self.records,
+            self.plan,
+            self._learnt,
         ).encode()
         replace_file(self._file, saved)
         self._seal = saved[:SEAL_BYTES]
-
-
-def _check_names(names: Sequence[Hashable | None]) -> None:
-    """Refuse names by which a client could not be found again, before anything is done."""
-    with suppress(Exception):  # at the speed of C, as long as nothing is wrong
-        deque(map(hash, names), maxlen=0)
-        if not any(map(operator.ne, names, names)):
-            return
-    for name in names:
-        if not _is_name(name):
-            raise InvalidArgument("clients", name, _A_NAME)
-
-
-def _is_name(name: object) -> bool:
-    try:
-        hash(name)
-        return bool(name == name)  # noqa: PLR0124 - NaN is not
-    except Exception:
-        return False

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 import os
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import Any, final
 
 import numpy as np
 
+from fedsel.preparation import Plan, PlanState, Preparation
 from fedsel.recipe import Recipe
 from fedsel.server.step import ServerState
 from fedsel.wire import decode_recipe, encode_recipe
@@ -21,7 +23,10 @@ _MAGIC = b"FSCP"
 _HEAD = struct.Struct("<4sI32s")
 _VERSION = 2
 _READ = (1, 2)
-"""Version 1 had no average and no λ: its runs go on as they were begun."""
+"""Version 1 had no average and no λ: its runs go on as they were begun. Rounds that prepare came
+later, and are in a checkpoint only where a run has some."""
+_AT_SERVER = ("averaging", "reg", "spread", "centre")
+"""What of a recipe is the server's alone; files of earlier versions end before the last two."""
 SEAL_BYTES = _HEAD.size
 """The head of a checkpoint: it holds the SHA-256 of the rest, and so stands for all of it."""
 
@@ -49,13 +54,18 @@ class RoundRecord:
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """All that a server needs to go on: recipe, run, rounds in an epoch, state, and the record."""
+    """All that a server needs to go on: recipe, run, rounds in an epoch, state, and the record.
+
+    And, where the first rounds prepare, their plan and what was learnt in them.
+    """
 
     recipe: Recipe
     run: bytes
     rounds_per_epoch: int
     state: ServerState
     records: Sequence[RoundRecord]
+    plan: Plan | None = None
+    learnt: PlanState | None = None
 
     def encode(self) -> bytes:
         """The checkpoint in bytes, with its SHA-256 in front."""
@@ -65,15 +75,27 @@ class Checkpoint:
         np.savez(
             body,
             recipe=np.frombuffer(encode_recipe(self.recipe), dtype=np.uint8),
-            server=np.array([self.recipe.averaging, self.recipe.reg]),
+            server=np.array([getattr(self.recipe, name) for name in _AT_SERVER]),
             run=np.frombuffer(self.run, dtype=np.uint8),
             rounds_per_epoch=np.array(self.rounds_per_epoch, dtype=np.int64),
             weights=self.state.weights,
             **average,
+            **self._preparing(),
             records=np.array(fields, dtype=np.int64).reshape(-1, 6),
         )
         content = body.getvalue()
         return _HEAD.pack(_MAGIC, _VERSION, hashlib.sha256(content).digest()) + content
+
+    def _preparing(self) -> dict[str, Any]:
+        if self.plan is None or self.learnt is None:
+            return {}
+        known = {"plan": vars(self.plan), "preparation": self.learnt.preparation.to_dict()}
+        text = json.dumps(known).encode()
+        return {
+            "preparing": np.frombuffer(text, dtype=np.uint8),
+            "prepared_total": self.learnt.total,
+            "prepared_reports": np.array(self.learnt.reports, dtype=np.int64),
+        }
 
     @classmethod
     def decode(cls, data: bytes) -> Checkpoint:
@@ -86,17 +108,31 @@ class Checkpoint:
             raise CheckpointError(f"the checkpoint is of version {head[1]}, not {_VERSION}")
         with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
             recipe = decode_recipe(arrays["task" if head[1] == 1 else "recipe"].tobytes())
-            averaging, reg = (0.0, 0.0) if head[1] == 1 else arrays["server"].tolist()
+            known = [] if head[1] == 1 else arrays["server"].tolist()
+            own = dict(zip(_AT_SERVER, [*known, *[0.0] * len(_AT_SERVER)], strict=False))
             records = [RoundRecord(*row) for row in arrays["records"].tolist()]
             weights = arrays["weights"]
-            average = arrays["average"] if averaging else weights
+            average = arrays["average"] if own["averaging"] else weights
+            plan, learnt = _prepared(arrays)
             return cls(
-                recipe=replace(recipe, averaging=averaging, reg=reg),
+                recipe=replace(recipe, **own),
                 run=arrays["run"].tobytes(),
                 rounds_per_epoch=int(arrays["rounds_per_epoch"]),
                 state=ServerState(weights, average, len(records)),
                 records=records,
+                plan=plan,
+                learnt=learnt,
             )
+
+
+def _prepared(arrays: Mapping[str, Any]) -> tuple[Plan | None, PlanState | None]:
+    if "preparing" not in arrays:
+        return None, None
+    known = json.loads(arrays["preparing"].tobytes())
+    plan = Plan(**{**known["plan"], "loose": tuple(known["plan"]["loose"])})
+    preparation = Preparation.of_dict(known["preparation"])
+    reports = int(arrays["prepared_reports"])
+    return plan, PlanState(preparation, arrays["prepared_total"], reports)
 
 
 def read_seal(path: Path) -> bytes:

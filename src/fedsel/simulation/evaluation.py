@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsel.models.linear import LinearModel
+from fedsel.preparation import Preparation
 from fedsel.simulation.records import LOSSES, records_of
 
 
@@ -19,6 +20,11 @@ class EvaluationSet:
     X: Any
     y: NDArray[np.int8]
     rows: NDArray[np.int64] | None = None
+
+    def prepared(self, preparation: Preparation) -> EvaluationSet:
+        """The same records, prepared as clients prepare theirs."""
+        rows = slice(None) if self.rows is None else self.rows
+        return EvaluationSet(preparation.records(self.X[rows]), self.y[rows])
 
     def judge(
         self, weights: NDArray[np.float64], model: LinearModel

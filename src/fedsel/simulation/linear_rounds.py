@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,20 @@ from numpy.typing import NDArray
 
 from fedsel.errors import InvalidArgument, check_vectors
 from fedsel.history import History
+from fedsel.preparation import Preparation
 from fedsel.random import key_of, own_bits
 from fedsel.server.step import ServerState, averaged
 from fedsel.simulation.evaluation import EvaluationSet
+from fedsel.simulation.preparing import PreparedJudge, PreparingRunner
 from fedsel.simulation.records import LOSSES, records_of
-from fedsel.simulation.rounds import Evaluate, Training, residual_for, run_rounds
+from fedsel.simulation.rounds import (
+    Evaluate,
+    Judge,
+    RoundRunner,
+    Training,
+    residual_for,
+    run_rounds,
+)
 from fedsel.simulation.schedule import schedule
 from fedsel.simulation.vector_rounds import VectorRunner
 
@@ -44,6 +54,10 @@ class Population:
         """How many clients there are, members or not."""
         return self.X.shape[0] if self.starts is None else len(self.starts) - 1
 
+    def prepared(self, preparation: Preparation) -> Population:
+        """The same clients, each of whom has prepared its records."""
+        return replace(self, X=preparation.records(self.X))
+
     @property
     def taking_part(self) -> NDArray[np.int64]:
         """Their numbers."""
@@ -67,16 +81,36 @@ def train(
     float32 residual for each client, on disk if a directory is given.
     ``advance`` is called after each round.
     """
-    solution = training.solution
-    if population.X.shape[1] != solution.dim:
-        raise InvalidArgument("solution.dim", solution.dim, f"{population.X.shape[1]}, as X")
+    solution, plan = training.solution, training.plan
+    entries = population.X.shape[1] if plan is None else plan.features + 1
+    if entries != solution.dim:
+        raise InvalidArgument("solution.dim", solution.dim, f"{entries}, as X")
+    if plan is not None and population.X.shape[1] != plan.features:
+        raise InvalidArgument("plan.features", plan.features, f"{population.X.shape[1]}, as X")
     weights = np.zeros(solution.dim) if start is None else _started(start, solution.dim)
+    runner: RoundRunner
+    judge: Judge | None = None
+    if plan is None:
+        runner = runner_for(training, population, weights, residual_directory)
+        if test is not None:
+            judge = partial(test.judge, model=training.model)
+    else:
+        runner = preparing = PreparingRunner(
+            training,
+            population,
+            weights,
+            lambda learnt, begun: runner_for(
+                training, population.prepared(learnt), begun, residual_directory
+            ),
+        )
+        if test is not None:
+            judge = PreparedJudge(preparing, test, training.model)
     return run_rounds(
         training,
-        runner_for(training, population, weights, residual_directory),
+        runner,
         population.taking_part,
         population.clients,
-        None if test is None else lambda models: test.judge(models, training.model),
+        judge,
         evaluate=evaluate,
         advance=advance,
     )

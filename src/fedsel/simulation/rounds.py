@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from fedsel.errors import InvalidArgument, check_count, check_finite, check_positive
 from fedsel.history import History, Round
 from fedsel.models.linear import LinearModel
+from fedsel.preparation import Plan
 from fedsel.progress import note
 from fedsel.recipe import check_averaging
 from fedsel.server.step import ServerState, StepRule
@@ -38,7 +39,8 @@ class Training:
     chance that a client does not answer; ``rounds`` is the most rounds of all epochs together.
     With ``averaging`` p > 0 the model is the average of the weights over the rounds, t^p in round
     t. Of ``model``, clients of a linear one take the loss; λ is the clients' to add, or the
-    server's.
+    server's. The first rounds prepare if there is a ``plan``; records are then on their public
+    scale, without an intercept, and each client prepares its own.
 
     Without a ``seed`` every report is drawn from the operating system, and nobody can repeat the
     run. With one, results depend on it alone, and who knows or guesses it can undo the noise: such
@@ -53,6 +55,7 @@ class Training:
     seed: int | None = None
     rounds: int | None = None
     averaging: float = 0.0
+    plan: Plan | None = None
 
     def __post_init__(self) -> None:
         check_positive("learning_rate", self.learning_rate)
@@ -64,6 +67,8 @@ class Training:
             check_count("seed", self.seed, least=0)
         if not 0 <= check_finite("dropout", self.dropout) < 1:
             raise InvalidArgument("dropout", self.dropout, "in [0, 1)")
+        if self.plan is not None and self.plan.dim != self.solution.dim:
+            raise InvalidArgument("plan.dim", self.plan.dim, f"{self.solution.dim}, as solution")
 
     @property
     def rule(self) -> StepRule:
@@ -146,8 +151,9 @@ def _run_rounds(
             ends = ends[: training.rounds - done]
         reports = np.diff(ends, prepend=0)
         is_final = epoch == solution.epochs - 1 or done + len(ends) == training.rounds
-        for first in range(0, len(ends), runner.rounds_at_a_time):
-            stop = min(first + runner.rounds_at_a_time, len(ends))
+        stop = 0
+        while stop < len(ends):
+            first, stop = stop, min(stop + runner.rounds_at_a_time, len(ends))
             begun = int(ends[first - 1]) if first else 0
             part = order[begun : ends[stop - 1]]
             states = list(runner.run(epoch, part, ends[first:stop] - begun, keep))
@@ -168,7 +174,8 @@ def _run_rounds(
             break
     if judge is not None:
         seen = _judged(seen, waiting, judge)
-    return History(seen, runner.state.average, seeded=training.seed is not None)
+    learnt = getattr(runner, "preparation", None)
+    return History(seen, runner.state.average, training.seed is not None, learnt)
 
 
 def _judged(seen: list[Round], models: list[Doubles], judge: Judge) -> list[Round]:

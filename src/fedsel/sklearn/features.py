@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsel.data.unit import unit_rows
 from fedsel.errors import InvalidArgument
+from fedsel.preparation.unit import unit_rows
 
 
 @dataclass(frozen=True, eq=False)

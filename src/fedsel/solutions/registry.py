@@ -41,6 +41,8 @@ BASELINES = ("PrivUnit", "Duchi-L2", "SignDS")
 """Rivals to compare with, in floating point."""
 REPORTING_DIRECTIONS = ("J", "RJ", "RC", *BASELINES)
 """Those that report a direction, and its length at most by a public radius."""
+REPORTING_MEANS = ("RJ", "RC", "PrivUnit", "Duchi-L2", "NP")
+"""Those whose reports on any vectors have the vectors' mean: they can prepare records."""
 NAME_BYTES = 24
 """The longest name that fits into a request."""
 FLAT = (("", ""), ("", "-RP"), (UNSCALED, ""))

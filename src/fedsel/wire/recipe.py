@@ -14,7 +14,7 @@
     bases          4          only where it is given: in requests of version 2
 
 All integers are little-endian and unsigned. What the server does alone (the average, λ) is not in
-it.
+it, nor which rounds prepare: their reports are like all others.
 """
 
 from __future__ import annotations
@@ -117,6 +117,8 @@ def decode_recipe(data: bytes) -> Recipe:
         words=codewords or None,
         bases=_BASES.unpack_from(data, RECIPE_BYTES)[0] if len(data) > RECIPE_BYTES else None,
         seed=seed,
+        spread=0.0,
+        centre=0.0,
     )
     if encode_recipe(recipe) != data:  # one recipe, one encoding
         raise ValueError("not a recipe")

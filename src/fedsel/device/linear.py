@@ -1,0 +1,72 @@
+"""A device's own part of training a linear model: its records, and what it would tell of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedsel.errors import InvalidArgument, InvalidData, check_kind, check_vectors
+from fedsel.models.linear import LinearModel
+from fedsel.preparation import Plan, Preparation
+
+Update = Callable[[NDArray[np.floating]], NDArray[np.floating]]
+
+
+@final
+class LinearRecords:
+    """The records of one device, on their public scale, [−1, 1]; without an intercept.
+
+    ``update(round, preparation)`` is what `Client.answer` is to be given in a round: what the
+    records tell of their place in a round that prepares, their gradient in all others. Plan and
+    preparation are public, and come from the server beside the weights.
+
+    >>> from fedsel.preparation import Preparation
+    >>> records = LinearRecords([[0.5, -1.0]], [1], LinearModel(reg=0.0))
+    >>> plain = Preparation.plain(2, unit=False)
+    >>> records.update(0, plain)(np.zeros(3)).tolist()
+    [-0.25, 0.5, -0.5]
+    """
+
+    def __init__(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        model: LinearModel | None = None,
+        plan: Plan | None = None,
+    ) -> None:
+        self._X = np.clip(check_vectors("X", X, ndim=2), -1.0, 1.0)
+        labels = np.asarray(y)
+        if labels.shape != (len(self._X),) or not np.isin(labels, (-1, 1)).all():
+            raise InvalidData("y: must be −1 or +1, one for each record")
+        self._y = labels.astype(np.int8)
+        self._model = LinearModel() if model is None else model
+        check_kind("model", self._model, LinearModel)
+        if plan is not None:
+            check_kind("plan", plan, Plan)
+            if plan.features != self._X.shape[1]:
+                raise InvalidArgument("plan.features", plan.features, "as many as X has")
+        self._plan = plan
+
+    def update(self, number: int, preparation: Preparation) -> Update:
+        """What to tell in a round: a function of the weights."""
+        check_kind("preparation", preparation, Preparation)
+        if self._plan is not None and self._plan.stage(number) != "training":
+            return partial(self._place, self._plan, number, preparation)
+        return partial(self._gradient, preparation)
+
+    # Called by the client, which answers whatever becomes of it.
+
+    def _place(
+        self, plan: Plan, number: int, preparation: Preparation, weights: NDArray[np.floating]
+    ) -> NDArray[np.floating]:
+        del weights  # it is the same at all of them
+        return plan.vectors(number, self._X, preparation).mean(axis=0, dtype=np.float64)
+
+    def _gradient(
+        self, preparation: Preparation, weights: NDArray[np.floating]
+    ) -> NDArray[np.floating]:
+        return self._model.gradient(weights, preparation.records(self._X), self._y)

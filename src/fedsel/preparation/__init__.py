@@ -1,0 +1,11 @@
+"""Private preparation: the clients of the first rounds report where and how wide the records lie.
+
+The server publishes what it learns, and all later clients prepare their records with it. Such a
+round differs from others only in what a client reports on: its record in place of a gradient. It is
+the same solution, the same certificate and the same one report of a client and epoch.
+"""
+
+from fedsel.preparation.plan import Plan, PlanState, advanced
+from fedsel.preparation.record import Preparation
+
+__all__ = ["Plan", "PlanState", "Preparation", "advanced"]

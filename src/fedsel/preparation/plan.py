@@ -1,0 +1,206 @@
+"""Which rounds prepare, what their clients report on, and what the server makes of the reports.
+
+First the spreads, where declared ranges may be far wider than the records; then the centre.
+
+- *Spread.* A client reports ℓ_j = −log₂|x_j|/octaves of each such feature, the mean of its others
+  where x_j = 0. The mean of the reports is shrunk, first to the common spread of all features, then
+  to none (James and Stein 1961, Lindley 1962): what is not told apart from noise changes nothing.
+- *Centre.* A client reports u = (x, κ)/‖(x, κ)‖, κ a typical norm. The mean of u is shrunk to zero;
+  its last entry tells the norm of a typical record, from which the intercept's entry follows.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, Literal, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsel.errors import InvalidArgument, check_count, check_positive
+from fedsel.preparation.record import Doubles, Preparation
+from fedsel.preparation.unit import unit_rows
+
+OCTAVES = 16
+"""Of how many factors of two a declared range may be too wide."""
+MARGIN = 4.0
+"""The spread of a feature over the geometric mean of its magnitudes."""
+INTERCEPT = 0.3
+"""The intercept's entry over the norm of a typical record about its centre."""
+TYPICAL = 0.25
+"""κ/√d, and a typical entry's magnitude where nothing else is known."""
+_REACH = 0.75
+"""ℓ beyond which a report on spreads saturates: 12 of 16 octaves."""
+_LEAST, _MOST = 0.2, 0.97
+"""Bounds of κ over the norm of a typical record, which is estimated."""
+_LEAST_SPREAD = 0.1
+"""The least that the spread about the centre may be of the mean square norm: it is estimated."""
+
+Stage = Literal["spread", "centre", "training"]
+
+
+@final
+@dataclass(frozen=True)
+class Plan:
+    """The public parameters of the rounds that prepare: all that clients and server must know.
+
+    Updates have ``dim`` entries; of a record's ``features`` those that are ``loose`` have ranges
+    that may be far too wide. ``radius`` is the norm of what is reported (ρ, or 1 without one) and
+    ``noise`` that of one decoded report (`Solution.noise`).
+    """
+
+    features: int
+    dim: int
+    spread_rounds: int
+    centre_rounds: int
+    loose: tuple[bool, ...]
+    radius: float
+    noise: float
+    octaves: int = OCTAVES
+    unit: bool = True
+
+    def __post_init__(self) -> None:
+        check_count("features", self.features)
+        check_count("dim", self.dim, least=self.features + 1)
+        check_count("spread_rounds", self.spread_rounds, least=0)
+        check_count("centre_rounds", self.centre_rounds, least=0)
+        check_count("octaves", self.octaves)
+        check_positive("radius", self.radius)
+        if len(self.loose) != self.features:
+            raise InvalidArgument("loose", f"{len(self.loose)} values", f"{self.features} values")
+        if self.spread_rounds and not any(self.loose):
+            raise InvalidArgument("spread_rounds", self.spread_rounds, "0: no range is loose")
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds prepare; training begins with the next one."""
+        return self.spread_rounds + self.centre_rounds
+
+    def stage(self, number: int) -> Stage:
+        """What a round is for."""
+        if number < self.spread_rounds:
+            return "spread"
+        return "centre" if number < self.rounds else "training"
+
+    @property
+    def begin(self) -> PlanState:
+        """Before the first report."""
+        entry = INTERCEPT * TYPICAL * math.sqrt(self.features)
+        plain = Preparation.plain(self.features, intercept=entry, unit=self.unit)
+        return PlanState(plain, np.zeros(self.dim), 0)
+
+    # --- what clients report --------------------------------------------------------------------
+
+    def vectors(self, number: int, X: Any, learnt: Preparation) -> NDArray[np.float32]:
+        """What clients with records X (n, d) report on in a round that prepares: (n, dim).
+
+        Their norms are at most ``radius``, but for spreads beyond most octaves.
+        """
+        rows = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)
+        vectors = np.zeros((len(rows), self.dim), dtype=np.float32)
+        if self.stage(number) == "spread":
+            columns = np.flatnonzero(self.loose)
+            factor = self.radius / (_REACH * math.sqrt(len(columns)))
+            vectors[:, columns] = factor * _octaves(rows[:, columns], self.octaves)
+        elif self.stage(number) == "centre":
+            wide = np.full((len(rows), self.features + 1), self._typical)
+            wide[:, :-1] = learnt.within(rows)
+            vectors[:, : self.features + 1] = np.float32(self.radius) * unit_rows(wide)
+        else:
+            raise InvalidArgument("number", number, f"below {self.rounds}: the others train")
+        return vectors
+
+    # --- what the server learns -----------------------------------------------------------------
+
+    def learn_spread(self, learnt: Preparation, mean: Doubles, reports: int) -> Preparation:
+        """The spreads, from the mean of what was reported on them."""
+        columns = np.flatnonzero(self.loose)
+        count = len(columns)
+        factor = _REACH * math.sqrt(count) / self.radius
+        logs = factor * mean[columns]
+        noise = (factor * self.noise) ** 2 / (reports * self.dim)  # variance of each entry
+        common = float(logs.mean())
+        own = logs - common
+        common *= _kept(common**2, noise / count)
+        own *= _kept(float(own @ own), noise * max(1, count - 3))
+        spread = learnt.spread.copy()
+        octaves = self.octaves * np.clip(common + own, 0.0, 1.0)
+        spread[columns] = np.minimum(1.0, MARGIN * _power_of_two(-octaves))
+        return replace(learnt, spread=spread)
+
+    def learn_centre(self, learnt: Preparation, mean: Doubles, reports: int) -> Preparation:
+        """Centre and intercept, from the mean of what was reported on records."""
+        features = self.features
+        direction = mean[:features] / self.radius
+        noise = (self.noise / self.radius) ** 2 / reports * features / self.dim
+        direction = direction * _kept(float(direction @ direction), noise)
+        constant = min(max(float(mean[features]) / self.radius, _LEAST), _MOST)
+        centre = direction * (self._typical / constant)
+        square_norm = self._typical**2 * (1 / constant**2 - 1)
+        about = max(_LEAST_SPREAD * square_norm, square_norm - float(centre @ centre))
+        return replace(learnt, centre=centre, intercept=INTERCEPT * math.sqrt(about))
+
+    @property
+    def _typical(self) -> float:
+        return TYPICAL * math.sqrt(self.features)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class PlanState:
+    """What is learnt so far, and the sum of this stage's decoded reports (dim,) and their count."""
+
+    preparation: Preparation
+    total: Doubles
+    reports: int
+
+
+def advanced(plan: Plan, state: PlanState, number: int, mean: Doubles, reports: int) -> PlanState:
+    """The state after a round whose reports were decoded to this mean (dim,): a pure function.
+
+    Where nobody reported in a whole stage, nothing is learnt and everything stays as it was.
+    """
+    stage = plan.stage(number)
+    total, count = state.total + reports * mean, state.reports + reports
+    if plan.stage(number + 1) == stage:
+        return PlanState(state.preparation, total, count)
+    learnt = state.preparation
+    if count:
+        learn = plan.learn_spread if stage == "spread" else plan.learn_centre
+        learnt = learn(learnt, total / count, count)
+    return PlanState(learnt, np.zeros(plan.dim), 0)
+
+
+def _octaves(X: Doubles, octaves: int) -> Doubles:
+    """−log₂|x|/octaves in [0, 1]; the mean of a record's others where x = 0."""
+    magnitudes = np.abs(X)
+    there = magnitudes > 0
+    logs = np.clip(-_logarithm(np.where(there, magnitudes, 1.0)) / octaves, 0.0, 1.0)
+    mean = logs.sum(axis=1, keepdims=True) / np.maximum(1, there.sum(axis=1, keepdims=True))
+    return np.where(there, logs, mean)
+
+
+def _logarithm(x: Doubles) -> Doubles:
+    """log₂ x, linear between powers of two: off by less than 0.09, and the same on every machine.
+
+    >>> _logarithm(np.array([0.25, 1.0, 1.5]))
+    array([-2. ,  0. ,  0.5])
+    """
+    mantissa, exponent = np.frexp(x)
+    return np.asarray(exponent - 2 + 2 * mantissa, dtype=np.float64)
+
+
+def _power_of_two(y: Doubles) -> Doubles:
+    """The inverse of `_logarithm`.
+
+    >>> _power_of_two(np.array([-2.0, 0.0, 0.5]))
+    array([0.25, 1.  , 1.5 ])
+    """
+    whole = np.floor(y)
+    return np.asarray(np.ldexp((y - whole + 1) / 2, whole.astype(np.int64) + 1), dtype=np.float64)
+
+
+def _kept(square: float, noise: float) -> float:
+    """The factor by which James and Stein shrink what has this squared norm and this noise."""
+    return max(0.0, 1.0 - noise / square) if square > 0 else 0.0

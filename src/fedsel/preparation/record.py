@@ -1,0 +1,151 @@
+"""What every client does with a record before it trains: public, and the same for all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedsel.errors import InvalidArgument, check_count, check_finite, check_vectors
+from fedsel.preparation.unit import unit_rows
+
+Doubles = NDArray[np.float64]
+_ROWS_AT_A_TIME = 1 << 20  # entries
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Preparation:
+    """From a record x (d,) on its public scale, [−1, 1], to the one that a client trains on:
+
+        z = (clip(x/spread, −1, 1) − centre, intercept),   divided by its norm if ``unit``
+
+    ``spread`` (d,) in (0, 1] and ``centre`` (d,) are public; an ``intercept`` of 0 is none. A
+    linear model of z is one of x: dividing by the norm changes no sign of a margin.
+
+    >>> plain = Preparation.plain(2, intercept=1.0, unit=False)
+    >>> Preparation(np.array([0.5, 1.0]), np.array([1.0, 0.0]), 1.0, False).records([[0.5, -0.25]])
+    array([[ 0.  , -0.25,  1.  ]], dtype=float32)
+    """
+
+    spread: Doubles
+    centre: Doubles
+    intercept: float
+    unit: bool
+
+    def __post_init__(self) -> None:
+        for name in ("spread", "centre"):
+            vector = check_vectors(name, getattr(self, name), ndim=1).astype(np.float64)
+            vector.flags.writeable = False
+            object.__setattr__(self, name, vector)
+        if self.spread.shape != self.centre.shape:
+            raise InvalidArgument("centre", self.centre.shape, f"of shape {self.spread.shape}")
+        if not ((self.spread > 0) & (self.spread <= 1)).all():
+            raise InvalidArgument("spread", "a number outside", "in (0, 1]")
+        if check_finite("intercept", self.intercept) < 0:
+            raise InvalidArgument("intercept", self.intercept, "a finite number ≥ 0; 0 is none")
+
+    @classmethod
+    def plain(cls, features: int, *, intercept: float = 1.0, unit: bool = True) -> Self:
+        """Before anything is learnt: records as they are, with an intercept."""
+        count = check_count("features", features)
+        return cls(np.ones(count), np.zeros(count), intercept, unit)
+
+    @property
+    def features(self) -> int:
+        """The entries of a record without its intercept."""
+        return len(self.spread)
+
+    @property
+    def size(self) -> int:
+        """The entries of a prepared record."""
+        return self.features + (self.intercept > 0)
+
+    @property
+    def keeps_zeros(self) -> bool:
+        """Whether a sparse record stays sparse."""
+        return not self.centre.any()
+
+    def records(self, X: Any) -> Any:
+        """Records X (n, d), dense or CSR, as clients train on them: (n, size), float32.
+
+        A record does not depend on those beside it. What is sparse becomes dense where a centre is
+        subtracted.
+        """
+        sparse = hasattr(X, "indptr")
+        rows: Any = X if sparse else np.asarray(X)
+        if rows.ndim != 2 or rows.shape[1] != self.features:
+            raise InvalidArgument("X", f"of shape {rows.shape}", f"(n, {self.features})")
+        if sparse and self.keeps_zeros:
+            return self._sparse(rows)
+        prepared = np.empty((rows.shape[0], self.size), dtype=np.float32)
+        step = max(1, _ROWS_AT_A_TIME // self.size)
+        for at in range(0, rows.shape[0], step):
+            part = rows[at : at + step]
+            prepared[at : at + step] = self._dense(part.toarray() if sparse else part)
+        return prepared
+
+    def within(self, X: NDArray[Any]) -> Doubles:
+        """clip(x/spread, −1, 1): a record without the centre."""
+        return np.clip(np.asarray(X, dtype=np.float64) / self.spread, -1.0, 1.0)
+
+    def _dense(self, X: NDArray[Any]) -> NDArray[np.float32]:
+        wide = np.full((len(X), self.size), self.intercept)
+        wide[:, : self.features] = self.within(X) - self.centre
+        return unit_rows(wide) if self.unit else wide.astype(np.float32)
+
+    def _sparse(self, X: Any) -> Any:
+        from scipy import sparse
+
+        rows = sparse.csr_array(X, dtype=np.float64, copy=True)
+        rows.data = np.clip(rows.data / self.spread[rows.indices], -1.0, 1.0)
+        if self.intercept > 0:
+            constant = sparse.csr_array(np.full((rows.shape[0], 1), self.intercept))
+            rows = sparse.csr_array(sparse.hstack([rows, constant], format="csr"))
+        return unit_rows(rows) if self.unit else rows.astype(np.float32)
+
+    def linear(self, weights: ArrayLike) -> tuple[Doubles, Doubles]:
+        """Coefficients (m, d) and constants (m,) of x for weights (m, size) of z.
+
+        w·z has the sign of coefficients·x + constant wherever |x| ≤ spread.
+
+        >>> prepared = Preparation(np.array([0.5]), np.array([0.25]), 2.0, True)
+        >>> [part.tolist() for part in prepared.linear([[3.0, 1.0]])]
+        [[[6.0]], [1.25]]
+        """
+        rows = np.asarray(weights, dtype=np.float64)
+        slopes = rows[:, : self.features]
+        constant = rows[:, -1] * self.intercept if self.intercept > 0 else np.zeros(len(rows))
+        return slopes / self.spread, constant - slopes @ self.centre
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, as a server publishes them."""
+        return {
+            "spread": self.spread.tolist(),
+            "centre": self.centre.tolist(),
+            "intercept": float(self.intercept),
+            "unit": bool(self.unit),
+        }
+
+    @classmethod
+    def of_dict(cls, values: dict[str, Any]) -> Self:
+        """From plain numbers; what is no preparation is refused.
+
+        >>> plain = Preparation.plain(2)
+        >>> Preparation.of_dict(plain.to_dict()) == plain
+        True
+        """
+        known = {"spread", "centre", "intercept", "unit"}
+        if not isinstance(values, dict) or set(values) != known:
+            raise InvalidArgument("preparation", type(values).__name__, f"{sorted(known)}")
+        if not isinstance(values["unit"], bool):
+            raise InvalidArgument("unit", values["unit"], "true or false")
+        spread, centre = (np.asarray(values[name]) for name in ("spread", "centre"))
+        return cls(spread, centre, values["intercept"], values["unit"])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Preparation) and self.to_dict() == other.to_dict()
+
+    __hash__ = None  # type: ignore[assignment]

@@ -1,0 +1,116 @@
+"""Rounds in which simulated clients report on their records, and those that train afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsel.errors import InvalidArgument
+from fedsel.models.linear import LinearModel
+from fedsel.preparation import Plan, Preparation, advanced
+from fedsel.server.step import ServerState, averaged
+from fedsel.simulation.evaluation import EvaluationSet
+from fedsel.simulation.rounds import RoundRunner, Training
+from fedsel.simulation.vector_rounds import VectorReports
+
+_ENTRIES_AT_A_TIME = 1 << 21
+
+
+class PreparingRunner:
+    """The rounds of a plan, then those of the runner that ``begin`` returns.
+
+    ``begin`` is called with the preparation, once it is learnt, and with the weights to start
+    from. Client i holds row i of X (N, d), or the rows order[starts[i]] … order[starts[i+1]−1], and
+    then reports on the mean of what it would report for each.
+    """
+
+    def __init__(
+        self,
+        training: Training,
+        people: Any,
+        weights: NDArray[np.float64],
+        begin: Callable[[Preparation, NDArray[np.float64]], RoundRunner],
+    ) -> None:
+        if training.plan is None:
+            raise InvalidArgument("training.plan", None, "a plan")
+        self.training, self.plan = training, training.plan
+        self._people, self._begin = people, begin
+        self._learnt = training.plan.begin
+        self.state = ServerState.begin(weights)
+        self._reports = VectorReports(training.solution, people.clients, seed=training.seed)
+        self._inner: RoundRunner | None = None
+
+    @property
+    def preparation(self) -> Preparation:
+        """What is learnt so far."""
+        return self._learnt.preparation
+
+    @property
+    def rounds_at_a_time(self) -> int:
+        if self._inner is None:
+            return self.plan.rounds - self.state.rounds
+        return self._inner.rounds_at_a_time
+
+    def run(
+        self, epoch: int, clients: NDArray[np.int64], ends: NDArray[np.int64], keep: bool
+    ) -> Iterator[ServerState]:
+        if self._inner is not None:
+            for state in self._inner.run(epoch, clients, ends, keep):
+                self.state = state
+                yield state
+            return
+        for first, end in pairwise([0, *ends.tolist()]):
+            self._prepare(epoch, clients[first:end])
+            yield self.state
+
+    def _prepare(self, epoch: int, clients: NDArray[np.int64]) -> None:
+        number, reports = self.state.rounds, self._reports
+        reports.begin(number)
+        step = max(1, _ENTRIES_AT_A_TIME // self.plan.dim)
+        for at in range(0, len(clients), step):
+            some = clients[at : at + step]
+            reports.report(epoch, some, [self._vectors(number, some)])
+        solution, totals = self.training.solution.in_round(number), reports.totals
+        mean = solution.expand(totals.mean())
+        self._learnt = advanced(self.plan, self._learnt, number, mean, totals.count)
+        # A round that prepares changes no weight.
+        self.state = averaged(self.state, self.training.rule, self.state.weights)
+        if self.state.rounds == self.plan.rounds:
+            self._inner = self._begin(self.preparation, self.state.weights)
+            self._inner.state = self.state
+
+    def _vectors(self, number: int, clients: NDArray[np.int64]) -> NDArray[np.float32]:
+        return client_vectors(self.plan, number, self._people, clients, self.preparation)
+
+
+class PreparedJudge:
+    """Judges models on test records, which are prepared as far as has been learnt."""
+
+    def __init__(self, runner: PreparingRunner, test: EvaluationSet, model: LinearModel) -> None:
+        self._runner, self._test, self._model = runner, test, model
+        self._prepared: tuple[Preparation, EvaluationSet] | None = None
+
+    def __call__(
+        self, models: NDArray[np.float64], /
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        learnt = self._runner.preparation
+        if self._prepared is None or self._prepared[0] is not learnt:
+            self._prepared = learnt, self._test.prepared(learnt)
+        return self._prepared[1].judge(models, self._model)
+
+
+def client_vectors(
+    plan: Plan, number: int, people: Any, clients: NDArray[np.int64], learnt: Preparation
+) -> NDArray[np.float32]:
+    """What these clients report on in a round that prepares: (n, dim)."""
+    if people.starts is None or people.order is None:
+        return plan.vectors(number, people.X[clients], learnt)
+    rows = np.empty((len(clients), plan.dim), dtype=np.float32)
+    for row, client in enumerate(clients.tolist()):
+        mine = people.order[people.starts[client] : people.starts[client + 1]]
+        rows[row] = plan.vectors(number, people.X[mine], learnt).mean(axis=0, dtype=np.float64)
+    return rows
