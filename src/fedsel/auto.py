@@ -21,13 +21,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Literal, final
+from typing import Literal, final, get_args
 
 from fedsel.budget import Budget, hyper_parameters_free
 from fedsel.errors import InvalidArgument, check_count, check_positive
 from fedsel.preparation import Plan
 from fedsel.preparation.plan import OCTAVES
-from fedsel.recipe import AUTO, RECOMMENDED, Auto, Recipe
+from fedsel.recipe import AUTO, RECOMMENDED, Recipe
 from fedsel.solutions.base import Solution
 from fedsel.solutions.registry import (
     PLAIN,
@@ -47,9 +47,11 @@ AVERAGING = 3.0
 CENTRE = 0.1
 """The share of an epoch's rounds that learn the centre of the records."""
 SPREAD = 0.05
-"""The share that learns their spread."""
+"""The share that learns their spread, where ranges may be 16 octaves too wide."""
 FEWEST_ROUNDS = 20
 """Of an epoch, below which none prepares unless asked to."""
+MOST_NOISE = 2.0
+"""The squared norm of the noise in what is learnt, over that of a record, above which none does."""
 MARGIN = 1.4
 """By how much the noise of all rounds may move the margin of a record of known norm."""
 DRIFT = 3.0
@@ -66,7 +68,7 @@ TYPICAL = 0.25
 _LARGEST = 32.0
 """The most that α·norm² may be, where there is little or no noise."""
 
-Model = Literal["linear", "network"]
+Model = Literal["linear", "regression", "network"]
 
 
 @final
@@ -78,7 +80,7 @@ class Setting:
     ``norm`` is that of every record, or a bound of it, None where it is not known; ``features`` the
     entries of a record; ``records`` how many a client holds, as planned; ``classes`` those that are
     told apart; ``model`` what is trained. Declared ranges of features may be ``offset``, not
-    symmetric about zero, and ``loose``, wider than records of norm 1 would need.
+    symmetric about zero, and ``loose``, too wide by up to so many factors of two.
     """
 
     dim: int
@@ -90,7 +92,7 @@ class Setting:
     classes: int = 2
     model: Model = "linear"
     offset: bool = False
-    loose: bool = False
+    loose: int = 0
 
     def __post_init__(self) -> None:
         check_count("dim", self.dim)
@@ -100,8 +102,8 @@ class Setting:
             check_positive("norm", self.norm)
         check_count("records", self.records)
         check_count("classes", self.classes, least=2)
-        if self.model not in ("linear", "network"):
-            raise InvalidArgument("model", self.model, '"linear" or "network"')
+        if self.model not in get_args(Model):
+            raise InvalidArgument("model", self.model, f"one of {', '.join(get_args(Model))}")
 
 
 @lru_cache(maxsize=4096)
@@ -114,16 +116,18 @@ def resolved(recipe: Recipe, setting: Setting) -> Recipe:
     ('RJ', 0.4, 2.75, 3.0)
     """
     recipe = replace(recipe, dim=setting.dim)
-    spread = _preparing("spread", recipe, recipe.spread, setting, SPREAD * setting.loose)
-    centre = _preparing("centre", recipe, recipe.centre, setting, CENTRE * setting.offset)
-    recipe = replace(recipe, spread=spread, centre=centre)
     if recipe.bases == AUTO:
         recipe = replace(recipe, bases=bases_for(recipe, setting.dim, setting.rounds))
     if recipe.rho == AUTO:
         recipe = replace(recipe, rho=_radius(recipe, setting))
     if recipe.mu == AUTO:
         recipe = with_share(recipe, max(1, math.floor(setting.clients)))
-    return decided(recipe, recipe.build(), setting)
+    solution = recipe.build()
+    loose = SPREAD * setting.loose / OCTAVES
+    spread = _preparing("spread", recipe, solution, setting, loose)
+    centre = _preparing("centre", recipe, solution, setting, CENTRE * setting.offset)
+    recipe = replace(recipe, spread=spread, centre=centre)
+    return decided(recipe, solution, setting)
 
 
 def decided(recipe: Recipe, solution: Solution, setting: Setting) -> Recipe:
@@ -139,13 +143,24 @@ def decided(recipe: Recipe, solution: Solution, setting: Setting) -> Recipe:
 
 
 def _preparing(
-    name: str, recipe: Recipe, asked: float | Auto, setting: Setting, automatic: float
+    name: Literal["spread", "centre"],
+    recipe: Recipe,
+    solution: Solution,
+    setting: Setting,
+    automatic: float,
 ) -> float:
-    """The share of the rounds that prepare."""
-    told = recipe.solution in REPORTING_MEANS
+    """The share of an epoch's rounds that prepare.
+
+    By itself none does where the mean of its reports, of a record of norm 1, would be noise.
+    """
+    asked, told = getattr(recipe, name), recipe.solution in REPORTING_MEANS
     if asked == AUTO:
-        few = setting.rounds // recipe.epochs < FEWEST_ROUNDS
-        return automatic if told and recipe.solution in REPORTING_DIRECTIONS and not few else 0.0
+        rounds = setting.rounds // recipe.epochs
+        if not (told and automatic and setting.norm is not None and rounds >= FEWEST_ROUNDS):
+            return 0.0
+        radius = 1.0 if recipe.rho in (AUTO, None) else float(recipe.rho)
+        noise = (solution.noise / radius) ** 2 / (automatic * rounds * setting.clients)
+        return automatic if noise < MOST_NOISE else 0.0
     if asked and not told:
         raise InvalidArgument(name, asked, f"0 with {recipe.solution}, whose means are biased")
     return float(asked)

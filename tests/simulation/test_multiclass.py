@@ -9,9 +9,10 @@ from fedsel.data.partition import by_groups
 from fedsel.errors import InvalidArgument
 from fedsel.models import LinearModel, MulticlassModel
 from fedsel.models.multiclass import softmax
+from fedsel.preparation import Preparation
 from fedsel.simulation import Training
 from fedsel.simulation.multiclass import MulticlassClients, MulticlassJudge
-from fedsel.sklearn.fitting import Examples, train_wave
+from fedsel.sklearn.fitting import Classification, Examples
 
 C, D, N = 4, 3, 9
 
@@ -88,11 +89,14 @@ def test_a_tiny_regulariser_does_not_decide_ties():
     X = np.sign(np.random.default_rng(3).normal(size=(200, 6))).astype(np.float32)
     y = (np.arange(200) % 3).astype(np.int64)
     made = solution("RJ", epsilon=8.0, dim=18)
+    as_they_are = Preparation.plain(X.shape[1], intercept=0.0, unit=False)
     weights = [
-        train_wave(
+        Classification(y, 3)
+        .train(
             Training(made, LinearModel("logistic", reg), 0.1, 20, seed=0),
-            *(3, Examples(X, y), None, None, None),
-        ).weights
+            *(Examples(X, y), as_they_are, None, None, None),
+        )
+        .weights
         for reg in (0.0, 1e-9, 0.1)
     ]
     np.testing.assert_allclose(weights[0], weights[1], rtol=1e-6, atol=1e-9)

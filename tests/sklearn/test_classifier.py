@@ -75,7 +75,7 @@ def test_two_classes_are_the_engine(model, grouped):
 @pytest.mark.parametrize("model", ["logistic", "svm"])
 def test_the_default_is_one_symbol_on_unit_records(model):
     X, y = binary()
-    fitted = classifier(model=model, epsilon=3.0).fit(X, y)
+    fitted = classifier(model=model, epsilon=3.0, spread=0).fit(X, y)
     used = np.hstack([X / 4, np.ones((600, 1))])
     used = (used / np.linalg.norm(used, axis=1, keepdims=True)).astype(np.float32)
     made = solution("RJ", epsilon=3.0, dim=7, rho=0.4)
@@ -421,7 +421,12 @@ def test_scales_keep_zero_where_they_can():
     np.testing.assert_array_equal(scale.centre, [0, 0, 20])
     np.testing.assert_array_equal(scale.factor, [1 / 4, 1 / 8, 1 / 10])
     constant = FeatureScale.read(np.array([[5.0, 0.0], [5.0, 1.0]]))
-    assert constant.apply(np.array([[5.0, 1.0]]), intercept=False).tolist() == [[0.0, 1.0]]
+    assert constant.apply(np.array([[5.0, 1.0]])).tolist() == [[0.0, 1.0]]
+    assert scale.loose.tolist() == [True] * 3
+    assert FeatureScale.of((0, [1, 1, 2]), 3).loose.tolist() == [False, False, True]
+    assert [FeatureScale.of(pair, 1).offset for pair in ((-2, 2), (0, 1), (1, 3))] == [
+        *(False, True, True)
+    ]
 
 
 def test_the_public_api_has_it():

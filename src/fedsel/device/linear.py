@@ -64,7 +64,8 @@ class LinearRecords:
         self, plan: Plan, number: int, preparation: Preparation, weights: NDArray[np.floating]
     ) -> NDArray[np.floating]:
         del weights  # it is the same at all of them
-        return plan.vectors(number, self._X, preparation).mean(axis=0, dtype=np.float64)
+        told = plan.vectors(number, self._X, preparation)
+        return np.asarray(told.mean(axis=0, dtype=np.float64))
 
     def _gradient(
         self, preparation: Preparation, weights: NDArray[np.floating]

@@ -5,7 +5,7 @@ First the spreads, where declared ranges may be far wider than the records; then
 - *Spread.* A client reports ℓ_j = −log₂|x_j|/octaves of each such feature, the mean of its others
   where x_j = 0. The mean of the reports is shrunk, first to the common spread of all features, then
   to none (James and Stein 1961, Lindley 1962): what is not told apart from noise changes nothing.
-- *Centre.* A client reports u = (x, κ)/‖(x, κ)‖, κ a typical norm. The mean of u is shrunk to zero;
+- *Centre.* A client reports u = (x, κ)/‖(x, κ)‖ with a public κ. The mean of u is shrunk to zero;
   its last entry tells the norm of a typical record, from which the intercept's entry follows.
 """
 
@@ -28,11 +28,13 @@ MARGIN = 4.0
 """The spread of a feature over the geometric mean of its magnitudes."""
 INTERCEPT = 0.3
 """The intercept's entry over the norm of a typical record about its centre."""
+KAPPA = 0.1
+"""κ/√d: rather too small than too large, which would drown the records."""
 TYPICAL = 0.25
-"""κ/√d, and a typical entry's magnitude where nothing else is known."""
+"""A typical entry's magnitude where nothing is learnt."""
 _REACH = 0.75
 """ℓ beyond which a report on spreads saturates: 12 of 16 octaves."""
-_LEAST, _MOST = 0.2, 0.97
+_LEAST, _MOST = 0.1, 0.97
 """Bounds of κ over the norm of a typical record, which is estimated."""
 _LEAST_SPREAD = 0.1
 """The least that the spread about the centre may be of the mean square norm: it is estimated."""
@@ -104,7 +106,7 @@ class Plan:
             factor = self.radius / (_REACH * math.sqrt(len(columns)))
             vectors[:, columns] = factor * _octaves(rows[:, columns], self.octaves)
         elif self.stage(number) == "centre":
-            wide = np.full((len(rows), self.features + 1), self._typical)
+            wide = np.full((len(rows), self.features + 1), self._kappa)
             wide[:, :-1] = learnt.within(rows)
             vectors[:, : self.features + 1] = np.float32(self.radius) * unit_rows(wide)
         else:
@@ -136,14 +138,14 @@ class Plan:
         noise = (self.noise / self.radius) ** 2 / reports * features / self.dim
         direction = direction * _kept(float(direction @ direction), noise)
         constant = min(max(float(mean[features]) / self.radius, _LEAST), _MOST)
-        centre = direction * (self._typical / constant)
-        square_norm = self._typical**2 * (1 / constant**2 - 1)
+        centre = direction * (self._kappa / constant)
+        square_norm = self._kappa**2 * (1 / constant**2 - 1)
         about = max(_LEAST_SPREAD * square_norm, square_norm - float(centre @ centre))
         return replace(learnt, centre=centre, intercept=INTERCEPT * math.sqrt(about))
 
     @property
-    def _typical(self) -> float:
-        return TYPICAL * math.sqrt(self.features)
+    def _kappa(self) -> float:
+        return KAPPA * math.sqrt(self.features)
 
 
 @final

@@ -2,7 +2,8 @@
 
 from fedsel.history import History, Round
 from fedsel.simulation.evaluation import EvaluationSet
-from fedsel.simulation.linear_rounds import Population, train
+from fedsel.simulation.linear_rounds import train
+from fedsel.simulation.population import Population
 from fedsel.simulation.rounds import Training
 from fedsel.simulation.vector_rounds import train_vectors
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import sys
 import warnings
+from types import FrameType
 from typing import Any
 
-from fedsel.errors import PrivacyLeakWarning, RepeatedFitWarning, SeededNoiseWarning
+from fedsel.errors import RepeatedFitWarning, SeededNoiseWarning
 from fedsel.simulation import account
 from fedsel.solutions import Privacy
 
@@ -18,23 +19,29 @@ SEED_UNDOES = (
 """Against whom the guarantee of a seeded model does not hold."""
 
 
-_WARNINGS_SHOWN: set[tuple[str, type[PrivacyLeakWarning], str, int]] = set()
+_WARNINGS_SHOWN: set[tuple[str, type[Warning], str, int]] = set()
 
 
-def tell(message: str, category: type[PrivacyLeakWarning], stacklevel: int) -> None:
-    """Warn, once for each line of the caller unless a filter asks for more or for nothing.
+def tell(message: str, category: type[Warning]) -> None:
+    """Warn whoever called fedsel, once for each line unless a filter asks for more or for nothing.
 
     That is Python's own default, but Python forgets what it has told whenever anybody enters
     `warnings.catch_warnings`, as scikit-learn does in each fit: a loop of a thousand fits would
     tell a thousand times.
     """
-    frame = sys._getframe(stacklevel)
+    frame, stacklevel = sys._getframe(1), 2
+    while frame.f_back is not None and _is_ours(frame):
+        frame, stacklevel = frame.f_back, stacklevel + 1
     place = (message, category, frame.f_code.co_filename, frame.f_lineno)
     if _action(message, category) in ("default", "module", "once"):
         if place in _WARNINGS_SHOWN:
             return
         _WARNINGS_SHOWN.add(place)
-    warnings.warn(message, category, stacklevel=stacklevel + 1)
+    warnings.warn(message, category, stacklevel=stacklevel)
+
+
+def _is_ours(frame: FrameType) -> bool:
+    return str(frame.f_globals.get("__name__")).split(".")[0] == "fedsel"
 
 
 def _action(message: str, category: type[Warning]) -> str:
@@ -46,7 +53,7 @@ def _action(message: str, category: type[Warning]) -> str:
     return "default"
 
 
-def warn_about_seed(parameter: str, privacy: Privacy, stacklevel: int) -> None:
+def warn_about_seed(parameter: str, privacy: Privacy) -> None:
     """Warn that a private model was drawn from a seed."""
     if math.isinf(privacy.per_report):
         return  # nothing was drawn to protect anybody
@@ -55,11 +62,10 @@ def warn_about_seed(parameter: str, privacy: Privacy, stacklevel: int) -> None:
         f" of every client. Do not release this model; {parameter}=None draws from the operating"
         " system. In simulations, ignore fedsel.errors.SeededNoiseWarning.",
         SeededNoiseWarning,
-        stacklevel=stacklevel + 1,
     )
 
 
-def spend(X: Any, privacy: Privacy, stacklevel: int) -> float:
+def spend(X: Any, privacy: Privacy) -> float:
     """Write down a fit on the records X; what each of them has spent at most in this process.
 
     Warns where records come again: at their second, fourth, eighth … fit, so that a search of a
@@ -75,6 +81,5 @@ def spend(X: Any, privacy: Privacy, stacklevel: int) -> float:
             " fit of a search, a cross-validation or an ensemble costs its ε. For simulated"
             " clients, ignore fedsel.errors.RepeatedFitWarning.",
             RepeatedFitWarning,
-            stacklevel=stacklevel + 1,
         )
     return seen.total

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedsel.errors import InvalidArgument, check_vectors
 from fedsel.history import History
-from fedsel.preparation import Preparation
 from fedsel.random import key_of, own_bits
 from fedsel.server.step import ServerState, averaged
 from fedsel.simulation.evaluation import EvaluationSet
+from fedsel.simulation.linear_clients import LinearClients
+from fedsel.simulation.population import Population
 from fedsel.simulation.preparing import PreparedJudge, PreparingRunner
 from fedsel.simulation.records import LOSSES, records_of
 from fedsel.simulation.rounds import (
@@ -32,36 +31,6 @@ from fedsel.simulation.vector_rounds import VectorRunner
 
 _CLIENTS_AT_A_TIME = 500_000
 _ENTRIES_AT_A_TIME = 1 << 23
-
-
-@dataclass(frozen=True)
-class Population:
-    """The clients: records X (N, d) as dense float32 or CSR, labels ±1, and who holds which.
-
-    Without ``starts`` each client holds one record; else client i holds the records
-    order[starts[i]] … order[starts[i+1]−1]. ``members`` are the clients that take part, by number;
-    None is all of them. A subset costs no copy of X.
-    """
-
-    X: Any
-    y: NDArray[np.int8]
-    order: NDArray[np.int64] | None = None
-    starts: NDArray[np.int64] | None = None
-    members: NDArray[np.int64] | None = None
-
-    @property
-    def clients(self) -> int:
-        """How many clients there are, members or not."""
-        return self.X.shape[0] if self.starts is None else len(self.starts) - 1
-
-    def prepared(self, preparation: Preparation) -> Population:
-        """The same clients, each of whom has prepared its records."""
-        return replace(self, X=preparation.records(self.X))
-
-    @property
-    def taking_part(self) -> NDArray[np.int64]:
-        """Their numbers."""
-        return np.arange(self.clients, dtype=np.int64) if self.members is None else self.members
 
 
 def train(
@@ -104,7 +73,9 @@ def train(
             ),
         )
         if test is not None:
-            judge = PreparedJudge(preparing, test, training.model)
+            judge = PreparedJudge(
+                preparing, lambda learnt: partial(test.prepared(learnt).judge, model=training.model)
+            )
     return run_rounds(
         training,
         runner,
@@ -127,7 +98,7 @@ def runner_for(
 
     if known(training.solution):
         return LinearRunner(training, population, weights, residual_directory)
-    source = LinearClients(population, training)
+    source = LinearClients(population, training.model, training.reg_of_clients)
     return VectorRunner(training, source, weights, residual_directory)
 
 
@@ -197,35 +168,6 @@ class LinearRunner:
         for after in trace:
             self.state = averaged(self.state, rule, after)
             yield self.state
-
-
-class LinearClients:
-    """The gradients of linear clients as vectors, for solutions that the kernels do not know."""
-
-    def __init__(self, population: Population, training: Training) -> None:
-        self._people, self._model = population, training.model
-        self._at_server = training.solution.decays_at_server
-        self._weights = np.zeros(training.solution.dim)
-        self.clients, self.chunk, self.scales = population.clients, 1024, None
-
-    def receive(self, weights: NDArray[np.float64], /) -> None:
-        self._weights = weights
-
-    def vectors(self, clients: NDArray[np.int64], /) -> list[NDArray[np.float32]]:
-        gradients = np.stack([self._gradient(int(client)) for client in clients])
-        if not self._at_server:
-            gradients += self._model.reg * self._weights
-        return [gradients.astype(np.float32)]
-
-    def _gradient(self, client: int) -> NDArray[np.float64]:
-        people = self._people
-        rows = np.array([client])
-        if people.starts is not None and people.order is not None:
-            rows = people.order[people.starts[client] : people.starts[client + 1]]
-        X = people.X[rows]
-        dense = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)
-        slopes = self._model.slopes(dense @ self._weights, people.y[rows])
-        return np.asarray(slopes @ dense / len(rows))
 
 
 def schedule_of(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsel.errors import InvalidArgument
-from fedsel.models.linear import LinearModel
+from fedsel.history import History
 from fedsel.preparation import Plan, Preparation, advanced
 from fedsel.server.step import ServerState, averaged
-from fedsel.simulation.evaluation import EvaluationSet
-from fedsel.simulation.rounds import RoundRunner, Training
-from fedsel.simulation.vector_rounds import VectorReports
+from fedsel.simulation.population import Population
+from fedsel.simulation.rounds import Doubles, Evaluate, Judge, RoundRunner, Training, run_rounds
+from fedsel.simulation.vector_rounds import Source, VectorReports, VectorRunner
 
 _ENTRIES_AT_A_TIME = 1 << 21
 
@@ -31,7 +31,7 @@ class PreparingRunner:
     def __init__(
         self,
         training: Training,
-        people: Any,
+        people: Population,
         weights: NDArray[np.float64],
         begin: Callable[[Preparation, NDArray[np.float64]], RoundRunner],
     ) -> None:
@@ -88,23 +88,57 @@ class PreparingRunner:
 
 
 class PreparedJudge:
-    """Judges models on test records, which are prepared as far as has been learnt."""
+    """Judges models on records that are prepared as far as has been learnt.
 
-    def __init__(self, runner: PreparingRunner, test: EvaluationSet, model: LinearModel) -> None:
-        self._runner, self._test, self._model = runner, test, model
-        self._prepared: tuple[Preparation, EvaluationSet] | None = None
+    ``judge_of`` is called with each preparation, once.
+    """
 
-    def __call__(
-        self, models: NDArray[np.float64], /
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def __init__(self, runner: PreparingRunner, judge_of: Callable[[Preparation], Judge]) -> None:
+        self._runner, self._judge_of = runner, judge_of
+        self._latest: tuple[Preparation, Judge] | None = None
+
+    def __call__(self, models: Doubles, /) -> tuple[Iterable[float], Iterable[float]]:
         learnt = self._runner.preparation
-        if self._prepared is None or self._prepared[0] is not learnt:
-            self._prepared = learnt, self._test.prepared(learnt)
-        return self._prepared[1].judge(models, self._model)
+        if self._latest is None or self._latest[0] is not learnt:
+            self._latest = learnt, self._judge_of(learnt)
+        return self._latest[1](models)
+
+
+def train_prepared(
+    training: Training,
+    people: Population,
+    source_of: Callable[[Any], Source],
+    start: Doubles,
+    judge_of: Callable[[Preparation | None], Judge] | None = None,
+    *,
+    evaluate: Evaluate = "rounds",
+    advance: Callable[[int], object] | None = None,
+) -> History:
+    """Algorithm 1 on a source of vectors, made of records X that are prepared as is learnt.
+
+    ``source_of`` is called with X, ``judge_of`` with what was learnt: None where nothing is.
+    """
+    runner: RoundRunner
+    judge: Judge | None = None
+    if training.plan is None:
+        runner = VectorRunner(training, source_of(people.X), start)
+        judge = None if judge_of is None else judge_of(None)
+    else:
+        runner = preparing = PreparingRunner(
+            training,
+            people,
+            start,
+            lambda learnt, w: VectorRunner(training, source_of(learnt.records(people.X)), w),
+        )
+        judge = None if judge_of is None else PreparedJudge(preparing, judge_of)
+    everyone = people.taking_part
+    return run_rounds(
+        training, runner, everyone, people.clients, judge, evaluate=evaluate, advance=advance
+    )
 
 
 def client_vectors(
-    plan: Plan, number: int, people: Any, clients: NDArray[np.int64], learnt: Preparation
+    plan: Plan, number: int, people: Population, clients: NDArray[np.int64], learnt: Preparation
 ) -> NDArray[np.float32]:
     """What these clients report on in a round that prepares: (n, dim)."""
     if people.starts is None or people.order is None:

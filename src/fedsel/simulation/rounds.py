@@ -78,6 +78,11 @@ class Training:
         return StepRule(rate, decay, self.averaging)
 
     @property
+    def reg_of_clients(self) -> float:
+        """λ that clients add to their gradients; 0 where the server applies it."""
+        return 0.0 if self.solution.decays_at_server else self.model.reg
+
+    @property
     def factor(self) -> float:
         """What clients multiply their update with: α where it is inside (…-O)."""
         return self.learning_rate if self.solution.rate_inside else 1.0

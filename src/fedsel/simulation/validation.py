@@ -19,7 +19,8 @@ from fedsel.history import History
 from fedsel.progress import note
 from fedsel.random import key_of
 from fedsel.simulation.evaluation import EvaluationSet
-from fedsel.simulation.linear_rounds import Population, train
+from fedsel.simulation.linear_rounds import train
+from fedsel.simulation.population import Population
 from fedsel.simulation.rounds import Evaluate, Training
 
 FOLDS, RUN, VALIDATION = 11, 12, 13

@@ -9,23 +9,35 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsel.errors import InvalidArgument
-from fedsel.preparation.unit import unit_rows
+from fedsel.preparation.plan import OCTAVES
+
+PRIVATE = "private"
+"""Bounds that nobody knows, which the first rounds learn."""
+_ANY_OCTAVES = 20
+_ANY = float(1 << _ANY_OCTAVES)
 
 
 @dataclass(frozen=True, eq=False)
 class FeatureScale:
     """What each client does with a record x: clip to [low, high], then (x − centre)·factor.
 
-    The result lies in [−1, 1], so that no entry of a logistic gradient exceeds 1. Where zero lies
-    within the bounds it stays zero, and a sparse record stays sparse.
+    The result lies in [−1, 1]. Where zero lies within the bounds it stays zero, and a sparse record
+    stays sparse. Of bounds that nobody knows, the first rounds learn how many ``octaves`` too wide
+    they are.
 
     >>> scale = FeatureScale.of((0, 4), 2)
-    >>> scale.apply(np.array([[1.0, 9.0]]), intercept=True)
-    array([[0.25, 1.  , 1.  ]], dtype=float32)
+    >>> scale.apply(np.array([[1.0, 9.0]]))
+    array([[0.25, 1.  ]], dtype=float32)
     """
 
     low: NDArray[np.float64]
     high: NDArray[np.float64]
+    octaves: int = OCTAVES
+
+    @staticmethod
+    def unknown(features: int) -> FeatureScale:
+        """Bounds so wide that anything lies within them, from a millionth to a million."""
+        return FeatureScale(np.full(features, -_ANY), np.full(features, _ANY), 2 * _ANY_OCTAVES)
 
     @staticmethod
     def of(feature_range: Any, features: int) -> FeatureScale:
@@ -38,7 +50,7 @@ class FeatureScale:
             raise InvalidArgument("feature_range", feature_range, allowed) from None
         if not np.isfinite(ends).all() or not (ends[0] < ends[1]).all():
             raise InvalidArgument("feature_range", feature_range, allowed)
-        return FeatureScale(*ends)
+        return FeatureScale(ends[0], ends[1])
 
     @staticmethod
     def read(X: Any) -> FeatureScale:
@@ -63,35 +75,30 @@ class FeatureScale:
         reach = np.maximum(self.high - self.centre, self.centre - self.low)
         return np.where(reach > 0, 1 / np.where(reach > 0, reach, 1.0), 0.0)
 
-    def apply(self, X: Any, *, intercept: bool, unit: bool = False) -> Any:
-        """Records (n, d) as clients use them: float32, dense or CSR, with a last column of ones.
+    @property
+    def offset(self) -> bool:
+        """Whether some bounds are not symmetric about zero, or nobody knows them."""
+        return self.octaves != OCTAVES or bool((self.low != -self.high).any())
 
-        ``unit`` divides each record, its 1 included, by its norm.
+    @property
+    def loose(self) -> NDArray[np.bool_]:
+        """The features whose bounds may be far too wide: all but those of (0, 1) and (−1, 1)."""
+        tight = (self.high == 1) & ((self.low == 0) | (self.low == -1))
+        return np.asarray(~tight & (self.factor > 0))
 
-        >>> FeatureScale.of((0, 4), 1).apply(np.array([[3.0]]), intercept=True, unit=True)
-        array([[0.6, 0.8]], dtype=float32)
-        """
-        scaled = self._scaled(X, intercept)
-        return unit_rows(scaled) if unit else scaled
-
-    def _scaled(self, X: Any, intercept: bool) -> Any:
+    def apply(self, X: Any) -> Any:
+        """Records (n, d) on the scale that all know: float32, dense or CSR."""
         if not hasattr(X, "tocsr"):
-            dense = np.ones((X.shape[0], X.shape[1] + intercept), dtype=np.float32)
-            dense[:, : X.shape[1]] = (np.clip(X, self.low, self.high) - self.centre) * self.factor
-            return dense
+            scaled = (np.clip(X, self.low, self.high) - self.centre) * self.factor
+            return np.asarray(scaled, dtype=np.float32)
         from scipy import sparse
 
         if self.centre.any():
             raise InvalidArgument(
                 "feature_range", "bounds that exclude zero", "bounds around zero for sparse X"
             )
-        scaled = sparse.csr_array(X, dtype=np.float64, copy=True)
-        scaled.sum_duplicates()
-        column = scaled.indices
-        scaled.data = (
-            np.clip(scaled.data, self.low[column], self.high[column]) * self.factor[column]
-        )
-        if intercept:
-            ones = sparse.csr_array(np.ones((X.shape[0], 1)))
-            scaled = sparse.csr_array(sparse.hstack([scaled, ones], format="csr"))
-        return scaled.astype(np.float32)
+        rows = sparse.csr_array(X, dtype=np.float64, copy=True)
+        rows.sum_duplicates()
+        column = rows.indices
+        rows.data = np.clip(rows.data, self.low[column], self.high[column]) * self.factor[column]
+        return rows.astype(np.float32)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,16 +12,11 @@ from numpy.typing import NDArray
 from fedsel.data.partition import Clients
 from fedsel.errors import InvalidArgument
 from fedsel.models import MulticlassModel
+from fedsel.preparation import Preparation
 from fedsel.random import key_of
-from fedsel.simulation import (
-    EvaluationSet,
-    History,
-    Population,
-    Training,
-    train,
-    train_vectors,
-)
+from fedsel.simulation import EvaluationSet, History, Population, Training, train
 from fedsel.simulation.multiclass import MulticlassClients, MulticlassJudge
+from fedsel.simulation.preparing import train_prepared
 
 WAVE = 21
 """The purpose of the streams from which the seeds of later waves come."""
@@ -28,38 +24,93 @@ WAVE = 21
 
 @dataclass(frozen=True, eq=False)
 class Examples:
-    """Records X (n, d), float32, dense or CSR, on the clients' scale, and classes 0 … C−1."""
+    """Records X (n, d), dense or CSR, on their public scale, and what they are labelled with."""
 
     X: Any
-    y: NDArray[np.int64]
+    y: NDArray[Any]
 
 
-def train_wave(
-    training: Training,
-    columns: int,
-    used: Examples,
-    clients: Clients | None,
-    judges: Examples | None,
-    start: NDArray[np.float64] | None,
-) -> History:
-    """Train on one wave of clients and tell its history.
+class Task(ABC):
+    """What is learnt of the records: ``columns`` of weights from ``targets``, one a record."""
 
-    ``columns`` is 1 for two classes, else their number.
-    """
-    order, starts = (None, None) if clients is None else (clients.order, clients.starts)
-    if columns == 1:
-        test = None if judges is None else EvaluationSet(judges.X, _signs(judges.y))
-        population = Population(used.X, _signs(used.y), order, starts)
-        return train(training, population, test, start=start)
-    solution, model = training.solution, training.model
-    own = MulticlassModel(model.loss, 0.0 if solution.decays_at_server else model.reg)
-    source = MulticlassClients(used.X, used.y, columns, own, order, starts)
-    judge = None
-    if judges is not None:
+    targets: NDArray[Any]
+    regression: ClassVar[bool] = False
+    """Whether numbers are learnt: dividing a record by its norm would change them."""
+
+    @property
+    @abstractmethod
+    def columns(self) -> int:
+        """Columns of weights."""
+
+    @abstractmethod
+    def train(
+        self,
+        training: Training,
+        used: Examples,
+        known: Preparation,
+        clients: Clients | None,
+        judges: Examples | None,
+        start: NDArray[np.float64] | None,
+    ) -> History:
+        """Train on one wave of clients and tell its history.
+
+        Records are prepared as is ``known``, or as the first rounds learn.
+        """
+
+
+@dataclass(frozen=True, eq=False)
+class Classification(Task):
+    """Classes 0 … C−1: one column of weights for two of them, else C."""
+
+    targets: NDArray[np.int64]
+    classes: int
+
+    @property
+    def columns(self) -> int:
+        return 1 if self.classes == 2 else self.classes
+
+    def train(
+        self,
+        training: Training,
+        used: Examples,
+        known: Preparation,
+        clients: Clients | None,
+        judges: Examples | None,
+        start: NDArray[np.float64] | None,
+    ) -> History:
+        people = _population(training, used, known, clients)
+        if self.columns == 1:
+            people = replace(people, y=_signs(used.y))
+            test = None
+            if judges is not None:
+                test = EvaluationSet(_shown(training, judges.X, known), _signs(judges.y))
+            return train(training, people, test, start=start)
+        model = training.model
+        own = MulticlassModel(model.loss, training.reg_of_clients)
         whole = MulticlassModel(model.loss, model.reg)
-        judge = MulticlassJudge(judges.X, judges.y, columns, whole)
-    begin = np.zeros(solution.dim) if start is None else start
-    return train_vectors(training, source, begin, judge)
+
+        def source(X: Any) -> MulticlassClients:
+            return MulticlassClients(X, used.y, self.columns, own, people.order, people.starts)
+
+        def judge(learnt: Preparation | None) -> MulticlassJudge:
+            X = (learnt or known).records(shown.X)
+            return MulticlassJudge(X, shown.y, self.columns, whole)
+
+        shown = judges if judges is not None else used
+        begin = np.zeros(training.solution.dim) if start is None else start
+        return train_prepared(training, people, source, begin, None if judges is None else judge)
+
+
+def _population(
+    training: Training, used: Examples, known: Preparation, clients: Clients | None
+) -> Population:
+    order, starts = (None, None) if clients is None else (clients.order, clients.starts)
+    return Population(_shown(training, used.X, known), used.y, order, starts)
+
+
+def _shown(training: Training, X: Any, known: Preparation) -> Any:
+    """Records as a training takes them: prepared already, unless its first rounds prepare."""
+    return known.records(X) if training.plan is None else X
 
 
 def codes_of(name: str, y: NDArray[Any], labels: NDArray[Any], allowed: str) -> NDArray[np.int64]:

@@ -25,7 +25,6 @@ def warn_about_solution(solution: Solution) -> None:
     tell(
         f"solution = {solution.name!r} {cost}, whatever epsilon says: {privacy.note}",
         PrivacyLeakWarning,
-        stacklevel=4,
     )
 
 
@@ -35,7 +34,6 @@ def warn_about_bounds() -> None:
         "feature_range is None: the bounds of the features were read from the records, which is"
         " not private. Give feature_range=(low, high), known without the records.",
         PrivacyLeakWarning,
-        stacklevel=5,
     )
 
 
@@ -62,7 +60,6 @@ def warn_about_caller(total: float) -> None:
         " computed in the clear. Search on public or simulated data, or pay:"
         " fedsel.sklearn.search_cost(…).",
         RepeatedFitWarning,
-        stacklevel=4,
     )
 
 
@@ -73,7 +70,6 @@ def warn_about_leaving() -> None:
         " is fitted to there is not counted here, and its warnings stay there. Every fit costs its"
         " clients ε: fedsel.sklearn.search_cost(…).",
         RepeatedFitWarning,
-        stacklevel=3,
     )
 
 

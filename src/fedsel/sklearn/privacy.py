@@ -16,6 +16,11 @@ COVERED = (
     "coef_, intercept_, history_ without eval_set, and predictions: they are computed from the"
     " reports alone",
 )
+PREPARED = (
+    "preparation_, the centre and spread of the records: clients of the first rounds reported on"
+    " their record in place of a gradient, by the same mechanism and as their only report of that"
+    " epoch"
+)
 NOT_COVERED = (
     "that a client takes part, when, and in which round; the number of clients",
     "the number and names of the features, and the set of classes: they are taken to be public",
@@ -68,7 +73,7 @@ class PrivacyStatement:
 
 
 def statement(
-    solution: Solution, *, grouped: bool, bounds_read: bool, seeded: bool
+    solution: Solution, *, grouped: bool, bounds_read: bool, seeded: bool, prepared: bool = False
 ) -> PrivacyStatement:
     """What a fit with this solution costs a client."""
     privacy = solution.privacy
@@ -77,6 +82,7 @@ def statement(
         *(SEED_UNDOES,) * seeded,
         *("the bounds of the features, which were read from the records",) * bounds_read,
     )
+    covered = (*COVERED, *(PREPARED,) * prepared)
     but = " who does not know the seed" * seeded
     return PrivacyStatement(
         per_report=privacy.per_report,
@@ -87,7 +93,7 @@ def statement(
         note=privacy.note,
         bits=solution.bits,
         seeded=seeded,
-        covered=tuple(fact.format(but) for fact in COVERED) if private else (),
+        covered=tuple(fact.format(but) for fact in covered) if private else (),
         not_covered=(*leaks, *NOT_COVERED) if private else ("everything",),
     )
 

@@ -59,7 +59,6 @@ def _warn_about_cost(epsilons: Sequence[float | None], repeats: int) -> None:
         f" ε = {repeats * sum(private):.4g}{without}, and scores on test records are computed in"
         " the clear. Plan with public or simulated data.",
         RepeatedFitWarning,
-        stacklevel=4,
     )
 
 

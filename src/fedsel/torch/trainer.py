@@ -202,8 +202,8 @@ class FederatedTrainer:
         self._decide(batch, rounds, outputs_of(self.module, updates.X))
         judge = None if eval_set is None else self._judge(*eval_set)
         if self.seed is not None:
-            warn_about_seed("seed", self.solution.privacy, stacklevel=2)
-        self.spent = spend(updates.X.detach().cpu().numpy(), self.solution.privacy, stacklevel=2)
+            warn_about_seed("seed", self.solution.privacy)
+        self.spent = spend(updates.X.detach().cpu().numpy(), self.solution.privacy)
         training = Training(
             self.solution,
             LinearModel(reg=self.recipe.reg),

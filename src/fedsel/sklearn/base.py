@@ -1,0 +1,277 @@
+"""What the estimators share: public scales, private rounds, coefficients and their statement."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
+
+from fedsel.auto import Setting, plan_for, reports_directions, resolved
+from fedsel.data.partition import Clients, by_groups
+from fedsel.errors import InvalidArgument, check_count, check_finite
+from fedsel.models.linear import LinearModel
+from fedsel.preparation import Plan, Preparation
+from fedsel.recipe import AUTO, Recipe
+from fedsel.simulation import History, Training
+from fedsel.simulation.leaks import spend, warn_about_seed
+from fedsel.sklearn import leaks, privacy
+from fedsel.sklearn.features import PRIVATE, FeatureScale
+from fedsel.sklearn.fitting import Examples, Task, seed_of_wave
+from fedsel.solutions import Solution
+from fedsel.solutions.registry import PLAIN, canonical
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_KINDS = (np.float64, np.float32)
+_MOST_DENSE = 1 << 28
+"""Bytes of a sparse X beyond which it is not centred by itself: that makes it dense."""
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """All that a wave is trained with, checked and decided."""
+
+    recipe: Recipe
+    solution: Solution
+    plan: Plan | None
+    batch: int
+    rounds: int
+
+
+class FederatedLinear(BaseEstimator):  # type: ignore[misc]
+    """A linear model fitted to private reports of clients: rows of X, or groups of rows."""
+
+    _recipe_names: ClassVar[tuple[str, ...]] = (
+        *("epsilon", "solution", "epochs", "learning_rate", "averaging", "rho", "words", "bases"),
+        *("mu", "k", "clip", "momentum", "reg", "spread", "centre"),
+    )
+    n_waves_: int
+    history_: History
+    seed_: int | None
+    preparation_: Preparation
+    _weights: NDArray[np.float64]
+
+    # --- what the estimators differ in ----------------------------------------------------------
+
+    @property
+    def _unit_norm(self) -> bool:
+        """Whether clients divide their record by its norm: where a report is a direction."""
+        if self.unit_norm == "auto":
+            return reports_directions(canonical(self.solution))
+        return bool(self.unit_norm)
+
+    @property
+    def _model(self) -> LinearModel:
+        raise NotImplementedError
+
+    # --- fitting --------------------------------------------------------------------------------
+
+    def _fit_wave(
+        self,
+        X: Any,
+        task: Task,
+        groups: Any,
+        eval_set: Examples | None,
+        *,
+        first: bool,
+    ) -> Self:
+        clients = None if groups is None else self._clients(groups, X)
+        count = X.shape[0] if clients is None else clients.n
+        scale, seed = self._scale(X, first), self._seed(first)
+        fit = self._decided(X, count, scale, task, first)
+        solution, recipe = fit.solution, fit.recipe
+        known = self.preparation_ if not first else self._unprepared(scale)
+        used = Examples(scale.apply(X), task.targets)
+        judges = None if eval_set is None else replace(eval_set, X=scale.apply(eval_set.X))
+        leaks.warn_about_solution(solution)
+        leaks.warn_about_caller(solution.privacy.total)
+        if seed is not None:
+            warn_about_seed("random_state", solution.privacy)
+        # From here on everything is checked, and the state of a fitted model may be touched.
+        spent = spend(X, solution.privacy)
+        waves, rate = 1 if first else self.n_waves_ + 1, float(recipe.learning_rate)
+        training = Training(
+            solution,
+            replace(self._model, reg=recipe.reg),
+            rate,
+            fit.batch,
+            seed=seed_of_wave(seed, waves),
+            averaging=float(recipe.averaging),
+            plan=fit.plan,
+        )
+        if self.verbose:
+            self._say(
+                f"wave {waves}: {count} clients in {fit.rounds} rounds of {fit.batch},"
+                f" d = {solution.dim},\n  {solution.name}, learning rate {rate:.4g}"
+            )
+        start = None if first else self._weights
+        history = task.train(training, used, known, clients, judges, start)
+        if not first:
+            past = self.history_.rounds
+            later = [replace(r, round=r.round + past[-1].round) for r in history.rounds]
+            history = replace(history, rounds=[*past, *later])
+        self.seed_, self.n_waves_, self.n_clients_ = seed, waves, count
+        self.recipe_, self.solution_ = recipe, solution
+        self.learning_rate_, self.batch_, self.spent_ = rate, fit.batch, spent
+        self.feature_range_ = np.stack([scale.low, scale.high])
+        self.preparation_ = history.preparation or known
+        self.history_, self._weights = history, history.weights
+        self.privacy_ = privacy.statement(
+            solution,
+            grouped=clients is not None,
+            bounds_read=self.feature_range is None,
+            seeded=seed is not None,
+            prepared=fit.plan is not None,
+        )
+        self._set_coefficients(scale, task.columns)
+        if self.verbose:
+            self._say(f"{self.privacy_}\nSpent in this process: ε = {spent:.6g} or more.")
+        return self
+
+    def _decided(self, X: Any, count: int, scale: FeatureScale, task: Task, first: bool) -> _Fit:
+        """Everything automatic, from public quantities alone."""
+        batch = max(1, round(self.batch_fraction * count))
+        entries = X.shape[1] + bool(self.fit_intercept)
+        per_epoch = -(-count // batch)
+        asked = self._recipe()
+        can = first and bool(self.fit_intercept) and (self._unit_norm or task.regression)
+        if not can:
+            refused = [n for n in ("spread", "centre") if getattr(asked, n) not in (AUTO, 0.0)]
+            if refused and first:
+                wanted = '"auto" or 0 without an intercept, or where records keep their norm'
+                raise InvalidArgument(refused[0], getattr(asked, refused[0]), wanted)
+            asked = replace(asked, spread=0.0, centre=0.0)
+        fits = not hasattr(X, "tocsr") or 4 * X.shape[0] * X.shape[1] <= _MOST_DENSE
+        loose = self._loose(scale)
+        setting = Setting(
+            dim=entries * task.columns,
+            clients=batch,
+            rounds=self.epochs * per_epoch,
+            norm=1.0 if self._unit_norm or task.regression else None,
+            features=entries,
+            classes=max(2, task.columns),
+            offset=can and fits and scale.offset,
+            loose=scale.octaves if can and any(loose) else 0,
+            model="regression" if task.regression else "linear",
+        )
+        recipe = resolved(asked, setting)
+        solution = recipe.build()
+        plan = plan_for(
+            recipe,
+            solution,
+            loose=loose,
+            rounds=per_epoch,
+            octaves=scale.octaves,
+            unit=self._unit_norm,
+        )
+        return _Fit(recipe, solution, plan, batch, self.epochs * per_epoch)
+
+    def _loose(self, scale: FeatureScale) -> tuple[bool, ...]:
+        """Bounds that were read from the records are not too wide."""
+        if self.feature_range is None:
+            return (False,) * len(scale.low)
+        return tuple(scale.loose.tolist())
+
+    def _recipe(self) -> Recipe:
+        """The public parameters as they were given; what is wrong in them is refused here."""
+        return Recipe(**{name: getattr(self, name) for name in self._recipe_names})
+
+    def _check_parameters(self) -> None:
+        self._recipe()
+        if not 0 < check_finite("batch_fraction", self.batch_fraction) <= 1:
+            raise InvalidArgument("batch_fraction", self.batch_fraction, "in (0, 1]")
+        if self.unit_norm not in (True, False, "auto"):
+            raise InvalidArgument("unit_norm", self.unit_norm, 'True, False or "auto"')
+        check_count("verbose", int(self.verbose), least=0)
+
+    @staticmethod
+    def _clients(groups: Any, X: Any) -> Clients:
+        check_consistent_length(X, groups)
+        return by_groups(groups)
+
+    def _scale(self, X: Any, first: bool) -> FeatureScale:
+        if isinstance(self.feature_range, str):
+            if self.feature_range != PRIVATE:
+                allowed = '(low, high), "private" or None'
+                raise InvalidArgument("feature_range", self.feature_range, allowed)
+            return FeatureScale.unknown(X.shape[1])
+        if self.feature_range is not None:
+            return FeatureScale.of(self.feature_range, X.shape[1])
+        if not first:
+            return FeatureScale(*self.feature_range_)
+        leaks.warn_about_bounds()
+        return FeatureScale.read(X)
+
+    def _unprepared(self, scale: FeatureScale) -> Preparation:
+        """Records as they are, where nothing is learnt about them."""
+        intercept = 1.0 if self.fit_intercept else 0.0
+        return Preparation.plain(len(scale.low), intercept=intercept, unit=self._unit_norm)
+
+    def _seed(self, first: bool) -> int | None:
+        if not first:
+            return self.seed_
+        if self.random_state is None:
+            return None
+        if isinstance(self.random_state, Integral):
+            return check_count("random_state", self.random_state, least=0)
+        return int(check_random_state(self.random_state).randint(2**31))
+
+    def _validated(self, X: Any, y: Any, *, reset: bool, **more: Any) -> tuple[Any, Any]:
+        both = validate_data(self, X, y, reset=reset, accept_sparse="csr", dtype=_KINDS, **more)
+        return both[0], both[1]
+
+    def _pair(self, eval_set: tuple[Any, Any]) -> tuple[Any, Any]:
+        try:
+            X, y = eval_set
+        except (TypeError, ValueError):
+            raise InvalidArgument("eval_set", type(eval_set).__name__, "a pair (X, y)") from None
+        return self._validated(X, y, reset=False)
+
+    # --- the fitted model -----------------------------------------------------------------------
+
+    def _set_coefficients(self, scale: FeatureScale, columns: int) -> None:
+        """coef_ and intercept_ on the scale of X."""
+        slopes, constants = self.preparation_.linear(self._weights.reshape(columns, -1))
+        self.coef_ = slopes * scale.factor
+        self.intercept_ = constants - self.coef_ @ scale.centre
+
+    def _margins(self, X: Any) -> NDArray[np.float64]:
+        """w·z of each row and column of weights: (n, columns)."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=_KINDS)
+        records = self.preparation_.records(FeatureScale(*self.feature_range_).apply(X))
+        weights = self._weights.reshape(-1, self.preparation_.size)
+        return np.asarray(records @ weights.T, dtype=np.float64)
+
+    def plot_history(self, axes: Axes | None = None) -> Axes:
+        """Accuracy against the rounds (with an eval_set), or the bits sent."""
+        from fedsel import plotting
+
+        check_is_fitted(self)
+        return plotting.history(self.history_.rounds, self.solution_.name, axes)
+
+    def _say(self, text: str) -> None:
+        print(text)  # noqa: T201
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        if "n_waves_" not in state:
+            leaks.warn_about_leaving()
+        return {name: value for name, value in state.items() if name != "spent_"}
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        # A few hundred clients at a usual ε are too few; without privacy they are not.
+        poor = self.solution not in PLAIN
+        for kind in (tags.classifier_tags, tags.regressor_tags):
+            if kind is not None:
+                kind.poor_score = poor
+        return tags
