@@ -156,7 +156,8 @@ def _preparing(
     asked, told = getattr(recipe, name), recipe.solution in REPORTING_MEANS
     if asked == AUTO:
         rounds = setting.rounds // recipe.epochs
-        if not (told and automatic and setting.norm is not None and rounds >= FEWEST_ROUNDS):
+        known = setting.norm is not None and rounds >= FEWEST_ROUNDS
+        if not (automatic and known and told and recipe.solution in REPORTING_DIRECTIONS):
             return 0.0
         radius = 1.0 if recipe.rho in (AUTO, None) else float(recipe.rho)
         noise = (solution.noise / radius) ** 2 / (automatic * rounds * setting.clients)
