@@ -298,7 +298,7 @@ def test_what_is_asked_for_and_cannot_be():
 # --- simulator, devices and server --------------------------------------------------------------
 
 
-CLIENTS, BATCH, EPOCHS = 60, 6, 2
+CLIENTS, BATCH, EPOCHS = 120, 12, 2
 ROUNDS = CLIENTS // BATCH
 MODEL = LinearModel(reg=0.01)
 
