@@ -22,7 +22,8 @@ class LinearRecords:
 
     ``update(round, preparation)`` is what `Client.answer` is to be given in a round: what the
     records tell of their place in a round that prepares, their gradient in all others. Plan and
-    preparation are public, and come from the server beside the weights.
+    preparation are public, and come from the server beside the weights. λ of ``model`` is what the
+    device adds itself: 0 where the server does (`Solution.decays_at_server`).
 
     >>> from fedsel.preparation import Preparation
     >>> records = LinearRecords([[0.5, -1.0]], [1], LinearModel(reg=0.0))
