@@ -144,7 +144,7 @@ def test_curves_and_holdout_give_what_cross_validation_gives(tmp_path):
 def test_the_test_split_is_untouched(monkeypatch):
     """No run trains or validates on a client of the test fifth, and that fifth never changes."""
     cell = next(override(SMALL, {"protocol": "holdout"}).cells())
-    people = cell.population(Given(small_data()))
+    people, training = cell.setup(Given(small_data()))
     seen = []
     import fedsel.simulation.validation as validation
 
@@ -161,7 +161,7 @@ def test_the_test_split_is_untouched(monkeypatch):
         lambda p, clients: judged.append(set(clients.tolist())) or EvaluationSet(p.X, p.y, clients),
     )
     for number in range(3):
-        held_out_run(cell.training(people), people, number)
+        held_out_run(training, people, number)
     validations, tests = judged[::2], judged[1::2]
     assert tests[0] == tests[1] == tests[2]
     assert len(tests[0]) == len(validations[0]) == 120

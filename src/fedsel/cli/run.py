@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -87,6 +87,14 @@ def run(
         float | None,
         typer.Option(help="Average the weights, t^p in round t. [default: 3 with -a auto, else 0]"),
     ] = None,
+    centre: Annotated[
+        str | None,
+        typer.Option(help="Learn the records' centre first: auto, yes, no or a share of rounds."),
+    ] = None,
+    spread: Annotated[
+        str | None,
+        typer.Option(help="Learn the records' spread first: auto, yes, no or a share of rounds."),
+    ] = None,
     scale: Annotated[
         str | None, typer.Option(help="none, unit, symmetric or standard. [default: by data set]")
     ] = None,
@@ -145,6 +153,8 @@ def run(
         "words": codewords,
         "bases": bases,
         "averaging": averaging,
+        "centre": _share("centre", centre),
+        "spread": _share("spread", spread),
         "scale": scale,
         "intercept": intercept,
         "dropout": dropout,
@@ -184,6 +194,14 @@ def _number(name: str, text: str) -> float:
 
 def _or_auto(name: str, text: str | None) -> float | str | None:
     return text if text is None else "auto" if text.lower() == "auto" else _number(name, text)
+
+
+def _share(name: str, text: str | None) -> float | str | None:
+    """auto, a share of the rounds, or yes and no for the usual share and none."""
+    from fedsel import auto
+
+    usual = {"yes": getattr(auto, name.upper()), "no": 0.0}
+    return usual[text.lower()] if text and text.lower() in usual else _or_auto(name, text)
 
 
 def _spec(config: Path | None, options: dict[str, Any], data: Path | None) -> Spec:
@@ -282,13 +300,31 @@ def _write(rows: Sequence[dict[str, Any]], out: Path) -> list[Path]:
         return written
 
 
+def _notes(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """What a reader of the table must know of how its rows came about."""
+    if any(row["learning_rate"] == "auto" for row in rows):
+        yield "* automatic: α, ρ and average from public quantities, records of norm 1"
+    chosen = [row["chosen"] for row in rows]
+    for name in ("spread", "centre"):
+        rounds = sorted({c[f"{name}_rounds"] for c in chosen} - {0})
+        if rounds:
+            counts = " or ".join(map(str, rounds))
+            yield f"{name} of the records: learnt from reports in the first {counts} rounds (auto)"
+    if any(row["scale"] == "standard" for row in rows):
+        yield (
+            "scaled by the records' own mean and deviation, which the exact ε does not cover: "
+            "--scale unit with public bounds does without"
+        )
+
+
 def _print(rows: Sequence[dict[str, Any]], written: Sequence[Path]) -> None:
     first = rows[0]
     table = Table(
         title=f"{printable(first['dataset'])}: test accuracy, "
         f"{first['repeats']} × {first['folds']} folds"
     )
-    for heading in ("model", "solution", "ε", "exact ε", "accuracy (%)", "bits", "privacy"):
+    headings = ("model", "solution", "ε", "exact ε", "accuracy (%)", "bits", "α", "privacy")
+    for heading in headings:
         is_text = heading in ("model", "solution", "privacy")
         table.add_column(heading, justify="left" if is_text else "right")
     for row in rows:
@@ -300,10 +336,12 @@ def _print(rows: Sequence[dict[str, Any]], written: Sequence[Path]) -> None:
             "∞" if exact is None else f"{exact:.4f}" if row["certified"] else "unproved",
             _accuracy(row),
             f"{row['bits']:,}",
+            f"{row['chosen']['learning_rate']:.3g}"
+            + ("*" if row["learning_rate"] == "auto" else ""),
             printable(row["privacy"]),
             style="" if row["certified"] and row["within_budget"] else "dim",
         )
-    table.caption = f"draws: {SEEDED}"
+    table.caption = "\n".join([f"draws: {SEEDED}", *_notes(rows)])
     console = output()
     console.print(table)
     for path in written:

@@ -44,7 +44,7 @@ class LinearRecords:
         if labels.shape != (len(self._X),) or not np.isin(labels, (-1, 1)).all():
             raise InvalidData("y: must be −1 or +1, one for each record")
         self._y = labels.astype(np.int8)
-        self._model = LinearModel() if model is None else model
+        self._model = LinearModel(reg=0.0) if model is None else model
         check_kind("model", self._model, LinearModel)
         if plan is not None:
             check_kind("plan", plan, Plan)

@@ -59,6 +59,29 @@ class Given:
         return self.dataset
 
 
+@dataclass(frozen=True)
+class Ranges:
+    """What is publicly known of features: which bounds may be too wide, and whether they are
+    symmetric about zero."""
+
+    loose: tuple[bool, ...]
+    offset: bool
+
+
+NO_RANGES = Ranges((), offset=False)
+"""Of data without public bounds."""
+
+
+def known_ranges(source: Source, name: str, data_seed: int, scale: str) -> Ranges | None:
+    """The ranges of a data set on a scale that follows from public bounds; None on others."""
+    bounds = source.data(name, data_seed).bounds if scale in ("unit", "symmetric") else None
+    if bounds is None:
+        return None
+    low, high = bounds[:, 0], bounds[:, 1]
+    tight = (high == 1) & ((low == 0) | (low == -1))
+    return Ranges(tuple((~tight).tolist()), offset=bool((low != -high).any()))
+
+
 def population(source: Source, name: str, data_seed: int, *shape: Any) -> Population:
     """The clients: scaled, with intercept, dealt out; the last few are remembered.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from itertools import product
 from typing import Any, Literal, final
 
-from fedsel.auto import AVERAGING
+from fedsel.auto import AVERAGING, reports_directions
 from fedsel.budget import THETA
 from fedsel.errors import InvalidArgument, check_count
 from fedsel.experiments.trial import Cell, Protocol
@@ -16,7 +16,7 @@ from fedsel.models.linear import LinearModel
 from fedsel.recipe import AUTO, Recipe, check_averaging
 from fedsel.solutions.registry import PLAIN, canonical
 
-DEMO_SOLUTIONS = ("NP", "PM", "EXP-PM", "PE-PM", "PS-PM")
+DEMO_SOLUTIONS = ("NP", "PM", "EXP-PM", "PE-PM", "PS-PM", "RJ")
 DEMO_EPSILONS = (0.5, 1.0, 2.0, 4.0)
 
 
@@ -50,9 +50,12 @@ class Spec:
     """A sweep over models, solutions and ε with the paper's defaults.
 
     ``batch`` is a fraction of the training clients (float) or a count (int); ``clients`` groups
-    the records into that many clients, with label skew ``skew`` (Dirichlet) if given. A learning
-    rate or ρ of "auto" follows from public quantities, with records of norm 1 (``unit_records``).
-    ``averaging`` None is that of the automatic rate with it, else 0: the last weights.
+    the records into that many clients, with label skew ``skew`` (Dirichlet) if given.
+
+    What is None is chosen for each solution. Those that report directions have the automatic
+    learning rate, ρ and average, on records of norm 1 (``unit_records``) that are prepared
+    (``spread``, ``centre``) where the data set has public bounds; the paper's have what was fitted
+    to it for a data set, the last weights, and records as they are.
 
     >>> len(list(Spec(solutions=("NP", "PS-PM"), epsilons=(1.0, 2.0)).cells()))
     3
@@ -80,6 +83,8 @@ class Spec:
     words: int | None = None
     bases: int | Literal["auto"] | None = "auto"
     averaging: float | None = None
+    spread: float | Literal["auto"] = "auto"
+    centre: float | Literal["auto"] = "auto"
     dropout: float = 0.0
     clients: int | None = None
     skew: float | None = None
@@ -103,8 +108,9 @@ class Spec:
             raise InvalidArgument("protocol", self.protocol, '"folds" or "holdout"')
         for model in self.models:
             LinearModel(model, self.reg)  # type: ignore[arg-type]
-        automatic = "auto" in (self.learning_rate, self.rho)
-        if automatic and self.unit_records is False:
+        automatic = AUTO in (self.learning_rate, self.rho)
+        directions = any(reports_directions(canonical(n, "solution")) for n in self.solutions)
+        if automatic and directions and self.unit_records is False:
             raise InvalidArgument("unit_records", False, 'true, or no "auto": it counts on norm 1')
         if isinstance(self.batch, float) and not 0 < self.batch <= 1:
             raise InvalidArgument("batch", self.batch, "a fraction in (0, 1] or a count ≥ 1")
@@ -119,19 +125,32 @@ class Spec:
         shared = {f.name: values[f.name] for f in fields(Cell) if f.name in values}
         shared["scale"] = setting.scale if self.scale is None else self.scale
         shared["intercept"] = setting.intercept if self.intercept is None else self.intercept
-        shared["unit_records"] = bool(self.unit_records) or AUTO in (self.learning_rate, self.rho)
         recipe = {f.name: values[f.name] for f in fields(Recipe) if f.name in values}
         del recipe["seed"]  # that of the experiment is another
-        by_rule = AVERAGING if self.learning_rate == AUTO else 0.0
-        recipe["averaging"] = by_rule if self.averaging is None else self.averaging
         for model in self.models:
-            rate = setting.rates[model] if self.learning_rate is None else self.learning_rate
             for name in self.solutions:
                 named = canonical(name, "solution")
+                chosen = self._chosen(named, setting.rates[model])
+                shared["unit_records"] = chosen.pop("unit_records")
                 for epsilon in (None,) if named in PLAIN else self.epsilons:
-                    point = {"solution": named, "epsilon": epsilon, "learning_rate": rate}
+                    point = {"solution": named, "epsilon": epsilon, **chosen}
                     cell_recipe = Recipe(**{**recipe, **point})
                     yield Cell(**{**shared, "model": model, "recipe": cell_recipe})
+
+    def _chosen(self, solution: str, fitted: float) -> dict[str, Any]:
+        """What depends on the solution, unless it is given."""
+        directions = reports_directions(solution)
+        rate, rho, averaging = self.learning_rate, self.rho, self.averaging
+        if rate is None:
+            rate = AUTO if directions and rho in (None, AUTO) else fitted
+        if rho is None and directions and rate == AUTO:
+            rho = AUTO
+        if averaging is None:
+            averaging = AVERAGING if rate == AUTO else 0.0
+        unit = (
+            directions and AUTO in (rate, rho) if self.unit_records is None else self.unit_records
+        )
+        return {"learning_rate": rate, "rho": rho, "averaging": averaging, "unit_records": unit}
 
 
 def override(spec: Spec, changes: Mapping[str, Any]) -> Spec:

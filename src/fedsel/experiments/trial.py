@@ -8,17 +8,17 @@ from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
-from fedsel.auto import Setting, resolved, with_share
+from fedsel.auto import Setting, plan_for, resolved, with_share
 from fedsel.data.catalogue import resolve
 from fedsel.errors import InvalidArgument
-from fedsel.experiments.datasets import Source, population
+from fedsel.experiments.datasets import NO_RANGES, Ranges, Source, known_ranges, population
 from fedsel.models import LinearModel
 from fedsel.models.linear import Loss
+from fedsel.preparation.plan import OCTAVES
 from fedsel.random import key_of
 from fedsel.recipe import AUTO, Recipe
 from fedsel.simulation import Population, Training
 from fedsel.simulation.validation import Score, Scores, held_out_run, one_history, one_run
-from fedsel.solutions import Solution
 from fedsel.solutions.registry import has_public_matrix
 
 COLUMNS = (
@@ -29,6 +29,8 @@ COLUMNS = (
         "words",
         "bases",
         "averaging",
+        "spread",
+        "centre",
         "dropout",
         "clients",
         "skew",
@@ -97,20 +99,26 @@ class Cell:
         projects = 2 if "-RP" in self.recipe.solution else 1
         return size_of(self.dataset) * self.recipe.epochs * projects
 
-    def population(self, source: Source) -> Population:
-        """The clients, as this cell wants them."""
-        shape = (self.scale, self.intercept, self.unit_records, self.clients, self.skew, self.seed)
-        return population(source, self.dataset, self.draw, *shape)
+    def setup(self, source: Source, part: int = 0) -> tuple[Population, Training]:
+        """The clients as this cell wants them, and its training.
 
-    def training(self, people: Population, part: int = 0) -> Training:
-        """The training that this cell asks for; each part has a public matrix of its own."""
-        kept, of = (3, 5) if self.protocol == "holdout" else (self.folds - 1, self.folds)
-        members = people.clients * kept // of
-        batch = self.batch
-        count = max(1, round(batch * members)) if isinstance(batch, float) else min(batch, members)
-        recipe = self.resolved(people.X.shape[1], count, members, part)
-        return Training(
-            solution=recipe.build(),
+        Each part has a public matrix of its own. Where the first rounds prepare, records are on
+        their public scale alone: clients prepare theirs as is learnt.
+        """
+        can = self.unit_records and self.intercept
+        known = known_ranges(source, self.dataset, self.draw, self.scale) if can else None
+        people = self._population(source, prepared=known is None)
+        members = self._members(people)
+        count, per_epoch = self._rounds(members)
+        dim = people.X.shape[1] + (known is not None)
+        recipe = self.resolved(dim, count, members, part, known or NO_RANGES)
+        solution, plan = recipe.build(), None
+        if known is not None:
+            plan = plan_for(recipe, solution, loose=known.loose, rounds=per_epoch)
+            if plan is None:
+                people = self._population(source, prepared=True)
+        training = Training(
+            solution=solution,
             model=LinearModel(self.model, recipe.reg),
             learning_rate=float(recipe.learning_rate),
             batch=count,
@@ -118,9 +126,29 @@ class Cell:
             seed=self.seed,
             rounds=self.rounds,
             averaging=float(recipe.averaging),
+            plan=plan,
         )
+        return people, training
 
-    def resolved(self, dim: int, batch: int, members: int, part: int = 0) -> Recipe:
+    def _population(self, source: Source, *, prepared: bool) -> Population:
+        """Records with their intercept and norm, or on their public scale alone."""
+        shape = (self.intercept and prepared, self.unit_records and prepared)
+        where = (self.clients, self.skew, self.seed)
+        return population(source, self.dataset, self.draw, self.scale, *shape, *where)
+
+    def _members(self, people: Population) -> int:
+        kept, of = (3, 5) if self.protocol == "holdout" else (self.folds - 1, self.folds)
+        return people.clients * kept // of
+
+    def _rounds(self, members: int) -> tuple[int, int]:
+        """The clients of a round, and the rounds of an epoch."""
+        batch = self.batch
+        count = max(1, round(batch * members)) if isinstance(batch, float) else min(batch, members)
+        return count, -(-members // count)
+
+    def resolved(
+        self, dim: int, batch: int, members: int, part: int = 0, ranges: Ranges = NO_RANGES
+    ) -> Recipe:
         """The recipe in numbers, for so many clients of a round and in all.
 
         A part draws its own projection or codebook: what is reported is no single one's luck.
@@ -131,18 +159,22 @@ class Cell:
         if recipe.mu == AUTO:
             recipe = with_share(recipe, batch)
         per_epoch = -(-members // batch)
-        norm = 1.0 if self.unit_records else None
-        setting = Setting(dim, members / per_epoch, per_epoch * recipe.epochs, norm)
+        setting = Setting(
+            dim,
+            members / per_epoch,
+            per_epoch * recipe.epochs,
+            norm=1.0 if self.unit_records else None,
+            offset=ranges.offset,
+            loose=OCTAVES if any(ranges.loose) else 0,
+        )
         return resolved(recipe, setting)
 
     def part(self, number: int, source: Source) -> Row:
         """One training run; the first also tells what a report costs."""
-        people = self.population(source)
-        training = self.training(people, number)
-        about = {"about": _about(training.solution, people)} if number == 0 else {}
+        people, training = self.setup(source, number)
+        about = {"about": _about(training, people)} if number == 0 else {}
         if self.protocol == "holdout":
-            validation, test = held_out_run(training, people, number)
-            return {"validation": validation, "test": test, **about}
+            return {**held_out_run(training, people, number), **about}
         repeat, fold = divmod(number, self.folds)
         if self.curve:
             history = one_history(training, people, self.folds, repeat, fold)
@@ -154,7 +186,8 @@ class Cell:
         """The parameters, the scores and what a client pays."""
         row = {**self.parameters, **parts[0]["about"]}
         if self.protocol == "holdout":
-            return {**row, **{name: [p[name] for p in parts] for name in ("validation", "test")}}
+            names = [name for name in parts[0] if name != "about"]
+            return {**row, **{name: [p[name] for p in parts] for name in names}}
         if self.curve:
             curves = np.array([p["curve"] for p in parts])
             spread = curves.std(axis=0, ddof=1) if len(curves) > 1 else np.zeros(curves.shape[1])
@@ -173,11 +206,13 @@ class Cell:
         }
 
 
-def _about(solution: Solution, people: Population) -> Row:
+def _about(training: Training, people: Population) -> Row:
     """What is reported beside accuracy; an infinite ε is null.
 
-    ``majority`` is the accuracy of always saying the more frequent label.
+    ``majority`` is the accuracy of always saying the more frequent label; ``chosen`` is what was
+    used where a parameter is automatic.
     """
+    solution, plan = training.solution, training.plan
     privacy = solution.privacy
     private = privacy.ratio is not None
     return {
@@ -189,6 +224,13 @@ def _about(solution: Solution, people: Population) -> Row:
         "privacy": privacy.note,
         "used": solution.name,
         "bits": solution.bits,
+        "chosen": {
+            "learning_rate": training.learning_rate,
+            "rho": getattr(solution.mechanism, "radius", None),
+            "averaging": training.averaging,
+            "spread_rounds": 0 if plan is None else plan.spread_rounds,
+            "centre_rounds": 0 if plan is None else plan.centre_rounds,
+        },
         "majority": float(max(np.mean(people.y > 0), np.mean(people.y < 0))),
     }
 

@@ -26,6 +26,16 @@ class EvaluationSet:
         rows = slice(None) if self.rows is None else self.rows
         return EvaluationSet(preparation.records(self.X[rows]), self.y[rows])
 
+    @property
+    def labels(self) -> NDArray[np.int8]:
+        """The labels of the records that judge."""
+        return self.y if self.rows is None else self.y[self.rows]
+
+    def margins(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """x·w of the records that judge."""
+        X = self.X if self.rows is None else self.X[self.rows]
+        return np.asarray(X @ weights.astype(np.float32), dtype=np.float64)
+
     def judge(
         self, weights: NDArray[np.float64], model: LinearModel
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

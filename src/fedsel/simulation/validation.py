@@ -20,6 +20,7 @@ from fedsel.progress import note
 from fedsel.random import key_of
 from fedsel.simulation.evaluation import EvaluationSet
 from fedsel.simulation.linear_rounds import train
+from fedsel.simulation.metrics import measures
 from fedsel.simulation.population import Population
 from fedsel.simulation.rounds import Evaluate, Training
 
@@ -127,8 +128,10 @@ def one_history(
     return train(seeded, replace(population, members=members), test, evaluate=evaluate)
 
 
-def held_out_run(training: Training, population: Population, run: int) -> tuple[float, float]:
+def held_out_run(training: Training, population: Population, run: int) -> dict[str, float]:
     """Accuracy on a validation fifth and on the test fifth after training on the other three.
+
+    And on the test fifth more measures of the same model (`fedsel.simulation.metrics`).
 
     The test fifth is the same in every run, and no run validates or trains on it: what is chosen
     by the validation leaves it untouched. The validation fifth is drawn anew in each run.
@@ -141,11 +144,13 @@ def held_out_run(training: Training, population: Population, run: int) -> tuple[
     validation, members = rest[: len(test)], rest[len(test) :]
     some = replace(population, members=members)
     history = train(_seeded(training, run, FIFTHS), some, evaluate="end")
-    judged = [
-        _judges(population, clients).judge(history.weights[None], training.model)[0][0]
-        for clients in (validation, test)
-    ]
-    return float(judged[0]), float(judged[1])
+    found = {}
+    for name, clients in (("validation", validation), ("test", test)):
+        judges = _judges(population, clients)
+        if history.preparation is not None:
+            judges = judges.prepared(history.preparation)
+        found[name] = float(judges.judge(history.weights[None], training.model)[0][0])
+    return {**found, **measures(judges.margins(history.weights), judges.labels)}
 
 
 def _judges(population: Population, clients: NDArray[np.int64]) -> EvaluationSet:
