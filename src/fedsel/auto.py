@@ -2,7 +2,8 @@
 
 - μ: hyper-parameters-free, the paper's rule; where it is 0 the flat solution takes the place of a
   two-stage one.
-- The bases of RJ: 64 over all rounds of a run, so that no basis bends the model.
+- The bases of RJ: 64 over all rounds of a run, and over those of each stage that prepares, so that
+  no basis bends what is learnt.
 - ρ: four fifths of the norm of a gradient at zero weights.
 - Which rounds prepare (`fedsel.preparation`): a tenth learns the centre of the records where the
   declared ranges are not symmetric about zero, a twentieth their spread where ranges may be loose.
@@ -54,6 +55,10 @@ MOST_NOISE = 2.0
 """The squared norm of the noise in what is learnt, over that of a record, above which none does."""
 MARGIN = 1.4
 """By how much the noise of all rounds may move the margin of a record of known norm."""
+MARGIN_OF_A_REGRESSION = 0.15
+"""By how much it may move a prediction, of targets in [−1, 1]."""
+RESIDUAL = 0.2
+"""How far a target of [−1, 1] is from its prediction in the beginning."""
 DRIFT = 3.0
 """How far it may move the weights of a model whose records have no known norm."""
 DRIFT_OF_A_WEIGHT = 0.25
@@ -67,6 +72,9 @@ TYPICAL = 0.25
 """The size of an update's entries that is assumed where nothing is known, over the clip."""
 _LARGEST = 32.0
 """The most that α·norm² may be, where there is little or no noise."""
+_LARGEST_OF_A_REGRESSION = (0.5, 2.0)
+"""The same where the loss does not flatten: the more entries, the less of a record lies in one
+direction, a tenth for each entry within these."""
 
 Model = Literal["linear", "regression", "network"]
 
@@ -116,25 +124,28 @@ def resolved(recipe: Recipe, setting: Setting) -> Recipe:
     ('RJ', 0.4, 2.75, 3.0)
     """
     recipe = replace(recipe, dim=setting.dim)
-    if recipe.bases == AUTO:
-        recipe = replace(recipe, bases=bases_for(recipe, setting.dim, setting.rounds))
     if recipe.rho == AUTO:
         recipe = replace(recipe, rho=_radius(recipe, setting))
     if recipe.mu == AUTO:
         recipe = with_share(recipe, max(1, math.floor(setting.clients)))
-    solution = recipe.build()
     loose = SPREAD * setting.loose / OCTAVES
-    spread = _preparing("spread", recipe, solution, setting, loose)
-    centre = _preparing("centre", recipe, solution, setting, CENTRE * setting.offset)
+    spread = _preparing("spread", recipe, setting, loose)
+    centre = _preparing("centre", recipe, setting, CENTRE * setting.offset)
     recipe = replace(recipe, spread=spread, centre=centre)
-    return decided(recipe, solution, setting)
+    if recipe.bases == AUTO:
+        # What is learnt in few rounds must not be bent either.
+        per_epoch = setting.rounds / recipe.epochs
+        stages = [math.ceil(share * per_epoch) for share in (spread, centre) if share]
+        fewest = min([setting.rounds, *stages])
+        recipe = replace(recipe, bases=bases_for(recipe, setting.dim, fewest))
+    return decided(recipe, recipe.build(), setting)
 
 
 def decided(recipe: Recipe, solution: Solution, setting: Setting) -> Recipe:
     """The recipe with numbers for rate and average, for a solution that is there already."""
     if recipe.averaging == AUTO:
         # A network without noise is not done after its steps: its average lags behind.
-        settles = solution.noise > 0 or setting.model == "linear"
+        settles = solution.noise > 0 or setting.model != "network"
         averages = recipe.learning_rate == AUTO and settles
         recipe = replace(recipe, averaging=AVERAGING if averages else 0.0)
     if recipe.learning_rate == AUTO:
@@ -143,11 +154,7 @@ def decided(recipe: Recipe, solution: Solution, setting: Setting) -> Recipe:
 
 
 def _preparing(
-    name: Literal["spread", "centre"],
-    recipe: Recipe,
-    solution: Solution,
-    setting: Setting,
-    automatic: float,
+    name: Literal["spread", "centre"], recipe: Recipe, setting: Setting, automatic: float
 ) -> float:
     """The share of an epoch's rounds that prepare.
 
@@ -160,7 +167,7 @@ def _preparing(
         if not (automatic and known and told and recipe.solution in REPORTING_DIRECTIONS):
             return 0.0
         radius = 1.0 if recipe.rho in (AUTO, None) else float(recipe.rho)
-        noise = (solution.noise / radius) ** 2 / (automatic * rounds * setting.clients)
+        noise = (recipe.build().noise / radius) ** 2 / (automatic * rounds * setting.clients)
         return automatic if noise < MOST_NOISE else 0.0
     if asked and not told:
         raise InvalidArgument(name, asked, f"0 with {recipe.solution}, whose means are biased")
@@ -253,7 +260,10 @@ def _radius(recipe: Recipe, setting: Setting) -> float | None:
     norm = setting.norm
     if norm is None:
         norm = 1.0 if setting.features is None else TYPICAL * math.sqrt(setting.features)
-    return radius(norm * norm_of_mean(setting.records), setting.classes)
+    norm *= norm_of_mean(setting.records)
+    if setting.model == "regression":
+        return RADIUS * norm * RESIDUAL
+    return radius(norm, setting.classes)
 
 
 def norm_of_mean(records: int) -> float:
@@ -295,8 +305,8 @@ def learning_rate(solution: Solution, setting: Setting) -> float:
     >>> round(learning_rate(solution("NP", dim=1210), network), 3)
     0.8
     """
-    if setting.model == "linear" and setting.norm is not None:
-        return _rate_by_margin(solution, setting.clients, setting.rounds, setting.norm)
+    if setting.model != "network" and setting.norm is not None:
+        return _rate_by_margin(solution, setting, setting.norm)
     if solution.rate_inside:  # always off by the same
         return 1.0
     drift = DRIFT
@@ -310,12 +320,16 @@ def learning_rate(solution: Solution, setting: Setting) -> float:
     return rate
 
 
-def _rate_by_margin(solution: Solution, clients: float, rounds: int, norm: float) -> float:
-    most = _LARGEST / norm**2
-    noise = solution.noise
+def _rate_by_margin(solution: Solution, setting: Setting, norm: float) -> float:
+    most, margin, noise = _LARGEST / norm**2, MARGIN, solution.noise
+    if setting.model == "regression":
+        least, largest = _LARGEST_OF_A_REGRESSION
+        most = min(largest, max(least, solution.dim / 10)) / norm**2
+        margin = MARGIN_OF_A_REGRESSION
     if noise == 0:
         return most
-    return min(most, MARGIN * math.sqrt(clients * solution.dim / rounds) / (noise * norm))
+    reports = setting.clients * solution.dim / setting.rounds
+    return min(most, margin * math.sqrt(reports) / (noise * norm))
 
 
 def _report_size(solution: Solution) -> float:

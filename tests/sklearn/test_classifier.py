@@ -432,3 +432,96 @@ def test_scales_keep_zero_where_they_can():
 def test_the_public_api_has_it():
     assert fedsel.FedSelClassifier is FedSelClassifier
     assert issubclass(fedsel.PrivacyLeakWarning, RuntimeWarning)
+
+
+def rare(n=20_000, share=0.03, seed=0):
+    X, y = make_classification(
+        n, 6, n_informative=4, n_clusters_per_class=1, weights=[1 - share], random_state=seed
+    )
+    return np.clip(X, -4, 4), y
+
+
+def balanced(model, X, y):
+    return np.mean([np.mean(model.predict(X[y == c]) == c) for c in np.unique(y)])
+
+
+def test_class_weights_find_the_rare_class():
+    X, y = rare()
+    plain = classifier(epsilon=8.0).fit(X, y)
+    weighted = classifier(epsilon=8.0, class_weight={0: 0.05, 1: 1.0}).fit(X, y)
+    assert balanced(weighted, X, y) > balanced(plain, X, y) + 0.03
+    # Only the ratio counts: the largest weight is 1.
+    twice = classifier(epsilon=8.0, class_weight={0: 0.1, 1: 2.0}).fit(X, y)
+    np.testing.assert_array_equal(twice.coef_, weighted.coef_)
+
+
+def test_weights_of_one_change_nothing_but_the_last_bits():
+    X, y = binary()
+    chosen = {"weight_bound": 1.0, "epsilon": 4.0}
+    plain, weighted = (
+        classifier(**chosen).fit(X, y, sample_weight=w) for w in (None, np.ones(len(y)))
+    )
+    np.testing.assert_allclose(weighted.coef_, plain.coef_, rtol=1e-6)
+    three = [classifier(**chosen).fit(*several(), sample_weight=w) for w in (None, np.ones(150))]
+    np.testing.assert_array_equal(three[0].coef_, three[1].coef_)
+
+
+@pytest.mark.parametrize(
+    "bad", ["balanced", {"no": 1.0}, {"no": 1.0, "yes": 0.0}, {"no": 1.0, "yes": math.nan}, [1, 2]]
+)
+def test_impossible_class_weights(bad):
+    with pytest.raises(InvalidArgument, match="class_weight"):
+        classifier(class_weight=bad).fit(*binary())
+
+
+@pytest.mark.parametrize("given", [(-1000, 1000), "private", (-4, 40)])
+def test_wide_or_unknown_bounds_cost_little(given):
+    X, y = binary(12_000)
+    model = FedSelClassifier(epsilon=4.0, feature_range=given, random_state=0)
+    assert model.fit(X, y).score(X, y) > 0.95
+    told = str(model.privacy_)
+    assert model.privacy_.total == pytest.approx(4.0)
+    assert "preparation_, the centre and spread of the records" in told
+    # The intercept's entry follows the records, whatever was declared.
+    assert model.preparation_.spread.max() < 1
+    margins = np.clip(X, -3, 3) @ model.coef_[0] + model.intercept_
+    inside = np.abs(model.decision_function(X)) > 0.05
+    assert np.mean((margins >= 0)[inside] == (model.decision_function(X) >= 0)[inside]) > 0.97
+
+
+def test_private_bounds_are_no_leak(recwarn):
+    X, y = binary(3000)
+    FedSelClassifier(epsilon=4.0, feature_range="private").fit(X, y)
+    assert not [w for w in recwarn if "feature_range" in str(w.message)]
+    with pytest.raises(InvalidArgument, match=r"feature_range = 'public'.*private"):
+        FedSelClassifier(feature_range="public").fit(X, y)
+
+
+def test_later_waves_prepare_as_the_first_has_learnt():
+    X, y = binary(6000)
+    model = classifier(feature_range=(-100, 100), epsilon=4.0)
+    model.partial_fit(X[:3000], y[:3000])
+    learnt = model.preparation_
+    model.partial_fit(X[3000:], y[3000:])
+    assert model.preparation_ is learnt
+    assert model.history_.rounds[-1].round == 200
+
+
+def test_what_prepares_needs_an_intercept_and_unit_records():
+    X, y = binary()
+    for change in ({"fit_intercept": False}, {"unit_norm": False}):
+        with pytest.raises(InvalidArgument, match=r"centre = 0.1: must be .auto. or 0"):
+            classifier(centre=0.1, **change).fit(X, y)
+        assert classifier(feature_range=(0, 9), **change).fit(X, y).recipe_.centre == 0
+    with pytest.raises(InvalidArgument, match="whose means are biased"):
+        classifier(solution="J", centre=0.1).fit(X, y)
+
+
+def test_several_classes_are_centred_too():
+    X, y = several()
+    X, y = np.tile(X, (80, 1)), np.tile(y, 80)
+    model = FedSelClassifier(epsilon=4.0, feature_range=(0, 8), random_state=0).fit(X, y)
+    assert model.preparation_.centre.any()
+    assert model.score(X, y) > 0.8
+    apart = model.decision_function(X)
+    assert np.mean(apart.argmax(1) == (X @ model.coef_.T + model.intercept_).argmax(1)) > 0.9

@@ -1,4 +1,4 @@
-"""Linear models: ℓ2-regularised logistic regression and support vector machine (hinge loss)."""
+"""Linear models with an ℓ2 regulariser: logistic, support vector machine, least squares, Huber."""
 
 from __future__ import annotations
 
@@ -10,13 +10,20 @@ from numpy.typing import NDArray
 
 from fedsel.errors import InvalidArgument, check_finite
 
-Loss = Literal["logistic", "svm"]
+Loss = Literal["logistic", "svm", "squared", "huber"]
+CLASSIFYING = ("logistic", "svm")
+REGRESSING = ("squared", "huber")
+HUBER, SQUARED = 0.2, 2.0
+"""The residuals beyond which the losses of a regression grow linearly; targets lie in [−1, 1], so
+that least squares has no larger ones within them."""
 
 
-def check_loss(loss: object, reg: object, name: str = "loss") -> None:
+def check_loss(
+    loss: object, reg: object, name: str = "loss", known: tuple[str, ...] = CLASSIFYING
+) -> None:
     """Refuse a loss or a λ that no model has; ``name`` is what the caller calls the loss."""
-    if loss not in ("logistic", "svm"):
-        raise InvalidArgument(name, loss, "'logistic' or 'svm'")
+    if loss not in known:
+        raise InvalidArgument(name, loss, " or ".join(repr(one) for one in known))
     if check_finite("reg", reg) < 0:
         raise InvalidArgument("reg", reg, "a finite number ≥ 0")
 
@@ -24,9 +31,10 @@ def check_loss(loss: object, reg: object, name: str = "loss") -> None:
 @final
 @dataclass(frozen=True)
 class LinearModel:
-    """mean of loss(y, x·w) + λ/2 ‖w‖², with labels y = ±1.
+    """mean of loss(y, x·w) + λ/2 ‖w‖², with labels y = ±1, or targets y in [−1, 1] of a regression.
 
-    An intercept is one more feature that is always 1.
+    An intercept is one more feature that is always 1. "squared" is ½(x·w − y)² up to a residual of
+    2, "huber" the same up to one of 0.2; both are linear beyond.
 
     >>> model = LinearModel("svm", reg=0.0)
     >>> model.gradient(np.zeros(2), np.array([[1.0, 2.0]]), np.array([1]))
@@ -37,10 +45,13 @@ class LinearModel:
     reg: float = 1e-4
 
     def __post_init__(self) -> None:
-        check_loss(self.loss, self.reg)
+        check_loss(self.loss, self.reg, known=(*CLASSIFYING, *REGRESSING))
 
     def slopes(self, margins: NDArray[np.float64], y: NDArray[Any]) -> NDArray[np.float64]:
         """Derivative of the loss by x·w, for each record."""
+        if self.loss in REGRESSING:
+            most = HUBER if self.loss == "huber" else SQUARED
+            return np.clip(np.asarray(margins - y, dtype=np.float64), -most, most)
         product = y * margins
         if self.loss == "svm":
             return np.where(product < 1, -y, 0.0).astype(np.float64)
@@ -54,6 +65,10 @@ class LinearModel:
 
     def losses(self, margins: NDArray[np.float64], y: NDArray[Any]) -> NDArray[np.float64]:
         """The loss of each record, without the regulariser."""
+        if self.loss in REGRESSING:
+            residuals = np.abs((margins.T - y).T)
+            near = np.minimum(residuals, HUBER if self.loss == "huber" else SQUARED)
+            return np.asarray(near * (residuals - near / 2))
         product = (y * margins.T).T if margins.ndim > 1 else y * margins
         if self.loss == "svm":
             return np.maximum(0.0, 1.0 - product)

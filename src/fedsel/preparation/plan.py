@@ -2,9 +2,10 @@
 
 First the spreads, where declared ranges may be far wider than the records; then the centre.
 
-- *Spread.* A client reports ℓ_j = −log₂|x_j|/octaves of each such feature, the mean of its others
-  where x_j = 0. The mean of the reports is shrunk, first to the common spread of all features, then
-  to none (James and Stein 1961, Lindley 1962): what is not told apart from noise changes nothing.
+- *Spread.* A client reports ℓ_j = −log₂(4|x_j|/spread_j)/octaves of each such feature, the mean of
+  its others where x_j = 0. The mean of the reports is shrunk, first to what all features have in
+  common, then to nothing (James and Stein 1961, Lindley 1962): what is not told apart from noise
+  changes nothing. It is done in two passes or three, each about what was learnt before.
 - *Centre.* A client reports u = (x, κ)/‖(x, κ)‖ with a public κ. The mean of u is shrunk to zero;
   its last entry tells the norm of a typical record, from which the intercept's entry follows.
 """
@@ -30,7 +31,7 @@ INTERCEPT = 0.3
 """The intercept's entry over the norm of a typical record about its centre."""
 KAPPA = 0.1
 """κ/√d: rather too small than too large, which would drown the records."""
-TYPICAL = 0.25
+TYPICAL = 0.4
 """A typical entry's magnitude where nothing is learnt."""
 _REACH = 0.75
 """ℓ beyond which a report on spreads saturates: 12 of 16 octaves."""
@@ -79,6 +80,13 @@ class Plan:
         """How many rounds prepare; training begins with the next one."""
         return self.spread_rounds + self.centre_rounds
 
+    @property
+    def ends(self) -> tuple[int, ...]:
+        """The rounds after which something is learnt: the spreads in passes, then the centre."""
+        passes = 2 if self.octaves <= OCTAVES else 3
+        spreads = {-(-self.spread_rounds * done // passes) - 1 for done in range(1, passes + 1)}
+        return (*sorted(spreads), self.rounds - 1)
+
     def stage(self, number: int) -> Stage:
         """What a round is for."""
         if number < self.spread_rounds:
@@ -88,9 +96,7 @@ class Plan:
     @property
     def begin(self) -> PlanState:
         """Before the first report."""
-        entry = INTERCEPT * TYPICAL * math.sqrt(self.features)
-        plain = Preparation.plain(self.features, intercept=entry, unit=self.unit)
-        return PlanState(plain, np.zeros(self.dim), 0)
+        return PlanState(unlearnt(self.features, unit=self.unit), np.zeros(self.dim), 0)
 
     # --- what clients report --------------------------------------------------------------------
 
@@ -104,7 +110,8 @@ class Plan:
         if self.stage(number) == "spread":
             columns = np.flatnonzero(self.loose)
             factor = self.radius / (_REACH * math.sqrt(len(columns)))
-            vectors[:, columns] = factor * _octaves(rows[:, columns], self.octaves)
+            times = MARGIN / learnt.spread[columns]
+            vectors[:, columns] = factor * _octaves(rows[:, columns] * times, self.octaves)
         elif self.stage(number) == "centre":
             wide = np.full((len(rows), self.features + 1), self._kappa)
             wide[:, :-1] = learnt.within(rows)
@@ -127,8 +134,8 @@ class Plan:
         common *= _kept(common**2, noise / count)
         own *= _kept(float(own @ own), noise * max(1, count - 3))
         spread = learnt.spread.copy()
-        octaves = self.octaves * np.clip(common + own, 0.0, 1.0)
-        spread[columns] = np.minimum(1.0, MARGIN * _power_of_two(-octaves))
+        octaves = self.octaves * np.clip(common + own, -1.0, 1.0)
+        spread[columns] = np.minimum(1.0, spread[columns] * _power_of_two(-octaves))
         return replace(learnt, spread=spread)
 
     def learn_centre(self, learnt: Preparation, mean: Doubles, reports: int) -> Preparation:
@@ -141,11 +148,18 @@ class Plan:
         centre = direction * (self._kappa / constant)
         square_norm = self._kappa**2 * (1 / constant**2 - 1)
         about = max(_LEAST_SPREAD * square_norm, square_norm - float(centre @ centre))
-        return replace(learnt, centre=centre, intercept=INTERCEPT * math.sqrt(about))
+        norm = math.sqrt(about)
+        return replace(learnt, centre=centre, intercept=INTERCEPT * norm, factor=1 / norm)
 
     @property
     def _kappa(self) -> float:
         return KAPPA * math.sqrt(self.features)
+
+
+def unlearnt(features: int, *, unit: bool) -> Preparation:
+    """Records as they are, with an intercept that befits a typical one of nothing known."""
+    norm = TYPICAL * math.sqrt(features)
+    return Preparation.plain(features, intercept=INTERCEPT * norm, unit=unit, factor=1 / norm)
 
 
 @final
@@ -163,22 +177,21 @@ def advanced(plan: Plan, state: PlanState, number: int, mean: Doubles, reports: 
 
     Where nobody reported in a whole stage, nothing is learnt and everything stays as it was.
     """
-    stage = plan.stage(number)
     total, count = state.total + reports * mean, state.reports + reports
-    if plan.stage(number + 1) == stage:
+    if number not in plan.ends:
         return PlanState(state.preparation, total, count)
     learnt = state.preparation
     if count:
-        learn = plan.learn_spread if stage == "spread" else plan.learn_centre
+        learn = plan.learn_spread if plan.stage(number) == "spread" else plan.learn_centre
         learnt = learn(learnt, total / count, count)
     return PlanState(learnt, np.zeros(plan.dim), 0)
 
 
 def _octaves(X: Doubles, octaves: int) -> Doubles:
-    """−log₂|x|/octaves in [0, 1]; the mean of a record's others where x = 0."""
+    """−log₂|x|/octaves in [−1, 1]; the mean of a record's others where x = 0."""
     magnitudes = np.abs(X)
     there = magnitudes > 0
-    logs = np.clip(-_logarithm(np.where(there, magnitudes, 1.0)) / octaves, 0.0, 1.0)
+    logs = np.clip(-_logarithm(np.where(there, magnitudes, 1.0)) / octaves, -1.0, 1.0)
     mean = logs.sum(axis=1, keepdims=True) / np.maximum(1, there.sum(axis=1, keepdims=True))
     return np.where(there, logs, mean)
 

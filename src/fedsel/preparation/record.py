@@ -8,7 +8,13 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedsel.errors import InvalidArgument, check_count, check_finite, check_vectors
+from fedsel.errors import (
+    InvalidArgument,
+    check_count,
+    check_finite,
+    check_positive,
+    check_vectors,
+)
 from fedsel.preparation.unit import unit_rows
 
 Doubles = NDArray[np.float64]
@@ -20,7 +26,8 @@ _ROWS_AT_A_TIME = 1 << 20  # entries
 class Preparation:
     """From a record x (d,) on its public scale, [−1, 1], to the one that a client trains on:
 
-        z = (clip(x/spread, −1, 1) − centre, intercept),   divided by its norm if ``unit``
+        z = (clip(x/spread, −1, 1) − centre, intercept),   divided by its norm if ``unit``,
+                                                           else multiplied by ``factor``
 
     ``spread`` (d,) in (0, 1] and ``centre`` (d,) are public; an ``intercept`` of 0 is none. A
     linear model of z is one of x: dividing by the norm changes no sign of a margin.
@@ -34,6 +41,7 @@ class Preparation:
     centre: Doubles
     intercept: float
     unit: bool
+    factor: float = 1.0
 
     def __post_init__(self) -> None:
         for name in ("spread", "centre"):
@@ -46,12 +54,15 @@ class Preparation:
             raise InvalidArgument("spread", "a number outside", "in (0, 1]")
         if check_finite("intercept", self.intercept) < 0:
             raise InvalidArgument("intercept", self.intercept, "a finite number ≥ 0; 0 is none")
+        check_positive("factor", self.factor)
 
     @classmethod
-    def plain(cls, features: int, *, intercept: float = 1.0, unit: bool = True) -> Self:
+    def plain(
+        cls, features: int, *, intercept: float = 1.0, unit: bool = True, factor: float = 1.0
+    ) -> Self:
         """Before anything is learnt: records as they are, with an intercept."""
         count = check_count("features", features)
-        return cls(np.ones(count), np.zeros(count), intercept, unit)
+        return cls(np.ones(count), np.zeros(count), intercept, unit, factor)
 
     @property
     def features(self) -> int:
@@ -94,7 +105,7 @@ class Preparation:
     def _dense(self, X: NDArray[Any]) -> NDArray[np.float32]:
         wide = np.full((len(X), self.size), self.intercept)
         wide[:, : self.features] = self.within(X) - self.centre
-        return unit_rows(wide) if self.unit else wide.astype(np.float32)
+        return unit_rows(wide) if self.unit else (self.factor * wide).astype(np.float32)
 
     def _sparse(self, X: Any) -> Any:
         from scipy import sparse
@@ -104,18 +115,18 @@ class Preparation:
         if self.intercept > 0:
             constant = sparse.csr_array(np.full((rows.shape[0], 1), self.intercept))
             rows = sparse.csr_array(sparse.hstack([rows, constant], format="csr"))
-        return unit_rows(rows) if self.unit else rows.astype(np.float32)
+        return unit_rows(rows) if self.unit else (self.factor * rows).astype(np.float32)
 
     def linear(self, weights: ArrayLike) -> tuple[Doubles, Doubles]:
         """Coefficients (m, d) and constants (m,) of x for weights (m, size) of z.
 
-        w·z has the sign of coefficients·x + constant wherever |x| ≤ spread.
+        w·z is coefficients·x + constant wherever |x| ≤ spread; with ``unit`` it has its sign.
 
         >>> prepared = Preparation(np.array([0.5]), np.array([0.25]), 2.0, True)
         >>> [part.tolist() for part in prepared.linear([[3.0, 1.0]])]
         [[[6.0]], [1.25]]
         """
-        rows = np.asarray(weights, dtype=np.float64)
+        rows = np.asarray(weights, dtype=np.float64) * (1.0 if self.unit else self.factor)
         slopes = rows[:, : self.features]
         constant = rows[:, -1] * self.intercept if self.intercept > 0 else np.zeros(len(rows))
         return slopes / self.spread, constant - slopes @ self.centre
@@ -127,6 +138,7 @@ class Preparation:
             "centre": self.centre.tolist(),
             "intercept": float(self.intercept),
             "unit": bool(self.unit),
+            "factor": float(self.factor),
         }
 
     @classmethod
@@ -137,13 +149,13 @@ class Preparation:
         >>> Preparation.of_dict(plain.to_dict()) == plain
         True
         """
-        known = {"spread", "centre", "intercept", "unit"}
+        known = {"spread", "centre", "intercept", "unit", "factor"}
         if not isinstance(values, dict) or set(values) != known:
             raise InvalidArgument("preparation", type(values).__name__, f"{sorted(known)}")
         if not isinstance(values["unit"], bool):
             raise InvalidArgument("unit", values["unit"], "true or false")
         spread, centre = (np.asarray(values[name]) for name in ("spread", "centre"))
-        return cls(spread, centre, values["intercept"], values["unit"])
+        return cls(spread, centre, values["intercept"], values["unit"], values["factor"])
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Preparation) and self.to_dict() == other.to_dict()

@@ -96,7 +96,7 @@ def runner_for(
     """Compiled rounds where the kernels know the solution, else one client after another."""
     from fedsel.sampling.kernels.tables import known
 
-    if known(training.solution):
+    if known(training.solution) and training.model.loss in LOSSES:
         return LinearRunner(training, population, weights, residual_directory)
     source = LinearClients(population, training.model, training.reg_of_clients)
     return VectorRunner(training, source, weights, residual_directory)

@@ -18,7 +18,7 @@ class MulticlassClients:
     """Clients with records X (N, d), dense float32 or CSR, and classes y (N,) of 0 … C−1.
 
     A source of vectors for `train_vectors`: the gradient by W (C, d), row after row. ``order`` and
-    ``starts`` say who holds which records, as in `Population`.
+    ``starts`` say who holds which records, as in `Population`; ``factors`` (N,) weigh their losses.
     """
 
     X: Any
@@ -27,6 +27,7 @@ class MulticlassClients:
     model: MulticlassModel
     order: NDArray[np.int64] | None = None
     starts: NDArray[np.int64] | None = None
+    factors: NDArray[np.float64] | None = None
     _weights: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 0)))
 
     @property
@@ -63,7 +64,10 @@ class MulticlassClients:
         X = self.X[rows]
         dense = X.toarray() if hasattr(X, "toarray") else X
         margins = dense @ self._weights.astype(np.float32).T
-        return dense, self.model.slopes(margins, self.y[rows]).astype(np.float32)
+        slopes = self.model.slopes(margins, self.y[rows])
+        if self.factors is not None:
+            slopes = slopes * self.factors[rows, None]
+        return dense, slopes.astype(np.float32)
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,9 +11,11 @@ with needed("sklearn", "fedsel.sklearn"):
 from fedsel.errors import PrivacyLeakWarning, RepeatedFitWarning, SeededNoiseWarning
 from fedsel.sklearn.classifier import FedSelClassifier
 from fedsel.sklearn.privacy import PrivacyStatement, search_cost
+from fedsel.sklearn.regressor import FedSelRegressor
 
 __all__ = [
     "FedSelClassifier",
+    "FedSelRegressor",
     "PrivacyLeakWarning",
     "PrivacyStatement",
     "RepeatedFitWarning",

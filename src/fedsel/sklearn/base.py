@@ -14,15 +14,16 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 
 from fedsel.auto import Setting, plan_for, reports_directions, resolved
 from fedsel.data.partition import Clients, by_groups
-from fedsel.errors import InvalidArgument, check_count, check_finite
+from fedsel.errors import InvalidArgument, check_count, check_finite, check_positive
 from fedsel.models.linear import LinearModel
 from fedsel.preparation import Plan, Preparation
+from fedsel.preparation.plan import unlearnt
 from fedsel.recipe import AUTO, Recipe
 from fedsel.simulation import History, Training
 from fedsel.simulation.leaks import spend, warn_about_seed
 from fedsel.sklearn import leaks, privacy
 from fedsel.sklearn.features import PRIVATE, FeatureScale
-from fedsel.sklearn.fitting import Examples, Task, seed_of_wave
+from fedsel.sklearn.fitting import Examples, Task, factors_of, seed_of_wave
 from fedsel.solutions import Solution
 from fedsel.solutions.registry import PLAIN, canonical
 
@@ -87,7 +88,7 @@ class FederatedLinear(BaseEstimator):  # type: ignore[misc]
         scale, seed = self._scale(X, first), self._seed(first)
         fit = self._decided(X, count, scale, task, first)
         solution, recipe = fit.solution, fit.recipe
-        known = self.preparation_ if not first else self._unprepared(scale)
+        known = self.preparation_ if not first else self._unprepared(scale, task)
         used = Examples(scale.apply(X), task.targets)
         judges = None if eval_set is None else replace(eval_set, X=scale.apply(eval_set.X))
         leaks.warn_about_solution(solution)
@@ -169,7 +170,7 @@ class FederatedLinear(BaseEstimator):  # type: ignore[misc]
             loose=loose,
             rounds=per_epoch,
             octaves=scale.octaves,
-            unit=self._unit_norm,
+            unit=self._unit_norm and not task.regression,
         )
         return _Fit(recipe, solution, plan, batch, self.epochs * per_epoch)
 
@@ -209,8 +210,11 @@ class FederatedLinear(BaseEstimator):  # type: ignore[misc]
         leaks.warn_about_bounds()
         return FeatureScale.read(X)
 
-    def _unprepared(self, scale: FeatureScale) -> Preparation:
+    def _unprepared(self, scale: FeatureScale, task: Task) -> Preparation:
         """Records as they are, where nothing is learnt about them."""
+        if task.regression:
+            plain = unlearnt(len(scale.low), unit=False)
+            return plain if self.fit_intercept else replace(plain, intercept=0.0)
         intercept = 1.0 if self.fit_intercept else 0.0
         return Preparation.plain(len(scale.low), intercept=intercept, unit=self._unit_norm)
 
@@ -226,6 +230,17 @@ class FederatedLinear(BaseEstimator):  # type: ignore[misc]
     def _validated(self, X: Any, y: Any, *, reset: bool, **more: Any) -> tuple[Any, Any]:
         both = validate_data(self, X, y, reset=reset, accept_sparse="csr", dtype=_KINDS, **more)
         return both[0], both[1]
+
+    def _factors(
+        self, n: int, sample_weight: Any, of_classes: NDArray[np.float64] | None = None
+    ) -> NDArray[np.float64] | None:
+        """What the loss of each record is multiplied with, in [0, 1]; None for 1."""
+        bound = self.weight_bound
+        if bound is not None:
+            check_positive("weight_bound", bound)
+        elif sample_weight is not None:
+            leaks.warn_about_bounds("weight_bound", "the weights", "a number")
+        return factors_of(n, sample_weight, bound, of_classes)
 
     def _pair(self, eval_set: tuple[Any, Any]) -> tuple[Any, Any]:
         try:
@@ -266,12 +281,12 @@ class FederatedLinear(BaseEstimator):  # type: ignore[misc]
             leaks.warn_about_leaving()
         return {name: value for name, value in state.items() if name != "spent_"}
 
+    @property
+    def _poor_score(self) -> bool:
+        """A few hundred clients at a usual ε are too few; without privacy they are not."""
+        return self.solution not in PLAIN
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        # A few hundred clients at a usual ε are too few; without privacy they are not.
-        poor = self.solution not in PLAIN
-        for kind in (tags.classifier_tags, tags.regressor_tags):
-            if kind is not None:
-                kind.poor_score = poor
         return tags

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -11,7 +11,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
-from fedsel.errors import Epsilon, InvalidArgument
+from fedsel.errors import Epsilon, InvalidArgument, check_positive
 from fedsel.models.linear import LinearModel, check_loss
 from fedsel.models.multiclass import softmax
 from fedsel.recipe import RECOMMENDED
@@ -67,6 +67,11 @@ class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
         (`fedsel.preparation`); 0 is none. "auto": a twentieth where bounds may be too wide (all but
         those of (0, 1) and (−1, 1)), a tenth where they are not symmetric about zero; none where
         there are too few clients to learn anything.
+    class_weight : None, or a public weight > 0 for each class, {label: weight}: the loss of a
+        record is multiplied with that of its class over the largest. "balanced" is refused: the
+        shares of the classes are private.
+    weight_bound : the public bound of ``sample_weight``, to which clients clip. None reads it from
+        the weights, and warns: that is not private.
     random_state : None draws every report from the operating system: for models that may be
         released. A seed or a RandomState repeats a simulation, and warns: who knows or guesses it
         can undo the noise.
@@ -116,6 +121,8 @@ class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
         feature_range: tuple[Any, Any] | Literal["private"] | None = None,
         spread: float | Literal["auto"] = "auto",
         centre: float | Literal["auto"] = "auto",
+        class_weight: Mapping[Any, float] | None = None,
+        weight_bound: float | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ) -> None:
@@ -139,17 +146,25 @@ class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
         self.feature_range = feature_range
         self.spread = spread
         self.centre = centre
+        self.class_weight = class_weight
+        self.weight_bound = weight_bound
         self.random_state = random_state
         self.verbose = verbose
 
     def fit(
-        self, X: Any, y: Any, groups: Any = None, eval_set: tuple[Any, Any] | None = None
+        self,
+        X: Any,
+        y: Any,
+        groups: Any = None,
+        eval_set: tuple[Any, Any] | None = None,
+        sample_weight: Any = None,
     ) -> Self:
         """Train on the clients: rows of X, or groups of rows with the same value in ``groups``.
 
         ``eval_set`` = (X, y), not of the clients, judges the model after every round.
+        ``sample_weight`` (n,) weighs the loss of each record, up to ``weight_bound``.
         """
-        return self._fit(X, y, None, groups, eval_set, first=True)
+        return self._fit(X, y, None, groups, eval_set, sample_weight, first=True)
 
     def partial_fit(
         self,
@@ -158,6 +173,7 @@ class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
         classes: Sequence[Any] | None = None,
         groups: Any = None,
         eval_set: tuple[Any, Any] | None = None,
+        sample_weight: Any = None,
     ) -> Self:
         """Go on training with a new wave of clients, each of whom reports ``epochs`` times.
 
@@ -165,7 +181,7 @@ class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
         names all classes, at the first wave; without it they are those of y.
         """
         first = not hasattr(self, "n_waves_")
-        return self._fit(X, y, classes, groups, eval_set, first=first)
+        return self._fit(X, y, classes, groups, eval_set, sample_weight, first=first)
 
     def _fit(
         self,
@@ -174,6 +190,7 @@ class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
         classes: Sequence[Any] | None,
         groups: Any,
         eval_set: tuple[Any, Any] | None,
+        sample_weight: Any,
         *,
         first: bool,
     ) -> Self:
@@ -185,10 +202,24 @@ class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
         if eval_set is not None:
             shown, own = self._pair(eval_set)
             judges = Examples(shown, codes_of("eval_set", own, labels, "labelled as y is"))
-        task = Classification(codes, len(labels))
+        weights = self._class_weights(labels)
+        own = None if weights is None else weights[codes]
+        task = Classification(codes, len(labels), self._factors(len(codes), sample_weight, own))
         self._fit_wave(X, task, groups, judges, first=first)
         self.classes_ = labels
         return self
+
+    def _class_weights(self, labels: NDArray[Any]) -> NDArray[np.float64] | None:
+        """The weight of each class."""
+        if self.class_weight is None:
+            return None
+        allowed = "a number > 0 for each class: {label: weight}"
+        if isinstance(self.class_weight, str):
+            allowed += "; the shares of the classes are private, so none follow from them"
+        if not isinstance(self.class_weight, Mapping) or set(self.class_weight) != set(labels):
+            raise InvalidArgument("class_weight", self.class_weight, allowed)
+        weights = [check_positive(f"class_weight[{c!r}]", self.class_weight[c]) for c in labels]
+        return np.array(weights)
 
     @property
     def _model(self) -> LinearModel:
@@ -250,3 +281,8 @@ class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
         names = [self.solution] if solutions is None else list(solutions)
         rows = sweep(self, (X, y, groups), (X_test, y_test), epsilons, names, repeats)
         return plotting.accuracy_against_epsilon(rows, axes)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = self._poor_score
+        return tags

@@ -28,11 +28,13 @@ def warn_about_solution(solution: Solution) -> None:
     )
 
 
-def warn_about_bounds() -> None:
-    """Warn that feature bounds were read from the records."""
+def warn_about_bounds(
+    name: str = "feature_range", of: str = "the features", give: str = "(low, high)"
+) -> None:
+    """Warn that bounds were read from the records."""
     tell(
-        "feature_range is None: the bounds of the features were read from the records, which is"
-        " not private. Give feature_range=(low, high), known without the records.",
+        f"{name} is None: the bounds of {of} were read from the records, which is not private. Give"
+        f" {name}={give}, known without the records.",
         PrivacyLeakWarning,
     )
 
