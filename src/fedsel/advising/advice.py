@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, final
 
-from fedsel.advising.moments import Moments, Updates, moments
+from fedsel.advising.moments import Updates, moments
+from fedsel.advising.outlook import GOAL, Outlook, flat, impossible, reason, split
 from fedsel.advising.simulation import LEAST_ROUNDS, Check, simulate
-from fedsel.auto import AGREEMENT, Setting, bases_for, learning_rate, radius
+from fedsel.auto import (
+    AGREEMENT,
+    RADIUS,
+    RESIDUAL,
+    Setting,
+    bases_for,
+    learning_rate,
+    radius,
+    resolved,
+)
 from fedsel.budget import Budget, hyper_parameters_free
 from fedsel.errors import (
     Epsilon,
@@ -20,6 +30,7 @@ from fedsel.errors import (
     check_positive,
 )
 from fedsel.mechanisms import FullGradient, OneSymbol, TwoStage
+from fedsel.preparation.plan import OCTAVES
 from fedsel.progress import note
 from fedsel.recipe import Recipe, solution
 from fedsel.solutions import RandomDirections, Solution
@@ -30,9 +41,6 @@ NAMES = ("RJ", "RC", "J", "UJ", "PM", "HM", "PS-PM", "PE-PM", "EXP-PM", "PM-RP")
 """Where two align alike, in two digits, the first of them ranks first: RJ and RC assume nothing of
 the shape of updates and RJ costs least, and what takes another's place comes after it."""
 TWO_STAGE = ("EXP-PM", "PE-PM", "PS-PM")
-GOAL = 0.5
-"""The alignment of all reports together that is called usable: a linear model with this cosine to
-the best one agrees with it on 1 − arccos(0.5)/π = 2/3 of records that point anywhere."""
 MOST_DIMENSIONS = 1 << 24
 _PROJECTION = 1 << 22
 """The largest public projection of …-RP, in entries, that is inverted for advice."""
@@ -43,46 +51,13 @@ _MOST_ROUNDS = 200
 
 @final
 @dataclass(frozen=True)
-class Outlook:
-    """What one solution would give.
-
-    ``takes`` is the solution that runs under this name: flat where μ = 0. ``epsilon_per_report``
-    and ``epsilon_total`` are exact. ``noise`` is that of a round's mean over its signal,
-    ``alignment_round`` and ``alignment_all`` the cosines of the mean of a round and of all reports
-    with the true mean update. ``clients_needed`` is for `GOAL`; None where no number is enough.
-    ``mu`` is None where nothing is split, ``k`` where nothing is ranked by a threshold.
-    """
-
-    rank: int
-    name: str
-    takes: str
-    epsilon_per_report: float
-    epsilon_total: float
-    mu: float | None
-    k: int | None
-    bits: int
-    noise: float
-    alignment_round: float
-    alignment_all: float
-    clients_needed: int | None
-    learning_rate: float
-    note: str
-    solution: Solution = field(repr=False, compare=False)
-    moments: Moments = field(repr=False, compare=False)
-
-    def as_dict(self) -> dict[str, Any]:
-        """The numbers by name, for JSON."""
-        hidden = ("solution", "moments")
-        return {name: v for name, v in vars(self).items() if name not in hidden}
-
-
-@final
-@dataclass(frozen=True)
 class Advice:
     """The outlooks by rank, a recommendation with its reason, and what to be warned of.
 
     ``without_privacy`` is the alignment of all updates where they leave as they are.
-    ``one_epoch`` is the best alignment where all of ε goes to one epoch.
+    ``one_epoch`` is the best alignment where all of ε goes to one epoch. ``spread`` and ``centre``
+    are the shares of the rounds that would learn these of the records, where declared ranges are
+    loose or not symmetric about zero (`fedsel.preparation`); 0 where it would be noise.
     """
 
     dim: int
@@ -101,6 +76,9 @@ class Advice:
     without_privacy: float
     one_epoch: float
     warnings: tuple[str, ...]
+    spread: float = 0.0
+    centre: float = 0.0
+    regression: bool = False
 
     @property
     def rounds(self) -> int:
@@ -109,7 +87,23 @@ class Advice:
     @property
     def updates(self) -> Updates:
         """The model behind the numbers."""
-        return Updates(self.dim, radius(self.norm), self.agreement, self.sparse)
+        return Updates(self.dim, _length(self.norm, self.regression), self.agreement, self.sparse)
+
+    @property
+    def preparation(self) -> str:
+        """What to do about the place of the records, in a sentence."""
+        if not self.centre:
+            return (
+                "The clients are too few to learn the records' centre or spread from: declare"
+                " ranges that are as narrow and as symmetric about zero as is known."
+            )
+        rounds = math.ceil(self.clients / self.batch)
+        centre, spread = (math.ceil(share * rounds) for share in (self.centre, self.spread))
+        loose = f", and {spread} more their spread where ranges are loose" if spread else ""
+        return (
+            f"Where declared ranges are not symmetric about zero, let the clients of the first"
+            f" {centre} of {rounds} rounds tell the records' centre{loose}."
+        )
 
     def __getitem__(self, name: str) -> Outlook:
         """The outlook of a solution by its name."""
@@ -150,6 +144,7 @@ class Advice:
         """Everything, for JSON."""
         content = {name: v for name, v in vars(self).items() if name != "outlooks"}
         content["rounds"], content["warnings"] = self.rounds, list(self.warnings)
+        content["preparation"] = self.preparation
         return {**content, "outlooks": [o.as_dict() for o in self.outlooks]}
 
 
@@ -172,12 +167,14 @@ def advise(
     agreement: float = AGREEMENT,
     norm: float = 1.0,
     clip: float = 1.0,
+    regression: bool = False,
 ) -> Advice:
     """Which solution to take for ``clients`` of ``dim`` entries and ε in total over ``epochs``.
 
     ``batch`` clients report in a round (one in a hundred by default). ``agreement`` is the norm of
     the mean update over that of one, ``sparse`` says that updates have few entries, ``norm`` is
-    that of a record (an update has 0.4 of it), ``clip`` the bound of one entry.
+    that of a record (an update has 0.4 of it, 0.16 in a ``regression``), ``clip`` the bound of one
+    entry.
 
     >>> advice = advise(dim=124, clients=39_000, batch=390, epsilon=1.0)
     >>> advice.recommended, advice.usable
@@ -197,18 +194,29 @@ def advise(
     if not 0 < check_finite("agreement", agreement) <= 1:
         raise InvalidArgument("agreement", agreement, "in (0, 1]")
     norm, clip = check_positive("norm", norm), check_positive("clip", clip)
-    updates = Updates(dim, radius(norm), float(agreement), sparse)
-    outlooks, skipped = _outlooks(updates, clients, batch, epsilon, epochs, norm, clip)
+    updates = Updates(dim, _length(norm, regression), float(agreement), sparse)
+    known = Setting(
+        dim,
+        batch,
+        epochs * math.ceil(clients / batch),
+        norm,
+        model="regression" if regression else "linear",
+        offset=True,
+        loose=OCTAVES,
+    )
+    outlooks, skipped = _outlooks(updates, clients, epsilon, epochs, known, clip)
     best = outlooks[0]
-    one, split = best.alignment_all, ""
+    one, loss = best.alignment_all, ""
     if epochs > 1:
-        once, _ = _outlooks(updates, clients, batch, epsilon, 1, norm, clip)
-        one, split = once[0].alignment_all, _split(best, once[0], epochs)
+        single = replace(known, rounds=math.ceil(clients / batch))
+        once, _ = _outlooks(updates, clients, epsilon, 1, single, clip)
+        one, loss = once[0].alignment_all, split(best, once[0], epochs)
     plain = moments(Solution("NP", dim, FullGradient()), updates)
+    automatic = resolved(Recipe(epsilon=epsilon, epochs=epochs), known)
     usable = best.alignment_all >= GOAL
-    warnings = [*_impossible(best, clients, epochs), *_flat(outlooks, dim, batch), *skipped]
-    if split:
-        warnings.append(split)
+    warnings = [*impossible(best, clients, epochs), *flat(outlooks, dim, batch), *skipped]
+    if loss:
+        warnings.append(loss)
     return Advice(
         dim=dim,
         clients=clients,
@@ -221,30 +229,37 @@ def advise(
         clip=clip,
         outlooks=outlooks,
         recommended=best.name,
-        reason=_reason(outlooks),
+        reason=reason(outlooks),
         usable=usable,
         without_privacy=plain.alignment(clients),
         one_epoch=one,
         warnings=tuple(warnings),
+        spread=float(automatic.spread),
+        centre=float(automatic.centre),
+        regression=regression,
     )
+
+
+def _length(norm: float, regression: bool) -> float:
+    """The norm of an update, by that of a record."""
+    return RADIUS * norm * RESIDUAL if regression else radius(norm)
 
 
 def _outlooks(
     updates: Updates,
     clients: int,
-    batch: int,
     epsilon: Epsilon,
     epochs: int,
-    norm: float,
+    known: Setting,
     clip: float,
 ) -> tuple[tuple[Outlook, ...], list[str]]:
     """One outlook a solution, by rank, and why some are left out."""
     dim, outlooks, skipped = updates.dim, [], []
+    batch, rounds = int(known.clients), known.rounds
     mu = hyper_parameters_free(dim, batch, Budget(epsilon, epochs, 0.0).per_epoch)
-    rounds = epochs * math.ceil(clients / batch)
     for name in NAMES:
-        if reason := _too_large(name, dim):
-            skipped.append(f"{name} is left out: {reason}.")
+        if too_large := _too_large(name, dim):
+            skipped.append(f"{name} is left out: {too_large}.")
             continue
         candidate = solution(
             name,
@@ -274,7 +289,7 @@ def _outlooks(
                 alignment_round=estimate.alignment(batch),
                 alignment_all=whole.alignment(clients * epochs),
                 clients_needed=None if needed is None else math.ceil(needed / epochs),
-                learning_rate=learning_rate(candidate, Setting(dim, batch, rounds, norm)),
+                learning_rate=learning_rate(candidate, known),
                 note=f"μ = 0: {candidate.name} takes its place" if candidate.name != name else "",
                 solution=candidate,
                 moments=estimate,
@@ -299,62 +314,3 @@ def _top(candidate: Solution) -> int | None:
     if isinstance(mechanism, TwoStage) and mechanism.selection.name in ("PE", "PS"):
         return mechanism.selection.top(candidate.dim)
     return None
-
-
-def _reason(outlooks: tuple[Outlook, ...]) -> str:
-    """One sentence: the best against the next and against the best of the paper's."""
-    best, following = outlooks[0], outlooks[1]
-    paper = next((o for o in outlooks if o.name not in ("J", "UJ", "RJ", "RC")), best)
-    text = f"{best.name} aligns {best.alignment_all:.2g} with the true mean over all reports"
-    text += f", {following.name} {following.alignment_all:.2g}"
-    if paper not in (best, following):
-        text += f", the best of the paper's ({paper.name}) {paper.alignment_all:.2g}"
-    if best.name == "RC":
-        text += "; RJ costs a device far less, d·log d in place of d·M products"
-    return text + "."
-
-
-def _impossible(best: Outlook, clients: int, epochs: int) -> list[str]:
-    if best.alignment_all >= GOAL:
-        return []
-    text = (
-        f"No solution can work: the best, {best.name}, would align {best.alignment_all:.2g} with "
-        f"the true mean, over all {clients * epochs:,} reports; a usable model needs {GOAL:g}"
-    )
-    if best.clients_needed is not None:
-        text += f", about {_rough(best.clients_needed)} clients"
-    return [text + "."]
-
-
-def _rough(count: int) -> str:
-    """A count to two digits, rounded up.
-
-    >>> _rough(1234567), _rough(87)
-    ('1,300,000', '87')
-    """
-    unit = 10 ** max(0, len(str(count)) - 2)
-    return f"{-(-count // unit) * unit:,}"
-
-
-def _flat(outlooks: tuple[Outlook, ...], dim: int, batch: int) -> list[str]:
-    fallen = sorted(o.name for o in outlooks if o.takes != o.name)
-    if not fallen:
-        return []
-    needed = math.sqrt(dim * math.log(dim) / batch)
-    return [
-        f"μ = 0 for {', '.join(fallen)}: a value needs ε′ of √(d ln d / n) = {needed:.3g} at "
-        "least, nothing is left for the selection, and flat PM takes their place."
-    ]
-
-
-def _split(best: Outlook, once: Outlook, epochs: int) -> str:
-    """What splitting ε over the epochs costs; empty where it gains."""
-    growth = best.moments.noise(1) / once.moments.noise(1)
-    if best.alignment_all >= once.alignment_all:
-        return ""
-    return (
-        f"ε split over {epochs} epochs loses: the noise of a report grows {growth:.3g}-fold and "
-        f"{epochs} times the reports make up for √{epochs} = {math.sqrt(epochs):.3g} of it. All of "
-        f"ε in one epoch aligns {once.alignment_all:.2g} ({once.name}), split "
-        f"{best.alignment_all:.2g} ({best.name})."
-    )

@@ -37,6 +37,9 @@ def advise_command(
     ] = 0.2,
     norm: Annotated[float, typer.Option(help="The norm of a record; updates have 0.4 of it.")] = 1,
     clip: Annotated[float, typer.Option(help="The bound of one entry of an update.")] = 1,
+    regression: Annotated[
+        bool, typer.Option("--regression", help="Numbers are learnt, not classes.")
+    ] = False,
     check: Annotated[
         bool, typer.Option("--check", help="Simulate clients and compare; some seconds.")
     ] = False,
@@ -60,6 +63,7 @@ def advise_command(
         agreement=agreement,
         norm=norm,
         clip=clip,
+        regression=regression,
     )
     checks = _check(advice, seed) if check else ()
     if as_json:
@@ -96,6 +100,7 @@ def _show(advice: Advice, checks: tuple[Check, ...]) -> None:
         console.print(_compared(checks))
     console.print(f"Without privacy all updates would align {advice.without_privacy:.3g}.")
     console.print(f"Recommended: {advice.recommended}. {advice.reason}", highlight=False)
+    console.print(advice.preparation, highlight=False)
     for warning in advice.warnings:
         console.print(f"Warning: {warning}", style="yellow", highlight=False)
 

@@ -30,8 +30,12 @@ def sweep(
 
 
 def tidy(rows: Sequence[Mapping[str, Any]]) -> list[Row]:
-    """Rows for a CSV file: without the single runs."""
-    return [{k: v for k, v in row.items() if not isinstance(v, list)} for row in rows]
+    """Rows for a CSV file: without the single runs, and what was chosen in columns of its own."""
+    flat = [
+        {**row, **{f"chosen_{name}": value for name, value in row.get("chosen", {}).items()}}
+        for row in rows
+    ]
+    return [{k: v for k, v in row.items() if not isinstance(v, list | dict)} for row in flat]
 
 
 def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
