@@ -268,6 +268,8 @@ def held_out(solution, epsilon, accuracy, **more):
 
 
 def test_the_tables_for_choosing():
+    automatic = {"learning_rate": "auto", "rho": "auto", "centre": 0.0, "scale": "unit"}
+    automatic["auc"] = [0.7, 0.8]
     rows = [held_out("NP", None, 0.90, rho=None, averaging=0.0)]
     for epsilon, flat, two, ours in (
         (1.0, 0.6, 0.5, 0.7),
@@ -279,7 +281,8 @@ def test_the_tables_for_choosing():
             held_out("PS-PM", epsilon, two),
             held_out("RJ", epsilon, ours),
             held_out("PrivUnit", epsilon, ours + 0.01),
-            held_out("RJ", epsilon, ours - 0.02, learning_rate="auto", rho="auto"),
+            held_out("RJ", epsilon, ours - 0.02, **automatic),
+            held_out("RJ", epsilon, ours + 0.03, **{**automatic, "centre": "auto", "auc": [0.9]}),
         ]
     view = VIEWS["fair"](rows, "fair")
     tables = {table.title: table for table in view.tables}
@@ -290,6 +293,9 @@ def test_the_tables_for_choosing():
     assert reference[6] == pytest.approx(-1.0)
     auto = tables["Automatic α and ρ against a grid"].rows
     assert [row[6] for row in auto] == [pytest.approx(2.0)] * 3
+    ready = tables["Automatic recipe: records as they are and prepared"].rows
+    assert [row[5] for row in ready] == [pytest.approx(5.0)] * 3
+    assert [row[7:] for row in ready] == [(pytest.approx(0.75), pytest.approx(0.9))] * 3
     needed = tables["ε that an accuracy takes"].rows[0]
     # 87.5 %: RJ has 80.5 at ε = 2 and 90.5 at ε = 4, the paper's solutions never.
     assert needed[2:5] == (pytest.approx(87.5), "> 4", "> 4")
