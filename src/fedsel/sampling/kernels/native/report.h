@@ -223,29 +223,47 @@ OUTLINE void fill_mean(const Sending *sending, int64_t count) {
     }
 }
 
+/* The pattern of a magnitude: ordered as magnitudes are, NaN above infinity. */
+INLINE int32_t pattern_of(float x) {
+    int32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits & INT32_MAX;
+}
+
+/* target ← factor · source, and the largest pattern among the results and ``largest``. */
+INLINE int32_t take_entries(float *target, const float *source, float factor, int64_t count,
+                            int32_t largest) {
+    for (int64_t i = 0; i < count; i++) {
+        target[i] = factor * source[i];
+        int32_t bits = pattern_of(target[i]);
+        largest = bits > largest ? bits : largest;
+    }
+    return largest;
+}
+
 /* Put a client's vector together from its parts, times factors if there are any. Returns whether
    every entry is finite: the largest pattern of a magnitude tells it in the same pass. */
 OUTLINE int gather_vector(const Vectors *call, int64_t n, float *vector, int64_t d) {
     int32_t largest = 0;
-    for (int64_t p = 0, start = 0; p < call->part_count; start += call->sizes[p++]) {
-        const int64_t size = call->sizes[p];
-        const float *part = (const float *)call->parts[p] + n * call->stride * size;
-        float *target = vector + start;
-        for (int64_t i = 0; i < size; i++) {
-            int32_t bits;
-            memcpy(&bits, part + i, sizeof bits);
-            target[i] = part[i];
-            bits &= INT32_MAX;
-            largest = bits > largest ? bits : largest;
+    const int64_t row = n * call->stride;
+    float *target = vector;
+    for (const Part *part = call->parts; part < call->parts + call->part_count; part++) {
+        if (!part->right) {
+            largest = take_entries(target, part->left + row * part->size, 1, part->size, largest);
+            target += part->size;
+            continue;
         }
+        if (!part->size) continue;
+        const int64_t outer = part->size / part->inner;
+        const float *left = part->left + row * outer, *right = part->right + row * part->inner;
+        for (int64_t i = 0; i < outer; i++, target += part->inner)
+            largest = take_entries(target, right, left[i], part->inner, largest);
     }
     if (call->factors) {
         largest = 0;
         for (int64_t i = 0; i < d; i++) {
-            int32_t bits;
             vector[i] *= call->factors[i];
-            memcpy(&bits, vector + i, sizeof bits);
-            bits &= INT32_MAX;
+            int32_t bits = pattern_of(vector[i]);
             largest = bits > largest ? bits : largest;
         }
     }
