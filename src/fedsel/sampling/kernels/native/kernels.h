@@ -5,6 +5,7 @@
 #include "lanes.h"
 #include "streams.h"
 #include "arithmetic.h"
+#include "attempts.h"
 
 #define REAL float
 #define NAMED(function) function##_float

@@ -77,16 +77,34 @@ OUTLINE void send_values(const Sending *sending, const float *vector, const floa
     }
 }
 
+/* A signed slot by J. Scores are computed only where the draw depends on them. */
+INLINE int64_t draw_signed(const Sending *sending, const float *vector, Stream *s) {
+    const Tables *tables = sending->tables;
+    const SignTable *table = &tables->sign;
+    int measured = table->radius > 0;
+    float squared = measured ? dot(vector, vector, tables->dim) : 0;
+    float sign = draw_sign(table, squared, s);
+    Attempt first = {0, 0};
+    int64_t atom = draw_unseen(&table->ranks, &first, s);
+    if (atom != UNSEEN) return atom;
+    if (tables->basis != COORDINATES) {
+        if (!measured) squared = dot(vector, vector, tables->dim);
+        fill_scores(sending, vector, squared);
+        vector = sending->scratch->scores;
+    }
+    return draw_seen_float(&table->ranks, first, vector, tables->slots, sign, s);
+}
+
 /* Report one signed slot, and add it up. */
-OUTLINE void send_sign(const Sending *sending, const float *vector, const float *ranked,
-                      float squared, const float *residual, Stream *s, int64_t *sent) {
+OUTLINE void send_sign(const Sending *sending, const float *vector, const float *residual, Stream *s,
+                       int64_t *sent) {
     const Tables *tables = sending->tables;
     int64_t M = tables->slots, atom;
     if (tables->sign.unbiased) {
         fill_values(sending, vector, residual);
         atom = draw_unbiased(&tables->sign, sending->scratch->turned, M, s);
     } else {
-        atom = draw_signed(&tables->sign, ranked, M, squared, s);
+        atom = draw_signed(sending, vector, s);
     }
     int negative = atom >= M;
     sent[0] = negative ? atom - M : atom;
@@ -166,18 +184,16 @@ INLINE void send_report(const Sending *sending, float *vector, int64_t client, i
                            sending->total);
         return;
     }
-    const float *ranked = vector;
-    float squared = 0;
-    int scored = tables->ranked && tables->basis != COORDINATES;
-    if (scored || (tables->kind == SIGNS && tables->sign.radius > 0)) squared = dot(vector, vector, d);
-    if (scored) {
-        fill_scores(sending, vector, squared);
-        ranked = scratch->scores;
-    }
-    if (tables->kind == SIGNS)
-        send_sign(sending, vector, ranked, squared, residual, &s, sent);
-    else
+    if (tables->kind == SIGNS) {
+        send_sign(sending, vector, residual, &s, sent);
+    } else {
+        const float *ranked = vector;
+        if (tables->ranked && tables->basis != COORDINATES) {
+            fill_scores(sending, vector, dot(vector, vector, d));
+            ranked = scratch->scores;
+        }
         send_values(sending, vector, ranked, residual, &s, sent);
+    }
     if (residual) keep_rest(sending, vector, residual, sent);
     if (moved)
         for (int64_t p = 0; p < tables->picks; p++)
