@@ -246,42 +246,56 @@ INLINE int32_t pattern_of(float x) {
     return bits & INT32_MAX;
 }
 
-/* target ← factor · source, and the largest pattern among the results and ``largest``. */
-INLINE int32_t take_entries(float *target, const float *source, float factor, int64_t count,
-                            int32_t largest) {
+INLINE int32_t largest_pattern(const float *entries, int64_t count) {
+    int32_t largest = 0;
     for (int64_t i = 0; i < count; i++) {
-        target[i] = factor * source[i];
-        int32_t bits = pattern_of(target[i]);
+        int32_t bits = pattern_of(entries[i]);
         largest = bits > largest ? bits : largest;
     }
     return largest;
 }
 
+INLINE float magnitude_from(int32_t pattern) {
+    float x;
+    memcpy(&x, &pattern, sizeof x);
+    return x;
+}
+
+/* The products of a part at its row; returns the largest pattern. Rounding keeps order: it is that
+   of the product of the largest factors, and not finite where one of them is not. */
+INLINE int32_t multiply_part(const Part *part, int64_t row, float *target) {
+    const int64_t inner = part->inner, outer = part->size / inner;
+    const float *left = part->left + row * outer, *right = part->right + row * inner;
+    for (int64_t i = 0; i < outer; i++)
+        for (int64_t j = 0; j < inner; j++) target[i * inner + j] = left[i] * right[j];
+    return pattern_of(magnitude_from(largest_pattern(left, outer)) *
+                      magnitude_from(largest_pattern(right, inner)));
+}
+
 /* Put a client's vector together from its parts, times factors if there are any. Returns whether
-   every entry is finite: the largest pattern of a magnitude tells it in the same pass. */
+   every entry is finite: the largest pattern of a magnitude tells it. */
 OUTLINE int gather_vector(const Vectors *call, int64_t n, float *vector, int64_t d) {
     int32_t largest = 0;
     const int64_t row = n * call->stride;
     float *target = vector;
     for (const Part *part = call->parts; part < call->parts + call->part_count; part++) {
-        if (!part->right) {
-            largest = take_entries(target, part->left + row * part->size, 1, part->size, largest);
-            target += part->size;
-            continue;
+        int32_t found = 0;
+        if (part->right && part->size) {
+            found = multiply_part(part, row, target);
+        } else {
+            const float *entries = part->left + row * part->size;
+            for (int64_t i = 0; i < part->size; i++) {
+                int32_t bits = pattern_of(entries[i]);
+                target[i] = entries[i];
+                found = bits > found ? bits : found;
+            }
         }
-        if (!part->size) continue;
-        const int64_t outer = part->size / part->inner;
-        const float *left = part->left + row * outer, *right = part->right + row * part->inner;
-        for (int64_t i = 0; i < outer; i++, target += part->inner)
-            largest = take_entries(target, right, left[i], part->inner, largest);
+        largest = found > largest ? found : largest;
+        target += part->size;
     }
     if (call->factors) {
-        largest = 0;
-        for (int64_t i = 0; i < d; i++) {
-            vector[i] *= call->factors[i];
-            int32_t bits = pattern_of(vector[i]);
-            largest = bits > largest ? bits : largest;
-        }
+        for (int64_t i = 0; i < d; i++) vector[i] *= call->factors[i];
+        largest = largest_pattern(vector, d);
     }
     return largest < 0x7F800000; /* that of infinity; those of NaN are larger */
 }
