@@ -87,6 +87,21 @@ def test_a_chains_gradients_are_vmaps(what, loss):
         assert np.abs(rows_of(other)).max() > 0
 
 
+def test_known_losses_are_those_of_single_records_to_the_bit():
+    outputs, y = torch.randn(N, 3), torch.randint(0, 3, (N,))
+    known, other = (
+        ClientUpdates(nn.Linear(6, 3), loss, torch.randn(N, 6), y)
+        for loss in (cross_entropy, nn.CrossEntropyLoss())
+    )
+    assert known._classes
+    assert not other._classes
+    assert torch.equal(known._losses(outputs, y), other._losses(outputs, y))
+    for targets in (torch.rand(N, 3), torch.where(y == 0, -100, y)):  # shares; some left out
+        assert not ClientUpdates(
+            nn.Linear(6, 3), cross_entropy, torch.randn(N, 6), targets
+        )._classes
+
+
 def test_records_are_on_their_own_whatever_the_others_are():
     module = CHAINS["two layers"][0]()
     X, y = torch.randn(N, 6), torch.randint(0, 3, (N,))
