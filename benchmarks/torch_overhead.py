@@ -3,10 +3,10 @@
 Ratios within one run, in one thread: a round of n = 500 clients of an MLP with d ≈ 10⁴ over the
 time of its per-client gradients by vmap alone, as torch leaves them (one tensor a parameter) and as
 the vectors (n, d) that a selection needs. The MLP is a chain of linear layers, whose gradients stay
-factored; "by vmap" is the same network as a module of its own, which fedsel cannot see into. What
-RJ cannot do without stands beside them: the transforms alone. The repeats of all are interleaved,
-for the machine may be busy. Memory is the peak of the process beyond what it held before the round,
-in a process of its own for each number of clients.
+factored; "by vmap" is the same network as a module of its own, which fedsel cannot see into. Times
+are the processor's, and the repeats of all are interleaved, for the machine may be busy. Memory is
+the peak of the process beyond what it held before the round, in a process of its own for each
+number of clients.
 
 Example: python benchmarks/torch_overhead.py
 """
@@ -31,7 +31,6 @@ from torch import nn
 from torch.func import functional_call, grad, vmap
 
 from fedsel import solution
-from fedsel.sampling.kernels import native
 from fedsel.simulation.vector_rounds import VectorReports
 from fedsel.torch import ClientUpdates
 
@@ -62,7 +61,7 @@ def records(n: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def measure() -> dict[str, object]:
-    """Seconds of one round: the least and the median over interleaved repeats."""
+    """Seconds of the processor for one round: the least and the median over interleaved repeats."""
     torch.set_num_threads(1)
     net, (X, y) = network(), records(CLIENTS)
     weights = {name: p.detach() for name, p in net.named_parameters()}
@@ -88,20 +87,13 @@ def measure() -> dict[str, object]:
         for name in SOLUTIONS:
             rounds = VectorReports(solution(name, epsilon=2.0, dim=dim), CLIENTS, seed=0)
             jobs[f"{kind}, {name}"] = partial(private_round, rounds, updates, everyone, start)
-    padded = np.zeros(1 << (dim - 1).bit_length(), dtype=np.float32)
-
-    def transforms() -> None:
-        for _ in range(CLIENTS):
-            native.hadamard(padded)
-
-    jobs["transforms of RJ"] = transforms
     taken: dict[str, list[float]] = {name: [] for name in jobs}
     for repeat in range(REPEATS + 3):
         for name, job in jobs.items():
-            began = time.perf_counter()
+            began = time.process_time()
             job()
             if repeat >= 3:  # warm
-                taken[name].append(time.perf_counter() - began)
+                taken[name].append(time.process_time() - began)
     return {
         "d": dim,
         "least": {name: min(times) for name, times in taken.items()},
