@@ -323,6 +323,45 @@ def test_vectors_in_parts_are_checked():
         vectors_call(7, np.arange(4))
 
 
+def test_outer_products_are_checked():
+    left, right = np.ones((4, 2), dtype=np.float32), np.ones((4, 3), dtype=np.float32)
+    rest, none = np.ones((4, 3), dtype=np.float32), np.ones((4, 0), dtype=np.float32)
+    pair = (left, right)
+    assert vectors_call([pair, rest], np.arange(4)) == 4
+    assert vectors_call([rest, (right, left)], np.arange(4)) == 4
+    assert vectors_call([(left[:1], right[:1]), rest[:1]], np.arange(7)) == 7
+    assert vectors_call([pair, (none, right), (right, none), rest], np.arange(4)) == 4
+    wide = np.ones((4, D), dtype=np.float32)
+    bad = [
+        [pair],
+        [pair, pair],
+        [pair, rest, rest],
+        [pair, rest, (left, left)],
+        [(wide, wide)],
+        [(left, right[:3]), rest],
+        [(left[:3], right[:3]), rest[:3]],
+        [(left, right.astype(float)), rest],
+        [(left[:, 0].copy(), right), rest],
+        [(np.ones((0, 2**31), np.float32), np.ones((0, 2**33), np.float32))],
+    ]
+    for parts in bad:
+        with pytest.raises(ValueError, match=r"parts|must"):
+            vectors_call(parts, np.arange(4))
+    for parts in ([(left,), rest], [(left, right, left), rest], [(left, None), rest]):
+        with pytest.raises(TypeError):
+            vectors_call(parts, np.arange(4))
+
+
+def test_an_outer_product_that_is_not_finite_ends_the_call():
+    left, right = np.ones((4, 3), dtype=np.float32), np.ones((4, 3), dtype=np.float32)
+    left[2, 1], right[2, 1] = 1e20, 1e20  # finite, their product is not
+    assert vectors_call([(left, right)], np.arange(4)) == 2
+    left[2, 1], right[2, 1] = 0, np.inf
+    assert vectors_call([(left, right)], np.arange(4)) == 2
+    left[2, 1], right[2, 1] = 1e19, 1e19
+    assert vectors_call([(left, right)], np.arange(4)) == 4
+
+
 def test_a_vector_that_is_not_finite_ends_the_call_before_it_is_reported():
     rows = np.ones((4, D), dtype=np.float32)
     for wrong in (np.nan, np.inf, -np.inf):

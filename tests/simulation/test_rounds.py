@@ -12,6 +12,7 @@ from fedsel.auto import Setting, learning_rate
 from fedsel.errors import InvalidArgument, InvalidData
 from fedsel.mechanisms import FlatPicks, ReportMechanism
 from fedsel.models import LinearModel
+from fedsel.sampling.parts import Outer, rows_of
 from fedsel.simulation import Population, Training, train, train_vectors
 from fedsel.simulation import rounds as rounds_module
 from fedsel.simulation.linear_rounds import LinearRunner, runner_for
@@ -234,6 +235,37 @@ def test_parts_that_do_not_fit_are_refused():
     for made in (rounds.solution, a_stranger(rounds.solution)):
         with pytest.raises(InvalidArgument, match=r"parts = '1 rows'.*one a client: 2"):
             VectorReports(made, 2, seed=0).report(0, np.arange(2), [np.ones((1, 3), np.float32)])
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+@pytest.mark.parametrize("name", ["NP", "PS-PM", "PM", "RJ", "PM-RP"])
+def test_factored_vectors_are_reported_as_their_products(name, scaled):
+    rng = np.random.default_rng(7)
+    n, factors = 50, rng.random(23).astype(np.float32) if scaled else None
+    left, right, rest = (rng.normal(size=(n, k)).astype(np.float32) for k in (4, 5, 3))
+    made = solution(name, epsilon=4.0, dim=23)
+    clients = rng.permutation(n)
+    for reporting in (made, a_stranger(made)):
+        means = []
+        for parts in ([Outer(left, right), rest], [rows_of(Outer(left, right)), rest]):
+            rounds = VectorReports(reporting, n, seed=3, factors=factors)
+            rounds.report(0, clients, parts)
+            means.append(rounds.totals.mean())
+        np.testing.assert_array_equal(*means)
+        assert np.abs(means[0]).max() > 0
+
+
+def test_factors_that_do_not_fit_are_refused():
+    two, three = np.ones((2, 4), np.float32), np.ones((3, 4), np.float32)
+    for left, right in ((two, three), (two[0], two), (two, two[None])):
+        with pytest.raises(InvalidArgument, match="parts"):
+            Outer(left, right)
+    for made in (solution("NP", dim=16), a_stranger(solution("NP", dim=16))):
+        rounds = VectorReports(made, 2, seed=0)
+        with pytest.raises(InvalidArgument, match=r"parts = '3 rows'.*one a client: 2"):
+            rounds.report(0, np.arange(2), [Outer(three, three)])
+        with pytest.raises(InvalidData, match="must be finite"):
+            rounds.report(0, np.arange(2), [Outer(two * np.float32(1e30), two * np.float32(1e30))])
 
 
 def test_no_reports_are_a_mean_of_zero():

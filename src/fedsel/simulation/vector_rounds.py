@@ -19,6 +19,7 @@ from fedsel.errors import InvalidArgument, InvalidData
 from fedsel.history import History
 from fedsel.random import SYSTEM, stream
 from fedsel.reports import Totals
+from fedsel.sampling.parts import Part, rows_of
 from fedsel.server.step import ServerState, step
 from fedsel.simulation.rounds import Evaluate, Judge, Training, residual_for, run_rounds
 from fedsel.solutions import Solution
@@ -56,9 +57,7 @@ class VectorReports:
         self.totals = Totals(solution.alphabet) if self._kernel is None else self._kernel.totals
         self._round = 0
 
-    def report(
-        self, epoch: int, clients: NDArray[np.int64], parts: Sequence[NDArray[np.float32]]
-    ) -> None:
+    def report(self, epoch: int, clients: NDArray[np.int64], parts: Sequence[Part]) -> None:
         """Let clients (n,) report on their vectors (n, d), given in parts (n, …) side by side."""
         for part in parts:
             if len(part) != len(clients):
@@ -68,8 +67,7 @@ class VectorReports:
             return
         solution = self.solution.in_round(self._round)
         nothing = np.zeros(solution.dim, dtype=np.float32)
-        flat = [np.asarray(part, np.float32).reshape(len(clients), -1) for part in parts]
-        rows = np.concatenate(flat, axis=1)
+        rows = np.concatenate([rows_of(part) for part in parts], axis=1)
         if self._factors is not None:
             rows *= self._factors
         if not np.isfinite(rows).all():
@@ -107,7 +105,7 @@ class Source(Protocol):
         """Take the weights (d,) of a new round."""
         ...
 
-    def vectors(self, clients: NDArray[np.int64], /) -> Sequence[NDArray[np.float32]]:
+    def vectors(self, clients: NDArray[np.int64], /) -> Sequence[Part]:
         """The updates of these clients at the weights received, in parts (n, …) of d entries."""
         ...
 

@@ -174,12 +174,14 @@ def hadamard(x: Vector) -> Vector:
     >>> hadamard(np.array([1.0, 0.0, 2.0, 0.0]))
     array([ 3.,  3., -1., -1.])
     """
-    shape, half = x.shape, 1
-    while half < shape[-1]:
-        pairs = x.reshape(*shape[:-1], -1, 2, half)
-        first, second = pairs[..., 0, :], pairs[..., 1, :]
-        x = np.stack([first + second, first - second], axis=-2).reshape(shape)
-        half *= 2
+    # Every step takes neighbours to the same place of two halves: after all of them the order is
+    # the natural one again, and each step is one pass over memory.
+    half, room = x.shape[-1] // 2, (np.empty_like(x), np.empty_like(x))
+    for step in range(half.bit_length()):
+        first, second, target = x[..., ::2], x[..., 1::2], room[step % 2]
+        np.add(first, second, out=target[..., :half])
+        np.subtract(first, second, out=target[..., half:])
+        x = target
     return x
 
 

@@ -1,7 +1,8 @@
 """Per-client updates of any module by torch.func: vmap over clients, chunk by chunk.
 
 A chunk of updates (n, d) is the only thing of that size that is ever held: memory is bounded by
-the chunk, not by the number of clients.
+the chunk, not by the number of clients. Gradients of a chain of linear layers stay factored, and
+not even a chunk is held (`fedsel.torch.chains`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from torch.func import functional_call, grad, vmap
 
 from fedsel.data.partition import Clients
 from fedsel.errors import InvalidArgument, InvalidData, check_count, check_finite, check_positive
+from fedsel.sampling.parts import Outer, Part
+from fedsel.torch.chains import Chain
 from fedsel.torch.modules import Layout, check_module
 
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
@@ -103,6 +106,14 @@ class ClientUpdates:
         self._single = partition is None or int(partition.sizes.max()) == 1
         dims = (None, 0, 0) if self._single else (None, 0, 0, 0)
         self._updates = vmap(self._update, in_dims=dims)
+        self._classes = (
+            loss is nn.functional.cross_entropy
+            and self.y.ndim == 1
+            and not self.y.is_floating_point()
+            and int(self.y.min()) >= 0  # a negative one may mean that a record is left out
+        )
+        factored = self._single and local is None and self.reg == 0
+        self._chain = Chain.of(module, self.X) if factored else None
 
     @property
     def clients(self) -> int:
@@ -115,10 +126,20 @@ class ClientUpdates:
             part = torch.from_numpy(weights[place]).to(self.device, self._dtype)
             self._weights[name] = part.reshape(shape)
 
-    def vectors(self, clients: NDArray[np.int64], /) -> list[NDArray[np.float32]]:
+    def vectors(self, clients: NDArray[np.int64], /) -> list[Part]:
         """The updates (n, d) of these clients, in parts (n, …) as the parameters are."""
-        updates = self._updates(self._weights, *self._records(clients))
-        return [updates[name].to("cpu", torch.float32).numpy() for name in self.layout.names]
+        records = self._records(clients)
+        if self._chain is not None:
+            x, y = records[0].squeeze(1), records[1].squeeze(1)
+            slopes = self._chain.slopes({**self._weights, **self._frozen}, x, self._losses, y)
+            return [self._part(*slopes[name]) for name in self.layout.names]
+        updates = self._updates(self._weights, *records)
+        return [self._part(updates[name]) for name in self.layout.names]
+
+    @staticmethod
+    def _part(*factors: torch.Tensor) -> Part:
+        held = [factor.to("cpu", torch.float32).numpy() for factor in factors]
+        return held[0] if len(held) == 1 else Outer(*held)
 
     def _records(self, clients: NDArray[np.int64]) -> tuple[torch.Tensor, ...]:
         """X (n, s, …), y (n, s, …) and, unless each holds one record, which are there (n, s)."""
@@ -169,9 +190,17 @@ class ClientUpdates:
         outputs = functional_call(self.module, {**weights, **self._frozen}, (x,))
         if not there:
             return self.loss(outputs, y)
-        losses = vmap(lambda o, t: self.loss(o.unsqueeze(0), t.unsqueeze(0)))(outputs, y)
+        losses = self._losses(outputs, y)
         present = there[0].to(losses.dtype)
         return (losses * present).sum() / present.sum().clamp(min=1)
+
+    def _losses(self, outputs: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        """The loss of each record alone (n,), from outputs (n, …) and targets (n, …)."""
+        if self._classes and outputs.ndim == 2:  # the same numbers, without vmap's overhead
+            return nn.functional.cross_entropy(outputs, y, reduction="none")
+        each = vmap(lambda o, t: self.loss(o.unsqueeze(0), t.unsqueeze(0)))
+        losses: torch.Tensor = each(outputs, y)
+        return losses
 
 
 def as_tensor(name: str, values: Any, dtype: torch.dtype) -> torch.Tensor:

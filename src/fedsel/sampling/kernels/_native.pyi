@@ -38,7 +38,7 @@ def run_rounds(
 ) -> int: ...
 def send_vectors(
     plan: Plan,
-    parts: Sequence[_Floats],
+    parts: Sequence[_Floats | tuple[_Floats, _Floats]],
     factors: _Floats | None,
     clients: _Integers,
     residual: _Floats | None,

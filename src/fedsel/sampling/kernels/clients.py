@@ -12,6 +12,7 @@ from fedsel.random import key_of, own_bits
 from fedsel.reports import Reports, Totals
 from fedsel.sampling.kernels import native
 from fedsel.sampling.kernels.tables import signs_of, tables_of
+from fedsel.sampling.parts import Outer, Part
 from fedsel.solutions import Rotated, Solution
 
 
@@ -47,7 +48,7 @@ class ReportKernel:
         self,
         epoch: int,
         clients: NDArray[np.int64],
-        parts: Sequence[NDArray[np.float32]],
+        parts: Sequence[Part],
         residual: NDArray[np.float32] | None = None,
         sent: NDArray[np.int64] | None = None,
     ) -> None:
@@ -55,8 +56,12 @@ class ReportKernel:
 
         ``residual`` (N, d) is read and written; ``sent`` (n, 2·picks) receives the reports.
         """
-        held = [np.ascontiguousarray(p, np.float32).reshape(len(p), -1) for p in parts]
-        entries = sum(part.shape[1] for part in held)
+        held = [
+            (_held(p.left), _held(p.right)) if isinstance(p, Outer) else _held(p) for p in parts
+        ]
+        entries = sum(
+            p[0].shape[1] * p[1].shape[1] if isinstance(p, tuple) else p.shape[1] for p in held
+        )
         if entries != self.solution.dim:
             raise InvalidArgument("parts", f"{entries} entries", f"{self.solution.dim} in all")
         done = native.send_vectors(
@@ -81,3 +86,8 @@ class ReportKernel:
         sent = np.zeros((max(2, len(clients)), self._sent.shape[1]), dtype=np.int64)
         self.send(epoch, clients, [rows], sent=sent)
         return Reports(sent[: len(clients), ::2], sent[: len(clients), 1::2])
+
+
+def _held(part: NDArray[np.float32]) -> NDArray[np.float32]:
+    """A part (n, size) as the kernels read it; a view if it is so already."""
+    return np.ascontiguousarray(part, np.float32).reshape(len(part), -1)

@@ -107,19 +107,36 @@ static PyObject *done(int64_t status) {
     return PyLong_FromLongLong(status);
 }
 
-/* The parts of the clients' vectors: each (clients, size), or (1, size) for one vector for all. */
-static int read_parts(Held *held, PyObject *parts, int64_t dim, Vectors *call, const char **data,
-                      int64_t *sizes) {
+/* One part: an array (rows, size), or a pair of arrays (rows, a) and (rows, b) to be multiplied. */
+static int read_part(Held *held, PyObject *object, int64_t dim, int64_t *rows, Part *part) {
+    int64_t columns = ANY, inner = ANY;
+    if (!PyTuple_Check(object)) {
+        part->left = array_of(held, object, "parts", FLOATS, 0, 2, rows, &columns);
+        part->size = columns;
+        return part->left ? 0 : -1;
+    }
+    PyObject *left, *right;
+    if (!PyArg_ParseTuple(object, "OO;parts: two factors", &left, &right) ||
+        !(part->left = array_of(held, left, "parts", FLOATS, 0, 2, rows, &columns)) ||
+        !(part->right = array_of(held, right, "parts", FLOATS, 0, 2, rows, &inner)))
+        return -1;
+    if (inner && columns > dim / inner) return refused("parts: more entries than the solution");
+    part->size = columns * inner;
+    part->inner = inner;
+    return 0;
+}
+
+/* The parts of the clients' vectors: rows are one a client, or one vector for all. */
+static int read_parts(Held *held, PyObject *parts, int64_t dim, Vectors *call, Part *taken) {
     int64_t rows = ANY, entries = 0;
     for (Py_ssize_t p = 0; p < call->part_count; p++) {
-        int64_t columns = ANY;
-        PyObject *part = PySequence_GetItem(parts, p);
-        if (!part) return -1;
-        data[p] = array_of(held, part, "parts", FLOATS, 0, 2, &rows, &columns);
-        Py_DecRef(part);
-        if (!data[p]) return -1;
-        sizes[p] = columns;
-        entries += columns;
+        PyObject *object = PySequence_GetItem(parts, p);
+        if (!object) return -1;
+        int wrong = read_part(held, object, dim, &rows, taken + p);
+        Py_DecRef(object); /* the views keep the arrays alive */
+        if (wrong) return -1;
+        if (taken[p].size > dim - entries) return refused("parts: more entries than the solution");
+        entries += taken[p].size;
     }
     if (entries != dim) return refused("parts: must have as many entries in all as the solution");
     if (rows != 1 && rows != call->count) return refused("parts: one row a client, or one for all");

@@ -23,17 +23,14 @@ INLINE int64_t draw_unbiased(const SignTable *table, const double *vector, int64
     return BOTTOM;
 }
 
-/* An atom 0 … 2d−1 by J; ``squared`` is ‖vector‖². */
-INLINE int64_t draw_signed(const SignTable *table, const float *vector, int64_t d, float squared,
-                           Stream *s) {
-    float sign = 1;
-    if (table->radius > 0) {
-        double share = sqrt((double)squared) / table->radius;
-        share = share < 1.0 ? share : 1.0;
-        int64_t steps = (int64_t)((1.0 + share) * (double)(INPUT_STEPS / 2) + 0.5);
-        if (below(s, (uint64_t)INPUT_STEPS) >= steps) sign = -1;
-    }
-    return draw_ranked_float(&table->ranks, vector, d, sign, s);
+/* The sign ±1 that J gives a vector: by chance where it is shorter than the radius, if there is one;
+   ``squared`` is ‖vector‖². */
+INLINE float draw_sign(const SignTable *table, float squared, Stream *s) {
+    if (!(table->radius > 0)) return 1;
+    double share = sqrt((double)squared) / table->radius;
+    share = share < 1.0 ? share : 1.0;
+    int64_t steps = (int64_t)((1.0 + share) * (double)(INPUT_STEPS / 2) + 0.5);
+    return below(s, (uint64_t)INPUT_STEPS) >= steps ? -1 : 1;
 }
 
 /* A symbol by the law at t in [−1, 1]. */

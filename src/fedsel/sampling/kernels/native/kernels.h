@@ -5,6 +5,7 @@
 #include "lanes.h"
 #include "streams.h"
 #include "arithmetic.h"
+#include "attempts.h"
 
 #define REAL float
 #define NAMED(function) function##_float
@@ -33,7 +34,6 @@
 #include "rounds.h"
 #include "public.h"
 
-static void hadamard_of_floats(float *x, int64_t n) { hadamard_float(x, n); }
 static void hadamard_of_doubles(double *x, double *room, int64_t n) { hadamard_double(x, room, n); }
 static double magnitude_of_rank(int64_t rank, const float *vector, int64_t d) {
     return (double)magnitude_at_float(rank, vector, d);
@@ -53,7 +53,7 @@ const Kernels KERNELS = {
     drop,
     take_words,
     public_signs,
-    hadamard_of_floats,
+    hadamard_float,
     hadamard_of_doubles,
     magnitude_of_rank,
     find_equal_float,

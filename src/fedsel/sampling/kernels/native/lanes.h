@@ -15,6 +15,7 @@ typedef float LanesInMemory __attribute__((vector_size(4 * LANES), aligned(4), m
 #define SUBTRACT(a, b) ((a) - (b))
 #define MULTIPLY(a, b) ((a) * (b))
 #define LANE(lanes, i) ((lanes)[i])
+#define ZERO ((Lanes){0})
 
 #if defined(__clang__)
 #define SWAP_1(v) __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6)
@@ -61,6 +62,7 @@ INLINE Lanes multiplied(Lanes a, Lanes b) { EACH_LANE(a.of[i] * b.of[i]); }
 #define SUBTRACT(a, b) subtracted(a, b)
 #define MULTIPLY(a, b) multiplied(a, b)
 #define LANE(lanes, i) ((lanes).of[i])
+#define ZERO ((Lanes){{0}})
 
 INLINE Lanes hadamard_of_lanes(Lanes v) {
     for (int stride = 1; stride < LANES; stride *= 2)

@@ -75,16 +75,15 @@ static PyObject *py_send_vectors(PyObject *module, PyObject *args) {
     Plan *plan = plan_of(capsule);
     call.part_count = plan ? PySequence_Size(parts) : -1;
     if (call.part_count < 0) return NULL;
-    const char **data = PyMem_Calloc((size_t)call.part_count + 1, sizeof *data);
-    int64_t *sizes = PyMem_Calloc((size_t)call.part_count + 1, sizeof *sizes);
+    Part *taken = PyMem_Calloc((size_t)call.part_count + 1, sizeof *taken);
     int64_t status = 0, dim = plan->tables.dim;
     int64_t turns = plan->tables.bases * plan->tables.rotations;
-    if (!data || !sizes) {
+    if (!taken) {
         PyErr_NoMemory();
         goto end;
     }
     if (!(call.clients = row_of(&held, clients, "clients", INTEGERS, 0, &call.count)) ||
-        read_parts(&held, parts, dim, &call, data, sizes) ||
+        read_parts(&held, parts, dim, &call, taken) ||
         read_sending(&held, plan, sums, total, residual, sent, call.count, &call.sending,
                      &call.sent, &call.keeps, &call.clients_with_residual) ||
         read_key(&held, keys, call.count, key, &call.sending))
@@ -94,8 +93,7 @@ static PyObject *py_send_vectors(PyObject *module, PyObject *args) {
     if (plan->tables.basis == ROTATED &&
         !(call.sending.signs = array_of(&held, signs, "signs", FLOATS, 0, 2, &turns, &dim)))
         goto end;
-    call.parts = data;
-    call.sizes = sizes;
+    call.parts = taken;
     call.sending.epoch = epoch;
     plan->busy = 1;
     Py_BEGIN_ALLOW_THREADS
@@ -104,8 +102,7 @@ static PyObject *py_send_vectors(PyObject *module, PyObject *args) {
     plan->busy = 0;
 end:
     let_go(&held);
-    PyMem_Free(data);
-    PyMem_Free(sizes);
+    PyMem_Free(taken);
     return PyErr_Occurred() ? NULL : done(status);
 }
 

@@ -117,20 +117,15 @@ PURE int64_t NAMED(find_equal)(const REAL *vector, int64_t d, REAL sign, REAL pi
     return left - pick - 1;
 }
 
-OUTLINE int64_t NAMED(draw_by_rejection)(const RankTable *table, const REAL *vector, int64_t d,
-                                         REAL sign, Stream *s) {
-    const int64_t maximum = table->maximum, minimum = table->minimum, atoms = table->atoms;
-    const uint64_t places = table->places, surplus = table->surplus;
+/* From the attempt ``first`` on. */
+OUTLINE int64_t NAMED(draw_by_rejection)(const RankTable *table, Attempt first, const REAL *vector,
+                                         int64_t d, REAL sign, Stream *s) {
+    const int64_t minimum = table->minimum, atoms = table->atoms;
     const int64_t top = table->threshold ? table->edges[0] : INT64_MAX;
     const REAL signs[2] = {sign, -sign};
     REAL outside = -1;
-    for (;;) {
-        /* x in 0 … atoms·maximum − 1 is j·maximum + level; ⌊⌊y⌋/maximum⌋ = ⌊y/maximum⌋ spares a
-           division. */
-        uint64_t word = fair_word(s, places, surplus);
-        int64_t j = (int64_t)mulhi(word, (uint64_t)atoms);
-        int64_t level = (int64_t)mulhi(word, places) - j * maximum;
-        if (table->uniform) return j;
+    for (Attempt attempt = first;; attempt = next_attempt(table, s)) {
+        const int64_t j = attempt.atom, level = attempt.level;
         /* As `magnitude_of`, without a branch: which of both atoms it is cannot be foreseen. */
         int negative = j >= d;
         REAL value = vector[negative ? j - d : j] * signs[negative];
@@ -176,6 +171,13 @@ OUTLINE int64_t NAMED(draw_rank_first)(const RankTable *table, const REAL *vecto
     return d + NAMED(find_equal)(vector, d, -sign, pivot, pick + j + 1);
 }
 
+/* What `draw_unseen` has left open, on the vector. */
+INLINE int64_t NAMED(draw_seen)(const RankTable *table, Attempt first, const REAL *vector, int64_t d,
+                                REAL sign, Stream *s) {
+    if (table->by_rejection) return NAMED(draw_by_rejection)(table, first, vector, d, sign, s);
+    return NAMED(draw_rank_first)(table, vector, d, sign, s);
+}
+
 /* A dimension by the law over the ranks of its magnitude, or BOTTOM. With a sign of ±1 it is one of
    the 2d signed atoms of `magnitude_of`.
 
@@ -184,10 +186,9 @@ OUTLINE int64_t NAMED(draw_rank_first)(const RankTable *table, const REAL *vecto
    nor in a threshold law for a magnitude up to one that was found outside of the top. */
 INLINE int64_t NAMED(draw_ranked)(const RankTable *table, const REAL *vector, int64_t d, REAL sign,
                                   Stream *s) {
-    if (table->bottom && below(s, (uint64_t)(table->total + table->bottom)) >= table->total)
-        return BOTTOM;
-    if (table->by_rejection) return NAMED(draw_by_rejection)(table, vector, d, sign, s);
-    return NAMED(draw_rank_first)(table, vector, d, sign, s);
+    Attempt first = {0, 0};
+    int64_t drawn = draw_unseen(table, &first, s);
+    return drawn == UNSEEN ? NAMED(draw_seen)(table, first, vector, d, sign, s) : drawn;
 }
 
 #undef SAMPLES

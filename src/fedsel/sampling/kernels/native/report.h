@@ -77,16 +77,34 @@ OUTLINE void send_values(const Sending *sending, const float *vector, const floa
     }
 }
 
+/* A signed slot by J. Scores are computed only where the draw depends on them. */
+INLINE int64_t draw_signed(const Sending *sending, const float *vector, Stream *s) {
+    const Tables *tables = sending->tables;
+    const SignTable *table = &tables->sign;
+    int measured = table->radius > 0;
+    float squared = measured ? dot(vector, vector, tables->dim) : 0;
+    float sign = draw_sign(table, squared, s);
+    Attempt first = {0, 0};
+    int64_t atom = draw_unseen(&table->ranks, &first, s);
+    if (atom != UNSEEN) return atom;
+    if (tables->basis != COORDINATES) {
+        if (!measured) squared = dot(vector, vector, tables->dim);
+        fill_scores(sending, vector, squared);
+        vector = sending->scratch->scores;
+    }
+    return draw_seen_float(&table->ranks, first, vector, tables->slots, sign, s);
+}
+
 /* Report one signed slot, and add it up. */
-OUTLINE void send_sign(const Sending *sending, const float *vector, const float *ranked,
-                      float squared, const float *residual, Stream *s, int64_t *sent) {
+OUTLINE void send_sign(const Sending *sending, const float *vector, const float *residual, Stream *s,
+                       int64_t *sent) {
     const Tables *tables = sending->tables;
     int64_t M = tables->slots, atom;
     if (tables->sign.unbiased) {
         fill_values(sending, vector, residual);
         atom = draw_unbiased(&tables->sign, sending->scratch->turned, M, s);
     } else {
-        atom = draw_signed(&tables->sign, ranked, M, squared, s);
+        atom = draw_signed(sending, vector, s);
     }
     int negative = atom >= M;
     sent[0] = negative ? atom - M : atom;
@@ -166,18 +184,16 @@ INLINE void send_report(const Sending *sending, float *vector, int64_t client, i
                            sending->total);
         return;
     }
-    const float *ranked = vector;
-    float squared = 0;
-    int scored = tables->ranked && tables->basis != COORDINATES;
-    if (scored || (tables->kind == SIGNS && tables->sign.radius > 0)) squared = dot(vector, vector, d);
-    if (scored) {
-        fill_scores(sending, vector, squared);
-        ranked = scratch->scores;
-    }
-    if (tables->kind == SIGNS)
-        send_sign(sending, vector, ranked, squared, residual, &s, sent);
-    else
+    if (tables->kind == SIGNS) {
+        send_sign(sending, vector, residual, &s, sent);
+    } else {
+        const float *ranked = vector;
+        if (tables->ranked && tables->basis != COORDINATES) {
+            fill_scores(sending, vector, dot(vector, vector, d));
+            ranked = scratch->scores;
+        }
         send_values(sending, vector, ranked, residual, &s, sent);
+    }
     if (residual) keep_rest(sending, vector, residual, sent);
     if (moved)
         for (int64_t p = 0; p < tables->picks; p++)
@@ -223,31 +239,63 @@ OUTLINE void fill_mean(const Sending *sending, int64_t count) {
     }
 }
 
+/* The pattern of a magnitude: ordered as magnitudes are, NaN above infinity. */
+INLINE int32_t pattern_of(float x) {
+    int32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits & INT32_MAX;
+}
+
+INLINE int32_t largest_pattern(const float *entries, int64_t count) {
+    int32_t largest = 0;
+    for (int64_t i = 0; i < count; i++) {
+        int32_t bits = pattern_of(entries[i]);
+        largest = bits > largest ? bits : largest;
+    }
+    return largest;
+}
+
+INLINE float magnitude_from(int32_t pattern) {
+    float x;
+    memcpy(&x, &pattern, sizeof x);
+    return x;
+}
+
+/* The products of a part at its row; returns the largest pattern. Rounding keeps order: it is that
+   of the product of the largest factors, and not finite where one of them is not. */
+INLINE int32_t multiply_part(const Part *part, int64_t row, float *target) {
+    const int64_t inner = part->inner, outer = part->size / inner;
+    const float *left = part->left + row * outer, *right = part->right + row * inner;
+    for (int64_t i = 0; i < outer; i++)
+        for (int64_t j = 0; j < inner; j++) target[i * inner + j] = left[i] * right[j];
+    return pattern_of(magnitude_from(largest_pattern(left, outer)) *
+                      magnitude_from(largest_pattern(right, inner)));
+}
+
 /* Put a client's vector together from its parts, times factors if there are any. Returns whether
-   every entry is finite: the largest pattern of a magnitude tells it in the same pass. */
+   every entry is finite: the largest pattern of a magnitude tells it. */
 OUTLINE int gather_vector(const Vectors *call, int64_t n, float *vector, int64_t d) {
     int32_t largest = 0;
-    for (int64_t p = 0, start = 0; p < call->part_count; start += call->sizes[p++]) {
-        const int64_t size = call->sizes[p];
-        const float *part = (const float *)call->parts[p] + n * call->stride * size;
-        float *target = vector + start;
-        for (int64_t i = 0; i < size; i++) {
-            int32_t bits;
-            memcpy(&bits, part + i, sizeof bits);
-            target[i] = part[i];
-            bits &= INT32_MAX;
-            largest = bits > largest ? bits : largest;
+    const int64_t row = n * call->stride;
+    float *target = vector;
+    for (const Part *part = call->parts; part < call->parts + call->part_count; part++) {
+        int32_t found = 0;
+        if (part->right && part->size) {
+            found = multiply_part(part, row, target);
+        } else {
+            const float *entries = part->left + row * part->size;
+            for (int64_t i = 0; i < part->size; i++) {
+                int32_t bits = pattern_of(entries[i]);
+                target[i] = entries[i];
+                found = bits > found ? bits : found;
+            }
         }
+        largest = found > largest ? found : largest;
+        target += part->size;
     }
     if (call->factors) {
-        largest = 0;
-        for (int64_t i = 0; i < d; i++) {
-            int32_t bits;
-            vector[i] *= call->factors[i];
-            memcpy(&bits, vector + i, sizeof bits);
-            bits &= INT32_MAX;
-            largest = bits > largest ? bits : largest;
-        }
+        for (int64_t i = 0; i < d; i++) vector[i] *= call->factors[i];
+        largest = largest_pattern(vector, d);
     }
     return largest < 0x7F800000; /* that of infinity; those of NaN are larger */
 }

@@ -107,10 +107,16 @@ typedef struct {
     const float *signs; /* (rounds · bases · rotations, dim) */
 } Rounds;
 
+/* Entries of vectors (clients, size); with ``right`` the products of left (clients, size / inner)
+   and right (clients, inner). */
+typedef struct {
+    const float *left, *right;
+    int64_t size, inner;
+} Part;
+
 typedef struct {
     Sending sending;
-    const char **parts;
-    const int64_t *sizes;
+    const Part *parts;
     int64_t part_count, stride;
     const float *factors;
     const int64_t *clients;

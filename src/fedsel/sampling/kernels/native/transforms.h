@@ -1,76 +1,76 @@
 /* The Walsh–Hadamard transform. Sums are those of `solutions.transforms.hadamard`: neighbours
    first, then pairs at a distance of 2, 4, 8, …; several distances are taken in one pass. */
 
-INLINE void butterfly_2(float *x, int64_t n, int64_t h) {
-    for (int64_t block = 0; block < n; block += 2 * h)
-        for (int64_t i = block; i < block + h; i += LANES) {
-            Lanes a = LOAD(x + i), b = LOAD(x + i + h);
-            STORE(x + i, ADD(a, b));
-            STORE(x + i + h, SUBTRACT(a, b));
-        }
-}
-
-/* Distances h and 2h. */
-INLINE void butterfly_4(float *x, int64_t n, int64_t h) {
-    for (int64_t block = 0; block < n; block += 4 * h)
-        for (int64_t i = block; i < block + h; i += LANES) {
-            float *p = x + i;
-            Lanes a = LOAD(p), b = LOAD(p + h), c = LOAD(p + 2 * h), e = LOAD(p + 3 * h);
-            Lanes a1 = ADD(a, b), b1 = SUBTRACT(a, b), c1 = ADD(c, e), e1 = SUBTRACT(c, e);
-            STORE(p, ADD(a1, c1));
-            STORE(p + h, ADD(b1, e1));
-            STORE(p + 2 * h, SUBTRACT(a1, c1));
-            STORE(p + 3 * h, SUBTRACT(b1, e1));
-        }
-}
-
-/* Distances h, 2h and 4h. */
-INLINE void butterfly_8(float *x, int64_t n, int64_t h) {
-    for (int64_t block = 0; block < n; block += 8 * h)
-        for (int64_t i = block; i < block + h; i += LANES) {
-            float *p = x + i;
-            Lanes v[8], w[8];
-            for (int j = 0; j < 8; j++) v[j] = LOAD(p + j * h);
-            for (int j = 0; j < 8; j += 2) {
-                w[j] = ADD(v[j], v[j + 1]);
-                w[j + 1] = SUBTRACT(v[j], v[j + 1]);
+/* a + b and a − b at distances 1, 2, … count / 2 of these vectors. */
+INLINE void hadamard_of_vectors(Lanes *v, const int count) {
+    for (int h = 1; h < count; h *= 2)
+        for (int j = 0; j < count; j++)
+            if (!(j & h)) {
+                Lanes a = v[j], b = v[j + h];
+                v[j] = ADD(a, b);
+                v[j + h] = SUBTRACT(a, b);
             }
-            for (int j = 0; j < 8; j += 4)
-                for (int i2 = j; i2 < j + 2; i2++) {
-                    v[i2] = ADD(w[i2], w[i2 + 2]);
-                    v[i2 + 2] = SUBTRACT(w[i2], w[i2 + 2]);
-                }
-            for (int j = 0; j < 4; j++) {
-                STORE(p + j * h, ADD(v[j], v[j + 4]));
-                STORE(p + (j + 4) * h, SUBTRACT(v[j], v[j + 4]));
-            }
-        }
 }
 
-#define CACHED 4096
+/* Distances h, 2h, … of ``count`` stretches of h entries. Those after the first ``filled`` are
+   zero, and are not read: padding costs little more than its writing. */
+INLINE void combine_filled(float *x, int64_t h, const int count, const int filled) {
+    for (float *p = x; p < x + h; p += LANES) {
+        Lanes v[8];
+        for (int j = 0; j < count; j++) {
+            v[j] = ZERO;
+            if (j < filled) v[j] = LOAD(p + j * h);
+        }
+        hadamard_of_vectors(v, count);
+        for (int j = 0; j < count; j++) STORE(p + j * h, v[j]);
+    }
+}
 
-/* The steps at a distance of h and more. */
-INLINE void hadamard_from(float *x, int64_t n, int64_t h) {
-    while (8 * h <= n) {
-        butterfly_8(x, n, h);
-        h *= 8;
+/* Of what is ``left`` from here on, up to 8, 4 or 2 stretches. */
+OUTLINE void combine_8(float *x, int64_t h, int64_t left) {
+    switch (left >= 8 * h ? 8 : left / h) {
+        case 1: combine_filled(x, h, 8, 1); break;
+        case 2: combine_filled(x, h, 8, 2); break;
+        case 3: combine_filled(x, h, 8, 3); break;
+        case 4: combine_filled(x, h, 8, 4); break;
+        case 5: combine_filled(x, h, 8, 5); break;
+        case 6: combine_filled(x, h, 8, 6); break;
+        case 7: combine_filled(x, h, 8, 7); break;
+        default: combine_filled(x, h, 8, 8);
+    }
+}
+
+OUTLINE void combine_4(float *x, int64_t h, int64_t left) {
+    switch (left >= 4 * h ? 4 : left / h) {
+        case 1: combine_filled(x, h, 4, 1); break;
+        case 2: combine_filled(x, h, 4, 2); break;
+        case 3: combine_filled(x, h, 4, 3); break;
+        default: combine_filled(x, h, 4, 4);
+    }
+}
+
+OUTLINE void combine_2(float *x, int64_t h, int64_t left) {
+    if (left >= 2 * h)
+        combine_filled(x, h, 2, 2);
+    else
+        combine_filled(x, h, 2, 1);
+}
+
+/* To a multiple of a power of two. */
+INLINE int64_t round_up(int64_t count, int64_t unit) { return (count + unit - 1) & -unit; }
+
+/* The steps at a distance of h and more of n entries, of which those from ``end`` on, a multiple of
+   h, are zero and need not be there. */
+INLINE void hadamard_from(float *x, int64_t n, int64_t h, int64_t end) {
+    for (; 8 * h <= n; h *= 8) {
+        for (int64_t at = 0; at < end; at += 8 * h) combine_8(x + at, h, end - at);
+        end = round_up(end, 8 * h);
     }
     if (4 * h <= n) {
-        butterfly_4(x, n, h);
-        h *= 4;
+        for (int64_t at = 0; at < end; at += 4 * h) combine_4(x + at, h, end - at);
+    } else if (2 * h <= n) {
+        for (int64_t at = 0; at < end; at += 2 * h) combine_2(x + at, h, end - at);
     }
-    if (2 * h <= n) butterfly_2(x, n, h);
-}
-
-/* What is left once eight neighbours are done: stretch by stretch as far as the innermost cache
-   holds, then across. */
-INLINE void hadamard_beyond_lanes(float *x, int64_t n) {
-    if (n <= CACHED) {
-        hadamard_from(x, n, LANES);
-        return;
-    }
-    for (int64_t start = 0; start < n; start += CACHED) hadamard_from(x + start, CACHED, LANES);
-    hadamard_from(x, n, CACHED);
 }
 
 INLINE void hadamard_small(float *x, int64_t n) {
@@ -83,33 +83,76 @@ INLINE void hadamard_small(float *x, int64_t n) {
             }
 }
 
-/* Of n = 2^m floats, in place. */
-INLINE void hadamard_float(float *x, int64_t n) {
-    if (n < LANES) {
-        hadamard_small(x, n);
-        return;
+#define GROUP (8 * LANES)
+#define CACHED 4096
+
+/* x ← the steps below GROUP of signs·vector, or of the vector where it is not ``turned``, as far as
+   it has whole groups; returns how far. */
+INLINE int64_t hadamard_of_groups(const float *vector, const float *signs, const int turned,
+                                  int64_t d, float *x) {
+    int64_t i = 0;
+    for (; i + GROUP <= d; i += GROUP) {
+        Lanes v[8];
+        for (int j = 0; j < 8; j++) {
+            Lanes entries = LOAD(vector + i + j * LANES);
+            if (turned) entries = MULTIPLY(entries, LOAD(signs + i + j * LANES));
+            v[j] = hadamard_of_lanes(entries);
+        }
+        hadamard_of_vectors(v, 8);
+        for (int j = 0; j < 8; j++) STORE(x + i + j * LANES, v[j]);
     }
-    for (int64_t i = 0; i < n; i += LANES) STORE(x + i, hadamard_of_lanes(LOAD(x + i)));
-    hadamard_beyond_lanes(x, n);
+    return i;
 }
 
-/* Of the n = 2^m entries signs·vector, and zeros after the first d. */
-OUTLINE void hadamard_of_signed(const float *vector, const float *signs, int64_t d, float *x,
-                               int64_t n) {
-    int64_t i = 0;
-    if (n >= LANES)
-        for (; i + LANES <= d; i += LANES)
-            STORE(x + i, hadamard_of_lanes(MULTIPLY(LOAD(vector + i), LOAD(signs + i))));
-    int64_t rest = i;
-    for (; i < d; i++) x[i] = vector[i] * signs[i];
-    for (; i < n; i++) x[i] = 0;
+/* Of the n = 2^m ≤ CACHED entries signs·vector, and zeros after the first d. */
+INLINE void hadamard_in_cache(const float *vector, const float *signs, const int turned, int64_t d,
+                              float *x, int64_t n) {
     if (n < LANES) {
+        for (int64_t i = 0; i < n; i++) x[i] = i < d ? turned ? vector[i] * signs[i] : vector[i] : 0;
         hadamard_small(x, n);
         return;
     }
-    for (; rest < d; rest += LANES) STORE(x + rest, hadamard_of_lanes(LOAD(x + rest)));
-    hadamard_beyond_lanes(x, n);
+    int64_t last = hadamard_of_groups(vector, signs, turned, d, x), i = last;
+    if (last < d) {
+        for (; i < d; i += LANES) {
+            Lanes entries = ZERO;
+            if (i + LANES <= d) {
+                entries = LOAD(vector + i);
+                if (turned) entries = MULTIPLY(entries, LOAD(signs + i));
+            } else {
+                float rest[LANES] = {0};
+                for (int64_t at = i; at < d; at++)
+                    rest[at - i] = turned ? vector[at] * signs[at] : vector[at];
+                entries = LOAD(rest);
+            }
+            STORE(x + i, hadamard_of_lanes(entries));
+        }
+        hadamard_from(x + last, n < GROUP ? n : GROUP, LANES, i - last);
+    }
+    hadamard_from(x, n, GROUP, round_up(d, GROUP));
 }
+
+/* Of the n = 2^m entries signs·vector, and zeros after the first d: stretch by stretch as far as
+   the innermost cache holds, then across. */
+INLINE void hadamard_padded(const float *vector, const float *signs, const int turned, int64_t d,
+                            float *x, int64_t n) {
+    if (n <= CACHED) {
+        hadamard_in_cache(vector, signs, turned, d, x, n);
+        return;
+    }
+    for (int64_t at = 0; at < d; at += CACHED)
+        hadamard_in_cache(vector + at, turned ? signs + at : NULL, turned,
+                          d - at < CACHED ? d - at : CACHED, x + at, CACHED);
+    hadamard_from(x, n, CACHED, round_up(d, CACHED));
+}
+
+OUTLINE void hadamard_of_signed(const float *vector, const float *signs, int64_t d, float *x,
+                                int64_t n) {
+    hadamard_padded(vector, signs, 1, d, x, n);
+}
+
+/* Of n = 2^m floats, in place. */
+OUTLINE void hadamard_float(float *x, int64_t n) { hadamard_padded(x, NULL, 0, n, x, n); }
 
 /* Of n = 2^m doubles, in place: every step takes neighbours to two halves. */
 INLINE void hadamard_double(double *x, double *room, int64_t n) {
