@@ -50,6 +50,10 @@ devices: setup ## a thousand devices and a server, with crashes and enemies (two
 flower: setup ## a SuperLink and three SuperNodes on this machine (a minute)
 	$(BIN)/fedsel flower demo
 
+# Byte code is kept, whatever the shell says: the tests start hundreds of Python processes, and each
+# would compile all that it imports.
+test test-quick: export PYTHONDONTWRITEBYTECODE :=
+
 test: setup browser ## the whole test suite, docstrings included, on every core
 	$(BIN)/python -m pytest $(IN_PARALLEL) $(PYTEST_ARGS)
 
