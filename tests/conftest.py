@@ -3,6 +3,7 @@
 Statistical tests have fixed seeds and a false-alarm rate of 1e-9 each, far below 1e-6 together.
 """
 
+import gc
 import os
 import signal
 import tempfile
@@ -62,6 +63,11 @@ def pytest_collection_modifyitems(items):
         if not grouped and not slow:
             item.add_marker(pytest.mark.xdist_group(item.location[0]))
     items[:] = [items[i] for i in sorted(range(len(items)), key=order.__getitem__)]
+
+
+def pytest_collection_finish():
+    """What was imported stays: Python need not search it for garbage again and again."""
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -96,7 +96,10 @@ def finished(federation, run):
 
 
 def test_simulation_gives_the_weights_of_the_engine(tmp_path, quick_path):
-    """100 clients with a ledger each, three rounds with residual, momentum and average."""
+    """100 clients with a ledger each, three rounds with residual, momentum and average.
+
+    It may take more than twenty seconds, most of them until ray and Flower's processes are there.
+    """
     policy = f'lifetime = 5.0\nper_report = 1.0\nsolutions = ["PS-PM"]\ndimensions = [{task.D}]\n'
     (quick_path / "policy.toml").write_text(policy)
     with Federation(
@@ -194,7 +197,11 @@ def check_what_travelled(sent, folder):
 
 
 def test_tls_and_authenticated_nodes(tmp_path):
-    """Known keys alone: a node with another is sent away. RJ, whose server decays the weights."""
+    """Known keys alone: a node with another is sent away. RJ, whose server decays the weights.
+
+    It may take more than twenty seconds: nine of Flower's processes are started, some one after
+    another.
+    """
     files = certificates(tmp_path)
     keys = [node_key(tmp_path / f"key-{n}") for n in range(2)]
     with Federation(tmp_path, tls=files, options=["--enable-supernode-auth"]) as federation:
