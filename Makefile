@@ -50,11 +50,15 @@ devices: setup ## a thousand devices and a server, with crashes and enemies (two
 flower: setup ## a SuperLink and three SuperNodes on this machine (a minute)
 	$(BIN)/fedsel flower demo
 
+# Byte code is kept, whatever the shell says: the tests start hundreds of Python processes, and each
+# would compile all that it imports.
+test test-quick: export PYTHONDONTWRITEBYTECODE :=
+
 test: setup browser ## the whole test suite, docstrings included, on every core
 	$(BIN)/python -m pytest $(IN_PARALLEL) $(PYTEST_ARGS)
 
 test-quick: WORKERS := logical
-test-quick: setup ## the tests without those marked slow: a minute or a little more on two cores
+test-quick: setup ## the tests without those marked slow: about a minute on two cores
 	$(BIN)/python -m pytest $(IN_PARALLEL) -m "not slow" --durations=5 --durations-min=2 $(PYTEST_ARGS)
 
 lint: setup ## style, types and layers

@@ -3,6 +3,7 @@
 Statistical tests have fixed seeds and a false-alarm rate of 1e-9 each, far below 1e-6 together.
 """
 
+import gc
 import os
 import signal
 import tempfile
@@ -36,8 +37,9 @@ def _own_account_of_fits(monkeypatch):
     monkeypatch.setattr(account, "ACCOUNT", account.FitAccount())
 
 
-LONGEST = ("flower", "processes", "wheel")
-"""Groups that take minutes: the first to begin."""
+LONGEST = ("flower", "processes", "wheel", "torch")
+"""Groups that take long: the first to begin."""
+OF_TORCH = tuple(str(Path(*parts)) for parts in (("tests", "torch"), ("src", "fedsel", "torch")))
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -46,11 +48,14 @@ def pytest_collection_modifyitems(items):
 
     A group that a test names itself stays together: "processes" are those that start servers,
     browsers or many children, one after another, and "flower" those that mostly wait for Flower's.
-    So do the quick tests of a file, which share its fixtures and cached laws. A slow test is on its
-    own. What takes long comes first, and no worker is left alone with it at the end.
+    So do the quick tests of a file, which share its fixtures and cached laws, and all of torch's:
+    its first gradients take seconds in every process. A slow test is on its own. What takes long
+    comes first, and no worker is left alone with it at the end.
     """
     order = []
     for item in items:
+        if item.location[0].startswith(OF_TORCH):
+            item.add_marker(pytest.mark.xdist_group("torch"))
         slow, grouped = (item.get_closest_marker(name) for name in ("slow", "xdist_group"))
         name = grouped.args[0] if grouped else None
         first = LONGEST.index(name) if name in LONGEST else len(LONGEST)
@@ -58,6 +63,11 @@ def pytest_collection_modifyitems(items):
         if not grouped and not slow:
             item.add_marker(pytest.mark.xdist_group(item.location[0]))
     items[:] = [items[i] for i in sorted(range(len(items)), key=order.__getitem__)]
+
+
+def pytest_collection_finish():
+    """What was imported stays: Python need not search it for garbage again and again."""
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -15,7 +15,7 @@ from packaging.utils import canonicalize_name
 SCRIPT = "#!{python}\nimport sys\nfrom {module} import {name}\nsys.exit({name}())\n"
 
 
-def run(python, *words, check=True, cwd=None, timeout=240, **variables):
+def run(python, *words, check=True, cwd=None, timeout=900, **variables):
     """Run a Python on these words; with ``check`` it must succeed."""
     done = subprocess.run(
         [str(python), *map(str, words)],

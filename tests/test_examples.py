@@ -49,7 +49,10 @@ def test_fuzzing_by_random_mutations():
     ("script", "told"),
     [
         ("sklearn_quickstart.py", "Not covered:"),
-        pytest.param("torch_digits.py", "bits a client", marks=pytest.mark.slow),
+        pytest.param(
+            *("torch_digits.py", "bits a client"),
+            marks=[pytest.mark.slow, pytest.mark.xdist_group("torch")],
+        ),
     ],
 )
 def test_examples_run(script, told, tmp_path, monkeypatch, capsys):

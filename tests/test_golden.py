@@ -237,6 +237,7 @@ def test_coefficients_of_the_estimator(case):
 
 
 @pytest.mark.filterwarnings("ignore::fedsel.errors.SeededNoiseWarning")
+@pytest.mark.xdist_group("torch")
 @pytest.mark.parametrize("case", list(TORCH))
 def test_weights_of_the_trainer(case):
     torch = pytest.importorskip("torch", reason="needs the extra fedsel[torch]")

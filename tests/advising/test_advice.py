@@ -50,7 +50,7 @@ def test_the_limit_of_many_clients_is_met_to_four_percent(name):
     updates = Updates(64, 2.0, 0.7)
     built = made(name, 64, 8.0, updates.length)
     told = moments(built, updates)
-    found = simulate(built, updates, told, 20_000, rounds=24, seed=2)
+    found = simulate(built, updates, told, 8_000, rounds=24, seed=2)
     assert found.measured == pytest.approx(found.computed, rel=0.04, abs=found.chance)
 
 

@@ -1,6 +1,7 @@
 """The command line, in a process of its own or in this one."""
 
 import contextlib
+import functools
 import io
 import os
 import subprocess
@@ -9,11 +10,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+import typer
 
 from fedsel import cli
 from fedsel.progress import show_progress
 
 FEDSEL = str(Path(sys.executable).parent / "fedsel")
+COMMANDS = functools.cache(typer.main.get_command)
+"""typer's, which makes all commands anew for every call: in a process of tests once is enough."""
 
 
 class Done(NamedTuple):
@@ -49,6 +53,7 @@ def run_here(*arguments, status=0, cwd=None, **environment):
         contextlib.redirect_stderr(err),
     ):
         patch.setattr(sys, "argv", ["fedsel", *map(str, arguments)])
+        patch.setattr(typer.main, "get_command", COMMANDS)
         patch.chdir(cwd or Path.cwd())
         for name, value in {"COLUMNS": "100", **environment}.items():
             patch.setenv(name, value)

@@ -46,7 +46,7 @@ def test_the_demo_runs_and_sums_up(tmp_path):
         ],
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=900,
         check=False,
         env={**os.environ, "TEST_MARK": str(tmp_path)},
     )
@@ -211,7 +211,7 @@ def test_the_comparison_with_localdp(tmp_path):
         ],
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=900,
         check=False,
     )
     assert done.returncode == 0, done.stderr

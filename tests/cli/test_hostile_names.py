@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+import typer
 from rich.table import Table
 
 from fedsel import Solution, cli
@@ -25,6 +26,7 @@ from fedsel.paper.report import Table as PageTable
 from fedsel.paper.summary import markdown
 from fedsel.plotting import Point, accuracy_against_epsilon
 from fedsel.solutions.registry import register, unregister
+from tests.cli.support import COMMANDS
 
 TITLE = "\x1b]0;owned\x07"
 """What would change the title of a terminal: no console of ours writes such a thing by itself."""
@@ -59,6 +61,7 @@ def fedsel(monkeypatch, capfdbinary):
 
     def run(*arguments, status):
         monkeypatch.setattr(sys, "argv", ["fedsel", *map(str, arguments)])
+        monkeypatch.setattr(typer.main, "get_command", COMMANDS)
         code = 0
         try:
             cli.main()

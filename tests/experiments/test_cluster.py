@@ -18,13 +18,18 @@ from fedsel.simulation import Population, Training
 from fedsel.simulation.validation import cross_validate
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("processes")]
-distributed = pytest.importorskip("distributed", reason="needs the extra fedsel[cluster]")
+
+
+@pytest.fixture
+def distributed():
+    """Imported by the process that needs it: others would spend half a second on it."""
+    return pytest.importorskip("distributed", reason="needs the extra fedsel[cluster]")
 
 
 # Dask's own loops and sockets may outlive a test by a moment.
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_a_dask_cluster_gives_the_very_same_scores(tmp_path):
+def test_a_dask_cluster_gives_the_very_same_scores(tmp_path, distributed):
     cells = experiment("fig2i", quick=True).tasks[:2]
     data = synthetic(d=10, n=2000, seed=1)
     training = Training(solution("PS-PM", epsilon=2.0, dim=10), batch=50, seed=0)
@@ -46,7 +51,7 @@ def test_a_dask_cluster_gives_the_very_same_scores(tmp_path):
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_the_command_runs_on_a_cluster_by_its_address(tmp_path):
+def test_the_command_runs_on_a_cluster_by_its_address(tmp_path, distributed):
     program = [
         str(Path(sys.executable).parent / "fedsel"),
         "reproduce",

@@ -96,7 +96,10 @@ def finished(federation, run):
 
 
 def test_simulation_gives_the_weights_of_the_engine(tmp_path, quick_path):
-    """100 clients with a ledger each, three rounds with residual, momentum and average."""
+    """100 clients with a ledger each, three rounds with residual, momentum and average.
+
+    It may take more than twenty seconds, most of them until ray and Flower's processes are there.
+    """
     policy = f'lifetime = 5.0\nper_report = 1.0\nsolutions = ["PS-PM"]\ndimensions = [{task.D}]\n'
     (quick_path / "policy.toml").write_text(policy)
     with Federation(
@@ -119,15 +122,15 @@ def test_deployment(tmp_path):
         Federation(tmp_path, environment={"FEDSEL_TEST_WAIT": str(flag)}) as federation,
         Proxy(federation.port) as proxy,
     ):
-        own = [settings(tmp_path, n, lifetime=4.0 if n == 2 else 6.0) for n in range(3)]
+        own = [settings(tmp_path, n, lifetime=3.0 if n == 2 else 6.0) for n in range(3)]
         nodes = [
             federation.add_node(f"node-{n}", own[n], superlink_port=None if n else proxy.port)
             for n in range(3)
         ]
-        told = finished(federation, submit(federation, "first"))
-        assert [r["reports"] for r in told["rounds"]] == [3, 3, 3]
+        told = finished(federation, submit(federation, "first", epochs=2, epsilon=2.0))
+        assert [r["reports"] for r in told["rounds"]] == [3, 3]
         check_weights(told, 3)
-        assert [spent(tmp_path, n) for n in range(3)] == [3, 3, 3]
+        assert [spent(tmp_path, n) for n in range(3)] == [2, 2, 2]
         check_what_travelled(proxy.sent, tmp_path)
 
         said = finished(federation, submit(federation, "hostile", mode="hostile"))
@@ -138,14 +141,14 @@ def test_deployment(tmp_path):
             "shape": Reason.WEIGHTS.value,
             "evaluate": NO_ANSWER,
         }
-        assert [spent(tmp_path, n) for n in range(3)] == [3, 3, 3]
+        assert [spent(tmp_path, n) for n in range(3)] == [2, 2, 2]
 
         # All have answered, and no answer has left: one node is killed and comes back.
         flag.touch()
         second = submit(federation, "second", epochs=2, epsilon=2.0, timeout=PATIENCE)
-        federation.wait(lambda: min(spent(tmp_path, n) for n in range(3)) == 4, LIMIT, "answers")
+        federation.wait(lambda: min(spent(tmp_path, n) for n in range(3)) == 3, LIMIT, "answers")
         nodes[0].kill()
-        assert spent(tmp_path, 0) == 4  # paid, though it never left
+        assert spent(tmp_path, 0) == 3  # paid, though it never left
         federation.add_node("node-0-again", own[0])  # while the round is still held open
         flag.unlink()
         told = finished(federation, second)
@@ -153,7 +156,7 @@ def test_deployment(tmp_path):
         assert [r["reports"] for r in told["rounds"]] == [2, 2]
         assert told["rounds"][0]["silent"] == 1
         assert told["refusals"]["EXHAUSTED"] == 1
-        assert [spent(tmp_path, n) for n in range(3)] == [5, 5, 4]
+        assert [spent(tmp_path, n) for n in range(3)] == [4, 4, 3]
         for number in range(3):
             history = Ledger(tmp_path / f"store-{number}").read()  # checks every link
             assert history.spent <= history.lifetime
@@ -167,9 +170,9 @@ def check_what_travelled(sent, folder):
             content = PushObjectRequest.FromString(body).object_content
             objects[get_object_id(content)] = content
     kinds = [get_object_type_from_object_content(o) for o in objects.values()]
-    assert sorted(kinds) == ["ConfigRecord"] * 3 + ["Message"] * 3 + ["RecordDict"] * 3
+    assert sorted(kinds) == ["ConfigRecord"] * 2 + ["Message"] * 2 + ["RecordDict"] * 2
     entries = Ledger(folder / "store-0").read().entries
-    form = Request(entries[0].run, 0, 0, complete("PS-PM", epsilon=3.0, dim=task.D, epochs=3, k=3))
+    form = Request(entries[0].run, 0, 0, complete("PS-PM", epsilon=2.0, dim=task.D, epochs=2, k=3))
     reports = []
     for content in objects.values():
         if get_object_type_from_object_content(content) == "ConfigRecord":
@@ -194,7 +197,11 @@ def check_what_travelled(sent, folder):
 
 
 def test_tls_and_authenticated_nodes(tmp_path):
-    """Known keys alone: a node with another is sent away. RJ, whose server decays the weights."""
+    """Known keys alone: a node with another is sent away. RJ, whose server decays the weights.
+
+    It may take more than twenty seconds: nine of Flower's processes are started, some one after
+    another.
+    """
     files = certificates(tmp_path)
     keys = [node_key(tmp_path / f"key-{n}") for n in range(2)]
     with Federation(tmp_path, tls=files, options=["--enable-supernode-auth"]) as federation:

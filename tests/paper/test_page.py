@@ -90,6 +90,7 @@ def test_a_hostile_string_in_every_field_stays_text():
     assert all(re.match(r"#|\./[^:]*$", link) for link in links)
 
 
+@pytest.mark.slow
 def test_figures_share_no_id_and_every_reference_resolves():
     same = drawing(0)
     text = rendered(

@@ -389,6 +389,7 @@ def test_table3_on_the_papers_data(tmp_path):
     assert told["command"].startswith("fedsel reproduce table3 --set repeats=1")
 
 
+@pytest.mark.slow  # every experiment is laid out for it
 def test_the_list():
     assert "fair" in run().stdout
     assert {r["name"] for r in json.loads(run("--json").stdout)} == set(NAMES)

@@ -38,7 +38,7 @@ def data(d=D, n=N, seed=0):
 
 
 @pytest.mark.parametrize("name", sorted(names()))
-@pytest.mark.parametrize("d", [2, 7, 33, 100])
+@pytest.mark.parametrize("d", [2, 7, *(pytest.param(d, marks=pytest.mark.slow) for d in (33, 100))])
 def test_every_set_of_instructions_gives_the_same_weights_to_the_bit(name, d):
     X, y = data(d, 120, seed=d)
     made = solution(name, epsilon=4.0, dim=d, epochs=2, k=1, momentum=0.5)
