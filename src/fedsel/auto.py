@@ -166,8 +166,8 @@ def _preparing(
         known = setting.norm is not None and rounds >= FEWEST_ROUNDS
         if not (automatic and known and told and recipe.solution in REPORTING_DIRECTIONS):
             return 0.0
-        radius = 1.0 if recipe.rho in (AUTO, None) else float(recipe.rho)
-        noise = (recipe.build().noise / radius) ** 2 / (automatic * rounds * setting.clients)
+        noise = (recipe.build().noise / _reported_norm(recipe)) ** 2
+        noise /= automatic * rounds * setting.clients
         return automatic if noise < MOST_NOISE else 0.0
     if asked and not told:
         raise InvalidArgument(name, asked, f"0 with {recipe.solution}, whose means are biased")
@@ -204,11 +204,35 @@ def plan_for(
         spread_rounds=counts["spread"],
         centre_rounds=counts["centre"],
         loose=loose,
-        radius=1.0 if recipe.rho in (AUTO, None) else float(recipe.rho),
+        radius=_reported_norm(recipe),
         noise=solution.noise,
         octaves=octaves,
         unit=unit,
     )
+
+
+def without_rounds(recipe: Recipe) -> Recipe:
+    """The recipe without rounds that prepare: public rows tell what they would learn."""
+    for name in ("spread", "centre"):
+        if getattr(recipe, name) not in (AUTO, 0.0):
+            allowed = '"auto" or 0 with public rows, which tell it'
+            raise InvalidArgument(name, getattr(recipe, name), allowed)
+    return replace(recipe, spread=0.0, centre=0.0)
+
+
+def noise_of_mean(recipe: Recipe, solution: Solution, reports: float) -> float:
+    """The variance of an entry of the mean of so many reports, each on a record of norm 1.
+
+    >>> recipe = resolved(Recipe(epsilon=1.0), Setting(4, 100, 100, norm=1.0))
+    >>> round(noise_of_mean(recipe, recipe.build(), 10_000), 5)
+    0.00028
+    """
+    return (solution.noise / _reported_norm(recipe)) ** 2 / (reports * solution.dim)
+
+
+def _reported_norm(recipe: Recipe) -> float:
+    """The norm of what is reported for a record of norm 1: ρ, or 1 without one."""
+    return 1.0 if recipe.rho in (AUTO, None) else float(recipe.rho)
 
 
 def reports_directions(name: str) -> bool:

@@ -6,6 +6,7 @@ import json
 import os
 import tomllib
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -43,6 +44,10 @@ def run(
         Path | None, typer.Option(help="Your own data: .csv, .parquet, .npz or .svm.")
     ] = None,
     label: Annotated[str | None, typer.Option(help="The label column of --data.")] = None,
+    public: Annotated[
+        Path | None,
+        typer.Option(help="Public rows with the features of --data, unlabelled: free of ε."),
+    ] = None,
     directory: Annotated[
         Path | None, typer.Option(help="A folder with the data files (or set FEDSEL_DATA).")
     ] = None,
@@ -169,11 +174,15 @@ def run(
     spec = _spec(
         config, {name: value for name, value in options.items() if value is not None}, data
     )
+    if public is not None:
+        spec = _with_public(spec, data)
     check_folder("--out", out)
     check_installed("simulation", "fedsel run", "joblib", "scipy")
     import_module("fedsel.sampling.kernels")  # says what to do where they were left out
     _announce(spec)
-    rows, complete = _run(spec, _source(spec, data, label, directory), out, jobs or os.cpu_count())
+    rows, complete = _run(
+        spec, _source(spec, data, label, public, directory), out, jobs or os.cpu_count()
+    )
     rows = [{**row, "draws": SEEDED} for row in rows]
     written = _write(rows, out) if rows else []
     if as_json:
@@ -229,13 +238,31 @@ def _announce(spec: Spec) -> None:
     progress_console().print(printable(line), highlight=False, markup=False)
 
 
-def _source(spec: Spec, data: Path | None, label: str | None, directory: Path | None) -> Source:
-    from fedsel.data import read
-    from fedsel.experiments import Given, Named
+def _with_public(spec: Spec, data: Path | None) -> Spec:
+    """Public rows give the bounds of features, if nobody has declared any."""
+    if data is None:
+        raise InvalidArgument("--public", "given", "given together with --data")
+    if spec.scale not in (None, "unit", "symmetric"):
+        raise InvalidArgument("--scale", spec.scale, "unit or symmetric with --public")
+    return replace(spec, scale=spec.scale or "unit")
+
+
+def _source(
+    spec: Spec,
+    data: Path | None,
+    label: str | None,
+    public: Path | None,
+    directory: Path | None,
+) -> Source:
+    from fedsel.data import read, read_rows
+    from fedsel.experiments import Given, Named, with_public
 
     if data is not None:
         with patience(f"reading {data}"):
-            return Given(read(data, label))
+            dataset = read(data, label)
+            if public is None:
+                return Given(dataset)
+            return with_public(dataset, read_rows(public, dataset))
     with patience(f"{spec.dataset}: looking for its files") as notify:
         # What is missing is told before anything runs.
         Named(directory, notify).data(spec.dataset, spec.draw)
@@ -310,6 +337,9 @@ def _notes(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
         if rounds:
             counts = " or ".join(map(str, rounds))
             yield f"{name} of the records: learnt from reports in the first {counts} rounds (auto)"
+    public = sorted({c["public_rows"] for c in chosen if "public_rows" in c})
+    if public:
+        yield f"{public[0]:,} public rows, which cost no ε: bounds, centre, spread and geometry"
     if any(row["scale"] == "standard" for row in rows):
         yield (
             "scaled by the records' own mean and deviation, which the exact ε does not cover: "

@@ -4,7 +4,7 @@ from fedsel.data import partition
 from fedsel.data.arrays import from_arrays
 from fedsel.data.catalogue import NAMES
 from fedsel.data.dataset import SCALINGS, Dataset
-from fedsel.data.files import read
+from fedsel.data.files import read, read_rows
 from fedsel.data.generate import synthetic
 from fedsel.data.loaders import fetch, find, load
 from fedsel.data.partition import Clients
@@ -23,5 +23,6 @@ __all__ = [
     "load",
     "partition",
     "read",
+    "read_rows",
     "synthetic",
 ]

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedsel.data.arrays import Label, from_arrays
 from fedsel.data.dataset import Dataset
@@ -22,6 +23,7 @@ from fedsel.data.tables import (
     Column,
     Numbers,
     Texts,
+    arranged,
     encode,
     label_index,
     not_filled,
@@ -62,13 +64,37 @@ def read(
         raise InvalidArgument("path", str(path), f"readable ({error.strerror or error})") from error
 
 
+def read_rows(path: str | os.PathLike[str], like: Dataset) -> NDArray[np.float32]:
+    """Rows without labels (m, d), with the features of a data set, from a .csv or .parquet file.
+
+    Columns are found by their names, in any order; those that are no feature are left out, so that
+    a label may be there. A text that the data set does not know is none of its levels.
+    """
+    file, readers = Path(path), {".csv": _csv_columns, ".parquet": _parquet_columns}
+    reader = readers.get(file.suffix.lower())
+    if reader is None or not file.is_file():
+        raise InvalidArgument("path", str(path), "a file that exists, .csv or .parquet")
+    try:
+        return arranged(reader(file), like.feature_names)
+    except OSError as error:
+        raise InvalidArgument("path", str(path), f"readable ({error.strerror or error})") from error
+
+
 def _read_csv(path: Path, label: str | int | None, positive: Label | None) -> Dataset:
-    """Twice through the file: first what the columns are, then their values."""
+    columns = _csv_columns(path, lambda names: label_index(names, label))
+    return encode(columns, label, positive, path.stem)
+
+
+def _csv_columns(path: Path, check: Callable[[list[str]], object] = len) -> list[Column]:
+    """Twice through the file: first what the columns are, then their values.
+
+    ``check`` sees the names before the work, not after it.
+    """
     try:
         names, delimiter = _header(path)
-        label_index(names, label)  # before the work, not after it
+        check(names)
         kinds = _column_kinds(path, names, delimiter)
-        return encode(_columns(path, kinds, names, delimiter), label, positive, path.stem)
+        return _columns(path, kinds, names, delimiter)
     except (UnicodeDecodeError, csv.Error) as error:
         reason = "not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
         raise InvalidArgument("path", str(path), f"a CSV file in UTF-8 ({reason})") from None
@@ -162,6 +188,11 @@ def _columns(
 
 
 def _read_parquet(path: Path, label: str | int | None, positive: Label | None) -> Dataset:
+    columns = _parquet_columns(path, lambda names: label_index(names, label))
+    return encode(columns, label, positive, path.stem)
+
+
+def _parquet_columns(path: Path, check: Callable[[list[str]], object] = len) -> list[Column]:
     try:
         parquet = import_module("pyarrow.parquet")
     except ImportError:
@@ -172,9 +203,8 @@ def _read_parquet(path: Path, label: str | int | None, positive: Label | None) -
         table = parquet.read_table(path)
     except arrow.ArrowInvalid as error:
         raise InvalidArgument("path", str(path), f"a Parquet file ({error})") from None
-    label_index(table.column_names, label)
-    columns = [_arrow_column(name, table[name]) for name in table.column_names]
-    return encode(columns, label, positive, path.stem)
+    check(table.column_names)
+    return [_arrow_column(name, table[name]) for name in table.column_names]
 
 
 def _arrow_column(name: str, values: Any) -> Column:

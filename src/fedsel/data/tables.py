@@ -66,6 +66,30 @@ def encode(
     )
 
 
+def arranged(columns: Sequence[Column], features: Sequence[str]) -> NDArray[np.float32]:
+    """Rows (m, d) of the features that `encode` has named: numbers, or texts and their levels.
+
+    >>> age, job = Numbers("age", np.array([3.0, 4.0])), Texts("job", np.array([0, 1]), ("a", "b"))
+    >>> arranged([job, age], ["age", "job=b", "job=c"]).tolist()
+    [[3.0, 0.0, 0.0], [4.0, 1.0, 0.0]]
+    """
+    numbers = {c.name: c.values for c in columns if isinstance(c, Numbers)}
+    texts = {c.name: c for c in columns if isinstance(c, Texts)}
+    rows = np.zeros((len(_values(columns[0])), len(features)), np.float32)
+    for j, name in enumerate(features):
+        if name in numbers:
+            with np.errstate(over="ignore"):
+                rows[:, j] = numbers[name]
+            _check_finite(name, rows[:, j])
+            continue
+        owner = next((c for c in texts.values() if name.startswith(f"{c.name}=")), None)
+        if owner is None:
+            raise InvalidArgument("column", name, "there, and of the same kind, in public rows")
+        level = name.removeprefix(f"{owner.name}=")
+        rows[:, j] = np.array([known == level for known in owner.levels])[owner.codes]
+    return rows
+
+
 def label_index(names: Sequence[str], label: str | int | None) -> int:
     """The position of the label column, given by name or by number (from 0; −1 is the last).
 

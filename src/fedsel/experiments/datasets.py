@@ -5,17 +5,20 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedsel.data import Dataset, load, partition
 from fedsel.errors import InvalidArgument
+from fedsel.preparation import Preparation, of_rows, shaped
 from fedsel.simulation import Population
 
+Rows = NDArray[np.float32]
 _LOADING = threading.Lock()
 
 
@@ -25,6 +28,10 @@ class Source(Hashable, Protocol):
     @property
     def identity(self) -> str:
         """A digest of data that its name does not determine; empty where it does."""
+
+    @property
+    def public(self) -> Rows | None:
+        """Public rows (m, d) of the same features, as they are; None if there are none."""
 
     def data(self, name: str, data_seed: int) -> Dataset:
         """The data set."""
@@ -41,19 +48,28 @@ class Named:
     def identity(self) -> str:
         return ""
 
+    @property
+    def public(self) -> None:
+        return None
+
     def data(self, name: str, data_seed: int) -> Dataset:
         return load(name, self.directory, data_seed, notify=self.notify)
 
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """One data set in hand, whatever name is asked for."""
+    """One data set in hand, whatever name is asked for, and public rows beside it if there are."""
 
     dataset: Dataset
+    public: Rows | None = None
 
     @property
     def identity(self) -> str:
-        return _digest(self.dataset)
+        own = _digest(self.dataset)
+        if self.public is None:
+            return own
+        rows = np.ascontiguousarray(self.public).data.cast("B")
+        return own + hashlib.sha256(rows).hexdigest()[:16]
 
     def data(self, name: str, data_seed: int) -> Dataset:  # noqa: ARG002
         return self.dataset
@@ -80,6 +96,30 @@ def known_ranges(source: Source, name: str, data_seed: int, scale: str) -> Range
     low, high = bounds[:, 0], bounds[:, 1]
     tight = (high == 1) & ((low == 0) | (low == -1))
     return Ranges(tuple((~tight).tolist()), offset=bool((low != -high).any()))
+
+
+def with_public(dataset: Dataset, rows: Rows) -> Given:
+    """A data set with public rows (m, d) beside it, which give the bounds that it does not have."""
+    if rows.ndim != 2 or rows.shape[1] != dataset.d:
+        raise InvalidArgument("public", f"of shape {rows.shape}", f"(m, {dataset.d})")
+    if len(rows) < 2:
+        raise InvalidArgument("public", f"{len(rows)} row", "at least 2 rows")
+    if dataset.bounds is None:
+        low, high = rows.min(axis=0).astype(np.float64), rows.max(axis=0).astype(np.float64)
+        still = low == high  # such a feature may be a rare level: 0 and 1 lie within its bounds
+        low, high = np.where(still & (low > 0), 0, low), np.where(still & (high < 1), 1, high)
+        dataset = replace(dataset, bounds=np.stack([low, high], axis=1))
+    return Given(dataset, rows)
+
+
+def public_preparation(
+    like: Dataset, public: Rows, scale: str, ranges: Ranges, noise: float
+) -> Preparation:
+    """What public rows tell of the records of a data set on a scale."""
+    unlabelled = np.ones(len(public), np.int8)
+    rows = replace(like, X=np.ascontiguousarray(public, np.float32), y=unlabelled)
+    X = rows.scaled(scale).X
+    return shaped(of_rows(X, loose=ranges.loose), X, noise)
 
 
 def population(source: Source, name: str, data_seed: int, *shape: Any) -> Population:

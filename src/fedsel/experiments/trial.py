@@ -8,10 +8,17 @@ from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
-from fedsel.auto import Setting, plan_for, resolved, with_share
+from fedsel.auto import Setting, noise_of_mean, plan_for, resolved, with_share, without_rounds
 from fedsel.data.catalogue import resolve
 from fedsel.errors import InvalidArgument
-from fedsel.experiments.datasets import NO_RANGES, Ranges, Source, known_ranges, population
+from fedsel.experiments.datasets import (
+    NO_RANGES,
+    Ranges,
+    Source,
+    known_ranges,
+    population,
+    public_preparation,
+)
 from fedsel.models import LinearModel
 from fedsel.models.linear import Loss
 from fedsel.preparation.plan import OCTAVES
@@ -111,9 +118,16 @@ class Cell:
         members = self._members(people)
         count, per_epoch = self._rounds(members)
         dim = people.X.shape[1] + (known is not None)
-        recipe = self.resolved(dim, count, members, part, known or NO_RANGES)
+        rows = None if known is None else source.public
+        cell = self if rows is None else replace(self, recipe=without_rounds(self.recipe))
+        recipe = cell.resolved(dim, count, members, part, known or NO_RANGES)
         solution, plan = recipe.build(), None
-        if known is not None:
+        if known is not None and rows is not None:
+            noise = noise_of_mean(recipe, solution, members * recipe.epochs)
+            like = source.data(self.dataset, self.draw)
+            prepared = public_preparation(like, rows, self.scale, known, noise)
+            people = people.prepared(prepared)
+        elif known is not None:
             plan = plan_for(recipe, solution, loose=known.loose, rounds=per_epoch)
             if plan is None:
                 people = self._population(source, prepared=True)
@@ -172,7 +186,7 @@ class Cell:
     def part(self, number: int, source: Source) -> Row:
         """One training run; the first also tells what a report costs."""
         people, training = self.setup(source, number)
-        about = {"about": _about(training, people)} if number == 0 else {}
+        about = {"about": _about(training, people, source)} if number == 0 else {}
         if self.protocol == "holdout":
             return {**held_out_run(training, people, number), **about}
         repeat, fold = divmod(number, self.folds)
@@ -206,7 +220,7 @@ class Cell:
         }
 
 
-def _about(training: Training, people: Population) -> Row:
+def _about(training: Training, people: Population, source: Source) -> Row:
     """What is reported beside accuracy; an infinite ε is null.
 
     ``majority`` is the accuracy of always saying the more frequent label; ``chosen`` is what was
@@ -230,6 +244,7 @@ def _about(training: Training, people: Population) -> Row:
             "averaging": training.averaging,
             "spread_rounds": 0 if plan is None else plan.spread_rounds,
             "centre_rounds": 0 if plan is None else plan.centre_rounds,
+            **({} if source.public is None else {"public_rows": len(source.public)}),
         },
         "majority": float(max(np.mean(people.y > 0), np.mean(people.y < 0))),
     }

@@ -3,9 +3,12 @@
 The server publishes what it learns, and all later clients prepare their records with it. Such a
 round differs from others only in what a client reports on: its record in place of a gradient. It is
 the same solution, the same certificate and the same one report of a client and epoch.
+
+Where there are public rows, they tell it instead (`public`), and no round is spent.
 """
 
 from fedsel.preparation.plan import Plan, PlanState, advanced
+from fedsel.preparation.public import of_rows, shaped
 from fedsel.preparation.record import Preparation
 
-__all__ = ["Plan", "PlanState", "Preparation", "advanced"]
+__all__ = ["Plan", "PlanState", "Preparation", "advanced", "of_rows", "shaped"]

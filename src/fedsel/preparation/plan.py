@@ -135,7 +135,7 @@ class Plan:
         own *= _kept(float(own @ own), noise * max(1, count - 3))
         spread = learnt.spread.copy()
         octaves = self.octaves * np.clip(common + own, -1.0, 1.0)
-        spread[columns] = np.minimum(1.0, spread[columns] * _power_of_two(-octaves))
+        spread[columns] = np.minimum(1.0, spread[columns] * power_of_two(-octaves))
         return replace(learnt, spread=spread)
 
     def learn_centre(self, learnt: Preparation, mean: Doubles, reports: int) -> Preparation:
@@ -191,25 +191,25 @@ def _octaves(X: Doubles, octaves: int) -> Doubles:
     """−log₂|x|/octaves in [−1, 1]; the mean of a record's others where x = 0."""
     magnitudes = np.abs(X)
     there = magnitudes > 0
-    logs = np.clip(-_logarithm(np.where(there, magnitudes, 1.0)) / octaves, -1.0, 1.0)
+    logs = np.clip(-logarithm(np.where(there, magnitudes, 1.0)) / octaves, -1.0, 1.0)
     mean = logs.sum(axis=1, keepdims=True) / np.maximum(1, there.sum(axis=1, keepdims=True))
     return np.where(there, logs, mean)
 
 
-def _logarithm(x: Doubles) -> Doubles:
+def logarithm(x: Doubles) -> Doubles:
     """log₂ x, linear between powers of two: off by less than 0.09, and the same on every machine.
 
-    >>> _logarithm(np.array([0.25, 1.0, 1.5]))
+    >>> logarithm(np.array([0.25, 1.0, 1.5]))
     array([-2. ,  0. ,  0.5])
     """
     mantissa, exponent = np.frexp(x)
     return np.asarray(exponent - 2 + 2 * mantissa, dtype=np.float64)
 
 
-def _power_of_two(y: Doubles) -> Doubles:
-    """The inverse of `_logarithm`.
+def power_of_two(y: Doubles) -> Doubles:
+    """The inverse of `logarithm`.
 
-    >>> _power_of_two(np.array([-2.0, 0.0, 0.5]))
+    >>> power_of_two(np.array([-2.0, 0.0, 0.5]))
     array([0.25, 1.  , 1.5 ])
     """
     whole = np.floor(y)

@@ -29,8 +29,9 @@ class Preparation:
         z = (clip(x/spread, −1, 1) − centre, intercept),   divided by its norm if ``unit``,
                                                            else multiplied by ``factor``
 
-    ``spread`` (d,) in (0, 1] and ``centre`` (d,) are public; an ``intercept`` of 0 is none. A
-    linear model of z is one of x: dividing by the norm changes no sign of a margin.
+    ``spread`` (d,) in (0, 1] and ``centre`` (d,) are public; an ``intercept`` of 0 is none. With
+    ``mixing``, a public matrix (size, size), z is multiplied by it before it is divided. A linear
+    model of z is one of x: dividing by the norm changes no sign of a margin.
 
     >>> plain = Preparation.plain(2, intercept=1.0, unit=False)
     >>> Preparation(np.array([0.5, 1.0]), np.array([1.0, 0.0]), 1.0, False).records([[0.5, -0.25]])
@@ -42,6 +43,7 @@ class Preparation:
     intercept: float
     unit: bool
     factor: float = 1.0
+    mixing: Doubles | None = None
 
     def __post_init__(self) -> None:
         for name in ("spread", "centre"):
@@ -55,6 +57,12 @@ class Preparation:
         if check_finite("intercept", self.intercept) < 0:
             raise InvalidArgument("intercept", self.intercept, "a finite number ≥ 0; 0 is none")
         check_positive("factor", self.factor)
+        if self.mixing is not None:
+            matrix = check_vectors("mixing", self.mixing, ndim=2).astype(np.float64)
+            if matrix.shape != (self.size, self.size):
+                raise InvalidArgument("mixing", matrix.shape, f"of shape {(self.size, self.size)}")
+            matrix.flags.writeable = False
+            object.__setattr__(self, "mixing", matrix)
 
     @classmethod
     def plain(
@@ -77,13 +85,14 @@ class Preparation:
     @property
     def keeps_zeros(self) -> bool:
         """Whether a sparse record stays sparse."""
-        return not self.centre.any()
+        return self.mixing is None and not self.centre.any()
 
     def records(self, X: Any) -> Any:
         """Records X (n, d), dense or CSR, as clients train on them: (n, size), float32.
 
-        A record does not depend on those beside it. What is sparse becomes dense where a centre is
-        subtracted.
+        A record does not depend on those beside it; with ``mixing`` up to the last bits, which the
+        order of sums decides. What is sparse becomes dense where a centre is subtracted or entries
+        are mixed.
         """
         sparse = hasattr(X, "indptr")
         rows: Any = X if sparse else np.asarray(X)
@@ -105,6 +114,8 @@ class Preparation:
     def _dense(self, X: NDArray[Any]) -> NDArray[np.float32]:
         wide = np.full((len(X), self.size), self.intercept)
         wide[:, : self.features] = self.within(X) - self.centre
+        if self.mixing is not None:
+            wide = wide @ self.mixing.T
         return unit_rows(wide) if self.unit else (self.factor * wide).astype(np.float32)
 
     def _sparse(self, X: Any) -> Any:
@@ -127,18 +138,22 @@ class Preparation:
         [[[6.0]], [1.25]]
         """
         rows = np.asarray(weights, dtype=np.float64) * (1.0 if self.unit else self.factor)
+        if self.mixing is not None:
+            rows = rows @ self.mixing
         slopes = rows[:, : self.features]
         constant = rows[:, -1] * self.intercept if self.intercept > 0 else np.zeros(len(rows))
         return slopes / self.spread, constant - slopes @ self.centre
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, as a server publishes them."""
+        mixing = {} if self.mixing is None else {"mixing": self.mixing.tolist()}
         return {
             "spread": self.spread.tolist(),
             "centre": self.centre.tolist(),
             "intercept": float(self.intercept),
             "unit": bool(self.unit),
             "factor": float(self.factor),
+            **mixing,
         }
 
     @classmethod
@@ -150,12 +165,13 @@ class Preparation:
         True
         """
         known = {"spread", "centre", "intercept", "unit", "factor"}
-        if not isinstance(values, dict) or set(values) != known:
+        if not isinstance(values, dict) or set(values) - {"mixing"} != known:
             raise InvalidArgument("preparation", type(values).__name__, f"{sorted(known)}")
         if not isinstance(values["unit"], bool):
             raise InvalidArgument("unit", values["unit"], "true or false")
         spread, centre = (np.asarray(values[name]) for name in ("spread", "centre"))
-        return cls(spread, centre, values["intercept"], values["unit"], values["factor"])
+        mixing = np.asarray(values["mixing"]) if "mixing" in values else None
+        return cls(spread, centre, values["intercept"], values["unit"], values["factor"], mixing)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Preparation) and self.to_dict() == other.to_dict()

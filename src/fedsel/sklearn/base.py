@@ -12,16 +12,23 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
-from fedsel.auto import Setting, plan_for, reports_directions, resolved
+from fedsel.auto import (
+    Setting,
+    noise_of_mean,
+    plan_for,
+    reports_directions,
+    resolved,
+    without_rounds,
+)
 from fedsel.data.partition import Clients, by_groups
 from fedsel.errors import InvalidArgument, check_count, check_finite, check_positive
 from fedsel.models.linear import LinearModel
-from fedsel.preparation import Plan, Preparation
+from fedsel.preparation import Plan, Preparation, of_rows, shaped
 from fedsel.preparation.plan import unlearnt
 from fedsel.recipe import AUTO, Recipe
 from fedsel.simulation import History, Training
 from fedsel.simulation.leaks import spend, warn_about_seed
-from fedsel.sklearn import leaks, privacy
+from fedsel.sklearn import leaks, privacy, public
 from fedsel.sklearn.features import PRIVATE, FeatureScale
 from fedsel.sklearn.fitting import Examples, Task, factors_of, seed_of_wave
 from fedsel.solutions import Solution
@@ -44,6 +51,7 @@ class _Fit:
     plan: Plan | None
     batch: int
     rounds: int
+    known: Preparation | None = None
 
 
 class FederatedLinear(BaseEstimator):  # type: ignore[misc]
@@ -57,6 +65,7 @@ class FederatedLinear(BaseEstimator):  # type: ignore[misc]
     history_: History
     seed_: int | None
     preparation_: Preparation
+    n_public_: int
     _weights: NDArray[np.float64]
 
     # --- what the estimators differ in ----------------------------------------------------------
@@ -82,13 +91,15 @@ class FederatedLinear(BaseEstimator):  # type: ignore[misc]
         eval_set: Examples | None,
         *,
         first: bool,
+        public_X: Any = None,
     ) -> Self:
+        rows = None if public_X is None else public.checked(self, public_X, first)
         clients = None if groups is None else self._clients(groups, X)
         count = X.shape[0] if clients is None else clients.n
-        scale, seed = self._scale(X, first), self._seed(first)
-        fit = self._decided(X, count, scale, task, first)
+        scale, seed = self._scale(X, first, rows), self._seed(first)
+        fit = self._decided(X, count, scale, task, first, rows)
         solution, recipe = fit.solution, fit.recipe
-        known = self.preparation_ if not first else self._unprepared(scale, task)
+        known = self.preparation_ if not first else fit.known or self._unprepared(scale, task)
         used = Examples(scale.apply(X), task.targets)
         judges = None if eval_set is None else replace(eval_set, X=scale.apply(eval_set.X))
         leaks.warn_about_solution(solution)
@@ -122,21 +133,25 @@ class FederatedLinear(BaseEstimator):  # type: ignore[misc]
         self.recipe_, self.solution_ = recipe, solution
         self.learning_rate_, self.batch_, self.spent_ = rate, fit.batch, spent
         self.feature_range_ = np.stack([scale.low, scale.high])
+        self.n_public_ = self._public_rows(first, rows)
         self.preparation_ = history.preparation or known
         self.history_, self._weights = history, history.weights
         self.privacy_ = privacy.statement(
             solution,
             grouped=clients is not None,
-            bounds_read=self.feature_range is None,
+            bounds_read=self.feature_range is None and not self.n_public_,
             seeded=seed is not None,
             prepared=fit.plan is not None,
+            public_rows=self.n_public_,
         )
         self._set_coefficients(scale, task.columns)
         if self.verbose:
             self._say(f"{self.privacy_}\nSpent in this process: ε = {spent:.6g} or more.")
         return self
 
-    def _decided(self, X: Any, count: int, scale: FeatureScale, task: Task, first: bool) -> _Fit:
+    def _decided(
+        self, X: Any, count: int, scale: FeatureScale, task: Task, first: bool, rows: Any = None
+    ) -> _Fit:
         """Everything automatic, from public quantities alone."""
         batch = max(1, round(self.batch_fraction * count))
         entries = X.shape[1] + bool(self.fit_intercept)
@@ -149,6 +164,8 @@ class FederatedLinear(BaseEstimator):  # type: ignore[misc]
                 wanted = '"auto" or 0 without an intercept, or where records keep their norm'
                 raise InvalidArgument(refused[0], getattr(asked, refused[0]), wanted)
             asked = replace(asked, spread=0.0, centre=0.0)
+        if rows is not None:
+            asked = without_rounds(asked)
         fits = not hasattr(X, "tocsr") or 4 * X.shape[0] * X.shape[1] <= _MOST_DENSE
         loose = self._loose(scale)
         setting = Setting(
@@ -172,7 +189,20 @@ class FederatedLinear(BaseEstimator):  # type: ignore[misc]
             octaves=scale.octaves,
             unit=self._unit_norm and not task.regression,
         )
-        return _Fit(recipe, solution, plan, batch, self.epochs * per_epoch)
+        known = None
+        if rows is not None and (self._unit_norm or task.regression):
+            # A centre without an intercept would be one; a huge sparse X is not made dense.
+            known = of_rows(
+                scale.apply(rows),
+                loose=tuple(scale.loose.tolist()),
+                unit=self._unit_norm and not task.regression,
+                centred=bool(self.fit_intercept) and fits,
+                intercept=bool(self.fit_intercept),
+            )
+            if fits:
+                reports = self.epochs * count
+                known = shaped(known, scale.apply(rows), noise_of_mean(recipe, solution, reports))
+        return _Fit(recipe, solution, plan, batch, self.epochs * per_epoch, known)
 
     def _loose(self, scale: FeatureScale) -> tuple[bool, ...]:
         """Bounds that were read from the records are not too wide."""
@@ -197,18 +227,27 @@ class FederatedLinear(BaseEstimator):  # type: ignore[misc]
         check_consistent_length(X, groups)
         return by_groups(groups)
 
-    def _scale(self, X: Any, first: bool) -> FeatureScale:
-        if isinstance(self.feature_range, str):
-            if self.feature_range != PRIVATE:
-                allowed = '(low, high), "private" or None'
-                raise InvalidArgument("feature_range", self.feature_range, allowed)
-            return FeatureScale.unknown(X.shape[1])
-        if self.feature_range is not None:
+    def _scale(self, X: Any, first: bool, rows: Any = None) -> FeatureScale:
+        private = isinstance(self.feature_range, str)
+        if private and self.feature_range != PRIVATE:
+            allowed = '(low, high), "private" or None'
+            raise InvalidArgument("feature_range", self.feature_range, allowed)
+        if self.feature_range is not None and not private:
             return FeatureScale.of(self.feature_range, X.shape[1])
-        if not first:
+        if rows is not None:
+            return FeatureScale.read(rows)
+        if not first and (self.n_public_ or not private):
             return FeatureScale(*self.feature_range_)
+        if private:
+            return FeatureScale.unknown(X.shape[1])
         leaks.warn_about_bounds()
         return FeatureScale.read(X)
+
+    def _public_rows(self, first: bool, rows: Any) -> int:
+        """How many public rows the preparation comes from: those of the first wave."""
+        if first:
+            return 0 if rows is None else int(rows.shape[0])
+        return int(self.n_public_)
 
     def _unprepared(self, scale: FeatureScale, task: Task) -> Preparation:
         """Records as they are, where nothing is learnt about them."""

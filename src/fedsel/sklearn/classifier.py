@@ -158,13 +158,17 @@ class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
         groups: Any = None,
         eval_set: tuple[Any, Any] | None = None,
         sample_weight: Any = None,
+        public_X: Any = None,
     ) -> Self:
         """Train on the clients: rows of X, or groups of rows with the same value in ``groups``.
 
         ``eval_set`` = (X, y), not of the clients, judges the model after every round.
         ``sample_weight`` (n,) weighs the loss of each record, up to ``weight_bound``.
+        ``public_X`` are rows of the same features that everybody may know, without labels: they
+        give the bounds that are not declared, centre, spread and geometry of the records, and cost
+        no ε (`fedsel.preparation.public`).
         """
-        return self._fit(X, y, None, groups, eval_set, sample_weight, first=True)
+        return self._fit(X, y, None, groups, eval_set, sample_weight, first=True, public_X=public_X)
 
     def partial_fit(
         self,
@@ -193,6 +197,7 @@ class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
         sample_weight: Any,
         *,
         first: bool,
+        public_X: Any = None,
     ) -> Self:
         self._check_parameters()
         check_loss(self.model, self.reg, "model")
@@ -205,7 +210,7 @@ class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
         weights = self._class_weights(labels)
         own = None if weights is None else weights[codes]
         task = Classification(codes, len(labels), self._factors(len(codes), sample_weight, own))
-        self._fit_wave(X, task, groups, judges, first=first)
+        self._fit_wave(X, task, groups, judges, first=first, public_X=public_X)
         self.classes_ = labels
         return self
 

@@ -21,6 +21,11 @@ PREPARED = (
     " their record in place of a gradient, by the same mechanism and as their only report of that"
     " epoch"
 )
+PUBLIC = (
+    "feature bounds that were not declared, and preparation_: computed from {} public rows, which"
+    " cost no ε"
+)
+NOT_COVERED_PUBLIC = "whoever is in the public rows: they are taken to be known to all"
 NOT_COVERED = (
     "that a client takes part, when, and in which round; the number of clients",
     "the number and names of the features, and the set of classes: they are taken to be public",
@@ -73,7 +78,13 @@ class PrivacyStatement:
 
 
 def statement(
-    solution: Solution, *, grouped: bool, bounds_read: bool, seeded: bool, prepared: bool = False
+    solution: Solution,
+    *,
+    grouped: bool,
+    bounds_read: bool,
+    seeded: bool,
+    prepared: bool = False,
+    public_rows: int = 0,
 ) -> PrivacyStatement:
     """What a fit with this solution costs a client."""
     privacy = solution.privacy
@@ -81,9 +92,14 @@ def statement(
     leaks = (
         *(SEED_UNDOES,) * seeded,
         *("the bounds of the features, which were read from the records",) * bounds_read,
+        *(NOT_COVERED_PUBLIC,) * bool(public_rows),
     )
-    covered = (*COVERED, *(PREPARED,) * prepared)
     but = " who does not know the seed" * seeded
+    covered = (
+        *(fact.format(but) for fact in COVERED),
+        *(PREPARED,) * prepared,
+        *(PUBLIC.format(public_rows),) * bool(public_rows),
+    )
     return PrivacyStatement(
         per_report=privacy.per_report,
         total=privacy.total,
@@ -93,7 +109,7 @@ def statement(
         note=privacy.note,
         bits=solution.bits,
         seeded=seeded,
-        covered=tuple(fact.format(but) for fact in covered) if private else (),
+        covered=covered if private else (),
         not_covered=(*leaks, *NOT_COVERED) if private else ("everything",),
     )
 
