@@ -41,7 +41,7 @@ def of_rows(
 
     >>> prepared = of_rows(np.array([[0.5, -0.01], [-0.5, 0.01], [0.5, 0.0], [0.5, 0.01]]))
     >>> prepared.spread.round(2).tolist(), prepared.centre.round(3).tolist()
-    ([1.0, 0.04], [0.25, 0.064])
+    ([1.0, 0.04], [0.25, 0.062])
     """
     rows = _dense(X)
     columns = np.ones(rows.shape[1], bool) if loose is None else np.asarray(loose, bool)

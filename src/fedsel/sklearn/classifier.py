@@ -86,9 +86,10 @@ class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
     spent_ : the ε of one record over all fits of this process up to this one, as far as records
         were recognised (`fedsel.simulation.account`). It is not pickled: which records come again
         is known to who holds them.
-    recipe_, solution_, learning_rate_, batch_, seed_, feature_range_, n_clients_, n_waves_ : what
-        was used; seed_ is None where the operating system decided.
-    preparation_ : what clients do with a record on the scale of feature_range_, as it was learnt.
+    recipe_, solution_, learning_rate_, batch_, seed_, feature_range_, n_clients_, n_public_, n_waves_ :
+        what was used; seed_ is None where the operating system decided.
+    preparation_ : what clients do with a record on the scale of feature_range_, as it was learnt
+        from reports or from public rows.
 
     >>> X, y = np.array([[-1.0], [1.0]] * 500), np.array(["no", "yes"] * 500)
     >>> model = FedSelClassifier(epsilon=4.0, feature_range=(-1, 1)).fit(X, y)
