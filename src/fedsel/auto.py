@@ -225,7 +225,7 @@ def noise_of_mean(recipe: Recipe, solution: Solution, reports: float) -> float:
 
     >>> recipe = resolved(Recipe(epsilon=1.0), Setting(4, 100, 100, norm=1.0))
     >>> round(noise_of_mean(recipe, recipe.build(), 10_000), 5)
-    0.00028
+    0.00064
     """
     return (solution.noise / _reported_norm(recipe)) ** 2 / (reports * solution.dim)
 

@@ -86,8 +86,8 @@ class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
     spent_ : the ε of one record over all fits of this process up to this one, as far as records
         were recognised (`fedsel.simulation.account`). It is not pickled: which records come again
         is known to who holds them.
-    recipe_, solution_, learning_rate_, batch_, seed_, feature_range_, n_clients_, n_public_, n_waves_ :
-        what was used; seed_ is None where the operating system decided.
+    recipe_, solution_, learning_rate_, batch_, seed_, feature_range_, n_clients_, n_public_ (rows),
+    n_waves_ : what was used; seed_ is None where the operating system decided.
     preparation_ : what clients do with a record on the scale of feature_range_, as it was learnt
         from reports or from public rows.
 
