@@ -7,5 +7,6 @@ the same solution, the same certificate and the same one report of a client and 
 
 from fedsel.preparation.plan import Plan, PlanState, advanced
 from fedsel.preparation.record import Preparation
+from fedsel.preparation.scale import FeatureScale
 
-__all__ = ["Plan", "PlanState", "Preparation", "advanced"]
+__all__ = ["FeatureScale", "Plan", "PlanState", "Preparation", "advanced"]

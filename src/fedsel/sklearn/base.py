@@ -16,12 +16,12 @@ from fedsel.auto import Setting, plan_for, reports_directions, resolved
 from fedsel.data.partition import Clients, by_groups
 from fedsel.errors import InvalidArgument, check_count, check_finite
 from fedsel.models.linear import LinearModel
-from fedsel.preparation import Plan, Preparation
+from fedsel.preparation import FeatureScale, Plan, Preparation
+from fedsel.preparation.scale import PRIVATE
 from fedsel.recipe import AUTO, Recipe
 from fedsel.simulation import History, Training
 from fedsel.simulation.leaks import spend, warn_about_seed
 from fedsel.sklearn import leaks, privacy
-from fedsel.sklearn.features import PRIVATE, FeatureScale
 from fedsel.sklearn.fitting import Examples, Task, seed_of_wave
 from fedsel.solutions import Solution
 from fedsel.solutions.registry import PLAIN, canonical
