@@ -168,6 +168,8 @@ def _preparing(
             return 0.0
         noise = (recipe.build().noise / _reported_norm(recipe)) ** 2
         noise /= automatic * rounds * setting.clients
+        if setting.model == "network" and setting.features is not None:
+            noise *= setting.features / setting.dim  # the rest lies where no record does
         return automatic if noise < MOST_NOISE else 0.0
     if asked and not told:
         raise InvalidArgument(name, asked, f"0 with {recipe.solution}, whose means are biased")
@@ -182,10 +184,12 @@ def plan_for(
     rounds: int,
     octaves: int = OCTAVES,
     unit: bool = True,
+    network: bool = False,
 ) -> Plan | None:
     """The rounds that prepare, of the ``rounds`` of an epoch; None if there are none.
 
-    ``loose`` says of each feature whether its range may be too wide; records have an intercept.
+    ``loose`` says of each feature whether its range may be too wide. Records have an intercept,
+    but for those of a network, which has its own.
 
     >>> recipe = resolved(Recipe(epsilon=1.0), Setting(4, 100, 100, norm=1.0, offset=True))
     >>> plan_for(recipe, recipe.build(), loose=(False,) * 3, rounds=100).centre_rounds
@@ -207,7 +211,9 @@ def plan_for(
         radius=_reported_norm(recipe),
         noise=solution.noise,
         octaves=octaves,
-        unit=unit,
+        unit=unit and not network,
+        intercept=not network,
+        scattered=network,
     )
 
 

@@ -20,9 +20,9 @@ from fedsel import FedSelClassifier, InvalidArgument, PrivacyLeakWarning, soluti
 from fedsel.auto import Setting, learning_rate
 from fedsel.data.partition import by_groups
 from fedsel.models import LinearModel
+from fedsel.preparation import FeatureScale
 from fedsel.simulation import Population, Training, train
 from fedsel.sklearn import search_cost
-from fedsel.sklearn.features import FeatureScale
 
 BOUNDS = (-4.0, 4.0)
 # Tests repeat themselves, and their clients are nobody: tests/sklearn/test_release.py and

@@ -10,5 +10,6 @@ Where there are public rows, they tell it instead (`public`), and no round is sp
 from fedsel.preparation.plan import Plan, PlanState, advanced
 from fedsel.preparation.public import of_rows, shaped
 from fedsel.preparation.record import Preparation
+from fedsel.preparation.scale import FeatureScale
 
-__all__ = ["Plan", "PlanState", "Preparation", "advanced", "of_rows", "shaped"]
+__all__ = ["FeatureScale", "Plan", "PlanState", "Preparation", "advanced", "of_rows", "shaped"]

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Literal, final
 
 import numpy as np
@@ -50,7 +51,10 @@ class Plan:
 
     Updates have ``dim`` entries; of a record's ``features`` those that are ``loose`` have ranges
     that may be far too wide. ``radius`` is the norm of what is reported (ρ, or 1 without one) and
-    ``noise`` that of one decoded report (`Solution.noise`).
+    ``noise`` that of one decoded report (`Solution.noise`). Where what is trained has an
+    ``intercept`` of its own, records get none. Where ``scattered``, a record's entries do not lie
+    side by side in a longer vector: a rotated basis repeats itself on such a block, and the mean of
+    many reports at a large ε is then too short.
     """
 
     features: int
@@ -62,6 +66,8 @@ class Plan:
     noise: float
     octaves: int = OCTAVES
     unit: bool = True
+    intercept: bool = True
+    scattered: bool = False
 
     def __post_init__(self) -> None:
         check_count("features", self.features)
@@ -96,7 +102,10 @@ class Plan:
     @property
     def begin(self) -> PlanState:
         """Before the first report."""
-        return PlanState(unlearnt(self.features, unit=self.unit), np.zeros(self.dim), 0)
+        plain = unlearnt(self.features, unit=self.unit)
+        if not self.intercept:
+            plain = replace(plain, intercept=0.0, factor=1.0)
+        return PlanState(plain, np.zeros(self.dim), 0)
 
     # --- what clients report --------------------------------------------------------------------
 
@@ -111,11 +120,12 @@ class Plan:
             columns = np.flatnonzero(self.loose)
             factor = self.radius / (_REACH * math.sqrt(len(columns)))
             times = MARGIN / learnt.spread[columns]
-            vectors[:, columns] = factor * _octaves(rows[:, columns] * times, self.octaves)
+            logs = _octaves(rows[:, columns] * times, self.octaves)
+            vectors[:, self._places[columns]] = factor * logs
         elif self.stage(number) == "centre":
             wide = np.full((len(rows), self.features + 1), self._kappa)
             wide[:, :-1] = learnt.within(rows)
-            vectors[:, : self.features + 1] = np.float32(self.radius) * unit_rows(wide)
+            vectors[:, self._places] = np.float32(self.radius) * unit_rows(wide)
         else:
             raise InvalidArgument("number", number, f"below {self.rounds}: the others train")
         return vectors
@@ -127,7 +137,7 @@ class Plan:
         columns = np.flatnonzero(self.loose)
         count = len(columns)
         factor = _REACH * math.sqrt(count) / self.radius
-        logs = factor * mean[columns]
+        logs = factor * mean[self._places[columns]]
         noise = (factor * self.noise) ** 2 / (reports * self.dim)  # variance of each entry
         common = float(logs.mean())
         own = logs - common
@@ -141,15 +151,25 @@ class Plan:
     def learn_centre(self, learnt: Preparation, mean: Doubles, reports: int) -> Preparation:
         """Centre and intercept, from the mean of what was reported on records."""
         features = self.features
-        direction = mean[:features] / self.radius
+        told = mean[self._places] / self.radius
+        direction = told[:features]
         noise = (self.noise / self.radius) ** 2 / reports * features / self.dim
         direction = direction * _kept(float(direction @ direction), noise)
-        constant = min(max(float(mean[features]) / self.radius, _LEAST), _MOST)
+        constant = min(max(float(told[features]), _LEAST), _MOST)
         centre = direction * (self._kappa / constant)
+        if not self.intercept:
+            return replace(learnt, centre=centre)
         square_norm = self._kappa**2 * (1 / constant**2 - 1)
         about = max(_LEAST_SPREAD * square_norm, square_norm - float(centre @ centre))
         norm = math.sqrt(about)
         return replace(learnt, centre=centre, intercept=INTERCEPT * norm, factor=1 / norm)
+
+    @property
+    def _places(self) -> NDArray[np.int64]:
+        """Where the entries of (x, κ) lie in a vector: (features + 1,)."""
+        if not self.scattered:
+            return np.arange(self.features + 1)
+        return _scattered(self.dim)[: self.features + 1]
 
     @property
     def _kappa(self) -> float:
@@ -214,6 +234,20 @@ def power_of_two(y: Doubles) -> Doubles:
     """
     whole = np.floor(y)
     return np.asarray(np.ldexp((y - whole + 1) / 2, whole.astype(np.int64) + 1), dtype=np.float64)
+
+
+@lru_cache(maxsize=8)
+def _scattered(dim: int) -> NDArray[np.int64]:
+    """All entries of a vector in an order without pattern: public, the same on every machine.
+
+    >>> _scattered(8).tolist()
+    [0, 7, 2, 6, 4, 1, 3, 5]
+    """
+    keys = np.arange(dim, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    keys = (keys ^ (keys >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
+    order = np.argsort(keys, kind="stable").astype(np.int64)
+    order.flags.writeable = False
+    return order
 
 
 def _kept(square: float, noise: float) -> float:

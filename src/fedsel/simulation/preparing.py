@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -112,6 +113,7 @@ def train_prepared(
     judge_of: Callable[[Preparation | None], Judge] | None = None,
     *,
     evaluate: Evaluate = "rounds",
+    residual_directory: Path | None = None,
     advance: Callable[[int], object] | None = None,
 ) -> History:
     """Algorithm 1 on a source of vectors, made of records X that are prepared as is learnt.
@@ -121,14 +123,16 @@ def train_prepared(
     runner: RoundRunner
     judge: Judge | None = None
     if training.plan is None:
-        runner = VectorRunner(training, source_of(people.X), start)
+        runner = VectorRunner(training, source_of(people.X), start, residual_directory)
         judge = None if judge_of is None else judge_of(None)
     else:
         runner = preparing = PreparingRunner(
             training,
             people,
             start,
-            lambda learnt, w: VectorRunner(training, source_of(learnt.records(people.X)), w),
+            lambda learnt, w: VectorRunner(
+                training, source_of(learnt.records(people.X)), w, residual_directory
+            ),
         )
         judge = None if judge_of is None else PreparedJudge(preparing, judge_of)
     everyone = people.taking_part

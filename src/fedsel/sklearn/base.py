@@ -23,13 +23,13 @@ from fedsel.auto import (
 from fedsel.data.partition import Clients, by_groups
 from fedsel.errors import InvalidArgument, check_count, check_finite, check_positive
 from fedsel.models.linear import LinearModel
-from fedsel.preparation import Plan, Preparation, of_rows, shaped
+from fedsel.preparation import FeatureScale, Plan, Preparation, of_rows, shaped
 from fedsel.preparation.plan import unlearnt
+from fedsel.preparation.scale import PRIVATE
 from fedsel.recipe import AUTO, Recipe
 from fedsel.simulation import History, Training
 from fedsel.simulation.leaks import spend, warn_about_seed
 from fedsel.sklearn import leaks, privacy, public
-from fedsel.sklearn.features import PRIVATE, FeatureScale
 from fedsel.sklearn.fitting import Examples, Task, factors_of, seed_of_wave
 from fedsel.solutions import Solution
 from fedsel.solutions.registry import PLAIN, canonical

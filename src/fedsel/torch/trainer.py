@@ -13,19 +13,26 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from fedsel.auto import Setting, decided, resolved
+from fedsel.auto import Setting, decided, plan_for, resolved
 from fedsel.data.partition import by_groups
 from fedsel.errors import Epsilon, InvalidArgument, check_count, check_finite, check_positive
 from fedsel.models import LinearModel
+from fedsel.preparation import Plan, Preparation
 from fedsel.recipe import AUTO, RECOMMENDED, Auto, Recipe
-from fedsel.simulation import History, Training, train_vectors
+from fedsel.simulation import History, Population, Training
 from fedsel.simulation.leaks import SEED_UNDOES, spend, warn_about_seed
+from fedsel.simulation.preparing import train_prepared
 from fedsel.simulation.rounds import Judge
 from fedsel.solutions import Privacy, Solution
 from fedsel.torch.gradients import ClientUpdates, Local, Loss, as_tensor
+from fedsel.torch.inputs import NEEDED, Inputs
 from fedsel.torch.modules import Layout, check_module
 
 _JUDGED_AT_A_TIME = 4096
+ON_RECORDS = (
+    "reported on their record in place of a gradient, by the same mechanism and as their only"
+    " report of that epoch"
+)
 
 
 @dataclass(frozen=True)
@@ -62,6 +69,14 @@ class FederatedTrainer:
         with the automatic learning rate, else 0.
     norm : that of a record, as far as it is public: the automatic ρ is four fifths of the norm of
         a softmax gradient on such records.
+    feature_range : public bounds of the inputs, (low, high): numbers, or arrays of an input's
+        shape. Clients clip to them and scale to [-1, 1]; the module's parameters at the start are
+        taken as those for such inputs, and after `fit` they are those for raw ones. None trains on
+        inputs as they are.
+    centre, spread : the share of the rounds in which clients report on their record in place of a
+        gradient, from which the server learns where and how wide the records lie; later clients
+        train on clip(x/spread) − centre. "auto" is a tenth and a twentieth where ``feature_range``
+        is not symmetric about zero and may be too wide, and the reports are enough; else 0.
     chunk : clients whose updates are held at a time; by default what fits into 64 MiB.
     seed : None draws every report from the operating system: for models that may be released. A
         number repeats a simulation, and warns: who knows or guesses it can undo the noise. Results
@@ -74,6 +89,8 @@ class FederatedTrainer:
     Attributes
     ----------
     history, recipe, solution : what happened, and what was used.
+    preparation : what was learnt about the records (`fedsel.preparation.Preparation`), on their
+        public scale; None without ``feature_range``. A further `fit` goes on with it.
     spent : the ε of one record over all fits of this process up to this one, as far as records were
         recognised (`fedsel.simulation.account`). It is not pickled.
 
@@ -90,6 +107,7 @@ class FederatedTrainer:
     spent: float
     recipe: Recipe
     solution: Solution
+    preparation: Preparation | None
 
     def __init__(
         self,
@@ -106,6 +124,9 @@ class FederatedTrainer:
         clip_scale: Mapping[str, float] | None = None,
         averaging: float | Auto = AUTO,
         norm: float = 1.0,
+        feature_range: Any = None,
+        centre: float | Auto = AUTO,
+        spread: float | Auto = AUTO,
         chunk: int | None = None,
         seed: int | None = None,
         device: torch.device | str | None = None,
@@ -124,6 +145,7 @@ class FederatedTrainer:
         self.device, self.residual_directory = device, residual_directory
         self._composed = solution if isinstance(solution, Solution) else None
         parameters = {"learning_rate": learning_rate, "averaging": averaging, "reg": reg, **recipe}
+        parameters |= {"centre": centre, "spread": spread}
         if self._composed is None:
             parameters |= {"solution": solution, "epsilon": epsilon}
         elif self._composed.dim != self.layout.dim or self._composed.epochs != epochs:
@@ -133,11 +155,27 @@ class FederatedTrainer:
         else:
             parameters |= {"solution": "NP"}  # what is automatic in it, a composed solution has
         self.asked = Recipe.of({**parameters, "epochs": epochs})
+        self.feature_range, self.preparation = feature_range, None
+        self._plan: Plan | None = None
+        if feature_range is None:
+            self._refuse_preparing("without feature_range, the public bounds of the inputs")
+        if self._composed is not None:
+            self._refuse_preparing("with a composed solution: give it by its name")
         # Wrong names and parameters are told before there is any data.
         self._decide(batch=1000, rounds=100, classes=2)
 
-    def _decide(self, batch: int, rounds: int, classes: int) -> None:
+    def _refuse_preparing(self, where: str) -> None:
+        for name in ("centre", "spread"):
+            if getattr(self.asked, name) not in (AUTO, 0.0):
+                raise InvalidArgument(name, getattr(self.asked, name), f"0 {where}")
+
+    def _decide(self, batch: int, rounds: int, classes: int, inputs: Inputs | None = None) -> None:
         """Fix the solution and all numbers of the run, from public quantities alone."""
+        learns = inputs is not None and inputs.foldable and self._composed is None
+        learns = learns and self.preparation is None  # what is known is not learnt again
+        asked = self.asked
+        if inputs is not None and not learns:
+            asked = replace(asked, centre=0.0, spread=0.0)
         setting = Setting(
             dim=self.layout.dim,
             clients=batch,
@@ -145,18 +183,33 @@ class FederatedTrainer:
             norm=self.norm,
             classes=max(2, classes),
             model="network",
+            features=None if inputs is None else inputs.features,
+            offset=inputs is not None and inputs.scale.offset,
+            loose=inputs.scale.octaves if inputs is not None and inputs.scale.loose.any() else 0,
         )
         if self._composed is not None:
             self.solution = self._composed
-            self.recipe = decided(self.asked, self.solution, setting)
+            self.recipe = decided(asked, self.solution, setting)
         else:
-            self.recipe = resolved(self.asked, setting)
+            self.recipe = resolved(asked, setting)
             self.solution = self.recipe.build()
+        self._plan = None
+        if inputs is not None and learns:
+            self._plan = plan_for(
+                self.recipe,
+                self.solution,
+                loose=tuple(inputs.scale.loose.tolist()),
+                rounds=rounds // self.recipe.epochs,
+                network=True,
+            )
 
     @property
     def privacy(self) -> Privacy:
         """The exact ε of a report and of all reports of a client."""
         known = self.solution.privacy
+        if self._plan is not None:
+            note = f"{known.note}; clients of the first {self._plan.rounds} rounds {ON_RECORDS}"
+            known = replace(known, note=note)
         if self.seed is None or math.isinf(known.per_report):
             return known
         return replace(known, note=f"{known.note}; it does not hold against {SEED_UNDOES}")
@@ -183,24 +236,40 @@ class FederatedTrainer:
         """
         if groups is not None and len(groups) != len(X):
             raise InvalidArgument("groups", f"{len(groups)} values", f"one a record: {len(X)}")
-        updates = ClientUpdates(
-            self.module,
-            self.loss,
-            X,
-            y,
-            partition=None if groups is None else by_groups(groups),
-            local=self.local,
-            # Public, and not the clients' to add where it would decide ties.
-            reg=0.0 if self.solution.decays_at_server else self.asked.reg,
-            clip_scale=self.clip_scale,
-            chunk=self.chunk,
-            device=self.device,
-        )
+        partition = None if groups is None else by_groups(groups)
+
+        def updates_of(records: Any) -> ClientUpdates:
+            return ClientUpdates(
+                self.module,
+                self.loss,
+                records,
+                y,
+                partition=partition,
+                local=self.local,
+                # Public, and not the clients' to add where it would decide ties.
+                reg=0.0 if self.solution.decays_at_server else self.asked.reg,
+                clip_scale=self.clip_scale,
+                chunk=self.chunk,
+                device=self.device,
+            )
+
+        if self.feature_range is not None:  # whole numbers, too, are on a scale
+            dtype = next(self.module.parameters()).dtype
+            X = as_tensor("X", X, dtype).to(dtype)
+        updates = updates_of(X)
         share = isinstance(self.batch, float)
         batch = max(1, round(self.batch * updates.clients)) if share else int(self.batch)
         rounds = self.solution.epochs * -(-updates.clients // batch)
-        self._decide(batch, rounds, outputs_of(self.module, updates.X))
-        judge = None if eval_set is None else self._judge(*eval_set)
+        inputs = self._inputs(updates.X)
+        self._decide(batch, rounds, outputs_of(self.module, updates.X), inputs)
+        known = self.preparation or (None if inputs is None else inputs.unprepared)
+
+        def judge_of(learnt: Preparation | None) -> Judge:
+            X_test, y_test = eval_set or ((), ())
+            return self._judge(X_test, y_test, inputs, learnt or known)
+
+        if eval_set is not None:
+            judge_of(None)  # what is wrong with it is told before anything is spent
         if self.seed is not None:
             warn_about_seed("seed", self.solution.privacy)
         self.spent = spend(updates.X.detach().cpu().numpy(), self.solution.privacy)
@@ -211,18 +280,36 @@ class FederatedTrainer:
             batch,
             seed=self.seed,
             averaging=float(self.recipe.averaging),
+            plan=self._plan,
         )
-        self.history = train_vectors(
+        weights = self.layout.read(self.module)
+        if inputs is not None and self.preparation is not None:
+            weights = inputs.unfolded(weights, self.preparation)  # an earlier fit folded them
+        held = (None, None) if partition is None else (partition.order, partition.starts)
+        self.history = train_prepared(
             training,
-            updates,
-            self.layout.read(self.module),
-            judge,
+            Population(prepared(updates.X, inputs, known), np.empty(0, np.int8), *held),
+            lambda records: updates if inputs is None else updates_of(inputs.shaped(records)),
+            weights,
+            None if eval_set is None else judge_of,
             evaluate=evaluate,
             residual_directory=self.residual_directory,
             advance=advance,
         )
-        self.layout.write(self.module, self.history.weights)
+        weights = self.history.weights
+        if inputs is not None and known is not None:
+            self.preparation = self.history.preparation or known
+            weights = inputs.folded(weights, self.preparation)
+        self.layout.write(self.module, weights)
         return self
+
+    def _inputs(self, X: torch.Tensor) -> Inputs | None:
+        if self.feature_range is None:
+            return None
+        inputs = Inputs.of(self.feature_range, self.module, self.layout, X)
+        if not inputs.foldable:
+            self._refuse_preparing(NEEDED.format("the centre"))
+        return inputs
 
     def __getstate__(self) -> dict[str, Any]:
         # Which records came again is known to who holds them, and to nobody else.
@@ -233,9 +320,12 @@ class FederatedTrainer:
         """α, as it was used or would be."""
         return float(self.recipe.learning_rate)
 
-    def _judge(self, X: Any, y: Any) -> Judge:
+    def _judge(self, X: Any, y: Any, public: Inputs | None, known: Preparation | None) -> Judge:
         parameter = next(self.module.parameters())
         inputs, targets = (as_tensor("eval_set", v, parameter.dtype) for v in (X, y))
+        if public is not None:
+            shaped = public.shaped(prepared(inputs, public, known))
+            inputs = as_tensor("eval_set", shaped, parameter.dtype)
 
         def judged(weights: NDArray[np.float64]) -> tuple[float, float]:
             self.layout.write(self.module, weights)
@@ -255,6 +345,11 @@ class FederatedTrainer:
             return [hit for hit, _ in results], [loss for _, loss in results]
 
         return judge
+
+
+def prepared(X: torch.Tensor, inputs: Inputs | None, known: Preparation | None) -> Any:
+    """Inputs (n, …) as flat records, prepared by what is known; as they are without a scale."""
+    return X if inputs is None or known is None else known.records(inputs.records(X))
 
 
 def outputs_of(module: nn.Module, X: torch.Tensor) -> int:

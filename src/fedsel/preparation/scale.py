@@ -55,13 +55,11 @@ class FeatureScale:
     @staticmethod
     def read(X: Any) -> FeatureScale:
         """The bounds of the records themselves: not private."""
+        ends = [X.min(axis=0), X.max(axis=0)]
         if hasattr(X, "tocsr"):
-            from sklearn.utils.sparsefuncs import min_max_axis
-
-            low, high = min_max_axis(X, axis=0)
-        else:
-            low, high = X.min(axis=0), X.max(axis=0)
-        return FeatureScale(np.asarray(low, np.float64), np.asarray(high, np.float64))
+            ends = [end.toarray().reshape(-1) for end in ends]
+        low, high = (np.asarray(end, np.float64) for end in ends)
+        return FeatureScale(low, high)
 
     @property
     def centre(self) -> NDArray[np.float64]:
