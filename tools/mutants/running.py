@@ -1,0 +1,316 @@
+"""Run tests against mutants: in forks of a process that has collected them, or imported afresh."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import os
+import signal
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from tools.mutants.baseline import Test, TestSet
+from tools.mutants.forking import FAILED, PASSED, Watch, collect, forked
+from tools.mutants.generating import Mutant, changed_lines
+from tools.mutants.patching import LiveFunctions, RanAtImport
+from tools.mutants.session import NOT_EXECUTED, SURVIVED
+
+FRESH = "must be imported afresh"
+_FIRST_TESTS = 50
+_OURS = ("fedsel", "tests", "_pytest", "pytest", "conftest", "cosmic_ray", "tools", "__main__")
+
+
+class Runner:
+    """The tests of a set in a changed copy of the checkout; only forks import anything of it."""
+
+    def __init__(
+        self, tree: Path, tests: TestSet, quick: float, enough: float, say: Callable[[str], None]
+    ) -> None:
+        self.tests, self.say = tests, say
+        self._tree, self._quick, self._enough = tree, quick, enough
+        self._imported = tree.parent / "imported.json"
+        source = str(tree / "src")
+        os.environ["PYTHONPATH"] = source
+        # A file that was changed twice within a second would be taken for what was compiled first.
+        os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+        sys.dont_write_bytecode = True
+        sys.path[:] = [source, *(path for path in sys.path if path != source)]
+        self._learn()
+        self.known = tests.all_known(quick)
+        self._together()
+
+    # What the tests do without a mutant.
+
+    def _learn(self) -> None:
+        new = [file for file in self.tests.files() if self.tests.known(file) is None]
+        if new:
+            self.say(f"{self.tests.source}: the tests of {len(new)} files without a mutant")
+            forked(lambda: self._host(new, self._learn_in_host), quiet=False)
+        if self._imported.exists():
+            _import(name for name in _names(self._imported) if name.split(".")[0] not in _OURS)
+
+    def _learn_in_host(self, items: dict[str, Any], watch: Watch, _: LiveFunctions) -> int:
+        watch.leave_at_failure = False
+        notes = self._tree.parent / "notes.json"
+        tests: dict[str, dict[str, Test]] = {}
+        names = {*sys.modules, *(_names(self._imported) if self._imported.exists() else ())}
+        for name, item in items.items():
+            notes.write_text("{}")
+
+            def alone(item: Any = item) -> int:
+                seen = _watched(watch, item, self._tree)
+                notes.write_text(json.dumps(seen))
+                return PASSED
+
+            forked(alone, 600)
+            seen = json.loads(notes.read_text())
+            names |= {*seen.pop("imported", ())}
+            failed = {"seconds": 0.0, "failed": True, "processes": False, "lines": {}}
+            test = Test(**(seen or failed))
+            tests.setdefault(name.split("::")[0], {})[name] = test
+            if test.failed:
+                self.say(f"left out, fails without a mutant: {name[:100]}")
+        for file in self.tests.files():
+            if self.tests.known(file) is None:
+                self.tests.note(file, tests.get(file, {}))
+        self._imported.write_text(json.dumps(sorted(names)))
+        return PASSED
+
+    def _together(self) -> None:
+        """Leave out what fails after others, in the order in which mutants get them."""
+        failing = self._tree.parent / f"failing-{self.tests.all_digest}.json"
+        if not failing.exists():
+
+            def loop(items: dict[str, Any], watch: Watch, _: LiveFunctions) -> int:
+                watch.leave_at_failure = False
+                order = self._ordered(self.known, "")
+                watch.run([items[name] for name in order], lambda _: 600)
+                failing.write_text(json.dumps(watch.failed))
+                return PASSED
+
+            forked(lambda: self._host(self.tests.paths, loop))
+        for name in json.loads(failing.read_text()):
+            self.say(f"left out, fails after others: {name[:100]}")
+            self.known.pop(name, None)
+
+    # Mutants.
+
+    def outcomes(
+        self, waiting: list[tuple[Mutant, str, dict[str, str]]], end: float
+    ) -> Iterator[tuple[Mutant, str]]:
+        """What becomes of mutants: with the module as it is, and the files that each has had."""
+        afresh = []
+        for index, outcome in self._in_host(waiting, end):
+            if outcome == FRESH:
+                afresh.append(waiting[index])
+            else:
+                yield waiting[index][0], outcome
+        for mutant, before, had in afresh:
+            if time.monotonic() < end:
+                yield mutant, self._afresh(mutant, before, had)
+
+    def _in_host(self, waiting: list[Any], end: float) -> Iterator[tuple[int, str]]:
+        source, sink = os.pipe()
+        host = os.fork()
+        if not host:
+            os.close(source)
+            signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+            pipe = os.fdopen(sink, "w", buffering=1)
+
+            def loop(items: dict[str, Any], watch: Watch, live: LiveFunctions) -> int:
+                for index, (mutant, before, had) in enumerate(waiting):
+                    if time.monotonic() > end:
+                        break
+                    outcome = self._patched(mutant, before, had, items, watch, live)
+                    pipe.write(json.dumps([index, outcome]) + "\n")
+                return PASSED
+
+            try:
+                self._host(self.tests.paths, loop)
+            finally:
+                os._exit(1)
+        os.close(sink)
+        try:
+            with os.fdopen(source) as lines:
+                yield from map(json.loads, lines)
+        finally:
+            os.kill(host, signal.SIGTERM)
+            os.waitpid(host, 0)
+
+    def _host(
+        self, paths: list[str], loop: Callable[[dict[str, Any], Watch, LiveFunctions], int]
+    ) -> int:
+        """Collect the tests, import what they do, and call a loop that forks to run them."""
+        ran = RanAtImport(str(self._tree / "src"))
+
+        def begin(items: dict[str, Any]) -> int:
+            ours = self._imported.exists() and _names(self._imported)
+            _import(name for name in ours or () if name.split(".")[0] == "fedsel")
+            ran.__exit__()
+            live = LiveFunctions(ran.keys)
+            gc.collect()
+            gc.freeze()
+            return loop(items, watch, live)
+
+        watch = Watch(begin)
+        _do_not_shrink()
+        with ran:
+            return collect(self._tree, paths, self.tests.ignored, watch)
+
+    def _patched(
+        self,
+        mutant: Mutant,
+        before: str,
+        had: dict[str, str],
+        items: dict[str, Any],
+        watch: Watch,
+        live: LiveFunctions,
+    ) -> str:
+        module = mutant.module
+        file = self._tree / module
+        functions = live.replacements(str(file), before, mutant.code)
+        if functions is None:
+            return FRESH
+        lines = changed_lines(before, mutant.code)
+        tests = {name: test for name, test in self.known.items() if test.executes(module, lines)}
+        if not tests:
+            return NOT_EXECUTED
+        order = self._chosen(self._new(tests, had), module, lines)
+
+        def work() -> int:
+            for function, code in functions:
+                function.__code__ = code
+            return watch.run([items[name] for name in order], self._most_seconds)
+
+        if not order:
+            return SURVIVED
+        file.write_text(mutant.code)  # for the processes that tests start
+        try:
+            return forked(work)
+        finally:
+            file.write_text(before)
+
+    def _afresh(self, mutant: Mutant, before: str, had: dict[str, str]) -> str:
+        """With a new import of everything: first for some tests, then for the others."""
+        module = mutant.module
+        order = self._chosen(self._new(self.known, had), module, changed_lines(before, mutant.code))
+        file = self._tree / module
+        outcome = SURVIVED
+        file.write_text(mutant.code)
+        try:
+            for names in (order[:_FIRST_TESTS], order[_FIRST_TESTS:]):
+                if names and outcome == SURVIVED:
+                    outcome = forked(lambda names=names: self._collected(names))  # type: ignore[misc]
+        finally:
+            file.write_text(before)
+        return outcome
+
+    def _collected(self, names: list[str]) -> int:
+        def loop(items: dict[str, Any]) -> int:
+            if not items.keys() >= {*names}:  # a parameter of theirs is not what it was
+                return FAILED
+            return watch.run([items[name] for name in names], self._most_seconds)
+
+        watch = Watch(loop)
+        _do_not_shrink()
+        files = sorted({name.split("::")[0] for name in names})
+        return collect(self._tree, files, [], watch)
+
+    # Which tests, in which order, and for how long.
+
+    def files(self) -> dict[str, str]:
+        """The files of the tests, with digests: what a mutant that survives has had."""
+        return {
+            f: f"{self.tests.digest(f)} {self._quick:g} {self._enough:g}"
+            for f in self.tests.files()
+        }
+
+    def _new(self, tests: dict[str, Test], had: dict[str, str]) -> dict[str, Test]:
+        changed = {file for file, digest in self.files().items() if had.get(file) != digest}
+        return {name: test for name, test in tests.items() if name.split("::")[0] in changed}
+
+    def _ordered(self, tests: dict[str, Test], module: str, lines: Iterable[int] = ()) -> list[str]:
+        """Those that are nearest to a change first, and of each function one case, then another."""
+        cases: dict[str, int] = {}
+
+        def rank(name: str) -> tuple[bool, bool, bool, int, float]:
+            test, function = tests[name], name.partition("[")[0]
+            cases[function] = cases.get(function, 0) + 1
+            farther = not test.executes(module, lines), not test.executes(module)
+            return test.processes, *farther, cases[function].bit_length(), test.seconds
+
+        return sorted(sorted(tests, key=lambda name: tests[name].seconds), key=rank)
+
+    def _chosen(self, *arguments: Any) -> list[str]:
+        """The first of them, as many as take so long that it is enough."""
+        chosen, seconds = [], 0.0
+        for name in self._ordered(*arguments):
+            seconds += self.known[name].seconds
+            if chosen and seconds > self._enough:
+                break
+            chosen.append(name)
+        return chosen
+
+    def _most_seconds(self, name: str) -> float:
+        return 5 + 10 * self.known[name].seconds
+
+
+def _watched(watch: Watch, item: Any, tree: Path) -> dict[str, Any]:
+    """Run one test, and note what it executes, starts and imports."""
+    import coverage
+
+    started: list[str] = []
+    events = ("subprocess.Popen", "os.fork", "os.posix_spawn", "os.system")
+    sys.addaudithook(lambda event, _: started.append(event) if event in events else None)
+    measured = coverage.Coverage(
+        data_file=None, config_file=False, include=[str(tree / "src" / "*")], messages=False
+    )
+    measured.start()
+    begin = time.monotonic()
+    watch.run([item], lambda _: 600)
+    seconds = time.monotonic() - begin
+    measured.stop()
+    data = measured.get_data()
+    lines = {}
+    for file in data.measured_files():
+        mask = 0
+        for line in data.lines(file) or ():
+            mask |= 1 << line
+        lines[str(Path(file).relative_to(tree))] = f"{mask:x}"
+    return {
+        "seconds": seconds,
+        "failed": bool(watch.failed),
+        "processes": bool(started),
+        "lines": lines,
+        "imported": sorted(sys.modules),
+    }
+
+
+def _do_not_shrink() -> None:
+    """A mutant is killed by the first example that fails; none needs to be the smallest."""
+    from hypothesis import Phase, settings
+
+    # The profile of the tests is made from the one that is loaded.
+    settings.register_profile("first", phases=(Phase.explicit, Phase.generate))
+    settings.load_profile("first")
+
+
+def _names(file: Path) -> list[str]:
+    names: list[str] = json.loads(file.read_text())
+    return names
+
+
+def _import(names: Iterable[str]) -> None:
+    """What tests import: once, before the forks."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name in names:
+            try:
+                importlib.import_module(name)
+            except BaseException as error:  # the tests get it again
+                del error
