@@ -22,7 +22,6 @@ from tools.mutants.session import NOT_EXECUTED, SURVIVED
 
 FRESH = "must be imported afresh"
 _FIRST_TESTS = 50
-_OURS = ("fedsel", "tests", "_pytest", "pytest", "conftest", "cosmic_ray", "tools", "__main__")
 
 
 class Runner:
@@ -51,14 +50,13 @@ class Runner:
         if new:
             self.say(f"{self.tests.source}: the tests of {len(new)} files without a mutant")
             forked(lambda: self._host(new, self._learn_in_host), quiet=False)
-        if self._imported.exists():
-            _import(name for name in _names(self._imported) if name.split(".")[0] not in _OURS)
+        _import(self._imports()["theirs"])
 
     def _learn_in_host(self, items: dict[str, Any], watch: Watch, _: LiveFunctions) -> int:
         watch.leave_at_failure = False
         notes = self._tree.parent / "notes.json"
         tests: dict[str, dict[str, Test]] = {}
-        names = {*sys.modules, *(_names(self._imported) if self._imported.exists() else ())}
+        names = {kind: {*known} for kind, known in self._imports().items()}
         for name, item in items.items():
             notes.write_text("{}")
 
@@ -69,7 +67,8 @@ class Runner:
 
             forked(alone, 600)
             seen = json.loads(notes.read_text())
-            names |= {*seen.pop("imported", ())}
+            for kind, more in seen.pop("imported", {}).items():
+                names[kind] |= {*more}
             failed = {"seconds": 0.0, "failed": True, "processes": False, "lines": {}}
             test = Test(**(seen or failed))
             tests.setdefault(name.split("::")[0], {})[name] = test
@@ -78,8 +77,15 @@ class Runner:
         for file in self.tests.files():
             if self.tests.known(file) is None:
                 self.tests.note(file, tests.get(file, {}))
-        self._imported.write_text(json.dumps(sorted(names)))
+        self._imported.write_text(json.dumps({kind: sorted(names[kind]) for kind in names}))
         return PASSED
+
+    def _imports(self) -> dict[str, list[str]]:
+        """The modules that tests import: those of the package, and of others."""
+        if not self._imported.exists():
+            return {"ours": [], "theirs": []}
+        names: dict[str, list[str]] = json.loads(self._imported.read_text())
+        return names
 
     def _together(self) -> None:
         """Leave out what fails after others, in the order in which mutants get them."""
@@ -149,8 +155,7 @@ class Runner:
         ran = RanAtImport(str(self._tree / "src"))
 
         def begin(items: dict[str, Any]) -> int:
-            ours = self._imported.exists() and _names(self._imported)
-            _import(name for name in ours or () if name.split(".")[0] == "fedsel")
+            _import(self._imports()["ours"])
             ran.__exit__()
             live = LiveFunctions(ran.keys)
             gc.collect()
@@ -287,7 +292,7 @@ def _watched(watch: Watch, item: Any, tree: Path) -> dict[str, Any]:
         "failed": bool(watch.failed),
         "processes": bool(started),
         "lines": lines,
-        "imported": sorted(sys.modules),
+        "imported": _imported(tree),
     }
 
 
@@ -300,9 +305,15 @@ def _do_not_shrink() -> None:
     settings.load_profile("first")
 
 
-def _names(file: Path) -> list[str]:
-    names: list[str] = json.loads(file.read_text())
-    return names
+def _imported(tree: Path) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {"ours": [], "theirs": []}
+    for name, module in list(sys.modules.items()):
+        file = str(getattr(module, "__file__", None))
+        if file.startswith(str(tree / "src")):
+            found["ours"].append(name)
+        elif not file.startswith(str(tree)) and name != "__main__":
+            found["theirs"].append(name)
+    return found
 
 
 def _import(names: Iterable[str]) -> None:
