@@ -159,4 +159,4 @@ def changed_lines(before: str, after: str) -> range:
             last = max(first, body[0].lineno - 1) if body else int(node.end_lineno or first)
             if first <= line <= last:
                 heads.append(range(first, last + 1))
-    return min(heads, key=len)
+    return min(heads, key=len, default=range(line, line + 1))

@@ -240,14 +240,19 @@ class Runner:
         return {name: test for name, test in tests.items() if name.split("::")[0] in changed}
 
     def _ordered(self, tests: dict[str, Test], module: str, lines: Iterable[int] = ()) -> list[str]:
-        """Those that are nearest to a change first, and of each function one case, then another."""
+        """The nearest to a change first; of each function one case, then two more, then four more.
+
+        Near are tests that execute the change, or at least the module, and those of the file that
+        mirrors it.
+        """
         cases: dict[str, int] = {}
 
-        def rank(name: str) -> tuple[bool, bool, bool, int, float]:
+        def rank(name: str) -> tuple[bool | int | float, ...]:
             test, function = tests[name], name.partition("[")[0]
             cases[function] = cases.get(function, 0) + 1
             farther = not test.executes(module, lines), not test.executes(module)
-            return test.processes, *farther, cases[function].bit_length(), test.seconds
+            elsewhere = Path(module).stem not in function
+            return test.processes, *farther, elsewhere, cases[function].bit_length(), test.seconds
 
         return sorted(sorted(tests, key=lambda name: tests[name].seconds), key=rank)
 
