@@ -1,0 +1,123 @@
+"""A ledger that someone changed who knows its format: both files, and links that fit."""
+
+import shutil
+from dataclasses import replace
+
+import pytest
+
+from fedsel import InvalidArgument
+from fedsel.device import Client, Fault, Ledger, LedgerError, storage
+from fedsel.device.ledger import _seal
+from tests.device.test_ledger import POLICY, RUN, D, answer, fault_of, tamper, used
+
+LOW, HIGH = "zeroblob(32)", f"X'{'ff' * 32}'"
+"""Digests that are less and more than any other."""
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    return used(tmp_path_factory.mktemp("written") / "store")
+
+
+@pytest.fixture
+def store(written, quick_path):
+    return shutil.copytree(written, quick_path / "store")
+
+
+@pytest.mark.parametrize(
+    ("statement", "fault"),
+    [
+        *((f"UPDATE state SET reports = {number}", Fault.DAMAGED) for number in (2, 4)),
+        *((f"UPDATE state SET head = {digest}", Fault.DAMAGED) for digest in (LOW, HIGH)),
+        *((f"PRAGMA application_id = {number}", Fault.FOREIGN) for number in (1, 0x7FFF_FFFF)),
+        ("PRAGMA user_version = 0", Fault.FOREIGN),
+    ],
+)
+def test_what_both_files_say_is_not_believed(store, statement, fault):
+    for name in (storage.LEDGER_NAME, storage.WITNESS_NAME):
+        tamper(store / name, statement)
+    assert fault_of(store) is fault
+
+
+@pytest.mark.parametrize(
+    ("name", "statement", "fault"),
+    [
+        (storage.LEDGER_NAME, f"UPDATE reports SET link = {LOW} WHERE number = 2", Fault.DAMAGED),
+        (storage.LEDGER_NAME, f"UPDATE reports SET link = {HIGH} WHERE number = 2", Fault.DAMAGED),
+        (storage.LEDGER_NAME, "UPDATE state SET spent = '29/100'", Fault.DAMAGED),
+        (storage.LEDGER_NAME, "UPDATE state SET spent = '31/100'", Fault.DAMAGED),
+        (storage.WITNESS_NAME, "DELETE FROM state", Fault.DAMAGED),
+        (storage.WITNESS_NAME, "UPDATE state SET reports = 4", Fault.DISAGREES),
+        (storage.WITNESS_NAME, f"UPDATE state SET head = {HIGH}", Fault.DISAGREES),
+        (storage.WITNESS_NAME, "PRAGMA user_version = 1", Fault.DISAGREES),
+        (storage.WITNESS_NAME, "PRAGMA user_version = 3", Fault.FOREIGN),
+        (storage.WITNESS_NAME, "PRAGMA application_id = 1", Fault.FOREIGN),
+        (storage.WITNESS_NAME, "CREATE TABLE a (b)", Fault.FOREIGN),
+        (storage.WITNESS_NAME, "ALTER TABLE state RENAME COLUMN head TO a", Fault.FOREIGN),
+        (storage.WITNESS_NAME, "ALTER TABLE state RENAME COLUMN head TO z", Fault.FOREIGN),
+    ],
+)
+def test_what_one_file_says_is_not_believed(store, name, statement, fault):
+    tamper(store / name, statement)
+    assert fault_of(store) is fault
+
+
+@pytest.mark.parametrize("shift", [-1, 1])
+def test_entries_are_numbered_from_one_even_if_their_links_fit(store, shift):
+    link, statements = storage.GENESIS, []
+    for entry in Ledger(store).read().entries:
+        number = entry.number + shift
+        link = replace(entry, number=number).link(link)
+        places = f"number = {-number}, link = X'{link.hex()}'"  # negative: none is there yet
+        statements.append(f"UPDATE reports SET {places} WHERE number = {entry.number}")
+    statements.append("UPDATE reports SET number = -number WHERE number < 0")
+    head = f"UPDATE state SET head = X'{link.hex()}'"
+    tamper(store / storage.LEDGER_NAME, *statements, head)
+    tamper(store / storage.WITNESS_NAME, head)
+    assert fault_of(store) is Fault.DAMAGED
+
+
+@pytest.mark.parametrize(
+    "residual",
+    [
+        bytes(4 * D) + bytes(32),
+        bytes(4 * D) + b"\xff" * 32,
+        *(bytes(size) + _seal(RUN, bytes(size)) for size in (4 * D - 4, 4 * D + 4, 0)),
+        bytes(4 * D) + _seal(bytes(16), bytes(4 * D)),
+    ],
+    ids=["low seal", "high seal", "short", "long", "empty", "of another run"],
+)
+def test_a_residual_is_of_its_run_and_size_and_sealed(store, residual):
+    client = Client(POLICY, store)
+    tamper(store / storage.LEDGER_NAME, f"UPDATE runs SET residual = X'{residual.hex()}'")
+    with pytest.raises(LedgerError) as error:
+        answer(client, 3)
+    assert error.value.fault is Fault.DAMAGED
+    assert len(client.history().entries) == 3
+
+
+@pytest.mark.parametrize("name", ["a.sqlite", "z.sqlite", "folder/witness.sqlite"])
+def test_a_witness_is_outside_of_the_store_or_the_one_inside(quick_path, name):
+    with pytest.raises(InvalidArgument, match="witness"):
+        Ledger(quick_path / "store", quick_path / "store" / name)
+
+
+@pytest.mark.parametrize("folder", ["a/folder", "z/folder"])
+def test_a_witness_elsewhere_is_nowhere_else(quick_path, folder):
+    """Beside folders whose names come before and after that of the store, which need not exist."""
+    witness = quick_path / folder / "w.sqlite"
+    for _ in range(2):
+        client = Client(POLICY, quick_path / "deep" / "store", witness=witness, create=True)
+    answer(client, 0)
+    assert witness.is_file()
+    assert [file.name for file in client.ledger.store.iterdir()] == [storage.LEDGER_NAME]
+    assert [file.name for file in client.ledger.store.parent.iterdir()] == ["store"]
+    other = quick_path / "other"
+    assert fault_of_new(other, witness) is Fault.OCCUPIED
+    assert not other.exists()
+
+
+def fault_of_new(store, witness):
+    with pytest.raises(LedgerError) as error:
+        Ledger(store, witness).create(POLICY.lifetime)
+    return error.value.fault
