@@ -62,18 +62,38 @@ def test_what_one_file_says_is_not_believed(store, name, statement, fault):
     assert fault_of(store) is fault
 
 
-@pytest.mark.parametrize("shift", [-1, 1])
-def test_entries_are_numbered_from_one_even_if_their_links_fit(store, shift):
+def forge(store, change):
+    """Change every entry, and make the links, the head and the witness fit."""
     link, statements = storage.GENESIS, []
     for entry in Ledger(store).read().entries:
-        number = entry.number + shift
-        link = replace(entry, number=number).link(link)
-        places = f"number = {-number}, link = X'{link.hex()}'"  # negative: none is there yet
+        forged = change(entry)
+        link = forged.link(link)
+        # Negative numbers first, since none of these is there yet.
+        places = f"number = {-forged.number}, time = '{forged.time}', link = X'{link.hex()}'"
         statements.append(f"UPDATE reports SET {places} WHERE number = {entry.number}")
     statements.append("UPDATE reports SET number = -number WHERE number < 0")
     head = f"UPDATE state SET head = X'{link.hex()}'"
     tamper(store / storage.LEDGER_NAME, *statements, head)
     tamper(store / storage.WITNESS_NAME, head)
+
+
+def test_who_can_write_both_files_can_forge_an_entry(store):
+    """So the others below are noticed by what is wrong in them, not by their links."""
+    forge(store, lambda entry: replace(entry, time=entry.number))
+    assert [entry.time for entry in Client(POLICY, store).history().entries] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda entry: replace(entry, number=entry.number - 1),
+        lambda entry: replace(entry, number=entry.number + 1),
+        lambda entry: replace(entry, time="now"),
+    ],
+    ids=["from zero", "from two", "no time"],
+)
+def test_an_entry_is_not_believed_because_its_link_fits(store, change):
+    forge(store, change)
     assert fault_of(store) is Fault.DAMAGED
 
 
