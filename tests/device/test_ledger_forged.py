@@ -1,6 +1,7 @@
 """A ledger that someone changed who knows its format: both files, and links that fit."""
 
 import shutil
+import sqlite3
 from dataclasses import replace
 
 import pytest
@@ -141,3 +142,18 @@ def fault_of_new(store, witness):
     with pytest.raises(LedgerError) as error:
         Ledger(store, witness).create(POLICY.lifetime)
     return error.value.fault
+
+
+def test_pages_that_no_query_reads_are_checked_as_well(store):
+    file = store / storage.LEDGER_NAME
+    connection = sqlite3.connect(file)
+    (size,) = connection.execute("PRAGMA page_size").fetchone()
+    index = "SELECT rootpage FROM sqlite_schema WHERE name = 'sqlite_autoindex_reports_1'"
+    (page,) = connection.execute(index).fetchone()
+    connection.close()
+    content = bytearray(file.read_bytes())
+    content[(page - 1) * size : page * size] = b"\xff" * size
+    file.write_bytes(content)
+    with Ledger(store).transaction() as books:
+        assert books.reports == 3
+    assert fault_of(store) is Fault.DAMAGED

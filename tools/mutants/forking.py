@@ -55,7 +55,9 @@ def forked(work: Callable[[], int], seconds: float = float("inf"), *, quiet: boo
         if status is None:
             os.waitpid(child, 0)
         shutil.rmtree(scratch, ignore_errors=True)
-    return {PASSED: SURVIVED, HANGS: TIMEOUT, None: TIMEOUT}.get(status, KILLED)
+    return {PASSED: SURVIVED, HANGS: TIMEOUT, -signal.SIGPROF: TIMEOUT, None: TIMEOUT}.get(
+        status, KILLED
+    )
 
 
 def _kill_group(leader: int) -> None:
@@ -99,10 +101,17 @@ class Watch:
                 os._exit(FAILED)
 
     def run(self, items: list[Any], seconds: Callable[[str], float]) -> int:
-        """Run tests in this order, each within its time; leave the process where one fails."""
+        """Run tests in this order, each within its time; leave the process where one fails.
+
+        The time is that of the processor, which others use as well; a test that waits for
+        something that never comes has twenty times as much.
+        """
+        signal.signal(signal.SIGPROF, signal.SIG_DFL)
         for item, following in zip(items, [*items[1:], None], strict=True):
-            faulthandler.dump_traceback_later(seconds(item.nodeid), exit=True)
+            signal.setitimer(signal.ITIMER_PROF, seconds(item.nodeid))
+            faulthandler.dump_traceback_later(20 * seconds(item.nodeid), exit=True)
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+        signal.setitimer(signal.ITIMER_PROF, 0)
         faulthandler.cancel_dump_traceback_later()
         return PASSED
 
