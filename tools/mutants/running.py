@@ -23,6 +23,7 @@ from tools.mutants.session import NOT_EXECUTED, SURVIVED
 FRESH = "must be imported afresh"
 _FIRST_TESTS = 50
 _LONGEST = 600.0
+_MOST_CASES = 16
 
 
 class Runner:
@@ -59,10 +60,10 @@ class Runner:
             file: {} for file in self.tests.files() if self.tests.known(file) is None
         }
         names = {kind: {*known} for kind, known in self._imports().items()}
+        chosen = _some_cases(items)
         for file, tests in by_file.items():
-            for name, item in items.items():
-                if name.split("::")[0] == file:
-                    tests[name] = self._alone(item, watch, names)
+            for name in (name for name in chosen if name.split("::")[0] == file):
+                tests[name] = self._alone(items[name], watch, names)
             self.tests.note(file, tests)
             self._imported.write_text(json.dumps({kind: sorted(names[kind]) for kind in names}))
         return PASSED
@@ -273,6 +274,19 @@ class Runner:
 
     def _most_seconds(self, name: str) -> float:
         return 3 + 10 * self.known[name].seconds
+
+
+def _some_cases(names: Iterable[str]) -> list[str]:
+    """Of a test with many cases a few, from the first to the last."""
+    cases: dict[str, list[str]] = {}
+    for name in names:
+        cases.setdefault(name.partition("[")[0], []).append(name)
+    return [
+        found[i * (len(found) - 1) // max(1, count - 1)]
+        for found in cases.values()
+        for count in (min(len(found), _MOST_CASES),)
+        for i in range(count)
+    ]
 
 
 def _watched(watch: Watch, item: Any, tree: Path) -> dict[str, Any]:
