@@ -2,7 +2,7 @@
 
 import shutil
 import sqlite3
-from dataclasses import replace
+from dataclasses import FrozenInstanceError, replace
 
 import pytest
 
@@ -61,6 +61,14 @@ def test_what_both_files_say_is_not_believed(store, statement, fault):
 def test_what_one_file_says_is_not_believed(store, name, statement, fault):
     tamper(store / name, statement)
     assert fault_of(store) is fault
+
+
+def test_what_was_read_is_not_changed_afterwards(store):
+    history = Ledger(store).read()
+    with pytest.raises(FrozenInstanceError):
+        history.spent = 0
+    with pytest.raises(FrozenInstanceError):
+        history.entries[0].charge = 0
 
 
 def forge(store, change):
@@ -136,6 +144,12 @@ def test_a_witness_elsewhere_is_nowhere_else(quick_path, folder):
     other = quick_path / "other"
     assert fault_of_new(other, witness) is Fault.OCCUPIED
     assert not other.exists()
+
+
+def test_a_store_that_cannot_be_created_leaves_nothing_behind(quick_path):
+    (quick_path / "file").touch()
+    assert fault_of_new(quick_path / "store", quick_path / "file" / "w") is Fault.UNWRITABLE
+    assert [file.name for file in quick_path.iterdir()] == ["file"]
 
 
 def fault_of_new(store, witness):
