@@ -49,7 +49,7 @@ class LiveFunctions:
         self._ran = ran
         self._functions: dict[Key, list[FunctionType]] = {}
         for found in gc.get_objects():
-            if isinstance(found, FunctionType):
+            if type(found) is FunctionType:  # isinstance would ask lazy objects of others
                 self._functions.setdefault(key_of(found.__code__), []).append(found)
 
     def replacements(self, file: str, before: str, after: str) -> Replacements | None:

@@ -106,6 +106,8 @@ class Runner:
                 return PASSED
 
             forked(lambda: self._host(self.tests.paths, loop))
+        if not failing.exists():
+            raise SystemExit(f"the tests of {self.tests.source} do not run without a mutant")
         for name in json.loads(failing.read_text()):
             self.say(f"left out, fails after others: {name[:100]}")
             self.known.pop(name, None)
