@@ -131,12 +131,14 @@ def test_a_witness_is_outside_of_the_store_or_the_one_inside(quick_path, name):
         Ledger(quick_path / "store", quick_path / "store" / name)
 
 
-@pytest.mark.parametrize("folder", ["a/folder", "z/folder"])
+@pytest.mark.parametrize("folder", ["a/folder", "z/folder", "."])
 def test_a_witness_elsewhere_is_nowhere_else(quick_path, folder):
     """Beside folders whose names come before and after that of the store, which need not exist."""
     witness = quick_path / folder / "w.sqlite"
     for _ in range(2):
-        client = Client(POLICY, quick_path / "deep" / "store", witness=witness, create=True)
+        client = Client(
+            POLICY, quick_path / "deep" / "down" / "store", witness=witness, create=True
+        )
     answer(client, 0)
     assert witness.is_file()
     assert [file.name for file in client.ledger.store.iterdir()] == [storage.LEDGER_NAME]
