@@ -19,7 +19,8 @@ MODULES = (
 # The tests that mirror a module or folder: the longest name that fits. Its doctests come with it.
 TESTS = {
     "device": "device",
-    "mechanisms": "mechanisms solutions/test_shipped_law.py test_checks.py test_golden.py",
+    "mechanisms": "mechanisms solutions test_checks.py test_golden.py sampling/test_device.py "
+    "sampling/test_own_bits.py",
     "solutions": "solutions test_golden.py",
     "wire": "wire test_golden.py",
     "server": "server",

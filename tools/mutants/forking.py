@@ -21,6 +21,7 @@ from tools.mutants.session import KILLED, SURVIVED, TIMEOUT
 
 PASSED, HANGS, FAILED = 0, 1, 2  # a process that faulthandler ends has status 1
 _MORE_MEMORY = 4 << 30
+_COLLECTING = 60.0
 
 
 def forked(work: Callable[[], int], seconds: float = float("inf"), *, quiet: bool = True) -> str:
@@ -38,6 +39,7 @@ def forked(work: Callable[[], int], seconds: float = float("inf"), *, quiet: boo
             if quiet:
                 _silence()
                 _bound_memory()
+                _bound_time(_COLLECTING)
             status = work()
         except BaseException:
             traceback.print_exc()
@@ -80,6 +82,16 @@ def _bound_memory() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (now + _MORE_MEMORY, hard))
 
 
+def _bound_time(seconds: float) -> None:
+    """End this process after so many seconds of the processor (others use it as well).
+
+    If it only waits, for something that never comes, it may do so twenty times as long.
+    """
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    faulthandler.dump_traceback_later(20 * seconds, exit=True)
+
+
 class Watch:
     """A plugin of pytest that does something else than to run what was collected."""
 
@@ -101,15 +113,9 @@ class Watch:
                 os._exit(FAILED)
 
     def run(self, items: list[Any], seconds: Callable[[str], float]) -> int:
-        """Run tests in this order, each within its time; leave the process where one fails.
-
-        The time is that of the processor, which others use as well; a test that waits for
-        something that never comes has twenty times as much.
-        """
-        signal.signal(signal.SIGPROF, signal.SIG_DFL)
+        """Run tests in this order, each within its time; leave the process where one fails."""
         for item, following in zip(items, [*items[1:], None], strict=True):
-            signal.setitimer(signal.ITIMER_PROF, seconds(item.nodeid))
-            faulthandler.dump_traceback_later(20 * seconds(item.nodeid), exit=True)
+            _bound_time(seconds(item.nodeid))
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
         signal.setitimer(signal.ITIMER_PROF, 0)
         faulthandler.cancel_dump_traceback_later()
