@@ -13,7 +13,7 @@ import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -21,10 +21,18 @@ from tools.mutants.session import KILLED, SURVIVED, TIMEOUT
 
 PASSED, HANGS, FAILED = 0, 1, 2  # a process that faulthandler ends has status 1
 _MORE_MEMORY = 4 << 30
-_COLLECTING = 60.0
+_COLLECTING = 20.0
+_NOTE = "test"
 
 
-def forked(work: Callable[[], int], seconds: float = float("inf"), *, quiet: bool = True) -> str:
+class End(NamedTuple):
+    """How a fork has ended, and in which test."""
+
+    outcome: str
+    test: str | None
+
+
+def forked(work: Callable[[], int], seconds: float = float("inf"), *, quiet: bool = True) -> End:
     """Do some work in a fork, which returns a status, and say what it means."""
     # In memory where there is a folder of it: thousands of flushes that no power cut follows.
     memory = Path("/dev/shm")  # noqa: S108
@@ -56,10 +64,11 @@ def forked(work: Callable[[], int], seconds: float = float("inf"), *, quiet: boo
         _kill_group(child)  # it hangs, or we were stopped, or it has left children
         if status is None:
             os.waitpid(child, 0)
+        noted = Path(scratch, _NOTE)
+        test = noted.read_text() if noted.exists() else None
         shutil.rmtree(scratch, ignore_errors=True)
-    return {PASSED: SURVIVED, HANGS: TIMEOUT, -signal.SIGPROF: TIMEOUT, None: TIMEOUT}.get(
-        status, KILLED
-    )
+    ends = {PASSED: SURVIVED, HANGS: TIMEOUT, -signal.SIGPROF: TIMEOUT, None: TIMEOUT}
+    return End(ends.get(status, KILLED), test)
 
 
 def _kill_group(leader: int) -> None:
@@ -115,6 +124,7 @@ class Watch:
     def run(self, items: list[Any], seconds: Callable[[str], float]) -> int:
         """Run tests in this order, each within its time; leave the process where one fails."""
         for item, following in zip(items, [*items[1:], None], strict=True):
+            Path(os.environ["PYTEST_DEBUG_TEMPROOT"], _NOTE).write_text(item.nodeid)
             _bound_time(seconds(item.nodeid))
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
         signal.setitimer(signal.ITIMER_PROF, 0)

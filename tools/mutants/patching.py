@@ -6,7 +6,7 @@ import gc
 import sys
 from collections.abc import Iterator
 from types import CodeType, FrameType, FunctionType
-from typing import Any
+from typing import Any, NamedTuple
 
 Key = tuple[str, str, int]
 """What a code object is known by: its file, its name and its first line."""
@@ -16,7 +16,15 @@ def key_of(code: CodeType) -> Key:
     return code.co_filename, code.co_qualname, code.co_firstlineno
 
 
-Replacements = list[tuple[FunctionType, CodeType]]
+class Replacements(NamedTuple):
+    """Functions and their new code; ``stale`` if the process holds what the old code computed."""
+
+    functions: list[tuple[FunctionType, CodeType]]
+    stale: bool
+
+    def make(self) -> None:
+        for function, code in self.functions:
+            function.__code__ = code
 
 
 class RanAtImport:
@@ -55,15 +63,17 @@ class LiveFunctions:
     def replacements(self, file: str, before: str, after: str) -> Replacements | None:
         """The functions that have other code in a mutant of a file; None if more than that differs.
 
+        ``stale`` says whether one of them has been executed before.
+
         A function within a function is part of the code of both; if there are live ones already,
         they get the new code, too.
         """
         old, new = (compile(code, file, "exec", dont_inherit=True) for code in (before, after))
         replaced: dict[Key, CodeType] = {}
+        stale = False
         known = [key_of(code) for code in _all(old)]
         for path in _changes(((old, new),)):
-            if key_of(path[-1][0]) in self._ran:
-                return None
+            stale = stale or key_of(path[-1][0]) in self._ran
             live = {key_of(was): now for was, now in path if key_of(was) in self._functions}
             if not live or any(known.count(key) > 1 for key in live):  # two lambdas in a line
                 return None
@@ -71,7 +81,7 @@ class LiveFunctions:
         functions = [(f, code) for key, code in replaced.items() for f in self._functions[key]]
         if any(f.__code__.co_freevars != code.co_freevars for f, code in functions):
             return None
-        return functions
+        return Replacements(functions, stale)
 
 
 Path = tuple[tuple[CodeType, CodeType], ...]

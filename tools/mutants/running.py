@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from tools.mutants.baseline import Test, TestSet
-from tools.mutants.forking import FAILED, PASSED, Watch, collect, forked
+from tools.mutants.forking import FAILED, PASSED, End, Watch, collect, forked
 from tools.mutants.generating import Mutant, changed_lines
 from tools.mutants.patching import LiveFunctions, RanAtImport
 from tools.mutants.session import NOT_EXECUTED, SURVIVED
 
 FRESH = "must be imported afresh"
-_FIRST_TESTS = 50
+_FIRST_TESTS, _FIRST_FILES = 50, 3
 _LONGEST = 600.0
 _MOST_CASES = 16
 
@@ -37,13 +37,13 @@ class Runner:
         self._imported = tree.parent / "imported.json"
         source = str(tree / "src")
         os.environ["PYTHONPATH"] = source
-        # A file that was changed twice within a second would be taken for what was compiled first.
-        os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
-        sys.dont_write_bytecode = True
         sys.path[:] = [source, *(path for path in sys.path if path != source)]
         self._learn()
         self.known = tests.all_known(quick)
         self._together()
+        # A file that was changed twice within a second would be taken for what was compiled first.
+        os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+        sys.dont_write_bytecode = True
 
     # What the tests do without a mutant.
 
@@ -94,18 +94,21 @@ class Runner:
         return names
 
     def _together(self) -> None:
-        """Leave out what fails after others, in the order in which mutants get them."""
-        failing = self._tree.parent / f"failing-{self.tests.all_digest}.json"
-        if not failing.exists():
+        """Leave out what fails after others, in the order in which mutants get them.
 
-            def loop(items: dict[str, Any], watch: Watch, _: LiveFunctions) -> int:
-                watch.leave_at_failure = False
+        The modules are compiled on the way, or else each fork that imports afresh would do it.
+        """
+        failing = self._tree.parent / f"failing-{self.tests.all_digest}.json"
+
+        def loop(items: dict[str, Any], watch: Watch, _: LiveFunctions) -> int:
+            watch.leave_at_failure = False
+            if not failing.exists():
                 order = self._ordered(self.known, "")
                 watch.run([items[name] for name in order], lambda _: _LONGEST)
                 failing.write_text(json.dumps(watch.failed))
-                return PASSED
+            return PASSED
 
-            forked(lambda: self._host(self.tests.paths, loop))
+        forked(lambda: self._host(self.tests.paths, loop))
         if not failing.exists():
             raise SystemExit(f"the tests of {self.tests.source} do not run without a mutant")
         for name in json.loads(failing.read_text()):
@@ -119,16 +122,16 @@ class Runner:
     ) -> Iterator[tuple[Mutant, str]]:
         """What becomes of mutants: with the module as it is, and the files that each has had."""
         afresh = []
-        for index, outcome in self._in_host(waiting, end):
+        for index, outcome, test in self._in_host(waiting, end):
             if outcome == FRESH:
-                afresh.append(waiting[index])
+                afresh.append((*waiting[index], test))
             else:
                 yield waiting[index][0], outcome
-        for mutant, before, had in afresh:
+        for mutant, before, had, test in afresh:
             if time.monotonic() < end:
-                yield mutant, self._afresh(mutant, before, had)
+                yield mutant, self._afresh(mutant, before, had, test)
 
-    def _in_host(self, waiting: list[Any], end: float) -> Iterator[tuple[int, str]]:
+    def _in_host(self, waiting: list[Any], end: float) -> Iterator[tuple[int, str, str | None]]:
         source, sink = os.pipe()
         host = os.fork()
         if not host:
@@ -140,8 +143,8 @@ class Runner:
                 for index, (mutant, before, had) in enumerate(waiting):
                     if time.monotonic() > end:
                         break
-                    outcome = self._patched(mutant, before, had, items, watch, live)
-                    pipe.write(json.dumps([index, outcome]) + "\n")
+                    ended = self._patched(mutant, before, had, items, watch, live)
+                    pipe.write(json.dumps([index, *ended]) + "\n")
                 return PASSED
 
             try:
@@ -183,42 +186,53 @@ class Runner:
         items: dict[str, Any],
         watch: Watch,
         live: LiveFunctions,
-    ) -> str:
+    ) -> End:
+        """In a fork of this process, if that is as good as to import everything afresh.
+
+        If it is not, because what the old code has computed is still there, the test that fails
+        is the one to begin with.
+        """
         module = mutant.module
         file = self._tree / module
-        functions = live.replacements(str(file), before, mutant.code)
-        if functions is None:
-            return FRESH
+        replaced = live.replacements(str(file), before, mutant.code)
+        if replaced is None:
+            return End(FRESH, None)
         lines = changed_lines(before, mutant.code)
         tests = {name: test for name, test in self.known.items() if test.executes(module, lines)}
         if not tests:
-            return NOT_EXECUTED
+            return End(FRESH if replaced.stale else NOT_EXECUTED, None)
         order = self._chosen(self._new(tests, had), module, lines)
 
         def work() -> int:
-            for function, code in functions:
-                function.__code__ = code
+            replaced.make()
             return watch.run([items[name] for name in order], self._most_seconds)
 
         if not order:
-            return SURVIVED
+            return End(FRESH if replaced.stale else SURVIVED, None)
         file.write_text(mutant.code)  # for the processes that tests start
         try:
-            return forked(work)
+            ended = forked(work)
         finally:
             file.write_text(before)
+        return (
+            End(FRESH, None if ended.outcome == SURVIVED else ended.test)
+            if replaced.stale
+            else ended
+        )
 
-    def _afresh(self, mutant: Mutant, before: str, had: dict[str, str]) -> str:
-        """With a new import of everything: first for some tests, then for the others."""
+    def _afresh(self, mutant: Mutant, before: str, had: dict[str, str], test: str | None) -> str:
+        """With a new import of everything: for one test, for some of a few files, for the rest."""
         module = mutant.module
         order = self._chosen(self._new(self.known, had), module, changed_lines(before, mutant.code))
+        files = list(dict.fromkeys(name.split("::")[0] for name in order))[:_FIRST_FILES]
+        near = [name for name in order if name.split("::")[0] in files][:_FIRST_TESTS]
         file = self._tree / module
         outcome = SURVIVED
         file.write_text(mutant.code)
         try:
-            for names in (order[:_FIRST_TESTS], order[_FIRST_TESTS:]):
+            for names in ([test] if test else [], near, [n for n in order if n not in near]):
                 if names and outcome == SURVIVED:
-                    outcome = forked(lambda names=names: self._collected(names))  # type: ignore[misc]
+                    outcome = forked(lambda names=names: self._collected(names)).outcome  # type: ignore[misc]
         finally:
             file.write_text(before)
         return outcome
