@@ -21,7 +21,7 @@ from tools.mutants.session import KILLED, SURVIVED, TIMEOUT
 
 PASSED, HANGS, FAILED = 0, 1, 2  # a process that faulthandler ends has status 1
 _MORE_MEMORY = 4 << 30
-_COLLECTING = 20.0
+_COLLECTING = 40.0
 _NOTE = "test"
 
 
