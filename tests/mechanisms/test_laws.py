@@ -193,6 +193,16 @@ def test_mixtures_of_windows_are_exactly_unbiased_with_the_stated_variance(a, b,
     np.testing.assert_allclose(law.decode(np.arange(law.symbols)), [float(v) for v in values])
 
 
+@pytest.mark.parametrize("pair", [((1, 1, 1, 3), (4, 3, 1, 9)), ((2, 1, 1, 9), (3, 2, 0, 1))])
+def test_the_worst_input_of_a_mixture_beats_a_fine_grid(pair):
+    law = SymbolLaw(tuple(Window(*numbers) for numbers in pair), (1, 3))
+    worst = law.variance(law.worst_input)
+    others = [law.variance(Fraction(i, 120)) for i in range(-120, 121)]
+    assert max(others) <= worst * (1 + Fraction(1, 10**12))
+    # No grid point: the slope vanishes between two of them.
+    assert law.worst_input * 120 % 1 != 0
+
+
 @given(windows, windows, st.integers(1, 5), st.integers(1, 5))
 def test_integer_weights_of_each_cell_are_the_probabilities(a, b, x, y):
     law = SymbolLaw((a, b), coins=(x, y))
