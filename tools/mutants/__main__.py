@@ -79,6 +79,7 @@ def _try(
         if session.outcome(mutant) is None
         or (session.outcome(mutant) in UNNOTICED and session.had(mutant) != files)
     ]
+    waiting.sort(key=lambda task: session.outcome(task[0]) is not None)  # the new ones first
     _say(f"{key}: {len(waiting)} mutants, {len(runner.known)} tests")
     for count, (mutant, outcome) in enumerate(runner.outcomes(waiting, end), 1):
         session.set(mutant, outcome, files)
