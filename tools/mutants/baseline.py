@@ -28,7 +28,7 @@ TESTS = {
     "exact": "test_exact.py mechanisms/test_certificate.py mechanisms/test_laws.py",
     "budget": "test_budget.py solutions/test_registry.py",
     "recipe": "wire device/test_client.py solutions/test_registry.py",
-    "reports": "wire server/test_step.py sampling/test_device.py test_golden.py",
+    "reports": "test_reports.py wire server/test_step.py sampling/test_device.py test_golden.py",
     "random": "test_random.py sampling/test_own_bits.py test_golden.py",
 }
 # They start processes, or read the sources: they take too long, or are the same for every mutant.
