@@ -1,12 +1,12 @@
 """The wire at its limits: the last number that is taken, and the first that is not."""
 
 import struct
-from dataclasses import replace
+from dataclasses import FrozenInstanceError, replace
 from fractions import Fraction
 
 import pytest
 
-from fedsel import InvalidArgument, Reports
+from fedsel import InvalidArgument, Reports, solution
 from fedsel.wire import ReportFormat, Request, check_sendable, decode_recipe, encode_recipe
 from fedsel.wire.recipe import MOST_SLOTS
 from tests.wire.support import complete
@@ -15,6 +15,7 @@ RUN = bytes(range(16))
 NOTHING = (1 << 32) - 1
 ONE = ReportFormat(RUN, slots=10, symbols=4)
 BOTTOM = replace(ONE, bottom=True)
+TWO = replace(ONE, picks=2)
 THREE = replace(ONE, symbols=300, picks=3)
 
 
@@ -37,7 +38,10 @@ THREE = replace(ONE, symbols=300, picks=3)
         (THREE, [1, 0, 0, 0, 1, 0], None),
         (THREE, [2, 0, 2, 1, 0, 0], None),
         (THREE, [0, 0, 1, 0, 1, 0], None),
+        (THREE, [0, 0, 0, 1, 1, 0], None),
         (THREE, [0, 0, 1, 0, 10, 0], None),
+        (TWO, [1, 0, 0, 3], Reports([1, 0], [0, 3])),
+        (TWO, [1, 0, 1, 0], None),
         (THREE, [0, 0, 1, 300, 2, 0], None),
     ],
 )
@@ -80,6 +84,37 @@ def test_a_report_tells_four_billion_slots_apart():
     assert decode_recipe(encode_recipe(recipe)) == recipe
     with pytest.raises(InvalidArgument, match=r"^bases = 4097: must be fewer"):
         check_sendable(replace(recipe, bases=(1 << 12) + 1))
+
+
+def test_a_device_is_asked_to_hold_sixteen_million_entries_at_most():
+    recipe = complete("RC", epsilon=1.0, dim=1 << 16, words=256)
+    assert check_sendable(recipe) is recipe
+    with pytest.raises(InvalidArgument, match=r"^dim = 65536: must be smaller"):
+        check_sendable(replace(recipe, words=257))
+
+
+@pytest.mark.parametrize("change", [{"dim": None}, {"learning_rate": "auto"}])
+def test_a_recipe_that_is_open_has_no_bytes(change):
+    with pytest.raises(InvalidArgument, match=f"^{next(iter(change))} = "):
+        encode_recipe(complete("PM", **{"epsilon": 1.0, "dim": 8, **change}))
+
+
+def test_reports_of_what_is_not_private_have_no_format():
+    with pytest.raises(InvalidArgument, match="a private solution"):
+        ReportFormat.of(solution("NP", dim=4), RUN)
+
+
+@pytest.mark.parametrize("bases", [None, 3])
+def test_a_request_is_not_changed_on_the_way_nor_afterwards(bases):
+    request = Request(RUN, 0, 5, complete("RJ", epsilon=1.0, dim=8, rho=0.5, bases=bases))
+    assert Request.decode(request.encode()) == request
+    with pytest.raises(FrozenInstanceError):
+        request.round = 6
+    with pytest.raises(FrozenInstanceError):
+        request.format.slots = 10**6
+    for run in (RUN[:-1], RUN + b"x"):
+        with pytest.raises(InvalidArgument, match=r"^run = "):
+            replace(request, run=run)
 
 
 @pytest.mark.parametrize("bases", [None, 3])

@@ -23,7 +23,7 @@ from tools.mutants.session import NOT_EXECUTED, SURVIVED
 FRESH = "must be imported afresh"
 _FIRST_TESTS, _FIRST_FILES = 50, 3
 _LONGEST = 600.0
-_MOST_CASES = 16
+_MOST_CASES = 100
 
 
 class Runner:
