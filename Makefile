@@ -89,7 +89,7 @@ torture: setup ## enumerate 5 million leaves, kill a device 20,000 times, fuzz a
 	$(BIN)/python benchmarks/aggregator.py
 
 mutants: $(VENV)/.mutants ## change the code place by place, see a test fail (hours; MUTATE=a module)
-	$(BIN)/python tools/mutants.py $(RESULTS)/mutants $(MUTATE) $(MUTANTS_ARGS)
+	$(BIN)/python -m tools.mutants $(RESULTS)/mutants $(MUTATE) $(MUTANTS_ARGS)
 
 clean: ## remove the environment and the results
 	rm -rf $(VENV) $(RESULTS) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

@@ -48,6 +48,11 @@ def test_log_is_accurate_close_to_one_and_far_away():
     assert log(Fraction(10**30)) == pytest.approx(30 * 2.302585092994046, rel=1e-15)
 
 
+def test_log_of_what_no_float_holds():
+    assert log(Fraction(10**400)) == pytest.approx(400 * 2.302585092994046, rel=1e-15)
+    assert log(Fraction(3 * 2**5000, 2**4999)) == pytest.approx(1.791759469228055, rel=1e-15)
+
+
 @given(st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1))
 def test_mulhi_is_the_high_word(a, b):
     high = mulhi(np.array([a], np.uint64), np.array([b], np.uint64))

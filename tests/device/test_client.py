@@ -2,7 +2,6 @@
 
 import gc
 import threading
-import time
 import tracemalloc
 from fractions import Fraction
 
@@ -107,7 +106,7 @@ def test_the_update_sees_the_weights_and_cannot_change_the_servers(client):
     ("request_bytes", "reason"),
     [
         (b"", Reason.MALFORMED),
-        (b"\0" * 10**6, Reason.MALFORMED),
+        pytest.param(b"\0" * 10**6, Reason.MALFORMED, id="a megabyte"),
         (None, Reason.MALFORMED),
         ("text", Reason.MALFORMED),
         (asked()[:-1], Reason.MALFORMED),
@@ -194,7 +193,8 @@ def test_a_round_means_one_request(client):
     assert refusal(client, asked(1, epoch=2)) is Reason.CONFLICT
     assert refusal(client, asked(1), WEIGHTS + 1) is Reason.CONFLICT
     assert refusal(client, asked(1, of=recipe(clip=0.5))) is Reason.CONFLICT
-    assert refusal(client, asked(2, of=recipe(epochs=6))) is Reason.CONFLICT
+    for epochs in (4, 6):  # another recipe, be its bytes less or more
+        assert refusal(client, asked(2, of=recipe(epochs=epochs))) is Reason.CONFLICT
 
 
 def test_a_new_run_closes_the_old_one(client):
@@ -251,15 +251,58 @@ def test_several_reports_of_an_epoch_where_the_owner_allows_them(tmp_path):
     assert refusal(client, asked(2, epoch=0)) is Reason.TOO_OFTEN
 
 
-def test_an_answer_can_be_made_to_last(tmp_path):
-    client = Client(policy(least_seconds=0.2), tmp_path / "s", create=True)
-    for request in (asked(), asked(), b"nonsense"):
-        begin = time.monotonic()
-        try:
-            client.answer(request, WEIGHTS, UPDATE)
-        except Refused:
-            assert request == b"nonsense"
-        assert time.monotonic() - begin >= 0.2
+def test_the_residual_is_kept_until_the_last_report_of_a_run(tmp_path):
+    client = Client(policy(reports_per_epoch=2), tmp_path / "s", create=True)
+    kept = []
+    for number, epoch in ((0, 3), (1, 3), (2, 4), (3, 4)):
+        client.answer(asked(number, epoch=epoch), WEIGHTS, UPDATE)
+        with client.ledger.transaction() as books:
+            kept.append(books.residual(RUN, D).any())
+    assert kept == [True, True, True, False]
+
+
+def test_weights_may_be_as_large_as_the_bound(tmp_path):
+    client = Client(policy(weight_bound=3.0), tmp_path / "s", create=True)
+    assert client.answer(asked(), np.full(D, -3.0), UPDATE)
+    assert refusal(client, asked(1), np.full(D, np.nextafter(3.0, 4))) is Reason.WEIGHTS
+
+
+class Clock:
+    """The module `time` of a client, where nothing takes time but what says so."""
+
+    def __init__(self):
+        self.now, self.slept = 1000.0, []
+
+    def monotonic(self):
+        return self.now
+
+    def sleep(self, seconds):
+        assert seconds > 0
+        self.slept.append(seconds)
+
+
+def test_an_answer_can_be_made_to_last(tmp_path, monkeypatch):
+    """It takes two seconds, however long the update does, a repeated answer or a refusal, too."""
+    client = Client(policy(least_seconds=2.0), tmp_path / "s", create=True)
+    clock = Clock()
+    monkeypatch.setattr("fedsel.device.client.time", clock)
+
+    def update(seconds):
+        def value(weights):
+            clock.now += seconds
+            return UPDATE
+
+        return value
+
+    client.answer(asked(0), WEIGHTS, update(1.5))
+    client.answer(asked(0), WEIGHTS, update(1.5))  # not called again
+    client.answer(asked(1), WEIGHTS, update(1.0))
+    with pytest.raises(Refused):
+        client.answer(b"nonsense", WEIGHTS, UPDATE)
+    assert clock.slept == [0.5, 2.0, 1.0, 2.0]
+    for number, seconds in ((2, 2.0), (3, 9.0)):
+        client.answer(asked(number), WEIGHTS, update(seconds))
+    assert len(clock.slept) == 4
 
 
 def test_no_seed_on_the_way(client):

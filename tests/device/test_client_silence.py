@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from fedsel.device import Client, Refused
+from fedsel.random import stream
 from tests.device.test_client import RUN, UPDATE, WEIGHTS, D, asked, policy, recipe
 
 SECRET = 123.456
@@ -77,14 +78,33 @@ def test_an_update_that_fails_counts_as_zeros_and_says_nothing(client, update, c
         assert not books.residual(RUN, D).any()
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 1e300, -1e300])
-def test_updates_that_are_not_finite_pass_as_finite_ones(client, value):
-    update = UPDATE.copy()
-    update[3] = value
-    client.answer(asked(), WEIGHTS, update)
-    client.answer(asked(1), WEIGHTS, lambda w: update)
-    with client.ledger.transaction() as books:
-        assert np.isfinite(books.residual(RUN, D)).all()
+LARGEST = float(np.finfo(np.float32).max)
+
+
+@pytest.mark.parametrize(
+    ("value", "meant"),
+    [
+        (math.nan, 0.0),
+        (math.inf, LARGEST),
+        (-math.inf, -LARGEST),
+        (1e300, LARGEST),
+        (-1e300, -LARGEST),
+    ],
+)
+def test_updates_that_are_not_finite_pass_as_finite_ones(tmp_path, value, meant):
+    """On the same words the same reports and residuals, of a vector and of a function."""
+    seen = []
+    for name, number in (("given", value), ("meant", meant)):
+        client = Client(policy(), tmp_path / name, create=True)
+        update = UPDATE.copy()
+        update[3] = number
+        for epoch, what in enumerate((update, lambda _, update=update: update)):
+            client._entropy = stream(7, epoch, 0)
+            seen.append(client.answer(asked(epoch), WEIGHTS, what))
+            with client.ledger.transaction() as books:
+                seen.append(books.residual(RUN, D).tolist())
+    assert seen[:4] == seen[4:]
+    assert np.isfinite(seen[1] + seen[3]).all()
 
 
 @pytest.mark.parametrize("size", [1.0, 1e38, 1e-40])

@@ -205,9 +205,12 @@ def test_every_transaction_is_flushed_and_leaves_no_residual_behind(store):
 def test_a_new_store_is_flushed_before_and_after_it_gets_its_name(tmp_path, monkeypatch, apart):
     store, flush, flushed = tmp_path / "store", os.fsync, []
     witness = tmp_path / "other" / "witness" if apart else None
+    sizes = {}
 
     def noted(handle):
-        flushed.append((os.fstat(handle).st_ino, store.exists()))
+        seen = os.fstat(handle)
+        flushed.append((seen.st_ino, store.exists()))
+        sizes[seen.st_ino] = seen.st_size
         flush(handle)
 
     monkeypatch.setattr(os, "fsync", noted)
@@ -217,6 +220,7 @@ def test_a_new_store_is_flushed_before_and_after_it_gets_its_name(tmp_path, monk
     if apart:
         assert (witness.stat().st_ino, False) in flushed
         assert (witness.parent.stat().st_ino, False) in flushed
+        assert sizes[witness.stat().st_ino] == witness.stat().st_size  # all that is in it
         assert not (store / storage.WITNESS_NAME).exists()
 
 

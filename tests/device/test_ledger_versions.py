@@ -84,6 +84,18 @@ def test_an_old_ledger_is_read_as_it_is(store):
     assert {file.name: file.read_bytes() for file in store.iterdir()} == before
 
 
+def test_an_old_ledger_is_added_up_anew_as_long_as_it_is_old(store, monkeypatch):
+    """Also where the file is known to be what was checked: the sum in it is the old one."""
+    monkeypatch.setattr("fedsel.device.ledger._QUICKER", 10**6)
+    client = Client(policy(), store)
+    spent = []
+    for _ in range(2):
+        with client.ledger.transaction() as books:
+            assert books.begun is not None
+            spent.append(books.spent)
+    assert spent[0] == spent[1] > written_sum(store)
+
+
 def test_an_old_ledger_is_brought_up_to_date_with_the_first_report(store):
     exact = written_sum(store)
     client = Client(policy(), store)

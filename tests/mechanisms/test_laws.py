@@ -97,6 +97,29 @@ def test_laws_may_use_all_of_the_budget():
     assert sum(SymbolLaw(pair, (2**59 - 1, 1)).shares) == 1
 
 
+def test_laws_are_equal_if_every_number_is():
+    law = RankLaw([3, 1], [1, 2], bottom=4)
+    assert law == RankLaw([3, 1], [1, 2], bottom=4)
+    for other in (
+        *(RankLaw([3, 1], [1, 2], bottom) for bottom in (3, 5)),
+        RankLaw([3, 2], [1, 2], 4),
+        RankLaw([3, 1], [1, 3], 4),
+        RankLaw([3, 1, 1], [1, 1, 1], 4),
+        "a law",
+    ):
+        assert law != other
+
+
+def test_windows_are_numbered_through():
+    law = SymbolLaw((Window(1, 1, 1, 3), Window(2, 3, 1, 2), Window(1, 2, 0, 1)), (1, 1, 1))
+    assert law.offsets == (0, 2, 7)
+    assert law.symbols == 10
+    which, steps = law.steps(np.arange(10))
+    assert which.tolist() == [0, 0, 1, 1, 1, 1, 1, 2, 2, 2]
+    assert steps.tolist() == [-1, 1, -4, -2, 0, 2, 4, -2, 0, 2]
+    assert law.decode_exact(6) == law.windows[1].decode(4)
+
+
 def test_laws_are_sealed():
     law = RankLaw([3, 1], [1, 2])
     with pytest.raises(AttributeError, match="cannot be changed"):
@@ -138,9 +161,10 @@ def test_impossible_coins_are_refused(coins):
 
 def test_decoding_takes_only_symbols_that_exist():
     law = SymbolLaw((Window(1, 1, 1, 3),))
-    for wrong in (-1, 2, 10**12):
+    for wrong in ([-1], [2], [0, -1], [0, 2], [10**12, 0]):
         with pytest.raises(InvalidArgument, match=r"symbols = .*must be integers in 0 … 1"):
-            law.decode(np.array([0, wrong]))
+            law.decode(np.array(wrong))
+    assert law.decode(np.array([], dtype=int)).size == 0
     with pytest.raises(InvalidArgument, match="symbols"):
         law.decode(np.array([0.5]))
 
@@ -167,6 +191,16 @@ def test_mixtures_of_windows_are_exactly_unbiased_with_the_stated_variance(a, b,
     assert float(law.variance(t)) <= float(law.variance(law.worst_input)) * (1 + 1e-9) + 1e-12
     assert max(map(abs, values)) == law.bound
     np.testing.assert_allclose(law.decode(np.arange(law.symbols)), [float(v) for v in values])
+
+
+@pytest.mark.parametrize("pair", [((1, 1, 1, 3), (4, 3, 1, 9)), ((2, 1, 1, 9), (3, 2, 0, 1))])
+def test_the_worst_input_of_a_mixture_beats_a_fine_grid(pair):
+    law = SymbolLaw(tuple(Window(*numbers) for numbers in pair), (1, 3))
+    worst = law.variance(law.worst_input)
+    others = [law.variance(Fraction(i, 120)) for i in range(-120, 121)]
+    assert max(others) <= worst * (1 + Fraction(1, 10**12))
+    # No grid point: the slope vanishes between two of them.
+    assert law.worst_input * 120 % 1 != 0
 
 
 @given(windows, windows, st.integers(1, 5), st.integers(1, 5))

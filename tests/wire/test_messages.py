@@ -202,6 +202,7 @@ GOOD = Request(RUN, 1, 4, complete("PS-PM", epsilon=2.0, dim=100, epochs=5)).enc
         *(b"", b"FSRQ", b"\0" * REQUEST_BYTES, GOOD[:-1], GOOD + b"\0", GOOD * 2, b"x" * 10_000),
         *(None, "FSRQ", 7, [1, 2], bytearray(), np.zeros(3)),
         b"XSRQ" + GOOD[4:],
+        b"ASRQ" + GOOD[4:],
     ],
 )
 def test_what_is_no_request(data):
