@@ -6,12 +6,29 @@
    where it is read: an impossible one ends the call with OUT_OF_BOUNDS. */
 
 #define AHEAD 8
+#define AT_ONCE 256
 
 /* Derivative of the loss by the margin x·w. */
 INLINE double slope(int loss, double margin, int8_t label) {
     double y = (double)label;
     if (loss == LOGISTIC) return -y * sigmoid(-y * margin);
     return y * margin < 1.0 ? -y : 0.0;
+}
+
+/* The dense record that is read AHEAD clients later; the first one where there is no such. */
+INLINE const float *record_ahead(const Records *records, const int64_t *rows, int64_t n,
+                                 int64_t last) {
+    int64_t row = rows[n + AHEAD < last ? n + AHEAD : last];
+    return records->dense + (row >= 0 && row < records->rows ? row * records->dim : 0);
+}
+
+/* Ask for a stretch of the record ahead, in quarters of it. A long one all at once is more than a
+   processor has in flight, and it waits; in between, memory delivers while the processor computes. */
+INLINE void fetch_quarters(const float *record, int64_t d, int64_t from, int64_t to) {
+    if (d > AT_ONCE)
+        prefetch_row(record + d * from / 4, d * to / 4 - d * from / 4);
+    else if (from == 0)
+        prefetch_row(record, d);
 }
 
 /* Whether a record exists and its entries lie inside of the weights. */
@@ -50,9 +67,10 @@ INLINE void add_gradient(const Records *records, int64_t row, int loss, const fl
     }
 }
 
-/* gradient ← rate · (mean gradient of the client's records + λw); decay is rate · λw. */
+/* gradient ← rate · (mean gradient of the client's records + λw); decay is rate · λw. ``ahead`` is
+   the dense record to ask for on the way. */
 INLINE int client_gradient(const Records *records, int64_t client, int loss, const float *weights,
-                           const float *decay, double rate, float *gradient) {
+                           const float *decay, double rate, const float *ahead, float *gradient) {
     int64_t d = records->dim;
     if (!records->starts) {
         if (!readable(records, client)) return OUT_OF_BOUNDS;
@@ -60,6 +78,7 @@ INLINE int client_gradient(const Records *records, int64_t client, int loss, con
             const float *x = records->dense + client * d;
             double margin = (double)dot(x, weights, d);
             float c = (float)(slope(loss, margin, records->labels[client]) * rate);
+            fetch_quarters(ahead, d, 1, 2);
             for (int64_t i = 0; i < d; i++) gradient[i] = c * x[i] + decay[i];
             return 0;
         }
@@ -77,12 +96,6 @@ INLINE int client_gradient(const Records *records, int64_t client, int loss, con
         add_gradient(records, records->order[p], loss, weights, share, gradient);
     }
     return 0;
-}
-
-INLINE void fetch_ahead(const Records *records, const int64_t *rows, int64_t n, int64_t last) {
-    int64_t row = rows[n + AHEAD < last ? n + AHEAD : last];
-    if (row >= 0 && row < records->rows)
-        prefetch_row(records->dense + row * records->dim, records->dim);
 }
 
 /* Several rounds: in round t the clients up to ends[t] report, and the server steps. */
@@ -105,12 +118,14 @@ static int64_t run_rounds(const Rounds *call) {
         }
         for (; n < call->ends[t]; n++) {
             int64_t client = call->clients[n];
-            if (dense) fetch_ahead(records, call->clients, n, last);
+            const float *ahead = dense ? record_ahead(records, call->clients, n, last) : NULL;
+            if (dense) fetch_quarters(ahead, d, 0, 1);
             if (sending.residual && (client < 0 || client >= call->clients_with_residual))
                 return OUT_OF_BOUNDS;
             int wrong = client_gradient(records, client, call->loss, scratch->weights,
-                                        scratch->decay, call->factor, scratch->gradient);
+                                        scratch->decay, call->factor, ahead, scratch->gradient);
             if (wrong) return wrong;
+            if (dense) fetch_quarters(ahead, d, 2, 4); /* the report takes longest */
             int64_t row = call->keeps ? n * 2 * tables->picks : 0;
             send_report(&sending, scratch->gradient, client, n, call->sent + row);
         }
@@ -134,11 +149,13 @@ static int64_t nonprivate_rounds(const Records *records, const int64_t *clients,
         int64_t start = n;
         memset(total, 0, (size_t)d * sizeof *total);
         for (; n < ends[t]; n++) {
-            fetch_ahead(records, clients, n, last);
+            const float *ahead = record_ahead(records, clients, n, last);
+            fetch_quarters(ahead, d, 0, 2);
             if (!readable(records, clients[n])) return OUT_OF_BOUNDS;
             const float *x = records->dense + clients[n] * d;
             double margin = (double)dot(x, weights, d);
             float c = (float)slope(LOGISTIC, margin, records->labels[clients[n]]);
+            fetch_quarters(ahead, d, 2, 4);
             for (int64_t i = 0; i < d; i++) total[i] += c * x[i];
         }
         for (int64_t i = 0; i < d; i++)
@@ -152,7 +169,7 @@ static int64_t judge(const Records *records, const int64_t *rows, int64_t count,
                      const float *weights, int64_t models, double *hits, double *losses) {
     for (int64_t n = 0; n < count; n++) {
         int64_t row = rows[n];
-        if (!records->indptr) fetch_ahead(records, rows, n, count - 1);
+        if (!records->indptr) prefetch_row(record_ahead(records, rows, n, count - 1), records->dim);
         if (!readable(records, row)) return OUT_OF_BOUNDS;
         for (int64_t m = 0; m < models; m++) {
             double margin = margin_of(records, row, weights + m * records->dim);
