@@ -265,11 +265,11 @@ def test_ctrl_c_keeps_what_is_finished(tmp_path):
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
     assert "run again to go on" in errors
-    assert 1 <= kept_in(tmp_path) < 17
+    assert 1 <= kept_in(tmp_path) < 16
     assert (tmp_path / "run.csv").exists()
     rows = json.loads(run(*arguments, "--out", tmp_path, "--json").stdout)
-    assert len(rows) == 17
-    assert kept_in(tmp_path) == 17
+    assert len(rows) == 16
+    assert kept_in(tmp_path) == 16
 
 
 def test_an_interrupt_right_after_a_result_is_kept_tells_of_it(tmp_path, monkeypatch):
