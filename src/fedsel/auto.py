@@ -213,7 +213,7 @@ def plan_for(
         octaves=octaves,
         unit=unit and not network,
         intercept=not network,
-        scattered=network,
+        scattered=solution.dim > len(loose) + 1,
     )
 
 
