@@ -77,22 +77,28 @@ OUTLINE void send_values(const Sending *sending, const float *vector, const floa
     }
 }
 
-/* A signed slot by J. Scores are computed only where the draw depends on them. */
+/* Up to so many scores are computed while the draw waits for its words; more, only where it depends
+   on them. */
+#define FEW_SCORES 512
+
+/* A signed slot by J. */
 INLINE int64_t draw_signed(const Sending *sending, const float *vector, Stream *s) {
     const Tables *tables = sending->tables;
     const SignTable *table = &tables->sign;
-    int measured = table->radius > 0;
-    float squared = measured ? dot(vector, vector, tables->dim) : 0;
+    const int scored = tables->basis != COORDINATES, few = tables->slots <= FEW_SCORES;
+    const float *ranked = scored ? sending->scratch->scores : vector;
+    float squared = 0;
+    if (table->radius > 0 || (scored && few)) squared = dot(vector, vector, tables->dim);
+    if (scored && few) fill_scores(sending, vector, squared);
     float sign = draw_sign(table, squared, s);
     Attempt first = {0, 0};
     int64_t atom = draw_unseen(&table->ranks, &first, s);
     if (atom != UNSEEN) return atom;
-    if (tables->basis != COORDINATES) {
-        if (!measured) squared = dot(vector, vector, tables->dim);
+    if (scored && !few) {
+        if (!(table->radius > 0)) squared = dot(vector, vector, tables->dim);
         fill_scores(sending, vector, squared);
-        vector = sending->scratch->scores;
     }
-    return draw_seen_float(&table->ranks, first, vector, tables->slots, sign, s);
+    return draw_seen_float(&table->ranks, first, ranked, tables->slots, sign, s);
 }
 
 /* Report one signed slot, and add it up. */
