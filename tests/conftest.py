@@ -82,8 +82,11 @@ def _own_cache(tmp_path_factory):
 
 @pytest.fixture
 def quick_path():
-    """A folder in memory where there is one: for thousands of flushes that no power cut follows."""
-    memory = Path("/dev/shm")
+    """A folder in memory where there is one: for thousands of flushes that no power cut follows.
+
+    Where the folders of all tests lie in a place of their own, it does as well.
+    """
+    memory = Path(os.environ.get("PYTEST_DEBUG_TEMPROOT", "/dev/shm"))
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
         yield Path(folder)
 

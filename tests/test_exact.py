@@ -50,6 +50,7 @@ def test_log_is_accurate_close_to_one_and_far_away():
 
 def test_log_of_what_no_float_holds():
     assert log(Fraction(10**400)) == pytest.approx(400 * 2.302585092994046, rel=1e-15)
+    assert log(Fraction(7**400, 10**800)) == pytest.approx(-1063.7040147731113, rel=1e-14)
     assert log(Fraction(3 * 2**5000, 2**4999)) == pytest.approx(1.791759469228055, rel=1e-15)
 
 

@@ -82,7 +82,7 @@ def log(ratio: Fraction) -> float:
         return math.log1p(float(ratio - 1))
     try:
         return math.log(float(ratio))
-    except OverflowError:
+    except (OverflowError, ValueError):  # more than any float holds, or so little that it is 0
         return math.log(ratio.numerator) - math.log(ratio.denominator)
 
 

@@ -131,7 +131,9 @@ def test_shares_are_equal_if_their_numbers_are():
     assert Share(0.5) == Share(0.5) == 0.5
     for other in (Share(0.25), Share(0.75), 0.25, 1.0):
         assert Share(0.5) != other
-    assert 1 not in [Share(1.0)]  # all of them is not one
+        assert other != Share(0.5)
+    assert Share(1.0) != 1  # all of them is not one
+    assert 1 not in [Share(1.0)]
 
 
 def test_the_whole_gradient_in_the_clear_is_what_it_is():

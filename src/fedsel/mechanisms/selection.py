@@ -22,14 +22,19 @@ Top = int | float
 class Share(float):
     """A fraction of d. Unlike a float it never equals an int: k = 1 and k = 1.0 differ.
 
-    >>> Share(1.0) == 1, Share(1.0) == 1.0, 1 == Share(1.0)
-    (False, True, False)
+    >>> Share(1.0) == 1, Share(1.0) == 1.0, 1 == Share(1.0), Share(1.0) != 1
+    (False, True, False, True)
     """
 
     __slots__ = ()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, float) and float(self) == float(other)
+
+    def __ne__(
+        self, other: object
+    ) -> bool:  # a float has one of its own, which does not ask __eq__
+        return not self == other
 
     def __hash__(self) -> int:
         return hash(("share", float(self)))
