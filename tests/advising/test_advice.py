@@ -59,7 +59,7 @@ def test_the_limit_of_many_clients_is_met_to_four_percent(name):
 def test_several_rotations_and_bases_align_as_computed(epsilon, bases):
     updates = Updates(100, 2.0, 0.7)
     built = solution("RJ", epsilon=epsilon, dim=100, rho=2.0, bases=bases)
-    assert built.transform.rotations == {8.0: 1, 12.0: 32}[epsilon]
+    assert built.transform.rotations == {8.0: 4, 12.0: 64}[epsilon]
     for reports in (50, 4_000):
         found = simulate(built, updates, moments(built, updates), reports, rounds=24, seed=2)
         assert found.measured == pytest.approx(found.computed, rel=0.05, abs=found.chance)

@@ -60,8 +60,8 @@ class ClientUpdates:
     >>> X, y = torch.eye(2), torch.zeros(2, 1)
     >>> updates = ClientUpdates(net, nn.functional.mse_loss, X, y)
     >>> updates.receive(np.array([3.0, 5.0]))
-    >>> updates.vectors(np.arange(2))[0].tolist()
-    [[[6.0, 0.0]], [[0.0, 10.0]]]
+    >>> updates.vectors(np.arange(2))[0].rows().tolist()  # a linear layer's come in two factors
+    [[6.0, 0.0], [0.0, 10.0]]
     """
 
     def __init__(
