@@ -148,7 +148,7 @@ def test_a_search_of_many_fits_is_a_few_warnings():
 
 def test_an_ensemble_that_seeds_its_members_is_told_so():
     """Bagging gives each member a seed of 31 bits, whatever the estimator's own parameter says."""
-    bagging = BaggingClassifier(classifier(), 2, max_samples=0.5, bootstrap=False)
+    bagging = BaggingClassifier(classifier(weight_bound=1.0), 2, max_samples=0.5, bootstrap=False)
     with pytest.warns(SeededNoiseWarning), pytest.warns(RepeatedFitWarning):
         bagging.fit(X, TWO)
     assert all(member.privacy_.seeded for member in bagging.estimators_)

@@ -42,7 +42,7 @@ class FedSelRegressor(RegressorMixin, FederatedLinear):  # type: ignore[misc]
     privacy_, preparation_, history_, spent_, recipe_, solution_, … : as in `FedSelClassifier`; the
         accuracy of a round is R² here.
 
-    >>> X = np.linspace(-1, 1, 4000)[:, None]
+    >>> X = np.linspace(-0.9, 0.9, 4000)[:, None]
     >>> model = FedSelRegressor(epsilon=8.0, feature_range=(-1, 1), target_range=(0, 10))
     >>> model.fit(X, 5 + 4 * X[:, 0]).score(X, 5 + 4 * X[:, 0]) > 0.9
     True
