@@ -48,6 +48,53 @@ def test_the_kernel_draws_the_same_words(seed, epoch, client):
         assert drawn.tolist() == list(itertools.islice(words_of(seed, epoch, client), 50))
 
 
+BOUNDS = [1, 2, 3, 10, 2**32 + 1, 3 * 2**61 + 1, 2**63 + 1, 2**64 - 1]
+
+
+def critical_words(n):
+    """Words whose product with an odd n has a low half at the limits of what is drawn again."""
+    inverse = pow(n, -1, 2**64) if n % 2 else 1
+    surplus = 2**64 % n
+    lows = [0, 1, surplus - 1, surplus, surplus + 1, n - 1, n, n + 1, 2**63, 2**64 - 1]
+    return [low * inverse % 2**64 for low in lows]
+
+
+@pytest.mark.parametrize("n", [*BOUNDS, 2**64])
+def test_a_device_draws_by_the_rule_of_the_streams(n, monkeypatch):
+    """On the same words the same numbers, and the same words are drawn again."""
+    for word in critical_words(n):
+        given = [word, 2**63 + 12345, 7, 2**64 - 5]
+        left = iter(given)
+        monkeypatch.setattr("os.urandom", lambda size, left=left: next(left).to_bytes(size))
+        entropy, again = SystemEntropy(), Stream(rest := iter(given))
+        assert entropy.below(n) == again.below(n) < n
+        assert list(left) == list(rest)
+
+
+def test_what_is_drawn_is_exactly_uniform():
+    """Of n = ¾ · 2^64 numbers each has one word; every fourth word is drawn again."""
+    n = 3 * 2**62
+    for word in (*range(16), *range(2**64 - 8, 2**64)):
+        words = iter([word, 2**64 - 1])
+        again = word % 4 == 0
+        assert Stream(words).below(n) == (n - 1 if again else word // 4 * 3 + word % 4 - 1)
+        assert len(list(words)) == (not again)
+
+
+@pytest.mark.parametrize(
+    ("epoch", "client"), [(-1, 0), (2**32, 0), (0, -1), (0, 2**64), (0.5, 0), (0, None)]
+)
+def test_streams_that_there_are_not(epoch, client):
+    """Epochs have 32 bits of the counter and clients 64: no two streams are one."""
+    with pytest.raises(InvalidArgument, match=r"^(epoch|client) = "):
+        words_of(0, epoch, client)
+    if client == 0:
+        with pytest.raises(InvalidArgument, match=r"^epoch = "):
+            Streams(0, epoch, [0])
+    last = next(words_of(0, 2**32 - 1, 2**64 - 1))
+    assert Streams(0, 2**32 - 1, [2**64 - 1]).next_words(np.array([0])).tolist() == [last]
+
+
 def test_streams_of_many_are_the_streams_of_each():
     clients = np.array([5, 0, 2**40 + 1, 7])
     many = Streams(3, 9, clients)

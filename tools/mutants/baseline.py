@@ -65,7 +65,8 @@ class TestSet:
     __test__ = False
 
     def __init__(self, root: Path, source: str, paths: list[str], kept_in: Path) -> None:
-        self.source, self.paths = source, [source, *paths]
+        # The doctests last: a module that pytest imports first, by its path, would be there twice.
+        self.source, self.paths = source, [*paths, source]
         self.ignored = [f"tests/{name}" for name in LEFT_OUT]
         self._root, self._folder = root, kept_in
         self._shared = hashlib.sha256()  # of all that a test depends on besides its own file
