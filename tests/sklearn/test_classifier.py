@@ -445,6 +445,7 @@ def balanced(model, X, y):
     return np.mean([np.mean(model.predict(X[y == c]) == c) for c in np.unique(y)])
 
 
+@pytest.mark.slow
 def test_class_weights_find_the_rare_class():
     X, y = rare()
     plain = classifier(epsilon=8.0).fit(X, y)
