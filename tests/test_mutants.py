@@ -146,7 +146,6 @@ print(json.dumps([found[mutant] for mutant in mutants]))
 @pytest.mark.slow
 @pytest.mark.xdist_group("processes")
 def test_a_run_says_what_is_noticed(tmp_path):
-    pytest.importorskip("coverage")
     root = tmp_path / "root"
     for name, code in (("src/example.py", EXAMPLE), ("tests/test_example.py", TESTS)):
         (root / name).parent.mkdir(parents=True)
