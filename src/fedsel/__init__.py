@@ -29,12 +29,13 @@ if TYPE_CHECKING:
     from fedsel.auditing import audit, certify_by_enumeration, exact_law
     from fedsel.device import Client, Ledger, Policy
     from fedsel.server import Aggregator
-    from fedsel.sklearn import FedSelClassifier
+    from fedsel.sklearn import FedSelClassifier, FedSelRegressor
 
 _LAZY = {
     "Aggregator": "fedsel.server",
     "Client": "fedsel.device",
     "FedSelClassifier": "fedsel.sklearn",
+    "FedSelRegressor": "fedsel.sklearn",
     "Ledger": "fedsel.device",
     "Policy": "fedsel.device",
     "advise": "fedsel.advising",
@@ -60,6 +61,7 @@ __all__ = [
     "Client",
     "Coordinates",
     "FedSelClassifier",
+    "FedSelRegressor",
     "Feedback",
     "FlatPicks",
     "InvalidArgument",

@@ -290,10 +290,7 @@ def _radius(recipe: Recipe, setting: Setting) -> float | None:
     norm = setting.norm
     if norm is None:
         norm = 1.0 if setting.features is None else TYPICAL * math.sqrt(setting.features)
-    norm *= norm_of_mean(setting.records)
-    if setting.model == "regression":
-        return RADIUS * norm * RESIDUAL
-    return radius(norm, setting.classes)
+    return radius(norm * norm_of_mean(setting.records), setting.classes, setting.model)
 
 
 def norm_of_mean(records: int) -> float:
@@ -307,16 +304,19 @@ def norm_of_mean(records: int) -> float:
     return math.sqrt(AGREEMENT**2 + (1 - AGREEMENT**2) / records)
 
 
-def radius(norm: float = 1.0, classes: int = 2) -> float:
+def radius(norm: float = 1.0, classes: int = 2, model: Model = "linear") -> float:
     """ρ for records of this norm: four fifths of the norm of a gradient at zero weights.
 
-    That is half of the record's for two classes, √(1 − 1/C) of it for softmax over C.
+    That is half of the record's for two classes, √(1 − 1/C) of it for softmax over C, and
+    ``RESIDUAL`` of it in a regression.
 
     >>> radius(), round(radius(classes=10), 2)
     (0.4, 0.76)
     """
     check_positive("norm", norm)
     check_count("classes", classes, least=2)
+    if model == "regression":
+        return RADIUS * norm * RESIDUAL
     return RADIUS * norm * (0.5 if classes == 2 else math.sqrt(1 - 1 / classes))
 
 

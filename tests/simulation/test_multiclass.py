@@ -12,7 +12,7 @@ from fedsel.models.multiclass import softmax
 from fedsel.preparation import Preparation
 from fedsel.simulation import Training
 from fedsel.simulation.multiclass import MulticlassClients, MulticlassJudge
-from fedsel.sklearn.fitting import Classification, Examples
+from fedsel.sklearn.fitting import Classification, Examples, Wave
 
 C, D, N = 4, 3, 9
 
@@ -93,8 +93,10 @@ def test_a_tiny_regulariser_does_not_decide_ties():
     weights = [
         Classification(y, 3)
         .train(
-            Training(made, LinearModel("logistic", reg), 0.1, 20, seed=0),
-            *(Examples(X, y), as_they_are, None, None, None),
+            Wave(
+                Training(made, LinearModel("logistic", reg), 0.1, 20, seed=0),
+                *(Examples(X, y), as_they_are),
+            )
         )
         .weights
         for reg in (0.0, 1e-9, 0.1)

@@ -15,7 +15,7 @@ from fedsel.models import LinearModel
 from fedsel.preparation import FeatureScale, Plan, Preparation
 from fedsel.simulation import Population, Training
 from fedsel.simulation.preparing import train_prepared
-from fedsel.simulation.vector_rounds import VectorReports
+from fedsel.simulation.vector_rounds import VectorReports, VectorRunner
 from fedsel.torch import ClientUpdates, FederatedTrainer
 from fedsel.torch.inputs import Inputs
 from fedsel.torch.modules import Layout
@@ -96,8 +96,10 @@ def test_it_equals_a_preparation_by_hand(grouped):
     history = train_prepared(
         training,
         Population(scaled, np.zeros(0, np.int8), *held),
-        lambda rows: ClientUpdates(module, cross_entropy, rows, y, partition=clients),
         layout.read(module),
+        lambda people, weights: VectorRunner(
+            training, ClientUpdates(module, cross_entropy, people.X, y, partition=clients), weights
+        ),
     )
     assert trainer.preparation == history.preparation
     assert trainer.preparation.centre.any()

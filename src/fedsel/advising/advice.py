@@ -12,8 +12,7 @@ from fedsel.advising.outlook import GOAL, Outlook, flat, impossible, reason, spl
 from fedsel.advising.simulation import LEAST_ROUNDS, Check, simulate
 from fedsel.auto import (
     AGREEMENT,
-    RADIUS,
-    RESIDUAL,
+    Model,
     Setting,
     bases_for,
     learning_rate,
@@ -87,7 +86,8 @@ class Advice:
     @property
     def updates(self) -> Updates:
         """The model behind the numbers."""
-        return Updates(self.dim, _length(self.norm, self.regression), self.agreement, self.sparse)
+        length = radius(self.norm, model=_model(self.regression))
+        return Updates(self.dim, length, self.agreement, self.sparse)
 
     @property
     def preparation(self) -> str:
@@ -194,13 +194,14 @@ def advise(
     if not 0 < check_finite("agreement", agreement) <= 1:
         raise InvalidArgument("agreement", agreement, "in (0, 1]")
     norm, clip = check_positive("norm", norm), check_positive("clip", clip)
-    updates = Updates(dim, _length(norm, regression), float(agreement), sparse)
+    model = _model(regression)
+    updates = Updates(dim, radius(norm, model=model), float(agreement), sparse)
     known = Setting(
         dim,
         batch,
         epochs * math.ceil(clients / batch),
         norm,
-        model="regression" if regression else "linear",
+        model=model,
         offset=True,
         loose=OCTAVES,
     )
@@ -240,9 +241,8 @@ def advise(
     )
 
 
-def _length(norm: float, regression: bool) -> float:
-    """The norm of an update, by that of a record."""
-    return RADIUS * norm * RESIDUAL if regression else radius(norm)
+def _model(regression: bool) -> Model:
+    return "regression" if regression else "linear"
 
 
 def _outlooks(

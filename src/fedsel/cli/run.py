@@ -209,8 +209,13 @@ def _share(name: str, text: str | None) -> float | str | None:
     """auto, a share of the rounds, or yes and no for the usual share and none."""
     from fedsel import auto
 
-    usual = {"yes": getattr(auto, name.upper()), "no": 0.0}
-    return usual[text.lower()] if text and text.lower() in usual else _or_auto(name, text)
+    usual: dict[str, float] = {"yes": getattr(auto, name.upper()), "no": 0.0}
+    if text and text.lower() in usual:
+        return usual[text.lower()]
+    try:
+        return _or_auto(name, text)
+    except InvalidArgument:
+        raise InvalidArgument(f"--{name}", text, "auto, yes, no or a share of the rounds") from None
 
 
 def _spec(config: Path | None, options: dict[str, Any], data: Path | None) -> Spec:
@@ -262,7 +267,7 @@ def _source(
             dataset = read(data, label)
             if public is None:
                 return Given(dataset)
-            return with_public(dataset, read_rows(public, dataset))
+            return with_public(dataset, read_rows(public, dataset, "--public"))
     with patience(f"{spec.dataset}: looking for its files") as notify:
         # What is missing is told before anything runs.
         Named(directory, notify).data(spec.dataset, spec.draw)
@@ -330,13 +335,16 @@ def _write(rows: Sequence[dict[str, Any]], out: Path) -> list[Path]:
 def _notes(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
     """What a reader of the table must know of how its rows came about."""
     if any(row["learning_rate"] == "auto" for row in rows):
-        yield "* automatic: α, ρ and average from public quantities, records of norm 1"
+        yield "* automatic: α, ρ and average from public quantities"
+    if any(row["unit_records"] for row in rows):
+        names = ", ".join(dict.fromkeys(row["solution"] for row in rows if row["unit_records"]))
+        yield f"records of norm 1: {names}"
     chosen = [row["chosen"] for row in rows]
     for name in ("spread", "centre"):
         rounds = sorted({c[f"{name}_rounds"] for c in chosen} - {0})
         if rounds:
             counts = " or ".join(map(str, rounds))
-            yield f"{name} of the records: learnt from reports in the first {counts} rounds (auto)"
+            yield f"{name} of the records: learnt in {counts} rounds before the training"
     public = sorted({c["public_rows"] for c in chosen if "public_rows" in c})
     if public:
         yield f"{public[0]:,} public rows, which cost no ε: bounds, centre, spread and geometry"

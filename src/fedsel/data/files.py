@@ -64,16 +64,19 @@ def read(
         raise InvalidArgument("path", str(path), f"readable ({error.strerror or error})") from error
 
 
-def read_rows(path: str | os.PathLike[str], like: Dataset) -> NDArray[np.float32]:
+def read_rows(
+    path: str | os.PathLike[str], like: Dataset, name: str = "path"
+) -> NDArray[np.float32]:
     """Rows without labels (m, d), with the features of a data set, from a .csv or .parquet file.
 
     Columns are found by their names, in any order; those that are no feature are left out, so that
-    a label may be there. A text that the data set does not know is none of its levels.
+    a label may be there. A text that the data set does not know is none of its levels. ``name`` is
+    what the caller calls the path.
     """
     file, readers = Path(path), {".csv": _csv_columns, ".parquet": _parquet_columns}
     reader = readers.get(file.suffix.lower())
     if reader is None or not file.is_file():
-        raise InvalidArgument("path", str(path), "a file that exists, .csv or .parquet")
+        raise InvalidArgument(name, str(path), "a file that exists, .csv or .parquet")
     try:
         return arranged(reader(file), like.feature_names)
     except OSError as error:

@@ -65,8 +65,7 @@ class LinearRecords:
         self, plan: Plan, number: int, preparation: Preparation, weights: NDArray[np.floating]
     ) -> NDArray[np.floating]:
         del weights  # it is the same at all of them
-        told = plan.vectors(number, self._X, preparation)
-        return np.asarray(told.mean(axis=0, dtype=np.float64))
+        return plan.vector(number, self._X, preparation)
 
     def _gradient(
         self, preparation: Preparation, weights: NDArray[np.floating]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fedsel.data import Dataset, load, partition
 from fedsel.errors import InvalidArgument
-from fedsel.preparation import Preparation, of_rows, shaped
+from fedsel.preparation import FeatureScale, Preparation, of_rows, shaped
 from fedsel.simulation import Population
 
 Rows = NDArray[np.float32]
@@ -75,27 +75,10 @@ class Given:
         return self.dataset
 
 
-@dataclass(frozen=True)
-class Ranges:
-    """What is publicly known of features: which bounds may be too wide, and whether they are
-    symmetric about zero."""
-
-    loose: tuple[bool, ...]
-    offset: bool
-
-
-NO_RANGES = Ranges((), offset=False)
-"""Of data without public bounds."""
-
-
-def known_ranges(source: Source, name: str, data_seed: int, scale: str) -> Ranges | None:
-    """The ranges of a data set on a scale that follows from public bounds; None on others."""
+def public_scale(source: Source, name: str, data_seed: int, scale: str) -> FeatureScale | None:
+    """The public bounds of a data set where its scale follows from them; None on other scales."""
     bounds = source.data(name, data_seed).bounds if scale in ("unit", "symmetric") else None
-    if bounds is None:
-        return None
-    low, high = bounds[:, 0], bounds[:, 1]
-    tight = (high == 1) & ((low == 0) | (low == -1))
-    return Ranges(tuple((~tight).tolist()), offset=bool((low != -high).any()))
+    return None if bounds is None else FeatureScale(bounds[:, 0], bounds[:, 1])
 
 
 def with_public(dataset: Dataset, rows: Rows) -> Given:
@@ -113,13 +96,13 @@ def with_public(dataset: Dataset, rows: Rows) -> Given:
 
 
 def public_preparation(
-    like: Dataset, public: Rows, scale: str, ranges: Ranges, noise: float
+    like: Dataset, public: Rows, scale: str, known: FeatureScale, noise: float
 ) -> Preparation:
     """What public rows tell of the records of a data set on a scale."""
     unlabelled = np.ones(len(public), np.int8)
     rows = replace(like, X=np.ascontiguousarray(public, np.float32), y=unlabelled)
     X = rows.scaled(scale).X
-    return shaped(of_rows(X, loose=ranges.loose), X, noise)
+    return shaped(of_rows(X, loose=known.loose), X, noise)
 
 
 def population(source: Source, name: str, data_seed: int, *shape: Any) -> Population:

@@ -12,16 +12,14 @@ from fedsel.auto import Setting, noise_of_mean, plan_for, resolved, with_share, 
 from fedsel.data.catalogue import resolve
 from fedsel.errors import InvalidArgument
 from fedsel.experiments.datasets import (
-    NO_RANGES,
-    Ranges,
     Source,
-    known_ranges,
     population,
     public_preparation,
+    public_scale,
 )
 from fedsel.models import LinearModel
 from fedsel.models.linear import Loss
-from fedsel.preparation.plan import OCTAVES
+from fedsel.preparation import FeatureScale
 from fedsel.random import key_of
 from fedsel.recipe import AUTO, Recipe
 from fedsel.simulation import Population, Training
@@ -113,14 +111,14 @@ class Cell:
         their public scale alone: clients prepare theirs as is learnt.
         """
         can = self.unit_records and self.intercept
-        known = known_ranges(source, self.dataset, self.draw, self.scale) if can else None
+        known = public_scale(source, self.dataset, self.draw, self.scale) if can else None
         people = self._population(source, prepared=known is None)
         members = self._members(people)
         count, per_epoch = self._rounds(members)
         dim = people.X.shape[1] + (known is not None)
         rows = None if known is None else source.public
         cell = self if rows is None else replace(self, recipe=without_rounds(self.recipe))
-        recipe = cell.resolved(dim, count, members, part, known or NO_RANGES)
+        recipe = cell.resolved(dim, count, members, part, known)
         solution, plan = recipe.build(), None
         if known is not None and rows is not None:
             noise = noise_of_mean(recipe, solution, members * recipe.epochs)
@@ -161,7 +159,12 @@ class Cell:
         return count, -(-members // count)
 
     def resolved(
-        self, dim: int, batch: int, members: int, part: int = 0, ranges: Ranges = NO_RANGES
+        self,
+        dim: int,
+        batch: int,
+        members: int,
+        part: int = 0,
+        known: FeatureScale | None = None,
     ) -> Recipe:
         """The recipe in numbers, for so many clients of a round and in all.
 
@@ -178,8 +181,8 @@ class Cell:
             members / per_epoch,
             per_epoch * recipe.epochs,
             norm=1.0 if self.unit_records else None,
-            offset=ranges.offset,
-            loose=OCTAVES if any(ranges.loose) else 0,
+            offset=known is not None and known.offset,
+            loose=0 if known is None else known.octaves_loose,
         )
         return resolved(recipe, setting)
 

@@ -41,6 +41,12 @@ _LEAST, _MOST = 0.1, 0.97
 _LEAST_SPREAD = 0.1
 """The least that the spread about the centre may be of the mean square norm: it is estimated."""
 
+ON_RECORDS = (
+    "reported on their record in place of a gradient, by the same mechanism and as their only"
+    " report of that epoch"
+)
+"""What clients of the rounds that prepare did, for whoever states what a run cost them."""
+
 Stage = Literal["spread", "centre", "training"]
 
 
@@ -129,6 +135,11 @@ class Plan:
         else:
             raise InvalidArgument("number", number, f"below {self.rounds}: the others train")
         return vectors
+
+    def vector(self, number: int, X: Any, learnt: Preparation) -> NDArray[np.float32]:
+        """What one client reports on that holds all records X (m, d): the mean over them (dim,)."""
+        mean = self.vectors(number, X, learnt).mean(axis=0, dtype=np.float64)
+        return np.asarray(mean, dtype=np.float32)
 
     # --- what the server learns -----------------------------------------------------------------
 

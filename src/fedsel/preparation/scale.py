@@ -79,10 +79,15 @@ class FeatureScale:
         return self.octaves != OCTAVES or bool((self.low != -self.high).any())
 
     @property
-    def loose(self) -> NDArray[np.bool_]:
+    def loose(self) -> tuple[bool, ...]:
         """The features whose bounds may be far too wide: all but those of (0, 1) and (−1, 1)."""
         tight = (self.high == 1) & ((self.low == 0) | (self.low == -1))
-        return np.asarray(~tight & (self.factor > 0))
+        return tuple((~tight & (self.factor > 0)).tolist())
+
+    @property
+    def octaves_loose(self) -> int:
+        """By how many factors of two the loosest bounds may be too wide; 0 where none is loose."""
+        return self.octaves if any(self.loose) else 0
 
     def apply(self, X: Any) -> Any:
         """Records (n, d) on the scale that all know: float32, dense or CSR."""

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedsel.budget import THETA
 from fedsel.errors import InvalidArgument, check_count, check_kind, check_vectors
-from fedsel.preparation import Plan, Preparation, advanced
+from fedsel.preparation import Plan, Preparation
 from fedsel.preparation.plan import Stage
 from fedsel.recipe import Recipe
 from fedsel.reports import Totals
@@ -30,7 +30,7 @@ from fedsel.server.checkpoint import (
 )
 from fedsel.server.lock import FolderLock
 from fedsel.server.names import A_NAME, check_names, is_name
-from fedsel.server.step import ServerState, StepRule, averaged, step
+from fedsel.server.step import ServerState, StepRule, prepare, step
 from fedsel.solutions import Influence
 from fedsel.wire import Request, check_sendable
 from fedsel.wire.report import RUN_BYTES
@@ -359,12 +359,11 @@ class Aggregator:
         record = RoundRecord(self.round, self.epoch, *self.counts)
         before, learnt = self.state, self._learnt
         self._add_waiting()
+        now = (self._rule, self.solution.in_round(self.round), self._totals)
         if self.plan is not None and learnt is not None and self.stage != "training":
-            count = self._totals.count
-            self._learnt = advanced(self.plan, learnt, self.round, self.mean(), count)
-            self.state = averaged(before, self._rule, before.weights)
+            self.state, self._learnt = prepare(before, learnt, self.plan, *now)
         else:
-            self.state = step(before, self._rule, self.solution.in_round(self.round), self._totals)
+            self.state = step(before, *now)
         self.records.append(record)
         try:
             self._save()

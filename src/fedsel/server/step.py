@@ -12,6 +12,7 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsel.preparation import Plan, PlanState, advanced
 from fedsel.recipe import Recipe
 from fedsel.reports import Totals
 from fedsel.solutions.base import Solution
@@ -84,6 +85,20 @@ def step(
         mean = solution.expand(totals.mean())
         weights = stepped(weights, rule, mean if scales is None else mean * scales)
     return averaged(state, rule, weights)
+
+
+def prepare(
+    state: ServerState,
+    learnt: PlanState,
+    plan: Plan,
+    rule: StepRule,
+    solution: Solution,
+    totals: Totals,
+) -> tuple[ServerState, PlanState]:
+    """End a round that prepares: what its reports tell is learnt, and no weight changes."""
+    mean = solution.expand(totals.mean())
+    after = advanced(plan, learnt, state.rounds, mean, totals.count)
+    return averaged(state, rule, state.weights), after
 
 
 def stepped(weights: Doubles, rule: StepRule, mean: Doubles) -> Doubles:

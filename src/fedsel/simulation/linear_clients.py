@@ -26,7 +26,7 @@ class LinearClients:
         model: LinearModel,
         reg: float,
         *,
-        targets: NDArray[np.float64] | None = None,
+        targets: NDArray[Any] | None = None,
         factors: NDArray[np.float64] | None = None,
     ) -> None:
         self._people, self._model, self._reg = population, model, reg

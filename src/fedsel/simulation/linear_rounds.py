@@ -5,26 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedsel.errors import InvalidArgument, check_vectors
 from fedsel.history import History
+from fedsel.preparation import Preparation
 from fedsel.random import key_of, own_bits
 from fedsel.server.step import ServerState, averaged
 from fedsel.simulation.evaluation import EvaluationSet
 from fedsel.simulation.linear_clients import LinearClients
 from fedsel.simulation.population import Population
-from fedsel.simulation.preparing import PreparedJudge, PreparingRunner
+from fedsel.simulation.preparing import train_prepared
 from fedsel.simulation.records import LOSSES, records_of
 from fedsel.simulation.rounds import (
     Evaluate,
     Judge,
-    RoundRunner,
     Training,
     residual_for,
-    run_rounds,
 )
 from fedsel.simulation.schedule import schedule
 from fedsel.simulation.vector_rounds import VectorRunner
@@ -57,31 +57,18 @@ def train(
     if plan is not None and population.X.shape[1] != plan.features:
         raise InvalidArgument("plan.features", plan.features, f"{population.X.shape[1]}, as X")
     weights = np.zeros(solution.dim) if start is None else _started(start, solution.dim)
-    runner: RoundRunner
-    judge: Judge | None = None
-    if plan is None:
-        runner = runner_for(training, population, weights, residual_directory)
-        if test is not None:
-            judge = partial(test.judge, model=training.model)
-    else:
-        runner = preparing = PreparingRunner(
-            training,
-            population,
-            weights,
-            lambda learnt, begun: runner_for(
-                training, population.prepared(learnt), begun, residual_directory
-            ),
-        )
-        if test is not None:
-            judge = PreparedJudge(
-                preparing, lambda learnt: partial(test.prepared(learnt).judge, model=training.model)
-            )
-    return run_rounds(
+
+    def judge_of(learnt: Preparation | None) -> Judge:
+        shown = cast(EvaluationSet, test)
+        shown = shown if learnt is None else shown.prepared(learnt)
+        return partial(shown.judge, model=training.model)
+
+    return train_prepared(
         training,
-        runner,
-        population.taking_part,
-        population.clients,
-        judge,
+        population,
+        weights,
+        lambda shown, begun: runner_for(training, shown, begun, residual_directory),
+        None if test is None else judge_of,
         evaluate=evaluate,
         advance=advance,
     )
@@ -104,6 +91,8 @@ def runner_for(
 
 class LinearRunner:
     """Rounds in one compiled call: gradient, report, sums and step."""
+
+    preparation: Preparation | None = None
 
     def __init__(
         self,

@@ -4,29 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedsel.errors import InvalidArgument
 from fedsel.history import History
-from fedsel.preparation import Plan, Preparation, advanced
-from fedsel.server.step import ServerState, averaged
+from fedsel.preparation import Plan, Preparation
+from fedsel.server.step import ServerState, prepare
 from fedsel.simulation.population import Population
 from fedsel.simulation.rounds import Doubles, Evaluate, Judge, RoundRunner, Training, run_rounds
-from fedsel.simulation.vector_rounds import Source, VectorReports, VectorRunner
+from fedsel.simulation.vector_rounds import VectorReports
 
 _ENTRIES_AT_A_TIME = 1 << 21
 
 
 class PreparingRunner:
-    """The rounds of a plan, then those of the runner that ``begin`` returns.
+    """The rounds of a plan, then those of the runner that ``runner_of`` returns.
 
-    ``begin`` is called with the preparation, once it is learnt, and with the weights to start
-    from. Client i holds row i of X (N, d), or the rows order[starts[i]] … order[starts[i+1]−1], and
-    then reports on the mean of what it would report for each.
+    It is called once the preparation is learnt. A client that holds several records reports on the
+    mean of what it would report for each.
     """
 
     def __init__(
@@ -34,12 +31,12 @@ class PreparingRunner:
         training: Training,
         people: Population,
         weights: NDArray[np.float64],
-        begin: Callable[[Preparation, NDArray[np.float64]], RoundRunner],
+        runner_of: Callable[[Population, NDArray[np.float64]], RoundRunner],
     ) -> None:
         if training.plan is None:
             raise InvalidArgument("training.plan", None, "a plan")
         self.training, self.plan = training, training.plan
-        self._people, self._begin = people, begin
+        self._people, self._runner_of = people, runner_of
         self._learnt = training.plan.begin
         self.state = ServerState.begin(weights)
         self._reports = VectorReports(training.solution, people.clients, seed=training.seed)
@@ -75,13 +72,13 @@ class PreparingRunner:
         for at in range(0, len(clients), step):
             some = clients[at : at + step]
             reports.report(epoch, some, [self._vectors(number, some)])
-        solution, totals = self.training.solution.in_round(number), reports.totals
-        mean = solution.expand(totals.mean())
-        self._learnt = advanced(self.plan, self._learnt, number, mean, totals.count)
-        # A round that prepares changes no weight.
-        self.state = averaged(self.state, self.training.rule, self.state.weights)
+        solution, rule = self.training.solution.in_round(number), self.training.rule
+        self.state, self._learnt = prepare(
+            self.state, self._learnt, self.plan, rule, solution, reports.totals
+        )
         if self.state.rounds == self.plan.rounds:
-            self._inner = self._begin(self.preparation, self.state.weights)
+            ready = self._people.prepared(self.preparation)
+            self._inner = self._runner_of(ready, self.state.weights)
             self._inner.state = self.state
 
     def _vectors(self, number: int, clients: NDArray[np.int64]) -> NDArray[np.float32]:
@@ -108,32 +105,25 @@ class PreparedJudge:
 def train_prepared(
     training: Training,
     people: Population,
-    source_of: Callable[[Any], Source],
     start: Doubles,
+    runner_of: Callable[[Population, Doubles], RoundRunner],
     judge_of: Callable[[Preparation | None], Judge] | None = None,
     *,
     evaluate: Evaluate = "rounds",
-    residual_directory: Path | None = None,
     advance: Callable[[int], object] | None = None,
 ) -> History:
-    """Algorithm 1 on a source of vectors, made of records X that are prepared as is learnt.
+    """Algorithm 1 on records that are prepared as the first rounds learn, if there is a plan.
 
-    ``source_of`` is called with X, ``judge_of`` with what was learnt: None where nothing is.
+    ``runner_of`` is called with the clients, their records prepared, and the weights to begin with;
+    ``judge_of`` with what was learnt, None without a plan.
     """
     runner: RoundRunner
     judge: Judge | None = None
     if training.plan is None:
-        runner = VectorRunner(training, source_of(people.X), start, residual_directory)
+        runner = runner_of(people, start)
         judge = None if judge_of is None else judge_of(None)
     else:
-        runner = preparing = PreparingRunner(
-            training,
-            people,
-            start,
-            lambda learnt, w: VectorRunner(
-                training, source_of(learnt.records(people.X)), w, residual_directory
-            ),
-        )
+        runner = preparing = PreparingRunner(training, people, start, runner_of)
         judge = None if judge_of is None else PreparedJudge(preparing, judge_of)
     everyone = people.taking_part
     return run_rounds(
@@ -150,5 +140,5 @@ def client_vectors(
     rows = np.empty((len(clients), plan.dim), dtype=np.float32)
     for row, client in enumerate(clients.tolist()):
         mine = people.order[people.starts[client] : people.starts[client + 1]]
-        rows[row] = plan.vectors(number, people.X[mine], learnt).mean(axis=0, dtype=np.float64)
+        rows[row] = plan.vector(number, people.X[mine], learnt)
     return rows

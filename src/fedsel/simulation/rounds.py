@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fedsel.errors import InvalidArgument, check_count, check_finite, check_positive
 from fedsel.history import History, Round
 from fedsel.models.linear import LinearModel
-from fedsel.preparation import Plan
+from fedsel.preparation import Plan, Preparation
 from fedsel.progress import note
 from fedsel.recipe import check_averaging
 from fedsel.server.step import ServerState, StepRule
@@ -98,6 +98,11 @@ class RoundRunner(Protocol):
         """How many rounds to ask for in one call."""
         ...
 
+    @property
+    def preparation(self) -> Preparation | None:
+        """What is learnt of the records in these rounds; None where none prepares."""
+        ...
+
     def run(
         self, epoch: int, clients: NDArray[np.int64], ends: NDArray[np.int64], keep: bool
     ) -> Iterable[ServerState]:
@@ -179,8 +184,8 @@ def _run_rounds(
             break
     if judge is not None:
         seen = _judged(seen, waiting, judge)
-    learnt = getattr(runner, "preparation", None)
-    return History(seen, runner.state.average, training.seed is not None, learnt)
+    seeded = training.seed is not None
+    return History(seen, runner.state.average, seeded, runner.preparation)
 
 
 def _judged(seen: list[Round], models: list[Doubles], judge: Judge) -> list[Round]:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from fedsel.errors import InvalidArgument, InvalidData
 from fedsel.history import History
+from fedsel.preparation import Preparation
 from fedsel.random import SYSTEM, stream
 from fedsel.reports import Totals
 from fedsel.sampling.parts import Part, rows_of
@@ -119,6 +120,7 @@ class VectorRunner:
     """Rounds on a `Source`, one after another; what clients divide by, the server multiplies."""
 
     rounds_at_a_time: int = 1
+    preparation: Preparation | None = None
 
     def __init__(
         self,

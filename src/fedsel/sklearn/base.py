@@ -30,7 +30,7 @@ from fedsel.recipe import AUTO, Recipe
 from fedsel.simulation import History, Training
 from fedsel.simulation.leaks import spend, warn_about_seed
 from fedsel.sklearn import leaks, privacy, public
-from fedsel.sklearn.fitting import Examples, Task, factors_of, seed_of_wave
+from fedsel.sklearn.fitting import Examples, Task, Wave, factors_of, seed_of_wave
 from fedsel.solutions import Solution
 from fedsel.solutions.registry import PLAIN, canonical
 
@@ -68,18 +68,12 @@ class FederatedLinear(BaseEstimator):  # type: ignore[misc]
     n_public_: int
     _weights: NDArray[np.float64]
 
-    # --- what the estimators differ in ----------------------------------------------------------
-
     @property
     def _unit_norm(self) -> bool:
         """Whether clients divide their record by its norm: where a report is a direction."""
         if self.unit_norm == "auto":
             return reports_directions(canonical(self.solution))
         return bool(self.unit_norm)
-
-    @property
-    def _model(self) -> LinearModel:
-        raise NotImplementedError
 
     # --- fitting --------------------------------------------------------------------------------
 
@@ -92,7 +86,9 @@ class FederatedLinear(BaseEstimator):  # type: ignore[misc]
         *,
         first: bool,
         public_X: Any = None,
+        read: tuple[str, ...] = (),
     ) -> Self:
+        """Train on a wave; ``read`` names what bounds beside the features' are not public."""
         rows = None if public_X is None else public.checked(self, public_X, first)
         clients = None if groups is None else self._clients(groups, X)
         count = X.shape[0] if clients is None else clients.n
@@ -111,7 +107,7 @@ class FederatedLinear(BaseEstimator):  # type: ignore[misc]
         waves, rate = 1 if first else self.n_waves_ + 1, float(recipe.learning_rate)
         training = Training(
             solution,
-            replace(self._model, reg=recipe.reg),
+            LinearModel(task.loss, recipe.reg),
             rate,
             fit.batch,
             seed=seed_of_wave(seed, waves),
@@ -124,7 +120,7 @@ class FederatedLinear(BaseEstimator):  # type: ignore[misc]
                 f" d = {solution.dim},\n  {solution.name}, learning rate {rate:.4g}"
             )
         start = None if first else self._weights
-        history = task.train(training, used, known, clients, judges, start)
+        history = task.train(Wave(training, used, known, clients, judges, start))
         if not first:
             past = self.history_.rounds
             later = [replace(r, round=r.round + past[-1].round) for r in history.rounds]
@@ -139,7 +135,7 @@ class FederatedLinear(BaseEstimator):  # type: ignore[misc]
         self.privacy_ = privacy.statement(
             solution,
             grouped=clients is not None,
-            bounds_read=self.feature_range is None and not self.n_public_,
+            read=("the features",) * (self.feature_range is None and not self.n_public_) + read,
             seeded=seed is not None,
             prepared=fit.plan is not None,
             public_rows=self.n_public_,
@@ -157,7 +153,8 @@ class FederatedLinear(BaseEstimator):  # type: ignore[misc]
         entries = X.shape[1] + bool(self.fit_intercept)
         per_epoch = -(-count // batch)
         asked = self._recipe()
-        can = first and bool(self.fit_intercept) and (self._unit_norm or task.regression)
+        of_norm_one = self._unit_norm or task.regression  # each record, or a typical one
+        can = first and bool(self.fit_intercept) and of_norm_one
         if not can:
             refused = [n for n in ("spread", "centre") if getattr(asked, n) not in (AUTO, 0.0)]
             if refused and first:
@@ -172,7 +169,7 @@ class FederatedLinear(BaseEstimator):  # type: ignore[misc]
             dim=entries * task.columns,
             clients=batch,
             rounds=self.epochs * per_epoch,
-            norm=1.0 if self._unit_norm or task.regression else None,
+            norm=1.0 if of_norm_one else None,
             features=entries,
             classes=max(2, task.columns),
             offset=can and fits and scale.offset,
@@ -187,15 +184,15 @@ class FederatedLinear(BaseEstimator):  # type: ignore[misc]
             loose=loose,
             rounds=per_epoch,
             octaves=scale.octaves,
-            unit=self._unit_norm and not task.regression,
+            unit=self._unit_norm,
         )
         known = None
-        if rows is not None and (self._unit_norm or task.regression):
+        if rows is not None and of_norm_one:
             # A centre without an intercept would be one; a huge sparse X is not made dense.
             known = of_rows(
                 scale.apply(rows),
-                loose=tuple(scale.loose.tolist()),
-                unit=self._unit_norm and not task.regression,
+                loose=scale.loose,
+                unit=self._unit_norm,
                 centred=bool(self.fit_intercept) and fits,
                 intercept=bool(self.fit_intercept),
             )
@@ -208,7 +205,7 @@ class FederatedLinear(BaseEstimator):  # type: ignore[misc]
         """Bounds that were read from the records are not too wide."""
         if self.feature_range is None:
             return (False,) * len(scale.low)
-        return tuple(scale.loose.tolist())
+        return scale.loose
 
     def _recipe(self) -> Recipe:
         """The public parameters as they were given; what is wrong in them is refused here."""
@@ -280,6 +277,10 @@ class FederatedLinear(BaseEstimator):  # type: ignore[misc]
         elif sample_weight is not None:
             leaks.warn_about_bounds("weight_bound", "the weights", "a number")
         return factors_of(n, sample_weight, bound, of_classes)
+
+    def _bounds_of_weights(self, sample_weight: Any) -> tuple[str, ...]:
+        """What `_factors` reads from the weights, for the statement of a fit."""
+        return ("the weights",) * (sample_weight is not None and self.weight_bound is None)
 
     def _pair(self, eval_set: tuple[Any, Any]) -> tuple[Any, Any]:
         try:

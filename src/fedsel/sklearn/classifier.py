@@ -12,7 +12,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
 from fedsel.errors import Epsilon, InvalidArgument, check_positive
-from fedsel.models.linear import LinearModel, check_loss
+from fedsel.models.linear import check_loss
 from fedsel.models.multiclass import softmax
 from fedsel.recipe import RECOMMENDED
 from fedsel.sklearn.base import FederatedLinear
@@ -210,8 +210,10 @@ class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
             judges = Examples(shown, codes_of("eval_set", own, labels, "labelled as y is"))
         weights = self._class_weights(labels)
         own = None if weights is None else weights[codes]
-        task = Classification(codes, len(labels), self._factors(len(codes), sample_weight, own))
-        self._fit_wave(X, task, groups, judges, first=first, public_X=public_X)
+        factors = self._factors(len(codes), sample_weight, own)
+        task = Classification(codes, len(labels), self.model, factors)
+        read = self._bounds_of_weights(sample_weight)
+        self._fit_wave(X, task, groups, judges, first=first, public_X=public_X, read=read)
         self.classes_ = labels
         return self
 
@@ -226,10 +228,6 @@ class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
             raise InvalidArgument("class_weight", self.class_weight, allowed)
         weights = [check_positive(f"class_weight[{c!r}]", self.class_weight[c]) for c in labels]
         return np.array(weights)
-
-    @property
-    def _model(self) -> LinearModel:
-        return LinearModel(self.model)
 
     def _coded(
         self, y: NDArray[Any], classes: Sequence[Any] | None, first: bool

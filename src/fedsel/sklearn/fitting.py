@@ -1,8 +1,9 @@
-"""One wave of clients: two classes by a linear model, more by softmax or multi-class hinge."""
+"""One wave of clients: two classes or numbers by a linear model, more classes by softmax."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, cast
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from fedsel.data.partition import Clients
 from fedsel.errors import InvalidArgument, InvalidData, check_vectors
 from fedsel.models import LinearModel, MulticlassModel
+from fedsel.models.linear import Loss
 from fedsel.preparation import Preparation
 from fedsel.random import key_of
 from fedsel.simulation import EvaluationSet, History, Population, Training, train
@@ -20,6 +22,7 @@ from fedsel.simulation.linear_clients import LinearClients
 from fedsel.simulation.multiclass import MulticlassClients, MulticlassJudge
 from fedsel.simulation.preparing import train_prepared
 from fedsel.simulation.rounds import Judge
+from fedsel.simulation.vector_rounds import Source, VectorRunner
 
 WAVE = 21
 """The purpose of the streams from which the seeds of later waves come."""
@@ -33,10 +36,58 @@ class Examples:
     y: NDArray[Any]
 
 
+@dataclass(frozen=True, eq=False)
+class Wave:
+    """One wave of clients, and how they train.
+
+    ``used`` are their records and what they are labelled with, ``judges`` those that judge.
+    Records are prepared as is ``known``, or as the first rounds learn if the training has a plan.
+    """
+
+    training: Training
+    used: Examples
+    known: Preparation
+    clients: Clients | None = None
+    judges: Examples | None = None
+    start: NDArray[np.float64] | None = None
+
+    @property
+    def people(self) -> Population:
+        """The clients, as a training takes them."""
+        own = self.clients
+        order, starts = (None, None) if own is None else (own.order, own.starts)
+        return Population(self.shown(self.used.X), self.used.y, order, starts)
+
+    def shown(self, X: Any) -> Any:
+        """Records prepared already, unless the first rounds prepare."""
+        return self.known.records(X) if self.training.plan is None else X
+
+    def trained(
+        self,
+        source_of: Callable[[Population], Source],
+        judge_of: Callable[[Any, NDArray[Any]], Judge],
+    ) -> History:
+        """Train on vectors: ``source_of`` clients with prepared records, ``judge_of`` (X, y)."""
+        judges, training = self.judges, self.training
+
+        def judge(learnt: Preparation | None) -> Judge:
+            shown = cast(Examples, judges)
+            return judge_of((learnt or self.known).records(shown.X), shown.y)
+
+        return train_prepared(
+            training,
+            self.people,
+            np.zeros(training.solution.dim) if self.start is None else self.start,
+            lambda people, begun: VectorRunner(training, source_of(people), begun),
+            None if judges is None else judge,
+        )
+
+
 class Task(ABC):
     """What is learnt of the records: ``columns`` of weights from ``targets``, one a record."""
 
     targets: NDArray[Any]
+    loss: Loss
     regression: ClassVar[bool] = False
     """Whether numbers are learnt: dividing a record by its norm would change them."""
 
@@ -46,19 +97,8 @@ class Task(ABC):
         """Columns of weights."""
 
     @abstractmethod
-    def train(
-        self,
-        training: Training,
-        used: Examples,
-        known: Preparation,
-        clients: Clients | None,
-        judges: Examples | None,
-        start: NDArray[np.float64] | None,
-    ) -> History:
-        """Train on one wave of clients and tell its history.
-
-        Records are prepared as is ``known``, or as the first rounds learn.
-        """
+    def train(self, wave: Wave) -> History:
+        """Train on one wave of clients and tell its history."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,71 +110,48 @@ class Classification(Task):
 
     targets: NDArray[np.int64]
     classes: int
+    loss: Loss = "logistic"
     factors: NDArray[np.float64] | None = None
 
     @property
     def columns(self) -> int:
         return 1 if self.classes == 2 else self.classes
 
-    def train(
-        self,
-        training: Training,
-        used: Examples,
-        known: Preparation,
-        clients: Clients | None,
-        judges: Examples | None,
-        start: NDArray[np.float64] | None,
-    ) -> History:
-        people = _population(training, used, known, clients)
-        if self.columns == 1:
-            people = replace(people, y=_signs(used.y))
+    def train(self, wave: Wave) -> History:
+        return self._two(wave) if self.columns == 1 else self._several(wave)
+
+    def _two(self, wave: Wave) -> History:
+        training, factors = wave.training, self.factors
+        model, reg, signs = training.model, training.reg_of_clients, _signs(wave.used.y)
+        if factors is None:
+            judges = wave.judges
             test = None
             if judges is not None:
-                test = EvaluationSet(_shown(training, judges.X, known), _signs(judges.y))
-            if self.factors is None:
-                return train(training, people, test, start=start)
-            return self._weighted(training, people, test, start)
-        model = training.model
-        own = MulticlassModel(model.loss, training.reg_of_clients)
-        whole = MulticlassModel(model.loss, model.reg)
+                test = EvaluationSet(wave.shown(judges.X), _signs(judges.y))
+            return train(training, replace(wave.people, y=signs), test, start=wave.start)
+        return wave.trained(
+            lambda people: LinearClients(people, model, reg, targets=signs, factors=factors),
+            lambda X, y: partial(EvaluationSet(X, _signs(y)).judge, model=model),
+        )
 
-        def source(X: Any) -> MulticlassClients:
-            held = (people.order, people.starts, self.factors)
-            return MulticlassClients(X, used.y, self.columns, own, *held)
-
-        def judge(learnt: Preparation | None) -> MulticlassJudge:
-            X = (learnt or known).records(shown.X)
-            return MulticlassJudge(X, shown.y, self.columns, whole)
-
-        shown = judges if judges is not None else used
-        begin = np.zeros(training.solution.dim) if start is None else start
-        return train_prepared(training, people, source, begin, None if judges is None else judge)
-
-    def _weighted(
-        self,
-        training: Training,
-        people: Population,
-        test: EvaluationSet | None,
-        start: NDArray[np.float64] | None,
-    ) -> History:
-        model, reg, factors = training.model, training.reg_of_clients, self.factors
-
-        def source(X: Any) -> LinearClients:
-            return LinearClients(replace(people, X=X), model, reg, factors=factors)
-
-        def judge(learnt: Preparation | None) -> Judge:
-            shown = test if learnt is None or test is None else test.prepared(learnt)
-            return partial(cast(EvaluationSet, shown).judge, model=model)
-
-        begin = np.zeros(training.solution.dim) if start is None else start
-        return train_prepared(training, people, source, begin, None if test is None else judge)
+    def _several(self, wave: Wave) -> History:
+        training, columns = wave.training, self.columns
+        own = MulticlassModel(self.loss, training.reg_of_clients)
+        whole = MulticlassModel(self.loss, training.model.reg)
+        return wave.trained(
+            lambda people: MulticlassClients(
+                people.X, self.targets, columns, own, people.order, people.starts, self.factors
+            ),
+            lambda X, y: MulticlassJudge(X, y, columns, whole),
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class Regression(Task):
-    """Numbers in [−1, 1], by one column of weights."""
+    """Numbers in [−1, 1], by one column of weights; ``factors`` as in `Classification`."""
 
     targets: NDArray[np.float64]
+    loss: Loss = "squared"
     factors: NDArray[np.float64] | None = None
     regression: ClassVar[bool] = True
 
@@ -142,28 +159,14 @@ class Regression(Task):
     def columns(self) -> int:
         return 1
 
-    def train(
-        self,
-        training: Training,
-        used: Examples,
-        known: Preparation,
-        clients: Clients | None,
-        judges: Examples | None,
-        start: NDArray[np.float64] | None,
-    ) -> History:
-        people = _population(training, used, known, clients)
-        model, reg = training.model, training.reg_of_clients
-
-        def source(X: Any) -> LinearClients:
-            shown = replace(people, X=X)
-            return LinearClients(shown, model, reg, targets=used.y, factors=self.factors)
-
-        def judge(learnt: Preparation | None) -> RegressionJudge:
-            return RegressionJudge((learnt or known).records(shown.X), shown.y, model)
-
-        shown = judges if judges is not None else used
-        begin = np.zeros(training.solution.dim) if start is None else start
-        return train_prepared(training, people, source, begin, None if judges is None else judge)
+    def train(self, wave: Wave) -> History:
+        model, reg = wave.training.model, wave.training.reg_of_clients
+        return wave.trained(
+            lambda people: LinearClients(
+                people, model, reg, targets=self.targets, factors=self.factors
+            ),
+            lambda X, y: RegressionJudge(X, y, model),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,18 +186,6 @@ class RegressionJudge:
         losses = self.model.losses(predicted, self.y).mean(axis=0)
         penalty = self.model.reg / 2 * np.einsum("md,md->m", weights, weights)
         return 1 - errors / spread, losses + penalty
-
-
-def _population(
-    training: Training, used: Examples, known: Preparation, clients: Clients | None
-) -> Population:
-    order, starts = (None, None) if clients is None else (clients.order, clients.starts)
-    return Population(_shown(training, used.X, known), used.y, order, starts)
-
-
-def _shown(training: Training, X: Any, known: Preparation) -> Any:
-    """Records as a training takes them: prepared already, unless its first rounds prepare."""
-    return known.records(X) if training.plan is None else X
 
 
 def factors_of(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fedsel.errors import Epsilon, check_count, check_epsilon
+from fedsel.preparation.plan import ON_RECORDS
 from fedsel.simulation.leaks import SEED_UNDOES
 from fedsel.solutions import Solution
 
@@ -17,9 +19,7 @@ COVERED = (
     " reports alone",
 )
 PREPARED = (
-    "preparation_, the centre and spread of the records: clients of the first rounds reported on"
-    " their record in place of a gradient, by the same mechanism and as their only report of that"
-    " epoch"
+    f"preparation_, the centre and spread of the records: clients of the first rounds {ON_RECORDS}"
 )
 PUBLIC = (
     "feature bounds that were not declared, and preparation_: computed from {} public rows, which"
@@ -81,17 +81,17 @@ def statement(
     solution: Solution,
     *,
     grouped: bool,
-    bounds_read: bool,
     seeded: bool,
+    read: Sequence[str] = (),
     prepared: bool = False,
     public_rows: int = 0,
 ) -> PrivacyStatement:
-    """What a fit with this solution costs a client."""
+    """What a fit with this solution costs a client; ``read`` names what bounds were not public."""
     privacy = solution.privacy
     private = not math.isinf(privacy.per_report)
     leaks = (
         *(SEED_UNDOES,) * seeded,
-        *("the bounds of the features, which were read from the records",) * bounds_read,
+        *(f"the bounds of {what}, which were read from the records" for what in read),
         *(NOT_COVERED_PUBLIC,) * bool(public_rows),
     )
     but = " who does not know the seed" * seeded

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
 from fedsel.errors import Epsilon, InvalidArgument
-from fedsel.models.linear import REGRESSING, LinearModel, check_loss
+from fedsel.models.linear import REGRESSING, check_loss
 from fedsel.recipe import RECOMMENDED
 from fedsel.sklearn import leaks
 from fedsel.sklearn.base import FederatedLinear
@@ -147,8 +147,11 @@ class FedSelRegressor(RegressorMixin, FederatedLinear):  # type: ignore[misc]
         if eval_set is not None:
             shown, own = self._pair(eval_set)
             judges = Examples(shown, _scaled(own, low, high))
-        task = Regression(_scaled(y, low, high), self._factors(len(y), sample_weight))
-        self._fit_wave(X, task, groups, judges, first=first)
+        factors = self._factors(len(y), sample_weight)
+        task = Regression(_scaled(y, low, high), self.loss, factors)
+        read = ("the target",) * (self.target_range is None)
+        read += self._bounds_of_weights(sample_weight)
+        self._fit_wave(X, task, groups, judges, first=first, read=read)
         self.target_range_ = (low, high)
         half = (high - low) / 2
         self.coef_ = half * self.coef_[0]
@@ -175,10 +178,6 @@ class FedSelRegressor(RegressorMixin, FederatedLinear):  # type: ignore[misc]
     def unit_norm(self) -> bool:
         """Numbers change with the norm of a record."""
         return False
-
-    @property
-    def _model(self) -> LinearModel:
-        return LinearModel(self.loss)
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """The number of each row, within the target's bounds."""

@@ -18,21 +18,19 @@ from fedsel.data.partition import by_groups
 from fedsel.errors import Epsilon, InvalidArgument, check_count, check_finite, check_positive
 from fedsel.models import LinearModel
 from fedsel.preparation import Plan, Preparation
+from fedsel.preparation.plan import ON_RECORDS
 from fedsel.recipe import AUTO, RECOMMENDED, Auto, Recipe
 from fedsel.simulation import History, Population, Training
 from fedsel.simulation.leaks import SEED_UNDOES, spend, warn_about_seed
 from fedsel.simulation.preparing import train_prepared
 from fedsel.simulation.rounds import Judge
+from fedsel.simulation.vector_rounds import VectorRunner
 from fedsel.solutions import Privacy, Solution
 from fedsel.torch.gradients import ClientUpdates, Local, Loss, as_tensor
 from fedsel.torch.inputs import NEEDED, Inputs
 from fedsel.torch.modules import Layout, check_module
 
 _JUDGED_AT_A_TIME = 4096
-ON_RECORDS = (
-    "reported on their record in place of a gradient, by the same mechanism and as their only"
-    " report of that epoch"
-)
 
 
 @dataclass(frozen=True)
@@ -185,7 +183,7 @@ class FederatedTrainer:
             model="network",
             features=None if inputs is None else inputs.features,
             offset=inputs is not None and inputs.scale.offset,
-            loose=inputs.scale.octaves if inputs is not None and inputs.scale.loose.any() else 0,
+            loose=0 if inputs is None else inputs.scale.octaves_loose,
         )
         if self._composed is not None:
             self.solution = self._composed
@@ -198,7 +196,7 @@ class FederatedTrainer:
             self._plan = plan_for(
                 self.recipe,
                 self.solution,
-                loose=tuple(inputs.scale.loose.tolist()),
+                loose=inputs.scale.loose,
                 rounds=rounds // self.recipe.epochs,
                 network=True,
             )
@@ -286,14 +284,18 @@ class FederatedTrainer:
         if inputs is not None and self.preparation is not None:
             weights = inputs.unfolded(weights, self.preparation)  # an earlier fit folded them
         held = (None, None) if partition is None else (partition.order, partition.starts)
+
+        def runner_of(people: Population, begun: NDArray[np.float64]) -> VectorRunner:
+            source = updates if inputs is None else updates_of(inputs.shaped(people.X))
+            return VectorRunner(training, source, begun, self.residual_directory)
+
         self.history = train_prepared(
             training,
             Population(prepared(updates.X, inputs, known), np.empty(0, np.int8), *held),
-            lambda records: updates if inputs is None else updates_of(inputs.shaped(records)),
             weights,
+            runner_of,
             None if eval_set is None else judge_of,
             evaluate=evaluate,
-            residual_directory=self.residual_directory,
             advance=advance,
         )
         weights = self.history.weights
