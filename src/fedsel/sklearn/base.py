@@ -300,13 +300,15 @@ class FederatedLinear(BaseEstimator):  # type: ignore[misc]
 
     def _margins(self, X: Any) -> NDArray[np.float64]:
         """w·z of each row and column of weights: (n, columns)."""
-        records = self.preparation_.records(self._scaled(X))
+        scaled = self._scaled(X)  # refuses where nothing is fitted
+        records = self.preparation_.records(scaled)
         weights = self._weights.reshape(-1, self.preparation_.size)
         return np.asarray(records @ weights.T, dtype=np.float64)
 
     def _norms(self, X: Any) -> NDArray[np.float64]:
         """By what the prepared record of each row is divided."""
-        return self.preparation_.norms(self._scaled(X))
+        scaled = self._scaled(X)
+        return self.preparation_.norms(scaled)
 
     def _scaled(self, X: Any) -> Any:
         """Rows on their public scale."""
