@@ -76,3 +76,20 @@ def test_the_upper_logarithm_is_the_least_on_its_grid(ratio):
     upper = log_upper(ratio)
     assert not exceeds_exp(ratio, upper)
     assert upper == 0 or exceeds_exp(ratio, upper - Fraction(1, 2**36))
+
+
+def between(x: Fraction) -> tuple[Fraction, Fraction]:
+    """Two rationals around e^x: 300 terms, and what is left is less than the last of them."""
+    term = total = Fraction(1)
+    for i in range(1, 300):
+        term *= x / i
+        total += term
+    return total, total + term
+
+
+@pytest.mark.parametrize("x", [Fraction(1, 10**9), Fraction(1, 3), Fraction(22, 7), Fraction(99)])
+@pytest.mark.parametrize("bits", [4, 20, 128])
+def test_bounds_enclose_exp_in_rationals(x, bits):
+    """No decimals and no floats: against partial sums of the series, also with few bits."""
+    low, high = between(x)
+    assert exp_lower(x, bits) <= low < high <= exp_upper(x, bits)

@@ -270,3 +270,14 @@ def test_reports_of_a_law_that_tells_nothing_apart_count_nothing():
     assert mechanism.loss_ratio(4) == 1
     assert mechanism.unit(4) == 0
     assert mechanism.unit(4, spread=0.5) == 0
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_the_flip_scales_every_mean_by_twice_its_share_less_one(k):
+    """In rationals: P[(j, +)] − P[(j, −)] with a radius is min(1, ‖v‖/ρ) times that without."""
+    for vector, radius, share in (([3, -4, 0], 10.0, (1, 2)), ([0, 0, 5], 2.0, (1, 1))):
+        plain = SignedSampling(1.0, k=k).report_law([Fraction(v) for v in vector])
+        turned = SignedSampling(1.0, k=k, radius=radius).report_law([Fraction(v) for v in vector])
+        for j in range(3):
+            one, other = (law[((j, PLUS),)] - law[((j, MINUS),)] for law in (plain, turned))
+            assert other == Fraction(*share) * one

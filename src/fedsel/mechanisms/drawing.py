@@ -105,7 +105,9 @@ def sharing_rank(rank: int, magnitudes: NDArray[np.floating]) -> NDArray[np.floa
     >>> sharing_rank(1, np.array([3.0, 0.0, 5.0, 3.0]))
     array([1., 0., 0., 1.])
     """
-    little_endian = np.ascontiguousarray(magnitudes, dtype=magnitudes.dtype.newbyteorder("<"))
+    # Added 0.0 turns −0.0 into 0.0: the same number, and not the largest of all by its bits.
+    unsigned = magnitudes + magnitudes.dtype.type(0)
+    little_endian = np.ascontiguousarray(unsigned, dtype=magnitudes.dtype.newbyteorder("<"))
     digits = little_endian.view(np.uint8).reshape(len(magnitudes), -1)
     sharing = np.ones(len(magnitudes))
     for place in reversed(range(digits.shape[1])):

@@ -130,8 +130,11 @@ class Rotated(Transform):
         return update
 
     def influence(self, picks: int = 1) -> Influence:
-        """`influence_of` in closed form: entries ±1/√M, a singular value of √rotations."""
-        norm = min(picks * self.length, math.sqrt(picks * self.rotations))
+        """`influence_of` in closed form: entries ±1/√width, a singular value of √(all rotations).
+
+        Of every basis, because nobody can hold a hostile client to one.
+        """
+        norm = min(picks * self.length, math.sqrt(picks * self.bases * self.rotations))
         return Influence(picks / math.sqrt(self.width), norm)
 
 

@@ -96,8 +96,9 @@ class Transform(ABC):
         """The update (d,) that means of all slots, those of every basis, stand for."""
 
     def influence(self, picks: int = 1) -> Influence:
-        """What ``picks`` pairs ±1 in distinct slots can add to the combined update."""
-        ones = (np.bincount([j], minlength=self.slots).astype(np.float64) for j in range(self.size))
+        """What ``picks`` pairs ±1 in distinct slots, of any basis, can add to an update."""
+        slots = self.slots
+        ones = (np.bincount([j], minlength=slots).astype(np.float64) for j in range(slots))
         return influence_of(np.array([self.combine(one) for one in ones]), picks)
 
     def value(self, vector: Vector, slot: int) -> float:
