@@ -115,6 +115,8 @@ class SignedSampling(OneSymbol):
     ½ − ‖v‖/(2·radius), which makes the report's mean proportional to ‖v‖ up to the radius; that
     comes before the choice and costs nothing.
 
+    Proof: docs/proofs/reports.md, P5, P6.
+
     >>> SignedSampling(1.0, k=1).report_law([Fraction(2), Fraction(-3)])[((1, MINUS),)]
     Fraction(...)
     """
@@ -230,6 +232,8 @@ class UnbiasedJoint(OneSymbol):
 
     Exactly ε, and exactly unbiased for vectors of |v_j| ≤ 1 and ‖v‖₁ ≤ k on the grid of 1/UNIT;
     the entries are those of the vector over ``clip``, and a longer vector is shortened to ‖v‖₁ = k.
+
+    Proof: docs/proofs/reports.md, P7.
 
     >>> UnbiasedJoint(1.0, k=1).loss_ratio(10) <= exp_lower(1)
     True

@@ -42,6 +42,8 @@ class Rotated(Transform):
 
     Every round has signs of its own, so that what one basis distorts averages out over rounds, too.
 
+    Proof: docs/proofs/transforms.md, T3–T5.
+
     >>> rotated = Rotated(dim=5, seed=1)
     >>> v = np.array([1.0, 2.0, 0.0, -1.0, 0.5])
     >>> np.allclose(rotated.combine(rotated.values(v)), v)

@@ -128,6 +128,8 @@ class Transform(ABC):
 class Coordinates(Transform):
     """e_1 … e_d: an update is its own scores.
 
+    Proof: docs/proofs/transforms.md, T2.
+
     >>> Coordinates(3).combine(np.array([1.0, 0.0, -2.0]))
     array([ 1.,  0., -2.])
     """
@@ -205,6 +207,8 @@ class _Matrix(Transform):
 class RandomDirections(_Matrix):
     """M independent directions from a public seed: with many, as good as a continuous sphere.
 
+    Proof: docs/proofs/transforms.md, T4, T6.
+
     >>> RandomDirections(dim=3, words=8, seed=0).scores(np.ones(3)).shape
     (8,)
     """
@@ -247,6 +251,8 @@ class Projection(_Matrix):
     1 + √(d/q), about the largest, are not inverted: what they hold is lost, as is what lies outside
     of the q directions, and no report is enlarged more than 16 times. Ratios near 1 have such
     values, where Φ is nearly square.
+
+    Proof: docs/proofs/transforms.md, T7.
 
     >>> Projection(dim=30, ratio=0.1).matrix.shape
     (3, 30)
