@@ -81,8 +81,8 @@ def test_every_statement_is_proved_and_names_its_code_and_its_tests():
     for heading, (_, body) in ALL.items():
         assert body.count("**Statement.**") == body.count("**Proof.**") == 1, heading
         assert "∎" in body, heading
-        assert CODE.search(body[body.index("\n- Code: ") : body.index("\n- Checked by: ")]), heading
-        assert TEST.search(body[body.index("\n- Checked by: ") :]), heading
+        assert CODE.search(body[body.index("\n- Code:") : body.index("\n- Checked by:")]), heading
+        assert TEST.search(body[body.index("\n- Checked by:") :]), heading
 
 
 def test_the_index_says_what_the_pages_say():

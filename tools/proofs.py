@@ -36,7 +36,7 @@ def short(dotted: str) -> str:
 
 def row(name: str, heading: str, body: str) -> str:
     """The line of one statement."""
-    cited, checked = body.split("\n- Checked by: ")
+    cited, checked = body.split("\n- Checked by:")
     code = [short(dotted) for dotted in CODE.findall(cited)]
     tests = [function for _, function in TEST.findall(checked)]
     cells = ("<br>".join(f"`{text}`" for text in texts) for texts in (code, tests))
