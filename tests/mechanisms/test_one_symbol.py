@@ -281,3 +281,15 @@ def test_the_flip_scales_every_mean_by_twice_its_share_less_one(k):
         for j in range(3):
             one, other = (law[((j, PLUS),)] - law[((j, MINUS),)] for law in (plain, turned))
             assert other == Fraction(*share) * one
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_signed_reports_of_k_equal_magnitudes_are_unbiased(k):
+    """In rationals: the mean sign is the lift where the vector is not zero, and else nothing."""
+    vector = [Fraction(v) for v in ([3, -3, 3][:k] + [0] * (4 - k))]
+    made = SignedSampling(1.5, k=k, radius=3 * math.sqrt(k) * (1 - 1e-12))
+    law, atoms = made.report_law(vector), made.law(4)
+    lift = Fraction(atoms.maximum - atoms.minimum, atoms.total)
+    for j, v in enumerate(vector):
+        assert law[((j, PLUS),)] - law[((j, MINUS),)] == lift * v / 3
+    assert made.unit(4) * float(lift) == pytest.approx(3, rel=1e-9)

@@ -264,3 +264,16 @@ def test_two_opposite_updates_attain_the_certificate(name, dim):
     assert made.transform.scores(v).all()
     one, other = (report_law(made, u) for u in (v, -v))
     assert max(p / other[pairs][0] for pairs, (p, _) in one.items()) == made.privacy.ratio
+
+
+@pytest.mark.parametrize("dim", [3, 4])
+def test_what_is_kept_has_nothing_of_the_codeword_that_was_sent(dim):
+    """Exactly: entries of ±½, and 16 times the squared norm of a codeword divides these."""
+    basis = Rotated(dim, seed=3)
+    v = np.array([48.0, -96.0, 144.0, 480.0])[:dim]
+    for slot in range(basis.size):
+        word, kept = basis.codeword(slot), basis.without(v, slot)
+        assert kept @ word == 0
+        share = (v @ word) / (word @ word)
+        assert (kept + share * word).tolist() == v.tolist()
+        assert (basis.without(kept, slot) == kept).all()

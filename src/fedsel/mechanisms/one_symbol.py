@@ -115,7 +115,7 @@ class SignedSampling(OneSymbol):
     ½ − ‖v‖/(2·radius), which makes the report's mean proportional to ‖v‖ up to the radius; that
     comes before the choice and costs nothing.
 
-    Proof: docs/proofs/reports.md, P5, P6.
+    Proof: docs/proofs/reports.md, P5, P6, P10.
 
     >>> SignedSampling(1.0, k=1).report_law([Fraction(2), Fraction(-3)])[((1, MINUS),)]
     Fraction(...)
