@@ -146,8 +146,8 @@ def test_what_a_reported_value_counts():
 def test_flat_reports_have_exactly_the_mean_and_the_variance_of_theory(value, picks):
     """E = t and Var = (d/c)(Var(t) + t²) − t² of every entry, summed over all reports."""
     vector = [Fraction(1, 2), Fraction(-1), Fraction(0)]
-    law = FlatPicks(value, picks).report_law(vector)
-    factor = Fraction(3, picks)
+    made = FlatPicks(value, picks)
+    law, factor = made.report_law(vector), Fraction(made.scale(3))
     for j, t in enumerate(vector):
         decoded = {
             pairs: factor * sum(value.law.decode_exact(s) for slot, s in pairs if slot == j)
