@@ -283,6 +283,18 @@ def test_the_flip_scales_every_mean_by_twice_its_share_less_one(k):
             assert other == Fraction(*share) * one
 
 
+@pytest.mark.parametrize("m", [1, 2, 3, 4])
+def test_places_left_over_are_shared_by_zeros_and_wrong_signs(m):
+    """In rationals: with m < k entries that are not zero the mean sign is less than the lift."""
+    made, vector = SignedSampling(1.0, k=4), [Fraction(j + 1) for j in range(m)] + [Fraction(0)] * 3
+    d = len(vector)
+    law, atoms = made.report_law(vector), made.law(d)
+    lift = Fraction(atoms.maximum - atoms.minimum, atoms.total)
+    for j in range(m):
+        mean = law[((j, PLUS),)] - law[((j, MINUS),)]
+        assert mean == lift * (1 - Fraction(4 - m, 2 * d - m))
+
+
 @pytest.mark.parametrize("k", [1, 2, 3])
 def test_signed_reports_of_k_equal_magnitudes_are_unbiased(k):
     """In rationals: the mean sign is the lift where the vector is not zero, and else nothing."""

@@ -11,6 +11,7 @@ from fedsel import InvalidArgument, Recipe, Rotated, Setting, exact_law, resolve
 from fedsel.auditing import report_law
 from fedsel.auto import BASES
 from fedsel.mechanisms.drawing import draw_dimension
+from fedsel.mechanisms.one_symbol import upper_sum
 from fedsel.sampling.simulated import cohort, report
 from fedsel.solutions.base import TransformedScores
 from fedsel.solutions.rotated import (
@@ -277,3 +278,30 @@ def test_what_is_kept_has_nothing_of_the_codeword_that_was_sent(dim):
         share = (v @ word) / (word @ word)
         assert (kept + share * word).tolist() == v.tolist()
         assert (basis.without(kept, slot) == kept).all()
+
+
+@pytest.mark.parametrize("v", [(5, -2, 1, 7), (4, 0, 0, 0), (3, 3, 0, 0), (0, 0, 0, 0)])
+@pytest.mark.parametrize("epsilon", [0.5, 2.0, 6.0])
+def test_the_mean_along_the_update_is_the_lift_of_the_top_scores(v, epsilon):
+    """In rationals, ties and zeros included: Σ (P[(j, +)] − P[(j, −)])·⟨c_j, v⟩."""
+    made = solution("RJ", epsilon=epsilon, dim=4)
+    law, atoms = report_law(made, v), made.mechanism.law(4)
+    scores = [Fraction(y) for y in made.transform.values(np.array(v, dtype=float)).tolist()]
+    along = sum((law[((j, 0),)][0] - law[((j, 1),)][0]) * y for j, y in enumerate(scores))
+    lift = Fraction(atoms.maximum - atoms.minimum, atoms.total)
+    k, some = made.mechanism.top(4), sum(y != 0 for y in scores)
+    top = sorted(map(abs, scores), reverse=True)[:k]
+    # Places that are left over are shared by all atoms of score 0, the wrong signs among them.
+    left_over = Fraction(max(0, k - some), 8 - some)
+    assert along == lift * (1 - left_over) * sum(top)
+
+
+def test_an_update_of_one_entry_comes_out_shorter_than_a_random_one():
+    """Its scores are all alike: k of them where a random direction has U_k, whatever the signs."""
+    made = solution("RJ", epsilon=4.0, dim=128, rho=1.0)
+    k, size = made.mechanism.top(128), made.transform.size
+    one, shrunk = np.eye(128)[5], k / upper_sum(k, size)
+    scores = made.transform.values(one)
+    means = made.mechanism.unit(size, made.transform.spread) * made.mechanism.lift(size) * k / size
+    np.testing.assert_allclose(made.expand(means * np.sign(scores)), shrunk * one, atol=1e-12)
+    assert 0.5 < shrunk < 0.53

@@ -110,8 +110,9 @@ def _alignment(epsilon: float, k: int, d: int) -> float:
 class SignedSampling(OneSymbol):
     """J: the right sign of each of the top k dimensions with weight e^ε, all else with weight 1.
 
-    PS over the 2d signed dimensions, ranked by s·v_j: exactly ε whatever the vector. ``k`` None is
-    the best for ε and d. With a ``radius`` the vector is first negated with probability
+    PS over the 2d signed dimensions, ranked by max(s·v_j, 0): exactly ε whatever the vector. Where
+    fewer than k entries are not zero, all that is left shares the places that are left. ``k`` None
+    is the best for ε and d. With a ``radius`` the vector is first negated with probability
     ½ − ‖v‖/(2·radius), which makes the report's mean proportional to ‖v‖ up to the radius; that
     comes before the choice and costs nothing.
 
