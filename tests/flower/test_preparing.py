@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
+from flwr.clientapp import ClientApp
 
 import fedsel.flower.session as session_module
 from fedsel import InvalidArgument
@@ -255,6 +256,20 @@ def answered(msg, tmp_path, mod):
     grid = Nodes(tmp_path)
     reply = mod(msg, context(node_config(tmp_path / "one", **own) | {"partition-id": 0}), grid.app)
     return reply.error.reason if reply.has_error() else reply.content["fedsel"]["report"]
+
+
+def test_an_app_of_flower_prepares_and_trains(quick_path):
+    """By `ClientApp`, as Flower calls it: first its records are told, later it trains on them."""
+    grid = Nodes(quick_path)
+    app = ClientApp(mods=[grid.mod])
+    app.train()(grid.app)
+    made = strategy(quick_path / "server", epochs=1, epsilon=20.0)
+    grid.answer = lambda msg: app(
+        msg, context(grid.own[msg.metadata.dst_node_id - 1] | {"partition-id": 0})
+    )
+    made.start(grid, model(), num_rounds=5)
+    assert grid.trained == NODES // ROUNDS
+    assert made.preparing.preparation.centre.any()
 
 
 def test_a_misunderstanding_costs_nothing(tmp_path):
