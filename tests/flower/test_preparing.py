@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
 import fedsel.flower.session as session_module
@@ -267,7 +267,15 @@ def test_an_app_of_flower_prepares_and_trains(quick_path):
     grid.answer = lambda msg: app(
         msg, context(grid.own[msg.metadata.dst_node_id - 1] | {"partition-id": 0})
     )
-    made.start(grid, model(), num_rounds=5)
+
+    def judge(number, arrays):
+        del number
+        weights = np.concatenate([a.numpy() for a in arrays.values()])
+        hits = (made.prepared(grid.X) @ weights >= 0) == (grid.y > 0)
+        return MetricRecord({"accuracy": float(hits.mean())})
+
+    made.start(grid, model(), num_rounds=5, evaluate_fn=judge)
+    assert all(0 < r.accuracy <= 1 for r in made.history.rounds)
     assert grid.trained == NODES // ROUNDS
     assert made.preparing.preparation.centre.any()
 
