@@ -1,0 +1,1 @@
+"""What local reports guarantee centrally, once a shuffler has lost who sent which."""
