@@ -10,12 +10,13 @@ from typing import Protocol
 
 from fedsel.central.guess import rough_delta
 from fedsel.central.lattice import excess
-from fedsel.errors import InvalidArgument, check_count, check_finite
+from fedsel.errors import InvalidArgument, check_count, check_finite, check_positive
 from fedsel.exact import exp_lower, log
 from fedsel.mechanisms.blanket import Blanket
 
 _TOLERANCE = 2e-4
 """How near the ε that is proved comes to the one that is sought, as a share of it."""
+_BUDGET_TOLERANCE = 0.01
 _LEAST_DELTA = 1e-100
 
 
@@ -42,8 +43,9 @@ class CentralGuarantee:
 
     def __str__(self) -> str:
         return (
-            f"central ε = {self.epsilon:.4g} at δ = {self.delta:.3g} among {self.reports:,} shuffled "
-            f"reports of one round, if the shuffler is honest; local ε = {self.local:.4g} if nobody is"
+            f"central ε = {self.epsilon:.4g} at δ = {self.delta:.3g} among {self.reports:,} "
+            "shuffled reports of one round, if the shuffler is honest; "
+            f"local ε = {self.local:.4g} if nobody is"
         )
 
 
@@ -56,13 +58,13 @@ def amplify(
 ) -> CentralGuarantee:
     """The central guarantee of ``reports`` shuffled reports of one round, proved.
 
-    With ``delta`` the smallest ε that is proved, with ``epsilon`` the δ. ``reports`` counts those of
-    honest clients, of one round, that are shuffled together.
+    With ``delta`` the smallest ε that is proved, with ``epsilon`` the δ. ``reports`` counts those
+    of honest clients, of one round, that are shuffled together.
 
     >>> from fedsel import solution
     >>> rj = solution("RJ", epsilon=4.0, dim=128, rho=0.4)
     >>> print(amplify(rj, reports=600, delta=1e-6))
-    central ε = 1.936 at δ = 1e-06 among 600 shuffled reports of one round, ...
+    central ε = 1.93... at δ = 1e-06 among 600 shuffled reports of one round, ...
     """
     n = check_count("reports", reports)
     if (delta is None) == (epsilon is None):
@@ -78,7 +80,9 @@ def amplify(
     return CentralGuarantee(proved_epsilon(blanket, n, float(delta)), float(delta), n, local)
 
 
-def proved_delta(blanket: Blanket, reports: int, epsilon: float, about: float | None = None) -> float:
+def proved_delta(
+    blanket: Blanket, reports: int, epsilon: float, about: float | None = None
+) -> float:
     """δ at ε, rounded up; ``about`` is a first idea of it."""
     if about is None:
         about = rough_delta(blanket, reports, math.exp(min(epsilon, 700.0)))
@@ -123,3 +127,47 @@ def _crossing(rough: Callable[[float], float], low: float, high: float, delta: f
         middle = (low + high) / 2
         low, high = (low, middle) if rough(middle) <= delta else (middle, high)
     return high
+
+
+def local_budget(
+    compose: Callable[[float], Shuffled],
+    *,
+    epsilon: float,
+    delta: float,
+    reports: int,
+    most: float = 16.0,
+) -> CentralGuarantee:
+    """The largest local ε, to one part in a hundred, with which reports keep a central goal.
+
+    ``compose`` returns the solution for a local ε. What is returned is proved for that solution:
+    its ``local`` is the ε to give each report, its ``epsilon`` at most the goal.
+
+    >>> from fedsel import solution
+    >>> found = local_budget(
+    ...     lambda e: solution("PS-PM", epsilon=e, dim=8), epsilon=0.5, delta=1e-4, reports=500
+    ... )
+    >>> found.local > 2 and found.epsilon <= 0.5
+    True
+    """
+    n = check_count("reports", reports)
+    goal = check_positive("epsilon", epsilon)
+    most = check_positive("most", most)
+    if not _LEAST_DELTA <= check_finite("delta", delta) < 1:
+        raise InvalidArgument("delta", delta, f"in [{_LEAST_DELTA:g}, 1)")
+
+    def rough(local: float) -> float:
+        return rough_delta(compose(local).blanket, n, math.exp(goal))
+
+    low, high = min(goal, most), most  # a local ε of the goal itself always keeps it
+    if rough(high) <= delta:
+        low = high
+    while high - low > _BUDGET_TOLERANCE * low:
+        middle = (low + high) / 2
+        low, high = (middle, high) if rough(middle) <= delta else (low, middle)
+    while True:
+        blanket = compose(low).blanket
+        if proved_delta(blanket, n, goal, delta) <= delta:
+            return CentralGuarantee(goal, delta, n, log(blanket.loss_ratio))
+        if low <= goal:
+            raise InvalidArgument("epsilon", epsilon, "one that the solution keeps by itself")
+        low = max(goal, low * (1 - _BUDGET_TOLERANCE))

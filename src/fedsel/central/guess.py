@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from fedsel.mechanisms.blanket import Blanket
@@ -16,18 +18,22 @@ def rough_delta(blanket: Blanket, reports: int, growth: float) -> float:
 
     >>> from fedsel.mechanisms import RankLaw
     >>> round(rough_delta(Blanket.of_ranks(RankLaw([3, 1])), 8, 2.0), 3)
-    0.027
+    0.034
     """
     g = np.array([c.first / c.least - growth * (c.second / c.least) for c in blanket.classes])
-    p = np.array([c.least * c.count / blanket.total for c in blanket.classes])
+    p = np.array([c.least * c.outputs / blanket.total for c in blanket.classes])
     if g.max() <= 0:
         return 0.0
     mean = float(p @ g)
-    deviation = np.sqrt(float(p @ g**2) - mean * mean)
-    # All that a sum can be, or all that it will be: what lies further wraps around the lattice.
-    width = min(reports * float(np.ptp(np.append(g, 0.0))), 2 * _DEVIATIONS * deviation * np.sqrt(reports))
-    width = max(width, 2 * float(np.ptp(np.append(g, 0.0))))
-    spacing = 1.01 * width / _POINTS
+    deviation = math.sqrt(float(p @ g**2) - mean * mean)
+    # All that a sum can be, or all that it is likely to be: the rest wraps around the lattice.
+    span = float(np.ptp(np.append(g, 0.0)))
+    least, width = reports * min(0.0, float(g.min())), reports * span
+    likely = max(2 * span, 2 * _DEVIATIONS * deviation * math.sqrt(reports))
+    if likely < width:
+        least, width = reports * mean - likely / 2, likely
+    # Splitting a value between two points moves a sum by less than a point for each report.
+    spacing = width / (_POINTS - min(reports, _POINTS // 4) - 2)
     place = g / spacing
     point = np.floor(place).astype(np.int64)
     law = np.zeros(_POINTS)
@@ -35,7 +41,6 @@ def rough_delta(blanket: Blanket, reports: int, growth: float) -> float:
     np.add.at(law, (point + 1) % _POINTS, p * (place - point))
     law[0] += 1 - p.sum()
     total = np.fft.irfft(np.fft.rfft(law) ** reports, _POINTS)
-    # The lattice is a circle: points count from the one opposite to the mean.
-    middle = round(reports * mean / spacing)
-    points = middle + (np.arange(_POINTS) - middle + _POINTS // 2) % _POINTS - _POINTS // 2
+    first = math.floor(least / spacing) - 1
+    points = first + (np.arange(_POINTS) - first) % _POINTS
     return max(0.0, float(total @ np.maximum(points, 0)) * spacing / reports)

@@ -59,7 +59,7 @@ class Sum:
 def values_of(blanket: Blanket, growth: Fraction) -> Values:
     """G = (W(x₀) − growth·W(x₁))/w with the probability w/T of each class."""
     return [
-        ((c.first - growth * c.second) / c.least, Fraction(c.least * c.count, blanket.total))
+        ((c.first - growth * c.second) / c.least, Fraction(c.least * c.outputs, blanket.total))
         for c in blanket.classes
     ]
 
@@ -72,7 +72,7 @@ def excess(blanket: Blanket, reports: int, growth: Fraction, delta: float) -> Fr
     >>> from fedsel.mechanisms import RankLaw
     >>> coin = Blanket.of_ranks(RankLaw([3, 1]))  # randomised response with ε₀ = ln 3
     >>> [round(float(excess(coin, n, Fraction(2), 0.1)), 4) for n in (1, 2, 8)]
-    [0.25, 0.125, 0.0268]
+    [0.25, 0.1875, 0.0336]
     """
     values = values_of(blanket, growth)
     largest = max(g for g, _ in values)
@@ -87,8 +87,8 @@ def excess(blanket: Blanket, reports: int, growth: Fraction, delta: float) -> Fr
         total = _sum_of(total, total)
         if bit == "1":
             total = _sum_of(total, _spread(values, total.step, unit))
-        # What is cut off comes back reports/copies times, and counts as reports·largest then: in all
-        # at most one part of δ in 10^spare digits, over all of the fewer than 64 doublings.
+        # What is cut off comes back reports/copies times and then counts as reports·largest: over
+        # the fewer than 64 doublings at most one part of δ in 10^spare digits.
         total = _trimmed(total, 10**_SPARE_DIGITS * total.copies // 64)
         while 4.0 ** (total.step + 1) / 8 <= _WIDENING * total.copies * variance:
             total = _coarser(total)

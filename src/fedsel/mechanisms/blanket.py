@@ -26,12 +26,12 @@ from fedsel.mechanisms.laws import RankLaw, SymbolLaw, Window
 
 
 class Class(NamedTuple):
-    """``count`` outputs of weight ``first`` for x₀, ``second`` for x₁ and at least ``least``."""
+    """``outputs`` of weight ``first`` for x₀, ``second`` for x₁ and at least ``least``."""
 
     first: int
     second: int
     least: int
-    count: int
+    outputs: int
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,9 @@ class Blanket:
         """Of a report in two independent parts, each on the inputs that are furthest apart."""
         return Blanket.of(
             (
-                Class(a.first * b.first, a.second * b.second, a.least * b.least, a.count * b.count)
+                Class(
+                    a.first * b.first, a.second * b.second, a.least * b.least, a.outputs * b.outputs
+                )
                 for a in self.classes
                 for b in other.classes
             ),
@@ -98,7 +100,7 @@ class Blanket:
     @property
     def share(self) -> Fraction:
         """The probability with which a report does not depend on its input."""
-        return Fraction(sum(c.least * c.count for c in self.classes), self.total)
+        return Fraction(sum(c.least * c.outputs for c in self.classes), self.total)
 
     @property
     def loss_ratio(self) -> Fraction:

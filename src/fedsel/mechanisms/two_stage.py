@@ -159,13 +159,11 @@ class TwoStage(ValueReports):
     def blanket(self, size: int) -> Blanket:
         """Opposite ranks and opposite values at every slot; ⊥ is alike for all."""
         law, value = self.selection.law(size), _symbols(self)
-        slots = Blanket.of_ranks(RankLaw(law.weights, law.counts)).times(value)
+        slots = Blanket.of_ranks(RankLaw(law.weights, law.counts.tolist())).times(value)
         if not law.bottom:
             return slots
         bottom = law.bottom * value.total
-        return Blanket.of(
-            (*slots.classes, Class(bottom, bottom, bottom, 1)), slots.total + bottom
-        )
+        return Blanket.of((*slots.classes, Class(bottom, bottom, bottom, 1)), slots.total + bottom)
 
     def scale(self, size: int) -> float:  # noqa: ARG002
         return 1.0
