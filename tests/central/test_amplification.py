@@ -29,6 +29,7 @@ def test_known_values_of_rj(reports, local, known, clones):
     assert found.local == pytest.approx(local)
 
 
+@pytest.mark.slow
 def test_delta_and_epsilon_are_each_others_inverse():
     ps = solution("PS-PM", epsilon=2.0, dim=20)
     found = amplify(ps, reports=200, delta=1e-4)
@@ -46,6 +47,7 @@ def test_one_report_is_hidden_by_nobody():
     assert amplify(duchi, reports=1, epsilon=0.0).delta == pytest.approx(expected)
 
 
+@pytest.mark.slow
 def test_the_largest_local_epsilon_for_a_central_goal():
     rj = lambda epsilon: solution("RJ", epsilon=epsilon, dim=32, rho=1.0)  # noqa: E731
     found = local_budget(rj, epsilon=0.5, delta=1e-6, reports=2_000)

@@ -33,19 +33,22 @@ class Shuffled(Protocol):
 class CentralGuarantee:
     """What n reports guarantee to whoever sees them shuffled: (ε, δ)-differential privacy.
 
-    ``local`` is what each report guarantees by itself, whoever colludes with whom.
+    ``local`` is what each report guarantees by itself, whoever colludes with whom; a client sends
+    one in each of so many ``epochs``.
     """
 
     epsilon: float
     delta: float
     reports: int
     local: float
+    epochs: int = 1
 
     def __str__(self) -> str:
+        rounds = "one round" if self.epochs == 1 else f"a round, in {self.epochs} epochs"
         return (
             f"central ε = {self.epsilon:.4g} at δ = {self.delta:.3g} among {self.reports:,} "
-            "shuffled reports of one round, if the shuffler is honest; "
-            f"local ε = {self.local:.4g} if nobody is"
+            f"shuffled reports of {rounds}, if the shuffler is honest; "
+            f"local ε = {self.local * self.epochs:.4g} if nobody is"
         )
 
 
@@ -75,9 +78,16 @@ def amplify(
         if check_finite("epsilon", epsilon) < 0:
             raise InvalidArgument("epsilon", epsilon, "≥ 0")
         return CentralGuarantee(float(epsilon), proved_delta(blanket, n, epsilon), n, local)
-    if delta is None or not _LEAST_DELTA <= check_finite("delta", delta) < 1:
+    wanted = check_delta(delta)
+    return CentralGuarantee(proved_epsilon(blanket, n, wanted), wanted, n, local)
+
+
+def check_delta(delta: object) -> float:
+    """Return δ as a float that is worth a proof."""
+    value = check_finite("delta", delta)
+    if not _LEAST_DELTA <= value < 1:
         raise InvalidArgument("delta", delta, f"in [{_LEAST_DELTA:g}, 1)")
-    return CentralGuarantee(proved_epsilon(blanket, n, float(delta)), float(delta), n, local)
+    return float(value)
 
 
 def proved_delta(
@@ -152,8 +162,7 @@ def local_budget(
     n = check_count("reports", reports)
     goal = check_positive("epsilon", epsilon)
     most = check_positive("most", most)
-    if not _LEAST_DELTA <= check_finite("delta", delta) < 1:
-        raise InvalidArgument("delta", delta, f"in [{_LEAST_DELTA:g}, 1)")
+    delta = check_delta(delta)
 
     def rough(local: float) -> float:
         return rough_delta(compose(local).blanket, n, math.exp(goal))
