@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from fedsel.cli.commands import App
 from fedsel.cli.common import JsonOption, output, print_path, say_error
 from fedsel.cli.waiting import patience
 from fedsel.data import NAMES, DataUnavailable, fetch, find
@@ -19,9 +20,7 @@ from fedsel.data.download import SOURCES
 from fedsel.data.raw import Found
 from fedsel.display import printable
 
-data_app = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode="rich",
+data_app = App(
     help="The data sets of the paper: what there is, where it lies, and how to get it.",
     epilog="Example: fedsel data list   ·   fedsel data fetch adult   ·   fedsel data path bank",
 )

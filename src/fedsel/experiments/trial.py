@@ -24,6 +24,7 @@ from fedsel.random import key_of
 from fedsel.recipe import AUTO, Recipe
 from fedsel.simulation import Population, Training
 from fedsel.simulation.validation import Score, Scores, held_out_run, one_history, one_run
+from fedsel.solutions.base import Solution
 from fedsel.solutions.registry import has_public_matrix
 
 COLUMNS = (
@@ -126,7 +127,9 @@ class Cell:
             prepared = public_preparation(like, rows, self.scale, known, noise)
             people = people.prepared(prepared)
         elif known is not None:
-            plan = plan_for(recipe, solution, loose=known.loose, rounds=per_epoch)
+            plan = plan_for(
+                recipe, solution, loose=known.loose, rounds=per_epoch, octaves=known.octaves
+            )
             if plan is None:
                 people = self._population(source, prepared=True)
         training = Training(
@@ -150,6 +153,8 @@ class Cell:
 
     def _members(self, people: Population) -> int:
         kept, of = (3, 5) if self.protocol == "holdout" else (self.folds - 1, self.folds)
+        if people.clients < of:
+            raise InvalidArgument("folds", of, f"at most the {people.clients} clients")
         return people.clients * kept // of
 
     def _rounds(self, members: int) -> tuple[int, int]:
@@ -243,6 +248,7 @@ def _about(training: Training, people: Population, source: Source) -> Row:
         "bits": solution.bits,
         "chosen": {
             "learning_rate": training.learning_rate,
+            "mu": _selection_share(solution),
             "rho": getattr(solution.mechanism, "radius", None),
             "averaging": training.averaging,
             "spread_rounds": 0 if plan is None else plan.spread_rounds,
@@ -251,6 +257,14 @@ def _about(training: Training, people: Population, source: Source) -> Row:
         },
         "majority": float(max(np.mean(people.y > 0), np.mean(people.y < 0))),
     }
+
+
+def _selection_share(solution: Solution) -> float | None:
+    """μ: what the selection has of the ε′ of a report; None where there is none."""
+    epsilon = getattr(getattr(solution.mechanism, "selection", None), "epsilon", None)
+    if epsilon is None or not solution.budget:
+        return None
+    return float(epsilon) / float(solution.budget)
 
 
 def size_of(dataset: str) -> float:

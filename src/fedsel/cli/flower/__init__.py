@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
+from fedsel.cli.commands import App
 from fedsel.cli.common import JsonOption, output
 from fedsel.cli.waiting import Bar
 from fedsel.display import printable
@@ -22,8 +23,7 @@ from fedsel.recipe import RECOMMENDED
 if TYPE_CHECKING:
     from fedsel.cli.flower.demo import Demo, Summary
 
-flower_app = typer.Typer(
-    no_args_is_help=True,
+flower_app = App(
     help="fedsel on the Flower engine.",
     epilog="Example: fedsel flower demo   ·   fedsel flower demo --nodes 4 --epsilon 4 --json",
 )
