@@ -21,6 +21,8 @@ from fedsel.cli.data import data_app
 from fedsel.cli.flower import flower_app
 from fedsel.cli.ledger import ledger_app
 from fedsel.cli.run import EXAMPLE, run
+from fedsel.cli.solutions import EXAMPLE as SOLUTIONS_EXAMPLE
+from fedsel.cli.solutions import solutions_command
 from fedsel.data.raw import DataUnavailable
 from fedsel.device.refusal import LedgerError
 from fedsel.errors import InvalidArgument, InvalidData
@@ -33,6 +35,7 @@ app = App(
 )
 app.command(epilog=EXAMPLE)(run)
 app.command("advise", epilog=ADVISE_EXAMPLE)(advise_command)
+app.command("solutions", epilog=SOLUTIONS_EXAMPLE)(solutions_command)
 app.command(
     epilog="Example: fedsel audit --epsilon 1 --dim 10 --plot audit.png   ·   "
     "fedsel audit --json > audit.json",

@@ -115,6 +115,8 @@ class Spec:
         if self.protocol not in ("folds", "holdout"):
             raise InvalidArgument("protocol", self.protocol, '"folds" or "holdout"')
         for model in self.models:
+            if model not in _OTHER.rates:
+                raise InvalidArgument("model", model, f"one of {', '.join(_OTHER.rates)}")
             LinearModel(model, self.reg)  # type: ignore[arg-type]
         automatic = AUTO in (self.learning_rate, self.rho)
         directions = any(reports_directions(canonical(n, "solution")) for n in self.solutions)
