@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -20,6 +22,7 @@ EXAMPLE = "Example: "
 BETWEEN = "   ·   "
 """Between two examples of an epilog."""
 _WIDEST = 110
+_UNBROKEN = "\N{NO-BREAK SPACE}"
 _LEFT = 28
 """Letters of the longest name that has its text beside it."""
 _ALIASES = {"d": "dim", "how": "scale", "loss": "model", "name": "solution", "path": "data"}
@@ -143,7 +146,9 @@ def _write_sections(command: Any, ctx: Any, formatter: Any) -> None:
         usual = "Arguments" if parameter.param_type_name == "argument" else "Options"
         title = getattr(parameter, "rich_help_panel", None) or usual
         left, right = record
-        sections.setdefault(title, []).append((left, right.replace("\\[", "[")))
+        if usual == "Arguments" and not parameter.help:
+            right = f"{_help_of(command, parameter.name)} {right}"
+        sections.setdefault(title, []).append((left, _plain(right)))
     # What every command has comes last.
     titles = sorted(sections, key=lambda title: title == "Options")
     for title in titles:
@@ -151,19 +156,33 @@ def _write_sections(command: Any, ctx: Any, formatter: Any) -> None:
             _write_rows(sections[title], formatter)
 
 
+def _help_of(command: Any, name: str) -> str:
+    """The help of an argument from the signature: click 8.5 forgets what typer tells it."""
+    hints = get_type_hints(inspect.unwrap(command.callback), include_extras=True)
+    infos = getattr(hints.get(name), "__metadata__", ())
+    return next((info.help for info in infos if getattr(info, "help", None)), "")
+
+
+def _plain(text: str) -> str:
+    """A help text without typer's escapes, and with its default in one piece."""
+    text = re.sub(r"\[default: \((.*?)\)(?=[\];])", r"[default: \1", text.replace("\\[", "["))
+    return re.sub(r"\[[^]]{,24}\]$", lambda found: found[0].replace(" ", _UNBROKEN), text)
+
+
 def _write_rows(rows: Sequence[tuple[str, str]], formatter: Any) -> None:
     """Names on the left, sentences on the right; PS-PM is not broken at its hyphen."""
     indent, gap = formatter.current_indent, 2
     left = indent + gap + min(_LEFT, max(len(name) for name, _ in rows))
     for name, text in rows:
-        words = " ".join(text.split())
+        words = re.sub(r"[ \n]+", " ", text.strip())
         lines = textwrap.wrap(words, max(20, formatter.width - left), break_on_hyphens=False)
         begin = f"{'':>{indent}}{name}"
         if len(begin) + gap > left:  # a long name has a line of its own
             formatter.write(f"{begin}\n")
             begin = ""
         for number, line in enumerate(lines or [""]):
-            formatter.write(f"{begin if not number else '':<{left}}{line}".rstrip() + "\n")
+            row = f"{begin if not number else '':<{left}}{line}".rstrip()
+            formatter.write(row.replace(_UNBROKEN, " ") + "\n")
 
 
 def _write_examples(epilog: str | None, formatter: Any) -> None:

@@ -50,7 +50,8 @@ def demo(
     ] = "syn",
     features: Annotated[int, typer.Option(help="Features of syn.")] = 10,
     keep: Annotated[
-        Path | None, typer.Option(help="A new folder for logs and ledgers. [default: none]")
+        Path | None,
+        typer.Option(help="A new folder for logs and ledgers.", show_default="none is kept"),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -83,7 +84,7 @@ def demo(
         flower.setLevel(level)
         signal.signal(signal.SIGTERM, before)
     if as_json:
-        typer.echo(json.dumps(summary.as_dict(), indent=1))
+        typer.echo(json.dumps(summary.as_dict(), indent=1, allow_nan=False))
     else:
         _show(chosen, summary)
 
