@@ -43,7 +43,7 @@ def advise_command(
     check: Annotated[
         bool, typer.Option("--check", help="Simulate clients and compare; some seconds.")
     ] = False,
-    seed: Annotated[int, typer.Option(help="Seed of --check.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of --check.")] = 0,
     as_json: JsonOption = False,
 ) -> None:
     """Tell beforehand which solution to take and whether training can work.

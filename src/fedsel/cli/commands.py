@@ -25,7 +25,7 @@ _WIDEST = 110
 _UNBROKEN = "\N{NO-BREAK SPACE}"
 _LEFT = 28
 """Letters of the longest name that has its text beside it."""
-_ALIASES = {"d": "dim", "how": "scale", "loss": "model", "name": "solution", "path": "data"}
+_ALIASES = {"d": "dim", "how": "scale", "loss": "model", "path": "data"}
 """What the layers below call that which the user gave by another name."""
 
 
@@ -118,7 +118,7 @@ def spelled(name: str, ctx: Any) -> str:
         for spelling in (*parameter.opts, parameter.name or ""):
             known[spelling.lstrip("-").replace("-", "_")] = parameter
     wanted = name.lstrip("-").replace("-", "_")
-    candidates = (wanted, wanted.removesuffix("s"), _ALIASES.get(wanted, wanted))
+    candidates = (wanted, wanted.removesuffix("s"), f"{wanted}s", _ALIASES.get(wanted, wanted))
     parameter = next((known[c] for c in candidates if c in known), None)
     if parameter is None:
         return name

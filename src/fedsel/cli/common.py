@@ -22,6 +22,10 @@ from fedsel.mechanisms.selection import Top
 
 PICTURES = (".png", ".svg", ".pdf")
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON to standard output.")]
+JobsOption = Annotated[
+    int,
+    typer.Option(min=0, max=1024, help="Runs at a time; 0 takes every core. Changes no result."),
+]
 
 
 @final
@@ -86,6 +90,12 @@ def check_file(option: str, path: Path | None) -> None:
     _check_place(option, path)
     if path is not None and path.is_dir():
         raise InvalidArgument(option, str(path), "a file, not a folder")
+
+
+def check_there(option: str, path: Path | None) -> None:
+    """A folder to be read."""
+    if path is not None and not path.is_dir():
+        raise InvalidArgument(option, str(path), "a folder that exists")
 
 
 def _check_place(option: str, path: Path | None) -> None:

@@ -72,7 +72,8 @@ def _known(key: str, keys: dict[str, Any]) -> str:
     close = difflib.get_close_matches(key.replace("-", "_"), keys, n=3)
     if close:
         return f"a known key; close to it: {', '.join(close)}"
-    return f"one of {', '.join(key for key in keys if not keys.get(key.removesuffix('s')))}"
+    own = {option_of(parameter).lstrip("-").replace("-", "_") for parameter in keys.values()}
+    return f"one of {', '.join(key for key in keys if key in own)}"
 
 
 def _checked(spelling: str, parameter: Any, value: Any) -> Any:

@@ -115,7 +115,8 @@ def label_index(names: Sequence[str], label: str | int | None) -> int:
             return number % len(names)
     except ValueError:
         pass
-    close = difflib.get_close_matches(str(label), names, n=3, cutoff=0.4) or names[:8]
+    close = [] if label is None else difflib.get_close_matches(str(label), names, n=3, cutoff=0.4)
+    close = close or list(names[:8])
     allowed = f"the name or number of a column, such as {', '.join(close)}"
     raise InvalidArgument("label", label, allowed)
 

@@ -121,7 +121,8 @@ class Spec:
         automatic = AUTO in (self.learning_rate, self.rho)
         directions = any(reports_directions(canonical(n, "solution")) for n in self.solutions)
         if automatic and directions and self.unit_records is False:
-            raise InvalidArgument("unit_records", False, 'true, or no "auto": it counts on norm 1')
+            wanted = "true where learning rate or ρ are automatic: they count on norm 1"
+            raise InvalidArgument("unit_records", False, wanted)
         self._check_clients()
         self._check_scale()
         # Wrong names and parameters are told before anything runs.
@@ -153,7 +154,7 @@ class Spec:
         cannot = [name for name in named if name not in LEARNING_SCALES]
         if cannot:
             able = ", ".join(LEARNING_SCALES)
-            allowed = f"another for {', '.join(cannot)}: the reports of {able} can learn it"
+            allowed = f"another for {', '.join(cannot)}: only reports of {able} can learn it"
             raise InvalidArgument("scale", PRIVATE, allowed)
         if self.intercept is False or not all(cell.unit_records for cell in self.cells()):
             allowed = "another without an intercept, or where records keep their norm"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, final
@@ -202,7 +203,8 @@ class Cell:
             history = one_history(training, people, self.folds, repeat, fold)
             return {"curve": [r.misclassification for r in history.rounds], **about}
         score = one_run(training, people, self.folds, repeat, fold)
-        return {"accuracy": score.accuracy, "loss": score.loss, **about}
+        loss = score.loss if math.isfinite(score.loss) else None  # as JSON holds it
+        return {"accuracy": score.accuracy, "loss": loss, **about}
 
     def combine(self, parts: Sequence[Any]) -> Row:
         """The parameters, the scores and what a client pays."""

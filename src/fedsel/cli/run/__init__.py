@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from fedsel.cli.common import JsonOption, check_folder
+from fedsel.cli.common import JobsOption, JsonOption, check_folder, check_there
 from fedsel.cli.config import load_config
 from fedsel.cli.run.options import Files, spec_of, usual_names
 from fedsel.cli.run.table import annotated, line_of, print_table, write_files
@@ -300,9 +300,7 @@ def run(
             is_eager=True,
         ),
     ] = None,
-    jobs: Annotated[
-        int, typer.Option(min=0, help="Runs at a time; 0 takes every core. Changes no result.")
-    ] = 0,
+    jobs: JobsOption = 0,
     out: Annotated[
         Path, typer.Option(help="The folder of the results; resumes from there.")
     ] = Path("results"),
@@ -351,6 +349,7 @@ def run(
     files = Files(data, label, header, public, directory)
     spec = spec_of({name: value for name, value in given.items() if value is not None}, files)
     check_folder("--out", out)
+    check_there("--directory", directory)
     check_installed("simulation", "fedsel run", "joblib", "scipy")
     import_module("fedsel.sampling.kernels")  # says what to do where they were left out
     announce(spec)

@@ -24,6 +24,9 @@ STANDARDISED = (
     "--scale private, where the first reports of RJ or RC learn how wide features are; --public "
     "rows; or --scale unit where bounds are public"
 )
+DIVERGED = (
+    "the model diverged: its loss is beyond all numbers. Take a smaller --learning-rate or --reg"
+)
 UNLEARNT = "too few clients to learn how wide features are: records as they came"
 
 
@@ -36,6 +39,8 @@ def _notes(row: Row) -> Iterator[str]:
     chosen = row["chosen"]
     if row["used"] != row["solution"]:
         yield f"{row['used']} takes its place: {row['privacy']}"
+    if any(loss is None for *_, loss in row["runs"]):
+        yield DIVERGED
     if row["scale"] == "standard":
         yield STANDARDISED
     if row["scale"] == "private" and not chosen["spread_rounds"]:

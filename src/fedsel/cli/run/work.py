@@ -34,7 +34,10 @@ def source_of(spec: Spec, files: Files) -> tuple[Spec, Source]:
     from fedsel.experiments import Given, Named, with_public
 
     if files.data is None:
-        with patience(f"{spec.dataset}: looking for its files") as notify:
+        with (
+            patience(f"{spec.dataset}: looking for its files") as notify,
+            _reading("--dataset"),
+        ):
             # What is missing is told before anything runs.
             Named(files.directory, notify).data(spec.dataset, spec.draw)
         return spec, Named(files.directory)
@@ -52,11 +55,12 @@ def source_of(spec: Spec, files: Files) -> tuple[Spec, Source]:
 @contextmanager
 def _reading(option: str) -> Iterator[None]:
     """What is wrong in a file is said of the option that named it."""
-    of_files = {"column": f"column of {option}", "y": f"the labels of {option}", "path": option}
+    names = {"column": f"column of {option}", "y": f"the labels of {option}"}
+    names |= {"path": option, "name": option}
     try:
         yield
     except InvalidArgument as error:
-        error.name = of_files.get(error.name, error.name)
+        error.name = names.get(error.name, error.name)
         raise
 
 
