@@ -92,8 +92,8 @@ def test_numbers_as_names_if_one_says_so(tmp_path):
     path = tmp_path / "x.csv"
     path.write_text(NUMBERS)
     assert read(path, "-1", header=True).n == 3
+    np.savez(tmp_path / "x.npz", X=np.eye(2), y=[0, 1])
     with pytest.raises(InvalidArgument, match=r"header = False: must be left out for \.npz"):
-        np.savez(tmp_path / "x.npz", X=np.eye(2), y=[0, 1])
         read(tmp_path / "x.npz", header=False)
 
 
