@@ -65,7 +65,7 @@ def test_settings_of_the_paper_and_of_others():
         ({"solution": "PM"}, "solution = 'PM': must be one of "),
         ({"solutions": ["XX"]}, "solution = 'XX'"),
         ({"epsilons": [0.0]}, "epsilon = 0.0"),
-        ({"models": ["tree"]}, "loss = 'tree'"),
+        ({"models": ["tree"]}, "model = 'tree'"),
         ({"folds": 1}, "folds = 1"),
         ({"batch": 0.0}, "batch = 0.0"),
         ({"mu": 1.5}, "mu = 1.5"),
