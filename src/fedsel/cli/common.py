@@ -141,13 +141,13 @@ def fitted(
     """
     shown, dropped = list(columns), []
     while True:
-        table = Table(title=title, title_justify="left")
+        table = Table(title=title and printable(title), title_justify="left")
         for column in shown:
             table.add_column(
                 column.heading, justify="left" if column.text else "right", no_wrap=True
             )
         for row in rows:
-            table.add_row(*(column.cell(row) for column in shown), style=style(row))
+            table.add_row(*(printable(column.cell(row)) for column in shown), style=style(row))
         light = [column for column in shown if column.weight is not None]
         if not light or _width(console, table) <= console.width:
             break

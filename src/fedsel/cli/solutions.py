@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from fedsel.cli.common import JsonOption, finite, output
+from fedsel.display import printable
 from fedsel.errors import InvalidArgument
 from fedsel.solutions.registry import ONE_SYMBOL, PLAIN, canonical, names
 
@@ -90,7 +91,7 @@ def solutions_command(
     if not (chosen or everything):
         console.print("PM can be HM, Duchi or OW, and two stages can end in -O: --all lists them.")
     if missing:
-        console.print(f"Not to be had here: {missing}", highlight=False)
+        console.print(printable(f"Not to be had here: {missing}"), highlight=False)
 
 
 def _all(everything: bool, epsilon: float, dim: int, epochs: int) -> tuple[list[About], str]:
@@ -149,14 +150,16 @@ def _table(title: str, rows: Sequence[About]) -> Table:
         )
     for row in rows:
         style = "" if row.within_budget else "dim"
-        table.add_row(row.name, row.leaves, row.shown, f"{row.bits:,}", row.when, style=style)
+        cells = (row.name, row.leaves, row.shown, f"{row.bits:,}", row.when)
+        table.add_row(*map(printable, cells), style=style)
     return table
 
 
 def _print_paragraphs(console: Console, title: str, rows: Sequence[About]) -> None:
     console.print(title, highlight=False)
     for row in rows:
-        console.print(f"{row.name}  exact ε {row.shown}, {row.bits:,} bits", highlight=False)
+        first = f"{row.name}  exact ε {row.shown}, {row.bits:,} bits"
+        console.print(printable(first), highlight=False)
         for text in (row.leaves, row.when):
             for line in textwrap.wrap(text, console.width - 4, break_on_hyphens=False):
                 console.print(f"    {line}", highlight=False)

@@ -136,7 +136,7 @@ def print_table(rows: Sequence[Row], written: Sequence[Path]) -> None:
     )
     console.print(table)
     for line in _caption(rows):
-        console.print(line, highlight=False, soft_wrap=False)
+        console.print(printable(line), highlight=False)
     for path in written:
         console.print(f"wrote {printable(path)}", soft_wrap=True)
 
