@@ -240,7 +240,7 @@ def test_the_command_checks_and_prints_json():
 def test_the_command_refuses_in_one_sentence():
     options = ["--dim", "20", "--clients", "1000", "--epsilon", "2"]
     error = fedsel_command(*options, "--batch", "2000", status=2).stderr
-    assert error == "fedsel: batch = 2000: must be an integer in 1 … 1000\n"
+    assert error == "fedsel: --batch = 2000: must be an integer in 1 … 1000\n"
 
 
 def test_it_says_which_share_of_the_clients_the_first_wave_takes():

@@ -45,6 +45,13 @@ def run(*arguments, status=0, cwd=None, timeout=600, **environment):
 
 def run_here(*arguments, status=0, cwd=None, **environment):
     """The same in this process: no second is spent on importing everything once more."""
+    ended, done = outcome(*arguments, cwd=cwd, **environment)
+    assert ended == status, done.stdout + done.stderr
+    return done
+
+
+def outcome(*arguments, cwd=None, **environment):
+    """The status with which a command ends in this process, and what it has printed."""
     out, err = io.StringIO(), io.StringIO()
     before, ended = show_progress(True), 0
     with (
@@ -63,5 +70,4 @@ def run_here(*arguments, status=0, cwd=None, **environment):
             ended = exit_.code or 0
         finally:
             show_progress(before)
-    assert ended == status, out.getvalue() + err.getvalue()
-    return Done(out.getvalue(), err.getvalue())
+    return ended, Done(out.getvalue(), err.getvalue())

@@ -279,6 +279,7 @@ def test_a_solution_of_any_name_and_note(fedsel, records, tmp_path, name):
         options = ("--label", "2", "--out", out, "-s", name, *SMALL)
         text, _ = fedsel("run", "--data", records("plain"), *options, status=0)
         assert printable(name) in text
+        assert printable(name) in fedsel("solutions", "--", name, status=0)[0]
         ElementTree.parse(out / "accuracy.svg")
         with (out / "run.csv").open(newline="", encoding="utf-8") as opened:
             (row,) = csv.DictReader(opened)

@@ -208,9 +208,9 @@ def test_a_huge_sparse_matrix_is_not_made_dense():
 
 
 def test_scales_that_cannot_be():
-    with pytest.raises(InvalidArgument, match="one of none, unit, symmetric, standard"):
+    with pytest.raises(InvalidArgument, match="one of none, unit, symmetric, private, standard"):
         small().scaled("log")
-    with pytest.raises(InvalidArgument, match="no public bounds"):
+    with pytest.raises(InvalidArgument, match="have public bounds"):
         small(bounds=None).scaled("unit")
     with pytest.raises(InvalidArgument, match="before with_intercept"):
         small().with_intercept().scaled("standard")

@@ -33,7 +33,8 @@ def test_csv_numbers_and_one_hot_texts(table):
     assert data.X.tolist() == [[31, 0, 1, 0, 1], [45, 1, 0, 1, 0], [28, 0, 1, 1, 0]]
     assert data.classes == ("high", "low")
     assert data.y.tolist() == [1, -1, -1]
-    assert data.bounds is None
+    assert data.bounds.tolist() == [[-np.inf, np.inf]] + [[0, 1]] * 4
+    assert not data.bounded
 
 
 @pytest.mark.parametrize("label", ["income", 3, -1, "3", "-1"])

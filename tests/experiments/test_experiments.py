@@ -1,19 +1,11 @@
-"""Experiments as data, their store, and the run command in real processes."""
+"""Experiments as data, and their store."""
 
-import json
-import signal
 import sqlite3
-import subprocess
-import time
 from dataclasses import fields, replace
-from pathlib import Path
 
-import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 from fedsel import InvalidArgument, Recipe
-from fedsel.cli import app
 from fedsel.data import synthetic
 from fedsel.experiments import Cell, Given, Named, Spec, Store
 from fedsel.experiments import sweep as sweep_over
@@ -22,9 +14,7 @@ from fedsel.experiments.spec import expand, override, setting_of
 from fedsel.experiments.store import key_of
 from fedsel.simulation import EvaluationSet
 from fedsel.simulation.validation import held_out_run
-from tests.cli.support import FEDSEL, run, run_here
 
-SHARED = Path(__file__).parents[3] / "shared" / "data"
 SMALL = Spec(solutions=("NP", "ps-pm"), epsilons=(1.0, 2.0), folds=2, repeats=2)
 
 
@@ -75,7 +65,7 @@ def test_settings_of_the_paper_and_of_others():
         ({"solution": "PM"}, "solution = 'PM': must be one of "),
         ({"solutions": ["XX"]}, "solution = 'XX'"),
         ({"epsilons": [0.0]}, "epsilon = 0.0"),
-        ({"models": ["tree"]}, "loss = 'tree'"),
+        ({"models": ["tree"]}, "model = 'tree'"),
         ({"folds": 1}, "folds = 1"),
         ({"batch": 0.0}, "batch = 0.0"),
         ({"mu": 1.5}, "mu = 1.5"),
@@ -202,153 +192,3 @@ def test_figures_are_functions_of_the_rows(tmp_path):
     rows = sweep(spec, small_data(), Store(tmp_path / "cells"))
     figure = accuracy_against_epsilon(rows)
     assert [axes.get_title() for axes in figure.axes] == ["syn-L, logistic", "syn-L, svm"]
-
-
-QUICK = ("--repeats", "1", "--folds", "2", "-s", "PS-PM", "-s", "NP", "-e", "2")
-
-
-@pytest.mark.slow
-def test_run_writes_table_files_and_figure_and_resumes(tmp_path):
-    out = ("--out", str(tmp_path))
-    done = run("run", *QUICK, *out)
-    assert "PS-PM" in done.stdout
-    assert done.stderr.startswith("syn-L: 2 results, each from 1 × 2 folds\n")
-    # One by one, before the table; who waits long is told more.
-    came_in = [line.split() for line in done.stderr.splitlines() if line.startswith("logistic")]
-    assert [words[:2] for words in came_in] == [["logistic", "PS-PM"], ["logistic", "NP"]]
-    for name in ("run.csv", "run.json", "accuracy.png", "accuracy.svg"):
-        assert (tmp_path / name).stat().st_size > 100
-    before = (tmp_path / "results.sqlite").read_bytes()
-    rows = json.loads(run_here("run", *QUICK, *out, "--json").stdout)
-    assert (tmp_path / "results.sqlite").read_bytes() == before
-    private, plain = rows
-    assert private["epsilon_total"] == 2.0
-    assert private["private"]
-    assert private["within_budget"]
-    assert plain["epsilon_total"] is None
-    assert 0.7 < private["accuracy"] < plain["accuracy"]
-    # Research may be repeated, and says so wherever it is kept.
-    assert "not for release" in " ".join(done.stdout.split())
-    kept = json.loads((tmp_path / "run.json").read_text())
-    assert all("seed can undo the noise" in row["draws"] for row in (*rows, *kept))
-    assert "seed can undo the noise" in (tmp_path / "run.csv").read_text()
-
-
-@pytest.mark.slow
-def test_jobs_change_no_result(tmp_path):
-    rows = [
-        json.loads(run_here("run", *QUICK, "--jobs", j, "--out", tmp_path / j, "--json").stdout)
-        for j in ("1", "2")
-    ]
-    assert rows[0] == rows[1]
-
-
-def kept_in(folder):
-    path = folder / "results.sqlite"
-    return len(Store(path)) if path.exists() and path.stat().st_size else 0
-
-
-@pytest.mark.slow
-def test_ctrl_c_keeps_what_is_finished(tmp_path):
-    # Long enough that no busy machine is done with it before the first result is noticed.
-    arguments = ("run", "--folds", "5", "--repeats", "8", "-e", "1", "-e", "2", "-e", "4")
-    process = subprocess.Popen(
-        [FEDSEL, *arguments, "--out", str(tmp_path)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    deadline = time.monotonic() + 120
-    while kept_in(tmp_path) == 0 and time.monotonic() < deadline:
-        time.sleep(0.02)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130, errors
-    assert "run again to go on" in errors
-    assert 1 <= kept_in(tmp_path) < 16
-    assert (tmp_path / "run.csv").exists()
-    rows = json.loads(run(*arguments, "--out", tmp_path, "--json").stdout)
-    assert len(rows) == 16
-    assert kept_in(tmp_path) == 16
-
-
-def test_an_interrupt_right_after_a_result_is_kept_tells_of_it(tmp_path, monkeypatch):
-    add = Store.add
-
-    def interrupted(self, *given):
-        add(self, *given)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Store, "add", interrupted)
-    done = CliRunner().invoke(app, ["run", *QUICK, "--jobs", "1", "--out", str(tmp_path)])
-    assert done.exit_code == 130, done.output
-    assert "1 results are kept, run again to go on" in done.output
-    (row,) = json.loads((tmp_path / "run.json").read_text())
-    assert (row["solution"], row["epsilon"]) == ("PS-PM", 2.0)
-
-
-def test_config_file_with_options_that_win(tmp_path):
-    config = tmp_path / "c.toml"
-    config.write_text('solutions = ["PM"]\nepsilons = [1.0]\nfolds = 2\nrepeats = 1\nmu = "auto"\n')
-    out = ("--out", str(tmp_path / "out"), "--json")
-    rows = json.loads(run_here("run", "--config", config, "-e", "3", *out).stdout)
-    assert [(r["solution"], r["epsilon"], r["mu"]) for r in rows] == [("PM", 3.0, "auto")]
-
-
-def test_own_data_from_a_csv_file(tmp_path):
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(400, 3))
-    lines = ["a,b,c,rich"]
-    lines += [f"{r[0]},{r[1]},{r[2]},{'yes' if r[0] > 0 else 'no'}" for r in x]
-    path = tmp_path / "mine.csv"
-    path.write_text("\n".join(lines) + "\n")
-    options = ("--folds", "2", "--repeats", "1", "-s", "NP", "--batch", "20", "--json")
-    done = run_here("run", "--data", path, "--label", "rich", *options, "--out", tmp_path / "o")
-    assert json.loads(done.stdout)[0]["accuracy"] > 0.85
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("dataset", "d"), [("adult", 124), ("bank", 32), ("kdd", 115)])
-def test_the_papers_data_sets(tmp_path, dataset, d):
-    if not SHARED.is_dir():
-        pytest.skip("the paper's data files are not beside the repository")
-    options = ("--dataset", dataset, *QUICK, "--out", str(tmp_path), "--json")
-    private, plain = json.loads(run_here("run", *options, FEDSEL_DATA=str(SHARED)).stdout)
-    assert plain["bits"] == 32 * d
-    assert private["epsilon_total"] == pytest.approx(2.0, abs=1e-9)
-    assert private["within_budget"]
-    assert 0.6 < private["accuracy"] <= plain["accuracy"] + 0.05
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("arguments", "complaint"),
-    [
-        (["-s", "PS-PN"], "a known solution, such as PS-PM"),
-        (["-e", "0"], "epsilon = 0.0"),
-        (["-e", "nan"], "epsilon = nan"),
-        (["--mu", "1"], "mu = 1"),
-        (["--mu", "x"], "mu = 'x'"),
-        (["-k", "0"], "k = 0"),
-        (["--folds", "1"], "folds = 1"),
-        (["-m", "tree"], "loss = 'tree'"),
-        (["--dataset", "adlt"], "adult"),
-        (["--data", "missing.csv", "--label", "y"], "missing.csv"),
-        (["--config", "missing.toml"], "a TOML file that exists"),
-        (["--skew", "0.5", "-s", "NP"], "skew = 0.5"),
-        (["--out", "no/such/folder/here"], "in a folder that exists"),
-        (["--batch", "0.0"], "batch = 0.0"),
-        (["--learning-rate", "0"], "learning_rate = 0:"),
-    ],
-)
-def test_wrong_options_end_with_one_sentence_and_status_2(tmp_path, arguments, complaint):
-    done = run_here("run", *arguments, status=2, cwd=tmp_path)
-    assert complaint in done.stderr
-    assert "Traceback" not in done.stderr
-
-
-@pytest.mark.parametrize("text", ["solutions = [", "colour = 1\n"])
-def test_a_wrong_config_is_named(tmp_path, text):
-    config = tmp_path / "c.toml"
-    config.write_text(text)
-    assert "fedsel: " in run_here("run", "--config", config, status=2).stderr

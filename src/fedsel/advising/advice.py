@@ -223,7 +223,7 @@ def advise(
         raise InvalidArgument("sparse", sparse, "True or False")
     if not 0 < check_finite("agreement", agreement) <= 1:
         raise InvalidArgument("agreement", agreement, "in (0, 1]")
-    norm, clip = check_positive("norm", norm), check_positive("clip", clip)
+    norm, clip = _magnitude("norm", norm), _magnitude("clip", clip)
     model = _model(regression)
     updates = Updates(dim, radius(norm, model=model), float(agreement), sparse)
     known = Setting(
@@ -280,6 +280,14 @@ def advise(
 def _many(count: int, name: str, of: str) -> str:
     """A count in words: "2 rotations in a codebook"."""
     return f"{count} {name}{'s' if count > 1 else ''} in {of}"
+
+
+def _magnitude(name: str, value: object) -> float:
+    """A length that arithmetic can square and divide by."""
+    number = check_positive(name, value)
+    if not 1e-9 <= number <= 1e9:
+        raise InvalidArgument(name, value, "in 1e-9 … 1e9")
+    return number
 
 
 def _model(regression: bool) -> Model:

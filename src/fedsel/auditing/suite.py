@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from fedsel.auditing.empirical import audit
-from fedsel.errors import InvalidArgument
+from fedsel.errors import InvalidArgument, check_count
 from fedsel.mechanisms import (
     Mechanism,
     OneSymbol,
@@ -30,6 +30,8 @@ from fedsel.sampling import simulated
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
 DIMENSIONS = (2, 10, 100)
 LARGE_DIMENSIONS = (1_000, 100_000)
+MOST_DIMENSIONS, MOST_TRIALS, MOST_JOBS = 10**7, 10**9, 1024
+"""Beyond these no audit would come to an end."""
 """Certified only: an experiment says little where each output is rare."""
 MOST_ATTACKED = 1_000
 TWO_STAGE_EPSILONS = (2.0,)
@@ -97,6 +99,8 @@ def default_cases(
     two_stage_epsilons: Sequence[float] = TWO_STAGE_EPSILONS,
 ) -> list[Case]:
     """Every private mechanism over the grid, once for each distinct (d, k, ε)."""
+    for d in (*dimensions, *large):
+        check_count("dim", d, most=MOST_DIMENSIONS)
     cases: dict[tuple[Any, ...], Case] = {}
 
     def add(
@@ -139,6 +143,8 @@ def run(
     """Audit all cases, ``jobs`` at a time; ``advance`` is called after each."""
     if not cases:
         raise InvalidArgument("cases", cases, "at least one case")
+    check_count("trials", trials, most=MOST_TRIALS)
+    check_count("jobs", jobs, most=MOST_JOBS)
 
     def one(case: Case) -> Row:
         row = examine(case, trials=trials, seed=case.seed(seed))

@@ -15,28 +15,27 @@ from fedsel.cli.advise import advise_command
 from fedsel.cli.audit import audit
 from fedsel.cli.bench import bench
 from fedsel.cli.certify import certify_command, mechanisms
-from fedsel.cli.common import PlainGroup, say_error
+from fedsel.cli.commands import App
+from fedsel.cli.common import say_error
 from fedsel.cli.data import data_app
 from fedsel.cli.flower import flower_app
 from fedsel.cli.ledger import ledger_app
 from fedsel.cli.run import EXAMPLE, run
+from fedsel.cli.solutions import EXAMPLE as SOLUTIONS_EXAMPLE
+from fedsel.cli.solutions import solutions_command
 from fedsel.data.raw import DataUnavailable
 from fedsel.device.refusal import LedgerError
 from fedsel.errors import InvalidArgument, InvalidData
 from fedsel.extras import MissingExtra
 from fedsel.progress import show_progress
 
-app = typer.Typer(
-    cls=PlainGroup,
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    pretty_exceptions_show_locals=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+app = App(
     help="Federated learning under local differential privacy: every client randomises its own "
     "update before it leaves the device.",
 )
 app.command(epilog=EXAMPLE)(run)
 app.command("advise", epilog=ADVISE_EXAMPLE)(advise_command)
+app.command("solutions", epilog=SOLUTIONS_EXAMPLE)(solutions_command)
 app.command(
     epilog="Example: fedsel audit --epsilon 1 --dim 10 --plot audit.png   ·   "
     "fedsel audit --json > audit.json",

@@ -7,9 +7,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
-from fedsel.cli.common import JsonOption, output
+from fedsel.cli.common import Column, JsonOption, fitted, output
 from fedsel.cli.waiting import patience
 from fedsel.recipe import RECOMMENDED
 
@@ -27,7 +26,8 @@ def advise_command(
     clients: Annotated[int, typer.Option(help="N: clients in all.")],
     epsilon: Annotated[float, typer.Option("--epsilon", "-e", help="ε of a client, in total.")],
     batch: Annotated[
-        int | None, typer.Option(help="Clients of a round. [default: one in a hundred]")
+        int | None,
+        typer.Option(help="Clients of a round.", show_default="one in a hundred"),
     ] = None,
     epochs: Annotated[int, typer.Option(help="E: reports of a client.")] = 1,
     sparse: Annotated[
@@ -44,7 +44,7 @@ def advise_command(
     check: Annotated[
         bool, typer.Option("--check", help="Simulate clients and compare; some seconds.")
     ] = False,
-    seed: Annotated[int, typer.Option(help="Seed of --check.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of --check.")] = 0,
     as_json: JsonOption = False,
 ) -> None:
     """Tell beforehand which solution to take and whether training can work.
@@ -82,23 +82,53 @@ def _check(advice: Advice, seed: int) -> tuple[Check, ...]:
         return advice.check(seed, lambda name: notify(f"simulating {name}"))
 
 
+def _needed(outlook: Outlook) -> str:
+    needed = outlook.clients_needed
+    if needed is None:
+        return "no number"
+    return f"{needed:,}" if needed < 10**9 else f"{needed:.1e}"
+
+
+def _name(outlook: Outlook) -> str:
+    return outlook.name + ("" if outlook.takes == outlook.name else f" (as {outlook.takes})")
+
+
+COLUMNS = (
+    Column("", lambda o: str(o.rank)),
+    Column("solution", _name, text=True),
+    Column("ε a report", lambda o: f"{o.epsilon_per_report:.4g}", weight=1),
+    Column("μ", lambda o: "" if o.mu is None else f"{o.mu:.2g}", weight=0),
+    Column("k", lambda o: "" if o.k is None else str(o.k), weight=0),
+    Column("bits", lambda o: str(o.bits), weight=2),
+    Column("noise/signal", lambda o: f"{o.noise:.3g}", weight=3),
+    Column("alignment", lambda o: f"{o.alignment_round:.2g}", weight=4),
+    Column("over all", lambda o: f"{o.alignment_all:.2g}"),
+    Column("clients needed", _needed),
+    Column("α", lambda o: f"{o.learning_rate:.3g}", weight=5),
+)
+"""The lightest are left out first on a narrow terminal."""
+
+COMPARED = (
+    Column("solution", lambda c: c.name, text=True),
+    Column("reports", lambda c: f"{c.reports:,}", weight=1),
+    Column("rounds", lambda c: f"{c.rounds}", weight=0),
+    Column("computed", lambda c: f"{c.computed:.3g}"),
+    Column("measured", lambda c: f"{c.measured:.3g} ± {c.error:.1g}"),
+    Column("", lambda c: "agrees" if c.agrees else "DIFFERS", text=True),
+)
+
+
 def _show(advice: Advice, checks: tuple[Check, ...]) -> None:
+    console = output()
     kind = "sparse" if advice.sparse else "dense"
-    table = Table(
-        title=f"d = {advice.dim:,}, {advice.clients:,} clients, {advice.batch:,} a round, "
+    title = (
+        f"d = {advice.dim:,}, {advice.clients:,} clients, {advice.batch:,} a round, "
         f"ε = {advice.epsilon:g} over {advice.epochs} epoch{'s' if advice.epochs > 1 else ''}, "
         f"{kind} updates, agreement {advice.agreement:g}"
     )
-    columns = ["", "solution", "ε a report", "μ", "k", "bits", "noise/signal", "alignment"]
-    columns += ["over all", "clients needed", "α"]
-    for name in columns:
-        table.add_column(name, justify="left" if name == "solution" else "right")
-    for outlook in advice.outlooks:
-        table.add_row(*_row(outlook))
-    console = output()
-    console.print(table)
+    console.print(fitted(console, COLUMNS, advice.outlooks, title=title))
     if checks:
-        console.print(_compared(checks))
+        console.print(fitted(console, COMPARED, checks, title="Simulated rounds"))
     console.print(f"Without privacy all updates would align {advice.without_privacy:.3g}.")
     console.print(f"Recommended: {advice.recommended}. {advice.reason}", highlight=False)
     if advice.recommended == RECOMMENDED:
@@ -106,37 +136,3 @@ def _show(advice: Advice, checks: tuple[Check, ...]) -> None:
     console.print(advice.preparation, highlight=False)
     for warning in advice.warnings:
         console.print(f"Warning: {warning}", style="yellow", highlight=False)
-
-
-def _row(outlook: Outlook) -> list[str]:
-    needed = outlook.clients_needed
-    taken = "" if outlook.takes == outlook.name else f" (as {outlook.takes})"
-    return [
-        str(outlook.rank),
-        outlook.name + taken,
-        f"{outlook.epsilon_per_report:.4g}",
-        "" if outlook.mu is None else f"{outlook.mu:.2g}",
-        "" if outlook.k is None else str(outlook.k),
-        str(outlook.bits),
-        f"{outlook.noise:.3g}",
-        f"{outlook.alignment_round:.2g}",
-        f"{outlook.alignment_all:.2g}",
-        "no number" if needed is None else f"{needed:,}" if needed < 10**9 else f"{needed:.1e}",
-        f"{outlook.learning_rate:.3g}",
-    ]
-
-
-def _compared(checks: tuple[Check, ...]) -> Table:
-    table = Table(title="Simulated rounds")
-    for name in ("solution", "reports", "rounds", "computed", "measured", ""):
-        table.add_column(name, justify="left" if name in ("solution", "") else "right")
-    for check in checks:
-        table.add_row(
-            check.name,
-            f"{check.reports:,}",
-            f"{check.rounds}",
-            f"{check.computed:.3g}",
-            f"{check.measured:.3g} ± {check.error:.1g}",
-            "agrees" if check.agrees else "DIFFERS",
-        )
-    return table

@@ -51,8 +51,8 @@ def audit(
 ) -> None:
     """Certify, attack and measure every private mechanism over a grid of d, k and ε.
 
-    [b]claimed[/b] is what the mechanism says, [b]exact[/b] the loss over all inputs and outputs in
-    rational arithmetic, [b]lower bound[/b] what an attack by experiment proves (confidence
+    claimed is what the mechanism says, exact the loss over all inputs and outputs in
+    rational arithmetic, lower bound what an attack by experiment proves (confidence
     1 − 1e-9). Ends with status 1 if an exact ε exceeds its claim or an experiment contradicts it.
     The paper's own PE is shown as "published": its true ε exceeds the claim, as the table says.
     The non-private mechanisms (TopK, Identity) claim nothing and are left out.

@@ -30,14 +30,18 @@ def certify_command(
     k: Annotated[
         str | None,
         typer.Option(
-            "--k", "-k", help="Top k: a count or a fraction of d. [default: 0.1; J: the best]"
+            "--k",
+            "-k",
+            help="Top k: a count or a fraction of d.",
+            show_default="0.1; J: the best",
         ),
     ] = None,
     mu: Annotated[
-        float | None, typer.Option(help="Share of ε for the selection. [default: 0.1]")
+        float | None, typer.Option(help="Share of ε for the selection.", show_default="0.1")
     ] = None,
     codewords: Annotated[
-        int | None, typer.Option("--words", help="Codewords of RC. [default: about 8·d]")
+        int | None,
+        typer.Option("--words", help="Codewords of RC.", show_default="about 8·d"),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -112,7 +116,7 @@ def mechanisms(as_json: JsonOption = False) -> None:
         for name, cls in table.items()
     ]
     if as_json:
-        typer.echo(json.dumps(rows, indent=1, ensure_ascii=False))
+        typer.echo(json.dumps(rows, indent=1, ensure_ascii=False, allow_nan=False))
         return
     table = Table(*rows[0])
     for row in rows:

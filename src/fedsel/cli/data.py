@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from fedsel.cli.commands import App
 from fedsel.cli.common import JsonOption, output, print_path, say_error
 from fedsel.cli.waiting import patience
 from fedsel.data import NAMES, DataUnavailable, fetch, find
@@ -19,9 +20,7 @@ from fedsel.data.download import SOURCES
 from fedsel.data.raw import Found
 from fedsel.display import printable
 
-data_app = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode="rich",
+data_app = App(
     help="The data sets of the paper: what there is, where it lies, and how to get it.",
     epilog="Example: fedsel data list   ·   fedsel data fetch adult   ·   fedsel data path bank",
 )
@@ -43,7 +42,7 @@ def list_command(directory: DirectoryOption = None, as_json: JsonOption = False)
     """
     rows = [_row(name, directory) for name in NAMES]
     if as_json:
-        typer.echo(json.dumps(rows, indent=1))
+        typer.echo(json.dumps(rows, indent=1, allow_nan=False))
         return
     table = Table("name", "N", "d", "comes from", "present")
     for row in rows:
@@ -59,9 +58,12 @@ def list_command(directory: DirectoryOption = None, as_json: JsonOption = False)
 
 @data_app.command(
     "fetch",
-    epilog="Example: fedsel data fetch adult   ·   fedsel data fetch kdd --directory ~/downloads",
+    epilog="Example: fedsel data fetch adult   ·   fedsel data fetch kdd --directory ~/downloads"
+    "   ·   fedsel data fetch bank --json",
 )
-def fetch_command(name: NameArgument, directory: DirectoryOption = None) -> None:
+def fetch_command(
+    name: NameArgument, directory: DirectoryOption = None, as_json: JsonOption = False
+) -> None:
     """Get the raw files of a data set, check them by SHA-256 and print where they are.
 
     Looks in --directory, the folder FEDSEL_DATA and the cache, then downloads into the cache.
@@ -72,19 +74,29 @@ def fetch_command(name: NameArgument, directory: DirectoryOption = None) -> None
     """
     entry = resolve(name)
     if not isinstance(entry, RealData):
-        typer.echo(f"{entry.name}: generated from its seed, nothing to fetch")
+        if as_json:
+            typer.echo(_json(entry.name, []))
+        else:
+            typer.echo(f"{entry.name}: generated from its seed, nothing to fetch")
         return
     with _status_one(), patience(f"{entry.name}: looking for its files") as notify:
         raw_files = fetch(name, directory, notify=notify)
         hashes = raw_files.check()
+    if as_json:
+        typer.echo(_json(entry.name, list(zip(raw_files.paths, hashes, strict=True))))
+        return
     for path, sha256 in zip(raw_files.paths, hashes, strict=True):
         print_path(path, f"  {sha256}")
 
 
 @data_app.command(
-    "path", epilog="Example: fedsel data path bank   ·   zcat $(fedsel data path kdd) | head"
+    "path",
+    epilog="Example: fedsel data path bank   ·   zcat $(fedsel data path kdd) | head   ·   "
+    "fedsel data path adult --json",
 )
-def path_command(name: NameArgument, directory: DirectoryOption = None) -> None:
+def path_command(
+    name: NameArgument, directory: DirectoryOption = None, as_json: JsonOption = False
+) -> None:
     """Print the path of each raw file of a data set, checked by SHA-256.
 
     Downloads nothing; ends with status 1 if the files are not here or not the right ones.
@@ -96,9 +108,18 @@ def path_command(name: NameArgument, directory: DirectoryOption = None) -> None:
             raise DataUnavailable(
                 f"{entry.name}: no files here; get them with: fedsel data fetch {entry.name}"
             )
-        raw_files.check()
+        hashes = raw_files.check()
+    if as_json:
+        pairs = list(zip(raw_files.paths, hashes, strict=True))
+        typer.echo(_json(resolve(name).name, pairs))
+        return
     for path in raw_files.paths:
         print_path(path)
+
+
+def _json(name: str, files: Sequence[tuple[Path, str]]) -> str:
+    rows = [{"path": str(path), "sha256": sha256} for path, sha256 in files]
+    return json.dumps({"name": name, "files": rows}, indent=1, allow_nan=False)
 
 
 def _row(name: str, directory: Path | None) -> dict[str, Any]:

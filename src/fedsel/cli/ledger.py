@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
+from fedsel.cli.commands import App
 from fedsel.cli.common import JsonOption, output
 from fedsel.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from fedsel.device import History
 
-ledger_app = typer.Typer(
-    no_args_is_help=True,
+ledger_app = App(
     help="The ledger of a device.",
     epilog="Example: fedsel ledger create store --lifetime 8   ·   fedsel ledger show store",
 )

@@ -14,7 +14,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from fedsel.cli.common import JsonOption, check_folder, output
+from fedsel.cli.common import JobsOption, JsonOption, check_folder, check_there, output
 from fedsel.cli.waiting import Bar, patience, progress_console
 from fedsel.display import printable
 from fedsel.errors import InvalidArgument
@@ -49,9 +49,7 @@ def reproduce(
     directory: Annotated[
         Path | None, typer.Option(help="A folder with the data files (or set FEDSEL_DATA).")
     ] = None,
-    jobs: Annotated[
-        int, typer.Option(min=0, help="Runs at a time; 0 takes every core. Changes no result.")
-    ] = 0,
+    jobs: JobsOption = 0,
     cluster: Annotated[
         str | None,
         typer.Option(help="Address of a Dask scheduler to run on, such as tcp://host:8786."),
@@ -77,6 +75,7 @@ def reproduce(
     pairs = [_pair(text) for text in changes or []]
     check_changes(chosen, pairs)
     check_folder("--out", out)
+    check_there("--directory", directory)
     check_installed("demo", "fedsel reproduce", "joblib", "scipy", "matplotlib")
     at_a_time = -1 if cluster and not jobs else jobs or os.cpu_count() or 1
     request = Request(tuple(names), quick, tuple(pairs), at_a_time)

@@ -42,8 +42,10 @@ class Bar:
 
     def __init__(self, total: float, now: str = "begins") -> None:
         self._console = progress_console()
+        # What is being done has the room that the rest leaves on a narrow terminal.
+        room = max(12, min(34, self._console.width - 42))
         self._progress = Progress(
-            TextColumn("{task.fields[now]:<34}", markup=False),
+            TextColumn(f"{{task.fields[now]:<{room}.{room}}}", markup=False),
             BarColumn(),
             TaskProgressColumn(),
             TimeElapsedColumn(),

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsel.errors import InvalidArgument
+from fedsel.preparation.scale import PRIVATE, FeatureScale
 from fedsel.preparation.unit import unit_rows
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     Matrix: TypeAlias = NDArray[np.float32] | csr_array[np.float32, tuple[int, int]]
 
-Scaling: TypeAlias = Literal["none", "unit", "symmetric", "standard"]
+Scaling: TypeAlias = Literal["none", "unit", "symmetric", "private", "standard"]
 SCALINGS: tuple[str, ...] = get_args(Scaling)
 
 INTERCEPT = "intercept"
@@ -33,8 +34,8 @@ class Dataset:
     """N records of d features with labels of ±1.
 
     ``X``: (N, d) float32, C-contiguous, or a ``scipy.sparse.csr_array``; ``y``: (N,) int8 of ±1;
-    ``bounds``: (d, 2), the public lower and upper bound of each feature, or None if there are none;
-    ``classes``: what −1 and +1 stand for.
+    ``bounds``: (d, 2), the public lower and upper bound of each feature, (−∞, ∞) where it has none,
+    or None if no feature has any; ``classes``: what −1 and +1 stand for.
 
     >>> data = Dataset("two", np.array([[0], [8]], np.float32), np.array([-1, 1], np.int8), ("x",),
     ...                bounds=np.array([[0.0, 10.0]]))
@@ -71,6 +72,11 @@ class Dataset:
         return int(self.X.shape[1])
 
     @property
+    def bounded(self) -> bool:
+        """Whether every feature has public bounds."""
+        return self.bounds is not None and bool(np.isfinite(self.bounds).all())
+
+    @property
     def sparse(self) -> bool:
         """Whether X is a CSR array."""
         return not isinstance(self.X, np.ndarray)
@@ -83,9 +89,10 @@ class Dataset:
         """The same records on another scale, clipped to it.
 
         "none": as they are; "unit": from the public bounds to [0, 1]; "symmetric": from the public
-        bounds to [−1, 1]; "standard": (x − mean)/sd of each feature, clipped to ±3; a constant
-        feature becomes 0. Mean and sd are read from the records themselves: "standard" is not
-        private by itself.
+        bounds to [−1, 1]; "private": to [−1, 1] from bounds so wide that anything lies within them,
+        unless they are public, for rounds that learn the rest (`FeatureScale.unknown`); "standard":
+        (x − mean)/sd of each feature, clipped to ±3; a constant feature becomes 0. Mean and sd are
+        read from the records themselves: "standard" is not private by itself.
 
         A sparse X stays sparse where zero stays zero, and becomes dense otherwise.
         """
@@ -93,15 +100,17 @@ class Dataset:
             raise InvalidArgument("how", how, "one of " + ", ".join(SCALINGS))
         if how == "none":
             return self
+        if how == PRIVATE:
+            wide = FeatureScale.unknown(self.d, self.bounds)
+            return self._affine(wide.centre, wide.factor, -1.0, 1.0)
         if how == "standard":
             if INTERCEPT in self.feature_names:
                 raise InvalidArgument("how", how, "applied before with_intercept()")
             centre, factor = _standardise(self.X)
             return self._affine(centre, factor, -STANDARD_CLIP, STANDARD_CLIP)
-        if self.bounds is None:
-            raise InvalidArgument(
-                "how", how, f"'none' or 'standard' for {self.name}, which has no public bounds"
-            )
+        if self.bounds is None or not self.bounded:
+            allowed = f"private, standard or none: not all features of {self.name} have public"
+            raise InvalidArgument("how", how, f"{allowed} bounds")
         low, high = self.bounds[:, 0], self.bounds[:, 1]
         if how == "unit":
             return self._affine(low, 1 / (high - low), 0.0, 1.0)
@@ -234,8 +243,10 @@ def _check_bounds(bounds: NDArray[np.float64], d: int) -> None:
     if not isinstance(bounds, np.ndarray) or bounds.shape != (d, 2):
         actual = getattr(bounds, "shape", type(bounds).__name__)
         raise InvalidArgument("bounds", actual, f"an array of shape ({d}, 2), or None")
-    wrong = ~(np.isfinite(bounds).all(axis=1) & (bounds[:, 0] < bounds[:, 1]))
+    unknown = (bounds == [-np.inf, np.inf]).all(axis=1)
+    wrong = ~(np.isfinite(bounds).all(axis=1) & (bounds[:, 0] < bounds[:, 1]) | unknown)
     if wrong.any():
         j = int(np.flatnonzero(wrong)[0])
         actual = f"{bounds[j].tolist()} for feature {j}"
-        raise InvalidArgument("bounds", actual, "finite, the lower below the upper")
+        allowed = "finite, the lower below the upper, or (-inf, inf) for none"
+        raise InvalidArgument("bounds", actual, allowed)

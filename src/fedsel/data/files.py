@@ -7,7 +7,8 @@ import os
 import zipfile
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
@@ -40,10 +41,11 @@ def read(
     label: str | int | None = None,
     *,
     positive: Label | None = None,
+    header: bool | None = None,
 ) -> Dataset:
     """A data set from a file, by its ending.
 
-    - .csv with a header and .parquet: ``label`` is the name or number of the label column. Columns
+    - .csv and .parquet: ``label`` is the name or number of the label column. Columns
       of numbers are features, columns of texts are one-hot with sorted levels.
     - .npz: arrays X and y; ``label`` may name another than y; feature_names and bounds if
       they are there.
@@ -51,6 +53,9 @@ def read(
 
     The label has two values. ``positive`` is the one that becomes +1; without it, the greater one
     (1 of 0 and 1, "yes" of "no" and "yes"). ``classes`` of the result tells which is which.
+
+    ``header`` says whether the first line of a .csv file has the names of its columns; with False
+    they are numbered from 0. None expects names, and refuses a first line that looks like a record.
     """
     file = Path(path)
     reader = READERS.get(file.suffix.lower())
@@ -58,46 +63,64 @@ def read(
         raise InvalidArgument("path", str(path), "a file ending in " + ", ".join(READERS))
     if not file.is_file():
         raise InvalidArgument("path", str(path), "a file that exists")
+    if header is not None and reader is not _read_csv:
+        raise InvalidArgument("header", header, f"left out for {file.suffix}: it has none")
     try:
+        if reader is _read_csv:
+            return _read_csv(file, label, positive, header)
         return reader(file, label, positive)
     except OSError as error:
         raise InvalidArgument("path", str(path), f"readable ({error.strerror or error})") from error
 
 
 def read_rows(
-    path: str | os.PathLike[str], like: Dataset, name: str = "path"
+    path: str | os.PathLike[str],
+    like: Dataset,
+    name: str = "path",
+    *,
+    header: bool | None = None,
 ) -> NDArray[np.float32]:
     """Rows without labels (m, d), with the features of a data set, from a .csv or .parquet file.
 
     Columns are found by their names, in any order; those that are no feature are left out, so that
     a label may be there. A text that the data set does not know is none of its levels. ``name`` is
-    what the caller calls the path.
+    what the caller calls the path, ``header`` as in `read`.
     """
-    file, readers = Path(path), {".csv": _csv_columns, ".parquet": _parquet_columns}
-    reader = readers.get(file.suffix.lower())
-    if reader is None or not file.is_file():
+    file = Path(path)
+    kind = file.suffix.lower()
+    if kind not in (".csv", ".parquet") or not file.is_file():
         raise InvalidArgument(name, str(path), "a file that exists, .csv or .parquet")
     try:
-        return arranged(reader(file), like.feature_names)
+        columns = _csv_columns(file, header=header) if kind == ".csv" else _parquet_columns(file)
+        return arranged(columns, like.feature_names)
     except OSError as error:
-        raise InvalidArgument("path", str(path), f"readable ({error.strerror or error})") from error
+        raise InvalidArgument(name, str(path), f"readable ({error.strerror or error})") from error
+    except InvalidArgument as error:
+        error.name = name if error.name == "path" else error.name
+        raise
 
 
-def _read_csv(path: Path, label: str | int | None, positive: Label | None) -> Dataset:
-    columns = _csv_columns(path, lambda names: label_index(names, label))
+def _read_csv(
+    path: Path, label: str | int | None, positive: Label | None, header: bool | None = None
+) -> Dataset:
+    columns = _csv_columns(path, lambda names: label_index(names, label), header=header)
     return encode(columns, label, positive, path.stem)
 
 
-def _csv_columns(path: Path, check: Callable[[list[str]], object] = len) -> list[Column]:
+def _csv_columns(
+    path: Path, check: Callable[[list[str]], object] = len, *, header: bool | None = None
+) -> list[Column]:
     """Twice through the file: first what the columns are, then their values.
 
     ``check`` sees the names before the work, not after it.
     """
     try:
-        names, delimiter = _header(path)
+        names, layout = _header(path, header)
         check(names)
-        kinds = _column_kinds(path, names, delimiter)
-        return _columns(path, kinds, names, delimiter)
+        kinds = _column_kinds(path, names, layout)
+        if header is None and _looks_like_a_record(names, kinds):
+            raise _headless(path, names)
+        return _columns(path, kinds, names, layout)
     except (UnicodeDecodeError, csv.Error) as error:
         reason = "not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
         raise InvalidArgument("path", str(path), f"a CSV file in UTF-8 ({reason})") from None
@@ -107,22 +130,65 @@ def _reader(file: TextIO, delimiter: str) -> Iterator[list[str]]:
     return csv.reader(file, delimiter=delimiter, skipinitialspace=True)
 
 
-def _header(path: Path) -> tuple[list[str], str]:
+@dataclass(frozen=True)
+class _Layout:
+    """How a CSV file is written: what is between its cells, and lines above its records."""
+
+    delimiter: str
+    above: int
+
+
+def _header(path: Path, header: bool | None) -> tuple[list[str], _Layout]:
     with path.open(newline="", encoding="utf-8-sig") as file:
         first = file.readline()
         delimiter = max(DELIMITERS, key=first.count)
         file.seek(0)
         names = [name.strip() for name in next(_reader(file, delimiter), [])]
+    if header is False and names:
+        return [str(number) for number in range(len(names))], _Layout(delimiter, 0)
+    if header is None and names and _looks_like_a_record(names, [None] * len(names)):
+        raise _headless(path, names)
     if not names or "" in names or len(set(names)) != len(names):
         raise InvalidArgument("path", str(path), "a CSV file with a header of distinct names")
-    return names, delimiter
+    return names, _Layout(delimiter, 1)
 
 
-def _blocks(path: Path, width: int, delimiter: str) -> Iterator[tuple[int, list[tuple[str, ...]]]]:
+def _looks_like_a_record(names: list[str], kinds: Sequence[tuple[str, ...] | None]) -> bool:
+    """Whether a first line fits the columns below it, so that it hardly is their names.
+
+    A number stands over each column of numbers, and where there are texts, one of them comes again
+    in its column. Columns numbered from 0 or from 1 are names, as pandas writes them.
+
+    >>> _looks_like_a_record(["5.1", "yes"], [None, ("no", "yes")])
+    True
+    >>> _looks_like_a_record(["2020", "land"], [None, ("no", "yes")])
+    False
+    """
+    if any(names == [str(i) for i in range(first, first + len(names))] for first in (0, 1)):
+        return False
+    texts = [name in levels for name, levels in zip(names, kinds, strict=True) if levels]
+    over_numbers = [name for name, levels in zip(names, kinds, strict=True) if levels is None]
+    numbers = "" not in over_numbers and _are_numbers(tuple(over_numbers))
+    return numbers and (any(texts) or not texts)
+
+
+def _headless(path: Path, names: list[str]) -> InvalidArgument:
+    shown = ", ".join(names[:4]) + (", …" if len(names) > 4 else "")
+    return InvalidArgument(
+        "path",
+        str(path),
+        f"a CSV file with names in its first line, which is: {shown}. If that is a record, say so "
+        "(header=False; on the command line --no-header), and give the label column by its number, "
+        "from 0; if these are names, header=True (--header)",
+    )
+
+
+def _blocks(path: Path, width: int, layout: _Layout) -> Iterator[tuple[int, list[tuple[str, ...]]]]:
     """(number of the first record, columns) for a few thousand records at a time."""
     with path.open(newline="", encoding="utf-8-sig") as file:
-        reader = _reader(file, delimiter)
-        next(reader)
+        reader = _reader(file, layout.delimiter)
+        for _ in range(layout.above):
+            next(reader)
         records = (row for row in reader if row)
         start = 0
         while rows := list(islice(records, _ROWS)):
@@ -136,12 +202,12 @@ def _blocks(path: Path, width: int, delimiter: str) -> Iterator[tuple[int, list[
         raise InvalidArgument("path", str(path), "a CSV file with records below its header")
 
 
-def _column_kinds(path: Path, names: list[str], delimiter: str) -> list[tuple[str, ...] | None]:
+def _column_kinds(path: Path, names: list[str], layout: _Layout) -> list[tuple[str, ...] | None]:
     """The sorted levels of each column of texts, None for a column of numbers."""
     numeric = [True] * len(names)
     levels: list[set[str] | None] = [set() for _ in names]
     empty: list[int | None] = [None] * len(names)
-    for start, columns in _blocks(path, len(names), delimiter):
+    for start, columns in _blocks(path, len(names), layout):
         for j, cells in enumerate(columns):
             if "" in cells and empty[j] is None:
                 empty[j] = start + cells.index("")
@@ -172,11 +238,11 @@ def _are_numbers(cells: tuple[str, ...]) -> bool:
 
 
 def _columns(
-    path: Path, kinds: list[tuple[str, ...] | None], names: list[str], delimiter: str
+    path: Path, kinds: list[tuple[str, ...] | None], names: list[str], layout: _Layout
 ) -> list[Column]:
     codes = [None if levels is None else {v: i for i, v in enumerate(levels)} for levels in kinds]
     parts: list[list[np.ndarray]] = [[] for _ in names]
-    for _, columns in _blocks(path, len(names), delimiter):
+    for _, columns in _blocks(path, len(names), layout):
         for j, cells in enumerate(columns):
             code = codes[j]
             if code is None:

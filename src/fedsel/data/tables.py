@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -59,11 +60,21 @@ def encode(
             continue
         X[:, j : j + len(column.levels)] = column.codes[:, None] == np.arange(len(column.levels))
         j += len(column.levels)
-    only_texts = all(isinstance(column, Texts) for column in features)
-    bounds = np.tile([0.0, 1.0], (len(names), 1)) if only_texts else None
     return from_arrays(
-        X, _values(target), name=name, feature_names=names, bounds=bounds, positive=positive
+        X,
+        _values(target),
+        name=name,
+        feature_names=names,
+        bounds=_bounds(features),
+        positive=positive,
     )
+
+
+def _bounds(features: Sequence[Column]) -> list[tuple[float, float]] | None:
+    """Levels are 0 or 1; of numbers nothing is known. None if there are numbers alone."""
+    known, unknown = (0.0, 1.0), (-math.inf, math.inf)
+    bounds = [unknown if isinstance(c, Numbers) else known for c in features for _ in _names(c)]
+    return bounds if known in bounds else None
 
 
 def arranged(columns: Sequence[Column], features: Sequence[str]) -> NDArray[np.float32]:
@@ -104,7 +115,8 @@ def label_index(names: Sequence[str], label: str | int | None) -> int:
             return number % len(names)
     except ValueError:
         pass
-    close = difflib.get_close_matches(str(label), names, n=3, cutoff=0.4) or names[:8]
+    close = [] if label is None else difflib.get_close_matches(str(label), names, n=3, cutoff=0.4)
+    close = close or list(names[:8])
     allowed = f"the name or number of a column, such as {', '.join(close)}"
     raise InvalidArgument("label", label, allowed)
 

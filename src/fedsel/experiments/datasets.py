@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from fedsel.data import Dataset, load, partition
 from fedsel.errors import InvalidArgument
 from fedsel.preparation import FeatureScale, Preparation, of_rows, shaped
+from fedsel.preparation.scale import PRIVATE
 from fedsel.simulation import Population
 
 Rows = NDArray[np.float32]
@@ -76,22 +77,31 @@ class Given:
 
 
 def public_scale(source: Source, name: str, data_seed: int, scale: str) -> FeatureScale | None:
-    """The public bounds of a data set where its scale follows from them; None on other scales."""
-    bounds = source.data(name, data_seed).bounds if scale in ("unit", "symmetric") else None
+    """The public bounds of a data set where its scale follows from them; None on other scales.
+
+    On the scale "private" they are those that anything lies within.
+    """
+    data = source.data(name, data_seed)
+    if scale == PRIVATE:
+        return FeatureScale.unknown(data.d, data.bounds)
+    bounds = data.bounds if scale in ("unit", "symmetric") else None
     return None if bounds is None else FeatureScale(bounds[:, 0], bounds[:, 1])
 
 
 def with_public(dataset: Dataset, rows: Rows) -> Given:
-    """A data set with public rows (m, d) beside it, which give the bounds that it does not have."""
+    """A data set with public rows (m, d) beside it, for the bounds that it lacks."""
     if rows.ndim != 2 or rows.shape[1] != dataset.d:
         raise InvalidArgument("public", f"of shape {rows.shape}", f"(m, {dataset.d})")
     if len(rows) < 2:
         raise InvalidArgument("public", f"{len(rows)} row", "at least 2 rows")
-    if dataset.bounds is None:
+    if not dataset.bounded:
         low, high = rows.min(axis=0).astype(np.float64), rows.max(axis=0).astype(np.float64)
         still = low == high  # such a feature may be a rare level: 0 and 1 lie within its bounds
         low, high = np.where(still & (low > 0), 0, low), np.where(still & (high < 1), 1, high)
-        dataset = replace(dataset, bounds=np.stack([low, high], axis=1))
+        told = np.stack([low, high], axis=1)
+        if dataset.bounds is not None:
+            told = np.where(np.isfinite(dataset.bounds), dataset.bounds, told)
+        dataset = replace(dataset, bounds=told)
     return Given(dataset, rows)
 
 

@@ -9,15 +9,20 @@ from typing import Any, Literal, final
 
 from fedsel.auto import AVERAGING, reports_directions
 from fedsel.budget import THETA
-from fedsel.errors import InvalidArgument, check_count
+from fedsel.data.dataset import SCALINGS
+from fedsel.errors import InvalidArgument, check_count, check_finite, check_positive
 from fedsel.experiments.trial import Cell, Protocol
 from fedsel.mechanisms.selection import Top
 from fedsel.models.linear import LinearModel
+from fedsel.preparation.scale import PRIVATE
 from fedsel.recipe import AUTO, Recipe, check_averaging
-from fedsel.solutions.registry import PLAIN, canonical
+from fedsel.solutions.registry import PLAIN, REPORTING_DIRECTIONS, REPORTING_MEANS, canonical
 
 DEMO_SOLUTIONS = ("NP", "PM", "EXP-PM", "PE-PM", "PS-PM", "RJ")
 DEMO_EPSILONS = (0.5, 1.0, 2.0, 4.0)
+MOST_REPEATS = 10_000
+LEARNING_SCALES = tuple(name for name in REPORTING_MEANS if name in REPORTING_DIRECTIONS)
+"""Solutions whose first rounds can learn how wide features are."""
 
 
 @dataclass(frozen=True)
@@ -96,8 +101,11 @@ class Spec:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        for name in ("models", "solutions", "epsilons"):
+            if not getattr(self, name):
+                raise InvalidArgument(name, getattr(self, name), "at least one")
         check_count("folds", self.folds, least=2)
-        check_count("repeats", self.repeats)
+        check_count("repeats", self.repeats, most=MOST_REPEATS)
         check_count("seed", self.seed, least=0)
         check_count("draw", self.draw, least=0)
         if self.rounds is not None:
@@ -107,16 +115,50 @@ class Spec:
         if self.protocol not in ("folds", "holdout"):
             raise InvalidArgument("protocol", self.protocol, '"folds" or "holdout"')
         for model in self.models:
+            if model not in _OTHER.rates:
+                raise InvalidArgument("model", model, f"one of {', '.join(_OTHER.rates)}")
             LinearModel(model, self.reg)  # type: ignore[arg-type]
         automatic = AUTO in (self.learning_rate, self.rho)
         directions = any(reports_directions(canonical(n, "solution")) for n in self.solutions)
         if automatic and directions and self.unit_records is False:
-            raise InvalidArgument("unit_records", False, 'true, or no "auto": it counts on norm 1')
-        if isinstance(self.batch, float) and not 0 < self.batch <= 1:
-            raise InvalidArgument("batch", self.batch, "a fraction in (0, 1] or a count ≥ 1")
+            wanted = "true where learning rate or ρ are automatic: they count on norm 1"
+            raise InvalidArgument("unit_records", False, wanted)
+        self._check_clients()
+        self._check_scale()
         # Wrong names and parameters are told before anything runs.
         for cell in self.cells():
             cell.resolved(dim=1000, batch=1000, members=100_000).build()
+
+    def _check_clients(self) -> None:
+        if isinstance(self.batch, float) and not 0 < self.batch <= 1:
+            raise InvalidArgument("batch", self.batch, "a fraction in (0, 1] or a count ≥ 1")
+        if not isinstance(self.batch, float):
+            check_count("batch", self.batch)
+        if not 0 <= check_finite("dropout", self.dropout) < 1:
+            raise InvalidArgument("dropout", self.dropout, "in [0, 1)")
+        if self.clients is not None:
+            check_count("clients", self.clients)
+        if self.skew is not None:
+            check_positive("skew", self.skew)
+            if self.clients is None:
+                raise InvalidArgument("skew", self.skew, "given together with clients")
+
+    def _check_scale(self) -> None:
+        if self.scale is None:
+            return
+        if self.scale not in SCALINGS:
+            raise InvalidArgument("scale", self.scale, f"one of {', '.join(SCALINGS)}")
+        if self.scale != PRIVATE:
+            return
+        named = [canonical(name, "solution") for name in self.solutions]
+        cannot = [name for name in named if name not in LEARNING_SCALES]
+        if cannot:
+            able = ", ".join(LEARNING_SCALES)
+            allowed = f"another for {', '.join(cannot)}: only reports of {able} can learn it"
+            raise InvalidArgument("scale", PRIVATE, allowed)
+        if self.intercept is False or not all(cell.unit_records for cell in self.cells()):
+            allowed = "another without an intercept, or where records keep their norm"
+            raise InvalidArgument("scale", PRIVATE, allowed)
 
     def cells(self) -> Iterator[Cell]:
         """Every point once; a solution without ε does not depend on it."""

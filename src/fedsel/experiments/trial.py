@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, final
@@ -24,6 +25,7 @@ from fedsel.random import key_of
 from fedsel.recipe import AUTO, Recipe
 from fedsel.simulation import Population, Training
 from fedsel.simulation.validation import Score, Scores, held_out_run, one_history, one_run
+from fedsel.solutions.base import Solution
 from fedsel.solutions.registry import has_public_matrix
 
 COLUMNS = (
@@ -126,7 +128,9 @@ class Cell:
             prepared = public_preparation(like, rows, self.scale, known, noise)
             people = people.prepared(prepared)
         elif known is not None:
-            plan = plan_for(recipe, solution, loose=known.loose, rounds=per_epoch)
+            plan = plan_for(
+                recipe, solution, loose=known.loose, rounds=per_epoch, octaves=known.octaves
+            )
             if plan is None:
                 people = self._population(source, prepared=True)
         training = Training(
@@ -150,6 +154,8 @@ class Cell:
 
     def _members(self, people: Population) -> int:
         kept, of = (3, 5) if self.protocol == "holdout" else (self.folds - 1, self.folds)
+        if people.clients < of:
+            raise InvalidArgument("folds", of, f"at most the {people.clients} clients")
         return people.clients * kept // of
 
     def _rounds(self, members: int) -> tuple[int, int]:
@@ -197,7 +203,8 @@ class Cell:
             history = one_history(training, people, self.folds, repeat, fold)
             return {"curve": [r.misclassification for r in history.rounds], **about}
         score = one_run(training, people, self.folds, repeat, fold)
-        return {"accuracy": score.accuracy, "loss": score.loss, **about}
+        loss = score.loss if math.isfinite(score.loss) else None  # as JSON holds it
+        return {"accuracy": score.accuracy, "loss": loss, **about}
 
     def combine(self, parts: Sequence[Any]) -> Row:
         """The parameters, the scores and what a client pays."""
@@ -243,6 +250,7 @@ def _about(training: Training, people: Population, source: Source) -> Row:
         "bits": solution.bits,
         "chosen": {
             "learning_rate": training.learning_rate,
+            "mu": _selection_share(solution),
             "rho": getattr(solution.mechanism, "radius", None),
             "averaging": training.averaging,
             "spread_rounds": 0 if plan is None else plan.spread_rounds,
@@ -251,6 +259,14 @@ def _about(training: Training, people: Population, source: Source) -> Row:
         },
         "majority": float(max(np.mean(people.y > 0), np.mean(people.y < 0))),
     }
+
+
+def _selection_share(solution: Solution) -> float | None:
+    """μ: what the selection has of the ε′ of a report; None where there is none."""
+    epsilon = getattr(getattr(solution.mechanism, "selection", None), "epsilon", None)
+    if epsilon is None or not solution.budget:
+        return None
+    return float(epsilon) / float(solution.budget)
 
 
 def size_of(dataset: str) -> float:

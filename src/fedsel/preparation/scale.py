@@ -35,9 +35,19 @@ class FeatureScale:
     octaves: int = OCTAVES
 
     @staticmethod
-    def unknown(features: int) -> FeatureScale:
-        """Bounds so wide that anything lies within them, from a millionth to a million."""
-        return FeatureScale(np.full(features, -_ANY), np.full(features, _ANY), 2 * _ANY_OCTAVES)
+    def unknown(features: int, bounds: NDArray[np.float64] | None = None) -> FeatureScale:
+        """Bounds so wide that anything lies within them, from a millionth to a million.
+
+        Where some of the ``bounds`` (d, 2) are finite, these are known.
+
+        >>> FeatureScale.unknown(2, np.array([[0, 1], [-np.inf, np.inf]])).high.tolist()
+        [1.0, 1048576.0]
+        """
+        low, high = np.full(features, -_ANY), np.full(features, _ANY)
+        if bounds is not None:
+            known = np.isfinite(bounds).all(axis=1)
+            low, high = np.where(known, bounds[:, 0], low), np.where(known, bounds[:, 1], high)
+        return FeatureScale(low, high, 2 * _ANY_OCTAVES)
 
     @staticmethod
     def of(feature_range: Any, features: int) -> FeatureScale:

@@ -45,7 +45,8 @@ class EvaluationSet:
         rows = np.arange(len(self.y)) if self.rows is None else self.rows
         hits, losses = np.zeros(len(weights)), np.zeros(len(weights))
         records, kind = records_of(self.X, self.y), LOSSES[model.loss]
-        models = np.ascontiguousarray(weights, dtype=np.float32)
+        with np.errstate(over="ignore"):  # of a model that diverged
+            models = np.ascontiguousarray(weights, dtype=np.float32)
         native.judge(records, np.ascontiguousarray(rows), kind, models, hits, losses)
         penalty = model.reg / 2 * np.einsum("md,md->m", weights, weights)
         return hits / len(rows), losses / len(rows) + penalty

@@ -117,7 +117,7 @@ def canonical(name: str, argument: str = "name") -> str:
     known = {n.lower(): n for n in names()}
     if lower not in known:
         close = difflib.get_close_matches(lower, known, n=4, cutoff=0.4)
-        listed = ", ".join(known[c] for c in close) or "NP, PM, PM-RP, PS-PM, PS-PM-C, PS"
+        listed = ", ".join(known[c] for c in close) or "RJ, J, PM, PS-PM, NP"
         raise InvalidArgument(argument, name, f"a known solution, such as {listed}")
     return known[lower]
 

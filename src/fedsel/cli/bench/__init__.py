@@ -36,7 +36,8 @@ def bench(as_json: JsonOption = False) -> None:
     with patience("measuring") as notify:
         result = speed.measure(lambda part: notify(f"measuring {part}"))
     if as_json:
-        typer.echo(json.dumps({"ratios": result.ratios, "seconds": result.seconds}, indent=1))
+        content = {"ratios": result.ratios, "seconds": result.seconds}
+        typer.echo(json.dumps(content, indent=1, allow_nan=False))
         return
     table = Table(title="One private epoch: PS-PM at ε′ = 2, J and RJ at ε = 1 … 4; one thread")
     for heading in ("ratio", "measured", "target", ""):

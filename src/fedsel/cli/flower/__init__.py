@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
+from fedsel.cli.commands import App
 from fedsel.cli.common import JsonOption, output
 from fedsel.cli.waiting import Bar
 from fedsel.display import printable
@@ -22,8 +23,7 @@ from fedsel.recipe import RECOMMENDED
 if TYPE_CHECKING:
     from fedsel.cli.flower.demo import Demo, Summary
 
-flower_app = typer.Typer(
-    no_args_is_help=True,
+flower_app = App(
     help="fedsel on the Flower engine.",
     epilog="Example: fedsel flower demo   ·   fedsel flower demo --nodes 4 --epsilon 4 --json",
 )
@@ -50,7 +50,8 @@ def demo(
     ] = "syn",
     features: Annotated[int, typer.Option(help="Features of syn.")] = 10,
     keep: Annotated[
-        Path | None, typer.Option(help="A new folder for logs and ledgers. [default: none]")
+        Path | None,
+        typer.Option(help="A new folder for logs and ledgers.", show_default="none is kept"),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -83,7 +84,7 @@ def demo(
         flower.setLevel(level)
         signal.signal(signal.SIGTERM, before)
     if as_json:
-        typer.echo(json.dumps(summary.as_dict(), indent=1))
+        typer.echo(json.dumps(summary.as_dict(), indent=1, allow_nan=False))
     else:
         _show(chosen, summary)
 

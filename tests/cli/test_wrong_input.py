@@ -1,0 +1,132 @@
+"""Wrong values of every option of every command: one sentence that names it, and status 2."""
+
+from importlib import import_module
+
+import pytest
+import typer
+
+from fedsel.auditing import suite
+from fedsel.cli import app
+from tests.cli.records import write_people
+from tests.cli.support import outcome, run_here
+from tests.cli.test_help import COMMANDS
+
+
+class Reached(Exception):
+    """The work would begin."""
+
+
+@pytest.fixture
+def no_work(monkeypatch):
+    """Options are read and checked; then it would cost time."""
+
+    def reached(*_, **__):
+        raise Reached
+
+    monkeypatch.setattr(suite, "run", reached)
+    for module, name in (("run", "perform"), ("reproduce", "_work"), ("flower", "_watched")):
+        monkeypatch.setattr(import_module(f"fedsel.cli.{module}"), name, reached)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["certify", "PSS", "-e", "1", "-d", "5"], "close to it: PS"),
+        (["certify", "RJ", "-e", "1"], "--dim = None: must be given for RJ"),
+        (["certify", "RJ", "-e", "1", "-d", "5", "--words", "9"], "--words = 9: must be left out"),
+        (["certify", "RC", "-e", "1", "-d", "5", "--words", "0"], "--words = 0"),
+        (["certify", "RC", "-e", "1", "-d", "0"], "--dim = 0"),
+        (["certify", "PS", "-d", "5"], "--epsilon = None: must be given for PS"),
+        (["certify", "PS", "-e", "nan", "-d", "5"], "--epsilon = nan"),
+        (["certify", "PS", "-e", "inf", "-d", "5"], "--epsilon = inf"),
+        (["certify", "PM", "-e", "0"], "--epsilon = 0.0"),
+        (["certify", "PS", "-e", "1"], "--dim = None: must be given"),
+        (["certify", "PS", "-e", "1", "-d", "0"], "--dim = 0"),
+        (["certify", "PS", "-e", "1", "-d", "5", "-k", "6"], "--k = 6: must be at most d = 5"),
+        (["certify", "PS", "-e", "1", "-d", "5", "-k", "0"], "--k = 0"),
+        (["certify", "PS", "-e", "1", "-d", "5", "-k", "x"], "--k = 'x'"),
+        (["certify", "PS-PM", "-e", "1", "-d", "5", "--mu", "1"], "--mu = 1.0"),
+        (["audit", "--plot", "picture.gif"], "a file ending in .png"),
+        (["audit", "--plot", "no/such/folder/a.png"], "in a folder that exists"),
+        (["audit", "--csv", "."], "a file, not a folder"),
+        (["certify", "EXP", "-e", "1", "-d", "5", "-k", "2"], "--k = '2': must be left out"),
+        (["certify", "PM", "-e", "1", "-d", "5"], "--dim = 5: must be left out"),
+        (["certify", "PS", "-e", "1", "-d", "5", "--mu", "0.2"], "--mu = 0.2: must be left out"),
+        (["certify", "PS-PM", "-d", "5"], "--epsilon = None: must be given for PS-PM"),
+        (["audit", "-e", "-1"], "--epsilon = -1.0"),
+        (["audit", "-d", "0"], "--dim = 0"),
+        (["audit", "--trials", "5"], "--trials"),
+        (["nonsense"], "nonsense"),
+    ],
+)
+def test_wrong_input_ends_with_one_sentence_and_status_2(arguments, complaint):
+    done = run_here(*arguments, status=2)
+    assert complaint in " ".join(done.stderr.replace("│", " ").split())
+    assert "Traceback" not in done.stderr
+
+
+REQUIRED = {
+    "run": (
+        *("-s", "RJ", "-s", "PS-PM", "-s", "RC", "-e", "1", "--clients", "20"),
+        *("--data", "people.csv", "--label", "rich"),
+    ),
+    "advise": ("--dim", "10", "--clients", "1000", "--epsilon", "1"),
+    "certify": ("PS-PM", "--epsilon", "1", "--dim", "10"),
+    "reproduce": ("theorem2",),
+    "data fetch": ("syn-L",),
+    "data path": ("adult",),
+}
+HUGE = "99999999999999999999"
+NUMBERS = ("0", "-1", "nan", "inf", "", "x", HUGE, "1e300")
+BAD = {
+    "integer": NUMBERS,
+    "integer range": NUMBERS,
+    "float": NUMBERS,
+    "text": ("", "no such thing"),
+    "path": ("no/such/folder/x", "a.file", "."),
+}
+
+
+def options():
+    """(command, option, type) of all options that take a value."""
+    for path in COMMANDS:
+        command = typer.main.get_command(app)
+        for name in path:
+            command = command.commands[name]
+        for parameter in command.params:
+            if parameter.param_type_name == "option" and not parameter.is_flag:
+                longest = max(parameter.opts, key=len)
+                yield " ".join(path), longest, parameter.type.name
+
+
+ELSEWHERE = {
+    ("data fetch", "--directory"),  # would download
+    ("reproduce", "--cluster"),  # waits for an answer
+}
+OPTIONS = sorted(
+    (command, option, kind)
+    for command, option, kind in options()
+    if not command.startswith("ledger") and (command, option) not in ELSEWHERE
+)
+
+
+@pytest.mark.usefixtures("no_work")
+@pytest.mark.parametrize(("command", "option", "kind"), OPTIONS)
+def test_every_option_with_every_kind_of_nonsense(command, option, kind, tmp_path):
+    """It is refused and named, or it is fine; no traceback, whatever it is."""
+    (tmp_path / "a.file").write_text("")
+    write_people(tmp_path / "people.csv", 30)
+    refused = 0
+    for value in BAD.get(kind, NUMBERS):
+        arguments = (*command.split(), *REQUIRED.get(command, ()), option, value)
+        try:
+            status, done = outcome(*arguments, cwd=tmp_path)
+        except Reached:
+            continue
+        assert status in (0, 1, 2)
+        if status == 2:
+            refused += 1
+            assert option in done.stderr, (value, done.stderr)
+            assert done.stderr.count("\n") <= 5
+            assert done.stdout == ""
+    assert refused
