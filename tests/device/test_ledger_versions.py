@@ -103,7 +103,7 @@ def test_an_old_ledger_is_brought_up_to_date_with_the_first_report(store):
     assert ask(client, 1) == old.entries[1].report  # a report that left before
     assert versions(store) == [1, 1]
     new_run(client, 0.35)  # which version 1 refused
-    assert versions(store) == [2, 2]
+    assert versions(store) == [3, 3]
     history = client.history()
     assert history.entries[:10] == old.entries
     assert 0 < history.spent - Fraction(7, 20) - exact < Fraction(1, 10**60)
@@ -118,7 +118,7 @@ def test_an_old_ledger_is_brought_up_to_date_with_the_first_report(store):
 
 def test_a_new_lifetime_brings_it_up_to_date_as_well(store):
     assert Client(policy(lifetime=3), store).history().left > Fraction(27, 10)
-    assert versions(store) == [2, 2]
+    assert versions(store) == [3, 3]
 
 
 def test_what_rounding_puts_above_the_lifetime_is_spent(store):
@@ -182,7 +182,7 @@ def test_kills_around_the_migration_leave_the_old_or_the_new_ledger(quick_path):
     rng = random.Random(1)
     exact = written_sum(GOLDEN)
     new_run(Client(policy(), shutil.copytree(GOLDEN, quick_path / "warm")), 0.35)
-    longest, seen = 0.001, {1: 0, 2: 0}
+    longest, seen = 0.001, {1: 0, 3: 0}
     for number in range(60):
         store = shutil.copytree(GOLDEN, quick_path / str(number))
         mine, theirs = os.pipe()
@@ -201,14 +201,14 @@ def test_kills_around_the_migration_leave_the_old_or_the_new_ledger(quick_path):
         os.close(theirs)
         history = Client(policy(), store).history()  # rolls back what was not finished
         found = versions(store)
-        assert found in ([1, 1], [2, 2])
+        assert found in ([1, 1], [3, 3])
         seen[found[0]] += 1
         assert len(history.entries) == (10 if found == [1, 1] else 11)
         due = exact + (0 if found == [1, 1] else Fraction(7, 20))
         assert due < history.spent < due + Fraction(1, 10**60)
         ask(Client(policy(), store))
-        assert versions(store) == [2, 2]
-        longest *= 0.8 if found == [2, 2] else 1.3  # around the instant that matters
+        assert versions(store) == [3, 3]
+        longest *= 0.8 if found == [3, 3] else 1.3  # around the instant that matters
     assert min(seen.values()) > 5
 
 
@@ -224,6 +224,6 @@ def test_two_processes_on_one_old_ledger(store):
     for child in children:
         os.waitpid(child, 0)
     history = Ledger(store).read()
-    assert versions(store) == [2, 2]
+    assert versions(store) == [3, 3]
     assert len(history.entries) == 30
     assert 0 < history.spent - Fraction(1, 5) - written_sum(GOLDEN) < Fraction(1, 10**60)

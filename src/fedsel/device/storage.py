@@ -19,8 +19,10 @@ from fedsel.device.refusal import Fault, LedgerError
 
 APPLICATION = 0x4645_4453
 """SQLite's application_id of our files: "FEDS"."""
-VERSION, EXACT_VERSION = 2, 1
-"""Of the files, and of those that kept the exact sum of all charges, however long it was."""
+VERSION = 3
+"""Of the files."""
+EXACT_VERSION, STATED_VERSION = 1, 3
+"""The last that kept the exact sum of all charges, however long; the first that keeps purposes."""
 LEDGER_NAME, WITNESS_NAME = "ledger.sqlite", "witness.sqlite"
 GENESIS = bytes(32)
 """The chain before the first report."""
@@ -33,6 +35,9 @@ _LEDGER_TABLES = (
     "CREATE TABLE reports (number INTEGER PRIMARY KEY, run BLOB NOT NULL, epoch INTEGER NOT NULL, "
     "round INTEGER NOT NULL, time INTEGER NOT NULL, charge TEXT NOT NULL, digest BLOB NOT NULL, "
     "report BLOB NOT NULL, link BLOB NOT NULL, UNIQUE (run, round))",
+)
+_PURPOSES = (
+    "CREATE TABLE purposes (run BLOB PRIMARY KEY, purpose TEXT NOT NULL, recipient TEXT NOT NULL)"
 )
 _WITNESS_TABLES = (
     "CREATE TABLE state (one INTEGER PRIMARY KEY CHECK (one = 1), identity BLOB NOT NULL, "
@@ -70,11 +75,12 @@ def connect(ledger: Path, witness: Path, timeout: float) -> sqlite3.Connection:
 def check_files(connection: sqlite3.Connection) -> int:
     """The version of both files; others than ours, or with other tables than ours, are refused."""
     versions = []
-    for name, tables in (("main", _LEDGER_TABLES), ("witness", _WITNESS_TABLES)):
+    for name in ("main", "witness"):
         application = connection.execute(f"PRAGMA {name}.application_id").fetchone()[0]
         versions.append(int(connection.execute(f"PRAGMA {name}.user_version").fetchone()[0]))
-        if application != APPLICATION or versions[-1] not in (VERSION, EXACT_VERSION):
+        if application != APPLICATION or not EXACT_VERSION <= versions[-1] <= VERSION:
             raise LedgerError(Fault.FOREIGN)
+        tables = _WITNESS_TABLES if name == "witness" else _ledger_tables(versions[-1])
         rows = connection.execute(
             f"SELECT sql FROM {name}.sqlite_schema WHERE sql IS NOT NULL ORDER BY rowid"  # noqa: S608
         )
@@ -86,8 +92,13 @@ def check_files(connection: sqlite3.Connection) -> int:
     return versions[0]
 
 
-def set_version(connection: sqlite3.Connection) -> None:
-    """Mark both files as ours of today, when the transaction ends."""
+def _ledger_tables(version: int = VERSION) -> tuple[str, ...]:
+    return (*_LEDGER_TABLES, _PURPOSES) if version >= STATED_VERSION else _LEDGER_TABLES
+
+
+def upgrade(connection: sqlite3.Connection) -> None:
+    """Add what the files of an earlier version lack, and mark both as ours of today."""
+    connection.execute(_PURPOSES)  # in the first of the two files, "main"
     for name in ("main", "witness"):
         connection.execute(f"PRAGMA {name}.user_version = {VERSION}")
 
@@ -130,7 +141,7 @@ def create(store: Path, witness: Path, lifetime: str) -> None:
     try:
         _write(
             scratch / LEDGER_NAME,
-            _LEDGER_TABLES,
+            _ledger_tables(),
             "INSERT INTO state VALUES (1, ?, ?, 0, '0', ?)",
             (identity, lifetime, GENESIS),
         )
