@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
@@ -36,6 +36,7 @@ from fedsel.recipe import Recipe
 from fedsel.wire import Intent, decode_recipe
 
 Residual = NDArray[np.float32]
+Connect = Callable[[Path, Path, float], sqlite3.Connection]
 _SEAL_BYTES = 32
 _CHARGE = 5
 _QUICKER = 1000
@@ -171,6 +172,17 @@ class LedgerTransaction:
         """What was stated of each run that has a purpose or a recipient."""
         return {run: Intent(*texts) for run, texts in self._stated().items()}  # type: ignore[arg-type]
 
+    def history(self) -> History:
+        """All that the ledger says, once its pages are found to be whole."""
+        for name in ("main", "witness"):
+            if self._rows(f"PRAGMA {name}.quick_check").fetchall() != [("ok",)]:
+                raise LedgerError(Fault.DAMAGED)
+        entries, recipes = tuple(self.entries()), self.recipes()
+        if not {entry.run for entry in entries} <= set(recipes):
+            raise LedgerError(Fault.DAMAGED)
+        intents, identity = self.intents(), as_bytes(self.identity)
+        return History(self.lifetime, self.spent, entries, recipes, intents, identity)
+
     def open_run(self, run: bytes, task: Task, at_a_time: int) -> None:
         """Begin a run; the oldest ones beyond the limit are closed, their residuals erased."""
         number = self._count("SELECT coalesce(max(number), 0) + 1 FROM main.runs")
@@ -256,40 +268,46 @@ class Ledger:
         what is written is durable at the end, or not at all. The ledger is locked first and the
         witness second, in every process.
         """
-        with _explained():
-            if not self.file.is_file():
-                raise LedgerError(Fault.OCCUPIED if self.exists else Fault.MISSING)
-            connection = storage.connect(self.file, self.witness, self.timeout)
-            try:
-                connection.execute("BEGIN EXCLUSIVE" if write else "BEGIN")
-                books = LedgerTransaction(connection, self._known)
-                if write:
-                    books.upgrade()
-                yield books
-                image = books.image() if write else books.begun
-                connection.execute("COMMIT" if write else "ROLLBACK")
-                self._known = image
-            finally:
-                connection.close()  # rolls back what was not committed
+        with _explained(), self._connected(storage.connect) as connection:
+            connection.execute("BEGIN EXCLUSIVE" if write else "BEGIN")
+            books = LedgerTransaction(connection, self._known)
+            if write:
+                books.upgrade()
+            yield books
+            image = books.image() if write else books.begun
+            connection.execute("COMMIT" if write else "ROLLBACK")
+            self._known = image
+
+    @contextmanager
+    def _connected(self, connect: Connect) -> Iterator[sqlite3.Connection]:
+        if not self.file.is_file():
+            raise LedgerError(Fault.OCCUPIED if self.exists else Fault.MISSING)
+        connection = connect(self.file, self.witness, self.timeout)
+        try:
+            yield connection
+        finally:
+            connection.close()  # rolls back what was not committed
 
     def read(self) -> History:
         """Check the whole ledger, file and chain, and return what it says."""
         self._known = None
         with self.transaction() as books:
-            connection = books._connection
-            for name in ("main", "witness"):
-                if connection.execute(f"PRAGMA {name}.quick_check").fetchall() != [("ok",)]:
-                    raise LedgerError(Fault.DAMAGED)
-            entries = tuple(books.entries())
-            recipes = books.recipes()
-            if not {entry.run for entry in entries} <= set(recipes):
-                raise LedgerError(Fault.DAMAGED)
-            intents, identity = books.intents(), as_bytes(books.identity)
-            return History(books.lifetime, books.spent, entries, recipes, intents, identity)
+            return books.history()
+
+    def inspect(self) -> History:
+        """`read` for somebody else's ledger: both files are opened for reading alone.
+
+        It may be read while a client runs, which waits for as long as that takes. What a crash has
+        left unfinished is not put right here, as `read` would: such a ledger is refused.
+        """
+        reading = _explained(unreadable=True)
+        with reading, self._connected(storage.connect_for_reading) as connection:
+            connection.execute("BEGIN")
+            return LedgerTransaction(connection).history()
 
 
 @contextmanager
-def _explained() -> Iterator[None]:
+def _explained(*, unreadable: bool = False) -> Iterator[None]:
     """Turn what SQLite and the file system raise into a fault."""
     try:
         yield
@@ -301,7 +319,7 @@ def _explained() -> Iterator[None]:
         fault = Fault.DAMAGED
     else:
         return
-    raise LedgerError(fault)
+    raise LedgerError(Fault.UNREADABLE if unreadable and fault is Fault.UNWRITABLE else fault)
 
 
 def _seal(run: bytes, content: bytes) -> bytes:

@@ -37,13 +37,16 @@ _LEDGER_TABLES = (
     "report BLOB NOT NULL, link BLOB NOT NULL, UNIQUE (run, round))",
 )
 _PURPOSES = (
-    "CREATE TABLE purposes (run BLOB PRIMARY KEY, purpose TEXT NOT NULL, recipient TEXT NOT NULL)"
+    "CREATE TABLE purposes (run BLOB PRIMARY KEY, purpose TEXT NOT NULL, recipient TEXT NOT NULL) "
+    "WITHOUT ROWID"
 )
 _WITNESS_TABLES = (
     "CREATE TABLE state (one INTEGER PRIMARY KEY CHECK (one = 1), identity BLOB NOT NULL, "
     "reports INTEGER NOT NULL, head BLOB NOT NULL)",
 )
 _BUSY, _LOCKED, _CORRUPT, _NOT_A_DATABASE = 5, 6, 11, 26
+_LEFT_BY_A_CRASH = (776, 264)
+"""SQLITE_READONLY_ROLLBACK and _RECOVERY: a journal to be played back, by who may write alone."""
 
 
 def connect(ledger: Path, witness: Path, timeout: float) -> sqlite3.Connection:
@@ -72,6 +75,23 @@ def connect(ledger: Path, witness: Path, timeout: float) -> sqlite3.Connection:
     return connection
 
 
+def connect_for_reading(ledger: Path, witness: Path, timeout: float) -> sqlite3.Connection:
+    """Open both files so that SQLite itself refuses to write to them."""
+    if not witness.is_file():
+        raise LedgerError(Fault.DISAGREES)
+    connection = sqlite3.connect(
+        ledger.resolve().as_uri() + "?mode=ro", uri=True, timeout=timeout, isolation_level=None
+    )
+    try:
+        connection.execute("ATTACH ? AS witness", (witness.resolve().as_uri() + "?mode=ro",))
+        for pragma in ("query_only = ON", "trusted_schema = OFF", "cell_size_check = ON"):
+            connection.execute(f"PRAGMA {pragma}")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
 def check_files(connection: sqlite3.Connection) -> int:
     """The version of both files; others than ours, or with other tables than ours, are refused."""
     versions = []
@@ -80,15 +100,15 @@ def check_files(connection: sqlite3.Connection) -> int:
         versions.append(int(connection.execute(f"PRAGMA {name}.user_version").fetchone()[0]))
         if application != APPLICATION or not EXACT_VERSION <= versions[-1] <= VERSION:
             raise LedgerError(Fault.FOREIGN)
-        tables = _WITNESS_TABLES if name == "witness" else _ledger_tables(versions[-1])
+    if versions[0] != versions[1]:  # both are raised in one transaction
+        raise LedgerError(Fault.DISAGREES)
+    for name, tables in (("main", _ledger_tables(versions[0])), ("witness", _WITNESS_TABLES)):
         rows = connection.execute(
             f"SELECT sql FROM {name}.sqlite_schema WHERE sql IS NOT NULL ORDER BY rowid"  # noqa: S608
         )
         # A trigger or a view of someone else's could make our statements do other things.
         if tuple(sql for (sql,) in rows) != tables:
             raise LedgerError(Fault.FOREIGN)
-    if versions[0] != versions[1]:  # both are raised in one transaction
-        raise LedgerError(Fault.DISAGREES)
     return versions[0]
 
 
@@ -119,7 +139,10 @@ def image(connection: sqlite3.Connection, most_bytes: int) -> bytes | None:
 
 def fault_of(error: sqlite3.Error) -> Fault:
     """What an error of SQLite means for the owner."""
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    extended = getattr(error, "sqlite_errorcode", 0)
+    if extended in _LEFT_BY_A_CRASH:
+        return Fault.UNFINISHED
+    code = extended & 0xFF
     if code in (_BUSY, _LOCKED):
         return Fault.BUSY
     if code == _NOT_A_DATABASE:

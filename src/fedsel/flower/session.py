@@ -19,6 +19,7 @@ from fedsel.recipe import Recipe
 from fedsel.server import Aggregator
 from fedsel.server.checkpoint import remove_scratch, replace_file
 from fedsel.server.lock import FolderLock
+from fedsel.wire import Intent
 
 _MODEL = "model.json"
 _CHANCE = secrets.SystemRandom()
@@ -45,6 +46,7 @@ class Session:
         recipe_of: Callable[[int, NDArray[np.float64]], Recipe],
         folder: Path,
         rounds_per_epoch: int,
+        intent: Intent,
     ) -> Self:
         """Begin with these arrays, or go on from the checkpoint of the same model and scales."""
         layout = Layout.of(arrays)
@@ -60,6 +62,8 @@ class Session:
             folder,
             weights=layout.vector(arrays, np.float64) / spread,
             rounds_per_epoch=rounds_per_epoch,
+            purpose=intent.purpose,
+            recipient=intent.recipient,
         )
         return cls(layout, scales, server, epoch=server.epoch)
 

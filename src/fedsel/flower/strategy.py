@@ -40,7 +40,7 @@ from fedsel.flower.session import Session
 from fedsel.history import History, Round
 from fedsel.recipe import AUTO, RECOMMENDED, Auto, Recipe
 from fedsel.server import RoundRecord
-from fedsel.wire import check_sendable
+from fedsel.wire import Intent, check_sendable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -77,6 +77,8 @@ class FedSelStrategy(Strategy):
     min_nodes : a round waits for so many, at most ``patience`` seconds; then it takes who is there.
     max_empty_rounds : so many rounds in a row without a report end the run with `NoReports`, and so
         does the end of a run that has had none at all. None: it goes on whatever nodes say.
+    purpose, recipient : what for, and who gets what is learnt. Nodes are told, may insist on it in
+        their policies, and keep it in their ledgers. Short texts; empty: nothing is said.
     **recipe : further fields of `fedsel.Recipe`: averaging, rho, mu, k, clip, momentum, ratio,
         seed, words, and reg, the λ of w ← w − α·scale·λ·w by the server: for RJ, J, RC and UJ.
 
@@ -101,8 +103,11 @@ class FedSelStrategy(Strategy):
         min_nodes: int = 1,
         patience: float = 60.0,
         max_empty_rounds: int | None = 3,
+        purpose: str = "",
+        recipient: str = "",
         **recipe: Any,
     ) -> None:
+        self.intent = Intent(purpose, recipient)
         self.nodes = check_count("nodes", nodes)
         self.rounds_per_epoch = check_count("rounds_per_epoch", rounds_per_epoch, most=self.nodes)
         self.scale = scale
@@ -184,7 +189,7 @@ class FedSelStrategy(Strategy):
             self._place = Path(tempfile.mkdtemp(prefix="fedsel-"))
             weakref.finalize(self, shutil.rmtree, self._place, ignore_errors=True)
         self._session = session = Session.open(
-            arrays, self.scale, self.recipe_of, self._place, self.rounds_per_epoch
+            arrays, self.scale, self.recipe_of, self._place, self.rounds_per_epoch, self.intent
         )
         if before is not None:
             session.asked, session.epoch = before.asked, before.epoch

@@ -23,7 +23,7 @@ MOST_INTENT_BYTES = sum(1 + most for most in MOST_BYTES.values())
 _UNICODE: Any = unicodedata.ucd_3_2_0
 _VISIBLE = frozenset("LMNPS")
 # Of these kinds, but drawn as nothing: two texts that look alike must be one text.
-_BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0") | frozenset(
+_BLANK = frozenset("\u00ad\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0") | frozenset(
     chr(code)
     for first, last in ((0x180B, 0x180D), (0xFE00, 0xFE0F))
     for code in range(first, last + 1)
