@@ -11,16 +11,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from fedsel.cli.common import JsonOption, output
+from fedsel.cli.common import JsonOption, check_file, output
+from fedsel.cli.waiting import Bar
 from fedsel.errors import InvalidArgument
+from fedsel.pages import write_page
 
 if TYPE_CHECKING:
     from fedsel.device import History
+    from fedsel.statements import LedgerReport
 
 ledger_app = typer.Typer(
     no_args_is_help=True,
     help="The ledger of a device.",
-    epilog="Example: fedsel ledger create store --lifetime 8   ·   fedsel ledger show store",
+    epilog="Example: fedsel ledger create store --lifetime 8   ·   fedsel ledger show store   ·   "
+    "fedsel ledger report nodes/*/ --html report.html",
 )
 
 
@@ -85,6 +89,43 @@ def create(
         _print(history)
 
 
+@ledger_app.command(
+    epilog="Example: fedsel ledger report nodes/*/ --html report.html   ·   "
+    "fedsel ledger report a b --witness '/other/disk/{name}.witness' --json"
+)
+def report(
+    folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Folders of stores.")],
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write one self-contained page, to print.")
+    ] = None,
+    witness: Annotated[
+        str | None,
+        typer.Option(help="Witnesses outside of the stores; {name} is the name of a store."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Report on the ledgers of many devices: what was sent, for what and for whom, and its ε.
+
+    Ledgers are only read, also while their clients run. One that is missing, damaged, foreign or in
+    use is listed as such. Ends with status 1 if any could not be read.
+    """
+    from fedsel.statements import inspect_ledgers
+
+    check_file("--html", html)
+    with Bar(len(folders), "reading") as bar:
+        read = inspect_ledgers(
+            folders, witness=witness, advance=lambda store: bar.update(store, advance=1)
+        )
+    if html is not None:
+        write_page(html, read.to_html())
+    if as_json:
+        typer.echo(json.dumps(read.to_dict(), indent=1, ensure_ascii=False))
+    else:
+        _print_report(read, html)
+    if not read.complete:
+        raise typer.Exit(1)
+
+
 def _plain(history: History) -> dict[str, Any]:
     """The history as JSON holds it: an ε is an exact fraction and the nearest number."""
     totals: dict[str, Any] = {}
@@ -111,6 +152,8 @@ def _plain(history: History) -> dict[str, Any]:
 
 def _print(history: History) -> None:
     console = output()
+    from fedsel.statements import exactly
+
     rows = _plain(history)["reports"]
     if rows:
         table = Table(title="Reports that may have left this device")
@@ -127,8 +170,51 @@ def _print(history: History) -> None:
     else:
         console.print("no reports yet")
     for name, label in (("spent", "ε spent"), ("left", "ε left"), ("lifetime", "ε of a lifetime")):
-        exact: Fraction = getattr(history, name)
-        number = f"{float(exact):.12g}"
-        console.print(
-            f"{label}: {number}" + ("" if number == str(exact) else f" = {exact} exactly")
-        )
+        console.print(f"{label}: {exactly(getattr(history, name))}")
+
+
+def _print_report(read: LedgerReport, html: Path | None) -> None:
+    from fedsel.statements import exactly, in_percent, meaning
+    from fedsel.statements.ledger_page import NOT_STATED, when
+
+    console = output()
+    devices = Table(title="Devices")
+    for name in ("device", "ledger"):
+        devices.add_column(name, overflow="fold")
+    for name in ("ε spent", "ε left", "reports", "certainty"):
+        devices.add_column(name, justify="right")
+    for device in read.devices:
+        history = device.history
+        if history is None:
+            problem = device.fault.value if device.fault else ""
+            devices.add_row(device.store, f"NOT READ: {problem}", *["–"] * 4)
+            continue
+        state = "read" if device.copy_of is None else f"read; a COPY of {device.copy_of}"
+        amounts = (exactly(amount) for amount in (history.spent, history.left))
+        certain = f"≤ {in_percent(history.spent)}"
+        devices.add_row(device.store, state, *amounts, str(len(history.entries)), certain)
+    console.print(devices)
+    runs = Table(title="Runs, by device")
+    for name in ("device", "run", "purpose", "recipient", "sent", "last report"):
+        runs.add_column(name, overflow="fold")
+    for name in ("reports", "ε"):
+        runs.add_column(name, justify="right")
+    for device in read.read:
+        for run in device.runs:
+            runs.add_row(
+                device.name,
+                run.run.hex()[:8],
+                run.intent.purpose or NOT_STATED,
+                run.intent.recipient or NOT_STATED,
+                f"{run.solution}, d = {run.dim}",
+                when(run.last),
+                str(run.reports),
+                exactly(run.epsilon),
+            )
+    if runs.row_count:
+        console.print(runs)
+    if read.read:
+        console.print(f"largest ε spent: {exactly(read.most_spent)}. {meaning(read.most_spent)}")
+    console.print(f"{len(read.read)} of {len(read.devices)} ledgers were read")
+    if html is not None:
+        console.print(f"written: {html}")

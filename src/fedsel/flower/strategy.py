@@ -21,13 +21,7 @@ from flwr.serverapp.strategy import Result, Strategy
 from flwr.supercore import log
 
 from fedsel.auto import Setting, resolved
-from fedsel.errors import (
-    Epsilon,
-    InvalidArgument,
-    check_count,
-    check_finite,
-    check_positive,
-)
+from fedsel.errors import Epsilon, InvalidArgument, check_count, check_finite, check_positive
 from fedsel.flower.messages import (
     ARRAYS,
     CONFIG,
@@ -40,6 +34,7 @@ from fedsel.flower.session import Session
 from fedsel.history import History, Round
 from fedsel.recipe import AUTO, RECOMMENDED, Auto, Recipe
 from fedsel.server import RoundRecord
+from fedsel.statements.runs import TRUST_ON_FLOWER, RunStatement
 from fedsel.wire import Intent, check_sendable
 
 if TYPE_CHECKING:
@@ -362,6 +357,12 @@ class FedSelStrategy(Strategy):
             for r, epsilon in zip(records, spent, strict=True)
         ]
         return History(rounds, session.model_vector)
+
+    @property
+    def statement(self) -> RunStatement:
+        """What nodes have released, by epoch, and who must be trusted; ``to_html()`` is a page."""
+        server = self.session.server
+        return RunStatement.of(server, refusals=self.refusals, trust=TRUST_ON_FLOWER)
 
     def plot_history(self, axes: Axes | None = None) -> Axes:
         """Accuracy against rounds, or bits sent where nobody judged."""

@@ -69,6 +69,10 @@ class Section:
     """A line above the title: "Table 3"."""
     text: tuple[str, ...] = ()
     """Paragraphs."""
+    facts: Mapping[str, str] = field(default_factory=dict)
+    """Names and values below them."""
+    points: tuple[str, ...] = ()
+    """A list below these."""
     command: str = ""
     settings: Mapping[str, str] = field(default_factory=dict)
     figures: tuple[Figure, ...] = ()
@@ -76,6 +80,8 @@ class Section:
     verdicts: tuple[Verdict, ...] = ()
     missing: tuple[str, ...] = ()
     """What could not be run, and how to get it."""
+    notice: str = "Not everything could be run"
+    """The title of what is missing."""
     files: tuple[str, ...] = ()
     """Names of files beside the page."""
     seconds: float | None = None

@@ -69,7 +69,9 @@ def section_element(anchor: str, section: Section, styles: Styles) -> Markup:
     parts = [
         _heading(anchor, section),
         *(element("p", paragraph) for paragraph in section.text),
-        _missing(section.missing),
+        _missing(section.missing, section.notice),
+        pairs(section.facts, class_="settings-list stated"),
+        _points(section.points),
         *(
             _figure(figure, f"{prefix}{place}--", styles)
             for place, figure in enumerate(section.figures, 1)
@@ -96,12 +98,18 @@ def _heading(anchor: str, section: Section) -> Markup:
     )
 
 
-def _missing(missing: Sequence[str]) -> Markup:
+def _points(points: Sequence[str]) -> Markup:
+    if not points:
+        return Markup("")
+    return element("ul", *(element("li", point) for point in points), class_="points")
+
+
+def _missing(missing: Sequence[str], notice: str) -> Markup:
     if not missing:
         return Markup("")
     return element(
         "div",
-        element("p", mark("missing"), "Not everything could be run", class_="notice"),
+        element("p", mark("missing"), notice, class_="notice"),
         element("ul", *(element("li", line) for line in missing)),
         class_="absent",
         role="note",
