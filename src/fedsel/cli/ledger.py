@@ -106,8 +106,8 @@ def report(
 ) -> None:
     """Report on the ledgers of many devices: what was sent, for what and for whom, and its ε.
 
-    Ledgers are only read, also while their clients run. One that is missing, damaged, foreign or in
-    use is listed as such. Ends with status 1 if any could not be read.
+    Ledgers are only read, also while their clients run. One that cannot be read is listed as such.
+    Ends with status 1 if any could not be read.
     """
     from fedsel.statements import inspect_ledgers
 
@@ -175,14 +175,14 @@ def _print(history: History) -> None:
 
 def _print_report(read: LedgerReport, html: Path | None) -> None:
     from fedsel.statements import exactly, in_percent, meaning
-    from fedsel.statements.ledger_page import NOT_STATED, when
+    from fedsel.statements.ledger_page import short, stated, when
 
     console = output()
     devices = Table(title="Devices")
     for name in ("device", "ledger"):
         devices.add_column(name, overflow="fold")
     for name in ("ε spent", "ε left", "reports", "certainty"):
-        devices.add_column(name, justify="right")
+        devices.add_column(name, justify="right", overflow="fold")
     for device in read.devices:
         history = device.history
         if history is None:
@@ -190,31 +190,24 @@ def _print_report(read: LedgerReport, html: Path | None) -> None:
             devices.add_row(device.store, f"NOT READ: {problem}", *["–"] * 4)
             continue
         state = "read" if device.copy_of is None else f"read; a COPY of {device.copy_of}"
-        amounts = (exactly(amount) for amount in (history.spent, history.left))
+        amounts = (short(amount) for amount in (history.spent, history.left))
         certain = f"≤ {in_percent(history.spent)}"
         devices.add_row(device.store, state, *amounts, str(len(history.entries)), certain)
     console.print(devices)
-    runs = Table(title="Runs, by device")
-    for name in ("device", "run", "purpose", "recipient", "sent", "last report"):
+    runs = Table(title="Runs, over all devices that were read")
+    for name in ("run", "purpose", "recipient", "solution", "last report"):
         runs.add_column(name, overflow="fold")
-    for name in ("reports", "ε"):
-        runs.add_column(name, justify="right")
-    for device in read.read:
-        for run in device.runs:
-            runs.add_row(
-                device.name,
-                run.run.hex()[:8],
-                run.intent.purpose or NOT_STATED,
-                run.intent.recipient or NOT_STATED,
-                f"{run.solution}, d = {run.dim}",
-                when(run.last),
-                str(run.reports),
-                exactly(run.epsilon),
-            )
-    if runs.row_count:
+    for name in ("devices", "reports", "most ε"):
+        runs.add_column(name, justify="right", overflow="fold")
+    for run in read.runs:
+        texts = (stated(name, run.intents) for name in ("purpose", "recipient"))
+        counts = (str(run.devices), str(run.reports), short(run.most_epsilon))
+        runs.add_row(run.run.hex()[:8], *texts, run.solution, when(run.last), *counts)
+    if read.runs:
         console.print(runs)
     if read.read:
-        console.print(f"largest ε spent: {exactly(read.most_spent)}. {meaning(read.most_spent)}")
+        most = read.most_spent
+        console.print(f"largest ε spent: {exactly(most)}. {meaning(most)}")
     console.print(f"{len(read.read)} of {len(read.devices)} ledgers were read")
     if html is not None:
         console.print(f"written: {html}")

@@ -18,6 +18,7 @@ from fedsel.pages.markup import Markup, element, joined
 from fedsel.pages.model import Cell, Figure, Section, Table, Verdict
 from fedsel.pages.svg import Styles, inline
 
+_LONGEST_WORD, _BREAK_AFTER = 40, 12
 # Shapes that differ without colour, on a grid of 16 by 16.
 _MARKS = {
     "holds": '<path d="M2.5 8.5l3.5 4 7.5-9" class="stroke"></path>',
@@ -224,9 +225,19 @@ def command(text: str) -> Markup:
 
 
 def _words(text: str) -> Markup:
-    """Text whose lines break between words alone: EXP-PM and --jobs stay whole."""
+    """Text whose lines break between words alone: EXP-PM and --jobs stay whole.
+
+    Somebody else's word of hundreds of letters breaks: it would push a table off the paper.
+    """
     pieces = re.split(r"(\s+)", text)  # every other one is space
-    return joined(element("span", p, class_="word") if "-" in p else p for p in pieces)
+    return joined(_word(piece) for piece in pieces)
+
+
+def _word(word: str) -> str:
+    if len(word) > _LONGEST_WORD:
+        parts = [word[at : at + _BREAK_AFTER] for at in range(0, len(word), _BREAK_AFTER)]
+        return joined(parts, "<wbr>")
+    return element("span", word, class_="word") if "-" in word else word
 
 
 def _repeat(section: Section) -> Markup:

@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
+from fedsel.device import Intent
 from fedsel.display import printable
 from fedsel.pages import Section, Table
 from fedsel.statements.document import Document
-from fedsel.statements.ledgers import Device, LedgerReport, RunOnDevice, moment
+from fedsel.statements.ledgers import Device, LedgerReport, RunOnDevice, RunOnDevices, moment
 from fedsel.statements.meaning import exactly, in_percent, meaning, meaning_section
 
 NOT_STATED = "not stated"
+_RUNS_TITLE = "What was asked, for what and for whom"
 _MOST_ROWS = 200
 """Reports of one device that the page lists; the newest ones."""
 _MOST_LETTERS = 40
+_DAY = len("2026-11-17")
+_MOST_DIGITS = 16
+"""Of a fraction in a table; longer ones stand where there is room, and in the JSON."""
 
 
 def document_of(report: LedgerReport) -> Document:
@@ -110,7 +115,7 @@ def _amounts(device: Device) -> tuple[str | int | None, ...]:
         return (None,) * 6
     last = when(max(entry.time for entry in history.entries)) if history.entries else None
     return (
-        *(f"{float(x):.6g}" for x in (history.spent, history.left, history.lifetime)),
+        *(_decimal(x) for x in (history.spent, history.left, history.lifetime)),
         len(history.entries),
         last,
         in_percent(history.spent),
@@ -126,55 +131,48 @@ def _label(device: Device, all_devices: Sequence[Device]) -> str:
 
 
 def _runs(report: LedgerReport) -> Section:
-    """The register: each run with its purpose and recipient, over all devices."""
-    by_run: dict[bytes, list[RunOnDevice]] = {}
-    for device in report.read:
-        for run in device.runs:
-            by_run.setdefault(run.run, []).append(run)
-    rows = tuple(_run_row(parts) for parts in by_run.values())
-    silent = sum(1 for parts in by_run.values() if not parts[0].intent)
+    rows = tuple(
+        (
+            run.run.hex()[:8],
+            stated("purpose", run.intents),
+            stated("recipient", run.intents),
+            _sent(run),
+            run.devices,
+            run.reports,
+            _decimal(run.most_epsilon),
+            f"{when(run.first)[:_DAY]} – {when(run.last)[:_DAY]}",
+        )
+        for run in report.runs
+    )
+    if not rows:
+        return Section("runs", _RUNS_TITLE, text=("No run has had a report.",))
+    silent = sum(1 for run in report.runs if not any(run.intents))
     text = "Purpose and recipient are what the server stated. Nobody has verified them."
     if silent:
         text += f" {silent} of {len(rows)} runs stated neither."
-    columns = ("run", "purpose", "recipient", "sent", "devices", "reports")
-    return Section(
-        name="runs",
-        title="What was asked, for what and for whom",
-        text=(text,) if rows else ("No run has had a report.",),
-        tables=(
-            Table(
-                "Each run, over all devices whose ledgers were read",
-                (*columns, "most ε of a device", "first report", "last report"),
-                rows,
-            ),
-        )
-        if rows
-        else (),
+    columns = ("run", "purpose", "recipient", "solution", "devices", "reports")
+    table = Table(
+        "Each run, over all devices whose ledgers were read",
+        (*columns, "most ε of a device", "when"),
+        rows,
+        note="A report is one draw of the solution that is named, on an update of d numbers. Times"
+        " of day and bytes stand with the devices.",
     )
+    return Section("runs", _RUNS_TITLE, text=(text,), tables=(table,))
 
 
-def _run_row(parts: Sequence[RunOnDevice]) -> tuple[str | int | None, ...]:
-    one = parts[0]
-    return (
-        one.run.hex()[:8],
-        _stated({part.intent.purpose for part in parts}),
-        _stated({part.intent.recipient for part in parts}),
-        _sent(one),
-        len(parts),
-        sum(part.reports for part in parts),
-        f"{float(max(part.epsilon for part in parts)):.6g}",
-        when(min(part.first for part in parts)),
-        when(max(part.last for part in parts)),
-    )
+def stated(name: str, intents: Sequence[Intent]) -> str:
+    """What a server said; where it said different things to different devices, all of them.
+
+    >>> stated("purpose", [Intent("A study"), Intent()])
+    'A study / not stated'
+    """
+    texts = dict.fromkeys(getattr(intent, name) or NOT_STATED for intent in intents)
+    return " / ".join(texts)
 
 
-def _stated(texts: set[str]) -> str:
-    """What a server said to all devices; one that said different things is quoted in full."""
-    return " / ".join(sorted(text or NOT_STATED for text in texts))
-
-
-def _sent(run: RunOnDevice) -> str:
-    return f"{run.solution} on {run.dim} numbers, {run.bytes_each} bytes a report"
+def _sent(run: RunOnDevice | RunOnDevices) -> str:
+    return f"{run.solution}, d\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{run.dim}"
 
 
 def _device(device: Device, place: int) -> Section:
@@ -214,16 +212,20 @@ def _device_tables(device: Device) -> tuple[Table, ...]:
     runs = tuple(
         (
             run.run.hex()[:8],
-            run.intent.purpose or NOT_STATED,
-            run.intent.recipient or NOT_STATED,
+            stated("purpose", [run.intent]),
+            stated("recipient", [run.intent]),
             _sent(run),
             run.reports,
-            _short(run.epsilon),
+            _decimal(run.epsilon),
+            _fraction(run.epsilon),
         )
         for run in device.runs
     )
     rows = tuple(
-        (e.number, when(e.time), e.run.hex()[:8], e.epoch, e.round, len(e.report), _short(e.charge))
+        (
+            *(e.number, when(e.time), e.run.hex()[:8], e.epoch, e.round, len(e.report)),
+            *(_decimal(e.charge), _fraction(e.charge)),
+        )
         for e in entries[-_MOST_ROWS:]
     )
     left_out = len(entries) - len(rows)
@@ -231,22 +233,35 @@ def _device_tables(device: Device) -> tuple[Table, ...]:
     return (
         Table(
             "Runs, with what they have cost",
-            ("run", "purpose", "recipient", "sent", "reports", "ε"),
+            ("run", "purpose", "recipient", "solution", "reports", "ε", "exactly"),
             runs,
         ),
         Table(
             "Reports that may have left",
-            ("number", "time", "run", "epoch", "round", "bytes", "ε"),
+            ("number", "time", "run", "epoch", "round", "bytes", "ε", "exactly"),
             rows,
             note=note if left_out else "",
         ),
     )
 
 
-def _short(amount: Fraction) -> str:
-    """A decimal, and the fraction where it is short and says more."""
-    number, exact = f"{float(amount):.6g}", str(amount)
-    return number if number == exact or len(exact) > 2 * len(number) else f"{number} = {exact}"
+def short(amount: Fraction) -> str:
+    """A decimal, and the fraction where it is short and says more.
+
+    >>> short(Fraction(1, 9)), short(Fraction(2)), short(Fraction(10**30 + 1, 10**30))
+    ('0.111111 = 1/9', '2', '1')
+    """
+    number, exact = _decimal(amount), _fraction(amount)
+    return number if exact in (number, None) else f"{number} = {exact}"
+
+
+def _decimal(amount: Fraction) -> str:
+    return f"{float(amount):.6g}"
+
+
+def _fraction(amount: Fraction) -> str | None:
+    exact = str(amount)
+    return exact if len(exact) <= _MOST_DIGITS else None
 
 
 def _limits() -> Section:

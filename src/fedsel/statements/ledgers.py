@@ -45,6 +45,43 @@ class RunOnDevice:
 
 @final
 @dataclass(frozen=True)
+class RunOnDevices:
+    """What one run has had from all devices of a report, and the most ε that it cost one of them.
+
+    A server that stated different things to different devices has several ``intents``.
+    """
+
+    run: bytes
+    intents: tuple[Intent, ...]
+    solution: str
+    dim: int
+    bytes_each: int
+    devices: int
+    reports: int
+    first: int
+    last: int
+    most_epsilon: Fraction
+
+    @classmethod
+    def of(cls, parts: Sequence[RunOnDevice]) -> RunOnDevices:
+        """The parts of one run put together."""
+        one = parts[0]
+        return cls(
+            run=one.run,
+            intents=tuple(dict.fromkeys(part.intent for part in parts)),
+            solution=one.solution,
+            dim=one.dim,
+            bytes_each=one.bytes_each,
+            devices=len(parts),
+            reports=sum(part.reports for part in parts),
+            first=min(part.first for part in parts),
+            last=max(part.last for part in parts),
+            most_epsilon=max(part.epsilon for part in parts),
+        )
+
+
+@final
+@dataclass(frozen=True)
 class Device:
     """One store: what its ledger says, or the ``fault`` for which it could not be read.
 
@@ -176,6 +213,15 @@ class LedgerReport:
     def complete(self) -> bool:
         """Whether every ledger could be read."""
         return not self.unread
+
+    @cached_property
+    def runs(self) -> tuple[RunOnDevices, ...]:
+        """The register: each run over all devices, in the order in which they come up."""
+        by_run: dict[bytes, list[RunOnDevice]] = {}
+        for device in self.read:
+            for run in device.runs:
+                by_run.setdefault(run.run, []).append(run)
+        return tuple(RunOnDevices.of(parts) for parts in by_run.values())
 
     @property
     def most_spent(self) -> Fraction:

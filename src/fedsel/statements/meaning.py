@@ -82,8 +82,8 @@ def meaning_section() -> Section:
             " most. The bound holds for any content, any side knowledge and any computing power."
             " There is no exception of small probability (no δ).",
             "Somebody who thinks two contents equally likely is 50 % certain before the first"
-            " report. The reports of a device add up. With all of them the certainty is at most"
-            " e^ε / (1 + e^ε):",
+            " report. The ε of its reports add up. With all of them the certainty is at most"
+            " e^ε / (1 + e^ε), as in the table.",
         ),
         tables=(Table("Certainty at most, from an even prior", ("ε in total", "certainty"), rows),),
         points=(
