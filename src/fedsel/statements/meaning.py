@@ -16,7 +16,7 @@ from fedsel.pages import Section, Table
 
 EXAMPLES = (0.5, 1, 2, 4, 8)
 """The ε of the table."""
-_NEARLY_ALL = 30.0
+_NEARLY_ALL = 20.0
 """Above this ε no further digit of the certainty is worth reading."""
 
 
