@@ -40,7 +40,7 @@ def test_version():
     "command",
     [
         *("run", "advise", "audit", "certify", "mechanisms", "bench"),
-        *("data list", "ledger show", "flower demo"),
+        *("data list", "ledger show", "ledger report", "flower demo"),
     ],
 )
 def test_every_command_has_help_with_an_example(command):

@@ -14,7 +14,7 @@ from fedsel.pages.svg import Styles, inline
 from tests.pages.sample import drawing, page, sections
 
 HOSTILE = "\"'><script>alert(1)</script><img src=x onerror=alert(1)>&lt;b&#60;\x00\ud800</style>--%"
-VOID = {"meta", "link", "br"}
+VOID = {"meta", "link", "br", "wbr"}
 
 
 class Tags(HTMLParser):
@@ -66,12 +66,15 @@ def hostile_section():
         title=h,
         where=h,
         text=(h, h),
+        facts={h: h},
+        points=(h,),
         command=h,
         settings={h: h},
         figures=(Figure(drawing(), h, h),),
         tables=(Table(h, (h, h, h), ((h, 1.5, None), (h, 2, h)), note=h),),
         verdicts=(Verdict(h, h, h, h, h), Verdict(h, h, f"holds {h}", h, h)),
         missing=(h,),
+        notice=h,
         files=(h, "javascript:alert(1)", "//elsewhere.example/x", "https://elsewhere.example"),
         seconds=1.0,
     )
@@ -81,7 +84,7 @@ def hostile_section():
 def test_a_hostile_string_in_every_field_stays_text():
     text = rendered(hostile_section(), title=HOSTILE, summary=(HOSTILE,), facts={HOSTILE: HOSTILE})
     tags, harmless = Tags(text), Tags(page())
-    assert set(tags.names) <= set(harmless.names)
+    assert set(tags.names) <= {*harmless.names, "wbr"}
     assert tags.names.count("script") == tags.names.count("style") == 1
     assert not [key for _, key, _ in tags.attributes if key.startswith("on") or key == "src"]
     assert "\x00" not in text
@@ -257,3 +260,20 @@ def test_a_page_is_written_as_a_whole(quick_path):
     write_page(path, "new ε")
     assert path.read_text(encoding="utf-8") == "new ε"
     assert [p.name for p in quick_path.iterdir()] == ["finding.html"]
+
+
+def test_a_long_word_may_break_and_stays_one_word():
+    """It would push a table off the paper; short ones stay whole."""
+    word, hyphened = "x" * 30, "EXP-PM"
+    text = rendered(minimal(tables=(Table("t", ("a", "b"), ((word, hyphened),)),)))
+    assert "xxxxxxxxxxxx<wbr>xxxxxxxxxxxx<wbr>xxxxxx" in text
+    assert '<span class="word">EXP-PM</span>' in text
+    assert word in Tags(text).texts["th"]
+
+
+def test_facts_points_and_the_title_of_what_is_missing():
+    text = rendered(minimal(facts={"a": "b"}, points=("one", "two"), missing=("m",), notice="N"))
+    assert "<dt>a</dt><dd>b</dd>" in text
+    assert '<ul class="points"><li>one</li><li>two</li></ul>' in text
+    assert "N</p><ul><li>m</li></ul>" in text
+    assert 'class="points"' not in rendered(minimal())

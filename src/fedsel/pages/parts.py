@@ -18,7 +18,7 @@ from fedsel.pages.markup import Markup, element, joined
 from fedsel.pages.model import Cell, Figure, Section, Table, Verdict
 from fedsel.pages.svg import Styles, inline
 
-_LONGEST_WORD, _BREAK_AFTER = 40, 12
+_LONGEST_WORD, _BREAK_AFTER = 24, 12
 # Shapes that differ without colour, on a grid of 16 by 16.
 _MARKS = {
     "holds": '<path d="M2.5 8.5l3.5 4 7.5-9" class="stroke"></path>',
