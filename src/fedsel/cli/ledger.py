@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -128,21 +126,25 @@ def report(
 
 def _plain(history: History) -> dict[str, Any]:
     """The history as JSON holds it: an ε is an exact fraction and the nearest number."""
+    from fedsel.device import Intent
+    from fedsel.statements.ledgers import moment, numbers
+
     totals: dict[str, Any] = {}
     for name in ("lifetime", "spent", "left"):
-        exact: Fraction = getattr(history, name)
-        totals |= {name: float(exact), f"{name}_exact": str(exact)}
+        totals |= numbers(name, getattr(history, name))
+    stated = {entry.run: history.intents.get(entry.run, Intent()) for entry in history.entries}
     reports = [
         {
             "number": entry.number,
-            "time": datetime.fromtimestamp(entry.time, UTC).isoformat(),
+            "time": moment(entry.time),
             "run": entry.run.hex(),
             "epoch": entry.epoch,
             "round": entry.round,
             "solution": history.recipes[entry.run].solution,
             "dim": history.recipes[entry.run].dim,
-            "epsilon": float(entry.charge),
-            "epsilon_exact": str(entry.charge),
+            "purpose": stated[entry.run].purpose or None,
+            "recipient": stated[entry.run].recipient or None,
+            **numbers("epsilon", entry.charge),
             "report": entry.report.hex(),
         }
         for entry in history.entries
@@ -167,6 +169,9 @@ def _print(history: History) -> None:
             shown = {**row, "run": row["run"][:8], "epsilon": row["epsilon_exact"]}
             table.add_row(*(str(shown[name]) for name in columns))
         console.print(table)
+        for run, intent in history.intents.items():
+            said = [f"{name}: {text}" for name, text in vars(intent).items() if text]
+            console.print(f"run {run.hex()[:8]}, {', '.join(said)}")
     else:
         console.print("no reports yet")
     for name, label in (("spent", "ε spent"), ("left", "ε left"), ("lifetime", "ε of a lifetime")):
