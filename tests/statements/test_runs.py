@@ -50,7 +50,9 @@ def test_before_the_first_round_nothing_is_released(tmp_path):
 
 def test_as_json_and_as_a_page(tmp_path):
     server = served(tmp_path, purpose=KEYBOARD.purpose, recipient=KEYBOARD.recipient)
-    statement = RunStatement.of(server, refusals={"EXHAUSTED": 7}, trust=TRUST_ON_FLOWER)
+    statement = RunStatement.of(
+        server, refusals={"EXHAUSTED": 7, "OTHER": 1}, trust=TRUST_ON_FLOWER
+    )
     told = json.loads(json.dumps(statement.to_dict()))
     assert (told["purpose"], told["recipient"]) == (KEYBOARD.purpose, KEYBOARD.recipient)
     assert (told["released_exact"], told["planned_exact"], told["run"]) == (
@@ -61,8 +63,9 @@ def test_as_json_and_as_a_page(tmp_path):
     assert told["certainty_released"] == certainty(2)
     assert [e["released"] for e in told["epochs"]] == [1.0, 1.0, 2.0]
     text = Text(statement.to_html()).text
-    for sentence in (*TRUST, *TRUST_ON_FLOWER, KEYBOARD.purpose, "EXHAUSTED", "ε = 2 at most"):
+    for sentence in (*TRUST, *TRUST_ON_FLOWER, KEYBOARD.purpose, "OTHER", "ε = 2 at most"):
         assert sentence in text
+    assert "the budget of this device does not suffice for the report" in text
     fragment = statement._repr_html_()
     assert "<style" not in fragment
     assert "<script" not in fragment

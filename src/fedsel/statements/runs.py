@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, final
 
+from fedsel.device import Reason
 from fedsel.pages import Section, Table
 from fedsel.server import Aggregator, RoundRecord
 from fedsel.statements.document import Document
@@ -19,7 +20,8 @@ TRUST = (
     " report.",
     "The server is not trusted for privacy, nor is who reads its disks, the network, or another"
     " client: the bound holds against all of them together.",
-    "The server is trusted to average what it is sent, and its clients not to lie about it.",
+    "For a useful model, not for privacy: the server is trusted to average, and most clients to"
+    " report honestly.",
 )
 TRUST_ON_FLOWER = (
     "The app that a node runs is trusted as well: it must use FedSelMod, and do nothing else with"
@@ -174,6 +176,11 @@ class RunStatement:
         return self.document.fragment()
 
 
+def _in_words(name: str) -> str:
+    """What a device says with a reason; a name that is none of ours stays as it is."""
+    return Reason[name].value if name in Reason.__members__ else name
+
+
 def _by_epoch(records: Sequence[RoundRecord], charge: Fraction) -> tuple[EpochReleased, ...]:
     epochs: dict[int, list[RoundRecord]] = {}
     for record in records:
@@ -207,7 +214,7 @@ def _released_section(statement: RunStatement) -> Section:
         "ε of a client at most",
         "certainty at most",
     )
-    refused = tuple(statement.refusals.items())
+    refused = tuple((_in_words(name), times) for name, times in statement.refusals.items())
     return Section(
         name="released",
         title="What was released",
