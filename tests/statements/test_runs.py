@@ -3,9 +3,7 @@
 import json
 from fractions import Fraction
 
-import pytest
-
-from fedsel import Aggregator, InvalidArgument, Reports
+from fedsel import Aggregator, Reports
 from fedsel.device import Request
 from fedsel.statements import RunStatement, certainty
 from fedsel.statements.runs import TRUST, TRUST_ON_FLOWER
@@ -84,40 +82,3 @@ def test_what_a_server_states_does_nothing_on_its_page(tmp_path):
         assert HOSTILE.purpose in Text(page).text
         assert "<img" not in page
         assert page.count("<script>") == (1 if page.startswith("<!doctype") else 0)
-
-
-def test_a_server_goes_on_with_the_purpose_that_it_began_with(tmp_path):
-    with Aggregator(RECIPE, tmp_path, purpose="A study", recipient="A university") as server:
-        request, run = server.request(), server.run
-    with Aggregator(RECIPE, tmp_path, purpose="A study", recipient="A university") as server:
-        assert (server.request(), server.run) == (request, run)
-        assert Request.decode(request).intent == server.intent
-    for name, given in (
-        ("purpose", {"purpose": "Another", "recipient": "A university"}),
-        ("recipient", {"purpose": "A study"}),
-        ("purpose", {}),
-    ):
-        with pytest.raises(InvalidArgument, match=f"^{name} = .*that of the checkpoint"):
-            Aggregator(RECIPE, tmp_path, **given)
-
-
-def test_a_server_that_began_without_one_gets_none(tmp_path):
-    with Aggregator(RECIPE, tmp_path) as server:
-        assert Request.decode(server.request()).version == 1
-    with pytest.raises(
-        InvalidArgument, match=r"^purpose = 'A study': must be that of the checkpoint"
-    ):
-        Aggregator(RECIPE, tmp_path, purpose="A study")
-
-
-def test_a_purpose_that_no_device_would_take_is_refused_before_a_folder_is_made(tmp_path):
-    with pytest.raises(InvalidArgument, match=r"^recipient = "):
-        Aggregator(RECIPE, tmp_path / "folder", recipient="two\nlines")
-    assert not (tmp_path / "folder").exists()
-
-
-def test_what_is_stated_changes_no_weight(tmp_path):
-    models = []
-    for place, stated in enumerate(({}, {"purpose": "A study"})):
-        models.append(served(tmp_path / str(place), **stated).model.tolist())
-    assert models[0] == models[1]
