@@ -27,6 +27,7 @@ from fedsel.solutions import (
 if TYPE_CHECKING:
     from fedsel.advising import advise
     from fedsel.auditing import audit, certify_by_enumeration, exact_law
+    from fedsel.central import amplify, local_budget
     from fedsel.device import Client, Ledger, Policy
     from fedsel.server import Aggregator
     from fedsel.sklearn import FedSelClassifier, FedSelRegressor
@@ -39,9 +40,11 @@ _LAZY = {
     "Ledger": "fedsel.device",
     "Policy": "fedsel.device",
     "advise": "fedsel.advising",
+    "amplify": "fedsel.central",
     "audit": "fedsel.auditing",
     "certify_by_enumeration": "fedsel.auditing",
     "exact_law": "fedsel.auditing",
+    "local_budget": "fedsel.central",
 }
 
 
@@ -81,10 +84,12 @@ __all__ = [
     "TwoStage",
     "__version__",
     "advise",
+    "amplify",
     "audit",
     "certify",
     "certify_by_enumeration",
     "exact_law",
+    "local_budget",
     "mechanism",
     "resolved",
     "solution",

@@ -2,17 +2,19 @@
 
 import json
 import math
+from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
 import fedsel
-from fedsel import InvalidArgument, advise, solution
+from fedsel import InvalidArgument, Recipe, Setting, advise, resolved, solution
 from fedsel.advising import Moments, Updates, moments
 from fedsel.advising.advice import GOAL, NAMES
 from fedsel.advising.simulation import simulate
-from fedsel.solutions.rotated import hadamard
+from fedsel.auto import CENTRE, SPREAD
+from fedsel.solutions.rotated import hadamard, rotations_for
 from tests.cli.support import run_here
 
 ADULT = {"dim": 124, "clients": 39_000, "batch": 390, "epsilon": 1.0}
@@ -239,6 +241,36 @@ def test_the_command_refuses_in_one_sentence():
     options = ["--dim", "20", "--clients", "1000", "--epsilon", "2"]
     error = fedsel_command(*options, "--batch", "2000", status=2).stderr
     assert error == "fedsel: batch = 2000: must be an integer in 1 … 1000\n"
+
+
+def test_it_says_which_share_of_the_clients_the_first_wave_takes():
+    advice = advise(**ADULT)
+    assert (advice.centre, advice.spread) == (CENTRE, SPREAD)
+    assert "the first 10 of 100 rounds (3,900, 10%)" in advice.preparation
+    assert "the first 5 of 100 rounds (1,950, 5%)" in advice.preparation
+    # The error of a mean of private reports on records of norm 1, as the server would see it.
+    recipe = resolved(Recipe(epsilon=1.0), Setting(124, 390, 100, 1.0, offset=True))
+    noise = recipe.build().noise / recipe.rho / math.sqrt(3900)
+    assert advice.centre_error == pytest.approx(noise)
+    few = advise(dim=1000, clients=4000, epsilon=0.5)
+    assert (few.centre, few.spread, few.centre_error) == (0, 0, 0)
+    assert few.preparation.startswith("The clients are too few")
+    short = advise(dim=50, clients=4000, epsilon=2.0, batch=1000)
+    assert short.preparation.startswith("An epoch of 4 rounds is too short")
+    numbers = advise(**ADULT, regression=True)
+    assert numbers.centre == CENTRE
+    assert numbers.as_dict()["preparation"] == numbers.preparation
+
+
+def test_it_says_what_codebooks_a_round_has():
+    assert advise(**ADULT).codebook.startswith("RJ takes 1 rotation in a codebook and 13 codebooks")
+    many = advise(dim=64, clients=2000, epsilon=12.0, batch=500)
+    assert many.rotations == rotations_for(Fraction(12), 64) > 1
+    assert many.bases == 16
+    assert f"{many.rotations} rotations in a codebook" in many.codebook
+    plain = advise(dim=124, clients=390_000, batch=39, epsilon=1.0)
+    assert (plain.rotations, plain.bases) == (1, 1)
+    assert "one rotation a round" in plain.codebook
 
 
 def test_public_names():

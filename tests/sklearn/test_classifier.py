@@ -518,6 +518,18 @@ def test_what_prepares_needs_an_intercept_and_unit_records():
         classifier(solution="J", centre=0.1).fit(X, y)
 
 
+def test_weights_of_several_classes():
+    X, y = several()
+    X, y = np.tile(X, (80, 1)), np.tile(y, 80)
+    known = {"epsilon": 4.0, "feature_range": (0, 8), "random_state": 0}
+    shares = []
+    for weights in (None, {0: 1.0, 1: 0.1, 2: 1.0}):
+        model = FedSelClassifier(class_weight=weights, **known).fit(X, y)
+        assert model.recipe_.centre > 0
+        shares.append(np.mean(model.predict(X) == 1))
+    assert shares[1] < shares[0] - 0.1  # what counts less is said less often
+
+
 def test_several_classes_are_centred_too():
     X, y = several()
     X, y = np.tile(X, (80, 1)), np.tile(y, 80)

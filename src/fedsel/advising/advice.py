@@ -12,10 +12,12 @@ from fedsel.advising.outlook import GOAL, Outlook, flat, impossible, reason, spl
 from fedsel.advising.simulation import LEAST_ROUNDS, Check, simulate
 from fedsel.auto import (
     AGREEMENT,
+    FEWEST_ROUNDS,
     Model,
     Setting,
     bases_for,
     learning_rate,
+    noise_of_mean,
     radius,
     resolved,
 )
@@ -34,6 +36,7 @@ from fedsel.progress import note
 from fedsel.recipe import Recipe, solution
 from fedsel.solutions import RandomDirections, Solution
 from fedsel.solutions.registry import default_codewords
+from fedsel.solutions.rotated import rotations_for
 from fedsel.solutions.transforms import MOST_ENTRIES
 
 NAMES = ("RJ", "RC", "J", "UJ", "PM", "HM", "PS-PM", "PE-PM", "EXP-PM", "PM-RP")
@@ -57,6 +60,9 @@ class Advice:
     ``one_epoch`` is the best alignment where all of ε goes to one epoch. ``spread`` and ``centre``
     are the shares of the rounds that would learn these of the records, where declared ranges are
     loose or not symmetric about zero (`fedsel.preparation`); 0 where it would be noise.
+    ``centre_error`` is the norm of the noise in a centre that is learnt so, over a record's.
+    ``rotations`` and ``bases`` are RJ's: a codebook is the union of so many rotations, and a round
+    has so many codebooks.
     """
 
     dim: int
@@ -78,6 +84,9 @@ class Advice:
     spread: float = 0.0
     centre: float = 0.0
     regression: bool = False
+    centre_error: float = 0.0
+    rotations: int = 1
+    bases: int = 1
 
     @property
     def rounds(self) -> int:
@@ -92,18 +101,39 @@ class Advice:
     @property
     def preparation(self) -> str:
         """What to do about the place of the records, in a sentence."""
-        if not self.centre:
-            return (
-                "The clients are too few to learn the records' centre or spread from: declare"
-                " ranges that are as narrow and as symmetric about zero as is known."
-            )
         rounds = math.ceil(self.clients / self.batch)
-        centre, spread = (math.ceil(share * rounds) for share in (self.centre, self.spread))
-        loose = f", and {spread} more their spread where ranges are loose" if spread else ""
+        if not self.centre:
+            few = f"an epoch of {rounds} rounds is too short" if rounds < FEWEST_ROUNDS else ""
+            return (
+                f"{few.capitalize() or 'The clients are too few'} to learn the records' centre or"
+                " spread in: declare ranges that are as narrow and as symmetric about zero as is"
+                " known, or give public rows."
+            )
         return (
-            f"Where declared ranges are not symmetric about zero, let the clients of the first"
-            f" {centre} of {rounds} rounds tell the records' centre{loose}."
+            f"Where declared ranges are not symmetric about zero, let the clients of"
+            f" {self._first(self.centre, rounds)} tell the records' centre, which noise then moves"
+            f" by about {self.centre_error:.2g} of a record's norm{self._of_spreads(rounds)}."
+            " Public rows tell both without a round."
         )
+
+    def _of_spreads(self, rounds: int) -> str:
+        if not self.spread:
+            return "; they are too few to tell spreads as well"
+        return f"; where ranges are loose, those of {self._first(self.spread, rounds)} their spread"
+
+    def _first(self, share: float, rounds: int) -> str:
+        """The first rounds of an epoch, and how many clients that are."""
+        count = math.ceil(share * rounds - 1e-9)
+        clients = min(self.clients, count * self.batch)
+        return f"the first {count} of {rounds} rounds ({clients:,}, {share:.0%})"
+
+    @property
+    def codebook(self) -> str:
+        """Rotations and bases of RJ, in a sentence."""
+        one = self.rotations == self.bases == 1
+        what = "one rotation a round" if one else _many(self.rotations, "rotation", "a codebook")
+        more = "" if one else f" and {_many(self.bases, 'codebook', 'a round')}"
+        return f"RJ takes {what}{more}, so that the mean of its reports does not bend."
 
     def __getitem__(self, name: str) -> Outlook:
         """The outlook of a solution by its name."""
@@ -144,7 +174,7 @@ class Advice:
         """Everything, for JSON."""
         content = {name: v for name, v in vars(self).items() if name != "outlooks"}
         content["rounds"], content["warnings"] = self.rounds, list(self.warnings)
-        content["preparation"] = self.preparation
+        content["preparation"], content["codebook"] = self.preparation, self.codebook
         return {**content, "outlooks": [o.as_dict() for o in self.outlooks]}
 
 
@@ -214,6 +244,9 @@ def advise(
         one, loss = once[0].alignment_all, split(best, once[0], epochs)
     plain = moments(Solution("NP", dim, FullGradient()), updates)
     automatic = resolved(Recipe(epsilon=epsilon, epochs=epochs), known)
+    told = automatic.build()
+    waiting = max(1.0, float(automatic.centre) * clients)
+    error = math.sqrt(dim * noise_of_mean(automatic, told, waiting)) if automatic.centre else 0.0
     usable = best.alignment_all >= GOAL
     warnings = [*impossible(best, clients, epochs), *flat(outlooks, dim, batch), *skipped]
     if loss:
@@ -238,7 +271,15 @@ def advise(
         spread=float(automatic.spread),
         centre=float(automatic.centre),
         regression=regression,
+        centre_error=error,
+        rotations=rotations_for(automatic.charge, dim),
+        bases=automatic.bases if isinstance(automatic.bases, int) else 1,
     )
+
+
+def _many(count: int, name: str, of: str) -> str:
+    """A count in words: "2 rotations in a codebook"."""
+    return f"{count} {name}{'s' if count > 1 else ''} in {of}"
 
 
 def _model(regression: bool) -> Model:

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from fedsel.cli.common import JsonOption, output
 from fedsel.cli.waiting import patience
+from fedsel.recipe import RECOMMENDED
 
 if TYPE_CHECKING:
     from fedsel.advising import Advice, Check, Outlook
@@ -100,6 +101,8 @@ def _show(advice: Advice, checks: tuple[Check, ...]) -> None:
         console.print(_compared(checks))
     console.print(f"Without privacy all updates would align {advice.without_privacy:.3g}.")
     console.print(f"Recommended: {advice.recommended}. {advice.reason}", highlight=False)
+    if advice.recommended == RECOMMENDED:
+        console.print(advice.codebook, highlight=False)
     console.print(advice.preparation, highlight=False)
     for warning in advice.warnings:
         console.print(f"Warning: {warning}", style="yellow", highlight=False)

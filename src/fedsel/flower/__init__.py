@@ -12,6 +12,15 @@ with needed("flower", "fedsel.flower"):
 from fedsel.flower.mod import FedSelMod
 from fedsel.flower.node import NODES_VARIABLE, Node
 from fedsel.flower.outcome import NoReports
+from fedsel.flower.preparing import Preparing, prepared
 from fedsel.flower.strategy import FedSelStrategy
 
-__all__ = ["NODES_VARIABLE", "FedSelMod", "FedSelStrategy", "NoReports", "Node"]
+__all__ = [
+    "NODES_VARIABLE",
+    "FedSelMod",
+    "FedSelStrategy",
+    "NoReports",
+    "Node",
+    "Preparing",
+    "prepared",
+]

@@ -1,8 +1,9 @@
 """What strategy and mod say to each other: the one definition of both directions.
 
 A message of the server holds the model (an ArrayRecord), whatever the app wants (ConfigRecords),
-and under ``fedsel`` the request in bytes and the public scale of each array. A reply holds under
-``fedsel`` the report in bytes, and nothing else.
+and under ``fedsel`` the request in bytes and the public scale of each array; where the strategy
+knows bounds of the records, also what nodes do with theirs. A reply holds under ``fedsel`` the
+report in bytes, and nothing else.
 """
 
 from __future__ import annotations
@@ -17,39 +18,56 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
 from numpy.typing import DTypeLike, NDArray
 
 from fedsel.errors import InvalidArgument
+from fedsel.flower.preparing import PREPARING, RECORD, Preparing
 
-RECORD, ARRAYS, CONFIG = "fedsel", "arrays", "config"
-"""The names of our own record, of the model and of the app's configuration."""
+ARRAYS, CONFIG = "arrays", "config"
+"""The names of the model and of the app's configuration."""
 _REQUEST, _SCALES, _REPORT = "request", "scales", "report"
 
 NO_ANSWER = "this node answers requests for training alone"
 """What evaluate and query messages get."""
+NO_RECORDS = "this node knows of no records to prepare: FedSelMod(records=…)"
+"""Where the strategy has bounds for records, and the node's mod has none."""
+NO_BOUNDS = "this node prepares its records, and is not told how: FedSelStrategy(feature_range=…)"
+"""The opposite."""
 
 
 @final
 @dataclass(frozen=True)
 class Question:
-    """What the server asks of a node in a round: a `Request` in bytes, and one scale an array."""
+    """What the server asks of a node in a round: a `Request` in bytes, and one scale an array.
+
+    And, where it knows bounds of the records, what the node does with its own.
+    """
 
     request: bytes
     scales: tuple[float, ...]
+    preparing: Preparing | None = None
 
     def record(self) -> ConfigRecord:
         """The question as it travels."""
-        return ConfigRecord({_REQUEST: self.request, _SCALES: list(self.scales)})
+        asked = ConfigRecord({_REQUEST: self.request, _SCALES: list(self.scales)})
+        if self.preparing is not None:
+            asked[PREPARING] = self.preparing.encode()
+        return asked
 
     @classmethod
     def of(cls, content: RecordDict, arrays: int) -> Question | None:
         """The question in a message with so many arrays; None if there is none that makes sense."""
         record = content.get(RECORD)
-        if not isinstance(record, ConfigRecord) or set(record) != {_REQUEST, _SCALES}:
+        if not isinstance(record, ConfigRecord) or set(record) - {PREPARING} != {_REQUEST, _SCALES}:
             return None
         request, scales = record[_REQUEST], record[_SCALES]
         if not isinstance(request, bytes) or not isinstance(scales, list):
             return None
         if len(scales) != arrays or not all(_is_scale(scale) for scale in scales):
             return None
-        return cls(request, tuple(scales))
+        if PREPARING not in record:
+            return cls(request, tuple(scales))
+        try:
+            return cls(request, tuple(scales), Preparing.decode(str(record[PREPARING])))
+        except Exception:  # whatever a server makes up
+            return None
 
 
 def _is_scale(value: object) -> bool:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
-from flwr.app import Context, Error, Message, MessageType
+from flwr.app import ConfigRecord, Context, Error, Message, MessageType, RecordDict
 from flwr.common.constant import ErrorCode
 from numpy.typing import NDArray
 
@@ -14,15 +15,19 @@ from fedsel.device import Client, LedgerError, Reason, Refused
 from fedsel.errors import InvalidArgument
 from fedsel.flower.messages import (
     NO_ANSWER,
-    RECORD,
+    NO_BOUNDS,
+    NO_RECORDS,
     Layout,
     Question,
     answer_of,
     only_arrays,
 )
 from fedsel.flower.node import Node
+from fedsel.flower.preparing import PREPARING, RECORD, Preparing
+from fedsel.wire import Request
 
 App = Callable[[Message, Context], Message]
+Records = Callable[[Context], Any]
 _LOG = logging.getLogger("fedsel.flower")
 
 
@@ -39,8 +44,19 @@ class FedSelMod:
     private. Put the mod first in the list, so that no other sees its reply before it is sent; or
     in ``ClientApp(mods=[FedSelMod()])``, where it stands before every function of the app.
 
-    The mod has no parameters: there is nothing that an app could loosen.
+    Where the strategy knows bounds of the records (``feature_range``), ``records`` is a function of
+    the context that returns those of this node, raw (n, d). In a round that prepares, the mod asks
+    it and reports on the mean over them, and the app does not run; in all others the app trains on
+    what `prepared` makes of them. If only one of strategy and mod knows of records, the node
+    refuses: nothing is spent on a misunderstanding.
+
+    There is no other parameter, and nothing that an app could loosen.
     """
+
+    def __init__(self, records: Records | None = None) -> None:
+        if records is not None and not callable(records):
+            raise InvalidArgument("records", records, "a function of the context, or None")
+        self._records = records
 
     def __call__(self, message: Message, context: Context, call_next: App) -> Message:
         """The reply: a report, or one of a few fixed sentences."""
@@ -55,15 +71,10 @@ class FedSelMod:
         return Message(Error(ErrorCode.MOD_FAILED_PRECONDITION, outcome), reply_to=message)
 
     def _outcome(self, message: Message, context: Context, call_next: App) -> bytes | str:
-        if message.metadata.message_type.split(".")[0] != MessageType.TRAIN:
-            return NO_ANSWER
-        try:
-            arrays = only_arrays(message.content)
-            question = Question.of(message.content, len(arrays))
-        except Exception:
-            question = None
-        if question is None:
-            return Reason.MALFORMED.value
+        question = self._understood(message)
+        if isinstance(question, str):
+            return question
+        arrays = only_arrays(message.content)
         try:
             layout = Layout.of(arrays)
             model: NDArray[np.floating] | None = layout.vector(arrays)
@@ -78,10 +89,12 @@ class FedSelMod:
             _LOG.error("node_config: %s", error)
             return Reason.INTERNAL.value
 
-        def update(weights: NDArray[np.floating]) -> NDArray[np.float64]:
-            kept = {name: part for name, part in message.content.items() if name != RECORD}
-            message.content = type(message.content)(kept)
+        def update(weights: NDArray[np.floating]) -> NDArray[np.floating]:
             try:
+                own = self._place(context, question)
+                if own is not None:
+                    return own
+                message.content = _for_the_app(message.content, question.preparing)
                 returned = only_arrays(call_next(message, context).content)
                 after = layout.vector(returned, np.float64)
             except KeyboardInterrupt:
@@ -97,10 +110,46 @@ class FedSelMod:
         except Refused as refused:
             return refused.reason.value
 
+    def _understood(self, message: Message) -> Question | str:
+        """What the node is asked, or why it cannot be answered, whatever the node's policy."""
+        if message.metadata.message_type.split(".")[0] != MessageType.TRAIN:
+            return NO_ANSWER
+        try:
+            arrays = only_arrays(message.content)
+            question = Question.of(message.content, len(arrays))
+            plan = (
+                None if question is None or question.preparing is None else question.preparing.plan
+            )
+            if plan is not None and plan.dim != Layout.of(arrays).dim:
+                question = None
+        except Exception:
+            question = None
+        if question is None:
+            return Reason.MALFORMED.value
+        if (question.preparing is None) != (self._records is None):
+            return NO_RECORDS if self._records is None else NO_BOUNDS
+        return question
+
+    def _place(self, context: Context, question: Question) -> NDArray[np.floating] | None:
+        """What the node's records tell in a round that prepares; None in all others."""
+        preparing, number = question.preparing, Request.decode(question.request).round
+        if preparing is None or self._records is None or not preparing.learns_in(number):
+            return None
+        return preparing.vector(number, self._records(context))
+
     def _client(self, context: Context, question: Question) -> Client:
         """The node's device; tests replace its entropy here, and there is no other way to it."""
         del question
         return Node.of(context.node_config).client()
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}()"
+        records = "" if self._records is None else "records=…"
+        return f"{type(self).__name__}({records})"
+
+
+def _for_the_app(content: RecordDict, preparing: Preparing | None) -> RecordDict:
+    """The message's content as it would be without the mod; with it goes how to prepare records."""
+    kept = type(content)({name: part for name, part in content.items() if name != RECORD})
+    if preparing is not None:
+        kept[RECORD] = ConfigRecord({PREPARING: preparing.encode()})
+    return kept

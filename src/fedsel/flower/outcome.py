@@ -9,10 +9,16 @@ from fractions import Fraction
 from typing import final
 
 from fedsel.device import Reason
+from fedsel.flower.messages import NO_BOUNDS, NO_RECORDS
 from fedsel.server import RoundRecord
 
 OTHER = "OTHER"
-_NAMES = {reason.value: reason.name for reason in Reason}
+_SENTENCES = {
+    **{reason.name: reason.value for reason in Reason},
+    "NO_RECORDS": NO_RECORDS,
+    "NO_BOUNDS": NO_BOUNDS,
+}
+_NAMES = {sentence: name for name, sentence in _SENTENCES.items()}
 
 
 class NoReports(RuntimeError):
@@ -64,7 +70,7 @@ class Silence:
         self.rounds += 1
         self.asked += asked
         for name, count in refused.items():
-            fate = "another error" if name == OTHER else f'"{Reason[name].value}"'
+            fate = "another error" if name == OTHER else f'"{_SENTENCES[name]}"'
             self.fates[fate] += count
         self.fates["no answer"] += silent
         self.fates["no report of the round"] += record.rejected + record.duplicate + record.late

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Self, final
+from typing import Any, Self, final
 
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord
@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from fedsel.errors import InvalidArgument
 from fedsel.flower.messages import Layout, Question
-from fedsel.recipe import Recipe
+from fedsel.flower.planned import Planned
+from fedsel.flower.preparing import Preparing
 from fedsel.server import Aggregator
 from fedsel.server.checkpoint import remove_scratch, replace_file
 from fedsel.server.lock import FolderLock
@@ -37,35 +38,43 @@ class Session:
     """Nodes that were asked in this epoch."""
     epoch: int = 0
     invited: int = 0
+    begun: Preparing | None = None
+    """What nodes did with their records before the first round."""
 
     @classmethod
     def open(
         cls,
         arrays: ArrayRecord,
         scale: float | Mapping[str, float],
-        recipe_of: Callable[[int, NDArray[np.float64]], Recipe],
+        planned: Planned,
         folder: Path,
-        rounds_per_epoch: int,
         intent: Intent,
     ) -> Self:
         """Begin with these arrays, or go on from the checkpoint of the same model and scales."""
         layout = Layout.of(arrays)
         scales = _scales(layout, scale)
         spread = layout.spread(scales)
-        description = {"names": layout.names, "shapes": layout.shapes, "scales": scales}
+        recipe = planned.recipe_of(layout.dim, spread)
+        begun = planned.preparing_of(recipe)
+        description: dict[str, Any] = {"names": layout.names, "shapes": layout.shapes}
+        description["scales"] = scales
+        if begun is not None:
+            ends = (begun.scale.low, begun.scale.high)
+            description["feature_range"] = [end.tolist() for end in ends]
         folder.mkdir(parents=True, exist_ok=True)
         with FolderLock(folder):
             _remember(folder / _MODEL, json.dumps(description))
         # The server works in units of the scale: there a report is on w/scale itself.
         server = Aggregator(
-            recipe_of(layout.dim, spread),
+            recipe,
             folder,
             weights=layout.vector(arrays, np.float64) / spread,
-            rounds_per_epoch=rounds_per_epoch,
+            rounds_per_epoch=planned.rounds_per_epoch,
+            plan=None if begun is None else begun.plan,
             purpose=intent.purpose,
             recipient=intent.recipient,
         )
-        return cls(layout, scales, server, epoch=server.epoch)
+        return cls(layout, scales, server, epoch=server.epoch, begun=begun)
 
     @property
     def arrays(self) -> ArrayRecord:
@@ -82,9 +91,16 @@ class Session:
         """What has been learnt: the average of the weights over the rounds, or the weights."""
         return self.layout.record(self.model_vector)
 
+    @property
+    def preparing(self) -> Preparing | None:
+        """What nodes do with their records now."""
+        if self.begun is None or self.server.preparation is None:
+            return self.begun
+        return replace(self.begun, preparation=self.server.preparation)
+
     def question(self) -> ConfigRecord:
         """What nodes are asked in this round."""
-        return Question(self.server.request(), self.scales).record()
+        return Question(self.server.request(), self.scales, self.preparing).record()
 
     def cohort(self, nodes: Sequence[int]) -> list[int]:
         """An even share of the nodes that were not asked in this epoch; only they may answer."""

@@ -10,9 +10,8 @@ import time
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict
@@ -20,31 +19,29 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 from flwr.supercore import log
 
-from fedsel.auto import Setting, resolved
 from fedsel.errors import Epsilon, InvalidArgument, check_count, check_finite, check_positive
 from fedsel.flower.messages import (
     ARRAYS,
     CONFIG,
-    RECORD,
     content_bytes,
     report_of,
 )
 from fedsel.flower.outcome import NoReports, Silence, refusal_name, released
+from fedsel.flower.planned import Planned, recipe_asked
+from fedsel.flower.preparing import RECORD, Preparing
 from fedsel.flower.session import Session
 from fedsel.history import History, Round
 from fedsel.recipe import AUTO, RECOMMENDED, Auto, Recipe
 from fedsel.server import RoundRecord
 from fedsel.statements.runs import TRUST_ON_FLOWER, RunStatement
-from fedsel.wire import Intent, check_sendable
+from fedsel.wire import Intent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from numpy.typing import NDArray
 
 Evaluate = Callable[[int, ArrayRecord], MetricRecord | None]
 _POLL = 0.5
-_OWN = ("solution", "epsilon", "dim", "epochs", "learning_rate", "asked")
-"""Fields of a recipe that are parameters of their own, or follow from the model."""
-_FURTHER = [field.name for field in fields(Recipe) if field.name not in _OWN]
 
 
 class FedSelStrategy(Strategy):
@@ -66,6 +63,13 @@ class FedSelStrategy(Strategy):
         length of the update, and α is that of a network.
     records_per_node : how many records a node holds, as planned, where ``norm`` is given: the mean
         of many gradients is shorter than one, and so is the automatic ρ.
+    feature_range : (low, high), public bounds of the records, or "private": nobody knows any. Nodes
+        have ``FedSelMod(records=…)`` and train on `prepared` records; the first rounds learn where
+        these lie (`fedsel.preparation`): ``spread`` and ``centre`` are the shares of an epoch's
+        rounds, automatic for a linear model. ``norm`` is 1 then, or None for a network. None: nodes
+        prepare records themselves.
+    features : the entries of a record. None: as many as there are bounds, or, for bounds that are
+        two numbers, one fewer than the model's parameters: a linear one of two classes.
     folder : where the checkpoint is kept after every round. A strategy that is started again on it
         goes on with the round that was not finished. While `start` runs, the folder is its alone.
         None: a temporary folder.
@@ -75,7 +79,8 @@ class FedSelStrategy(Strategy):
     purpose, recipient : what for, and who gets what is learnt. Nodes are told, may insist on it in
         their policies, and keep it in their ledgers. Short texts; empty: nothing is said.
     **recipe : further fields of `fedsel.Recipe`: averaging, rho, mu, k, clip, momentum, ratio,
-        seed, words, and reg, the λ of w ← w − α·scale·λ·w by the server: for RJ, J, RC and UJ.
+        seed, words, spread, centre, and reg, the λ of w ← w − α·scale·λ·w by the server: for RJ,
+        J, RC and UJ.
 
     After `start`, ``history`` tells accuracy, ε and bits by round, ``records`` what became of the
     reports, ``refusals`` why nodes said no, ``reply_bytes`` how often a reply had so many bytes.
@@ -94,6 +99,8 @@ class FedSelStrategy(Strategy):
         scale: float | Mapping[str, float] = 1.0,
         norm: float | None = None,
         records_per_node: int | None = None,
+        feature_range: tuple[Any, Any] | Literal["private"] | None = None,
+        features: int | None = None,
         folder: str | Path | None = None,
         min_nodes: int = 1,
         patience: float = 60.0,
@@ -103,28 +110,21 @@ class FedSelStrategy(Strategy):
         **recipe: Any,
     ) -> None:
         self.intent = Intent(purpose, recipient)
-        self.nodes = check_count("nodes", nodes)
-        self.rounds_per_epoch = check_count("rounds_per_epoch", rounds_per_epoch, most=self.nodes)
+        asked = recipe_asked(
+            recipe, solution=solution, epsilon=epsilon, epochs=epochs, learning_rate=learning_rate
+        )
+        self.planned = Planned(
+            asked, nodes, rounds_per_epoch, norm, records_per_node, feature_range, features
+        )
         self.scale = scale
         for name, value in scale.items() if isinstance(scale, Mapping) else [("scale", scale)]:
             check_positive(name if name == "scale" else f"scale[{name!r}]", value)
-        self.norm = None if norm is None else check_positive("norm", norm)
-        if self.norm is None and records_per_node is not None:
-            raise InvalidArgument(
-                "records_per_node", records_per_node, "left out, or given with norm=…"
-            )
-        records = 1 if records_per_node is None else records_per_node
-        self.records_per_node = check_count("records_per_node", records)
         self.folder = None if folder is None else Path(folder)
-        self.min_nodes = check_count("min_nodes", min_nodes, most=self.nodes)
+        self.min_nodes = check_count("min_nodes", min_nodes, most=nodes)
         self.patience = float(check_finite("patience", patience))
         self.max_empty_rounds = (
             None if max_empty_rounds is None else check_count("max_empty_rounds", max_empty_rounds)
         )
-        self.asked = _asked(
-            recipe, solution=solution, epsilon=epsilon, epochs=epochs, learning_rate=learning_rate
-        )
-        self._check()
         self.refusals: Counter[str] = Counter()
         self.reply_bytes: Counter[int] = Counter()
         self._judged: dict[int, tuple[float, float]] = {}
@@ -132,49 +132,31 @@ class FedSelStrategy(Strategy):
         self._place = self.folder
         self._silence = Silence()
 
-    def _check(self) -> None:
-        """Tell now what is wrong, not when nodes are there; k and words need the model's size."""
-        small = replace(self.asked, k=1, words=None)
-        setting = Setting(dim=2, clients=self.batch, rounds=1)
-        solution = check_sendable(resolved(small, setting)).build()
-        if self.asked.reg and not solution.decays_at_server:
-            name = self.asked.solution
-            raise InvalidArgument(
-                "reg", self.asked.reg, f"0 for {name}: its nodes would add λ·w, in the app's loss"
-            )
-
     # --- the recipe -----------------------------------------------------------------------------
 
     @property
     def epochs(self) -> int:
         """How often each node is asked."""
-        return self.asked.epochs
+        return self.planned.asked.epochs
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes are planned."""
+        return self.planned.nodes
 
     @property
     def batch(self) -> int:
         """How many nodes are planned for a round."""
-        return max(1, self.nodes // self.rounds_per_epoch)
+        return self.planned.batch
+
+    @property
+    def rounds_per_epoch(self) -> int:
+        """How many rounds share the nodes of an epoch."""
+        return self.planned.rounds_per_epoch
 
     def recipe_of(self, dim: int, scales: Iterable[float] = (1.0,)) -> Recipe:
         """The recipe for a model of d = ``dim`` parameters: numbers where "auto" was."""
-        known, asked = self.norm is not None, self.asked
-        if not known and asked.rho == AUTO:
-            asked = replace(asked, rho=None)
-        setting = Setting(
-            dim=dim,
-            clients=self.batch,
-            rounds=self.epochs * self.rounds_per_epoch,
-            norm=self.norm,
-            records=self.records_per_node,
-            model="linear" if known else "network",
-        )
-        recipe = resolved(asked, setting)
-        # The server works on w/scale: there a decay by α·scale·λ is one by α·(scale·λ).
-        spread = math.sqrt(float(np.mean(np.square(list(scales)))))
-        recipe = replace(recipe, reg=recipe.reg * spread)
-        if self.asked.learning_rate != AUTO:
-            return recipe
-        return replace(recipe, learning_rate=float(recipe.learning_rate) / spread)
+        return self.planned.recipe_of(dim, scales)
 
     def _open(self, arrays: ArrayRecord) -> Session:
         before = self._session
@@ -184,7 +166,7 @@ class FedSelStrategy(Strategy):
             self._place = Path(tempfile.mkdtemp(prefix="fedsel-"))
             weakref.finalize(self, shutil.rmtree, self._place, ignore_errors=True)
         self._session = session = Session.open(
-            arrays, self.scale, self.recipe_of, self._place, self.rounds_per_epoch, self.intent
+            arrays, self.scale, self.planned, self._place, self.intent
         )
         if before is not None:
             session.asked, session.epoch = before.asked, before.epoch
@@ -206,6 +188,17 @@ class FedSelStrategy(Strategy):
     def arrays(self) -> ArrayRecord:
         """The model as it is now: the average over the rounds, if the recipe has one."""
         return self.session.model
+
+    @property
+    def preparing(self) -> Preparing | None:
+        """Bounds of the records and what has been learnt about them; None without bounds."""
+        return self.session.preparing
+
+    def prepared(self, X: Any) -> NDArray[np.float32]:
+        """Raw records X (n, d) as the model takes them: for ``evaluate_fn`` and predictions."""
+        if self.preparing is None:
+            raise InvalidArgument("feature_range", None, "given: nodes prepare records themselves")
+        return self.preparing.records(X)
 
     # --- rounds ---------------------------------------------------------------------------------
 
@@ -377,15 +370,11 @@ class FedSelStrategy(Strategy):
         rate = float(recipe.learning_rate)
         log(logging.INFO, "\t├──> %s, d = %d, α = %.4g", recipe.solution, recipe.dim, rate)
         log(logging.INFO, "\t├──> ε = %s a report, %d epochs", recipe.charge, recipe.epochs)
+        plan = self.session.server.plan
+        if plan is not None:
+            counts = (plan.spread_rounds, plan.centre_rounds)
+            log(logging.INFO, "\t├──> first, %d rounds learn spreads, %d the centre", *counts)
         log(logging.INFO, "\t└──> %d nodes planned, %d a round", self.nodes, self.batch)
-
-
-def _asked(further: dict[str, Any], **own: Any) -> Recipe:
-    """The recipe of these parameters; of the further ones, unknown names are refused."""
-    for name, value in further.items():
-        if name not in _FURTHER:
-            raise InvalidArgument(name, value, f"left out, or one of {', '.join(_FURTHER)}")
-    return Recipe(**own, **further)
 
 
 def _read(reply: Message) -> tuple[int, object]:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from fedsel.errors import Epsilon, check_count, check_epsilon, check_positive
 from fedsel.exact import WEIGHT_BUDGET, exp_lower
+from fedsel.mechanisms.blanket import Blanket
 from fedsel.mechanisms.drawing import Entropy, draw_dimension
 from fedsel.mechanisms.laws import INPUT_STEPS, RankLaw
 from fedsel.mechanisms.reporting import ReportLaw, ReportMechanism, Scores, bits_for
@@ -151,6 +152,10 @@ class SignedSampling(OneSymbol):
         law = self.law(check_count("d", d))
         return Fraction(law.maximum, law.minimum)
 
+    def blanket(self, size: int) -> Blanket:
+        """A vector and its opposite; one shorter than the radius is a mixture of the two."""
+        return Blanket.of_ranks(self.law(size))
+
     def lift(self, d: int) -> float:
         """By how much the right sign of a top dimension is likelier than any other atom."""
         law = self.law(d)
@@ -277,6 +282,15 @@ class UnbiasedJoint(OneSymbol):
         """H/L: an atom weighs between UNIT·L and UNIT·H, ⊥ between k·UNIT·L and k·UNIT·H."""
         low, high = self.weights(check_count("d", d))
         return Fraction(high, low)
+
+    def blanket(self, size: int) -> Blanket:
+        """Two choices of k atoms without a common one.
+
+        The law is that of k raised among 2d + k outputs, of which k are told as one, ⊥.
+        """
+        low, high = self.weights(size)
+        k = self.top(size)
+        return Blanket.of_ranks(RankLaw([high, low], [k, 2 * size]))
 
     def unit(self, size: int, spread: float | None = None) -> float:
         low, high = self.weights(size)

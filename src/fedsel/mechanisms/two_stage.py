@@ -14,7 +14,9 @@ import numpy as np
 
 from fedsel.errors import Epsilon, InvalidArgument, check_count, check_kind, check_positive
 from fedsel.mechanisms.base import Mechanism, Selection, Value
+from fedsel.mechanisms.blanket import Blanket, Class
 from fedsel.mechanisms.drawing import Entropy, draw_dimension, draw_distinct, draw_symbol
+from fedsel.mechanisms.laws import RankLaw
 from fedsel.mechanisms.reporting import ReportLaw, ReportMechanism, Scores
 from fedsel.mechanisms.value import AsIs
 from fedsel.reports import BOTTOM, Alphabet, Reports
@@ -92,6 +94,13 @@ class ValueReports(ReportMechanism):
         return entry * self.clip * self.scale(size) * math.sqrt(self.picks)
 
 
+def _symbols(mechanism: ValueReports) -> Blanket:
+    """The blanket of a value."""
+    if not isinstance(mechanism.value, Value):
+        raise InvalidArgument("value", mechanism.value, "private")
+    return Blanket.of_symbols(mechanism.value.law)
+
+
 @final
 @dataclass(frozen=True)
 class TwoStage(ValueReports):
@@ -146,6 +155,15 @@ class TwoStage(ValueReports):
         """
         chosen, value = self.selection.loss_ratio(d), self.value.loss_ratio()
         return None if chosen is None or value is None else chosen * value
+
+    def blanket(self, size: int) -> Blanket:
+        """Opposite ranks and opposite values at every slot; ⊥ is alike for all."""
+        law, value = self.selection.law(size), _symbols(self)
+        slots = Blanket.of_ranks(RankLaw(law.weights, law.counts.tolist())).times(value)
+        if not law.bottom:
+            return slots
+        bottom = law.bottom * value.total
+        return Blanket.of((*slots.classes, Class(bottom, bottom, bottom, 1)), slots.total + bottom)
 
     def scale(self, size: int) -> float:  # noqa: ARG002
         return 1.0
@@ -217,6 +235,14 @@ class FlatPicks(ValueReports):
             raise InvalidArgument("picks", self.picks, f"at most d = {d}")
         value = self.value.loss_ratio()
         return None if value is None else value**self.picks
+
+    def blanket(self, size: int) -> Blanket:  # noqa: ARG002
+        """Opposite values at every slot; which slots are told does not depend on the input."""
+        value = _symbols(self)
+        blanket = value
+        for _ in range(self.picks - 1):
+            blanket = blanket.times(value)
+        return blanket
 
     def scale(self, size: int) -> float:
         return (size if self.scaled else 1) / self.picks

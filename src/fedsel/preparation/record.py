@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self, final
 
 import numpy as np
@@ -81,6 +81,23 @@ class Preparation:
     def size(self) -> int:
         """The entries of a prepared record."""
         return self.features + (self.intercept > 0)
+
+    @property
+    def typical_norm(self) -> float:
+        """That of a prepared record before it is divided; 1 where records keep their norm.
+
+        As far as is known: 1/factor is the norm of a typical record about the centre.
+        """
+        return float(np.hypot(self.intercept, 1 / self.factor)) if self.unit else 1.0
+
+    def norms(self, X: Any) -> Doubles:
+        """By what prepared records X (n, d) are divided: (n,); 1 where they keep their norm."""
+        if not self.unit:
+            return np.ones(X.shape[0])
+        rows = replace(self, unit=False, factor=1.0).records(X)
+        squares = rows.multiply(rows).sum(axis=1) if hasattr(rows, "indptr") else (rows**2).sum(1)
+        norms = np.sqrt(np.asarray(squares, dtype=np.float64)).reshape(-1)
+        return np.where(norms > 0, norms, 1.0)
 
     @property
     def keeps_zeros(self) -> bool:

@@ -251,8 +251,9 @@ class FederatedLinear(BaseEstimator):  # type: ignore[misc]
         if task.regression:
             plain = unlearnt(len(scale.low), unit=False)
             return plain if self.fit_intercept else replace(plain, intercept=0.0)
-        intercept = 1.0 if self.fit_intercept else 0.0
-        return Preparation.plain(len(scale.low), intercept=intercept, unit=self._unit_norm)
+        intercept, unit = 1.0 if self.fit_intercept else 0.0, self._unit_norm
+        typical = unlearnt(len(scale.low), unit=unit).factor if unit else 1.0
+        return Preparation.plain(len(scale.low), intercept=intercept, unit=unit, factor=typical)
 
     def _seed(self, first: bool) -> int | None:
         if not first:
@@ -299,11 +300,21 @@ class FederatedLinear(BaseEstimator):  # type: ignore[misc]
 
     def _margins(self, X: Any) -> NDArray[np.float64]:
         """w·z of each row and column of weights: (n, columns)."""
-        check_is_fitted(self)
-        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=_KINDS)
-        records = self.preparation_.records(FeatureScale(*self.feature_range_).apply(X))
+        scaled = self._scaled(X)  # refuses where nothing is fitted
+        records = self.preparation_.records(scaled)
         weights = self._weights.reshape(-1, self.preparation_.size)
         return np.asarray(records @ weights.T, dtype=np.float64)
+
+    def _norms(self, X: Any) -> NDArray[np.float64]:
+        """By what the prepared record of each row is divided."""
+        scaled = self._scaled(X)
+        return self.preparation_.norms(scaled)
+
+    def _scaled(self, X: Any) -> Any:
+        """Rows on their public scale."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=_KINDS)
+        return FeatureScale(*self.feature_range_).apply(X)
 
     def plot_history(self, axes: Axes | None = None) -> Axes:
         """Accuracy against the rounds (with an eval_set), or the bits sent."""

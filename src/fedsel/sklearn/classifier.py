@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,6 +70,10 @@ class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
     class_weight : None, or a public weight > 0 for each class, {label: weight}: the loss of a
         record is multiplied with that of its class over the largest. "balanced" is refused: the
         shares of the classes are private.
+    class_prior : None, or the public share of each class, {label: share}: decisions are made as if
+        all classes were equally frequent. log(share) is subtracted from the margins of a class,
+        after training and free of ε. Where one error costs c times another, divide the share of the
+        class that is missed by c.
     weight_bound : the public bound of ``sample_weight``, to which clients clip. None reads it from
         the weights, and warns: that is not private.
     random_state : None draws every report from the operating system: for models that may be
@@ -98,6 +102,7 @@ class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
     """
 
     classes_: NDArray[Any]
+    _log_prior: NDArray[np.float64] | None = None
 
     def __init__(
         self,
@@ -123,6 +128,7 @@ class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
         spread: float | Literal["auto"] = "auto",
         centre: float | Literal["auto"] = "auto",
         class_weight: Mapping[Any, float] | None = None,
+        class_prior: Mapping[Any, float] | None = None,
         weight_bound: float | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
@@ -148,6 +154,7 @@ class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
         self.spread = spread
         self.centre = centre
         self.class_weight = class_weight
+        self.class_prior = class_prior
         self.weight_bound = weight_bound
         self.random_state = random_state
         self.verbose = verbose
@@ -208,26 +215,34 @@ class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
         if eval_set is not None:
             shown, own = self._pair(eval_set)
             judges = Examples(shown, codes_of("eval_set", own, labels, "labelled as y is"))
-        weights = self._class_weights(labels)
+        prior = self._of_classes("class_prior", labels)
+        weights = self._of_classes("class_weight", labels)
         own = None if weights is None else weights[codes]
         factors = self._factors(len(codes), sample_weight, own)
         task = Classification(codes, len(labels), self.model, factors)
         read = self._bounds_of_weights(sample_weight)
         self._fit_wave(X, task, groups, judges, first=first, public_X=public_X, read=read)
-        self.classes_ = labels
+        self.classes_, self._log_prior = labels, None if prior is None else np.log(prior)
+        if self._log_prior is not None:
+            self.intercept_ = self.intercept_ - self._offsets() * self.preparation_.typical_norm
         return self
 
-    def _class_weights(self, labels: NDArray[Any]) -> NDArray[np.float64] | None:
-        """The weight of each class."""
-        if self.class_weight is None:
+    def _of_classes(self, name: str, labels: NDArray[Any]) -> NDArray[np.float64] | None:
+        """A public number of each class."""
+        given = getattr(self, name)
+        if given is None:
             return None
-        allowed = "a number > 0 for each class: {label: weight}"
-        if isinstance(self.class_weight, str):
+        allowed = f"a number > 0 for each class: {{label: {name.removeprefix('class_')}}}"
+        if isinstance(given, str):
             allowed += "; the shares of the classes are private, so none follow from them"
-        if not isinstance(self.class_weight, Mapping) or set(self.class_weight) != set(labels):
-            raise InvalidArgument("class_weight", self.class_weight, allowed)
-        weights = [check_positive(f"class_weight[{c!r}]", self.class_weight[c]) for c in labels]
-        return np.array(weights)
+        if not isinstance(given, Mapping) or set(given) != set(labels):
+            raise InvalidArgument(name, given, allowed)
+        return np.array([check_positive(f"{name}[{c!r}]", given[c]) for c in labels])
+
+    def _offsets(self) -> NDArray[np.float64]:
+        """What the prior takes from the margins of a typical record: one for two classes, or C."""
+        logs = cast("NDArray[np.float64]", self._log_prior)
+        return logs[1:] - logs[:1] if len(logs) == 2 else logs - logs.mean()
 
     def _coded(
         self, y: NDArray[Any], classes: Sequence[Any] | None, first: bool
@@ -244,6 +259,10 @@ class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Margins: (n,) for two classes, positive for ``classes_[1]``; else (n, C)."""
         margins = self._margins(X)
+        if self._log_prior is not None:
+            # By as much of a record's own norm as of a typical one: the decision stays linear in x.
+            norms = self._norms(X)
+            margins -= self._offsets() * (self.preparation_.typical_norm / norms)[:, None]
         return margins[:, 0] if margins.shape[1] == 1 else margins
 
     def predict(self, X: Any) -> NDArray[Any]:

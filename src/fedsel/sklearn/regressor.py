@@ -39,8 +39,8 @@ class FedSelRegressor(RegressorMixin, FederatedLinear):  # type: ignore[misc]
     coef_ (d,), intercept_, n_features_in_, feature_names_in_ : as in scikit-learn. Features are
         clipped to their bounds in prediction too; coef_ holds within the bounds.
     target_range_ : the bounds of y that were used; predictions lie within them.
-    privacy_, preparation_, history_, spent_, recipe_, solution_, … : as in `FedSelClassifier`; the
-        accuracy of a round is R² here.
+    privacy_, preparation_, history_, spent_, recipe_, solution_, n_public_, … : as in
+        `FedSelClassifier`; the accuracy of a round is R² here.
 
     >>> X = np.linspace(-0.9, 0.9, 4000)[:, None]
     >>> model = FedSelRegressor(epsilon=8.0, feature_range=(-1, 1), target_range=(0, 10))
@@ -106,13 +106,17 @@ class FedSelRegressor(RegressorMixin, FederatedLinear):  # type: ignore[misc]
         groups: Any = None,
         eval_set: tuple[Any, Any] | None = None,
         sample_weight: Any = None,
+        public_X: Any = None,
     ) -> Self:
         """Train on the clients: rows of X, or groups of rows with the same value in ``groups``.
 
         ``eval_set`` = (X, y), not of the clients, judges the model after every round.
         ``sample_weight`` (n,) weighs the loss of each record, up to ``weight_bound``.
+        ``public_X`` are rows of the same features that everybody may know, without their numbers:
+        they give the bounds that are not declared, centre, spread and norm of the records, and cost
+        no ε (`fedsel.preparation.public`).
         """
-        return self._fit(X, y, groups, eval_set, sample_weight, first=True)
+        return self._fit(X, y, groups, eval_set, sample_weight, first=True, public_X=public_X)
 
     def partial_fit(
         self,
@@ -138,6 +142,7 @@ class FedSelRegressor(RegressorMixin, FederatedLinear):  # type: ignore[misc]
         sample_weight: Any,
         *,
         first: bool,
+        public_X: Any = None,
     ) -> Self:
         self._check_parameters()
         check_loss(self.loss, self.reg, "loss", REGRESSING)
@@ -151,7 +156,7 @@ class FedSelRegressor(RegressorMixin, FederatedLinear):  # type: ignore[misc]
         task = Regression(_scaled(y, low, high), self.loss, factors)
         read = ("the target",) * (self.target_range is None)
         read += self._bounds_of_weights(sample_weight)
-        self._fit_wave(X, task, groups, judges, first=first, read=read)
+        self._fit_wave(X, task, groups, judges, first=first, public_X=public_X, read=read)
         self.target_range_ = (low, high)
         half = (high - low) / 2
         self.coef_ = half * self.coef_[0]

@@ -25,6 +25,7 @@ from fedsel.errors import (
 )
 from fedsel.exact import exceeds_exp, log, log_upper
 from fedsel.mechanisms.base import MAX_DIMENSION
+from fedsel.mechanisms.blanket import Blanket
 from fedsel.mechanisms.reporting import ReportMechanism, Vector, norm
 from fedsel.random import SYSTEM, Entropy
 from fedsel.reports import Alphabet, Reports, Totals
@@ -189,6 +190,17 @@ class Solution:
         """The exact ε of a report and of all."""
         certified = self.mechanism.certified
         return Privacy(self.budget, self.loss_ratio(), self.epochs, self.note, certified)
+
+    @property
+    def blanket(self) -> Blanket:
+        """What hides a report among others once they are shuffled: that of its mechanism.
+
+        Which basis a report takes does not depend on the data, and the blanket is over all vectors
+        of scores: transform and feedback change nothing.
+        """
+        if not self.private:
+            raise InvalidArgument("solution", self.name, "private: a certified one")
+        return self.mechanism.blanket(self.transform.size)
 
     @property
     def private(self) -> bool:

@@ -1,0 +1,188 @@
+"""A proved upper bound of E[(G₁ + … + Gₙ)₊]/n, in integers.
+
+G has a few values. Each is split between its two neighbours on a lattice, with the same mean: that
+makes G larger in the convex order, and so the bound. The sum of m copies is a list of integer
+masses on the lattice. Sums are doubled by multiplying these lists as polynomials, exactly, and the
+lattice is made coarser as the sums grow wider. Whatever is rounded is rounded up: G and all masses.
+So the result is never below the true value, whatever the lattice; a finer one is only nearer to it.
+"""
+
+from __future__ import annotations
+
+import decimal
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from fedsel.mechanisms.blanket import Blanket
+
+_WIDENING = 4e-5
+"""By which share of itself a change of lattice may widen the variance of a sum."""
+_MOST_POINTS = 1 << 17
+_PLACE_BITS = 64
+"""How finely a value is placed between two points."""
+_SPARE_DIGITS = 6
+"""Digits of δ that nothing which is cut off may reach."""
+
+_EXACT = decimal.Context(
+    prec=decimal.MAX_PREC, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN, traps=[decimal.Inexact]
+)
+
+Values = Sequence[tuple[Fraction, Fraction]]
+"""The values of G other than 0 with their probabilities."""
+
+
+@dataclass(frozen=True)
+class Sum:
+    """The sum of ``copies`` of G, on the points (low + i)·2^step.
+
+    ``masses[i]`` over ``unit`` is at least the probability of point i, ``beyond`` over it at least
+    that of all sums above the last point.
+    """
+
+    copies: int
+    step: int
+    low: int
+    masses: list[int]
+    unit: int
+    beyond: int = 0
+
+    @property
+    def positive_part(self) -> Fraction:
+        """E of the positive part, without what is beyond the last point."""
+        above = sum(i * m for i, m in enumerate(self.masses, start=self.low) if i > 0)
+        return Fraction(above, self.unit) * Fraction(2) ** self.step
+
+
+def values_of(blanket: Blanket, growth: Fraction) -> Values:
+    """G = (W(x₀) − growth·W(x₁))/w with the probability w/T of each class."""
+    return [
+        ((c.first - growth * c.second) / c.least, Fraction(c.least * c.outputs, blanket.total))
+        for c in blanket.classes
+    ]
+
+
+def excess(blanket: Blanket, reports: int, growth: Fraction, delta: float) -> Fraction:
+    """At least E[(G₁ + … + Gₙ)₊]/n for n reports and a ``growth`` of at most e^ε.
+
+    ``delta`` is about what is expected: it says how many digits are worth keeping.
+
+    >>> from fedsel.mechanisms import RankLaw
+    >>> coin = Blanket.of_ranks(RankLaw([3, 1]))  # randomised response with ε₀ = ln 3
+    >>> [round(float(excess(coin, n, Fraction(2), 0.1)), 4) for n in (1, 2, 8)]
+    [0.25, 0.1875, 0.0336]
+    """
+    values = values_of(blanket, growth)
+    largest = max(g for g, _ in values)
+    if largest <= 0:
+        return Fraction(0)
+    variance = _variance(values)
+    worst = max(1.0, float(largest)) * reports / delta
+    digits = math.ceil(math.log10(worst)) + 2 * _SPARE_DIGITS
+    unit = 10**digits
+    total = _spread(values, _first_step(values, variance), unit)
+    for bit in bin(reports)[3:]:
+        total = _sum_of(total, total)
+        if bit == "1":
+            total = _sum_of(total, _spread(values, total.step, unit))
+        # What is cut off comes back reports/copies times and then counts as reports·largest: over
+        # the fewer than 64 doublings at most one part of δ in 10^spare digits.
+        total = _trimmed(total, 10**_SPARE_DIGITS * total.copies // 64)
+        while 4.0 ** (total.step + 1) / 8 <= _WIDENING * total.copies * variance:
+            total = _coarser(total)
+    return total.positive_part / reports + Fraction(total.beyond, unit) * largest
+
+
+def _variance(values: Values) -> float:
+    mean = float(sum(g * p for g, p in values))
+    return float(sum(g * g * p for g, p in values)) - mean * mean
+
+
+def _first_step(values: Values, variance: float) -> int:
+    """The step of the first lattice: splitting widens the variance by at most share·4^step/4."""
+    share = float(sum(p for _, p in values))
+    finest = float(max(g for g, _ in values) - min(g for g, _ in values)) / _MOST_POINTS
+    wanted = 2 * math.sqrt(_WIDENING * variance / share)
+    return math.floor(math.log2(max(wanted, finest)))
+
+
+def _spread(values: Values, step: int, unit: int) -> Sum:
+    """One G on a lattice: each value split between its neighbours, the rest of the mass at 0."""
+    masses: defaultdict[int, int] = defaultdict(int)
+    places = Fraction(2) ** (_PLACE_BITS - step)
+    left = Fraction(unit)
+    for g, p in values:
+        place, mass = math.ceil(g * places), math.ceil(p * unit)
+        point, above = divmod(place, 1 << _PLACE_BITS)
+        upper = mass * above
+        masses[point] += mass - (upper >> _PLACE_BITS)
+        if upper:
+            masses[point + 1] += (upper >> _PLACE_BITS) + 1
+        left -= p * unit
+    masses[0] += math.ceil(left)
+    return _dense(Sum(1, step, 0, [], unit), masses)
+
+
+def _dense(law: Sum, masses: Mapping[int, int]) -> Sum:
+    low, high = min(masses), max(masses)
+    return replace(law, low=low, masses=[masses.get(i, 0) for i in range(low, high + 1)])
+
+
+def _sum_of(a: Sum, b: Sum) -> Sum:
+    """Of two independent sums on one lattice."""
+    masses = [-(-m // a.unit) for m in product(a.masses, b.masses)]
+    # Masses above the last point are not multiplied: each is there whatever the other sum is.
+    beyond = a.beyond + b.beyond
+    return Sum(a.copies + b.copies, a.step, a.low + b.low, masses, a.unit, beyond)
+
+
+def product(a: list[int], b: list[int]) -> list[int]:
+    """The coefficients of the product of two polynomials with coefficients ≥ 0, exactly.
+
+    Side by side, with enough room between them, coefficients are the digits of one long number, and
+    numbers of a million digits are what `decimal` multiplies fast.
+
+    >>> product([1, 2], [3, 0, 99])
+    [3, 6, 99, 198]
+    """
+    width = len(str(max(a) * max(b) * min(len(a), len(b))))
+    count = len(a) + len(b) - 1
+    first = _number(a, width)
+    whole = _EXACT.multiply(first, first if a is b else _number(b, width))
+    text = format(whole, "f").zfill(width * count)
+    return [int(text[i : i + width]) for i in range(0, width * count, width)]
+
+
+def _number(coefficients: list[int], width: int) -> decimal.Decimal:
+    return _EXACT.create_decimal("".join([str(c).zfill(width) for c in coefficients]))
+
+
+def _trimmed(law: Sum, tolerance: int) -> Sum:
+    """Without ends that weigh at most ``tolerance``: the lower is moved up, the upper is beyond."""
+    masses, below, above = law.masses, 0, 0
+    start, end = 0, len(masses)
+    while start < end - 1 and below + masses[start] <= tolerance:
+        below += masses[start]
+        start += 1
+    while end > start + 1 and above + masses[end - 1] <= tolerance:
+        end -= 1
+        above += masses[end]
+    kept = masses[start:end]
+    kept[0] += below
+    return replace(law, low=law.low + start, masses=kept, beyond=law.beyond + above)
+
+
+def _coarser(law: Sum) -> Sum:
+    """On every second point: the masses of the others go to both neighbours in halves."""
+    masses: defaultdict[int, int] = defaultdict(int)
+    for i, mass in enumerate(law.masses, start=law.low):
+        point, odd = divmod(i, 2)
+        if odd:
+            half = (mass + 1) // 2
+            masses[point] += half
+            masses[point + 1] += half
+        else:
+            masses[point] += mass
+    return _dense(replace(law, step=law.step + 1), masses)

@@ -1,0 +1,144 @@
+"""What a strategy knows before it has seen the model: all that "auto" follows from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
+from typing import Any, final
+
+import numpy as np
+
+from fedsel.auto import Setting, resolved
+from fedsel.errors import InvalidArgument, check_count, check_positive
+from fedsel.flower.preparing import Preparing, scale_of
+from fedsel.preparation import FeatureScale
+from fedsel.recipe import AUTO, Recipe
+from fedsel.wire import check_sendable
+
+_OWN = ("solution", "epsilon", "dim", "epochs", "learning_rate", "asked")
+"""Fields of a recipe that are parameters of their own, or follow from the model."""
+_FURTHER = [field.name for field in fields(Recipe) if field.name not in _OWN]
+
+
+@final
+@dataclass(frozen=True)
+class Planned:
+    """The public parameters of a run; what is wrong with them is told before nodes are there.
+
+    ``asked`` is the recipe as it was given; the others are as in `FedSelStrategy`.
+    """
+
+    asked: Recipe
+    nodes: int
+    rounds_per_epoch: int = 1
+    norm: float | None = None
+    records_per_node: int | None = None
+    feature_range: Any = None
+    features: int | None = None
+
+    def __post_init__(self) -> None:
+        check_count("nodes", self.nodes)
+        check_count("rounds_per_epoch", self.rounds_per_epoch, most=self.nodes)
+        if self.norm is not None:
+            check_positive("norm", self.norm)
+        if self.records_per_node is not None:
+            if self.norm is None:
+                raise InvalidArgument(
+                    "records_per_node", self.records_per_node, "left out, or given with norm=…"
+                )
+            check_count("records_per_node", self.records_per_node)
+        self._check_records()
+        # k and words need the model's size.
+        small = replace(self.asked, k=1, words=None)
+        recipe = check_sendable(resolved(small, Setting(dim=2, clients=self.batch, rounds=1)))
+        if self.asked.reg and not recipe.build().decays_at_server:
+            name = self.asked.solution
+            raise InvalidArgument(
+                "reg", self.asked.reg, f"0 for {name}: its nodes would add λ·w, in the app's loss"
+            )
+        if self.feature_range is not None:
+            self.preparing_of(replace(recipe, dim=self._features(2) + 1))
+
+    def _check_records(self) -> None:
+        if self.features is not None:
+            check_count("features", self.features)
+        if self.feature_range is not None:
+            if self.norm not in (None, 1.0):
+                allowed = "1.0, which prepared records have, or None for a network"
+                raise InvalidArgument("norm", self.norm, allowed)
+            return
+        if self.features is not None:
+            raise InvalidArgument("features", self.features, "left out without feature_range")
+        for name in ("centre", "spread"):
+            if getattr(self.asked, name) not in (AUTO, 0.0):
+                raise InvalidArgument(name, getattr(self.asked, name), "0 without feature_range")
+
+    def _features(self, dim: int) -> int:
+        """The entries of a record: as told, or as many as there are bounds, or those of a model."""
+        if self.features is not None:
+            return self.features
+        try:
+            bounds = np.broadcast(*self.feature_range).size
+        except (TypeError, ValueError):
+            bounds = 1
+        return bounds if bounds > 1 else dim - 1
+
+    @property
+    def batch(self) -> int:
+        """How many nodes are planned for a round."""
+        return max(1, self.nodes // self.rounds_per_epoch)
+
+    def recipe_of(self, dim: int, scales: Iterable[float] = (1.0,)) -> Recipe:
+        """The recipe for a model of d = ``dim`` parameters: numbers where "auto" was."""
+        known, asked = self.norm is not None, self.asked
+        if not known and asked.rho == AUTO:
+            asked = replace(asked, rho=None)
+        bounds = self.bounds_of(dim)
+        rows = 1 if bounds is None or not known else dim // (len(bounds.low) + 1)
+        setting = Setting(
+            dim=dim,
+            clients=self.batch,
+            rounds=asked.epochs * self.rounds_per_epoch,
+            norm=self.norm,
+            features=None if bounds is None else len(bounds.low),
+            records=self.records_per_node or 1,
+            classes=max(2, rows),
+            model="linear" if known else "network",
+            offset=bounds is not None and bounds.offset,
+            loose=0 if bounds is None else bounds.octaves_loose,
+        )
+        recipe = resolved(asked, setting)
+        # The server works on w/scale: there a decay by α·scale·λ is one by α·(scale·λ).
+        spread = math.sqrt(float(np.mean(np.square(list(scales)))))
+        recipe = replace(recipe, reg=recipe.reg * spread)
+        if asked.learning_rate != AUTO:
+            return recipe
+        return replace(recipe, learning_rate=float(recipe.learning_rate) / spread)
+
+    def bounds_of(self, dim: int) -> FeatureScale | None:
+        """The bounds of the records of a model with so many parameters; None without any."""
+        if self.feature_range is None:
+            return None
+        features = self._features(dim)
+        entries = features + 1
+        if features < 1 or dim < entries or (self.norm is not None and dim % entries):
+            allowed = f"so that a model of {dim} parameters has a multiple of features + 1"
+            raise InvalidArgument("features", features, allowed)
+        return scale_of(self.feature_range, features)
+
+    def preparing_of(self, recipe: Recipe) -> Preparing | None:
+        """What nodes do with their records in the first round; None without bounds."""
+        bounds = self.bounds_of(int(recipe.dim or 0))
+        if bounds is None:
+            return None
+        linear = self.norm is not None
+        return Preparing.begin(bounds, recipe, self.rounds_per_epoch, linear=linear)
+
+
+def recipe_asked(further: dict[str, Any], **own: Any) -> Recipe:
+    """The recipe of these parameters; of the further ones, unknown names are refused."""
+    for name, value in further.items():
+        if name not in _FURTHER:
+            raise InvalidArgument(name, value, f"left out, or one of {', '.join(_FURTHER)}")
+    return Recipe(**own, **further)

@@ -1,0 +1,86 @@
+"""Central guarantees: the values known from theory, and what is refused."""
+
+import math
+
+import pytest
+
+from fedsel import InvalidArgument, amplify, local_budget, solution
+from fedsel.central.amplification import float_above, proved_delta
+from fedsel.exact import Fraction
+
+KNOWN = [
+    (600, 2.0, 0.448, 0.73),
+    (600, 4.0, 1.935, 4.0),
+    (6_000, 4.0, 0.482, 0.81),
+    (29_305, 4.0, 0.204, 0.33),
+    (60_000, 6.0, 0.436, 0.70),
+    (1_000_000, 8.0, 0.290, 0.44),
+]
+"""Reports, local ε, central ε at δ = 1e-6 (to three digits), and the bound by clones (2021)."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("reports", "local", "known", "clones"), KNOWN)
+def test_known_values_of_rj(reports, local, known, clones):
+    rj = solution("RJ", epsilon=local, dim=128, rho=1.0, bases=None)
+    found = amplify(rj, reports=reports, delta=1e-6)
+    assert known - 0.0005 <= found.epsilon <= 1.01 * known
+    assert found.epsilon < clones
+    assert found.local == pytest.approx(local)
+
+
+@pytest.mark.slow
+def test_delta_and_epsilon_are_each_others_inverse():
+    ps = solution("PS-PM", epsilon=2.0, dim=20)
+    found = amplify(ps, reports=200, delta=1e-4)
+    back = amplify(ps, reports=200, epsilon=found.epsilon)
+    assert 0.99e-4 < back.delta <= 1e-4
+    assert amplify(ps, reports=400, delta=1e-4).epsilon < found.epsilon < 2
+    assert "if the shuffler is honest" in str(found)
+
+
+def test_one_report_is_hidden_by_nobody():
+    duchi = solution("Duchi", epsilon=1.0, dim=3)
+    assert amplify(duchi, reports=1, delta=1e-9).epsilon == pytest.approx(1.0, rel=1e-6)
+    assert amplify(duchi, reports=1, epsilon=1.0).delta < 1e-15
+    expected = 1 / (1 + math.exp(-1)) - 1 / (1 + math.e)
+    assert amplify(duchi, reports=1, epsilon=0.0).delta == pytest.approx(expected)
+
+
+@pytest.mark.slow
+def test_the_largest_local_epsilon_for_a_central_goal():
+    rj = lambda epsilon: solution("RJ", epsilon=epsilon, dim=32, rho=1.0)  # noqa: E731
+    found = local_budget(rj, epsilon=0.5, delta=1e-6, reports=2_000)
+    assert found.epsilon <= 0.5
+    assert 2 < found.local < 4
+    assert amplify(rj(found.local * 1.02), reports=2_000, delta=1e-6).epsilon > 0.5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        ({"reports": 0, "delta": 1e-6}, "reports"),
+        ({"reports": 10}, "delta"),
+        ({"reports": 10, "delta": 1e-6, "epsilon": 1.0}, "delta"),
+        ({"reports": 10, "delta": 0.0}, "delta"),
+        ({"reports": 10, "delta": 1.0}, "delta"),
+        ({"reports": 10, "delta": math.nan}, "delta"),
+        ({"reports": 10, "epsilon": -0.1}, "epsilon"),
+        ({"reports": 10, "epsilon": math.inf}, "epsilon"),
+    ],
+)
+def test_wrong_arguments_are_named(arguments, name):
+    with pytest.raises(InvalidArgument, match=name):
+        amplify(solution("PS-PM", epsilon=1.0, dim=4), **arguments)
+
+
+def test_what_is_not_private_is_refused():
+    with pytest.raises(InvalidArgument, match="certified"):
+        amplify(solution("NP", epsilon=1.0, dim=4), reports=10, delta=1e-6)
+
+
+def test_floats_are_rounded_up():
+    third = Fraction(1, 3)
+    assert Fraction(float_above(third)) >= third
+    assert Fraction(math.nextafter(float_above(third), 0)) < third
+    assert proved_delta(solution("J", epsilon=1.0, dim=4).blanket, 5, 0.0) <= 1

@@ -1,0 +1,73 @@
+"""Epochs compose in dp_accounting, from a curve that is proved."""
+
+import itertools
+import math
+from fractions import Fraction
+
+import pytest
+
+from fedsel import InvalidArgument, amplify, solution
+from fedsel.central import compose, composition
+
+DUCHI = solution("Duchi", epsilon=1.0, dim=3)
+
+
+def test_one_epoch_is_the_guarantee_itself():
+    assert compose(DUCHI, reports=50, epochs=1, delta=1e-3) == amplify(
+        DUCHI, reports=50, delta=1e-3
+    )
+
+
+@pytest.mark.slow
+def test_epochs_cost_more_than_one_and_less_than_their_sum():
+    found = [compose(DUCHI, reports=50, epochs=e, delta=1e-3).epsilon for e in (1, 2, 8)]
+    assert found[0] < found[1] < 2 * found[0]
+    assert found[1] < found[2] < 4 * found[0]
+
+
+@pytest.mark.slow
+def test_one_report_alone_composes_as_randomised_response():
+    """Without others to hide among: exact, by the binomial law of n answers of a coin."""
+    times, delta = 6, 1e-3
+    found = compose(DUCHI, reports=1, epochs=times, delta=delta).epsilon
+
+    def exact(epsilon):
+        p = 1 / (1 + math.exp(-1))
+        total = 0.0
+        for k in range(times + 1):
+            one, other = (math.comb(times, k) * q**k * (1 - q) ** (times - k) for q in (p, 1 - p))
+            total += max(0.0, one - math.exp(epsilon) * other)
+        return total
+
+    assert exact(found) <= delta * 1.001
+    assert exact(found * 0.97) > delta
+
+
+@pytest.mark.slow
+def test_the_curve_is_convex_and_covers_both_directions():
+    places, deltas, step = composition._curve(DUCHI.blanket, 30, 1e-6)
+    assert places[0] < 0 < places[-1]
+    assert deltas == sorted(deltas, reverse=True)
+    growths = [math.exp(i * step) for i in places]
+    points = list(zip(growths, deltas, strict=True))
+    slopes = [(d2 - d1) / (g2 - g1) for (g1, d1), (g2, d2) in itertools.pairwise(points)]
+    assert all(a <= b + 1e-12 for a, b in itertools.pairwise(slopes))
+    middle = places.index(0)
+    assert deltas[middle] == pytest.approx(amplify(DUCHI, reports=30, epsilon=0.0).delta)
+    left = dict(zip(places, deltas, strict=True))
+    for i in places:
+        if i > 0 and -i in left:
+            assert left[-i] == pytest.approx(1 - math.exp(-i * step) * (1 - left[i]))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        ({"reports": 0, "epochs": 2, "delta": 1e-3}, "reports"),
+        ({"reports": 5, "epochs": 0, "delta": 1e-3}, "epochs"),
+        ({"reports": 5, "epochs": 2, "delta": Fraction(2)}, "delta"),
+    ],
+)
+def test_wrong_arguments_are_named(arguments, name):
+    with pytest.raises(InvalidArgument, match=name):
+        compose(DUCHI, **arguments)
