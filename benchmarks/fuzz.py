@@ -27,12 +27,22 @@ from fedsel import Recipe, Reports
 from fedsel.device import Client, Policy, Refused
 from fedsel.errors import check_count, check_epsilon, check_finite
 from fedsel.server import Aggregator
-from fedsel.wire import InvalidMessage, ReportFormat, Request, decode_recipe
-from fedsel.wire.request import _decoded
+from fedsel.wire import Intent, InvalidMessage, ReportFormat, Request, decode_recipe
+from fedsel.wire.intent import check_text
+from fedsel.wire.request import MOST_REQUEST_BYTES, _decoded
 
 GUIDED = importlib.util.find_spec("atheris") is not None and "random" not in sys.argv
 RUN = bytes(range(16))
 GROWTH_MB = 64
+UNSEEN = [c.encode() for c in ("\u200b", "\u202e", "\ufeff", "\x1b[1", "\u0301e", "  \n", "\u3164")]
+"""Three bytes each, or near it, of what no purpose may have."""
+INTENTS = (
+    Intent("Better suggestions", "Example Ltd"),
+    Intent("Tastaturvorschläge verbessern"),
+    Intent("", "大学医院"),
+    Intent("x" * 200, "é" * 50),
+)
+"""What servers may state: texts of one to three bytes a letter, and the longest."""
 DECIDED = {"mu": 0.1, "learning_rate": 1.0, "averaging": 0.0}
 
 
@@ -45,10 +55,16 @@ class Target:
             Recipe("PE-Duchi", epsilon=2.0, dim=4, k=1, **DECIDED),
             Recipe("PM", epsilon=10.0, dim=30, k=0.5, **DECIDED),
         ]
-        self.requests = [Request(RUN, 0, 3, recipe).encode() for recipe in recipes]
-        self.formats = [Request.decode(r).format for r in self.requests]
+        rotated = Recipe("RJ", epsilon=2.0, dim=30, rho=0.4, bases=3, **DECIDED)
+        plain = [Request(RUN, 0, 3, recipe).encode() for recipe in (*recipes, rotated)]
+        stated = [
+            Request(RUN, 0, 3, recipe, intent).encode()
+            for recipe, intent in zip((*recipes, rotated), INTENTS, strict=True)
+        ]
+        self.requests = [*plain, *stated]
+        self.formats = [Request.decode(r).format for r in plain[: len(recipes)]]
         self.servers = [Aggregator(recipe, folder / str(i)) for i, recipe in enumerate(recipes)]
-        policy = Policy(1e-9, 500, ["PS-PM", "PE-Duchi", "PM"], [100, 4, 30], clip=10.0)
+        policy = Policy(1e-9, 500, ["PS-PM", "PE-Duchi", "PM", "RJ"], [100, 4, 30], clip=10.0)
         self.client = Client(policy, folder / "device", create=True)
         self.weights = np.zeros(100)
         last = Recipe("PS-PM", epsilon=1e-9, dim=100, **DECIDED)
@@ -63,17 +79,22 @@ class Target:
         nothing = self.formats[1].encode(0, Reports([-1], [0]))
         return [*self.requests, *reports, nothing, reports[len(self.formats)] * 3]
 
-    def try_one(self, data: bytes) -> None:
-        """Everything that may happen to one input."""
-        self.inputs += 1
+    def try_request(self, data: bytes) -> None:
+        """What is a request is its own encoding, and says nothing that cannot be seen."""
         try:
             request = Request.decode(data)
         except InvalidMessage:
-            pass
-        else:
-            self.accepted_requests += 1
-            if request.encode() != data:
-                raise AssertionError("a request that is not its own encoding")
+            return
+        self.accepted_requests += 1
+        if request.encode() != data:
+            raise AssertionError("a request that is not its own encoding")
+        if not all(text.isprintable() for text in vars(request.intent).values()):
+            raise AssertionError("a text that cannot be seen")
+
+    def try_one(self, data: bytes) -> None:
+        """Everything that may happen to one input."""
+        self.inputs += 1
+        self.try_request(data)
         try:
             self.client.answer(data, self.weights, self.weights)
         except Refused:
@@ -103,7 +124,7 @@ class Target:
 def mutated(rng: random.Random, seeds: list[bytes]) -> bytes:
     """Random bytes, or a good message with some of it changed, cut or doubled."""
     if rng.random() < 0.1:
-        return rng.randbytes(rng.choice((0, 1, 16, 40, 138, 300)))
+        return rng.randbytes(rng.choice((0, 1, 16, 40, 138, 300, 456)))
     data = bytearray(rng.choice(seeds))
     for _ in range(rng.choice((0, 1, 1, 2, 4))):
         place, kind = rng.randrange(len(data) + 1), rng.random()
@@ -112,8 +133,10 @@ def mutated(rng: random.Random, seeds: list[bytes]) -> bytes:
         elif kind < 0.7 and place + 8 <= len(data):
             value = rng.choice((0.0, -0.0, 1.0, 1e308, 5e-324, float("nan"), float("inf"), -1.0))
             data[place : place + 8] = struct.pack("<d", value)
-        elif kind < 0.8:
+        elif kind < 0.76:
             data[place : place + 4] = rng.choice((b"\xff" * 4, b"\0" * 4, b"\0\0\0\1"))
+        elif kind < 0.8:
+            data[place : place + 3] = rng.choice(UNSEEN)
         elif kind < 0.9:
             del data[place : place + rng.randrange(1, 9)]
         else:
@@ -170,6 +193,7 @@ def main() -> None:
         for parser_part in (
             *(Request.decode.__func__, _decoded, Request.__post_init__, decode_recipe),
             *(Recipe.__post_init__, ReportFormat.decode, Policy.objection),
+            *(Intent.read.__func__, Intent.__post_init__, check_text),
             *(check_count, check_epsilon, check_finite),
         ):
             atheris.instrument_func(parser_part)
@@ -183,7 +207,11 @@ def main() -> None:
             if target.inputs == options.inputs:  # atheris ends the process by itself, unheard
                 summary()
 
-        limits = [f"-runs={options.inputs}", "-max_len=400", f"-seed={options.seed + 1}"]
+        limits = [
+            f"-runs={options.inputs}",
+            f"-max_len={MOST_REQUEST_BYTES + 8}",
+            f"-seed={options.seed + 1}",
+        ]
         limits.append(f"-artifact_prefix={tempfile.gettempdir()}/")
         atheris.Setup([sys.argv[0], *limits, "-verbosity=0", str(corpus)], one_input)
         atheris.Fuzz()

@@ -21,8 +21,8 @@ from fedsel.cli import waiting
 from fedsel.cli.common import PlainConsole
 from fedsel.display import in_cell, in_figure, printable
 from fedsel.mechanisms import Duchi, PerturbedSampling, TwoStage
-from fedsel.paper.report import Section, render
-from fedsel.paper.report import Table as PageTable
+from fedsel.pages import Section, render
+from fedsel.pages import Table as PageTable
 from fedsel.paper.summary import markdown
 from fedsel.plotting import Point, accuracy_against_epsilon
 from fedsel.solutions.registry import register, unregister
@@ -237,6 +237,14 @@ def test_ledger(fedsel, tmp_path, name):
     fedsel("ledger", "create", folder, "--lifetime", "2", "--witness", witness, status=2)
     fedsel("ledger", "show", folder, "--witness", witness, status=0)
     fedsel("ledger", "show", folder, status=1)  # without its witness
+    page = tmp_path / f"{file_name(name)[:50]}.html"
+    out, _ = fedsel("ledger", "report", folder, tmp_path / "none", "--html", page, status=1)
+    assert "0 of 2 ledgers were read" in out
+    out, _ = fedsel("ledger", "report", folder, "--witness", witness, "--json", status=0)
+    assert json.loads(out)["devices"][0]["store"] == printable(folder)
+    written = page.read_text(encoding="utf-8")
+    assert "<script>alert" not in written
+    assert [c for c in written if not c.isprintable() and c not in "\n\N{NO-BREAK SPACE}"] == []
     fedsel("ledger", "show", tmp_path / "nowhere" / name, status=2)
     if len(name) > 255:  # the system's own error
         fedsel("ledger", "show", tmp_path / name, status=1)

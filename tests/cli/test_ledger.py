@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from fedsel.device import Client, Policy, Request
+from fedsel.device import Client, Intent, Policy, Request
 from tests.cli.support import run_here
 from tests.wire.support import complete
 
@@ -75,3 +75,19 @@ def test_a_ledger_is_begun_once(tmp_path):
     request = Request(bytes(16), 0, 0, complete("PM", epsilon=0.3, dim=4))
     client.answer(request.encode(), np.zeros(4), np.ones(4))
     assert client.history().left == 0
+
+
+def test_purposes_are_shown_with_their_runs(tmp_path):
+    client = Client(Policy(1.0, 0.5, ["PM"], [4], runs=3), tmp_path / "s", create=True)
+    recipe = complete("PM", epsilon=0.1, dim=4)
+    said = Intent("A [b]study[/b]", "A <i>university</i>")
+    for run_, intent in ((bytes(16), said), (b"\1" * 16, Intent())):
+        client.answer(Request(run_, 0, 0, recipe, intent).encode(), np.zeros(4), np.ones(4))
+    text = run(tmp_path / "s")
+    assert "run 00000000, purpose: A [b]study[/b], recipient: A <i>university</i>\n" in text
+    assert text.count("purpose") == 1
+    reports = json.loads(run(tmp_path / "s", "--json"))["reports"]
+    assert [(r["purpose"], r["recipient"]) for r in reports] == [
+        (said.purpose, said.recipient),
+        (None, None),
+    ]

@@ -110,7 +110,7 @@ def test_the_update_sees_the_weights_and_cannot_change_the_servers(client):
         (None, Reason.MALFORMED),
         ("text", Reason.MALFORMED),
         (asked()[:-1], Reason.MALFORMED),
-        (asked()[:4] + b"\3" + asked()[5:], Reason.VERSION),
+        (asked()[:4] + b"\4" + asked()[5:], Reason.VERSION),
         (asked(of=recipe("HM")), Reason.NOT_ALLOWED),
         (asked(of=recipe("NP")), Reason.NOT_ALLOWED),
         (asked(of=recipe(dim=9)), Reason.NOT_ALLOWED),

@@ -111,7 +111,7 @@ def test_history_survives_and_is_exact(store):
         ("CREATE TRIGGER t AFTER INSERT ON reports BEGIN DELETE FROM state; END", Fault.FOREIGN),
         ("CREATE VIEW v AS SELECT 1", Fault.FOREIGN),
         ("PRAGMA user_version = 1", Fault.DISAGREES),
-        ("PRAGMA user_version = 3", Fault.FOREIGN),
+        ("PRAGMA user_version = 4", Fault.FOREIGN),
         ("PRAGMA application_id = 0", Fault.FOREIGN),
     ],
 )

@@ -51,7 +51,7 @@ def test_what_both_files_say_is_not_believed(store, statement, fault):
         (storage.WITNESS_NAME, "UPDATE state SET reports = 4", Fault.DISAGREES),
         (storage.WITNESS_NAME, f"UPDATE state SET head = {HIGH}", Fault.DISAGREES),
         (storage.WITNESS_NAME, "PRAGMA user_version = 1", Fault.DISAGREES),
-        (storage.WITNESS_NAME, "PRAGMA user_version = 3", Fault.FOREIGN),
+        (storage.WITNESS_NAME, "PRAGMA user_version = 4", Fault.FOREIGN),
         (storage.WITNESS_NAME, "PRAGMA application_id = 1", Fault.FOREIGN),
         (storage.WITNESS_NAME, "CREATE TABLE a (b)", Fault.FOREIGN),
         (storage.WITNESS_NAME, "ALTER TABLE state RENAME COLUMN head TO a", Fault.FOREIGN),

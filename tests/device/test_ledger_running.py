@@ -15,6 +15,12 @@ SHORT, LONG = 3, 38
 """With so many reports the entries are quicker to check, or the file as a whole."""
 
 
+@pytest.fixture(autouse=True)
+def quicker(monkeypatch):
+    """Where the one begins and the other ends, for a ledger of eight pages."""
+    monkeypatch.setattr("fedsel.device.ledger._QUICKER", 1200)
+
+
 @pytest.fixture(scope="module")
 def stores(tmp_path_factory):
     folder = tmp_path_factory.mktemp("stores")

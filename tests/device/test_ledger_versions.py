@@ -21,6 +21,7 @@ import pytest
 from fedsel.device import (
     Client,
     Fault,
+    Intent,
     Ledger,
     LedgerError,
     Policy,
@@ -103,7 +104,7 @@ def test_an_old_ledger_is_brought_up_to_date_with_the_first_report(store):
     assert ask(client, 1) == old.entries[1].report  # a report that left before
     assert versions(store) == [1, 1]
     new_run(client, 0.35)  # which version 1 refused
-    assert versions(store) == [2, 2]
+    assert versions(store) == [3, 3]
     history = client.history()
     assert history.entries[:10] == old.entries
     assert 0 < history.spent - Fraction(7, 20) - exact < Fraction(1, 10**60)
@@ -118,7 +119,7 @@ def test_an_old_ledger_is_brought_up_to_date_with_the_first_report(store):
 
 def test_a_new_lifetime_brings_it_up_to_date_as_well(store):
     assert Client(policy(lifetime=3), store).history().left > Fraction(27, 10)
-    assert versions(store) == [2, 2]
+    assert versions(store) == [3, 3]
 
 
 def test_what_rounding_puts_above_the_lifetime_is_spent(store):
@@ -182,7 +183,7 @@ def test_kills_around_the_migration_leave_the_old_or_the_new_ledger(quick_path):
     rng = random.Random(1)
     exact = written_sum(GOLDEN)
     new_run(Client(policy(), shutil.copytree(GOLDEN, quick_path / "warm")), 0.35)
-    longest, seen = 0.001, {1: 0, 2: 0}
+    longest, seen = 0.001, {1: 0, 3: 0}
     for number in range(60):
         store = shutil.copytree(GOLDEN, quick_path / str(number))
         mine, theirs = os.pipe()
@@ -201,14 +202,14 @@ def test_kills_around_the_migration_leave_the_old_or_the_new_ledger(quick_path):
         os.close(theirs)
         history = Client(policy(), store).history()  # rolls back what was not finished
         found = versions(store)
-        assert found in ([1, 1], [2, 2])
+        assert found in ([1, 1], [3, 3])
         seen[found[0]] += 1
         assert len(history.entries) == (10 if found == [1, 1] else 11)
         due = exact + (0 if found == [1, 1] else Fraction(7, 20))
         assert due < history.spent < due + Fraction(1, 10**60)
         ask(Client(policy(), store))
-        assert versions(store) == [2, 2]
-        longest *= 0.8 if found == [2, 2] else 1.3  # around the instant that matters
+        assert versions(store) == [3, 3]
+        longest *= 0.8 if found == [3, 3] else 1.3  # around the instant that matters
     assert min(seen.values()) > 5
 
 
@@ -224,6 +225,77 @@ def test_two_processes_on_one_old_ledger(store):
     for child in children:
         os.waitpid(child, 0)
     history = Ledger(store).read()
-    assert versions(store) == [2, 2]
+    assert versions(store) == [3, 3]
     assert len(history.entries) == 30
     assert 0 < history.spent - Fraction(1, 5) - written_sum(GOLDEN) < Fraction(1, 10**60)
+
+
+V2 = GOLDEN.with_name("ledger-v2")
+"""Three reports of two runs, PS-PM with a residual and RJ, before runs had a purpose."""
+STATED = Intent("Better suggestions", "Example Ltd")
+
+
+@pytest.fixture
+def second(quick_path):
+    return shutil.copytree(V2, quick_path / "second")
+
+
+def v2_policy():
+    return policy(solutions=["PS-PM", "PM", "RJ"])
+
+
+def test_a_ledger_of_version_2_is_read_as_it_is(second):
+    before = {file.name: file.read_bytes() for file in second.iterdir()}
+    history = Client(v2_policy(), second).history()
+    assert history == Ledger(second).inspect()
+    assert (history.spent, history.intents) == (Fraction(11, 20), {})
+    assert [entry.time for entry in history.entries] == [
+        1_700_000_000 + 86_400 * i for i in (0, 1, 2)
+    ]
+    assert versions(second) == [2, 2]
+    assert {file.name: file.read_bytes() for file in second.iterdir()} == before
+
+
+def test_a_ledger_of_version_2_gets_purposes_with_the_first_report(second):
+    client = Client(v2_policy(), second)
+    old = client.history()
+    with client.ledger.transaction() as books:
+        kept = books.residual(HONEST_RUN, D)
+        assert kept.any()
+    stated = Request(HONEST_RUN, 2, 2, HONEST, STATED)
+    with pytest.raises(Refused) as error:  # it began without
+        client.answer(stated.encode(), WEIGHTS, UPDATE)
+    assert error.value.reason is Reason.CONFLICT
+    assert versions(second) == [2, 2]
+    ask(client)
+    assert versions(second) == [3, 3]
+    plan = complete("PM", epsilon=0.35, dim=D)
+    client.answer(Request(b"n" * 16, 0, 0, plan, STATED).encode(), WEIGHTS, UPDATE)
+    history = client.history()
+    assert history.entries[:3] == old.entries
+    assert history.intents == {b"n" * 16: STATED}
+    assert history.spent == old.spent + Fraction(1, 10) + Fraction(7, 20)
+    assert history.identity == old.identity
+
+
+def test_an_old_ledger_that_is_brought_up_to_date_is_as_one_that_is_new(second, quick_path):
+    ask(Client(v2_policy(), second))
+    Ledger(quick_path / "fresh").create(Fraction(2))
+    schemas = []
+    for store in (second, quick_path / "fresh"):
+        connection = sqlite3.connect(store / storage.LEDGER_NAME)
+        schemas.append(
+            connection.execute("SELECT sql FROM sqlite_schema ORDER BY rowid").fetchall()
+        )
+        connection.close()
+    assert schemas[0] == schemas[1]
+
+
+def test_a_version_that_is_not_known_yet_is_refused(second, monkeypatch):
+    """As the one before this would refuse what this one writes."""
+    ask(Client(v2_policy(), second))
+    monkeypatch.setattr(storage, "VERSION", 2)
+    for work in (lambda: Client(v2_policy(), second), Ledger(second).inspect):
+        with pytest.raises(LedgerError) as error:
+            work()
+        assert error.value.fault is Fault.FOREIGN

@@ -210,7 +210,7 @@ def test_what_is_no_request(data):
         Request.decode(data)
 
 
-@pytest.mark.parametrize("version", [0, 3, 255])
+@pytest.mark.parametrize("version", [0, 4, 255])
 def test_other_versions(version):
     with pytest.raises(UnknownVersion):
         Request.decode(GOOD[:4] + bytes([version]) + GOOD[5:])

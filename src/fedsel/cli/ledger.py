@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,15 +10,19 @@ import typer
 from rich.table import Table
 
 from fedsel.cli.commands import App
-from fedsel.cli.common import JsonOption, output
+from fedsel.cli.common import JsonOption, check_file, output
+from fedsel.cli.waiting import Bar
 from fedsel.errors import InvalidArgument
+from fedsel.pages import write_page
 
 if TYPE_CHECKING:
     from fedsel.device import History
+    from fedsel.statements import LedgerReport
 
 ledger_app = App(
     help="The ledger of a device.",
-    epilog="Example: fedsel ledger create store --lifetime 8   ·   fedsel ledger show store",
+    epilog="Example: fedsel ledger create store --lifetime 8   ·   fedsel ledger show store   ·   "
+    "fedsel ledger report nodes/*/ --html report.html",
 )
 
 
@@ -85,23 +87,64 @@ def create(
         _print(history)
 
 
+@ledger_app.command(
+    epilog="Example: fedsel ledger report nodes/*/ --html report.html   ·   "
+    "fedsel ledger report a b --witness '/other/disk/{name}.witness' --json"
+)
+def report(
+    folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Folders of stores.")],
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write one self-contained page, to print.")
+    ] = None,
+    witness: Annotated[
+        str | None,
+        typer.Option(help="Witnesses outside of the stores; {name} is the name of a store."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Report on the ledgers of many devices: what was sent, for what and for whom, and its ε.
+
+    Ledgers are only read, also while their clients run. One that cannot be read is listed as such.
+    Ends with status 1 if any could not be read.
+    """
+    from fedsel.statements import inspect_ledgers
+
+    check_file("--html", html)
+    with Bar(len(folders), "reading") as bar:
+        read = inspect_ledgers(
+            folders, witness=witness, advance=lambda store: bar.update(store, advance=1)
+        )
+    if html is not None:
+        write_page(html, read.to_html())
+    if as_json:
+        typer.echo(json.dumps(read.to_dict(), indent=1, ensure_ascii=False))
+    else:
+        _print_report(read, html)
+    if not read.complete:
+        raise typer.Exit(1)
+
+
 def _plain(history: History) -> dict[str, Any]:
     """The history as JSON holds it: an ε is an exact fraction and the nearest number."""
+    from fedsel.device import Intent
+    from fedsel.statements.ledgers import moment, numbers
+
     totals: dict[str, Any] = {}
     for name in ("lifetime", "spent", "left"):
-        exact: Fraction = getattr(history, name)
-        totals |= {name: float(exact), f"{name}_exact": str(exact)}
+        totals |= numbers(name, getattr(history, name))
+    stated = {entry.run: history.intents.get(entry.run, Intent()) for entry in history.entries}
     reports = [
         {
             "number": entry.number,
-            "time": datetime.fromtimestamp(entry.time, UTC).isoformat(),
+            "time": moment(entry.time),
             "run": entry.run.hex(),
             "epoch": entry.epoch,
             "round": entry.round,
             "solution": history.recipes[entry.run].solution,
             "dim": history.recipes[entry.run].dim,
-            "epsilon": float(entry.charge),
-            "epsilon_exact": str(entry.charge),
+            "purpose": stated[entry.run].purpose or None,
+            "recipient": stated[entry.run].recipient or None,
+            **numbers("epsilon", entry.charge),
             "report": entry.report.hex(),
         }
         for entry in history.entries
@@ -111,6 +154,8 @@ def _plain(history: History) -> dict[str, Any]:
 
 def _print(history: History) -> None:
     console = output()
+    from fedsel.statements import exactly
+
     rows = _plain(history)["reports"]
     if rows:
         table = Table(title="Reports that may have left this device")
@@ -124,11 +169,50 @@ def _print(history: History) -> None:
             shown = {**row, "run": row["run"][:8], "epsilon": row["epsilon_exact"]}
             table.add_row(*(str(shown[name]) for name in columns))
         console.print(table)
+        for run, intent in history.intents.items():
+            said = [f"{name}: {text}" for name, text in vars(intent).items() if text]
+            console.print(f"run {run.hex()[:8]}, {', '.join(said)}")
     else:
         console.print("no reports yet")
     for name, label in (("spent", "ε spent"), ("left", "ε left"), ("lifetime", "ε of a lifetime")):
-        exact: Fraction = getattr(history, name)
-        number = f"{float(exact):.12g}"
-        console.print(
-            f"{label}: {number}" + ("" if number == str(exact) else f" = {exact} exactly")
-        )
+        console.print(f"{label}: {exactly(getattr(history, name))}")
+
+
+def _print_report(read: LedgerReport, html: Path | None) -> None:
+    from fedsel.statements import exactly, in_percent, meaning
+    from fedsel.statements.ledger_page import short, stated, when
+
+    console = output()
+    devices = Table(title="Devices")
+    for name in ("device", "ledger"):
+        devices.add_column(name, overflow="fold")
+    for name in ("ε spent", "ε left", "reports", "certainty"):
+        devices.add_column(name, justify="right", overflow="fold")
+    for device in read.devices:
+        history = device.history
+        if history is None:
+            problem = device.fault.value if device.fault else ""
+            devices.add_row(device.store, f"NOT READ: {problem}", *["–"] * 4)
+            continue
+        state = "read" if device.copy_of is None else f"read; a COPY of {device.copy_of}"
+        amounts = (short(amount) for amount in (history.spent, history.left))
+        certain = f"≤ {in_percent(history.spent)}"
+        devices.add_row(device.store, state, *amounts, str(len(history.entries)), certain)
+    console.print(devices)
+    runs = Table(title="Runs, over all devices that were read")
+    for name in ("run", "purpose", "recipient", "solution", "last report"):
+        runs.add_column(name, overflow="fold")
+    for name in ("devices", "reports", "most ε"):
+        runs.add_column(name, justify="right", overflow="fold")
+    for run in read.runs:
+        texts = (stated(name, run.intents) for name in ("purpose", "recipient"))
+        counts = (str(run.devices), str(run.reports), short(run.most_epsilon))
+        runs.add_row(run.run.hex()[:8], *texts, run.solution, when(run.last), *counts)
+    if read.runs:
+        console.print(runs)
+    if read.read:
+        most = read.most_spent
+        console.print(f"largest ε spent: {exactly(most)}. {meaning(most)}")
+    console.print(f"{len(read.read)} of {len(read.devices)} ledgers were read")
+    if html is not None:
+        console.print(f"written: {html}")

@@ -1,17 +1,19 @@
 """What runs on a person's device: the owner's policy, the durable ledger, and the client."""
 
 from fedsel.device.client import Client
-from fedsel.device.ledger import Entry, History, Ledger
+from fedsel.device.entries import Entry, History
+from fedsel.device.ledger import Ledger
 from fedsel.device.linear import LinearRecords
 from fedsel.device.policy import Policy
 from fedsel.device.refusal import Fault, LedgerError, Reason, Refused
-from fedsel.wire import Request
+from fedsel.wire import Intent, Request
 
 __all__ = [
     "Client",
     "Entry",
     "Fault",
     "History",
+    "Intent",
     "Ledger",
     "LedgerError",
     "LinearRecords",

@@ -13,14 +13,15 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedsel.device.ledger import Entry, History, Ledger, LedgerTransaction
+from fedsel.device.entries import Entry, History, Task
+from fedsel.device.ledger import Ledger, LedgerTransaction
 from fedsel.device.policy import Policy
 from fedsel.device.refusal import LedgerError, Reason, Refused
 from fedsel.device.spending import added
 from fedsel.errors import check_kind
 from fedsel.random import SYSTEM, Entropy
 from fedsel.recipe import Recipe
-from fedsel.wire import InvalidMessage, Request, UnknownVersion, check_sendable, encode_recipe
+from fedsel.wire import InvalidMessage, Request, UnknownVersion, check_sendable
 
 Update = Callable[[NDArray[np.floating]], ArrayLike] | ArrayLike
 """A client's update (its gradient): a function of the weights, or the vector itself."""
@@ -148,7 +149,7 @@ class Client:
             raise Refused(Reason.VERSION) from None
         except InvalidMessage:
             raise Refused(Reason.MALFORMED) from None
-        objection = self.policy.objection(request.recipe)
+        objection = self.policy.objection(request.recipe, request.intent)
         if objection is not None:
             raise Refused(objection)
         return request
@@ -165,8 +166,8 @@ class Client:
     def _earlier(self, books: LedgerTransaction, request: Request, digest: bytes) -> bytes | None:
         """The bytes that answered this request before; None if it may be answered now."""
         policy = self.policy
-        known = books.recipe_of(request.run)
-        if known is not None and known[0] != encode_recipe(request.recipe):
+        known = books.task_of(request.run)
+        if known is not None and known != Task.of(request, is_open=known.is_open):
             raise Refused(Reason.CONFLICT)
         answered = books.answered(request.run, request.round)
         if answered is not None:
@@ -176,7 +177,7 @@ class Client:
         latest_round, latest_epoch = books.latest(request.run)
         if request.round < latest_round or request.epoch < latest_epoch:
             raise Refused(Reason.OUT_OF_ORDER)
-        if known is not None and not known[1]:
+        if known is not None and not known.is_open:
             raise Refused(Reason.OUT_OF_ORDER)  # a later run has closed this one
         if books.reports_in(request.run, request.epoch) >= policy.reports_per_epoch:
             raise Refused(Reason.TOO_OFTEN)
@@ -196,8 +197,8 @@ class Client:
     ) -> bytes:
         """Draw the report and write it down; it may leave once the transaction has ended."""
         recipe, solution = request.recipe, request.recipe.build()
-        if books.recipe_of(request.run) is None:
-            books.open_run(request.run, encode_recipe(recipe), self.policy.runs)
+        if books.task_of(request.run) is None:
+            books.open_run(request.run, Task.of(request), self.policy.runs)
         before = books.residual(request.run, solution.dim)
         drawn_report, kept = solution.in_round(request.round).encode(
             gradient, before, self._entropy

@@ -12,67 +12,35 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedsel.device import spending, storage
+from fedsel.device.entries import (
+    COLUMNS,
+    NOTHING_STATED,
+    Entry,
+    History,
+    Task,
+    as_bytes,
+    link_of,
+)
 from fedsel.device.refusal import Fault, LedgerError
 from fedsel.errors import InvalidArgument
 from fedsel.recipe import Recipe
-from fedsel.wire import decode_recipe
+from fedsel.wire import Intent, decode_recipe
 
 Residual = NDArray[np.float32]
+Connect = Callable[[Path, Path, float], sqlite3.Connection]
 _SEAL_BYTES = 32
-_COLUMNS = "number, run, epoch, round, time, charge, digest, report, link"
 _CHARGE = 5
 _QUICKER = 1000
 """Bytes of a file that are copied and hashed in the time in which one entry is checked."""
-
-
-@final
-@dataclass(frozen=True)
-class Entry:
-    """One report: its place in the run, when (seconds since 1970), its ε, and its bytes.
-
-    ``digest`` is the SHA-256 of the request and the weights that it answers.
-    """
-
-    number: int
-    run: bytes
-    epoch: int
-    round: int
-    time: int
-    charge: Fraction
-    digest: bytes
-    report: bytes
-
-    def link(self, before: bytes) -> bytes:
-        """The link of the chain that this entry adds to the one before."""
-        places = (self.number, self.run, self.epoch, self.round, self.time)
-        return _link(before, (*places, str(self.charge), self.digest, self.report))
-
-
-@final
-@dataclass(frozen=True)
-class History:
-    """All that a ledger says: budget, entries in their order, and the recipe of each run."""
-
-    lifetime: Fraction
-    spent: Fraction
-    entries: tuple[Entry, ...]
-    recipes: dict[bytes, Recipe]
-
-    @property
-    def left(self) -> Fraction:
-        """What of the lifetime ε is left."""
-        return max(Fraction(0), self.lifetime - self.spent)
 
 
 class LedgerTransaction:
@@ -85,8 +53,8 @@ class LedgerTransaction:
         seen = list(self._rows("SELECT identity, reports, head FROM witness.state"))
         if len(rows) != 1 or len(seen) != 1:
             raise LedgerError(Fault.DAMAGED)
-        identity, lifetime, self.reports, spent, self.head = rows[0]
-        if seen[0] != (identity, self.reports, self.head):
+        self.identity, lifetime, self.reports, spent, self.head = rows[0]
+        if seen[0] != (self.identity, self.reports, self.head):
             raise LedgerError(Fault.DISAGREES)
         self.lifetime, self.spent = Fraction(lifetime), Fraction(spent)
         self.begun = self.image()
@@ -107,8 +75,9 @@ class LedgerTransaction:
         It takes some 4 µs an entry, ten times as long as to see that nothing has changed.
         """
         link, number, charges = storage.GENESIS, 0, []
-        for row in self._rows(f"SELECT {_COLUMNS} FROM main.reports ORDER BY number"):  # noqa: S608
-            link = _link(link, row)
+        stated = self._stated()
+        for row in self._rows(f"SELECT {COLUMNS} FROM main.reports ORDER BY number"):  # noqa: S608
+            link = link_of(link, row, stated.get(row[1]))
             number += 1
             if link != row[-1] or row[0] != number:
                 raise LedgerError(Fault.DAMAGED)
@@ -125,11 +94,19 @@ class LedgerTransaction:
         """Bring the files of an earlier version up to date.
 
         Version 1 kept the exact sum, of unbounded size. By the rule of `spending` it is never less.
+        Neither 1 nor 2 had a place for purposes: none was stated.
         """
         if self.version != storage.VERSION:
             self._rows("UPDATE main.state SET spent = ?", str(self.spent))
-            storage.set_version(self._connection)
+            storage.upgrade(self._connection)
             self.version = storage.VERSION
+
+    def _stated(self) -> dict[bytes, tuple[object, object]]:
+        """Purpose and recipient of each run that has some, as they are written."""
+        if self.version < storage.STATED_VERSION:
+            return {}
+        rows = self._rows("SELECT run, purpose, recipient FROM main.purposes")
+        return {as_bytes(run): (purpose, recipient) for run, purpose, recipient in rows}
 
     def _rows(self, sql: str, *values: object) -> sqlite3.Cursor:
         return self._connection.execute(sql, values)
@@ -148,14 +125,14 @@ class LedgerTransaction:
 
     def entries(self) -> Iterator[Entry]:
         """All entries in order."""
-        rows = self._rows(f"SELECT {_COLUMNS} FROM main.reports ORDER BY number")  # noqa: S608
-        return map(_entry, rows)
+        rows = self._rows(f"SELECT {COLUMNS} FROM main.reports ORDER BY number")  # noqa: S608
+        return map(Entry.of, rows)
 
     def answered(self, run: bytes, number: int) -> Entry | None:
         """The report of a round, if there is one."""
-        query = f"SELECT {_COLUMNS} FROM main.reports WHERE run = ? AND round = ?"  # noqa: S608
+        query = f"SELECT {COLUMNS} FROM main.reports WHERE run = ? AND round = ?"  # noqa: S608
         row = self._one(query, run, number)
-        return None if row is None else _entry(row)
+        return None if row is None else Entry.of(row)
 
     def latest(self, run: bytes) -> tuple[int, int]:
         """The largest round and epoch that a run was answered in; (−1, −1) if none."""
@@ -172,20 +149,47 @@ class LedgerTransaction:
         """How many reports are younger; those of a clock that ran ahead count as well."""
         return self._count("SELECT count(*) FROM main.reports WHERE time > ?", time)
 
-    def recipe_of(self, run: bytes) -> tuple[bytes, bool] | None:
-        """The bytes of the recipe of a run, and whether the run is open; None for a new run."""
+    def task_of(self, run: bytes) -> Task | None:
+        """What a run is; None for a new one."""
         row = self._one("SELECT task, open FROM main.runs WHERE run = ?", run)
-        return None if row is None else (_bytes(row[0]), bool(row[1]))
+        if row is None:
+            return None
+        stated = self._stated_of(run)
+        return Task(as_bytes(row[0]), stated, bool(row[1]))
+
+    def _stated_of(self, run: bytes) -> Intent:
+        if self.version < storage.STATED_VERSION:
+            return NOTHING_STATED
+        row = self._one("SELECT purpose, recipient FROM main.purposes WHERE run = ?", run)
+        return NOTHING_STATED if row is None else Intent(*row)  # type: ignore[arg-type]
 
     def recipes(self) -> dict[bytes, Recipe]:
         """The recipe of each run."""
         rows = self._rows("SELECT run, task FROM runs")
         return {run: decode_recipe(recipe) for run, recipe in rows}
 
-    def open_run(self, run: bytes, recipe: bytes, at_a_time: int) -> None:
+    def intents(self) -> dict[bytes, Intent]:
+        """What was stated of each run that has a purpose or a recipient."""
+        return {run: Intent(*texts) for run, texts in self._stated().items()}  # type: ignore[arg-type]
+
+    def history(self) -> History:
+        """All that the ledger says, once its pages are found to be whole."""
+        for name in ("main", "witness"):
+            if self._rows(f"PRAGMA {name}.quick_check").fetchall() != [("ok",)]:
+                raise LedgerError(Fault.DAMAGED)
+        entries, recipes = tuple(self.entries()), self.recipes()
+        if not {entry.run for entry in entries} <= set(recipes):
+            raise LedgerError(Fault.DAMAGED)
+        intents, identity = self.intents(), as_bytes(self.identity)
+        return History(self.lifetime, self.spent, entries, recipes, intents, identity)
+
+    def open_run(self, run: bytes, task: Task, at_a_time: int) -> None:
         """Begin a run; the oldest ones beyond the limit are closed, their residuals erased."""
         number = self._count("SELECT coalesce(max(number), 0) + 1 FROM main.runs")
-        self._rows("INSERT INTO main.runs VALUES (?, ?, ?, 1, NULL)", run, number, recipe)
+        self._rows("INSERT INTO main.runs VALUES (?, ?, ?, 1, NULL)", run, number, task.recipe)
+        if task.intent:
+            texts = (task.intent.purpose, task.intent.recipient)
+            self._rows("INSERT INTO main.purposes VALUES (?, ?, ?)", run, *texts)
         self._rows(
             "UPDATE main.runs SET open = 0, residual = NULL WHERE open = 1 AND number NOT IN "
             "(SELECT number FROM main.runs WHERE open = 1 ORDER BY number DESC LIMIT ?)",
@@ -197,7 +201,7 @@ class LedgerTransaction:
         row = self._one("SELECT residual FROM main.runs WHERE run = ?", run)
         if row is None or row[0] is None:
             return np.zeros(dim, dtype=np.float32)
-        sealed = _bytes(row[0])
+        sealed = as_bytes(row[0])
         content = sealed[:-_SEAL_BYTES]
         if len(content) != 4 * dim or _seal(run, content) != sealed[-_SEAL_BYTES:]:
             raise LedgerError(Fault.DAMAGED)
@@ -205,7 +209,7 @@ class LedgerTransaction:
 
     def record(self, entry: Entry, residual: Residual | None) -> None:
         """Charge a report and keep the residual (None: erase it)."""
-        link = entry.link(self.head)
+        link = entry.link(self.head, self._stated_of(entry.run))
         self.spent = spending.added(self.spent, entry.charge)
         self._rows(
             "INSERT INTO main.reports VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -264,39 +268,46 @@ class Ledger:
         what is written is durable at the end, or not at all. The ledger is locked first and the
         witness second, in every process.
         """
-        with _explained():
-            if not self.file.is_file():
-                raise LedgerError(Fault.OCCUPIED if self.exists else Fault.MISSING)
-            connection = storage.connect(self.file, self.witness, self.timeout)
-            try:
-                connection.execute("BEGIN EXCLUSIVE" if write else "BEGIN")
-                books = LedgerTransaction(connection, self._known)
-                if write:
-                    books.upgrade()
-                yield books
-                image = books.image() if write else books.begun
-                connection.execute("COMMIT" if write else "ROLLBACK")
-                self._known = image
-            finally:
-                connection.close()  # rolls back what was not committed
+        with _explained(), self._connected(storage.connect) as connection:
+            connection.execute("BEGIN EXCLUSIVE" if write else "BEGIN")
+            books = LedgerTransaction(connection, self._known)
+            if write:
+                books.upgrade()
+            yield books
+            image = books.image() if write else books.begun
+            connection.execute("COMMIT" if write else "ROLLBACK")
+            self._known = image
+
+    @contextmanager
+    def _connected(self, connect: Connect) -> Iterator[sqlite3.Connection]:
+        if not self.file.is_file():
+            raise LedgerError(Fault.OCCUPIED if self.exists else Fault.MISSING)
+        connection = connect(self.file, self.witness, self.timeout)
+        try:
+            yield connection
+        finally:
+            connection.close()  # rolls back what was not committed
 
     def read(self) -> History:
         """Check the whole ledger, file and chain, and return what it says."""
         self._known = None
         with self.transaction() as books:
-            connection = books._connection
-            for name in ("main", "witness"):
-                if connection.execute(f"PRAGMA {name}.quick_check").fetchall() != [("ok",)]:
-                    raise LedgerError(Fault.DAMAGED)
-            entries = tuple(books.entries())
-            recipes = books.recipes()
-            if not {entry.run for entry in entries} <= set(recipes):
-                raise LedgerError(Fault.DAMAGED)
-            return History(books.lifetime, books.spent, entries, recipes)
+            return books.history()
+
+    def inspect(self) -> History:
+        """`read` for somebody else's ledger: both files are opened for reading alone.
+
+        It may be read while a client runs, which waits for as long as that takes. What a crash has
+        left unfinished is not put right here, as `read` would: such a ledger is refused.
+        """
+        reading = _explained(unreadable=True)
+        with reading, self._connected(storage.connect_for_reading) as connection:
+            connection.execute("BEGIN")
+            return LedgerTransaction(connection).history()
 
 
 @contextmanager
-def _explained() -> Iterator[None]:
+def _explained(*, unreadable: bool = False) -> Iterator[None]:
     """Turn what SQLite and the file system raise into a fault."""
     try:
         yield
@@ -308,44 +319,8 @@ def _explained() -> Iterator[None]:
         fault = Fault.DAMAGED
     else:
         return
-    raise LedgerError(fault)
-
-
-def _link(before: bytes, row: Sequence[object]) -> bytes:
-    """SHA-256 of the link before and of an entry, written as a list of JSON.
-
-    From the row itself, as text and hexadecimal digits: nothing that differs is written alike.
-    """
-    number, run, epoch, place, time, charge, digest, report, *_ = row
-    content = (
-        f'[{number}, {epoch}, {place}, {time}, "{charge}", "{_bytes(run).hex()}", '
-        f'"{_bytes(digest).hex()}", "{_bytes(report).hex()}"]'
-    )
-    return hashlib.sha256(before + content.encode("ascii")).digest()
+    raise LedgerError(Fault.UNREADABLE if unreadable and fault is Fault.UNWRITABLE else fault)
 
 
 def _seal(run: bytes, content: bytes) -> bytes:
     return hashlib.sha256(run + content).digest()
-
-
-def _bytes(value: object) -> bytes:
-    if not isinstance(value, bytes):
-        raise LedgerError(Fault.DAMAGED)
-    return value
-
-
-def _entry(row: tuple[object, ...]) -> Entry:
-    number, run, epoch, place, time, charge, digest, report, _ = row
-    whole = all(isinstance(x, int) for x in (number, epoch, place, time))
-    if not whole or not isinstance(charge, str):
-        raise LedgerError(Fault.DAMAGED)
-    return Entry(
-        number=number,  # type: ignore[arg-type]
-        run=_bytes(run),
-        epoch=epoch,  # type: ignore[arg-type]
-        round=place,  # type: ignore[arg-type]
-        time=time,  # type: ignore[arg-type]
-        charge=Fraction(charge),
-        digest=_bytes(digest),
-        report=_bytes(report),
-    )

@@ -23,6 +23,7 @@ from fedsel.errors import (
 from fedsel.mechanisms.base import MAX_DIMENSION
 from fedsel.recipe import PRIVATE, Recipe, decimal
 from fedsel.solutions.registry import canonical
+from fedsel.wire.intent import MOST_BYTES, Intent, check_text
 
 _MOST = (1 << 32) - 1
 _MOST_DIGITS = 300
@@ -44,7 +45,10 @@ class Policy:
     - ``reports_per_epoch`` of a run, and ``reports_per_day`` (24 hours; None: no limit of its own);
     - ``runs``: how many runs are open at a time; a further one closes the oldest;
     - ``weight_bound``: the largest magnitude of a weight that is believed;
-    - ``least_seconds``: an answer takes at least that long, so that its time tells less.
+    - ``least_seconds``: an answer takes at least that long, so that its time tells less;
+    - ``require_purpose``, ``require_recipient``: whether a request must say what for, and for whom;
+    - ``purposes``, ``recipients``: the texts that a request may have there, compared letter by
+      letter; one of them is then required (None: any). They are what the server says, not proofs.
 
     An ε is the decimal that is written: ten reports of 0.1 are exactly 1.
 
@@ -63,6 +67,10 @@ class Policy:
     runs: int = 1
     weight_bound: float = 1e6
     least_seconds: float = 0.0
+    require_purpose: bool = False
+    require_recipient: bool = False
+    purposes: Iterable[str] | None = None
+    recipients: Iterable[str] | None = None
 
     def __post_init__(self) -> None:
         put = object.__setattr__
@@ -78,6 +86,9 @@ class Policy:
         put(self, "least_seconds", check_float("least_seconds", self.least_seconds))
         if not 0 <= self.least_seconds <= 86_400:
             raise InvalidArgument("least_seconds", self.least_seconds, "in 0 … 86400")
+        for field in MOST_BYTES:
+            check_kind(f"require_{field}", getattr(self, f"require_{field}"), bool)
+            put(self, f"{field}s", _texts(f"{field}s", getattr(self, f"{field}s"), field))
 
     @classmethod
     def load(cls, path: str | Path) -> Policy:
@@ -105,8 +116,10 @@ class Policy:
                 raise InvalidArgument(name, None, "given")
         return cls(**values)
 
-    def objection(self, recipe: Recipe) -> Reason | None:
+    def objection(self, recipe: Recipe, intent: Intent | None = None) -> Reason | None:
         """Why the policy forbids a recipe, before anything of its size is built; None if it allows.
+
+        ``intent`` is what the request says about its purpose and recipient: nothing, if None.
 
         >>> policy = Policy(2.0, 0.5, ["PS-PM"], [100])
         >>> policy.objection(Recipe("PS-PM", epsilon=2.0, epochs=5, dim=10**9))
@@ -117,7 +130,17 @@ class Policy:
             and recipe.dim in tuple(self.dimensions)
             and recipe.clip <= self.clip
         )
-        return None if allowed else Reason.NOT_ALLOWED
+        if not allowed:
+            return Reason.NOT_ALLOWED
+        stated = Intent() if intent is None else intent
+        return None if all(self._accepts(f, stated) for f in MOST_BYTES) else Reason.PURPOSE
+
+    def _accepts(self, field: str, intent: Intent) -> bool:
+        text: str = getattr(intent, field)
+        texts: tuple[str, ...] | None = getattr(self, f"{field}s")
+        if texts is not None:
+            return text in texts
+        return bool(text) or not getattr(self, f"require_{field}")
 
 
 def _parsed(text: str) -> dict[str, Any]:
@@ -178,6 +201,16 @@ def _listed(name: str, values: object) -> tuple[Any, ...]:
 def _dimensions(values: object) -> tuple[int, ...]:
     listed = _listed("dimensions", values)
     return tuple(check_count("dimensions", d, most=MAX_DIMENSION) for d in listed)
+
+
+def _texts(name: str, values: object, field: str) -> tuple[str, ...] | None:
+    """The texts that a request may have; an empty one would be none at all."""
+    if values is None:
+        return None
+    texts = tuple(check_text(name, text, field) for text in _listed(name, values))
+    if "" in texts:
+        raise InvalidArgument(name, texts, "a list of texts that are not empty")
+    return texts
 
 
 def _private(name: object) -> str:

@@ -12,6 +12,7 @@ class Reason(Enum):
     VERSION = "the request is of an unknown version"
     WEIGHTS = "the weights do not have the announced shape, type and range"
     NOT_ALLOWED = "the policy of this device does not allow such a task"
+    PURPOSE = "the policy of this device does not allow the purpose or the recipient of the request"
     TOO_MUCH = "the report would cost more than the policy of this device allows for one report"
     EXHAUSTED = "the budget of this device does not suffice for the report"
     TOO_OFTEN = "this device has reported as often as its policy allows for now"
@@ -49,6 +50,8 @@ class Fault(Enum):
     DAMAGED = "the ledger is damaged"
     DISAGREES = "ledger and witness disagree: one was put back from a copy or belongs elsewhere"
     BUSY = "another process holds the ledger"
+    UNFINISHED = "a transaction was cut off: the next answer of its client puts the ledger right"
+    UNREADABLE = "the ledger cannot be read: no permission, or the disk is failing"
     UNWRITABLE = "the ledger cannot be written: read-only, or the disk is full or failing"
 
 

@@ -19,8 +19,10 @@ from fedsel.device.refusal import Fault, LedgerError
 
 APPLICATION = 0x4645_4453
 """SQLite's application_id of our files: "FEDS"."""
-VERSION, EXACT_VERSION = 2, 1
-"""Of the files, and of those that kept the exact sum of all charges, however long it was."""
+VERSION = 3
+"""Of the files."""
+EXACT_VERSION, STATED_VERSION = 1, 3
+"""The last that kept the exact sum of all charges, however long; the first that keeps purposes."""
 LEDGER_NAME, WITNESS_NAME = "ledger.sqlite", "witness.sqlite"
 GENESIS = bytes(32)
 """The chain before the first report."""
@@ -34,11 +36,17 @@ _LEDGER_TABLES = (
     "round INTEGER NOT NULL, time INTEGER NOT NULL, charge TEXT NOT NULL, digest BLOB NOT NULL, "
     "report BLOB NOT NULL, link BLOB NOT NULL, UNIQUE (run, round))",
 )
+_PURPOSES = (
+    "CREATE TABLE purposes (run BLOB PRIMARY KEY, purpose TEXT NOT NULL, recipient TEXT NOT NULL) "
+    "WITHOUT ROWID"
+)
 _WITNESS_TABLES = (
     "CREATE TABLE state (one INTEGER PRIMARY KEY CHECK (one = 1), identity BLOB NOT NULL, "
     "reports INTEGER NOT NULL, head BLOB NOT NULL)",
 )
 _BUSY, _LOCKED, _CORRUPT, _NOT_A_DATABASE = 5, 6, 11, 26
+_LEFT_BY_A_CRASH = (776, 264)
+"""SQLITE_READONLY_ROLLBACK and _RECOVERY: a journal to be played back, by who may write alone."""
 
 
 def connect(ledger: Path, witness: Path, timeout: float) -> sqlite3.Connection:
@@ -67,27 +75,50 @@ def connect(ledger: Path, witness: Path, timeout: float) -> sqlite3.Connection:
     return connection
 
 
+def connect_for_reading(ledger: Path, witness: Path, timeout: float) -> sqlite3.Connection:
+    """Open both files so that SQLite itself refuses to write to them."""
+    if not witness.is_file():
+        raise LedgerError(Fault.DISAGREES)
+    connection = sqlite3.connect(
+        ledger.resolve().as_uri() + "?mode=ro", uri=True, timeout=timeout, isolation_level=None
+    )
+    try:
+        connection.execute("ATTACH ? AS witness", (witness.resolve().as_uri() + "?mode=ro",))
+        for pragma in ("query_only = ON", "trusted_schema = OFF", "cell_size_check = ON"):
+            connection.execute(f"PRAGMA {pragma}")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
 def check_files(connection: sqlite3.Connection) -> int:
     """The version of both files; others than ours, or with other tables than ours, are refused."""
     versions = []
-    for name, tables in (("main", _LEDGER_TABLES), ("witness", _WITNESS_TABLES)):
+    for name in ("main", "witness"):
         application = connection.execute(f"PRAGMA {name}.application_id").fetchone()[0]
         versions.append(int(connection.execute(f"PRAGMA {name}.user_version").fetchone()[0]))
-        if application != APPLICATION or versions[-1] not in (VERSION, EXACT_VERSION):
+        if application != APPLICATION or not EXACT_VERSION <= versions[-1] <= VERSION:
             raise LedgerError(Fault.FOREIGN)
+    if versions[0] != versions[1]:  # both are raised in one transaction
+        raise LedgerError(Fault.DISAGREES)
+    for name, tables in (("main", _ledger_tables(versions[0])), ("witness", _WITNESS_TABLES)):
         rows = connection.execute(
             f"SELECT sql FROM {name}.sqlite_schema WHERE sql IS NOT NULL ORDER BY rowid"  # noqa: S608
         )
         # A trigger or a view of someone else's could make our statements do other things.
         if tuple(sql for (sql,) in rows) != tables:
             raise LedgerError(Fault.FOREIGN)
-    if versions[0] != versions[1]:  # both are raised in one transaction
-        raise LedgerError(Fault.DISAGREES)
     return versions[0]
 
 
-def set_version(connection: sqlite3.Connection) -> None:
-    """Mark both files as ours of today, when the transaction ends."""
+def _ledger_tables(version: int = VERSION) -> tuple[str, ...]:
+    return (*_LEDGER_TABLES, _PURPOSES) if version >= STATED_VERSION else _LEDGER_TABLES
+
+
+def upgrade(connection: sqlite3.Connection) -> None:
+    """Add what the files of an earlier version lack, and mark both as ours of today."""
+    connection.execute(_PURPOSES)  # in the first of the two files, "main"
     for name in ("main", "witness"):
         connection.execute(f"PRAGMA {name}.user_version = {VERSION}")
 
@@ -108,7 +139,10 @@ def image(connection: sqlite3.Connection, most_bytes: int) -> bytes | None:
 
 def fault_of(error: sqlite3.Error) -> Fault:
     """What an error of SQLite means for the owner."""
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    extended = getattr(error, "sqlite_errorcode", 0)
+    if extended in _LEFT_BY_A_CRASH:
+        return Fault.UNFINISHED
+    code = extended & 0xFF
     if code in (_BUSY, _LOCKED):
         return Fault.BUSY
     if code == _NOT_A_DATABASE:
@@ -130,7 +164,7 @@ def create(store: Path, witness: Path, lifetime: str) -> None:
     try:
         _write(
             scratch / LEDGER_NAME,
-            _LEDGER_TABLES,
+            _ledger_tables(),
             "INSERT INTO state VALUES (1, ?, ?, 0, '0', ?)",
             (identity, lifetime, GENESIS),
         )

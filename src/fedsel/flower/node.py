@@ -23,7 +23,7 @@ NODES_VARIABLE = "FEDSEL_FLOWER_NODES"
 """Names the folder with policy.toml and the ledgers of all nodes of a simulation."""
 
 _PLACES = ("policy", "store", "witness", "create")
-_LISTS = ("solutions", "dimensions")
+_LISTS = ("solutions", "dimensions", "purposes", "recipients")
 _OURS = PREFIX.rstrip("-")
 _ALIKE = 0.8
 """Words with so much in common with our prefix are taken for a typing error: fesdel, fedsl."""

@@ -20,6 +20,7 @@ from fedsel.flower.preparing import Preparing
 from fedsel.server import Aggregator
 from fedsel.server.checkpoint import remove_scratch, replace_file
 from fedsel.server.lock import FolderLock
+from fedsel.wire import Intent
 
 _MODEL = "model.json"
 _CHANCE = secrets.SystemRandom()
@@ -47,6 +48,7 @@ class Session:
         scale: float | Mapping[str, float],
         planned: Planned,
         folder: Path,
+        intent: Intent,
     ) -> Self:
         """Begin with these arrays, or go on from the checkpoint of the same model and scales."""
         layout = Layout.of(arrays)
@@ -69,6 +71,8 @@ class Session:
             weights=layout.vector(arrays, np.float64) / spread,
             rounds_per_epoch=planned.rounds_per_epoch,
             plan=None if begun is None else begun.plan,
+            purpose=intent.purpose,
+            recipient=intent.recipient,
         )
         return cls(layout, scales, server, epoch=server.epoch, begun=begun)
 

@@ -19,13 +19,7 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 from flwr.supercore import log
 
-from fedsel.errors import (
-    Epsilon,
-    InvalidArgument,
-    check_count,
-    check_finite,
-    check_positive,
-)
+from fedsel.errors import Epsilon, InvalidArgument, check_count, check_finite, check_positive
 from fedsel.flower.messages import (
     ARRAYS,
     CONFIG,
@@ -39,6 +33,8 @@ from fedsel.flower.session import Session
 from fedsel.history import History, Round
 from fedsel.recipe import AUTO, RECOMMENDED, Auto, Recipe
 from fedsel.server import RoundRecord
+from fedsel.statements.runs import TRUST_ON_FLOWER, RunStatement
+from fedsel.wire import Intent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -80,6 +76,8 @@ class FedSelStrategy(Strategy):
     min_nodes : a round waits for so many, at most ``patience`` seconds; then it takes who is there.
     max_empty_rounds : so many rounds in a row without a report end the run with `NoReports`, and so
         does the end of a run that has had none at all. None: it goes on whatever nodes say.
+    purpose, recipient : what for, and who gets what is learnt. Nodes are told, may insist on it in
+        their policies, and keep it in their ledgers. Short texts; empty: nothing is said.
     **recipe : further fields of `fedsel.Recipe`: averaging, rho, mu, k, clip, momentum, ratio,
         seed, words, spread, centre, and reg, the λ of w ← w − α·scale·λ·w by the server: for RJ,
         J, RC and UJ.
@@ -107,8 +105,11 @@ class FedSelStrategy(Strategy):
         min_nodes: int = 1,
         patience: float = 60.0,
         max_empty_rounds: int | None = 3,
+        purpose: str = "",
+        recipient: str = "",
         **recipe: Any,
     ) -> None:
+        self.intent = Intent(purpose, recipient)
         asked = recipe_asked(
             recipe, solution=solution, epsilon=epsilon, epochs=epochs, learning_rate=learning_rate
         )
@@ -164,7 +165,9 @@ class FedSelStrategy(Strategy):
         if self._place is None:
             self._place = Path(tempfile.mkdtemp(prefix="fedsel-"))
             weakref.finalize(self, shutil.rmtree, self._place, ignore_errors=True)
-        self._session = session = Session.open(arrays, self.scale, self.planned, self._place)
+        self._session = session = Session.open(
+            arrays, self.scale, self.planned, self._place, self.intent
+        )
         if before is not None:
             session.asked, session.epoch = before.asked, before.epoch
         return session
@@ -347,6 +350,12 @@ class FedSelStrategy(Strategy):
             for r, epsilon in zip(records, spent, strict=True)
         ]
         return History(rounds, session.model_vector)
+
+    @property
+    def statement(self) -> RunStatement:
+        """What nodes have released, by epoch, and who must be trusted; ``to_html()`` is a page."""
+        server = self.session.server
+        return RunStatement.of(server, refusals=self.refusals, trust=TRUST_ON_FLOWER)
 
     def plot_history(self, axes: Axes | None = None) -> Axes:
         """Accuracy against rounds, or bits sent where nobody judged."""

@@ -1,8 +1,9 @@
 """What the server does with reports: validate, average, step, and survive its own crashes."""
 
-from fedsel.server.aggregator import Aggregator, Counts, Outcome
+from fedsel.server.aggregator import Aggregator
 from fedsel.server.checkpoint import CheckpointError, RoundRecord
 from fedsel.server.lock import FolderInUse
+from fedsel.server.outcome import Counts, Outcome
 from fedsel.server.step import ServerState, StepRule, step
 from fedsel.wire import Request
 

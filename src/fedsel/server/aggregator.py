@@ -5,10 +5,9 @@ from __future__ import annotations
 import secrets
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
-from enum import Enum
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Self, cast, final
+from typing import Self, cast, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,32 +29,15 @@ from fedsel.server.checkpoint import (
 )
 from fedsel.server.lock import FolderLock
 from fedsel.server.names import A_NAME, check_names, is_name
+from fedsel.server.outcome import Counts, Outcome
 from fedsel.server.step import ServerState, StepRule, prepare, step
 from fedsel.solutions import Influence
-from fedsel.wire import Request, check_sendable
+from fedsel.wire import Intent, Request, check_sendable
 from fedsel.wire.report import RUN_BYTES
 
 FILE_NAME = "checkpoint.bin"
 _MOST_WAITING = 1 << 16
 """Bytes of accepted reports that are not added up yet."""
-
-
-class Outcome(Enum):
-    """What became of a report."""
-
-    ACCEPTED = "accepted"
-    REJECTED = "rejected"
-    DUPLICATE = "duplicate"
-    LATE = "late"
-
-
-class Counts(NamedTuple):
-    """What became of many reports."""
-
-    accepted: int = 0
-    rejected: int = 0
-    duplicate: int = 0
-    late: int = 0
 
 
 @final
@@ -71,6 +53,8 @@ class Aggregator:
     the only bound there is for clients without a name. Memory is O(d), and one name for each
     client of the round. With a ``plan`` (`fedsel.auto.plan_for`) the devices of the first rounds
     report on their records; ``preparation`` is what has been learnt, for all later ones.
+    Requests tell devices the ``purpose`` of the run and the ``recipient`` of what is learnt, where
+    they are given: policies may ask for them, and ledgers keep them (`fedsel.wire.Intent`).
 
     The folder belongs to one aggregator at a time: another one is refused (`FolderInUse`) until
     this one is closed, by `close`, at the end of a ``with`` block, by the garbage collector or with
@@ -97,8 +81,11 @@ class Aggregator:
         rounds_per_epoch: int = 1,
         limit: int | None = None,
         plan: Plan | None = None,
+        purpose: str = "",
+        recipient: str = "",
     ) -> None:
         check_kind("recipe", recipe, Recipe)
+        self.intent = Intent(purpose, recipient)
         recipe.require("averaging")
         self.recipe = check_sendable(recipe).plain
         self.solution, self._rule = recipe.build(), StepRule.of(self.recipe)
@@ -160,6 +147,10 @@ class Aggregator:
             raise InvalidArgument("recipe", self.recipe, f"that of the checkpoint: {saved.recipe}")
         if saved.plan != self.plan:
             raise InvalidArgument("plan", self.plan, f"that of the checkpoint: {saved.plan}")
+        for name, begun_with in vars(saved.intent).items():
+            if getattr(self.intent, name) != begun_with:  # devices would refuse another one
+                allowed = f"that of the checkpoint: {begun_with!r}"
+                raise InvalidArgument(name, getattr(self.intent, name), allowed)
         self.state, self.run, self._learnt = saved.state, saved.run, saved.learnt
         self.rounds_per_epoch = saved.rounds_per_epoch
         self.records = list(saved.records)
@@ -237,7 +228,7 @@ class Aggregator:
         self._lock.check()  # a device would pay for a report that nobody takes
         if self.finished:
             raise InvalidArgument("round", self.round, "below the rounds of the recipe: it is over")
-        return Request(self.run, self.epoch, self.round, self.recipe).encode()
+        return Request(self.run, self.epoch, self.round, self.recipe, self.intent).encode()
 
     def invite(self, clients: Iterable[Hashable] | None) -> None:
         """Let only these clients report in this round (None: anyone)."""
@@ -394,6 +385,7 @@ class Aggregator:
             self.records,
             self.plan,
             self._learnt,
+            self.intent,
         ).encode()
         replace_file(self._file, saved)
         self._seal = saved[:SEAL_BYTES]

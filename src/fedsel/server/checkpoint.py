@@ -17,14 +17,15 @@ import numpy as np
 from fedsel.preparation import Plan, PlanState, Preparation
 from fedsel.recipe import Recipe
 from fedsel.server.step import ServerState
-from fedsel.wire import decode_recipe, encode_recipe
+from fedsel.wire import Intent, decode_recipe, encode_recipe
 
 _MAGIC = b"FSCP"
 _HEAD = struct.Struct("<4sI32s")
 _VERSION = 2
 _READ = (1, 2)
 """Version 1 had no average and no λ: its runs go on as they were begun. Rounds that prepare came
-later, and are in a checkpoint only where a run has some."""
+later, as did purpose and recipient; they are in a checkpoint only where a run has some."""
+_NOTHING_STATED = Intent()
 _AT_SERVER = ("averaging", "reg", "spread", "centre")
 """What of a recipe is the server's alone; files of earlier versions end before the last two."""
 SEAL_BYTES = _HEAD.size
@@ -56,7 +57,8 @@ class RoundRecord:
 class Checkpoint:
     """All that a server needs to go on: recipe, run, rounds in an epoch, state, and the record.
 
-    And, where the first rounds prepare, their plan and what was learnt in them.
+    And, where the first rounds prepare, their plan and what was learnt in them; and the intent that
+    requests state, where they do.
     """
 
     recipe: Recipe
@@ -66,6 +68,7 @@ class Checkpoint:
     records: Sequence[RoundRecord]
     plan: Plan | None = None
     learnt: PlanState | None = None
+    intent: Intent = _NOTHING_STATED
 
     def encode(self) -> bytes:
         """The checkpoint in bytes, with its SHA-256 in front."""
@@ -81,6 +84,7 @@ class Checkpoint:
             weights=self.state.weights,
             **average,
             **self._preparing(),
+            **self._stated(),
             records=np.array(fields, dtype=np.int64).reshape(-1, 6),
         )
         content = body.getvalue()
@@ -96,6 +100,11 @@ class Checkpoint:
             "prepared_total": self.learnt.total,
             "prepared_reports": np.array(self.learnt.reports, dtype=np.int64),
         }
+
+    def _stated(self) -> dict[str, Any]:
+        if not self.intent:
+            return {}
+        return {"intent": np.frombuffer(self.intent.encode(), dtype=np.uint8)}
 
     @classmethod
     def decode(cls, data: bytes) -> Checkpoint:
@@ -114,6 +123,7 @@ class Checkpoint:
             weights = arrays["weights"]
             average = arrays["average"] if own["averaging"] else weights
             plan, learnt = _prepared(arrays)
+            stated = arrays["intent"].tobytes() if "intent" in arrays else _NOTHING_STATED.encode()
             return cls(
                 recipe=replace(recipe, **own),
                 run=arrays["run"].tobytes(),
@@ -122,6 +132,7 @@ class Checkpoint:
                 records=records,
                 plan=plan,
                 learnt=learnt,
+                intent=Intent.decode(stated),
             )
 
 

@@ -26,6 +26,7 @@ from fedsel.simulation.preparing import train_prepared
 from fedsel.simulation.rounds import Judge
 from fedsel.simulation.vector_rounds import VectorRunner
 from fedsel.solutions import Privacy, Solution
+from fedsel.statements.fits import PrivacyStatement, fit_statement
 from fedsel.torch.gradients import ClientUpdates, Local, Loss, as_tensor
 from fedsel.torch.inputs import NEEDED, Inputs
 from fedsel.torch.modules import Layout, check_module
@@ -106,6 +107,7 @@ class FederatedTrainer:
     recipe: Recipe
     solution: Solution
     preparation: Preparation | None
+    _grouped = False
 
     def __init__(
         self,
@@ -213,6 +215,17 @@ class FederatedTrainer:
         return replace(known, note=f"{known.note}; it does not hold against {SEED_UNDOES}")
 
     @property
+    def statement(self) -> PrivacyStatement:
+        """What a fit costs a client, what is covered and what is not; ``to_html()`` is a page."""
+        return fit_statement(
+            self.solution,
+            released="the parameters of the module, history without eval_set, and predictions",
+            grouped=self._grouped,
+            seeded=self.seed is not None,
+            prepared=self._plan is not None,
+        )
+
+    @property
     def communication(self) -> Communication:
         """What one client sends in one round."""
         return Communication(self.solution.bits, 32 * self.layout.dim)
@@ -235,6 +248,7 @@ class FederatedTrainer:
         if groups is not None and len(groups) != len(X):
             raise InvalidArgument("groups", f"{len(groups)} values", f"one a record: {len(X)}")
         partition = None if groups is None else by_groups(groups)
+        self._grouped = partition is not None
 
         def updates_of(records: Any) -> ClientUpdates:
             return ClientUpdates(

@@ -1,11 +1,13 @@
 """What a server and a device say to each other, as bytes: recipes, requests, reports."""
 
+from fedsel.wire.intent import Intent
 from fedsel.wire.recipe import check_sendable, decode_recipe, encode_recipe
 from fedsel.wire.report import Batch, ReportFormat
 from fedsel.wire.request import InvalidMessage, Request, UnknownVersion
 
 __all__ = [
     "Batch",
+    "Intent",
     "InvalidMessage",
     "ReportFormat",
     "Request",

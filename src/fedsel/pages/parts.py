@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from urllib.parse import quote
 
-from fedsel.paper.report.cells import (
+from fedsel.pages.cells import (
     DASH,
     as_number,
     duration,
@@ -14,10 +14,11 @@ from fedsel.paper.report.cells import (
     is_scientific,
     shown,
 )
-from fedsel.paper.report.markup import Markup, element, joined
-from fedsel.paper.report.model import Cell, Figure, Section, Table, Verdict
-from fedsel.paper.report.svg import Styles, inline
+from fedsel.pages.markup import Markup, element, joined
+from fedsel.pages.model import Cell, Figure, Section, Table, Verdict
+from fedsel.pages.svg import Styles, inline
 
+_LONGEST_WORD, _BREAK_AFTER = 24, 12
 # Shapes that differ without colour, on a grid of 16 by 16.
 _MARKS = {
     "holds": '<path d="M2.5 8.5l3.5 4 7.5-9" class="stroke"></path>',
@@ -69,7 +70,9 @@ def section_element(anchor: str, section: Section, styles: Styles) -> Markup:
     parts = [
         _heading(anchor, section),
         *(element("p", paragraph) for paragraph in section.text),
-        _missing(section.missing),
+        _missing(section.missing, section.notice),
+        pairs(section.facts, class_="settings-list stated"),
+        _points(section.points),
         *(
             _figure(figure, f"{prefix}{place}--", styles)
             for place, figure in enumerate(section.figures, 1)
@@ -96,12 +99,18 @@ def _heading(anchor: str, section: Section) -> Markup:
     )
 
 
-def _missing(missing: Sequence[str]) -> Markup:
+def _points(points: Sequence[str]) -> Markup:
+    if not points:
+        return Markup("")
+    return element("ul", *(element("li", point) for point in points), class_="points")
+
+
+def _missing(missing: Sequence[str], notice: str) -> Markup:
     if not missing:
         return Markup("")
     return element(
         "div",
-        element("p", mark("missing"), "Not everything could be run", class_="notice"),
+        element("p", mark("missing"), notice, class_="notice"),
         element("ul", *(element("li", line) for line in missing)),
         class_="absent",
         role="note",
@@ -216,9 +225,19 @@ def command(text: str) -> Markup:
 
 
 def _words(text: str) -> Markup:
-    """Text whose lines break between words alone: EXP-PM and --jobs stay whole."""
+    """Text whose lines break between words alone: EXP-PM and --jobs stay whole.
+
+    Somebody else's word of hundreds of letters breaks: it would push a table off the paper.
+    """
     pieces = re.split(r"(\s+)", text)  # every other one is space
-    return joined(element("span", p, class_="word") if "-" in p else p for p in pieces)
+    return joined(_word(piece) for piece in pieces)
+
+
+def _word(word: str) -> str:
+    if len(word) > _LONGEST_WORD:
+        parts = [word[at : at + _BREAK_AFTER] for at in range(0, len(word), _BREAK_AFTER)]
+        return joined(parts, "<wbr>")
+    return element("span", word, class_="word") if "-" in word else word
 
 
 def _repeat(section: Section) -> Markup:

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from fedsel.errors import InvalidArgument
-from fedsel.paper.report import Figure, Section, Table, Verdict, render
-from fedsel.paper.report.svg import Styles, inline
-from tests.paper.sample import drawing, page, sections
+from fedsel.pages import Figure, Overview, Section, Table, Verdict, render, write_page
+from fedsel.pages.svg import Styles, inline
+from tests.pages.sample import drawing, page, sections
 
 HOSTILE = "\"'><script>alert(1)</script><img src=x onerror=alert(1)>&lt;b&#60;\x00\ud800</style>--%"
-VOID = {"meta", "link", "br"}
+VOID = {"meta", "link", "br", "wbr"}
 
 
 class Tags(HTMLParser):
@@ -53,8 +53,10 @@ def minimal(**fields):
     return Section(**{**given, **fields})
 
 
-def rendered(*given, title="T", summary=(), facts=None):
-    return render(given, title=title, summary=summary, facts=facts or {})
+def rendered(*given, title="T", summary=(), facts=None, overview=None):
+    return render(
+        given, title=title, summary=summary, facts=facts or {}, overview=overview or Overview()
+    )
 
 
 def hostile_section():
@@ -64,12 +66,15 @@ def hostile_section():
         title=h,
         where=h,
         text=(h, h),
+        facts={h: h},
+        points=(h,),
         command=h,
         settings={h: h},
         figures=(Figure(drawing(), h, h),),
         tables=(Table(h, (h, h, h), ((h, 1.5, None), (h, 2, h)), note=h),),
         verdicts=(Verdict(h, h, h, h, h), Verdict(h, h, f"holds {h}", h, h)),
         missing=(h,),
+        notice=h,
         files=(h, "javascript:alert(1)", "//elsewhere.example/x", "https://elsewhere.example"),
         seconds=1.0,
     )
@@ -79,7 +84,7 @@ def hostile_section():
 def test_a_hostile_string_in_every_field_stays_text():
     text = rendered(hostile_section(), title=HOSTILE, summary=(HOSTILE,), facts={HOSTILE: HOSTILE})
     tags, harmless = Tags(text), Tags(page())
-    assert set(tags.names) <= set(harmless.names)
+    assert set(tags.names) <= {*harmless.names, "wbr"}
     assert tags.names.count("script") == tags.names.count("style") == 1
     assert not [key for _, key, _ in tags.attributes if key.startswith("on") or key == "src"]
     assert "\x00" not in text
@@ -188,7 +193,7 @@ def test_empty_sections_and_empty_pages():
     assert "Nothing was run." in tags.texts["p"]
     tags = Tags(rendered(minimal(), minimal(), minimal(name="")))
     assert {"a", "a-2", "section"} <= set(tags.ids)
-    assert "No claim of the paper was put to the test." in tags.texts["p"]
+    assert "No claim was put to the test." in tags.texts["p"]
     assert not {"figure", "table", "pre", "dl"} & set(tags.names)
     assert Tags(rendered(minimal(tables=(Table("t", ("a",), ()), Table("t", (), ())))))
 
@@ -230,3 +235,45 @@ def test_the_overview_links_every_verdict_to_its_section():
     rows = re.findall(row, text, flags=re.DOTALL)
     expected = [(v.kind.key, s.name) for s in sections() for v in s.verdicts]
     assert rows == expected
+
+
+def test_a_page_of_one_section_has_neither_overview_nor_contents():
+    alone = render([minimal()], title="T", summary=[], facts={})
+    assert "The claims at a glance" not in alone
+    assert "nav" not in Tags(alone).names
+    two = render([minimal(), minimal(name="b")], title="T", summary=[], facts={})
+    assert "nav" in Tags(two).names
+
+
+def test_an_overview_is_in_the_words_of_its_page():
+    words = Overview(title="Who was asked", where="On device", nothing="Nobody was asked.")
+    given = Verdict("c", "phone 7", "holds", "", "")
+    text = rendered(minimal(verdicts=(given,)), overview=words)
+    assert "Who was asked" in text
+    assert ">On device<" in text
+    assert "Nobody was asked." in rendered(minimal(), overview=words)
+
+
+def test_a_page_is_written_as_a_whole(quick_path):
+    path = quick_path / "finding.html"
+    path.write_text("old")
+    write_page(path, "new ε")
+    assert path.read_text(encoding="utf-8") == "new ε"
+    assert [p.name for p in quick_path.iterdir()] == ["finding.html"]
+
+
+def test_a_long_word_may_break_and_stays_one_word():
+    """It would push a table off the paper; short ones stay whole."""
+    word, hyphened = "x" * 30, "EXP-PM"
+    text = rendered(minimal(tables=(Table("t", ("a", "b"), ((word, hyphened),)),)))
+    assert "xxxxxxxxxxxx<wbr>xxxxxxxxxxxx<wbr>xxxxxx" in text
+    assert '<span class="word">EXP-PM</span>' in text
+    assert word in Tags(text).texts["th"]
+
+
+def test_facts_points_and_the_title_of_what_is_missing():
+    text = rendered(minimal(facts={"a": "b"}, points=("one", "two"), missing=("m",), notice="N"))
+    assert "<dt>a</dt><dd>b</dd>" in text
+    assert '<ul class="points"><li>one</li><li>two</li></ul>' in text
+    assert "N</p><ul><li>m</li></ul>" in text
+    assert 'class="points"' not in rendered(minimal())
