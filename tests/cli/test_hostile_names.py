@@ -21,8 +21,8 @@ from fedsel.cli import waiting
 from fedsel.cli.common import PlainConsole
 from fedsel.display import in_cell, in_figure, printable
 from fedsel.mechanisms import Duchi, PerturbedSampling, TwoStage
-from fedsel.paper.report import Section, render
-from fedsel.paper.report import Table as PageTable
+from fedsel.pages import Section, render
+from fedsel.pages import Table as PageTable
 from fedsel.paper.summary import markdown
 from fedsel.plotting import Point, accuracy_against_epsilon
 from fedsel.solutions.registry import register, unregister

@@ -21,7 +21,7 @@ from fedsel.errors import InvalidArgument
 from fedsel.extras import check_installed, needed
 
 if TYPE_CHECKING:
-    from fedsel.paper.report import Verdict
+    from fedsel.pages import Verdict
     from fedsel.paper.run import Outcome, Request
 
 EXAMPLE = (
@@ -215,7 +215,7 @@ def _verdicts(outcomes: list[Outcome]) -> list[Verdict]:
 
 
 def _table(paper_table: Any) -> Table:
-    from fedsel.paper.report.cells import is_numeric, shown
+    from fedsel.pages.cells import is_numeric, shown
 
     table = Table(title=paper_table.title, caption=paper_table.note or None)
     for place, heading in enumerate(paper_table.columns):

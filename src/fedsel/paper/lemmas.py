@@ -11,7 +11,7 @@ from fedsel.mechanisms import (
     Selection,
     certify,
 )
-from fedsel.paper.report import Verdict
+from fedsel.pages import Verdict
 from fedsel.paper.views.base import FAILS, HOLDS
 from fedsel.recipe import solution
 

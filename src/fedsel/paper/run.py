@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import io
 import os
 import platform
 import shlex
@@ -13,6 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from fedsel import pages
 from fedsel._version import __version__
 from fedsel.data import DataUnavailable
 from fedsel.experiments import Store
@@ -20,16 +20,17 @@ from fedsel.experiments.datasets import Source
 from fedsel.experiments.runner import Finished, Task, perform, total_cost
 from fedsel.experiments.store import code_version
 from fedsel.experiments.sweep import tidy, write_csv
+from fedsel.pages import Figure, Overview, Section, Table, Verdict, svg_of
 from fedsel.paper import lemmas
 from fedsel.paper.catalogue import CLAIMS, Change, Experiment, experiment, wanted
 from fedsel.paper.measures.timing import ClientTime
-from fedsel.paper.report import Figure, Section, Table, Verdict, render
 from fedsel.paper.summary import markdown
 from fedsel.paper.views import VIEWS, View
 from fedsel.paper.views.base import UNKNOWN
 
 Row = dict[str, Any]
 TITLE = "FedSel, reproduced and put to the test"
+_OVERVIEW = Overview(where="In the paper", nothing="No claim of the paper was put to the test.")
 
 
 @dataclass(frozen=True)
@@ -166,11 +167,15 @@ def write_page(
     sections = [_section(outcome, request) for outcome in outcomes]
     if with_claims:
         sections.append(_claims_section(outcomes, request))
-    page = render(sections, title=TITLE, summary=_summary(outcomes, request), facts=_facts(request))
+    page = pages.render(
+        sections,
+        title=TITLE,
+        summary=_summary(outcomes, request),
+        facts=_facts(request),
+        overview=_OVERVIEW,
+    )
     path = out / "index.html"
-    fresh = path.with_suffix(".new")
-    fresh.write_text(page, encoding="utf-8")
-    fresh.replace(path)
+    pages.write_page(path, page)
     (out / "summary.md").write_text(
         markdown(
             TITLE,
@@ -198,7 +203,7 @@ def _section(outcome: Outcome, request: Request) -> Section:
         text=outcome.experiment.text,
         command=request.command([outcome.name]),
         settings=settings_of(outcome.experiment),
-        figures=tuple(Figure(_svg(p.figure), p.caption, p.alt) for p in pictures),
+        figures=tuple(Figure(svg_of(p.figure), p.caption, p.alt) for p in pictures),
         tables=outcome.view.tables,
         verdicts=outcome.view.verdicts,
         missing=outcome.missing,
@@ -277,12 +282,6 @@ def _facts(request: Request) -> dict[str, str]:
         **{name: version(name) for name in packages},
         "cores": str(os.cpu_count()),
     }
-
-
-def _svg(figure: Any) -> str:
-    buffer = io.StringIO()
-    figure.savefig(buffer, format="svg", metadata={"Date": None})
-    return buffer.getvalue()
 
 
 def _toml(value: Any) -> str:

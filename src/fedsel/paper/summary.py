@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from fedsel.display import printable
-from fedsel.paper.report import Table, Verdict
-from fedsel.paper.report.cells import shown
-from fedsel.paper.report.model import Cell
+from fedsel.pages import Table, Verdict
+from fedsel.pages.cells import shown
+from fedsel.pages.model import Cell
 
 QUOTED = {
     "table1": ("Fitted exponents",),

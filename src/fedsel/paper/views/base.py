@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from fedsel.paper.report import Table, Verdict
+from fedsel.pages import Table, Verdict
 from fedsel.paper.results import Gap
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsel.pages import Table
 from fedsel.paper import figures
-from fedsel.paper.report import Table
 from fedsel.paper.results import Row, Rows, choose, gap, values_of
 from fedsel.paper.views.base import Picture, plain
 from fedsel.solutions.registry import BASELINES, ONE_SYMBOL, PLAIN

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from fedsel.experiments.spec import setting_of
+from fedsel.pages import Table, Verdict
 from fedsel.paper import figures
-from fedsel.paper.report import Table, Verdict
 from fedsel.paper.results import Gap, Row, Rows, choose, gap
 from fedsel.paper.views import choosing
 from fedsel.paper.views.base import Picture, View, judge, plain

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from fedsel.pages import Table, Verdict
 from fedsel.paper import figures
 from fedsel.paper.paper import SELECTIONS, TABLE3
-from fedsel.paper.report import Table, Verdict
 from fedsel.paper.results import (
     Gap,
     Row,

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from fedsel.pages import Table, Verdict
 from fedsel.paper import figures
 from fedsel.paper.paper import SELECTIONS
-from fedsel.paper.report import Table, Verdict
 from fedsel.paper.results import Gap, Row, Rows, choose, gap, values_of
 from fedsel.paper.views.base import FAILS, HOLDS, Picture, View, command, judge
 from fedsel.paper.views.training import at_epsilon, line_view, runs_of, settings_of

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from fedsel.pages import Table, Verdict
 from fedsel.paper import figures
 from fedsel.paper.paper import ORDERS
-from fedsel.paper.report import Table, Verdict
 from fedsel.paper.results import Row, Rows, choose, slope, values_of
 from fedsel.paper.views.base import FAILS, HOLDS, Picture, View, command, counted, plain
 

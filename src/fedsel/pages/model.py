@@ -1,10 +1,10 @@
-"""What a report is made of: sections with text, figures, tables and verdicts, all plain text."""
+"""What a page is made of: sections with text, figures, tables and verdicts, all plain text."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from fedsel.errors import InvalidArgument
@@ -30,12 +30,12 @@ class Table:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of one claim of the paper."""
+    """What became of one claim."""
 
     claim: str
-    """The paper's claim in our words."""
+    """The claim in our words."""
     where: str
-    """Its place in the paper: "Section 5.3"."""
+    """Where it is made: "Section 5.3", "my_module.respond"."""
     verdict: str
     """ "holds", "holds for α in …", "holds in 14 of 16", "does not hold", "not measured"."""
     numbers: str
@@ -60,17 +60,17 @@ class Figure:
 
 @dataclass(frozen=True)
 class Section:
-    """One table or figure of the paper: what was done, what came out, how to repeat it."""
+    """One subject of a page: what was done, what came out, how to repeat it."""
 
     name: str
-    """The anchor, and the name on the command line: "table3"."""
+    """The anchor: "table3"."""
     title: str
-    where: str
-    """Its place in the paper: "Table 3"."""
-    text: tuple[str, ...]
+    where: str = ""
+    """A line above the title: "Table 3"."""
+    text: tuple[str, ...] = ()
     """Paragraphs."""
-    command: str
-    settings: Mapping[str, str]
+    command: str = ""
+    settings: Mapping[str, str] = field(default_factory=dict)
     figures: tuple[Figure, ...] = ()
     tables: tuple[Table, ...] = ()
     verdicts: tuple[Verdict, ...] = ()
@@ -79,6 +79,17 @@ class Section:
     files: tuple[str, ...] = ()
     """Names of files beside the page."""
     seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class Overview:
+    """A table of every section's verdicts, before the sections."""
+
+    title: str = "The claims at a glance"
+    where: str = "Where"
+    """The heading above the places of the claims."""
+    nothing: str = "No claim was put to the test."
+    """What is said where there is no verdict."""
 
 
 class Kind(Enum):

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from fedsel.errors import InvalidArgument
-from fedsel.paper.report import Figure, Section, Table, Verdict, render
-from fedsel.paper.report.svg import Styles, inline
-from tests.paper.sample import drawing, page, sections
+from fedsel.pages import Figure, Overview, Section, Table, Verdict, render, write_page
+from fedsel.pages.svg import Styles, inline
+from tests.pages.sample import drawing, page, sections
 
 HOSTILE = "\"'><script>alert(1)</script><img src=x onerror=alert(1)>&lt;b&#60;\x00\ud800</style>--%"
 VOID = {"meta", "link", "br"}
@@ -53,8 +53,10 @@ def minimal(**fields):
     return Section(**{**given, **fields})
 
 
-def rendered(*given, title="T", summary=(), facts=None):
-    return render(given, title=title, summary=summary, facts=facts or {})
+def rendered(*given, title="T", summary=(), facts=None, overview=None):
+    return render(
+        given, title=title, summary=summary, facts=facts or {}, overview=overview or Overview()
+    )
 
 
 def hostile_section():
@@ -188,7 +190,7 @@ def test_empty_sections_and_empty_pages():
     assert "Nothing was run." in tags.texts["p"]
     tags = Tags(rendered(minimal(), minimal(), minimal(name="")))
     assert {"a", "a-2", "section"} <= set(tags.ids)
-    assert "No claim of the paper was put to the test." in tags.texts["p"]
+    assert "No claim was put to the test." in tags.texts["p"]
     assert not {"figure", "table", "pre", "dl"} & set(tags.names)
     assert Tags(rendered(minimal(tables=(Table("t", ("a",), ()), Table("t", (), ())))))
 
@@ -230,3 +232,28 @@ def test_the_overview_links_every_verdict_to_its_section():
     rows = re.findall(row, text, flags=re.DOTALL)
     expected = [(v.kind.key, s.name) for s in sections() for v in s.verdicts]
     assert rows == expected
+
+
+def test_a_page_of_one_section_has_neither_overview_nor_contents():
+    alone = render([minimal()], title="T", summary=[], facts={})
+    assert "The claims at a glance" not in alone
+    assert "nav" not in Tags(alone).names
+    two = render([minimal(), minimal(name="b")], title="T", summary=[], facts={})
+    assert "nav" in Tags(two).names
+
+
+def test_an_overview_is_in_the_words_of_its_page():
+    words = Overview(title="Who was asked", where="On device", nothing="Nobody was asked.")
+    given = Verdict("c", "phone 7", "holds", "", "")
+    text = rendered(minimal(verdicts=(given,)), overview=words)
+    assert "Who was asked" in text
+    assert ">On device<" in text
+    assert "Nobody was asked." in rendered(minimal(), overview=words)
+
+
+def test_a_page_is_written_as_a_whole(quick_path):
+    path = quick_path / "finding.html"
+    path.write_text("old")
+    write_page(path, "new ε")
+    assert path.read_text(encoding="utf-8") == "new ε"
+    assert [p.name for p in quick_path.iterdir()] == ["finding.html"]

@@ -132,22 +132,24 @@
 
   // Contents: open beside the text, folded above it; where one is, is marked.
   const contents = document.querySelector(".contents details");
-  const wide = window.matchMedia("(min-width: 68rem)");
-  const fold = () => { contents.open = wide.matches; };
-  wide.addEventListener("change", fold);
-  fold();
-  const links = new Map(all("a", contents).map((link) => [link.hash.slice(1), link]));
-  contents.addEventListener("click", ({ target }) => {
-    if (target.closest("a") && !wide.matches) contents.open = false;
-  });
-  const here = new IntersectionObserver((entries) => {
-    for (const { target, isIntersecting } of entries) {
-      const link = links.get(target.id);
-      if (isIntersecting) link.setAttribute("aria-current", "true");
-      else link.removeAttribute("aria-current");
-    }
-  }, { rootMargin: "-12% 0px -87% 0px" });
-  for (const id of links.keys()) here.observe(document.getElementById(id));
+  if (contents) {
+    const wide = window.matchMedia("(min-width: 68rem)");
+    const fold = () => { contents.open = wide.matches; };
+    wide.addEventListener("change", fold);
+    fold();
+    const links = new Map(all("a", contents).map((link) => [link.hash.slice(1), link]));
+    contents.addEventListener("click", ({ target }) => {
+      if (target.closest("a") && !wide.matches) contents.open = false;
+    });
+    const here = new IntersectionObserver((entries) => {
+      for (const { target, isIntersecting } of entries) {
+        const link = links.get(target.id);
+        if (isIntersecting) link.setAttribute("aria-current", "true");
+        else link.removeAttribute("aria-current");
+      }
+    }, { rootMargin: "-12% 0px -87% 0px" });
+    for (const id of links.keys()) here.observe(document.getElementById(id));
+  }
 
   // On paper everything is open.
   let shut = [];

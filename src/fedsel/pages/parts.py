@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from urllib.parse import quote
 
-from fedsel.paper.report.cells import (
+from fedsel.pages.cells import (
     DASH,
     as_number,
     duration,
@@ -14,9 +14,9 @@ from fedsel.paper.report.cells import (
     is_scientific,
     shown,
 )
-from fedsel.paper.report.markup import Markup, element, joined
-from fedsel.paper.report.model import Cell, Figure, Section, Table, Verdict
-from fedsel.paper.report.svg import Styles, inline
+from fedsel.pages.markup import Markup, element, joined
+from fedsel.pages.model import Cell, Figure, Section, Table, Verdict
+from fedsel.pages.svg import Styles, inline
 
 # Shapes that differ without colour, on a grid of 16 by 16.
 _MARKS = {

@@ -6,11 +6,16 @@ class of the page's one style sheet.
 
 from __future__ import annotations
 
+import io
 import re
+from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 from fedsel.errors import InvalidArgument
-from fedsel.paper.report.markup import Markup, escaped
+from fedsel.pages.markup import Markup, escaped
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _SVG = "{http://www.w3.org/2000/svg}"
 _PREFIXED = {
@@ -22,6 +27,13 @@ _LOCAL = re.compile(r"url\(\s*['\"]?#([^'\")]+?)['\"]?\s*\)")
 _RULE = re.compile(r"([^{}]+)\{([^{}]*)\}")
 _LENGTH = re.compile(r"\s*([0-9.]+(?:e[+-]?\d+)?)\s*(pt|px|in|cm|mm|pc)?\s*", re.IGNORECASE)
 _LEAST_SCALE = 0.5
+
+
+def svg_of(figure: Figure) -> str:
+    """A figure of matplotlib as SVG, without a date: the same figure gives the same text."""
+    buffer = io.StringIO()
+    figure.savefig(buffer, format="svg", metadata={"Date": None})
+    return buffer.getvalue()
 
 
 class Styles:

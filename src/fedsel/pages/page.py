@@ -7,30 +7,40 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
+from pathlib import Path
 
-from fedsel.paper.report.markup import Markup, element, joined
-from fedsel.paper.report.model import Kind, Section
-from fedsel.paper.report.parts import badge, mark, pairs, section_element, sprite
-from fedsel.paper.report.svg import Styles
+from fedsel.pages.markup import Markup, element, joined
+from fedsel.pages.model import Kind, Overview, Section
+from fedsel.pages.parts import badge, mark, pairs, section_element, sprite
+from fedsel.pages.svg import Styles
 
 # Anchors of sections have no "--" in them, so these never meet.
 _OVERVIEW, _RESULTS = "page--overview", "page--results"
 
 
 def render(
-    sections: Sequence[Section], *, title: str, summary: Sequence[str], facts: Mapping[str, str]
+    sections: Sequence[Section],
+    *,
+    title: str,
+    summary: Sequence[str],
+    facts: Mapping[str, str],
+    overview: Overview | None = None,
 ) -> str:
     """One HTML page with everything in it; all text is escaped, drawings are trusted.
 
+    An ``overview`` lists the verdicts of all sections before them. A list of contents is there as
+    soon as it has two entries.
+
     >>> page = render([], title="a < b", summary=[], facts={})
-    >>> "<h1>a &lt; b</h1>" in page, "Nothing was run" in page
-    (True, True)
+    >>> "<h1>a &lt; b</h1>" in page, "Nothing was run" in page, "<nav" in page
+    (True, True, False)
     """
     named = list(zip(anchors([s.name for s in sections]), sections, strict=True))
     styles = Styles()
     results = [section_element(anchor, section, styles) for anchor, section in named]
     if not named:
         results = [element("p", "Nothing was run.", class_="empty")]
+    contents = _contents(named, overview)
     body = joined(
         [
             sprite(),
@@ -38,14 +48,14 @@ def render(
             _header(title, summary, facts),
             element(
                 "div",
-                _contents(named),
+                contents,
                 element(
                     "main",
-                    joined(["", _overview(named), *results, ""], "\n"),
+                    joined(["", _overview(named, overview), *results, ""], "\n"),
                     id=_RESULTS,
                     tabindex="-1",
                 ),
-                class_="layout",
+                class_="layout" if contents else "single",
             ),
             element("p", Markup(""), class_="said", role="status"),
         ],
@@ -74,6 +84,13 @@ def render(
         f'<!doctype html>\n<html lang="en">\n<head>\n{head}\n</head>\n'
         f"<body>\n{body}\n<script>{script}</script>\n</body>\n</html>\n"
     )
+
+
+def write_page(path: Path, page: str) -> None:
+    """Write a page as a whole or not at all: who has the old one open keeps it until then."""
+    fresh = path.with_name(path.name + ".new")
+    fresh.write_text(page, encoding="utf-8")
+    fresh.replace(path)
 
 
 def anchors(names: Sequence[str]) -> list[str]:
@@ -111,8 +128,10 @@ def _header(title: str, summary: Sequence[str], facts: Mapping[str, str]) -> Mar
     )
 
 
-def _contents(named: Sequence[tuple[str, Section]]) -> Markup:
-    entries = [element("li", element("a", "The claims at a glance", href=f"#{_OVERVIEW}"))]
+def _contents(named: Sequence[tuple[str, Section]], overview: Overview | None) -> Markup:
+    entries: list[Markup] = []
+    if overview is not None:
+        entries.append(element("li", element("a", overview.title, href=f"#{_OVERVIEW}")))
     for anchor, section in named:
         kinds = sorted({v.kind for v in section.verdicts}, key=lambda k: k.rank)
         marks = joined(mark(kind.key) for kind in kinds)
@@ -130,6 +149,8 @@ def _contents(named: Sequence[tuple[str, Section]]) -> Markup:
                 element("span", marks, class_="marks") if marks else "",
             )
         )
+    if len(entries) < 2:
+        return Markup("")
     inside = element("ol", joined(entries, "\n"))
     return element(
         "nav",
@@ -139,8 +160,10 @@ def _contents(named: Sequence[tuple[str, Section]]) -> Markup:
     )
 
 
-def _overview(named: Sequence[tuple[str, Section]]) -> Markup:
-    heading = element("h2", "The claims at a glance")
+def _overview(named: Sequence[tuple[str, Section]], overview: Overview | None) -> Markup:
+    if overview is None:
+        return Markup("")
+    heading = element("h2", overview.title)
     rows: list[Markup] = []
     counts = dict.fromkeys(Kind, 0)
     for anchor, section in named:
@@ -167,7 +190,7 @@ def _overview(named: Sequence[tuple[str, Section]]) -> Markup:
                 )
             )
     if not rows:
-        nothing = element("p", "No claim of the paper was put to the test.", class_="empty")
+        nothing = element("p", overview.nothing, class_="empty")
         return element("section", heading, nothing, id=_OVERVIEW, class_="overview")
     tally = [
         element(
@@ -185,7 +208,7 @@ def _overview(named: Sequence[tuple[str, Section]]) -> Markup:
     headings = [
         element("th", "Verdict", scope="col", role="columnheader", data_type="number"),
         element("th", "Claim", scope="col", role="columnheader"),
-        element("th", "In the paper", scope="col", role="columnheader", class_="place"),
+        element("th", overview.where, scope="col", role="columnheader", class_="place"),
         element("th", "Section", scope="col", role="columnheader"),
     ]
     table = element(
@@ -200,7 +223,7 @@ def _overview(named: Sequence[tuple[str, Section]]) -> Markup:
         "section",
         heading,
         element("ul", *tally, class_="tally"),
-        element("div", table, class_="scroll", data_label="The claims at a glance"),
+        element("div", table, class_="scroll", data_label=overview.title),
         id=_OVERVIEW,
         class_="overview",
     )

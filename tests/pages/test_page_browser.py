@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from tests.paper.sample import TITLE, page, sections, table3
+from tests.pages.sample import TITLE, page, sections, table3
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("processes")]
 

@@ -1,4 +1,4 @@
-"""The report of a reproduction: data in, one self-contained HTML page out.
+"""Pages for people: data in, one self-contained HTML page out.
 
 The page loads nothing from anywhere, opens from a file, works without JavaScript and in print, and
 is the same byte for byte for the same data.
@@ -19,7 +19,8 @@ is the same byte for byte for the same data.
 (True, True, True)
 """
 
-from fedsel.paper.report.model import Figure, Section, Table, Verdict
-from fedsel.paper.report.page import render
+from fedsel.pages.model import Figure, Overview, Section, Table, Verdict
+from fedsel.pages.page import render, write_page
+from fedsel.pages.svg import svg_of
 
-__all__ = ["Figure", "Section", "Table", "Verdict", "render"]
+__all__ = ["Figure", "Overview", "Section", "Table", "Verdict", "render", "svg_of", "write_page"]

@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 from matplotlib.figure import Figure as Drawing
 
-from fedsel.paper.report import Figure, Section, Table, Verdict, render
+from fedsel.pages import Figure, Overview, Section, Table, Verdict, render
 
 TITLE = "FedSel, reproduced and put to the test"
 SUMMARY = (
@@ -189,4 +189,4 @@ def sections():
 
 @cache
 def page():
-    return render(sections(), title=TITLE, summary=SUMMARY, facts=FACTS)
+    return render(sections(), title=TITLE, summary=SUMMARY, facts=FACTS, overview=Overview())

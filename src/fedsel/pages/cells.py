@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from numbers import Integral, Real
 
-from fedsel.paper.report.model import Cell
+from fedsel.pages.model import Cell
 
 DASH = "–"
 _LEADING = re.compile(
