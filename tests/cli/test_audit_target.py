@@ -77,8 +77,9 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "needs.py").write_text("import no_such_module_at_all\n")
     (tmp_path / "broken.py").write_text("1 / 0\n")
     monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.setattr(sys, "modules", dict(sys.modules))
-    return tmp_path
+    yield tmp_path
+    for name in (NAME, "needs", "broken"):
+        sys.modules.pop(name, None)
 
 
 NAME = "randomisers_of_a_test"

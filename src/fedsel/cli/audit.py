@@ -41,7 +41,7 @@ def audit(
     target: Annotated[
         str | None,
         typer.Argument(
-            metavar="[TARGET]",
+            metavar="TARGET",
             help="A randomiser of your own: module:function or path/to/file.py:function. It takes "
             "(value) or (value, entropy), where entropy is a numpy Generator that also has "
             "below(n), and returns what would be sent. Without it the mechanisms of fedsel are "
