@@ -112,7 +112,7 @@ class FedSelRegressor(RegressorMixin, FederatedLinear):  # type: ignore[misc]
         ``eval_set`` = (X, y), not of the clients, judges the model after every round.
         ``sample_weight`` (n,) weighs the loss of each record, up to ``weight_bound``.
         """
-        return self._fit(X, y, groups, eval_set, sample_weight, first=True)
+        return self._fit(X, y, groups, eval_set, sample_weight, first=True, only=True)
 
     def partial_fit(
         self,
@@ -138,6 +138,7 @@ class FedSelRegressor(RegressorMixin, FederatedLinear):  # type: ignore[misc]
         sample_weight: Any,
         *,
         first: bool,
+        only: bool = False,
     ) -> Self:
         self._check_parameters()
         check_loss(self.loss, self.reg, "loss", REGRESSING)
@@ -151,7 +152,7 @@ class FedSelRegressor(RegressorMixin, FederatedLinear):  # type: ignore[misc]
         task = Regression(_scaled(y, low, high), self.loss, factors)
         read = ("the target",) * (self.target_range is None)
         read += self._bounds_of_weights(sample_weight)
-        self._fit_wave(X, task, groups, judges, first=first, read=read)
+        self._fit_wave(X, task, groups, judges, first=first, only=only, read=read)
         self.target_range_ = (low, high)
         half = (high - low) / 2
         self.coef_ = half * self.coef_[0]
