@@ -207,6 +207,7 @@ def test_proposed_values_stay_in_their_range(d):
         values_within(1, 1)
 
 
+@pytest.mark.slow
 def test_the_page_says_all_of_it_and_keeps_strange_outputs_harmless():
     def odd(x, entropy):
         return "<script>alert(1)</script>" if entropy.below(4) < 1 + 2 * x else "$plain$"

@@ -110,6 +110,7 @@ def test_a_function_with_draws_of_its_own_from_a_file(folder):
     assert "not refuted" in text
 
 
+@pytest.mark.slow
 def test_ranges_vectors_parameters_and_methods(folder):
     text = audit(folder, "laplace", "-e", "1", "--range", "0", "1", status=1).stdout
     assert "last binary digit" in text

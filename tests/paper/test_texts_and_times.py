@@ -34,6 +34,7 @@ def test_changed_settings_are_said_too():
     assert "{" not in said_of("fair", changes=[("solutions", [])])
 
 
+@pytest.mark.slow
 def test_the_page_draws_each_figure_once_however_often_it_is_written(quick_path, monkeypatch):
     drawn = []
     monkeypatch.setattr(run, "svg_of", lambda figure: drawn.append(figure) or svg_of(figure))
