@@ -176,7 +176,7 @@ class ByLastBit(View):
         last_bit, place = divmod(category, len(self.edges) + 1)
         subject = "output" if self.columns == 1 else f"output[{self.column}]"
         where = _between(subject, self.edges, place, place)
-        return f"{where}, last bit 2^{last_bit - _LEAST_BIT}"
+        return f"last bit 2^{last_bit - _LEAST_BIT}, {where}"
 
     def words(self, event: Categories) -> str:
         """One example; a list of dozens tells nobody more."""

@@ -173,8 +173,8 @@ def _evidence_section(found: ProgramAudit) -> Section:
         ),
         tables=(
             Table(
-                f"Outputs in {finding.trials:,} runs for each input",
-                ("output", f"for {first}", f"for {second}", "in the event"),
+                f"Outputs in {finding.trials:,} runs for each input, {first} and {second}",
+                ("output", "first input", "second input", "in the event"),
                 rows,
                 note=f"The most frequent kinds; {left_out} others are not shown."
                 if left_out
@@ -246,9 +246,9 @@ def _draw_outcomes(found: ProgramAudit) -> Drawing:
             label=in_figure(_label(f"input {in_words(value)}", 40)),
         )
     labels = [
-        ("★ " if k.in_event else "") + _label(k.label.removeprefix("output "), 26) for k in kinds
+        ("★ " if k.in_event else "") + _label(k.label.removeprefix("output "), 40) for k in kinds
     ]
-    axes.set_yticks(range(len(kinds)), [in_figure(text) for text in labels], fontsize=8)
+    axes.set_yticks(range(len(kinds)), [in_figure(text) for text in labels], fontsize=7)
     axes.invert_yaxis()
     axes.set_xlabel("share of runs", fontsize=9)
     axes.legend(fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False)
