@@ -56,6 +56,10 @@ class RepeatedFitWarning(PrivacyLeakWarning):
     """Clients take part in several fits: each of them costs its ε."""
 
 
+class TooFewClientsWarning(UserWarning):
+    """The clients are too few for their ε: the model will be little better than a guess."""
+
+
 def check_epsilon(name: str, value: object, *, zero_allowed: bool = False) -> Epsilon:
     """Return an ε in (0, 500] (zero where allowed) as a float or Fraction.
 

@@ -83,7 +83,7 @@ class _Line:
         share = min(1.0, self._done / self._total)
         text = f"fedsel: {self._activity}, {share:.0%}"
         if 0 < share < 1:
-            text += f", about {_spoken((now - self._began) * (1 - share) / share)} left"
+            text += f", about {spoken((now - self._began) * (1 - share) / share)} left"
         self._write(f"{_CLEAR_LINE}{text}" if self._terminal else f"{text}\n")
 
     def end(self) -> None:
@@ -98,7 +98,12 @@ class _Line:
             self._next = float("inf")
 
 
-def _spoken(seconds: float) -> str:
+def spoken(seconds: float) -> str:
+    """A time that is only about so long.
+
+    >>> [spoken(s) for s in (0.2, 42.3, 250, 9000)]
+    ['1 s', '42 s', '4 min', '2.5 h']
+    """
     if seconds < 90:
         return f"{max(1, round(seconds))} s"
     return f"{round(seconds / 60)} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -1,5 +1,6 @@
 """``fedsel flower demo`` as a user meets it, and the example app that it runs."""
 
+import contextlib
 import importlib
 import json
 import os
@@ -82,30 +83,61 @@ def test_a_demo_whose_nodes_all_refuse_has_failed(monkeypatch):
     assert "the policy of this device does not allow such a task" in result.stderr
 
 
-@pytest.mark.slow
-@pytest.mark.xdist_group("processes")
-def test_the_demo_ends_every_process_when_interrupted(tmp_path):
-    mark = f"TEST_MARK={tmp_path}"
+@contextlib.contextmanager
+def started_demo(tmp_path):
+    """A demo whose temporary files are in a folder of its own."""
+    temporary = tmp_path / "t"
+    temporary.mkdir()
     with (tmp_path / "err").open("w") as err:
         process = subprocess.Popen(
-            [FEDSEL, "flower", "demo", "--nodes", "2"],
+            [FEDSEL, "flower", "demo", "--nodes", "2", "--epochs", "90", "--epsilon", "100"],
             stdout=subprocess.DEVNULL,
             stderr=err,
-            env={**os.environ, "TEST_MARK": str(tmp_path)},
+            env={**os.environ, "TEST_MARK": str(tmp_path), "TMPDIR": str(temporary)},
             start_new_session=True,
         )
     try:
-        until = time.monotonic() + 300
-        while len(marked(mark)) < 5 and time.monotonic() < until:  # all are there
-            time.sleep(0.1)
-        assert len(marked(mark)) >= 5
-        process.send_signal(signal.SIGINT)
-        assert process.wait(300) == 130
+        yield process, temporary
     finally:
         process.kill()
         process.wait()
+
+
+def wait_for(happened):
+    until = time.monotonic() + 300
+    while not happened() and time.monotonic() < until:
+        time.sleep(0.1)
+    assert happened()
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("processes")
+def test_the_demo_leaves_neither_processes_nor_files_when_interrupted(tmp_path):
+    """In the middle of the rounds, where the server has a checkpoint; and the impatient may try."""
+    mark = f"TEST_MARK={tmp_path}"
+    with started_demo(tmp_path) as (process, temporary):
+        wait_for(lambda: any(temporary.rglob("checkpoint.bin")))
+        assert len(marked(mark)) >= 5
+        process.send_signal(signal.SIGINT)
+        for _ in range(3):
+            time.sleep(0.2)
+            process.send_signal(signal.SIGINT)
+            process.send_signal(signal.SIGTERM)
+        assert process.wait(300) == 130
     assert "interrupted" in (tmp_path / "err").read_text()
     assert marked(mark) == []
+    assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("processes")
+def test_a_demo_that_is_ended_while_it_begins_leaves_nothing(tmp_path):
+    with started_demo(tmp_path) as (process, temporary):
+        wait_for(lambda: any(temporary.rglob("superlink.log")))
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(300) == 128 + signal.SIGTERM
+    assert marked(f"TEST_MARK={tmp_path}") == []
+    assert list(temporary.iterdir()) == []
 
 
 @pytest.mark.parametrize(

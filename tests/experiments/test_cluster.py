@@ -74,3 +74,17 @@ def test_the_command_runs_on_a_cluster_by_its_address(tmp_path, distributed):
             assert done.returncode == 0, done.stderr
             told[place] = json.loads(done.stdout)["rows"]
     assert told["far"] == told["near"]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+def test_rays_backend_is_refused_by_joblib_as_the_docs_say():
+    """No ray is started: joblib asks the backend what it can do."""
+    backend = pytest.importorskip("ray.util.joblib.ray_backend", reason="needs ray")
+    joblib.register_parallel_backend("ray", backend.RayBackend)
+    data = synthetic(d=10, n=200, seed=1)
+    training = Training(solution("PS-PM", epsilon=2.0, dim=10), batch=50, seed=0)
+    with (
+        joblib.parallel_config(backend="ray"),
+        pytest.raises(ValueError, match="does not support return_as=generator"),
+    ):
+        cross_validate(training, Population(data.X, data.y), folds=2, repeats=1, jobs=2)

@@ -394,3 +394,44 @@ def test_a_real_reproduction_opens_without_a_complaint(browser, reproduction, wi
     assert all((reproduction.parent / link).exists() for link in links)
     context.close()
     assert complaints == []
+
+
+@pytest.fixture(scope="module")
+def finding(tmp_path_factory):
+    """The page that `fedsel audit module:function --html` writes."""
+    from fedsel.auditing.finding_page import finding_page
+    from fedsel.auditing.program import audit_program, values_within
+
+    found = audit_program(
+        lambda x, entropy: x + entropy.laplace(),
+        inputs=values_within(0, 1),
+        claimed=1.0,
+        trials=2000,
+        pilot=2000,
+        seed=1,
+    )
+    path = tmp_path_factory.mktemp("finding") / "finding.html"
+    command = "fedsel audit noise.py:laplace --epsilon 1 --range 0 1"
+    path.write_text(finding_page(found, target="noise.py:laplace", command=command), "utf-8")
+    return path
+
+
+@pytest.mark.parametrize("width", [320, 380, 1400])
+def test_a_finding_is_read_on_a_phone_and_on_paper(browser, finding, width):
+    complaints = []
+    context = browser.new_context(viewport={"width": width, "height": 800})
+    tab = context.new_page()
+    tab.on("console", lambda m: complaints.append(f"console {m.type}: {m.text}"))
+    tab.on("pageerror", lambda error: complaints.append(f"error: {error}"))
+    tab.on("request", lambda r: None if r.url == finding.as_uri() else complaints.append(r.url))
+    tab.goto(finding.as_uri())
+    assert width_is_kept(tab)
+    assert "is refuted" in tab.locator("header").inner_text()
+    assert tab.locator(".badge.fails").is_visible()
+    assert tab.locator("figure svg").count() == 2
+    assert tab.evaluate(CONTRAST) == []
+    tab.emulate_media(media="print")
+    assert width_is_kept(tab)
+    assert tab.locator(".settings-list").is_visible()
+    context.close()
+    assert [c for c in complaints if not c.startswith("data:")] == []

@@ -21,7 +21,7 @@ LABELS = {2: (X[:, 0] > 0).astype(int), 3: np.digitize(X[:, 0], [-0.3, 0.3])}
 
 def classifier(**parameters):
     given = {"epsilon": 0.5, "feature_range": (-1, 1), "batch_fraction": 0.2}
-    return FedSelClassifier(**given, **parameters)
+    return FedSelClassifier(**{**given, **parameters})
 
 
 def integers_in(held, seen):
@@ -127,12 +127,12 @@ def test_the_warning_is_easy_to_silence_and_said_once_a_line():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", SeededNoiseWarning)
-        classifier(random_state=0).fit(X, y)
+        classifier(random_state=0, epsilon=8.0).fit(X, y)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("default", SeededNoiseWarning)
         warnings.simplefilter("ignore", RepeatedFitWarning)
         for seed in range(5):
-            classifier(random_state=seed).fit(X, y)
+            classifier(random_state=seed, epsilon=8.0).fit(X, y)
     assert [w.category for w in caught] == [SeededNoiseWarning]
 
 

@@ -9,7 +9,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import BaggingClassifier, StackingClassifier, VotingClassifier
-from sklearn.feature_selection import RFECV
+from sklearn.feature_selection import RFE, RFECV, SequentialFeatureSelector
 from sklearn.model_selection import (
     GridSearchCV,
     TunedThresholdClassifierCV,
@@ -21,11 +21,13 @@ from sklearn.model_selection import (
     validation_curve,
 )
 from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
+from sklearn.multioutput import ClassifierChain
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from fedsel import FedSelClassifier, PrivacyLeakWarning
 from fedsel.errors import RepeatedFitWarning, SeededNoiseWarning
+from fedsel.simulation import account
 
 RNG = np.random.default_rng(4)
 X = RNG.uniform(-1, 1, (150, 4))
@@ -116,6 +118,35 @@ def test_a_scaler_that_is_fitted_anew_hides_no_tool(tool):
     """Records look different in each part of the data: the caller is seen all the same."""
     said = warnings_of(lambda: TOOLS[tool][0](make_pipeline(StandardScaler(), classifier())))
     assert "of scikit-learn may fit the same clients" in said[0]
+
+
+CHANGING = {
+    "RFE": (lambda e: RFE(e, n_features_to_select=1).fit(X, TWO), 4),
+    "SequentialFeatureSelector": (
+        lambda e: SequentialFeatureSelector(e, n_features_to_select=2, cv=2).fit(X, TWO),
+        8,
+    ),
+    "ClassifierChain": (lambda e: ClassifierChain(e).fit(X, np.c_[TWO, 1 - TWO]), 2),
+    "cross_val_score": (
+        lambda e: cross_val_score(make_pipeline(StandardScaler(), e), X, TWO, cv=4),
+        4,
+    ),
+}
+"""What changes the records on their way, and the last power of two among its fits."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tool", CHANGING)
+def test_records_that_look_new_each_time_are_counted_by_the_call(tool, monkeypatch):
+    fit, times = CHANGING[tool]
+    for _ in range(2):  # the count ends with the call
+        monkeypatch.setattr(account, "ACCOUNT", account.FitAccount())
+        said = warnings_of(lambda: fit(classifier()))
+        assert "may fit the same clients several times: each fit costs them ε = 2" in said[0]
+        counted = [text for text in said if "look different each time" in text]
+        assert tool in counted[-1]
+        told = re.search(r"has fitted (\d+) times .*spent ε = (\S+), not 2,", counted[-1])
+        assert (int(told[1]), float(told[2])) == (times, 2.0 * times)
 
 
 @pytest.mark.parametrize("cv", [2, 3])

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any, final
 
 from fedsel.advising.moments import Updates, moments
-from fedsel.advising.outlook import GOAL, Outlook, flat, impossible, reason, split
+from fedsel.advising.outlook import Outlook, flat, impossible, reason, split
 from fedsel.advising.simulation import LEAST_ROUNDS, Check, simulate
+from fedsel.advising.sufficiency import GOAL, prospect, too_large
 from fedsel.auto import (
     AGREEMENT,
     FEWEST_ROUNDS,
@@ -35,17 +36,13 @@ from fedsel.preparation.plan import OCTAVES
 from fedsel.progress import note
 from fedsel.recipe import Recipe, solution
 from fedsel.solutions import RandomDirections, Solution
-from fedsel.solutions.registry import default_codewords
 from fedsel.solutions.rotated import rotations_for
-from fedsel.solutions.transforms import MOST_ENTRIES
 
 NAMES = ("RJ", "RC", "J", "UJ", "PM", "HM", "PS-PM", "PE-PM", "EXP-PM", "PM-RP")
 """Where two align alike, in two digits, the first of them ranks first: RJ and RC assume nothing of
 the shape of updates and RJ costs least, and what takes another's place comes after it."""
 TWO_STAGE = ("EXP-PM", "PE-PM", "PS-PM")
 MOST_DIMENSIONS = 1 << 24
-_PROJECTION = 1 << 22
-"""The largest public projection of …-RP, in entries, that is inverted for advice."""
 _WORK = 6e7
 """What a simulation of one solution may cost: a few seconds."""
 _MOST_ROUNDS = 200
@@ -307,8 +304,8 @@ def _outlooks(
     batch, rounds = int(known.clients), known.rounds
     mu = hyper_parameters_free(dim, batch, Budget(epsilon, epochs, 0.0).per_epoch)
     for name in NAMES:
-        if too_large := _too_large(name, dim):
-            skipped.append(f"{name} is left out: {too_large}.")
+        if why := too_large(name, dim):
+            skipped.append(f"{name} is left out: {why}.")
             continue
         candidate = solution(
             name,
@@ -322,8 +319,8 @@ def _outlooks(
             bases=bases_for(Recipe(name, epsilon=epsilon, epochs=epochs), dim, rounds),
         )
         estimate = moments(candidate, updates)
-        whole = estimate.over(rounds) if name == "RJ" else estimate
-        needed = whole.reports_for(GOAL)
+        found = prospect(candidate, updates, reports=clients * epochs, rounds=rounds)
+        needed = found.reports_needed
         outlooks.append(
             Outlook(
                 rank=0,
@@ -336,7 +333,7 @@ def _outlooks(
                 bits=candidate.bits,
                 noise=estimate.noise(batch),
                 alignment_round=estimate.alignment(batch),
-                alignment_all=whole.alignment(clients * epochs),
+                alignment_all=found.alignment,
                 clients_needed=None if needed is None else math.ceil(needed / epochs),
                 learning_rate=learning_rate(candidate, known),
                 note=f"μ = 0: {candidate.name} takes its place" if candidate.name != name else "",
@@ -346,14 +343,6 @@ def _outlooks(
         )
     outlooks.sort(key=lambda o: (-float(f"{o.alignment_all:.2g}"), NAMES.index(o.name)))
     return tuple(replace(o, rank=i) for i, o in enumerate(outlooks, 1)), skipped
-
-
-def _too_large(name: str, dim: int) -> str:
-    if name == "PM-RP" and dim * max(1, dim // 10) > _PROJECTION:
-        return f"its public projection has {dim} × {dim // 10} entries"
-    if name == "RC" and dim * default_codewords(dim) > MOST_ENTRIES:
-        return f"its public codebook has {default_codewords(dim)} × {dim} entries"
-    return ""
 
 
 def _top(candidate: Solution) -> int | None:

@@ -7,11 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, final
 
 from fedsel.advising.moments import Moments
+from fedsel.advising.sufficiency import GOAL, Prospect, needed
 from fedsel.solutions import Solution
-
-GOAL = 0.5
-"""The alignment of all reports together that is called usable: a linear model with this cosine to
-the best one agrees with it on 1 − arccos(0.5)/π = 2/3 of records that point anywhere."""
 
 
 @final
@@ -66,23 +63,11 @@ def impossible(best: Outlook, clients: int, epochs: int) -> list[str]:
     """That no solution can work, and how many clients would be needed; empty where one can."""
     if best.alignment_all >= GOAL:
         return []
-    text = (
+    wanted = needed(Prospect(best.alignment_all, best.clients_needed), epochs=1)
+    return [
         f"No solution can work: the best, {best.name}, would align {best.alignment_all:.2g} with "
-        f"the true mean, over all {clients * epochs:,} reports; a usable model needs {GOAL:g}"
-    )
-    if best.clients_needed is not None:
-        text += f", about {_rough(best.clients_needed)} clients"
-    return [text + "."]
-
-
-def _rough(count: int) -> str:
-    """A count to two digits, rounded up.
-
-    >>> _rough(1234567), _rough(87)
-    ('1,300,000', '87')
-    """
-    unit = 10 ** max(0, len(str(count)) - 2)
-    return f"{-(-count // unit) * unit:,}"
+        f"the true mean, over all {clients * epochs:,} reports; a usable model needs {wanted}."
+    ]
 
 
 def flat(outlooks: tuple[Outlook, ...], dim: int, batch: int) -> list[str]:

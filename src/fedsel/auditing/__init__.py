@@ -2,12 +2,16 @@
 
 from fedsel.auditing.empirical import AuditEntropy, Finding, audit, candidate_inputs
 from fedsel.auditing.enumeration import exact_law
+from fedsel.auditing.program import ProgramAudit, ProgramError, audit_program
 from fedsel.auditing.transcripts import certify_by_enumeration, report_law
 
 __all__ = [
     "AuditEntropy",
     "Finding",
+    "ProgramAudit",
+    "ProgramError",
     "audit",
+    "audit_program",
     "candidate_inputs",
     "certify_by_enumeration",
     "exact_law",

@@ -1,42 +1,35 @@
-"""Audit by experiment: a lower bound of the privacy loss that holds with stated confidence.
-
-Pilot runs over many inputs choose a pair of inputs and an event; fresh, independent runs then
-estimate its two probabilities, with exact (Clopper–Pearson) bounds. The choice never sees the runs
-that it is judged by, so one bound is enough.
-"""
+"""Audit by experiment: a lower bound of the privacy loss that holds with stated confidence."""
 
 from __future__ import annotations
 
-import itertools
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Real
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedsel.auditing.events import Categories, Encoder, Raw, View, fit_views
-from fedsel.errors import (
-    InvalidArgument,
-    check_count,
-    check_finite,
-    check_kind,
-    check_vectors,
+from fedsel.auditing.events import Raw
+from fedsel.auditing.experiment import (
+    FALSE_ALARM,
+    Outcome,
+    Tell,
+    check_settings,
+    clopper_pearson,
+    experiment,
 )
-from fedsel.extras import needed
+from fedsel.errors import InvalidArgument, check_count, check_kind, check_vectors
 from fedsel.mechanisms import Mechanism, ReportMechanism, Selection, Value
 from fedsel.progress import note
 from fedsel.sampling import simulated
 from fedsel.solutions import Solution
 
+__all__ = ["AuditEntropy", "Finding", "audit", "candidate_inputs", "clopper_pearson"]
+
 Vector = NDArray[np.float64]
-Tell = Callable[[float], object]
 Sampler = Callable[[Vector, int, int, Tell], Raw]
 """(input, trials, seed, who is told how many are done) → outputs"""
-
-FALSE_ALARM = 1e-9
-"""The chance that one lower bound lies above the true loss."""
 
 
 class AuditEntropy(np.random.Generator):
@@ -54,16 +47,22 @@ class AuditEntropy(np.random.Generator):
 
 @dataclass(frozen=True)
 class Finding:
-    """What an audit found: with confidence 1 − alpha the loss is at least ``lower_bound``."""
+    """What an audit found: with confidence 1 − alpha the loss is at least ``lower_bound``.
+
+    ``event`` says how outputs were looked at, ``words`` which of them tell the pair apart, and
+    ``outcomes`` how often each kind of output came for either input of the ``pair``.
+    """
 
     claimed: float | None
     delta: float
     lower_bound: float
-    pair: tuple[tuple[float, ...], tuple[float, ...]]
+    pair: tuple[Any, Any]
     event: str
     hits: tuple[int, int]
     trials: int
     alpha: float
+    words: str = ""
+    outcomes: tuple[Outcome, ...] = ()
 
     @property
     def violated(self) -> bool:
@@ -77,21 +76,6 @@ class Finding:
             f"{claim}, ε ≥ {self.lower_bound:.4f} at confidence 1 − {self.alpha:g}: {verdict} "
             f"(event by {self.event}, {self.hits[0]} against {self.hits[1]} of {self.trials})"
         )
-
-
-def clopper_pearson(hits: int, trials: int, alpha: float) -> tuple[float, float]:
-    """Exact lower and upper confidence bounds of a probability, each wrong with chance alpha.
-
-    >>> low, high = clopper_pearson(0, 1000, 0.05)
-    >>> low, round(high, 6)
-    (0.0, 0.002991)
-    """
-    with needed("simulation", "audits"):
-        from scipy.special import betaincinv
-
-    low = 0.0 if hits == 0 else float(betaincinv(hits, trials - hits + 1, alpha))
-    high = 1.0 if hits == trials else 1 - float(betaincinv(trials - hits, hits + 1, alpha))
-    return low, high
 
 
 def candidate_inputs(d: int) -> list[Vector]:
@@ -138,11 +122,7 @@ def audit(
     >>> audit(PublishedPerturbedEncoding(2.0, k=1), d=4, trials=200_000).violated
     True
     """
-    trials, pilot = check_count("trials", trials), check_count("pilot", pilot, least=2)
-    if not 0 < check_finite("alpha", alpha) < 1:
-        raise InvalidArgument("alpha", alpha, "in (0, 1)")
-    if not 0 <= float(check_finite("delta", delta)) < 1:
-        raise InvalidArgument("delta", delta, "in [0, 1)")
+    check_settings(trials, pilot, alpha, delta)
     if claimed is not None and (not isinstance(claimed, Real) or not claimed >= 0):
         raise InvalidArgument("claimed", claimed, "a number ≥ 0")
     if isinstance(target, Mechanism | Solution):
@@ -165,34 +145,30 @@ def audit(
         raise InvalidArgument("inputs", len(candidates), "at least two vectors")
 
     with note("auditing", pilot * len(candidates) + 2 * trials) as tell:
-        pilots = [sampler(v, pilot, _seed(seed, 0, i), tell) for i, v in enumerate(candidates)]
-        encoder = Encoder(pilots)
-        first, second, view, event = _worst(
-            [encoder.read(raw) for raw in pilots], delta, encoder.floats and float_bits
+        found = experiment(
+            lambda i, count, stream, tell: sampler(candidates[i], count, stream, tell),
+            len(candidates),
+            trials=trials,
+            pilot=pilot,
+            seed=seed,
+            alpha=alpha,
+            delta=delta,
+            float_bits=float_bits,
+            tell=tell,
         )
-        hits = []
-        for side, i in enumerate((first, second)):
-            fresh = encoder.read(sampler(candidates[i], trials, _seed(seed, 1, side), tell))
-            hits.append(int(np.isin(view.categories(fresh), event).sum()))
-    low, _ = clopper_pearson(hits[0], trials, alpha / 2)
-    _, high = clopper_pearson(hits[1], trials, alpha / 2)
-    bound = math.log((low - delta) / high) if low > delta else 0.0
+    first, second = (tuple(candidates[i].tolist()) for i in found.pair)
     return Finding(
         claimed,
         delta,
-        max(0.0, bound),
-        (tuple(candidates[first].tolist()), tuple(candidates[second].tolist())),
-        view.name,
-        (hits[0], hits[1]),
+        found.lower_bound,
+        (first, second),
+        found.event,
+        found.hits,
         trials,
         alpha,
+        found.words,
+        found.outcomes,
     )
-
-
-def _seed(seed: int, *purpose: int) -> int:
-    """Seeds of independent streams: no two samples of an audit share one."""
-    check_count("seed", seed, least=0)
-    return int(np.random.SeedSequence(seed, spawn_key=purpose).generate_state(1, np.uint64)[0])
 
 
 def _own_inputs(target: Mechanism | Solution, d: int | None) -> list[Vector]:
@@ -238,33 +214,3 @@ def _callable_sampler(program: Callable[..., object], vectorized: bool) -> Sampl
         return outputs
 
     return sample
-
-
-def _worst(
-    outputs: Sequence[NDArray[np.generic]], delta: float, floats: bool
-) -> tuple[int, int, View, Categories]:
-    """The pair of inputs and the event that promise the largest lower bound.
-
-    Events are unions of categories, those with the largest likelihood ratio first (Neyman and
-    Pearson); the promise is the log-ratio less four standard errors, and one half of the pilot
-    orders the categories while the other judges: chance must not favour rare outputs.
-    """
-    half = len(outputs[0]) // 2
-    best: tuple[float, int, int, View, Categories] | None = None
-    for view in fit_views(np.concatenate(outputs), floats):
-        columns = [view.categories(o) for o in outputs]
-        size = max(int(c.max()) for c in columns) + 1
-        seen = [np.bincount(c[:half], minlength=size) for c in columns]
-        counts = [np.bincount(c[half:], minlength=size) for c in columns]
-        for first, second in itertools.permutations(range(len(outputs)), 2):
-            order = np.argsort(-(seen[first] + 0.5) / (seen[second] + 0.5), kind="stable")
-            hits = np.cumsum(counts[first][order])
-            misses = np.cumsum(counts[second][order]) + 1.0
-            excess = np.maximum(hits - delta * half, 0.5)
-            promise = np.log(excess / misses) - 4 * np.sqrt(1 / np.maximum(hits, 1) + 1 / misses)
-            i = int(np.argmax(promise))
-            if best is None or promise[i] > best[0]:
-                best = (float(promise[i]), first, second, view, order[: i + 1])
-    if best is None:
-        raise InvalidArgument("target", "its outputs", "numbers, or of at most 4096 kinds")
-    return best[1:]

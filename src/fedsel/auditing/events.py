@@ -24,6 +24,9 @@ _MOST_VALUES = 4096
 _BINS = 64
 _COARSE_BINS = 8
 _MOST_COLUMNS = 16
+_MOST_NAMED, _LONGEST = 4, 60
+_LEAST_BIT = 1100
+"""Above the exponent of the smallest float, 2^−1074: what is added to it is never negative."""
 
 
 class Encoder:
@@ -39,6 +42,9 @@ class Encoder:
         self.columns = widths.pop() if len(widths) == 1 else None
         self.floats = (
             any(np.asarray(p).dtype.kind == "f" for p in pilots) if self.columns else False
+        )
+        self.booleans = self.columns is not None and all(
+            np.asarray(p).dtype.kind == "b" for p in pilots
         )
 
     def read(self, raw: Raw) -> Numbers | NDArray[np.str_]:
@@ -78,18 +84,41 @@ class View(ABC):
     def categories(self, outputs: NDArray[np.generic]) -> Categories:
         """The category of each output."""
 
+    @abstractmethod
+    def label(self, category: int) -> str:
+        """One category in a few words."""
+
+    def words(self, event: Categories) -> str:
+        """The event in words: the output is one of these."""
+        labels = [self.label(int(category)) for category in event[:_MOST_NAMED]]
+        more = len(event) - len(labels)
+        return " or ".join(labels) + (f", or one of {more:,} kinds more" if more else "")
+
 
 @dataclass(frozen=True)
 class ByValue(View):
     """Each distinct output is a category; outputs not seen in the pilot share the last one."""
 
     values: NDArray[np.generic]
+    examples: NDArray[np.generic]
+    """An output for each of the values."""
     name: str = "output"
+    booleans: bool = False
 
     def categories(self, outputs: NDArray[np.generic]) -> Categories:
         keys = _keys(outputs)
         place = np.minimum(np.searchsorted(self.values, keys), len(self.values) - 1)
         return np.where(self.values[place] == keys, place, len(self.values)).astype(np.int64)
+
+    def label(self, category: int) -> str:
+        if category == len(self.values):
+            return "an output that the pilot runs never gave"
+        example = self.examples[category]
+        if np.ndim(example) == 0:
+            return f"output {_short(str(example))}"
+        entries = [str(bool(x)) if self.booleans else f"{x:.17g}" for x in example.tolist()]
+        row = entries[0] if len(entries) == 1 else "(" + ", ".join(entries) + ")"
+        return f"output {_short(row)}"
 
 
 @dataclass(frozen=True)
@@ -98,10 +127,30 @@ class ByInterval(View):
 
     column: int
     edges: Numbers
+    columns: int = 2
 
     @property
     def name(self) -> str:  # type: ignore[override]
         return f"interval of output[{self.column}]"
+
+    def label(self, category: int) -> str:
+        return _between(self._subject, self.edges, category, category)
+
+    def words(self, event: Categories) -> str:
+        """Neighbours joined: few long intervals in place of many short ones."""
+        runs: list[list[int]] = []
+        for place in sorted(int(category) for category in event):
+            if runs and place == runs[-1][1] + 1:
+                runs[-1][1] = place
+            else:
+                runs.append([place, place])
+        said = [_between(self._subject, self.edges, low, high) for low, high in runs[:_MOST_NAMED]]
+        more = len(runs) - len(said)
+        return " or ".join(said) + (f", or in one of {more} intervals more" if more else "")
+
+    @property
+    def _subject(self) -> str:
+        return "output" if self.columns == 1 else f"output[{self.column}]"
 
     def categories(self, outputs: NDArray[np.generic]) -> Categories:
         return np.searchsorted(self.edges, _column(outputs, self.column), side="right")
@@ -117,10 +166,26 @@ class ByLastBit(View):
 
     column: int
     edges: Numbers
+    columns: int = 2
 
     @property
     def name(self) -> str:  # type: ignore[override]
         return f"last bit of output[{self.column}]"
+
+    def label(self, category: int) -> str:
+        last_bit, place = divmod(category, len(self.edges) + 1)
+        subject = "output" if self.columns == 1 else f"output[{self.column}]"
+        where = _between(subject, self.edges, place, place)
+        return f"last bit 2^{last_bit - _LEAST_BIT}, {where}"
+
+    def words(self, event: Categories) -> str:
+        """One example; a list of dozens tells nobody more."""
+        example, more = self.label(int(event[0])), len(event) - 1
+        beside = f", and {more} kinds more" if more else ""
+        return (
+            f"the last binary digit of the number, which shows how it was computed ({example}"
+            f"{beside})"
+        )
 
     def categories(self, outputs: NDArray[np.generic]) -> Categories:
         values = _column(outputs, self.column)
@@ -131,34 +196,53 @@ class ByLastBit(View):
         trailing = np.frexp(lowest)[1].astype(np.int64) - 1
         last_bit = np.where(mantissa == 0, 0, exponent.astype(np.int64) - 53 + trailing)
         place = np.searchsorted(self.edges, values, side="right")
-        categories: Categories = (last_bit + 1100) * (len(self.edges) + 1) + place
+        categories: Categories = (last_bit + _LEAST_BIT) * (len(self.edges) + 1) + place
         return categories
 
 
-def fit_views(pilot: NDArray[np.generic], floats: bool) -> list[View]:
+def fit_views(pilot: NDArray[np.generic], floats: bool, *, booleans: bool = False) -> list[View]:
     """The views worth trying on outputs like these, pooled over all inputs.
 
-    ``floats`` says whether the last bits are worth a look.
+    ``floats`` says whether the last bits are worth a look, ``booleans`` how 0 and 1 are called.
     """
     views: list[View] = []
-    values = np.unique(_keys(pilot))
+    values, places = np.unique(_keys(pilot), return_index=True)
     if len(values) <= _MOST_VALUES:
-        views.append(ByValue(values))
+        views.append(ByValue(values, pilot[places], booleans=booleans))
     if pilot.ndim == 1:
         return views
-    for column in range(min(pilot.shape[1], _MOST_COLUMNS)):
+    columns = pilot.shape[1]
+    for column in range(min(columns, _MOST_COLUMNS)):
         x = _column(pilot, column)
         x = x[np.isfinite(x)]
         if len(x) == 0:
             continue
         fine = np.unique(np.quantile(x, np.linspace(0, 1, _BINS + 1)[1:-1]))
-        views.append(ByInterval(column, fine))
+        views.append(ByInterval(column, fine, columns))
         if floats:
             # Around zero the floats are densest, so that granularity shows there first.
             scale = float(np.quantile(np.abs(x), 0.5)) or 1.0
             near = scale * 2.0 ** -np.arange(_COARSE_BINS)
-            views.append(ByLastBit(column, np.sort(np.r_[-near, near])))
+            views.append(ByLastBit(column, np.sort(np.r_[-near, near]), columns))
     return views
+
+
+def _between(subject: str, edges: Numbers, first: int, last: int) -> str:
+    """The intervals first … last between edges, in words.
+
+    >>> edges = np.array([0.0, 1.5])
+    >>> [_between("output", edges, i, j) for i, j in ((0, 0), (1, 1), (1, 2), (0, 2))]
+    ['output < 0', '0 ≤ output < 1.5', 'output ≥ 0', 'any output']
+    """
+    low = "" if first == 0 else f"{edges[first - 1]:.5g}"
+    high = "" if last == len(edges) else f"{edges[last]:.5g}"
+    if low and high:
+        return f"{low} ≤ {subject} < {high}"
+    return f"{subject} ≥ {low}" if low else f"{subject} < {high}" if high else f"any {subject}"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
 def _column(outputs: NDArray[np.generic], column: int) -> Numbers:

@@ -12,6 +12,7 @@ from fedsel._version import __version__
 from fedsel.cli import reproduce as reproducing
 from fedsel.cli.advise import EXAMPLE as ADVISE_EXAMPLE
 from fedsel.cli.advise import advise_command
+from fedsel.cli.audit import EXAMPLE as AUDIT_EXAMPLE
 from fedsel.cli.audit import audit
 from fedsel.cli.bench import bench
 from fedsel.cli.certify import certify_command, mechanisms
@@ -36,10 +37,7 @@ app = App(
 app.command(epilog=EXAMPLE)(run)
 app.command("advise", epilog=ADVISE_EXAMPLE)(advise_command)
 app.command("solutions", epilog=SOLUTIONS_EXAMPLE)(solutions_command)
-app.command(
-    epilog="Example: fedsel audit --epsilon 1 --dim 10 --plot audit.png   ·   "
-    "fedsel audit --json > audit.json",
-)(audit)
+app.command(epilog=AUDIT_EXAMPLE)(audit)
 app.command(
     "certify",
     epilog="Example: fedsel certify PS --epsilon 1 --dim 100   ·   "

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 from rich.table import Table
 
+from fedsel.cli.audit_target import TargetOptions, audit_target
 from fedsel.cli.common import (
     JsonOption,
     check_file,
@@ -20,16 +21,81 @@ from fedsel.cli.common import (
 )
 from fedsel.cli.waiting import Bar
 from fedsel.display import printable
+from fedsel.errors import InvalidArgument
 from fedsel.extras import check_installed
 
 if TYPE_CHECKING:
     from fedsel.auditing.suite import Row
 
+T = TypeVar("T")
+
+EXAMPLE = (
+    "Example: fedsel audit --epsilon 1 --dim 10 --plot audit.png   ·   "
+    "fedsel audit my_module:respond --epsilon 1 --inputs '[True, False]' --html finding.html   ·   "
+    "fedsel audit noise.py:laplace --epsilon 1 --range 0 1 --json"
+)
+_OF_A_TARGET = "With TARGET"
+
 
 def audit(
+    target: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="TARGET",
+            help="A randomiser of your own: module:function or path/to/file.py:function. It takes "
+            "(value) or (value, entropy), where entropy is a numpy Generator that also has "
+            "below(n), and returns what would be sent. Without it the mechanisms of fedsel are "
+            "audited.",
+            show_default=False,
+        ),
+    ] = None,
     epsilon: Annotated[
         list[float] | None,
-        typer.Option("--epsilon", "-e", help="ε to audit at; repeat for several."),
+        typer.Option(
+            "--epsilon", "-e", help="ε to audit at; repeat for several. Of TARGET: its claim."
+        ),
+    ] = None,
+    inputs: Annotated[
+        str | None,
+        typer.Option(
+            help="Values that people may have, as a Python or JSON list: '[0, 1]'. A list in it is "
+            "given to the function as a numpy array, a tuple as it is.",
+            rich_help_panel=_OF_A_TARGET,
+        ),
+    ] = None,
+    within: Annotated[
+        tuple[float, float] | None,
+        typer.Option(
+            "--range",
+            metavar="LOW HIGH",
+            help="In place of --inputs: try extremes, zero, thirds and near neighbours of this "
+            "range, with --dim vectors of such entries.",
+            rich_help_panel=_OF_A_TARGET,
+        ),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            help="A further parameter of the function, name=value; repeat.",
+            rich_help_panel=_OF_A_TARGET,
+        ),
+    ] = None,
+    delta: Annotated[
+        float,
+        typer.Option(help="δ of an (ε, δ) claim.", rich_help_panel=_OF_A_TARGET),
+    ] = 0.0,
+    values_only: Annotated[
+        bool,
+        typer.Option(
+            "--values-only",
+            help="Do not look at the last bits of outputs in floating point.",
+            rich_help_panel=_OF_A_TARGET,
+        ),
+    ] = False,
+    html: Annotated[
+        Path | None,
+        typer.Option(help="Write the finding as one HTML page.", rich_help_panel=_OF_A_TARGET),
     ] = None,
     dim: Annotated[
         list[int] | None, typer.Option("--dim", "-d", help="Dimensions; repeat for several.")
@@ -39,9 +105,21 @@ def audit(
         typer.Option("--k", "-k", help="Top k: a count (5) or a fraction of d (0.1); repeat."),
     ] = None,
     trials: Annotated[
-        int, typer.Option(min=1000, help="Trials on each side of an experiment.")
-    ] = 1_000_000,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the experiments.")] = 0,
+        int | None,
+        typer.Option(
+            min=1000,
+            help="Trials on each side of an experiment: a million, or 100,000 of TARGET.",
+            show_default=False,
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="Seed of the experiments: 0, or one of the operating system's for TARGET.",
+            show_default=False,
+        ),
+    ] = None,
     jobs: Annotated[
         int, typer.Option(min=0, help="Cases at a time; 0 takes every core. Changes no result.")
     ] = 0,
@@ -49,7 +127,14 @@ def audit(
     csv_file: Annotated[Path | None, typer.Option("--csv", help="Save the table as CSV.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Certify, attack and measure every private mechanism over a grid of d, k and ε.
+    """Certify, attack and measure every private mechanism, or audit a randomiser of your own.
+
+    With TARGET: is its privacy loss at most --epsilon, for any two of the inputs? Pilot runs choose
+    the two inputs and the event that tell them apart best, fresh runs count it. Where the function
+    draws by entropy.below(n) alone, its exact loss over these inputs is computed as well. Ends with
+    status 1 if the claim is refuted.
+
+    Without it: every private mechanism over a grid of d, k and ε.
 
     claimed is what the mechanism says, exact the loss over all inputs and outputs in
     rational arithmetic, lower bound what an attack by experiment proves (confidence
@@ -57,6 +142,72 @@ def audit(
     The paper's own PE is shown as "published": its true ε exceeds the claim, as the table says.
     The non-private mechanisms (TopK, Identity) claim nothing and are left out.
     """
+    if target is not None:
+        _check_absent(
+            {"--k": k, "--plot": plot, "--csv": csv_file, "--jobs": jobs},
+            "left out where TARGET is given",
+        )
+        options = TargetOptions(
+            target,
+            _one_of("--epsilon", epsilon, "given once: what TARGET claims"),
+            inputs,
+            within,
+            _one_of("--dim", dim, "given once") if dim else None,
+            tuple(settings or ()),
+            delta,
+            trials,
+            seed,
+            html,
+            values_only,
+        )
+        if audit_target(options, as_json=as_json):
+            raise typer.Exit(1)
+        return
+    _check_absent(
+        {
+            "--inputs": inputs,
+            "--range": within,
+            "--set": settings,
+            "--delta": delta,
+            "--values-only": values_only,
+            "--html": html,
+        },
+        "given with a TARGET, module:function",
+    )
+    _audit_mechanisms(
+        epsilon, dim, k, trials or 1_000_000, seed or 0, jobs, plot, csv_file, as_json=as_json
+    )
+
+
+def _check_absent(options: Mapping[str, object], allowed: str) -> None:
+    """An option that would be without effect is refused, not ignored."""
+    for name, given in options.items():
+        if given:
+            raise InvalidArgument(name, _shown(given), allowed)
+
+
+def _shown(given: object) -> str:
+    return " ".join(map(str, given)) if isinstance(given, list | tuple) else str(given)
+
+
+def _one_of(name: str, given: list[T] | None, allowed: str) -> T:
+    if given is None or len(given) != 1:
+        raise InvalidArgument(name, None if given is None else _shown(given), allowed)
+    return given[0]
+
+
+def _audit_mechanisms(
+    epsilon: list[float] | None,
+    dim: list[int] | None,
+    k: list[str] | None,
+    trials: int,
+    seed: int,
+    jobs: int,
+    plot: Path | None,
+    csv_file: Path | None,
+    *,
+    as_json: bool,
+) -> None:
     from fedsel.auditing import suite as grid
 
     check_suffix("--plot", plot)

@@ -15,10 +15,11 @@ from rich.table import Table
 from rich.text import Text
 
 from fedsel.cli.common import JobsOption, JsonOption, check_folder, check_there, output
-from fedsel.cli.waiting import Bar, patience, progress_console
+from fedsel.cli.waiting import PATIENCE, Bar, patience, progress_console
 from fedsel.display import printable
 from fedsel.errors import InvalidArgument
 from fedsel.extras import check_installed, needed
+from fedsel.progress import spoken
 
 if TYPE_CHECKING:
     from fedsel.pages import Verdict
@@ -40,7 +41,10 @@ def reproduce(
         ),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="A coarse version: all in about two minutes.")
+        bool,
+        typer.Option(
+            "--quick", help="A coarse version, with few runs: minutes in place of an hour."
+        ),
     ] = False,
     changes: Annotated[
         list[str] | None,
@@ -156,6 +160,10 @@ def _work(request: Request, directory: Path | None, out: Path) -> tuple[list[Out
     for text in missing.values():
         console.print(f"left out: {printable(text)}", style="yellow", highlight=False)
     out.mkdir(exist_ok=True)
+    store = Store(out / "results.sqlite")
+    about = run.estimated_seconds(experiments, missing, store, source, request.jobs)
+    if about > PATIENCE:
+        console.print(f"about {spoken(about)}, where nothing else runs here", highlight=False)
     watcher = run.Watcher()
     with Bar(run.cost_of(experiments, missing)) as bar:
 
@@ -167,9 +175,7 @@ def _work(request: Request, directory: Path | None, out: Path) -> tuple[list[Out
         watcher.advance = lambda cost: bar.update(advance=cost)
         watcher.finished = finished
         try:
-            run.reproduce(
-                request, experiments, source, Store(out / "results.sqlite"), missing, watcher
-            )
+            run.reproduce(request, experiments, source, store, missing, watcher)
         except KeyboardInterrupt:
             return watcher.outcomes, False
     return watcher.outcomes, True

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import re
 import tomllib
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from importlib import resources
@@ -86,7 +88,59 @@ def experiment(name: str, *, quick: bool = False, changes: Sequence[Change] = ()
             own = table.pop("quick", {})  # what is coarse in this sweep alone
             changed = {n: _listed(v, table.get(n)) for n, v in changes if n in allowed}
             tasks += build({**table, **coarse, **(own if quick else {}), **changed})
-    return Experiment(name, data["title"], data["where"], tuple(data["text"]), tuple(tasks))
+    said = tuple(filled(paragraph, tasks) for paragraph in data["text"])
+    return Experiment(name, data["title"], data["where"], said, tuple(tasks))
+
+
+@dataclass(frozen=True)
+class Values:
+    """The values of one parameter over all tasks, as a text names them.
+
+    >>> values = Values((0.1, 20, 0.1))
+    >>> f"{values}; {values.least} … {values.most}; {values.count:draw}; {Values((1,)):run}"
+    '0.1, 20; 0.1 … 20; 2 draws; 1 run'
+    """
+
+    values: tuple[Any, ...]
+
+    @property
+    def distinct(self) -> list[Any]:
+        """Each once: numbers, then words such as "auto"."""
+        return sorted(set(self.values), key=lambda v: (isinstance(v, str), v))
+
+    @property
+    def least(self) -> Values:
+        return Values(tuple(self.distinct[:1]))
+
+    @property
+    def most(self) -> Values:
+        return Values(tuple(self.distinct[-1:]))
+
+    @property
+    def count(self) -> Values:
+        return Values((len(self.distinct),))
+
+    def __format__(self, noun: str) -> str:
+        """All of them; with a noun so many of that: 1 run, 20 runs, 2 or 20 runs."""
+        shown = [f"{v:g}" if isinstance(v, float) else str(v) for v in self.distinct]
+        if not noun:
+            return ", ".join(shown)
+        return f"{' or '.join(shown)} {noun}{'' if self.distinct == [1] else 's'}"
+
+
+def filled(paragraph: str, tasks: Sequence[Task]) -> str:
+    """A paragraph with the settings that the tasks have in place of {names} of parameters.
+
+    >>> filled("Over {repeats:run}.", experiment("fig2a", quick=True).tasks)
+    'Over 1 run.'
+    """
+    values: defaultdict[str, list[Any]] = defaultdict(list)  # nothing was asked for: no value
+    for task in tasks:
+        for name, value in task.parameters.items():
+            if value is not None:
+                values[name].append(value)
+    named = re.findall(r"\{(\w+)", paragraph)
+    return paragraph.format_map({name: Values(tuple(values[name])) for name in named})
 
 
 def check_changes(names: Sequence[str], changes: Sequence[Change]) -> None:

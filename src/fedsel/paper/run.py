@@ -8,6 +8,7 @@ import platform
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from fedsel.data import DataUnavailable
 from fedsel.experiments import Store
 from fedsel.experiments.datasets import Source
 from fedsel.experiments.runner import Finished, Task, perform, total_cost
-from fedsel.experiments.store import code_version
+from fedsel.experiments.store import code_version, key_of
 from fedsel.experiments.sweep import tidy, write_csv
 from fedsel.pages import Figure, Overview, Section, Table, Verdict, svg_of
 from fedsel.paper import lemmas
@@ -29,6 +30,8 @@ from fedsel.paper.views import VIEWS, View
 from fedsel.paper.views.base import UNKNOWN
 
 Row = dict[str, Any]
+_SECONDS_PER_ENTRY, _SECONDS_PER_PAGE = 1e-8, 3.0
+"""Measured on a core of two: of a run, and of the figures of one experiment with the page."""
 TITLE = "FedSel, reproduced and put to the test"
 _OVERVIEW = Overview(where="In the paper", nothing="No claim of the paper was put to the test.")
 
@@ -71,6 +74,11 @@ class Outcome:
     def name(self) -> str:
         return self.experiment.name
 
+    @cached_property
+    def figures(self) -> tuple[Figure, ...]:
+        """Its pictures as the page has them: drawn once, for the page is written many times."""
+        return tuple(Figure(svg_of(p.figure), p.caption, p.alt) for p in self.view.pictures)
+
 
 @dataclass
 class Watcher:
@@ -96,6 +104,20 @@ def missing_data(experiments: Sequence[Experiment], source: Source) -> dict[str,
 def cost_of(experiments: Sequence[Experiment], missing: Mapping[str, str]) -> float:
     """What ``advance`` is told in all."""
     return sum(total_cost(e.without(list(missing))) for e in experiments)
+
+
+def estimated_seconds(
+    experiments: Sequence[Experiment],
+    missing: Mapping[str, str],
+    store: Store,
+    source: Source,
+    jobs: int,
+) -> float:
+    """About how long idle cores take for what the store does not hold, and for figures and page."""
+    tasks = [task for one in experiments for task in one.without(list(missing))]
+    todo = [t for t in tasks if store.get(key_of(t.kind, t.parameters, source.identity)) is None]
+    cores = jobs if jobs > 0 else os.cpu_count() or 1
+    return _SECONDS_PER_ENTRY * total_cost(todo) / cores + _SECONDS_PER_PAGE * len(experiments)
 
 
 def reproduce(
@@ -147,17 +169,14 @@ def write_outcome(outcome: Outcome, out: Path) -> list[Path]:
         path = out / f"{outcome.name}.csv"
         write_csv(path, tidy(outcome.rows))
         written.append(path)
-    for place, picture in enumerate(outcome.view.pictures):
+    pairs = zip(outcome.view.pictures, outcome.figures, strict=True)
+    for place, (picture, drawn) in enumerate(pairs):
         stem = outcome.name + (f"-{place + 1}" if place else "")
-        for suffix in (".png", ".svg"):
-            path = out / f"{stem}{suffix}"
-            picture.figure.savefig(path, dpi=150, metadata=_UNDATED[suffix])
-            written.append(path)
+        # Without the version of matplotlib, so that the same results give the same bytes.
+        picture.figure.savefig(out / f"{stem}.png", dpi=150, metadata={"Software": None})
+        (out / f"{stem}.svg").write_text(drawn.svg, encoding="utf-8")
+        written += [out / f"{stem}.png", out / f"{stem}.svg"]
     return written
-
-
-# The same results give the same bytes.
-_UNDATED: Mapping[str, Mapping[str, None]] = {".png": {"Software": None}, ".svg": {"Date": None}}
 
 
 def write_page(
@@ -203,7 +222,7 @@ def _section(outcome: Outcome, request: Request) -> Section:
         text=outcome.experiment.text,
         command=request.command([outcome.name]),
         settings=settings_of(outcome.experiment),
-        figures=tuple(Figure(svg_of(p.figure), p.caption, p.alt) for p in pictures),
+        figures=outcome.figures,
         tables=outcome.view.tables,
         verdicts=outcome.view.verdicts,
         missing=outcome.missing,

@@ -1,7 +1,7 @@
 """Cross-validation: k folds × repeats, in parallel over runs.
 
 Runs go through joblib: threads on one machine (the kernel releases the GIL and the data is
-shared), and whatever cluster a joblib backend speaks to (Dask, Ray) where a sweep outgrows it.
+shared), and a cluster of Dask, through joblib, where a sweep outgrows it.
 """
 
 from __future__ import annotations

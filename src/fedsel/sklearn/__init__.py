@@ -8,7 +8,12 @@ from fedsel.extras import needed
 with needed("sklearn", "fedsel.sklearn"):
     import sklearn as _sklearn  # noqa: F401
 
-from fedsel.errors import PrivacyLeakWarning, RepeatedFitWarning, SeededNoiseWarning
+from fedsel.errors import (
+    PrivacyLeakWarning,
+    RepeatedFitWarning,
+    SeededNoiseWarning,
+    TooFewClientsWarning,
+)
 from fedsel.sklearn.classifier import FedSelClassifier
 from fedsel.sklearn.privacy import PrivacyStatement, search_cost
 from fedsel.sklearn.regressor import FedSelRegressor
@@ -20,5 +25,6 @@ __all__ = [
     "PrivacyStatement",
     "RepeatedFitWarning",
     "SeededNoiseWarning",
+    "TooFewClientsWarning",
     "search_cost",
 ]

@@ -50,7 +50,7 @@ class _Fit:
     solution: Solution
     plan: Plan | None
     batch: int
-    rounds: int
+    setting: Setting
     known: Preparation | None = None
 
 
@@ -85,10 +85,14 @@ class FederatedLinear(BaseEstimator):  # type: ignore[misc]
         eval_set: Examples | None,
         *,
         first: bool,
+        only: bool = False,
         public_X: Any = None,
         read: tuple[str, ...] = (),
     ) -> Self:
-        """Train on a wave; ``read`` names what bounds beside the features' are not public."""
+        """Train on a wave, the ``only`` one if no other follows.
+
+        ``read`` names what bounds beside the features' are not public.
+        """
         rows = None if public_X is None else public.checked(self, public_X, first)
         clients = None if groups is None else self._clients(groups, X)
         count = X.shape[0] if clients is None else clients.n
@@ -100,10 +104,19 @@ class FederatedLinear(BaseEstimator):  # type: ignore[misc]
         judges = None if eval_set is None else replace(eval_set, X=scale.apply(eval_set.X))
         leaks.warn_about_solution(solution)
         leaks.warn_about_caller(solution.privacy.total)
+        if only and rows is None:  # waves add up, and public rows make up for some noise
+            leaks.warn_about_clients(
+                solution,
+                fit.setting,
+                clients=count,
+                epochs=self.epochs,
+                grouped=clients is not None,
+            )
         if seed is not None:
             warn_about_seed("random_state", solution.privacy)
         # From here on everything is checked, and the state of a fitted model may be touched.
         spent = spend(X, solution.privacy)
+        leaks.warn_about_changed_records(solution.privacy.total, spent)
         waves, rate = 1 if first else self.n_waves_ + 1, float(recipe.learning_rate)
         training = Training(
             solution,
@@ -116,7 +129,7 @@ class FederatedLinear(BaseEstimator):  # type: ignore[misc]
         )
         if self.verbose:
             self._say(
-                f"wave {waves}: {count} clients in {fit.rounds} rounds of {fit.batch},"
+                f"wave {waves}: {count} clients in {fit.setting.rounds} rounds of {fit.batch},"
                 f" d = {solution.dim},\n  {solution.name}, learning rate {rate:.4g}"
             )
         start = None if first else self._weights
@@ -199,7 +212,7 @@ class FederatedLinear(BaseEstimator):  # type: ignore[misc]
             if fits:
                 reports = self.epochs * count
                 known = shaped(known, scale.apply(rows), noise_of_mean(recipe, solution, reports))
-        return _Fit(recipe, solution, plan, batch, self.epochs * per_epoch, known)
+        return _Fit(recipe, solution, plan, batch, setting, known)
 
     def _loose(self, scale: FeatureScale) -> tuple[bool, ...]:
         """Bounds that were read from the records are not too wide."""

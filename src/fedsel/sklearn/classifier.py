@@ -176,7 +176,9 @@ class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
         give the bounds that are not declared, centre, spread and geometry of the records, and cost
         no ε (`fedsel.preparation.public`).
         """
-        return self._fit(X, y, None, groups, eval_set, sample_weight, first=True, public_X=public_X)
+        return self._fit(
+            X, y, None, groups, eval_set, sample_weight, first=True, only=True, public_X=public_X
+        )
 
     def partial_fit(
         self,
@@ -205,6 +207,7 @@ class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
         sample_weight: Any,
         *,
         first: bool,
+        only: bool = False,
         public_X: Any = None,
     ) -> Self:
         self._check_parameters()
@@ -221,7 +224,9 @@ class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
         factors = self._factors(len(codes), sample_weight, own)
         task = Classification(codes, len(labels), self.model, factors)
         read = self._bounds_of_weights(sample_weight)
-        self._fit_wave(X, task, groups, judges, first=first, public_X=public_X, read=read)
+        self._fit_wave(
+            X, task, groups, judges, first=first, only=only, public_X=public_X, read=read
+        )
         self.classes_, self._log_prior = labels, None if prior is None else np.log(prior)
         if self._log_prior is not None:
             self.intercept_ = self.intercept_ - self._offsets() * self.preparation_.typical_norm

@@ -1,15 +1,20 @@
-"""Warnings of what a fit does beside its reports, and of fits that are one of many."""
+"""Warnings of what a fit does beside its reports, of fits that are one of many, and of too few."""
 
 from __future__ import annotations
 
+import math
 import sys
 from types import FrameType
 
-from fedsel.errors import PrivacyLeakWarning, RepeatedFitWarning
+from fedsel.advising import Updates, shortage
+from fedsel.auto import AGREEMENT, Setting, radius
+from fedsel.errors import PrivacyLeakWarning, RepeatedFitWarning, TooFewClientsWarning
 from fedsel.simulation.leaks import tell
 from fedsel.solutions import Solution
 from fedsel.solutions.registry import PLAIN
 
+_TALLY = "__fedsel_fits__"
+"""Under this name a frame of scikit-learn holds how often, and at what cost, it has fitted."""
 _FIT_ONCE = ("sklearn.base", "sklearn.pipeline", "sklearn.compose", "sklearn.utils")
 """Modules of scikit-learn that pass a fit on, and do not repeat it."""
 
@@ -46,7 +51,7 @@ def warn_about_caller(total: float) -> None:
     front of the estimator is fitted anew for each part of the data: records look different then.
     So the callers are looked at, too: all of scikit-learn but what passes a single fit on.
     """
-    callers = [f for f in _frames(sys._getframe(1)) if _repeats(f)]
+    callers = _repeating()
     if not callers:
         return
     # A search tells each fit how many there are.
@@ -54,15 +59,60 @@ def warn_about_caller(total: float) -> None:
         callers[0].f_locals.get(name) or (0, 1) for name in ("split_progress", "candidate_progress")
     ]
     count = progress[0][1] * progress[1][1]
-    times = "several times" if count == 1 else f"up to {count} times"
-    bound = "" if count == 1 else f" up to ε = {total * count:.4g}"
+    if count == 1:
+        cost = f"several times: each fit costs them ε = {total:.4g}"
+    else:
+        bound = f"up to ε = {total * count:.4g} (not {total:.4g})"
+        cost = f"up to {count} times: together this costs them {bound}"
     tell(
-        f"{callers[-1].f_code.co_qualname} of scikit-learn may fit the same clients {times}:"
-        f" together this costs them{bound} (not {total:.4g}), and scores on held-out records are"
-        " computed in the clear. Search on public or simulated data, or pay:"
-        " fedsel.sklearn.search_cost(…).",
+        f"{callers[-1].f_code.co_qualname} of scikit-learn may fit the same clients {cost}, and"
+        " scores on held-out records are computed in the clear. Search on public or simulated data,"
+        " or pay: fedsel.sklearn.search_cost(…).",
         RepeatedFitWarning,
     )
+
+
+def warn_about_changed_records(total: float, spent: float) -> None:
+    """Warn of fits within one call of scikit-learn whose records the account does not recognise.
+
+    Where features are dropped (RFE) or added (ClassifierChain), or a scaler is fitted anew, every
+    record looks new, and ``spent`` is the ``total`` of this fit alone. The fits of the outermost
+    call are counted then, at the second, fourth, eighth … of them. The count lives and dies with
+    that call's frame.
+    """
+    callers = _repeating()
+    if not callers:
+        return
+    known = callers[-1].f_locals
+    fits, before = known.get(_TALLY, (0, 0.0))
+    fits, sum_of_all = fits + 1, before + total
+    known[_TALLY] = (fits, sum_of_all)
+    is_power_of_two = fits & (fits - 1) == 0
+    if fits > 1 and is_power_of_two and spent <= total < math.inf:
+        tell(
+            f"{callers[-1].f_code.co_qualname} of scikit-learn has fitted {fits} times by now, to"
+            " records that look different each time: if they are of the same clients, those who"
+            f" took part in all fits have spent ε = {sum_of_all:.4g}, not {total:.4g}, and spent_"
+            " is too small.",
+            RepeatedFitWarning,
+        )
+
+
+def warn_about_clients(
+    solution: Solution, setting: Setting, *, clients: int, epochs: int, grouped: bool
+) -> None:
+    """Warn that the clients are too few for a usable model, from public quantities alone.
+
+    What is not known is taken at its best, so that nobody is warned without need: features that
+    all lie at their bounds where the norm of a record is not known, and records of one client that
+    agree where clients hold several.
+    """
+    norm = setting.norm or math.sqrt(setting.features or solution.dim)
+    length = radius(norm, setting.classes, setting.model)
+    updates = Updates(solution.dim, length, 1.0 if grouped else AGREEMENT)
+    told = shortage(solution, updates, clients=clients, epochs=epochs, rounds=setting.rounds)
+    if told:
+        tell(told, TooFewClientsWarning)
 
 
 def warn_about_leaving() -> None:
@@ -73,6 +123,11 @@ def warn_about_leaving() -> None:
         " clients ε: fedsel.sklearn.search_cost(…).",
         RepeatedFitWarning,
     )
+
+
+def _repeating() -> list[FrameType]:
+    """The callers within scikit-learn that fit more than once, the innermost first."""
+    return [frame for frame in _frames(sys._getframe(2)) if _repeats(frame)]
 
 
 def _frames(frame: FrameType | None) -> list[FrameType]:

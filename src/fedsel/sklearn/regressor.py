@@ -116,7 +116,9 @@ class FedSelRegressor(RegressorMixin, FederatedLinear):  # type: ignore[misc]
         they give the bounds that are not declared, centre, spread and norm of the records, and cost
         no ε (`fedsel.preparation.public`).
         """
-        return self._fit(X, y, groups, eval_set, sample_weight, first=True, public_X=public_X)
+        return self._fit(
+            X, y, groups, eval_set, sample_weight, first=True, only=True, public_X=public_X
+        )
 
     def partial_fit(
         self,
@@ -142,6 +144,7 @@ class FedSelRegressor(RegressorMixin, FederatedLinear):  # type: ignore[misc]
         sample_weight: Any,
         *,
         first: bool,
+        only: bool = False,
         public_X: Any = None,
     ) -> Self:
         self._check_parameters()
@@ -156,7 +159,9 @@ class FedSelRegressor(RegressorMixin, FederatedLinear):  # type: ignore[misc]
         task = Regression(_scaled(y, low, high), self.loss, factors)
         read = ("the target",) * (self.target_range is None)
         read += self._bounds_of_weights(sample_weight)
-        self._fit_wave(X, task, groups, judges, first=first, public_X=public_X, read=read)
+        self._fit_wave(
+            X, task, groups, judges, first=first, only=only, public_X=public_X, read=read
+        )
         self.target_range_ = (low, high)
         half = (high - low) / 2
         self.coef_ = half * self.coef_[0]

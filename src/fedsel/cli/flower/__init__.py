@@ -69,7 +69,12 @@ def demo(
         if keep.exists():
             raise InvalidArgument("--keep", str(keep), "a folder that does not exist yet")
         keep.mkdir(parents=True)
-    flower, before = logging.getLogger("flwr"), signal.signal(signal.SIGTERM, _end)
+    flower = logging.getLogger("flwr")
+    before = {
+        number: signal.signal(number, _end)
+        for number in (signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(number) != signal.SIG_IGN  # nohup wants it to go on
+    }
     level = flower.level
     flower.setLevel(logging.ERROR)
     try:
@@ -82,7 +87,8 @@ def demo(
         raise typer.Exit(130) from None
     finally:
         flower.setLevel(level)
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
     if as_json:
         typer.echo(json.dumps(summary.as_dict(), indent=1, allow_nan=False))
     else:
@@ -90,7 +96,7 @@ def demo(
 
 
 def _end(number: int, _: object) -> None:
-    """Let SIGTERM unwind, so that the processes are ended."""
+    """Let a signal unwind, so that the processes are ended and their folder is removed."""
     sys.exit(128 + number)
 
 

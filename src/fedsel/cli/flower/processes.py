@@ -10,13 +10,15 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -35,6 +37,7 @@ HOST, NAME = "127.0.0.1", "local"
 _MARK = "FEDSEL_FEDERATION"
 _GRACE = 5.0
 _POLL = 0.1
+_INTERRUPTING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _COLOURS = re.compile(r"\x1b\[[\d;]*m")
 
 
@@ -50,6 +53,20 @@ class Certificates:
     authority: Path
     certificate: Path
     key: Path
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Signals that would interrupt wait until this is over, and are forgotten then."""
+    if threading.current_thread() is not threading.main_thread():  # only there they arrive
+        yield
+        return
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in _INTERRUPTING}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def free_port() -> int:
@@ -147,11 +164,18 @@ class Federation:
             "PATH": binaries + os.pathsep + os.environ.get("PATH", ""),
             **(environment or {}),
         }
+        # What a process that is killed leaves behind goes with the rest. (Ray, which simulates,
+        # makes sockets there, and the name of a socket must be short.)
+        self._scratch = None if simulation else folder / "scratch"
+        if self._scratch is not None:
+            self.environment["TMPDIR"] = str(self._scratch)
         self.processes: list[Process] = []
 
     def __enter__(self) -> Self:
         home = self.folder / "flwr"
         home.mkdir(parents=True, exist_ok=True)
+        if self._scratch is not None:
+            self._scratch.mkdir(exist_ok=True)
         secure = (
             "insecure = true" if self.tls is None else f'root-certificates = "{self.tls.authority}"'
         )
@@ -272,7 +296,16 @@ class Federation:
             return False
 
     def stop(self) -> None:
-        """End all processes: SuperNodes and runs first, the SuperLink last."""
+        """End all processes: SuperNodes and runs first, the SuperLink last.
+
+        Who presses Ctrl-C once more waits for it all the same: nothing may be left behind.
+        """
+        with _undisturbed():
+            self._stop()
+            if self._scratch is not None:
+                shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def _stop(self) -> None:
         alive = [p for p in reversed(self.processes) if p.running]
         for process in alive:
             process.ask()

@@ -1,0 +1,314 @@
+"""Audit of anybody's randomiser: (value) → output or (value, entropy) → output, values of any kind.
+
+Two independent answers. The experiment (`fedsel.auditing.experiment`) attacks whatever draws from
+wherever. Where all draws are ``entropy.below(n)``, the program is also run on every draw that
+matters, which gives its exact loss over the inputs that were tried.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import Enum
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from fedsel.auditing.empirical import AuditEntropy, Finding, candidate_inputs
+from fedsel.auditing.enumeration import exact_law
+from fedsel.auditing.events import Raw
+from fedsel.auditing.experiment import FALSE_ALARM, Tell, check_settings, experiment
+from fedsel.errors import InvalidArgument, check_count, check_epsilon, check_finite
+from fedsel.exact import exceeds_exp, log
+from fedsel.progress import note
+from fedsel.random import Entropy
+
+Program = Callable[[Any, AuditEntropy], Any]
+Law = dict[Any, Fraction]
+TRIALS, PILOT = 100_000, 20_000
+_MOST_PATHS, _MOST_DRAWS = 5_000, 1_000
+_SCALARS = (bool, int, float, complex, str, bytes, Fraction, Decimal, Enum, np.generic, type(None))
+
+
+class ProgramError(ValueError):
+    """A program that cannot be audited: what it did, for which input."""
+
+
+class _DrawsOtherwiseError(BaseException):
+    """It asks of its entropy something other than ``below``; no `except Exception` hides that."""
+
+
+class _DrawsOnError(BaseException):
+    """It draws by ``below``, once or without an end; no `except Exception` hides that either."""
+
+
+@dataclass(frozen=True)
+class ExactLoss:
+    """The largest ratio of probabilities over the inputs tried, and where it is.
+
+    ``ratio`` is None where an output of one input is impossible for another: no ε covers that.
+    """
+
+    ratio: Fraction | None
+    pair: tuple[Any, Any]
+    output: Any
+    probabilities: tuple[Fraction, Fraction]
+
+    @property
+    def epsilon(self) -> float:
+        """ln(ratio), or infinity."""
+        return math.inf if self.ratio is None else log(self.ratio)
+
+    def exceeds(self, claimed: float) -> bool:
+        """Whether the loss is above a claim, decided exactly."""
+        return self.ratio is None or exceeds_exp(self.ratio, claimed)
+
+
+@dataclass(frozen=True)
+class ProgramAudit:
+    """What an audit of a program found: by experiment, and exactly where that could be had."""
+
+    claimed: float
+    inputs: tuple[Any, ...]
+    finding: Finding
+    bounds: tuple[float, float]
+    """The event: at least this probability for the first input, at most this for the second."""
+    exact: ExactLoss | None
+    why_not_exact: str
+    """Why there is no exact loss; empty where there is one."""
+    seed: int
+
+    @property
+    def refuted(self) -> bool:
+        """Whether the claim is false: by the exact loss, or else by the experiment."""
+        if self.exact is not None and self.finding.delta == 0:
+            return self.exact.exceeds(self.claimed)
+        return self.finding.violated
+
+    @property
+    def verdict(self) -> str:
+        """The verdict in two or three words."""
+        if self.refuted:
+            return "refuted"
+        proved = self.exact is not None and not self.exact.exceeds(self.claimed)
+        return "holds for these inputs" if proved else "not refuted"
+
+
+def audit_program(
+    program: Program,
+    *,
+    inputs: Sequence[Any],
+    claimed: float,
+    delta: float = 0.0,
+    trials: int = TRIALS,
+    pilot: int = PILOT,
+    seed: int | None = None,
+    alpha: float = FALSE_ALARM,
+    float_bits: bool = True,
+    advance: Tell = abs,
+) -> ProgramAudit:
+    """Attack a program (value, entropy) → output, and enumerate it where it can be.
+
+    Any two of ``inputs`` must be values that two people may have. ``entropy`` is seeded by the
+    operating system unless a seed is given; what a program draws elsewhere is its own affair.
+
+    >>> def respond(answer, entropy):  # the truth three times of four: ε = ln 3
+    ...     return answer if entropy.below(4) else not answer
+    >>> found = audit_program(respond, inputs=[True, False], claimed=1.0, trials=20_000)
+    >>> found.verdict, found.exact.ratio, found.finding.lower_bound < 1.0987
+    ('refuted', Fraction(3, 1), True)
+    """
+    check_settings(trials, pilot, alpha, delta)
+    check_epsilon("claimed", claimed, zero_allowed=True)
+    if len(inputs) < 2:
+        raise InvalidArgument("inputs", list(inputs), "at least two values")
+    for value in inputs:
+        _try_out(program, value)
+    stream = secrets.randbelow(1 << 32) if seed is None else check_count("seed", seed, least=0)
+    exact, why_not = _exact(program, inputs)
+    with note("auditing", pilot * len(inputs) + 2 * trials) as tell:
+        found = experiment(
+            _sampler(program, inputs),
+            len(inputs),
+            trials=trials,
+            pilot=pilot,
+            seed=stream,
+            alpha=alpha,
+            delta=delta,
+            float_bits=float_bits,
+            tell=lambda done: (tell(done), advance(done)),
+        )
+    if exact is not None and delta == 0 and found.lower_bound > exact.epsilon:
+        # The experiment saw what no draw by below() can do: the rest comes from elsewhere.
+        exact, why_not = None, "it draws from another source than entropy.below(n), too"
+    pair = (inputs[found.pair[0]], inputs[found.pair[1]])
+    finding = Finding(
+        claimed,
+        delta,
+        found.lower_bound,
+        pair,
+        found.event,
+        found.hits,
+        trials,
+        alpha,
+        found.words,
+        found.outcomes,
+    )
+    return ProgramAudit(claimed, tuple(inputs), finding, found.bounds, exact, why_not, stream)
+
+
+def values_within(low: float, high: float, d: int | None = None) -> list[Any]:
+    """Values of a range that real errors tell apart: extremes, zero, a third, near neighbours.
+
+    With d they are vectors of that many entries.
+
+    >>> values_within(0, 1)
+    [0.0, 1.0, 0.5, 0.3333333333333333, 0.33333333333333337, 0.6666666666666667]
+    >>> len(values_within(-1, 1)), values_within(-1, 1, d=2)[1]
+    (6, array([1., 1.]))
+    """
+    least, most = float(check_finite("low", low)), float(check_finite("high", high))
+    if not least < most:
+        raise InvalidArgument("range", (low, high), "two numbers, the smaller one first")
+    if d is not None:
+        return [least + (v + 1) / 2 * (most - least) for v in candidate_inputs(check_count("d", d))]
+    third = least + (most - least) / 3
+    neighbour = math.nextafter(third, most)
+    proposed = [least, most, 0.0, least / 2 + most / 2, third, neighbour, most - (third - least)]
+    return list(dict.fromkeys(v for v in proposed if least <= v <= most))
+
+
+def _sampler(program: Program, inputs: Sequence[Any]) -> Callable[[int, int, int, Tell], Raw]:
+    def sample(i: int, trials: int, seed: int, tell: Tell) -> Raw:
+        entropy = AuditEntropy(np.random.Philox(seed))
+        outputs = []
+        value = inputs[i]
+        for _ in range(trials):
+            outputs.append(_called(program, value, entropy))
+            tell(1)
+        return outputs
+
+    return sample
+
+
+def _called(program: Program, value: Any, entropy: Any) -> Any:
+    """One output; arrays are copied, so that a program that changes its input harms nobody."""
+    try:
+        return program(value.copy() if isinstance(value, np.ndarray) else value, entropy)
+    except Exception as error:
+        raise ProgramError(
+            f"it raised {type(error).__name__} ({error}) for the input {value!r}; an error is an "
+            "output that others see: catch it, and return what would be sent"
+        ) from error
+
+
+def _try_out(program: Program, value: Any) -> None:
+    """One call before thousands: it must return something that can be compared."""
+    output = _called(program, value, AuditEntropy(np.random.Philox(0)))
+    if (wrong := _incomparable(output)) is not None:
+        raise ProgramError(
+            f"it returned {_a(type(wrong).__name__)} for the input {value!r}; an output must be a "
+            "number, a text, None, an array, or a tuple, list, dict or set of such"
+        )
+
+
+def _incomparable(output: Any) -> object | None:
+    """A part of an output that has no value of its own to be compared by, or None."""
+    if isinstance(output, Mapping):
+        parts: list[Any] = [*output.keys(), *output.values()]
+    elif isinstance(output, list | tuple | set | frozenset):
+        parts = list(output)
+    elif isinstance(output, _SCALARS) or (
+        isinstance(output, np.ndarray) and output.dtype.kind in "biufcSU"
+    ):
+        return None
+    else:
+        return output if output is not None else ""
+    return next((w for part in parts if (w := _incomparable(part)) is not None), None)
+
+
+def _a(noun: str) -> str:
+    return f"an {noun}" if noun[:1].lower() in "aeiou" else f"a {noun}"
+
+
+def _exact(program: Program, inputs: Sequence[Any]) -> tuple[ExactLoss | None, str]:
+    """The exact loss, or why it cannot be had."""
+    try:
+        if not any(_draws(program, value) for value in inputs):
+            return None, "it does not draw by entropy.below(n)"
+        laws = [_law(program, value) for value in inputs]
+        again = [_law(program, value) for value in inputs]
+    except _DrawsOtherwiseError as other:
+        return None, f"it draws by entropy.{other}, not by entropy.below(n) alone"
+    except (InvalidArgument, _DrawsOnError):
+        return None, f"it has more than {_MOST_PATHS:,} paths, or draws until something is accepted"
+    except ProgramError:
+        return None, "it does with a drawn integer what the enumeration cannot follow"
+    if laws != again:
+        return None, "it draws from another source than entropy.below(n), too"
+    return _largest(laws, inputs), ""
+
+
+class _OnlyBelow:
+    """Entropy that has ``below`` and nothing else."""
+
+    def __init__(self, below: Callable[[int], int]) -> None:
+        self._below, self._draws = below, 0
+
+    def below(self, n: int, /) -> int:
+        self._draws += 1
+        if self._draws > _MOST_DRAWS:
+            raise _DrawsOnError
+        return self._below(n)
+
+    def __getattr__(self, name: str) -> Any:
+        raise _DrawsOtherwiseError(name)
+
+
+def _law(program: Program, value: Any) -> Law:
+    def run(entropy: Entropy) -> Any:
+        return _frozen(_called(program, value, _OnlyBelow(entropy.below)))
+
+    return exact_law(run, most_paths=_MOST_PATHS)
+
+
+def _draws(program: Program, value: Any) -> bool:
+    """Whether it draws by ``below`` at all."""
+
+    def below(_: int) -> int:
+        raise _DrawsOnError
+
+    try:
+        _called(program, value, _OnlyBelow(below))
+    except _DrawsOnError:
+        return True
+    return False
+
+
+def _frozen(output: Any) -> Any:
+    """An output that can be a key: lists and arrays become tuples, dicts and sets frozen sets."""
+    if isinstance(output, np.ndarray):
+        return _frozen(output.tolist())
+    if isinstance(output, Mapping):
+        return frozenset((key, _frozen(value)) for key, value in output.items())
+    if isinstance(output, set):
+        return frozenset(output)
+    return tuple(map(_frozen, output)) if isinstance(output, list | tuple) else output
+
+
+def _largest(laws: Sequence[Law], inputs: Sequence[Any]) -> ExactLoss:
+    """The largest ratio of two inputs' probabilities of one output."""
+    losses = []
+    for output in dict.fromkeys(output for law in laws for output in law):
+        chances = [law.get(output, Fraction(0)) for law in laws]
+        most = max(range(len(laws)), key=chances.__getitem__)
+        least = min(range(len(laws)), key=chances.__getitem__)
+        p, q = chances[most], chances[least]
+        pair = (inputs[most], inputs[least])
+        losses.append(ExactLoss(p / q if q else None, pair, output, (p, q)))
+    impossible = next((loss for loss in losses if loss.ratio is None), None)
+    return impossible or max(losses, key=lambda loss: loss.ratio or 0)
