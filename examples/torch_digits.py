@@ -17,7 +17,8 @@ import torch
 from sklearn.datasets import load_digits
 from torch import nn
 
-from fedsel import PrivacyLeakWarning
+from fedsel import PrivacyLeakWarning, palette
+from fedsel.plotting import legend_below
 from fedsel.torch import FederatedTrainer
 
 SOLUTIONS = ("PM", "PS-PM", "RJ")
@@ -142,13 +143,16 @@ def draw(
 
     figure = Figure(figsize=(13, 4), layout="constrained")
     rounds, left, right = figure.subplots(1, 3, sharey=True)
-    for marker, name in zip("osD", SOLUTIONS, strict=True):
+    for name in SOLUTIONS:
         curve, curves = by_epsilon[name][EPSILON], by_epsilon[name]
-        rounds.plot(range(1, len(curve) + 1), curve, label=name)
-        left.plot(list(curves), [c[-1] for c in curves.values()], marker=marker, label=name)
-        right.plot(counts, by_clients[name], marker=marker, label=name)
-    rounds.plot(range(1, len(baseline) + 1), baseline, "k--", label="NP (not private)")
-    left.axhline(baseline[-1], color="black", linestyle="--")
+        style = palette.style(name)
+        every = max(1, len(curve) // 10)
+        rounds.plot(range(1, len(curve) + 1), curve, **style, markevery=every, label=name)
+        left.plot(list(curves), [c[-1] for c in curves.values()], **style)
+        right.plot(counts, by_clients[name], **style)
+    plain = palette.style("NP")
+    rounds.plot(range(1, len(baseline) + 1), baseline, **plain, label="NP (not private)")
+    left.axhline(baseline[-1], **plain)
     many = f"{counts[-1]:,} clients"
     rounds.set(xlabel="round", ylabel="test accuracy (%)", title=f"{many}, ε = {EPSILON:g}")
     left.set(xlabel="ε of a client", title=many)
@@ -159,7 +163,7 @@ def draw(
     for axes in (left, right):
         axes.set_xscale("log", base=2)
         axes.xaxis.set_major_formatter("{x:g}")
-    rounds.legend(fontsize=8)
+    legend_below(figure)
     figure.savefig(file, dpi=110)
 
 

@@ -164,6 +164,7 @@ def label_ends(axes: Axes, ends: Sequence[tuple[str, float, float]], size: float
                 "arrowstyle": "-",
                 "color": palette.look(name.split(",")[0]).colour,
                 "linewidth": 0.8,
+                "relpos": (0, 0.5),
                 "shrinkA": 1,
                 "shrinkB": 3,
             },

@@ -21,6 +21,8 @@ def panels(
     across = min(len(titles), 2 if len(titles) == 4 else across)
     down = -(-len(titles) // across)
     figure = new_figure(0.6 + width * across, 0.4 + height * down)
+    if (engine := figure.get_layout_engine()) is not None:
+        engine.set(w_pad=0.08, h_pad=0.06)  # type: ignore[call-arg]
     grid = figure.subplots(down, across, squeeze=False)
     axes = list(grid.flat)
     for one, title in zip(axes, titles, strict=False):

@@ -13,7 +13,7 @@ from fedsel.paper.views.choosing import best_of, best_rates, flat, settings, tes
 
 def fair(rows: Rows, name: str) -> View:
     """Accuracy at the chosen α, and whether two-stage then leads."""
-    chosen = best_rates(tuned(rows))
+    chosen = best_rates(automatic.as_in_the_paper(tuned(rows)))
     as_tuned = automatic.as_tuned(rows)
     body = []
     for key in dict.fromkeys(
@@ -35,12 +35,12 @@ def fair(rows: Rows, name: str) -> View:
             Table("At its own best α", (*headings, "chosen α", "bits"), tuple(body)),
             _leaders(chosen),
             *choosing.tables(chosen, as_tuned),
-            *automatic.tables(rows, chosen),
+            *automatic.tables(rows),
         ),
         pictures=tuple(
             picture
             for picture in (
-                automatic.picture(rows, chosen),
+                automatic.picture(rows),
                 overview.picture(chosen),
                 automatic.areas_picture(rows),
             )

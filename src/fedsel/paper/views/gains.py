@@ -323,7 +323,9 @@ def ablation(rows: Rows, name: str) -> View:
 def _bars(body: Sequence[tuple[Any, ...]]) -> Any:
     """A panel for each data set and model, in it a pair of bars for each selection."""
     keys = list(dict.fromkeys(b[:2] for b in body))
-    figure, panels = figures.panels([", ".join(key) for key in keys], width=2.4, height=2.5, across=4)
+    figure, panels = figures.panels(
+        [", ".join(key) for key in keys], width=2.4, height=2.5, across=4
+    )
     low = min(min(b[4], b[5] - 2 * b[6]) for b in body) - 0.5
     high = max(max(b[4], b[5] + 2 * b[6]) for b in body) + 0.5
     for axes, key in zip(panels, keys, strict=True):

@@ -38,8 +38,8 @@ def picture(chosen: Rows) -> Picture | None:
     grey = f" In grey: {', '.join(others)}." if others else ""
     return Picture(
         figure,
-        "Test accuracy, each solution at the α chosen on validation data: mean, and for those in "
-        f"colour a band of one standard deviation.{grey} Lines that fail altogether are cut off.",
+        f"Mean test accuracy, each solution at the α chosen on validation data.{grey} Lines that "
+        "fail altogether are cut off; deviations are in the table.",
         "Accuracy against ε at each solution's own best learning rate",
     )
 
@@ -50,38 +50,26 @@ def _panel(axes: Axes, rows: Rows) -> list[tuple[str, float, float]]:
     for name in values_of(rows, "solution"):
         if name not in (*SHOWN, "NP") and (points := curve(rows, name)):
             axes.plot(*zip(*points, strict=True), color=palette.PALE, linewidth=0.9, label="others")
-    lowest: list[float] = []
+    levels: list[float] = []
     for name in SHOWN:
         points = curve(rows, name)
         if not points:
             continue
         style: dict[str, Any] = palette.style(name, markersize=5, linewidth=1.4)
         axes.plot(*zip(*points, strict=True), **style)
-        runs = [tests(choose(rows, solution=name, epsilon=e)) for e, _ in points]
-        spread = np.array([r.std(ddof=1) if len(r) > 1 else 0.0 for r in runs])
-        means = np.array([mean for _, mean in points])
-        band = {"color": style["color"], "alpha": 0.08, "linewidth": 0}
-        axes.fill_between([e for e, _ in points], means - spread, means + spread, **band)
         ends.append((name, *points[-1]))
-        lowest.append(means.min())
-    top = axes.dataLim.x1
+        levels += [mean for _, mean in points]
+    epsilon_axis(axes)
     if without := choose(rows, solution="NP"):
         level = float(tests(without).mean())
         axes.axhline(level, **palette.style("NP", linewidth=1))
-        ends.append(("NP, not private", top, level))
-        lowest.append(level)
+        ends.append(("NP, not private", axes.get_xlim()[1], level))
+        levels.append(level)
     majority = 100 * float(np.mean([row["majority"] for row in rows]))
     if majority > 55:
         axes.axhline(majority, **figures.MAJORITY)
-    epsilon_axis(axes)
-    if lowest:
-        axes.set_ylim(*_limits(lowest, [level for _, _, level in ends]))
+    if levels:
+        room = max(0.06 * (max(levels) - min(levels)), 0.1)
+        axes.set_ylim(min(levels) - room, max(levels) + room)
     axes.set(xlabel="ε of a client", ylabel="test accuracy (%)")
     return ends
-
-
-def _limits(lowest: list[float], highest: list[float]) -> tuple[float, float]:
-    """From a little below the lowest curve in colour to a little above the highest."""
-    low, high = min(lowest), max(highest)
-    room = max(0.06 * (high - low), 0.1)
-    return low - room, high + room
