@@ -73,7 +73,7 @@ def _draw_variance(axes: Any, rows: Sequence[Row]) -> None:
     axes.set_yscale("log")
     axes.set_xlabel("ε of the value")
     axes.set_ylabel("worst-case variance")
-    axes.set_title("Variance: lines in theory, dots measured", fontsize=10)
+    axes.set_title("Variance: lines in theory, markers measured", fontsize=10)
     if rows:
         axes.legend(entries.values(), entries, fontsize=8)
 
