@@ -59,7 +59,7 @@ def accuracies(
         trainer = FederatedTrainer(
             net,
             nn.functional.cross_entropy,
-            solution=name.split(",")[0],
+            solution=name.removesuffix(", prepared"),
             epsilon=epsilon,
             batch=0.005,
             clip=CLIP,
@@ -148,7 +148,7 @@ def draw(
     rounds, left, right = figure.subplots(1, 3, sharey=True)
     for name in SOLUTIONS:
         curve, curves = by_epsilon[name][EPSILON], by_epsilon[name]
-        style = palette.style(name.split(",")[0])
+        style = palette.style(name.removesuffix(", prepared"))
         if name == "RJ":  # as the prepared one, but dashed
             style |= {"linestyle": palette.DASHED, "markerfacecolor": "white"}
         every = max(1, len(curve) // 10)

@@ -143,6 +143,20 @@ def test_the_legend_of_table_3_hides_nothing():
     assert len(check_legend(gains._scatter(numbers))) == 6
 
 
+@pytest.mark.parametrize("reach", [16, 1000])
+def test_numbers_of_logarithmic_axes_do_not_collide(reach):
+    figure, (axes,) = figures.panels(["a panel"], width=4)
+    at = np.geomspace(1250, 1250 * reach, 6)
+    figures.scaling(axes, {"PM, noise": (at, at), "PS-PM, noise": (at, 1 / at)}, "x", "y")
+    legend_below(figure)
+    assert check_legend(figure) == ["PM, noise", "PS-PM, noise"]
+    ticks = [*axes.get_xticklabels(), *axes.get_xticklabels(minor=True)]
+    low, high = axes.bbox.x0, axes.bbox.x1
+    shown = [t for t in ticks if t.get_text() and low < t.get_window_extent().x1 < high + 30]
+    assert len(shown) >= 3
+    check_apart(shown)
+
+
 def test_no_legend_without_a_label():
     figure = new_figure()
     figure.subplots()

@@ -129,8 +129,19 @@ def scaling(
         axes.plot(list(at), list(values), **style, markersize=4, label=label)
     axes.set_xscale("log")
     axes.set_yscale("log")
+    _few_numbers(axes)
     axes.set_xlabel(x)
     axes.set_ylabel(y)
+
+
+def _few_numbers(axes: Axes) -> None:
+    """1, 2 and 5 of each decade on a short logarithmic axis, 1 on a long one: none collide."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    low, high = axes.get_xlim()
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 200 * low else (1,)))
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_minor_formatter(NullFormatter())
 
 
 def _title(row: Row) -> str:

@@ -42,6 +42,8 @@ LESS = (0.5, 1.0)
 """The ε that the automatic recipe has for it."""
 _NARROW = 3.0
 """Points over the majority class within which accuracy says nothing about a model."""
+_UNPREPARED = {"linestyle": palette.DASHED, "markerfacecolor": "white"}
+"""What tells the automatic recipe without preparation from the one with it."""
 Measure = Callable[[Rows], NDArray[np.float64]]
 
 
@@ -294,7 +296,7 @@ def _own_curves(rows: Rows) -> list[tuple[str, list[Row], dict[str, Any]]]:
     ready = recommended(rows)
     curves = [("RJ, nothing tuned", ready, bold)] if ready else []
     if plain_rows and ready and ready[0]["centre"]:
-        faint: dict[str, Any] = {"linewidth": 1.2, "markersize": 5, "linestyle": palette.DASHED}
+        faint: dict[str, Any] = {"linewidth": 1.2, "markersize": 6, **_UNPREPARED}
         curves.append(("RJ, nothing tuned, not prepared", plain_rows, faint))
     return curves
 
@@ -360,8 +362,8 @@ def _areas_panel(axes: Axes, rows: Rows) -> list[tuple[str, float, float]]:
             ends.append((name, *points[-1]))
     for label, part in _automatic_curves(rows):
         points = curve(part, "RJ", areas)
-        line = palette.SOLID if label.endswith("prepared") else palette.DASHED
-        bold = palette.style("RJ", linewidth=2.4, markersize=7, linestyle=line)
+        changes = {} if label.endswith("prepared") else _UNPREPARED
+        bold = palette.style("RJ", linewidth=2.2, markersize=7, zorder=4, **changes)
         axes.plot(*zip(*points, strict=True), **bold)
         ends.append((label, *points[-1]))
     epsilon_axis(axes)
