@@ -18,6 +18,7 @@ TOURS = sorted((ROOT / "docs" / "tours").glob("*.md"))
 TORCH = [pytest.mark.slow, pytest.mark.xdist_group("torch")]
 MARKS = {
     "docs/advise.md": [pytest.mark.slow],
+    "docs/scaling.md": [pytest.mark.slow],
     "docs/torch.md": TORCH,
     "docs/tours/pytorch-flower.md": TORCH,
     "docs/tours/researcher.md": [pytest.mark.slow],

@@ -19,7 +19,9 @@ PAGES = [
 def test_the_page_on_installation_says_what_every_extra_is_for():
     page = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
     table = re.findall(r"\| `fedsel\[([a-z-]+)\]` \|", page)
-    assert sorted(table) == sorted(EXTRAS.keys() - {"dev", "docs", "mutants"})  # for work on fedsel itself
+    assert sorted(table) == sorted(
+        EXTRAS.keys() - {"dev", "docs", "mutants"}
+    )  # for work on fedsel itself
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

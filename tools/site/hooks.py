@@ -25,14 +25,11 @@ PROJECT = {
 }
 FOLDERS = {"proofs": ("Privacy", "Proofs")}
 """Where the pages of a folder go in the navigation: a tab, and a section in it."""
-ROWS = 40
-"""A longer table is folded: the page stays one that can be read."""
 
 _LINK = re.compile(r"(?<=\]\()(?P<target>[^)#:\s]+)(?P<anchor>#[^)\s]*)?(?=\))")
 _MODULE = re.compile(r"^## `(fedsel[.a-z]*)`\n(.*?)(?=^## |\Z)", re.M | re.S)
 _NAME = re.compile(r"^\| `(\w+)` \| ", re.M)
 _PICTURE = re.compile(r'<p><img [^>]*src="(?:\.\./)*images/([\w-]+\.svg)"[^>]*></p>')
-_TABLE = re.compile(r"<table>.*?</table>", re.S)
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -86,24 +83,14 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, **_: Any) 
     return markdown
 
 
-def on_page_content(html: str, page: Page, config: MkDocsConfig, **_: Any) -> str:
-    """Draw the picture of the flow in the colours of the page, and fold long tables of results."""
-    html = _PICTURE.sub(lambda found: _inlined(found[1], config), html)
-    if page.file.src_uri != "results.md":
-        return html
-    return _TABLE.sub(lambda found: _folded(found[0]), html)
+def on_page_content(html: str, config: MkDocsConfig, **_: Any) -> str:
+    """Draw pictures in the colours of the page: light and dark change them, too."""
+    return _PICTURE.sub(lambda found: _inlined(found[1], config), html)
 
 
 def _inlined(source: str, config: MkDocsConfig) -> str:
     picture = Path(config.docs_dir, "images", source).read_text(encoding="utf-8")
     return f'<div class="flow">{picture}</div>'
-
-
-def _folded(table: str) -> str:
-    rows = table.count("<tr>") - 1
-    if rows <= ROWS:
-        return table
-    return f"<details><summary>{rows} rows</summary>{table}</details>"
 
 
 def _modules(docs: Path) -> dict[str, str]:
