@@ -29,6 +29,7 @@ FOLDERS = {"proofs": ("Privacy", "Proofs")}
 _LINK = re.compile(r"(?<=\]\()(?P<target>[^)#:\s]+)(?P<anchor>#[^)\s]*)?(?=\))")
 _MODULE = re.compile(r"^## `(fedsel[.a-z]*)`\n(.*?)(?=^## |\Z)", re.M | re.S)
 _NAME = re.compile(r"^\| `(\w+)` \| ", re.M)
+_NUMBER = re.compile(r"<td>((?:<strong>)?[^<a-zA-Z]{0,14}\d[^<a-zA-Z]{0,14}(?:</strong>)?)</td>")
 _PICTURE = re.compile(r'<p><img [^>]*src="(?:\.\./)*images/([\w-]+\.svg)"[^>]*></p>')
 
 
@@ -84,7 +85,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, **_: Any) 
 
 
 def on_page_content(html: str, config: MkDocsConfig, **_: Any) -> str:
-    """Draw pictures in the colours of the page: light and dark change them, too."""
+    """Draw pictures in the colours of the page, light or dark, and keep numbers on one line."""
+    html = _NUMBER.sub(r'<td class="number">\1</td>', html)
     return _PICTURE.sub(lambda found: _inlined(found[1], config), html)
 
 
