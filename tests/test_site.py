@@ -11,6 +11,7 @@ import pytest
 
 from tests.paper.test_page_browser import browser  # noqa: F401 - a fixture
 from tests.test_package import SECTIONS
+from tools.site.flow import drawn
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("processes")]
 
@@ -27,6 +28,12 @@ def site(tmp_path_factory):
     assert done.returncode == 0, done.stderr
     assert not done.stderr
     return folder
+
+
+def test_the_pictures_of_the_flow_are_as_drawn():
+    images = ROOT / "docs" / "images"
+    assert (images / "flow.svg").read_text(encoding="utf-8") == drawn(4)
+    assert (images / "flow-narrow.svg").read_text(encoding="utf-8") == drawn(2)
 
 
 class Resources(HTMLParser):

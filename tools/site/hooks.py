@@ -91,8 +91,15 @@ def on_page_content(html: str, config: MkDocsConfig, **_: Any) -> str:
 
 
 def _inlined(source: str, config: MkDocsConfig) -> str:
-    picture = Path(config.docs_dir, "images", source).read_text(encoding="utf-8")
-    return f'<div class="flow">{picture}</div>'
+    """The picture itself, and its narrow twin where it has one: the style sheet chooses."""
+    path = Path(config.docs_dir, "images", source)
+    narrow = path.with_stem(f"{path.stem}-narrow")
+    if not narrow.exists():
+        return f"<div>{path.read_text(encoding='utf-8')}</div>"
+    return (
+        f'<div class="wide">{path.read_text(encoding="utf-8")}</div>'
+        f'<div class="narrow">{narrow.read_text(encoding="utf-8")}</div>'
+    )
 
 
 def _modules(docs: Path) -> dict[str, str]:
