@@ -93,7 +93,7 @@ def test_from_a_file_the_search_finds_and_nothing_is_fetched(site, browser):  # 
     asked = []
     page.on("request", lambda request: asked.append(request.url))
     page.goto((site / "index.html").as_uri())
-    page.get_by_role("textbox", name="Search").first.fill("ledger witness")
+    page.get_by_role("textbox", name="Search").first.press_sequentially("ledger witness")
     found = page.locator(".md-search-result__link").first
     found.wait_for()
     assert "device.html" in found.get_attribute("href")
