@@ -30,6 +30,11 @@ $(VENV)/.demo: $(INSTALLED)
 	@test $(VENV)/.ready -nt pyproject.toml || $(PYTHON) tools/install.py $(VENV) demo
 	@touch $@
 
+$(VENV)/.docs: pyproject.toml
+	@$(CHECK_PYTHON)
+	@test $(VENV)/.ready -nt pyproject.toml || $(PYTHON) tools/install.py $(VENV) docs
+	@touch $@
+
 $(VENV)/.mutants: $(VENV)/.ready
 	@$(PYTHON) tools/install.py $(VENV) mutants
 	@touch $@
@@ -64,11 +69,11 @@ test-quick: setup ## the tests without those marked slow: about a minute on two 
 # The theme's makers announce the end of mkdocs at each build; the versions are pinned in pyproject.toml.
 docs docs-serve: export NO_MKDOCS_2_WARNING := 1
 
-docs: setup ## build the site, strictly, and say where it is
+docs: $(VENV)/.docs ## build the site, strictly, and say where it is
 	$(BIN)/python -m mkdocs build --quiet --strict --site-dir $(abspath $(RESULTS))/site
 	@echo "open $(abspath $(RESULTS))/site/index.html"
 
-docs-serve: setup ## the site on http://127.0.0.1:8000, built anew whenever a page changes
+docs-serve: $(VENV)/.docs ## the site on http://127.0.0.1:8000, built anew whenever a page changes
 	$(BIN)/python -m mkdocs serve --watch src --watch tools/site
 
 lint: setup ## style, types and layers
