@@ -106,7 +106,10 @@ def with_tables(text: str, name: str, tables: Sequence[Table]) -> str:
 
     def fresh(found: re.Match[str]) -> str:
         title, _, chosen = found[2].partition("; ")
-        table = by_title[title]
+        table = by_title.get(title)
+        if table is None:
+            print(f"no table to fill {found[1]}")
+            return found[0]
         rows = [tuple(row) for row in table.rows if not chosen or row[0] == chosen]
         return f"{found[1]}\n\n{pipe_table(table.columns, rows, table.digits)}\n"
 
