@@ -113,7 +113,7 @@ def with_tables(text: str, name: str, tables: Sequence[Table]) -> str:
         rows = [tuple(row) for row in table.rows if not chosen or row[0] == chosen]
         return f"{found[1]}\n\n{pipe_table(table.columns, rows, table.digits)}\n"
 
-    return re.sub(rf"(<!-- {name}: (.+?) -->)\n+(?:\|.*\n)*", fresh, text)
+    return re.sub(rf"(<!-- {name}: (.+?) -->)\n(?:\n(?:\|.*\n)+)?", fresh, text)
 
 
 def main() -> None:

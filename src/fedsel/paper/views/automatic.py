@@ -31,6 +31,7 @@ from fedsel.paper.views.choosing import (
     tuned,
 )
 from fedsel.plotting import epsilon_axis, label_ends, legend_below
+from fedsel.solutions.registry import names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -330,7 +331,7 @@ def _rank(label: str) -> int:
     """Where a label stands: ours, the paper's, the markers of its solutions, levels."""
     if label.startswith("RJ"):
         return 0
-    return 1 if label.startswith("the ") else 2 if of_the_paper(label) else 3
+    return 1 if label.startswith("the ") else 2 if label in names() else 3
 
 
 def areas_picture(rows: Rows) -> Picture | None:
