@@ -345,8 +345,8 @@ def areas_picture(rows: Rows) -> Picture | None:
     ends = []
     for axes, (dataset, model) in zip(panels, keys, strict=True):
         ends.append(_areas_panel(axes, choose(mine, dataset=dataset, model=model)))
-    for axes, names in zip(panels, ends, strict=True):
-        label_ends(axes, names, size=7.5)
+    for axes, named in zip(panels, ends, strict=True):
+        label_ends(axes, named, size=7.5)
     return Picture(
         figure,
         "AUC on the test split, every solution at the α with the best AUC there; the automatic "
