@@ -76,3 +76,23 @@ def test_the_upper_logarithm_is_the_least_on_its_grid(ratio):
     upper = log_upper(ratio)
     assert not exceeds_exp(ratio, upper)
     assert upper == 0 or exceeds_exp(ratio, upper - Fraction(1, 2**36))
+
+
+def between(x: Fraction) -> tuple[Fraction, Fraction]:
+    """Two rationals around e^x: 300 terms, and what is left is less than the last of them."""
+    term = total = Fraction(1)
+    for i in range(1, 300):
+        term *= x / i
+        total += term
+    return total, total + term
+
+
+@pytest.mark.parametrize("x", [Fraction(1, n) for n in (10**9, 16, 3)] + [Fraction(22, 7), 99])
+@pytest.mark.parametrize("bits", [4, 20, 128])
+def test_bounds_enclose_exp_in_rationals(x, bits):
+    """No decimals and no floats: against partial sums of the series, also with few bits.
+
+    1/16 with 4 bits rounds no term, so that the bound of the tail is all that lifts it.
+    """
+    low, high = between(Fraction(x))
+    assert exp_lower(x, bits) <= low < high <= exp_upper(x, bits)

@@ -18,6 +18,8 @@ THETA = 0.2
 class Budget:
     """ε′ = ε/E an epoch, ε₁ = μ·ε′ for the selection, ε₂ = ε′ − ε₁ for the value: exact fractions.
 
+    Proof: docs/proofs/composition.md, C8.
+
     >>> Budget(epsilon=2.0, epochs=4, mu=0.1).selection
     Fraction(1, 20)
     """

@@ -16,6 +16,8 @@ draw from the very same law with 64-bit integers, ten times the budget included.
 def exp_lower(x: Fraction | float, bits: int = 128) -> Fraction:
     """Rational lower bound of e^x for x ≥ 0: Taylor terms, each rounded down to 2^−bits.
 
+    Proof: docs/proofs/exact.md, E1.
+
     >>> exp_lower(0)
     Fraction(1, 1)
     >>> abs(float(exp_lower(1)) - math.e) < 1e-15
@@ -33,6 +35,8 @@ def exp_lower(x: Fraction | float, bits: int = 128) -> Fraction:
 
 def exp_upper(x: Fraction | float, bits: int = 128) -> Fraction:
     """Rational upper bound of e^x for x ≥ 0: Taylor terms rounded up, plus a bound of the tail.
+
+    Proof: docs/proofs/exact.md, E2.
 
     >>> exp_lower(1) < exp_upper(1) < exp_lower(1) + Fraction(1, 2**120)
     True
@@ -55,6 +59,8 @@ def exceeds_exp(ratio: Fraction, epsilon: Fraction | float) -> bool:
     """Decide ratio > e^ε exactly, for ε ≥ 0.
 
     e^ε is irrational for every rational ε ≠ 0, so doubling the precision always ends.
+
+    Proof: docs/proofs/exact.md, E3.
 
     >>> exceeds_exp(Fraction(27182818284590452353, 10**19), 1)
     False
@@ -91,6 +97,8 @@ def log_upper(ratio: Fraction, bits: int = 36) -> Fraction:
 
     A guess in floating point is corrected by exact comparisons.
 
+    Proof: docs/proofs/exact.md, E4.
+
     >>> log_upper(Fraction(1)), float(log_upper(Fraction(2))) - math.log(2) < 2**-36
     (Fraction(0, 1), True)
     """
@@ -110,6 +118,8 @@ _LOW = np.uint64(0xFFFFFFFF)
 
 def mulhi(a: Any, b: Any) -> Any:
     """High 64 bits of the 128-bit product of two uint64, arrays or scalars.
+
+    Proof: docs/proofs/exact.md, E5.
 
     >>> int(mulhi(np.array([2**63], np.uint64), np.array([6], np.uint64))[0])
     3

@@ -49,6 +49,8 @@ _LOW_WORD = _WORD - 1
 class SystemEntropy:
     """The operating system's cryptographic source: what a device uses. It has no seed.
 
+    Proof: docs/proofs/sampling.md, D1.
+
     >>> 0 <= SystemEntropy().below(6) < 6
     True
     """

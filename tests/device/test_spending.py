@@ -9,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsel.device.spending import GRID, added, rounded_up, total
+from fedsel.exact import exceeds_exp
+from fedsel.mechanisms import Duchi
 from tests.device.support import primes_below
 
 WORD = st.integers(1, (1 << 64) - 1)
@@ -70,3 +72,32 @@ def test_ten_thousand_hostile_denominators():
     # The true sum has 640,000 bits; it lies between these two, which are 10,000/2^400 apart.
     low, high = (sum(((1 << 400) + up) // p for p in primes) for up in (0, 1 << 64))
     assert Fraction(low, 1 << 400) <= spent <= Fraction(high, 1 << 400) + Fraction(10_000, GRID)
+
+
+def test_no_transcript_loses_more_than_the_lifetime_whoever_chooses_the_prices():
+    """Every transcript of a server that asks for ε by what it was told before, in rationals.
+
+    The next price follows from the reports so far, and the device refuses by the sum: what two
+    clients with the values −1 and 1 send has a ratio of at most e^lifetime.
+    """
+    lifetime, prices = Fraction(3, 2), (Fraction(1, 3), Fraction(1, 2), Fraction(5, 7))
+    ended = []
+
+    def follow(told, spent, ratio):
+        charge = prices[sum(told) % 3 if told else 0]
+        if added(spent, charge) > lifetime:
+            ended.append((spent, ratio))
+            return
+        law = Duchi(charge).law
+        one, other = (law.probabilities(Fraction(t)) for t in (-1, 1))
+        for symbol in range(2):
+            paid = added(spent, charge)
+            follow((*told, symbol), paid, ratio * one[symbol] / other[symbol])
+
+    follow((), Fraction(0), Fraction(1))
+    assert (
+        len({spent for spent, _ in ended}) > 1
+    )  # servers that were told otherwise asked otherwise
+    for spent, ratio in ended:
+        assert spent <= lifetime
+        assert not exceeds_exp(max(ratio, 1 / ratio), spent)

@@ -146,3 +146,16 @@ def test_a_cell_lies_on_the_grid(cell):
     assert Duchi(1.0).cells == 1
     with pytest.raises(InvalidArgument, match=f"^cell = {cell}: "):
         Duchi(1.0).weights(cell)
+
+
+@pytest.mark.parametrize("values", [[3.0, -0.0, 0.0], [-2.0, 2.0, 2.0], [0.0, -0.0, 0.0]], ids=str)
+@pytest.mark.parametrize(
+    "make", [SignedSampling, lambda e, k: TwoStage(PerturbedSampling(e, k), Duchi(1.0))]
+)
+def test_what_is_drawn_by_rank_has_exactly_the_law(make, values):
+    """Where e^ε is large and k small; zeros of either sign are alike."""
+    mechanism, vector = make(9.0, k=1), values + [0.0] * 20
+    law = getattr(mechanism, "selection", mechanism).law(len(vector))
+    assert not law.by_rejection
+    expected = mechanism.report_law([Fraction(v) for v in vector])
+    assert unordered(drawn(mechanism, vector)) == unordered(expected)

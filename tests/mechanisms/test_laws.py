@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsel import InvalidArgument
@@ -221,3 +221,33 @@ def test_worst_input_of_a_window_beats_a_fine_grid(window):
     worst = window.variance(window.worst_input)
     for i in range(-200, 201):
         assert window.variance(Fraction(i, 200)) <= worst
+
+
+@settings(max_examples=30)
+@given(windows, st.lists(inputs, min_size=2, max_size=6))
+def test_inputs_between_the_cells_lose_no_more_than_the_cells(window, between):
+    """A mixture of two cells, for each of which a symbol weighs L or H."""
+    law = SymbolLaw((window,))
+    columns = zip(
+        *(law.probabilities(t) for t in [*between, Fraction(-1), Fraction(1)]), strict=True
+    )
+    for column in columns:
+        assert Fraction(window.L, window.total) <= min(column)
+        assert max(column) <= Fraction(window.H, window.total)
+    ends = [law.probabilities(Fraction(t))[0] for t in (-1, 1)]
+    assert [p * window.total for p in ends] == [window.H, window.L]
+
+
+@given(windows)
+def test_every_window_has_the_moments_of_theory(window):
+    """E = η(2g − G) of the step 2·symbol − N + 1, and its second moment, cell by cell."""
+    G, W, N, eta = window.G, window.W, window.symbols, window.eta
+    assert 1 - eta == Fraction(N * window.L, window.total)
+    for cell in range(G + 1):
+        weights = [Fraction(int(w), window.total) for w in window.weights(cell)]
+        steps = [2 * symbol - N + 1 for symbol in range(N)]
+        mean = sum(p * s for p, s in zip(weights, steps, strict=True))
+        square = sum(p * s**2 for p, s in zip(weights, steps, strict=True))
+        assert mean == eta * (2 * cell - G)
+        inside = (2 * cell - G) ** 2 + Fraction(W**2 - 1, 3)
+        assert square == eta * inside + (1 - eta) * Fraction(N**2 - 1, 3)

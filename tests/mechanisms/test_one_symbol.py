@@ -270,3 +270,38 @@ def test_reports_of_a_law_that_tells_nothing_apart_count_nothing():
     assert mechanism.loss_ratio(4) == 1
     assert mechanism.unit(4) == 0
     assert mechanism.unit(4, spread=0.5) == 0
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_the_flip_scales_every_mean_by_twice_its_share_less_one(k):
+    """In rationals: P[(j, +)] − P[(j, −)] with a radius is min(1, ‖v‖/ρ) times that without."""
+    for vector, radius, share in (([3, -4, 0], 10.0, (1, 2)), ([0, 0, 5], 2.0, (1, 1))):
+        plain = SignedSampling(1.0, k=k).report_law([Fraction(v) for v in vector])
+        turned = SignedSampling(1.0, k=k, radius=radius).report_law([Fraction(v) for v in vector])
+        for j in range(3):
+            one, other = (law[((j, PLUS),)] - law[((j, MINUS),)] for law in (plain, turned))
+            assert other == Fraction(*share) * one
+
+
+@pytest.mark.parametrize("m", [1, 2, 3, 4])
+def test_places_left_over_are_shared_by_zeros_and_wrong_signs(m):
+    """In rationals: with m < k entries that are not zero the mean sign is less than the lift."""
+    made, vector = SignedSampling(1.0, k=4), [Fraction(j + 1) for j in range(m)] + [Fraction(0)] * 3
+    d = len(vector)
+    law, atoms = made.report_law(vector), made.law(d)
+    lift = Fraction(atoms.maximum - atoms.minimum, atoms.total)
+    for j in range(m):
+        mean = law[((j, PLUS),)] - law[((j, MINUS),)]
+        assert mean == lift * (1 - Fraction(4 - m, 2 * d - m))
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_signed_reports_of_k_equal_magnitudes_are_unbiased(k):
+    """In rationals: the mean sign is the lift where the vector is not zero, and else nothing."""
+    vector = [Fraction(v) for v in ([3, -3, 3][:k] + [0] * (4 - k))]
+    made = SignedSampling(1.5, k=k, radius=3 * math.sqrt(k) * (1 - 1e-12))
+    law, atoms = made.report_law(vector), made.law(4)
+    lift = Fraction(atoms.maximum - atoms.minimum, atoms.total)
+    for j, v in enumerate(vector):
+        assert law[((j, PLUS),)] - law[((j, MINUS),)] == lift * v / 3
+    assert made.unit(4) * float(lift) == pytest.approx(3, rel=1e-9)

@@ -247,3 +247,62 @@ def test_ps_hits_the_top_k_as_often_as_any_private_law_can(d, epsilon):
         for raised in range(1, d):
             weights = [math.exp(epsilon)] * raised + [1.0] * (d - raised)
             assert sum(weights[:k]) / sum(weights) <= hit + 1e-12
+
+
+def times(a: list[Fraction], b: list[Fraction]) -> list[Fraction]:
+    """The product of two polynomials, by their coefficients."""
+    product = [Fraction(0)] * (len(a) + len(b) - 1)
+    for i, x in enumerate(a):
+        for j, y in enumerate(b):
+            product[i + j] += x * y
+    return product
+
+
+def integral(polynomial: list[Fraction]) -> Fraction:
+    """Over [0, 1]."""
+    return sum((c / (i + 1) for i, c in enumerate(polynomial)), Fraction(0))
+
+
+@pytest.mark.parametrize(("d", "k"), [(2, 1), (4, 1), (5, 3), (7, 2)])
+@pytest.mark.parametrize("odds", [Fraction(3, 2), Fraction(50)])
+def test_the_integrals_of_pe_are_its_enumeration(d, k, odds):
+    """ε_true by polynomials in rationals: the formula itself, without quadrature."""
+    p = odds / (1 + odds)
+    q = 1 - p
+    f = [Fraction(1)]
+    for factor in [[q, p]] * (k - 1) + [[p, q]] * (d - k - 1):
+        f = times(f, factor)
+    gap, norm = integral(times([Fraction(1), Fraction(-1)], f)), integral(times([q, p], f))
+    top, other, bottom = exact_published_pe(p, k, d)
+    assert top / other == odds * (1 + (2 * p - 1) * gap / norm) > odds
+    assert k * top + (d - k) * other + bottom == 1
+    assert bottom == q**k * p ** (d - k)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("d", "k", "epsilon"), [(3, 1, 1.0), (4, 2, 0.5), (4, 3, 2.0)])
+def test_no_private_choice_of_an_index_hits_the_top_k_more_often(d, k, epsilon):
+    """Over all ε-private laws, not those over ranks alone: a linear program in P[index | top]."""
+    from scipy.optimize import linprog
+
+    tops = list(itertools.combinations(range(d), k))
+    place = {(s, j): s * d + j for s in range(len(tops)) for j in range(d)}
+    least = len(place)  # the last variable: how often the worst top k is hit
+    above, within = [], []
+    for s, top in enumerate(tops):
+        row = np.zeros(least + 1)
+        row[least] = 1
+        row[[place[s, j] for j in top]] = -1
+        above.append((row, 0.0))
+        row = np.zeros(least + 1)
+        row[[place[s, j] for j in range(d)]] = 1
+        within.append((row, 1.0))
+        for other, j in itertools.product(range(len(tops)), range(d)):
+            row = np.zeros(least + 1)
+            row[place[s, j]] += 1
+            row[place[other, j]] -= math.exp(epsilon)
+            above.append((row, 0.0))
+    rows, limits = zip(*(above + within), strict=True)
+    best = linprog(-np.eye(least + 1)[least], A_ub=np.array(rows), b_ub=limits)
+    ps = PerturbedSampling(epsilon, k).law(d)
+    assert -best.fun == pytest.approx(float(k * ps.probability(0)), rel=1e-7)

@@ -17,6 +17,7 @@ from fedsel.mechanisms import (
     Identity,
     PerturbedEncoding,
     PerturbedSampling,
+    Piecewise,
     PublishedPerturbedEncoding,
     RankLaw,
     Selection,
@@ -138,3 +139,21 @@ def test_what_a_reported_value_counts():
     assert FlatPicks(Duchi(1.0), picks=2).scale(10) == 5
     assert FlatPicks(Duchi(1.0), picks=2, scaled=False).scale(10) == 0.5
     assert TwoStage(CHOICE, Duchi(1.0)).scale(10) == 1
+
+
+@pytest.mark.parametrize("picks", [1, 2, 3])
+@pytest.mark.parametrize("value", [Duchi(1.0), Piecewise(1.5, grid=2)], ids=["Duchi", "PM"])
+def test_flat_reports_have_exactly_the_mean_and_the_variance_of_theory(value, picks):
+    """E = t and Var = (d/c)(Var(t) + t²) − t² of every entry, summed over all reports."""
+    vector = [Fraction(1, 2), Fraction(-1), Fraction(0)]
+    made = FlatPicks(value, picks)
+    law, factor = made.report_law(vector), Fraction(made.scale(3))
+    for j, t in enumerate(vector):
+        decoded = {
+            pairs: factor * sum(value.law.decode_exact(s) for slot, s in pairs if slot == j)
+            for pairs in law
+        }
+        mean = sum(p * decoded[pairs] for pairs, p in law.items())
+        square = sum(p * decoded[pairs] ** 2 for pairs, p in law.items())
+        assert mean == t
+        assert square - mean**2 == factor * (value.law.variance(t) + t**2) - t**2

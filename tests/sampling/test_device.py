@@ -212,3 +212,55 @@ def test_extreme_magnitudes_still_rank(tiny):
 def test_one_dimension():
     for selection in (Exponential(1.0), PerturbedSampling(1.0, k=1), TopK()):
         assert device.select(selection, [5.0]) == 0
+
+
+class AtMost:
+    """Entropy that counts the attempts of a rejection and ends after two."""
+
+    def __init__(self, entropy, size):
+        self.entropy, self.size, self.attempts = entropy, size, 0
+
+    def below(self, n):
+        self.attempts += n == self.size
+        if self.attempts > 2:
+            raise StopIteration
+        return self.entropy.below(n)
+
+
+@pytest.mark.parametrize("vector", VECTORS)
+@pytest.mark.parametrize(("weights", "counts"), [([5, 2], [1, 2]), ([4, 3, 1], [1, 1, 1])])
+def test_the_number_of_attempts_tells_neither_of_the_vector_nor_of_the_report(
+    vector, weights, counts
+):
+    """An attempt is accepted with total/(d · maximum), whatever is accepted in the end."""
+    law = RankLaw(weights, counts)
+    magnitudes = np.abs(vector)
+
+    def program(entropy):
+        counting = AtMost(entropy, law.d * law.maximum)
+        try:
+            chosen = draw_dimension(law, magnitudes, counting)
+        except StopIteration:
+            return BOTTOM, 3
+        return chosen, counting.attempts
+
+    accepted = Fraction(law.total, law.d * law.maximum)
+    expected = {
+        (j, attempt): p * accepted * (1 - accepted) ** (attempt - 1)
+        for j, p in enumerate(law.over(vector))
+        for attempt in (1, 2)
+    }
+    expected[BOTTOM, 3] = (1 - accepted) ** 2
+    assert exact_law(program) == expected
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_negative_zero_ranks_as_zero(dtype):
+    """By its bits it would be larger than every magnitude."""
+    values = np.array([1.0, -0.0, 0.0, 2.0], dtype=dtype)
+    assert [sharing_rank(rank, values).tolist() for rank in (0, 1, 2, 3)] == [
+        [0, 0, 0, 1],
+        [1, 0, 0, 0],
+        [0, 1, 1, 0],
+        [0, 1, 1, 0],
+    ]

@@ -223,3 +223,50 @@ def test_what_is_not_inverted_is_lost_and_nothing_else():
     assert np.trace(seen) == pytest.approx(projection.rank)
     lost = np.linalg.norm(matrix @ (np.eye(100) - seen), 2)
     assert lost <= LEAST_SINGULAR * 2
+
+
+@pytest.mark.parametrize(("dim", "bases"), [(2, 2), (4, 8), (5, 4)])
+def test_a_hostile_report_may_take_codewords_of_several_bases(dim, bases):
+    """Two parallel codewords of two bases add up, which no two of one basis do."""
+    transform = Rotated(dim, seed=1, bases=bases)
+    made = Solution("x", dim, FlatPicks(Duchi(1.0), 2), transform=transform)
+    largest, norm = 0.0, 0.0
+    for _, total in every_report(made):
+        largest = max(largest, np.abs(total).max())
+        norm = max(norm, np.linalg.norm(total, axis=1).max())
+    assert largest == pytest.approx(made.influence.largest, rel=1e-12)
+    assert norm == pytest.approx(made.influence.norm, rel=1e-12)
+    one_basis = math.sqrt(2) * made.alphabet.bound
+    assert norm > one_basis * (1 + 1e-9)
+
+
+@dataclass(frozen=True)
+class Halves(Transform):
+    """A transform of one's own with two bases, of which the second is twice as long."""
+
+    name = "halves"
+    basis: int = 0
+
+    @property
+    def size(self):
+        return self.dim
+
+    @property
+    def bases(self):
+        return 2
+
+    def in_basis(self, number):
+        return Halves(self.dim, number)
+
+    def scores(self, vectors):
+        return vectors
+
+    def codeword(self, slot):
+        return (1 + self.basis) * np.eye(self.dim)[slot]
+
+    def combine(self, means):
+        return means[: self.dim] + 2 * means[self.dim :]
+
+
+def test_a_transform_of_ones_own_is_measured_in_every_basis():
+    assert Halves(3).influence() == Influence(2.0, 2.0)

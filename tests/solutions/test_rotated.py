@@ -7,9 +7,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from fedsel import InvalidArgument, Recipe, Rotated, Setting, resolved, solution
+from fedsel import InvalidArgument, Recipe, Rotated, Setting, exact_law, resolved, solution
+from fedsel.auditing import report_law
 from fedsel.auto import BASES
+from fedsel.mechanisms.drawing import draw_dimension
+from fedsel.mechanisms.one_symbol import upper_sum
 from fedsel.sampling.simulated import cohort, report
+from fedsel.solutions.base import TransformedScores
 from fedsel.solutions.rotated import (
     FEW_CODEWORDS,
     MOST_CODEWORDS,
@@ -221,3 +225,83 @@ def test_the_transform_of_rj():
     assert rotated(100, 3, Fraction(1), None) == Rotated(100, 3)
     assert rotated(100, 3, Fraction(1), 1) == Rotated(100, 3)
     assert rotated(100, 3, Fraction(12), 2).slots == 2 * 64 * width_for(100)
+
+
+@pytest.mark.parametrize("dim", [3, 4, 13, 16])
+@pytest.mark.parametrize("rotations", [1, 3])
+def test_scores_of_a_basis_stand_for_the_update_once_a_rotation(dim, rotations):
+    """Exactly: √width is a power of two, and so is every rounding of these integers avoided."""
+    several = Rotated(dim, seed=7, rotations=rotations, bases=2)
+    v = np.arange(dim) - 5.0
+    for b in range(2):
+        means = np.zeros((2, several.size))
+        means[b] = several.in_basis(b).values(v)
+        assert several.combine(means.ravel()).tolist() == (rotations * v).tolist()
+
+
+def test_a_report_of_several_bases_has_the_law_of_one_that_is_drawn_first():
+    """In rationals: 1/3 of each basis's own law, at the slots of that basis."""
+    made = solution("RJ", epsilon=2.0, dim=3, rho=1.0, bases=3)
+    v, size = np.array([0.3, -0.8, 0.1], dtype=np.float32), made.transform.size
+    expected = {}
+    for b in range(3):
+        scores = TransformedScores(made.transform.in_basis(b), v, v)
+
+        def program(entropy, scores=scores):
+            said = made.mechanism.draw(scores, entropy)
+            return int(said.slot[0]), int(said.symbol[0])
+
+        for (slot, sign), p in exact_law(program, loops=[draw_dimension]).items():
+            expected[((slot + b * size, sign),)] = p / 3
+    assert {pairs: p for pairs, (p, _) in report_law(made, v.tolist()).items()} == expected
+
+
+@pytest.mark.parametrize("name", ["RJ", "RC", "J"])
+@pytest.mark.parametrize("dim", [3, 5, 8])
+def test_two_opposite_updates_attain_the_certificate(name, dim):
+    """Near a codeword and without a score of zero: its right sign weighs H, the wrong one L."""
+    made = solution(name, epsilon=2.0, dim=dim, rho=1.0, words=16)
+    v = made.transform.codeword(1) * 100 + np.cos(np.arange(dim)) / 7
+    assert made.transform.scores(v).all()
+    one, other = (report_law(made, u) for u in (v, -v))
+    assert max(p / other[pairs][0] for pairs, (p, _) in one.items()) == made.privacy.ratio
+
+
+@pytest.mark.parametrize("dim", [3, 4])
+def test_what_is_kept_has_nothing_of_the_codeword_that_was_sent(dim):
+    """Exactly: entries of ±½, and 16 times the squared norm of a codeword divides these."""
+    basis = Rotated(dim, seed=3)
+    v = np.array([48.0, -96.0, 144.0, 480.0])[:dim]
+    for slot in range(basis.size):
+        word, kept = basis.codeword(slot), basis.without(v, slot)
+        assert kept @ word == 0
+        share = (v @ word) / (word @ word)
+        assert (kept + share * word).tolist() == v.tolist()
+        assert (basis.without(kept, slot) == kept).all()
+
+
+@pytest.mark.parametrize("v", [(5, -2, 1, 7), (4, 0, 0, 0), (3, 3, 0, 0), (0, 0, 0, 0)])
+@pytest.mark.parametrize("epsilon", [0.5, 2.0, 6.0])
+def test_the_mean_along_the_update_is_the_lift_of_the_top_scores(v, epsilon):
+    """In rationals, ties and zeros included: Σ (P[(j, +)] − P[(j, −)])·⟨c_j, v⟩."""
+    made = solution("RJ", epsilon=epsilon, dim=4)
+    law, atoms = report_law(made, v), made.mechanism.law(4)
+    scores = [Fraction(y) for y in made.transform.values(np.array(v, dtype=float)).tolist()]
+    along = sum((law[((j, 0),)][0] - law[((j, 1),)][0]) * y for j, y in enumerate(scores))
+    lift = Fraction(atoms.maximum - atoms.minimum, atoms.total)
+    k, some = made.mechanism.top(4), sum(y != 0 for y in scores)
+    top = sorted(map(abs, scores), reverse=True)[:k]
+    # Places that are left over are shared by all atoms of score 0, the wrong signs among them.
+    left_over = Fraction(max(0, k - some), 8 - some)
+    assert along == lift * (1 - left_over) * sum(top)
+
+
+def test_an_update_of_one_entry_comes_out_shorter_than_a_random_one():
+    """Its scores are all alike: k of them where a random direction has U_k, whatever the signs."""
+    made = solution("RJ", epsilon=4.0, dim=128, rho=1.0)
+    k, size = made.mechanism.top(128), made.transform.size
+    one, shrunk = np.eye(128)[5], k / upper_sum(k, size)
+    scores = made.transform.values(one)
+    means = made.mechanism.unit(size, made.transform.spread) * made.mechanism.lift(size) * k / size
+    np.testing.assert_allclose(made.expand(means * np.sign(scores)), shrunk * one, atol=1e-12)
+    assert 0.5 < shrunk < 0.53

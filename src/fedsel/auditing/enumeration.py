@@ -206,6 +206,8 @@ def exact_law(
     ``advance`` is told, path by path, in how many leaves it has ended: the outcomes, and the
     places where a loop begins anew.
 
+    Proof: docs/proofs/sampling.md, D8.
+
     >>> exact_law(lambda entropy: entropy.below(2) + entropy.below(2))
     {0: Fraction(1, 4), 1: Fraction(1, 2), 2: Fraction(1, 4)}
     >>> exact_law(lambda entropy: entropy.below(10**18) < 250)

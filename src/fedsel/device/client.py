@@ -42,6 +42,8 @@ class Client:
     file, best on another disk, that tells whether the store was put back from an older copy.
 
     Randomness comes from the operating system; there is no seed.
+
+    Proof: docs/proofs/composition.md, C6, C7.
     """
 
     def __init__(

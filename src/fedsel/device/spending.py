@@ -18,6 +18,8 @@ denominator in common with. Write s_n for the sum after the charges c_1, …, c_
 4. *Usual prices are added up exactly in any order*: the sum is on the grid as long as all charges
    are. What is rounded, for prices that are not, is less than 1/GRID < 10^−61 at each change of
    the price; a lifetime that such a mixture would meet to the last digit loses its last report.
+
+Proof: docs/proofs/composition.md, C5, C6.
 """
 
 from __future__ import annotations

@@ -77,6 +77,8 @@ def certify(target: Certifiable, d: int | None = None) -> Certificate:
     A mechanism on a vector needs the dimension d; a solution has its own, and claims its ε′ for one
     report.
 
+    Proof: docs/proofs/exact.md, E3.
+
     >>> from fedsel.mechanisms import PerturbedSampling, PublishedPerturbedEncoding
     >>> certify(PerturbedSampling(1.0, k=2), d=10).holds
     True

@@ -40,6 +40,8 @@ def draw_dimension(law: RankLaw, magnitudes: NDArray[np.floating], entropy: Entr
     """A dimension by the law over the ranks of its magnitude; BOTTOM for ⊥.
 
     A uniform law does not look at the magnitudes.
+
+    Proof: docs/proofs/sampling.md, D2–D4.
     """
     below, d = entropy.below, law.d
     if law.bottom and below(law.total + law.bottom) >= law.total:
@@ -61,6 +63,8 @@ def draw_dimension(law: RankLaw, magnitudes: NDArray[np.floating], entropy: Entr
 def draw_distinct(d: int, picks: int, entropy: Entropy) -> Iterator[int]:
     """Dimensions drawn without replacement: each uniform among those not drawn before.
 
+    Proof: docs/proofs/sampling.md, D6.
+
     >>> from fedsel.random import stream
     >>> sorted(draw_distinct(3, 3, stream(0, 0, 0)))
     [0, 1, 2]
@@ -75,7 +79,10 @@ def draw_distinct(d: int, picks: int, entropy: Entropy) -> Iterator[int]:
 
 
 def draw_symbol(law: SymbolLaw, t: float, entropy: Entropy) -> int:
-    """A symbol by the law at t in [−1, 1]."""
+    """A symbol by the law at t in [−1, 1].
+
+    Proof: docs/proofs/sampling.md, D5.
+    """
     below = entropy.below
     which = 0
     if len(law.windows) > 1:
@@ -105,7 +112,9 @@ def sharing_rank(rank: int, magnitudes: NDArray[np.floating]) -> NDArray[np.floa
     >>> sharing_rank(1, np.array([3.0, 0.0, 5.0, 3.0]))
     array([1., 0., 0., 1.])
     """
-    little_endian = np.ascontiguousarray(magnitudes, dtype=magnitudes.dtype.newbyteorder("<"))
+    # Added 0.0 turns −0.0 into 0.0: the same number, and not the largest of all by its bits.
+    unsigned = magnitudes + magnitudes.dtype.type(0)
+    little_endian = np.ascontiguousarray(unsigned, dtype=magnitudes.dtype.newbyteorder("<"))
     digits = little_endian.view(np.uint8).reshape(len(magnitudes), -1)
     sharing = np.ones(len(magnitudes))
     for place in reversed(range(digits.shape[1])):

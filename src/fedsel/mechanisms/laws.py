@@ -33,6 +33,8 @@ class RankLaw:
     Equal weights are stored as runs: ``weights[i]`` holds for ``counts[i]`` ranks in a row (for
     one without counts), so a threshold law over ten million dimensions is two runs.
 
+    Proof: docs/proofs/selection.md, R1, R2.
+
     >>> law = RankLaw(weights=[3, 1], counts=[1, 3])
     >>> law.d, law.total, law.weight(0), law.weight(3)
     (4, 6, 3, 1)
@@ -153,6 +155,8 @@ class Window:
     η = W(H−L)/(W·H + G·L) and κ = 1/(ηG) the decoded κ(2·symbol − N + 1) is exactly unbiased at
     t_g = −1 + 2g/G; between two cells t is rounded to one of them, unbiased.
 
+    Proof: docs/proofs/values.md, W1–W5.
+
     >>> w = Window(G=1, W=1, L=1, H=3)                 # randomised response
     >>> w.total, w.decode(1), w.variance(Fraction(0))
     (4, Fraction(2, 1), Fraction(4, 1))
@@ -239,6 +243,8 @@ class SymbolLaw:
 
     One window is Duchi, PM, OW or the identity; two are HM. The coin is part of the symbol, hence
     public, and costs no privacy.
+
+    Proof: docs/proofs/values.md, W1.
 
     >>> law = SymbolLaw((Window(1, 1, 1, 3),))
     >>> law.probabilities(Fraction(1, 2))

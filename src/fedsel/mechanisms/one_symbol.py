@@ -110,10 +110,13 @@ def _alignment(epsilon: float, k: int, d: int) -> float:
 class SignedSampling(OneSymbol):
     """J: the right sign of each of the top k dimensions with weight e^ε, all else with weight 1.
 
-    PS over the 2d signed dimensions, ranked by s·v_j: exactly ε whatever the vector. ``k`` None is
-    the best for ε and d. With a ``radius`` the vector is first negated with probability
+    PS over the 2d signed dimensions, ranked by max(s·v_j, 0): exactly ε whatever the vector. Where
+    fewer than k entries are not zero, all that is left shares the places that are left. ``k`` None
+    is the best for ε and d. With a ``radius`` the vector is first negated with probability
     ½ − ‖v‖/(2·radius), which makes the report's mean proportional to ‖v‖ up to the radius; that
     comes before the choice and costs nothing.
+
+    Proof: docs/proofs/reports.md, P5, P6, P10.
 
     >>> SignedSampling(1.0, k=1).report_law([Fraction(2), Fraction(-3)])[((1, MINUS),)]
     Fraction(...)
@@ -230,6 +233,8 @@ class UnbiasedJoint(OneSymbol):
 
     Exactly ε, and exactly unbiased for vectors of |v_j| ≤ 1 and ‖v‖₁ ≤ k on the grid of 1/UNIT;
     the entries are those of the vector over ``clip``, and a longer vector is shortened to ‖v‖₁ = k.
+
+    Proof: docs/proofs/reports.md, P7.
 
     >>> UnbiasedJoint(1.0, k=1).loss_ratio(10) <= exp_lower(1)
     True

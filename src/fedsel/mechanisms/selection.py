@@ -70,6 +70,8 @@ def count_top(k: Top, d: int) -> int:
 def threshold_law(epsilon: Epsilon, k: int, d: int, bottom: float = 0.0) -> RankLaw:
     """Weight H for each of the top k ranks, L for the others, H/L ≤ e^ε, and P[⊥] = bottom.
 
+    Proof: docs/proofs/selection.md, R3.
+
     >>> law = threshold_law(1.0, k=1, d=2)
     >>> 1 - 1e-15 < law.weight(0) / law.weight(1) / math.e <= 1
     True
@@ -87,6 +89,8 @@ def threshold_law(epsilon: Epsilon, k: int, d: int, bottom: float = 0.0) -> Rank
 @dataclass(frozen=True)
 class Exponential(Selection):
     """EXP: rank s from the top with probability ∝ exp(−ε s/(d−1)). (FedSel, Lemma 1.)
+
+    Proof: docs/proofs/selection.md, R4.
 
     >>> law = Exponential(epsilon=1.0).law(3)
     >>> law.weight(0) > law.weight(1) > law.weight(2)
@@ -162,6 +166,8 @@ class PerturbedSampling(_TopSelection):
 
     No ε-LDP mechanism that outputs an index hits the top k more often. (FedSel, Lemma 3.)
 
+    Proof: docs/proofs/selection.md, R5, R6.
+
     >>> law = PerturbedSampling(epsilon=1.0, k=2).law(10)
     >>> round(float(2 * law.probability(0)), 4)
     0.4046
@@ -180,6 +186,8 @@ class PerturbedEncoding(_TopSelection):
 
     It is ⊥ with probability (1−p)^k p^(d−k), p = e^ε₀/(1 + e^ε₀), and else PS.
 
+    Proof: docs/proofs/selection.md, R7, R9.
+
     >>> PerturbedEncoding(epsilon=1.0, k=1).law(2).bottom_probability > 0.2
     True
     """
@@ -196,6 +204,8 @@ class PerturbedEncoding(_TopSelection):
 @dataclass(frozen=True)
 class PublishedPerturbedEncoding(_TopSelection):
     """PE as the paper prints it, flipping at ε: its true loss exceeds ε. (Lemma 2 is false.)
+
+    Proof: docs/proofs/selection.md, R7, R8.
 
     >>> round(PublishedPerturbedEncoding(epsilon=1.0).true_epsilon(10), 3)
     1.173
@@ -219,6 +229,8 @@ class PublishedPerturbedEncoding(_TopSelection):
 class Uniform(Selection):
     """Every dimension alike, whatever the data: no loss, no selection.
 
+    Proof: docs/proofs/selection.md, R10.
+
     >>> Uniform().law(4).probability(3)
     Fraction(1, 4)
     """
@@ -237,6 +249,8 @@ class Uniform(Selection):
 @dataclass(frozen=True)
 class TopK(Selection):
     """One of the top k at random. Not private: the loss is infinite.
+
+    Proof: docs/proofs/selection.md, R10.
 
     >>> TopK(k=2).law(4).over([1, 5, -3, 0])
     [Fraction(0, 1), Fraction(1, 2), Fraction(1, 2), Fraction(0, 1)]

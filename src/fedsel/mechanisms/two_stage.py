@@ -99,6 +99,8 @@ class TwoStage(ValueReports):
 
     Exactly (ε₁ + ε₂)-LDP: the value is clipped after everything was added to it.
 
+    Proof: docs/proofs/reports.md, P1, P2.
+
     >>> from fedsel.mechanisms import Duchi, PerturbedSampling
     >>> TwoStage(PerturbedSampling(0.5, k=1), Duchi(1.5)).claimed
     Fraction(2, 1)
@@ -182,6 +184,8 @@ class FlatPicks(ValueReports):
     Each value has its own ``value`` mechanism, at ε/picks; slots do not depend on the data, so
     the losses of the values add up. ``scaled=False`` leaves the factor M out.
 
+    Proof: docs/proofs/reports.md, P3, P4.
+
     >>> from fedsel.mechanisms import Duchi
     >>> FlatPicks(Duchi(0.5), picks=2).claimed
     Fraction(1, 1)
@@ -242,6 +246,8 @@ class FlatPicks(ValueReports):
 @dataclass(frozen=True)
 class FullGradient(ReportMechanism):
     """Every entry, as it is: not private. (NP.)
+
+    No certificate: docs/proofs/reports.md, P9.
 
     >>> FullGradient().bits(100)
     3200

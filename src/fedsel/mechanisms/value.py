@@ -32,6 +32,8 @@ _NEIGHBOURS = 2
 def private_window(epsilon: Epsilon, G: int, W: int) -> Window:
     """The window on G cells of width W with integer weights H/L ≤ e^ε, as close as 59 bits allow.
 
+    Proof: docs/proofs/values.md, W6.
+
     >>> w = private_window(1.0, G=256, W=155)
     >>> 1 - 1e-12 < w.H / w.L / math.e <= 1
     True
@@ -61,6 +63,8 @@ class _PrivateValue(Value):
 @dataclass(frozen=True)
 class Duchi(_PrivateValue):
     """One bit: ±B with B = (e^ε+1)/(e^ε−1). Var = B² − t². (Duchi et al. 2018.)
+
+    Proof: docs/proofs/values.md, W7.
 
     >>> round(Duchi(epsilon=1.0).worst_variance, 3)
     4.683
@@ -104,6 +108,8 @@ class Piecewise(_GridValue):
 
     The grid keeps the worst case within 0.3 % of the continuous PM's up to ε = 8.
 
+    Proof: docs/proofs/values.md, W8.
+
     >>> round(Piecewise(epsilon=2.0).variance(0), 2)
     0.65
     """
@@ -120,6 +126,8 @@ class Hybrid(_GridValue):
     """HM: PM with probability 1 − e^(−ε/2), else Duchi. (Wang et al. 2019.)
 
     Below ε = 0.609352 it is Duchi alone.
+
+    Proof: docs/proofs/values.md, W9.
 
     >>> round(Hybrid(epsilon=2.0).worst_variance, 2)
     1.04
@@ -143,6 +151,8 @@ class OptimalWindow(_PrivateValue):
 
     A handful of symbols; below HM's worst case for ε ≥ 2 and equal to Duchi for small ε.
 
+    Proof: docs/proofs/values.md, W10.
+
     >>> ow = OptimalWindow(epsilon=4.0)
     >>> ow.law.windows[0].G, ow.law.windows[0].W, round(ow.worst_variance, 3)
     (9, 3, 0.159)
@@ -158,6 +168,8 @@ class OptimalWindow(_PrivateValue):
 @dataclass(frozen=True)
 class Identity(Value):
     """The value itself, to 31 bits. Not private: the loss is infinite.
+
+    No certificate: docs/proofs/values.md, W11.
 
     >>> Identity().variance(0.25)
     0.0
@@ -178,6 +190,8 @@ class Identity(Value):
 @dataclass(frozen=True)
 class AsIs(Mechanism):
     """The number itself, of any size, as a float. Not private, and no symbol: NP-RS, NP-K, PS.
+
+    No certificate: docs/proofs/values.md, W11.
 
     >>> AsIs().private
     False

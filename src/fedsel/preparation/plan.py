@@ -61,6 +61,8 @@ class Plan:
     ``intercept`` of its own, records get none. Where ``scattered``, a record's entries do not lie
     side by side in a longer vector: a rotated basis repeats itself on such a block, and the mean of
     many reports at a large ε is then too short.
+
+    Proof: docs/proofs/preparation.md, L1, L2.
     """
 
     features: int

@@ -39,6 +39,8 @@ def of_rows(
     magnitudes, zeros left out, and at most 1; the centre is the mean of what is clipped to it, and
     the intercept's entry INTERCEPT times the root mean square of the norms about the centre.
 
+    Proof: docs/proofs/preparation.md, L4.
+
     >>> prepared = of_rows(np.array([[0.5, -0.01], [-0.5, 0.01], [0.5, 0.0], [0.5, 0.01]]))
     >>> prepared.spread.round(2).tolist(), prepared.centre.round(3).tolist()
     ([1.0, 0.04], [0.25, 0.062])

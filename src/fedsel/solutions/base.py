@@ -40,6 +40,8 @@ class Privacy:
     ``budget`` is what a report was allowed to cost; ``ratio`` the exact largest ratio of
     probabilities of one report (None where it is infinite); ``note`` says it in words. Where it is
     not ``certified`` the ratio is that of real numbers, not of what a computer draws.
+
+    Proof: docs/proofs/composition.md, C3, C4.
     """
 
     budget: Fraction | None
@@ -122,6 +124,8 @@ class Solution:
     A client's update passes ``feedback`` (what was not sent before is added), ``transform`` (scores
     of M public codewords) and ``mechanism`` (one private report on them). ``budget`` is the ε′ that
     a report may cost. Compose one of your own, or take one by name with `fedsel.solution`.
+
+    Proof: docs/proofs/transforms.md, T1.
 
     >>> from fedsel.mechanisms import Duchi, FlatPicks
     >>> flat = Solution("flat", dim=4, mechanism=FlatPicks(Duchi(1.0)), budget=Fraction(1))

@@ -32,7 +32,10 @@ UNCERTIFIED = "in floating point, for simulations alone: its ε holds for real n
 
 @dataclass(frozen=True)
 class Baseline(ReportMechanism):
-    """A mechanism in floats, for updates of ``dim`` entries: a report is a vector of numbers."""
+    """A mechanism in floats, for updates of ``dim`` entries: a report is a vector of numbers.
+
+    No certificate: docs/proofs/reports.md, P9.
+    """
 
     certified: ClassVar[bool] = False
     decays_at_server: ClassVar[bool] = True

@@ -23,6 +23,8 @@ class Feedback:
     after that: the order on which privacy depends. With ``rate_inside`` (…-O) a client multiplies
     its update with the learning rate α, and the server steps by the mean itself.
 
+    Proof: docs/proofs/composition.md, C2, and docs/proofs/transforms.md, T9.
+
     >>> keep = Feedback(accumulate=True, momentum=0.5)
     >>> before, update = np.array([1.0, 0.0]), np.array([1.0, 2.0])
     >>> r = keep.accumulated(before, update)

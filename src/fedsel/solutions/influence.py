@@ -20,6 +20,8 @@ class Influence:
 
     With n reports it moves their decoded mean by at most ``largest``/n in each entry and by at most
     ``norm``/n in length, against a ⊥ in its place; against an honest report, by at most twice that.
+
+    Proof: docs/proofs/transforms.md, T8.
     """
 
     largest: float

@@ -42,7 +42,8 @@ BASELINES = ("PrivUnit", "Duchi-L2", "SignDS")
 REPORTING_DIRECTIONS = ("J", "RJ", "RC", *BASELINES)
 """Those that report a direction, and its length at most by a public radius."""
 REPORTING_MEANS = ("RJ", "RC", "PrivUnit", "Duchi-L2", "NP")
-"""Those whose reports on any vectors have the vectors' mean: they can prepare records."""
+"""Those whose reports have the mean of vectors of no particular shape, so that they can prepare
+records; RJ and RC shorten what is very sparse (docs/proofs/transforms.md, T10)."""
 NAME_BYTES = 24
 """The longest name that fits into a request."""
 FLAT = (("", ""), ("", "-RP"), (UNSCALED, ""))

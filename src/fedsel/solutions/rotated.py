@@ -42,6 +42,8 @@ class Rotated(Transform):
 
     Every round has signs of its own, so that what one basis distorts averages out over rounds, too.
 
+    Proof: docs/proofs/transforms.md, T3–T5.
+
     >>> rotated = Rotated(dim=5, seed=1)
     >>> v = np.array([1.0, 2.0, 0.0, -1.0, 0.5])
     >>> np.allclose(rotated.combine(rotated.values(v)), v)
@@ -130,8 +132,11 @@ class Rotated(Transform):
         return update
 
     def influence(self, picks: int = 1) -> Influence:
-        """`influence_of` in closed form: entries ±1/√M, a singular value of √rotations."""
-        norm = min(picks * self.length, math.sqrt(picks * self.rotations))
+        """`influence_of` in closed form: entries ±1/√width, a singular value of √(all rotations).
+
+        Of every basis, because nobody can hold a hostile client to one.
+        """
+        norm = min(picks * self.length, math.sqrt(picks * self.bases * self.rotations))
         return Influence(picks / math.sqrt(self.width), norm)
 
 

@@ -96,8 +96,9 @@ class Transform(ABC):
         """The update (d,) that means of all slots, those of every basis, stand for."""
 
     def influence(self, picks: int = 1) -> Influence:
-        """What ``picks`` pairs ±1 in distinct slots can add to the combined update."""
-        ones = (np.bincount([j], minlength=self.slots).astype(np.float64) for j in range(self.size))
+        """What ``picks`` pairs ±1 in distinct slots, of any basis, can add to an update."""
+        slots = self.slots
+        ones = (np.bincount([j], minlength=slots).astype(np.float64) for j in range(slots))
         return influence_of(np.array([self.combine(one) for one in ones]), picks)
 
     def value(self, vector: Vector, slot: int) -> float:
@@ -126,6 +127,8 @@ class Transform(ABC):
 @dataclass(frozen=True)
 class Coordinates(Transform):
     """e_1 … e_d: an update is its own scores.
+
+    Proof: docs/proofs/transforms.md, T2.
 
     >>> Coordinates(3).combine(np.array([1.0, 0.0, -2.0]))
     array([ 1.,  0., -2.])
@@ -204,6 +207,8 @@ class _Matrix(Transform):
 class RandomDirections(_Matrix):
     """M independent directions from a public seed: with many, as good as a continuous sphere.
 
+    Proof: docs/proofs/transforms.md, T4, T6.
+
     >>> RandomDirections(dim=3, words=8, seed=0).scores(np.ones(3)).shape
     (8,)
     """
@@ -246,6 +251,8 @@ class Projection(_Matrix):
     1 + √(d/q), about the largest, are not inverted: what they hold is lost, as is what lies outside
     of the q directions, and no report is enlarged more than 16 times. Ratios near 1 have such
     values, where Φ is nearly square.
+
+    Proof: docs/proofs/transforms.md, T7.
 
     >>> Projection(dim=30, ratio=0.1).matrix.shape
     (3, 30)
