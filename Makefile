@@ -13,7 +13,7 @@ IN_PARALLEL = -n $(WORKERS) --maxprocesses 8 --dist loadgroup --no-loadscope-reo
 CHECK_PYTHON = $(PYTHON) -c 'import sys; sys.exit("fedsel needs Python 3.11 or newer, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup browser demo audit devices flower test test-quick lint format bench sanitize scale torture mutants clean
+.PHONY: help setup browser demo audit devices flower test test-quick docs docs-serve lint format bench sanitize scale torture mutants clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -28,6 +28,11 @@ $(VENV)/.ready: $(INSTALLED)
 $(VENV)/.demo: $(INSTALLED)
 	@$(CHECK_PYTHON)
 	@test $(VENV)/.ready -nt pyproject.toml || $(PYTHON) tools/install.py $(VENV) demo
+	@touch $@
+
+$(VENV)/.docs: pyproject.toml
+	@$(CHECK_PYTHON)
+	@test $(VENV)/.ready -nt pyproject.toml || $(PYTHON) tools/install.py $(VENV) docs
 	@touch $@
 
 $(VENV)/.mutants: $(VENV)/.ready
@@ -60,6 +65,16 @@ test: setup browser ## the whole test suite, docstrings included, on every core
 test-quick: WORKERS := logical
 test-quick: setup ## the tests without those marked slow: about a minute on two cores
 	$(BIN)/python -m pytest $(IN_PARALLEL) -m "not slow" --durations=5 --durations-min=2 $(PYTEST_ARGS)
+
+# The theme's makers announce the end of mkdocs at each build; the versions are pinned in pyproject.toml.
+docs docs-serve: export NO_MKDOCS_2_WARNING := 1
+
+docs: $(VENV)/.docs ## build the site, strictly, and say where it is
+	$(BIN)/python -m mkdocs build --quiet --strict --site-dir $(abspath $(RESULTS))/site
+	@echo "open $(abspath $(RESULTS))/site/index.html"
+
+docs-serve: $(VENV)/.docs ## the site on http://127.0.0.1:8000, built anew whenever a page changes
+	$(BIN)/python -m mkdocs serve --watch src --watch tools/site
 
 lint: setup ## style, types and layers
 	$(BIN)/ruff check .

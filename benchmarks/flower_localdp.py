@@ -39,6 +39,7 @@ from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
 import fedsel
+from fedsel import palette
 from fedsel.auto import AVERAGING, MARGIN
 from fedsel.cli.flower.demo import task_of_the_app
 from fedsel.flower import FedSelMod, FedSelStrategy
@@ -220,9 +221,10 @@ def plot(found: dict[str, Any], file: Path, nodes: int, rounds: list[int]) -> No
     figure = Figure(figsize=(10, 4), layout="constrained")
     left, right = figure.subplots(1, 2)
     shapes = {t: ("-", "--", ":")[i % 3] for i, t in enumerate(sorted(rounds, reverse=True))}
-    for name, label, colour in (
-        ("fedsel", "FedSelMod, RJ: pure ε", "C0"),
-        ("localdp", "LocalDpMod: exact ε at δ = 1e-5", "C1"),
+    ours, theirs = palette.style("RJ", markersize=5), palette.style("LocalDpMod", markersize=5)
+    for name, label, look in (
+        ("fedsel", "FedSelMod, RJ: pure ε", ours),
+        ("localdp", "LocalDpMod: exact ε at δ = 1e-5", theirs),
     ):
         for t, shape in shapes.items():
             rows = [r for r in found["rows"] if r["rounds"] == t]
@@ -230,27 +232,27 @@ def plot(found: dict[str, Any], file: Path, nodes: int, rounds: list[int]) -> No
                 [r["epsilon"] for r in rows],
                 [100 * r[name] for r in rows],
                 yerr=[100 * r[f"{name}_deviation"] for r in rows],
-                marker="o",
-                markersize=4,
-                color=colour,
-                linestyle=shape,
+                **look | {"linestyle": shape},
                 capsize=3,
                 label=f"{label}, {t} report{'s' if t > 1 else ''}",
             )
-    left.axhline(100 * found["plain"], linestyle="--", color="grey", label="no privacy")
+    left.axhline(100 * found["plain"], **palette.style("NP", linewidth=1), label="no privacy")
     left.set_title(f"syn-L, logistic regression, {nodes} nodes", fontsize=10)
     left.set_xlabel("true ε of a node, all its reports")
     left.set_ylabel("test accuracy (%)")
     claimed = np.array([0.25, 0.5, 1.0, 2.0, 4.0, 8.0])
-    right.plot(claimed, claimed, color="C0", label="FedSelMod: exact")
+    right.plot(claimed, claimed, **ours, label="FedSelMod: exact")
     exact = [epsilon_of(2 / own_sigma(e, 1.0)) for e in claimed]
-    right.plot(claimed, exact, color="C1", label="LocalDpMod, sensitivity = clip: exact")
+    right.plot(claimed, exact, **theirs, label="LocalDpMod, sensitivity = clip: exact")
     seen = found["audits"]
     right.plot(
         [a["claimed"] for a in seen],
         [a["bits"] for a in seen],
-        "r^",
-        label="proved by its last bits",
+        color=theirs["color"],
+        marker="*",
+        markersize=9,
+        linestyle="none",
+        label="LocalDpMod, proved by its last bits",
     )
     right.set_title("one report", fontsize=10)
     right.set_xlabel("ε as claimed")

@@ -44,7 +44,7 @@ from rich.console import Console
 from rich.table import Table
 from scipy import integrate, special
 
-from fedsel import Recipe, Solution, solution
+from fedsel import Recipe, Solution, palette, solution
 from fedsel.auto import bases_for
 from fedsel.cli.waiting import Bar
 from fedsel.mechanisms import SignedSampling
@@ -275,7 +275,7 @@ def draw(rows: Sequence[Row], file: Path) -> None:
     panels = figure.subplots(1, len(KINDS), sharex=True, sharey=True)
     order = sorted(dimensions)
     for axes, kind in zip(panels, KINDS, strict=True):
-        axes.axhspan(0.9, GOAL, color="C2", alpha=0.12, linewidth=0)
+        axes.axhspan(0.9, GOAL, color=palette.PALE, alpha=0.4, linewidth=0)
         for place, d in enumerate(order):
             padded = d & (d - 1) != 0
             here = [cell(rows, kind, d, epsilon) for epsilon in epsilons]

@@ -41,7 +41,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from fedsel import Recipe, Reports, Setting, Solution, Totals, resolved, solution
+from fedsel import Recipe, Reports, Setting, Solution, Totals, palette, resolved, solution
 from fedsel.auto import reports_directions
 from fedsel.cli.waiting import Bar
 from fedsel.data import find, load, synthetic
@@ -317,20 +317,22 @@ def draw(rows: list[dict[str, Any]], file: Path, clients: int) -> None:
 
     for axes_row, data in zip(panels, names, strict=True):
         for axes, epsilon in zip(axes_row, epsilons, strict=False):
-            for place, (name, marker) in enumerate(zip(PRIVATE, "osD^", strict=True)):
-                style = {"color": f"C{place}", "marker": marker}
+            for name in PRIVATE:
+                style = palette.style(name)
                 curve(axes, name, style, data=data, solution=name, epsilon=epsilon, trims=False)
             for name, line in ((CLIPPED, ":"), (SHORT, "--")):
-                curve(axes, name, {"color": "grey", "linestyle": line}, data=data, solution=name)
+                curve(
+                    axes, name, {"color": palette.GREY, "linestyle": line}, data=data, solution=name
+                )
             axes.set_title(f"{data}, ε = {epsilon:g}: the worst attack", fontsize=10)
-        for place, name in ((0, "PM"), (3, "RJ")):
+        for name in ("PM", "RJ"):
             at = {"data": data, "solution": name, "epsilon": epsilons[0]}
             for label, line, which in (
                 ("mean, one report", "-", {"trims": False, "shape": "one"}),
                 ("trimmed, one report", "--", {"trims": True, "shape": "one"}),
                 ("trimmed, worst attack", ":", {"trims": True}),
             ):
-                style = {"color": f"C{place}", "linestyle": line, "marker": "o^"[place > 0]}
+                style = palette.style(name, linestyle=line)
                 curve(axes_row[-1], f"{name}: {label}", style, **at, **which)
         axes_row[-1].set_title(f"{data}, ε = {epsilons[0]:g}: what trimming does", fontsize=10)
         axes_row[0].set_ylabel("test accuracy (%)")

@@ -21,10 +21,11 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from fedsel import palette
 from fedsel.cli.waiting import Bar
 from fedsel.experiments import Named
 from fedsel.experiments.spec import Spec, override
-from fedsel.plotting import new_figure
+from fedsel.plotting import legend_below, new_figure
 
 DATASETS = ("adult", "kdd", "bank")
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
@@ -33,7 +34,12 @@ KINDS = {
     "centred": {"spread": 0.0, "centre": "auto"},
     "prepared": {"spread": "auto", "centre": "auto"},
 }
-LOOKS = {"as they are": ("#999999", "o"), "centred": ("#0072B2", "D"), "prepared": ("#D55E00", "s")}
+LINES = {
+    "as they are": palette.DASHED,
+    "centred": palette.DOTTED,
+    "prepared": palette.SOLID,
+}
+"""All are RJ: one colour and marker, filled where everything was prepared."""
 
 
 def measure(runs: int, source: Named, model: str) -> list[dict[str, Any]]:
@@ -94,16 +100,17 @@ def plot(rows: list[dict[str, Any]], path: Path) -> None:
         mine = [r for r in rows if r["dataset"] == dataset]
         for line, (name, factor) in enumerate((("test", 100), ("auc", 1))):
             axes = panels[line, column]
-            for kind, (colour, marker) in LOOKS.items():
+            for kind, dashes in LINES.items():
                 points = [r for r in mine if r["kind"] == kind]
                 means = [factor * r[name] for r in points]
                 errors = [factor * r[f"{name}_deviation"] for r in points]
+                style = palette.style("RJ", linestyle=dashes, markersize=7)
+                style["markerfacecolor"] = style["color"] if kind == "prepared" else "white"
                 axes.errorbar(
                     [r["epsilon"] for r in points],
                     means,
                     errors,
-                    color=colour,
-                    marker=marker,
+                    **style,
                     capsize=2,
                     label=f"records {kind}",
                 )
@@ -111,14 +118,13 @@ def plot(rows: list[dict[str, Any]], path: Path) -> None:
             axes.xaxis.set_major_formatter("{x:g}")
             axes.grid(alpha=0.3)
         panels[0, column].axhline(
-            100 * mine[0]["majority"], color="#777777", linestyle=":", label="majority"
+            100 * mine[0]["majority"], color=palette.GREY, linestyle=":", label="majority"
         )
         panels[0, column].set_title(dataset)
         panels[1, column].set_xlabel("ε of a client")
     panels[0, 0].set_ylabel("test accuracy (%)")
     panels[1, 0].set_ylabel("AUC")
-    handles, labels = panels[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=9)
+    legend_below(figure)
     figure.savefig(path, dpi=110)
 
 

@@ -39,6 +39,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from fedsel import palette
 from fedsel.mechanisms import BOTTOM, Exponential, PerturbedEncoding, PerturbedSampling, Selection
 from fedsel.mechanisms.drawing import draw_dimension
 from fedsel.paper.measures.literal import literal_exp, literal_pe, literal_ps
@@ -287,11 +288,13 @@ def draw_figure(rows: Sequence[Row]) -> Figure:
     figure.suptitle(f"Private selection of one dimension, ε₁ = {EPSILON}, k = {TOP} d")
     panels = figure.subplots(1, len(MECHANISMS), sharex=True, sharey=True)
     for axes, mechanism in zip(panels, MECHANISMS, strict=True):
-        for name, marker in zip(IMPLEMENTATIONS, "sv^o", strict=True):
+        colour = palette.look(mechanism).colour  # markers and lines tell the implementations
+        for name, marker, line in zip(IMPLEMENTATIONS, "sv^o", palette.LINES[::-1], strict=True):
             seconds = curve(rows, mechanism, name)
             label = f"{name}, slope {slope(seconds, SLOPE_FROM):.2f}"
             microseconds = [s * 1e6 for s in seconds.values()]
-            axes.loglog(list(seconds), microseconds, marker=marker, markersize=4, label=label)
+            style = {"color": colour, "marker": marker, "linestyle": line, "markersize": 4}
+            axes.loglog(list(seconds), microseconds, **style, label=label)
         axes.set_title(mechanism)
         axes.set_xlabel("dimensions d")
         axes.grid(alpha=0.3)

@@ -17,10 +17,12 @@ import torch
 from sklearn.datasets import load_digits
 from torch import nn
 
-from fedsel import PrivacyLeakWarning
+from fedsel import PrivacyLeakWarning, palette
+from fedsel.plotting import legend_below
 from fedsel.torch import FederatedTrainer
 
-SOLUTIONS = ("PM", "PS-PM", "RJ")
+PREPARED = "RJ, prepared"
+SOLUTIONS = ("PM", "PS-PM", "RJ", PREPARED)
 EPSILONS = (1.0, 2.0, 4.0, 8.0)
 EPSILON = 4.0
 CLIENTS = (1437, 8_000, 48_000)
@@ -57,18 +59,20 @@ def accuracies(
         trainer = FederatedTrainer(
             net,
             nn.functional.cross_entropy,
-            solution=name,
+            solution=name.removesuffix(", prepared"),
             epsilon=epsilon,
             batch=0.005,
             clip=CLIP,
             mu=MU,
+            # With public bounds the first rounds learn where pixels lie.
+            feature_range=(0, 1) if name == PREPARED else None,
             seed=seed,
         )
         trainer.fit(X, y, eval_set=(X_test, y_test), evaluate="rounds")
         curves.append([100 * r.accuracy for r in trainer.history.rounds])
     mean, sent = np.mean(curves, axis=0), trainer.communication
     print(
-        f"{len(y):6,} clients  {name:6} ε = {epsilon or '–':>4}  accuracy {mean[-1]:4.1f} %"
+        f"{len(y):6,} clients  {name:12} ε = {epsilon or '–':>4}  accuracy {mean[-1]:4.1f} %"
         f"  {sent.bits} of {sent.full_bits} bits a client"
     )
     return mean
@@ -142,13 +146,18 @@ def draw(
 
     figure = Figure(figsize=(13, 4), layout="constrained")
     rounds, left, right = figure.subplots(1, 3, sharey=True)
-    for marker, name in zip("osD", SOLUTIONS, strict=True):
+    for name in SOLUTIONS:
         curve, curves = by_epsilon[name][EPSILON], by_epsilon[name]
-        rounds.plot(range(1, len(curve) + 1), curve, label=name)
-        left.plot(list(curves), [c[-1] for c in curves.values()], marker=marker, label=name)
-        right.plot(counts, by_clients[name], marker=marker, label=name)
-    rounds.plot(range(1, len(baseline) + 1), baseline, "k--", label="NP (not private)")
-    left.axhline(baseline[-1], color="black", linestyle="--")
+        style = palette.style(name.removesuffix(", prepared"))
+        if name == "RJ":  # as the prepared one, but dashed
+            style |= {"linestyle": palette.DASHED, "markerfacecolor": "white"}
+        every = max(1, len(curve) // 10)
+        rounds.plot(range(1, len(curve) + 1), curve, **style, markevery=every, label=name)
+        left.plot(list(curves), [c[-1] for c in curves.values()], **style)
+        right.plot(counts, by_clients[name], **style)
+    plain = palette.style("NP")
+    rounds.plot(range(1, len(baseline) + 1), baseline, **plain, label="NP (not private)")
+    left.axhline(baseline[-1], **plain)
     many = f"{counts[-1]:,} clients"
     rounds.set(xlabel="round", ylabel="test accuracy (%)", title=f"{many}, ε = {EPSILON:g}")
     left.set(xlabel="ε of a client", title=many)
@@ -159,7 +168,7 @@ def draw(
     for axes in (left, right):
         axes.set_xscale("log", base=2)
         axes.xaxis.set_major_formatter("{x:g}")
-    rounds.legend(fontsize=8)
+    legend_below(figure)
     figure.savefig(file, dpi=110)
 
 

@@ -312,7 +312,7 @@ with Client(processes=False, dashboard_address=None), joblib.parallel_config(bac
 @pytest.mark.parametrize(
     ("extra", "code", "said"),
     [
-        ("sklearn", python_of("README.md", "## In scikit-learn"), "Not covered"),
+        ("sklearn", python_of("docs/index.md", "## What it looks like"), "Not covered"),
         ("torch", python_of("docs/torch.md", "# fedsel in PyTorch"), "bits"),
         ("parquet", READ_PARQUET, "(3, 1)"),
         ("plots", PICTURE, "drawn"),

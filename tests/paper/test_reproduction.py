@@ -26,7 +26,7 @@ from fedsel.paper.results import Gap, gap
 from fedsel.paper.run import Request, Watcher, missing_data, reproduce, write_page
 from fedsel.paper.views import VIEWS
 from fedsel.paper.views.base import HOLDS, UNDECIDED, judge
-from fedsel.paper.views.fair import best_rates
+from fedsel.paper.views.choosing import best_rates
 from fedsel.paper.views.gains import numbers_of, rmse_of
 from fedsel.simulation import Population, Training, train
 from tests.cli.support import FEDSEL, run_here
@@ -245,64 +245,6 @@ def test_draws_of_real_data_are_not_repeated_and_a_sweep_has_its_own_coarse_vari
         "RC",
     }
     assert {t.recipe.rho for t in quick if t.recipe.solution == "RJ"} == {0.4, "auto"}
-
-
-def held_out(solution, epsilon, accuracy, **more):
-    return {
-        "dataset": "adult",
-        "draw": 0,
-        "model": "logistic",
-        "solution": solution,
-        "epsilon": epsilon,
-        "learning_rate": 1.0,
-        "rho": 0.4,
-        "averaging": 3.0,
-        "clip": 1.0,
-        "words": None,
-        "bits": 8,
-        "majority": 0.6,
-        "validation": [accuracy],
-        "test": [accuracy, accuracy + 0.01],
-        **more,
-    }
-
-
-def test_the_tables_for_choosing():
-    automatic = {"learning_rate": "auto", "rho": "auto", "centre": 0.0, "scale": "unit"}
-    automatic["auc"] = [0.7, 0.8]
-    rows = [held_out("NP", None, 0.90, rho=None, averaging=0.0)]
-    for epsilon, flat, two, ours in (
-        (1.0, 0.6, 0.5, 0.7),
-        (2.0, 0.7, 0.75, 0.8),
-        (4.0, 0.8, 0.7, 0.9),
-    ):
-        rows += [
-            held_out("PM", epsilon, flat),
-            held_out("PS-PM", epsilon, two),
-            held_out("RJ", epsilon, ours),
-            held_out("PrivUnit", epsilon, ours + 0.01),
-            held_out("RJ", epsilon, ours - 0.02, **automatic),
-            held_out("RJ", epsilon, ours + 0.03, **{**automatic, "centre": "auto", "auc": [0.9]}),
-        ]
-    view = VIEWS["fair"](rows, "fair")
-    tables = {table.title: table for table in view.tables}
-    ahead = tables["One symbol against the paper's solutions"].rows[1]
-    assert ahead[2:7] == ("2", "PS-PM", pytest.approx(75.5), "RJ", pytest.approx(80.5))
-    assert ahead[7:] == (pytest.approx(70.5), None)
-    reference = tables["One symbol against the best of all directions"].rows[0]
-    assert reference[6] == pytest.approx(-1.0)
-    auto = tables["Automatic α and ρ against a grid"].rows
-    assert [row[6] for row in auto] == [pytest.approx(2.0)] * 3
-    ready = tables["Automatic recipe: records as they are and prepared"].rows
-    assert [row[5] for row in ready] == [pytest.approx(5.0)] * 3
-    assert [row[7:] for row in ready] == [(pytest.approx(0.75), pytest.approx(0.9))] * 3
-    needed = tables["ε that an accuracy takes"].rows[0]
-    # 87.5 %: RJ has 80.5 at ε = 2 and 90.5 at ε = 4, the paper's solutions never.
-    assert needed[2:5] == (pytest.approx(87.5), "> 4", "> 4")
-    assert needed[7] == f"{2 * 2**0.7:.2g}"
-    assert len(view.pictures) == 2
-    chosen = {(row["solution"], row["ε"]): row for row in view.numbers["chosen"]}
-    assert "averaged" in chosen["RJ", "1"]["alpha"]
 
 
 # ---------------------------------------------------------------- the whole way

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fedsel import palette
 from fedsel.auditing.suite import Row
 from fedsel.display import in_figure
 from fedsel.plotting import new_figure
@@ -28,7 +29,7 @@ def _draw_privacy(axes: Any, rows: Sequence[Row]) -> None:
     for place, name in enumerate(names):
         mine = [r for r in rows if r.mechanism == name]
         published = mine[0].published
-        colour = "tab:red" if published else "tab:blue"
+        colour = palette.RED if published else palette.BLUE
         spread = [place + 0.5 * (i / max(1, len(mine) - 1) - 0.5) for i in range(len(mine))]
         axes.plot(
             spread,
@@ -43,7 +44,7 @@ def _draw_privacy(axes: Any, rows: Sequence[Row]) -> None:
             [x for x, _ in tried],
             [r.lower_bound / r.claimed for _, r in tried if r.lower_bound is not None],
             "^",
-            color="0.45",
+            color=palette.GREY,
             markersize=3.5,
             label="lower bound by experiment" if place == 0 else None,
         )
@@ -59,26 +60,22 @@ def _draw_privacy(axes: Any, rows: Sequence[Row]) -> None:
 
 
 def _draw_variance(axes: Any, rows: Sequence[Row]) -> None:
+    entries: dict[str, tuple[Any, ...]] = {}
     for name in dict.fromkeys(r.mechanism for r in rows):
         mine = sorted((r for r in rows if r.mechanism == name), key=lambda r: r.epsilon)
-        (line,) = axes.plot(
-            [r.epsilon for r in mine], [r.variance for r in mine], label=in_figure(name)
-        )
-        axes.plot(
-            [r.epsilon for r in mine],
-            [r.measured_variance for r in mine],
-            "o",
-            color=line.get_color(),
-            markersize=4,
-        )
+        look, epsilons = palette.look(name), [r.epsilon for r in mine]
+        drawn = axes.plot(epsilons, [r.variance for r in mine], color=look.colour)
+        dots = {"color": look.colour, "marker": look.marker, "linestyle": "none", "markersize": 5}
+        drawn += axes.plot(epsilons, [r.measured_variance for r in mine], **dots)
+        entries[in_figure(name)] = tuple(drawn)
     axes.set_xscale("log", base=2)
     axes.xaxis.set_major_formatter("{x:g}")
     axes.set_yscale("log")
     axes.set_xlabel("ε of the value")
     axes.set_ylabel("worst-case variance")
-    axes.set_title("Variance: lines in theory, dots measured", fontsize=10)
+    axes.set_title("Variance: lines in theory, markers measured", fontsize=10)
     if rows:
-        axes.legend(fontsize=8)
+        axes.legend(entries.values(), entries, fontsize=8)
 
 
 def save(rows: Sequence[Row], path: Path) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def accuracy_against_epsilon(rows: Sequence[Mapping[str, Any]]) -> Figure:
-    """Accuracy ± deviation against ε, one panel a model; a dashed line has no ε."""
+    """Accuracy ± deviation against ε, one panel a model; a level line has no ε."""
     models = list(dict.fromkeys(r["model"] for r in rows))
     figure = plotting.new_figure(1.5 + 5 * len(models))
     panels = figure.subplots(1, len(models), squeeze=False)[0]
@@ -24,6 +24,7 @@ def accuracy_against_epsilon(rows: Sequence[Mapping[str, Any]]) -> Figure:
         points = [plotting.Point(*(r[name] for name in fields)) for r in mine]
         plotting.accuracy_against_epsilon(points, axes)
         axes.set_title(f"{in_figure(mine[0]['dataset'])}, {model}", fontsize=10)
+    plotting.legend_below(figure)
     return figure
 
 

@@ -362,7 +362,7 @@ class FedSelStrategy(Strategy):
         from fedsel import plotting
 
         label = f"{self.recipe.solution}, ε = {float(self.recipe.epsilon or 0):g}"
-        return plotting.history(self.history.rounds, label, axes)
+        return plotting.history(self.history.rounds, label, axes, self.recipe.solution)
 
     def summary(self) -> None:
         """Log what nodes are asked for."""

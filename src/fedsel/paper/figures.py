@@ -1,65 +1,28 @@
-"""Figures as pure functions of a table: one colour, marker and line for each solution everywhere.
-
-The colours are those of Okabe and Ito, told apart by colour-blind readers and in grey print
-together with the markers.
-"""
+"""Figures as pure functions of a table, in the looks of `fedsel.palette`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from fedsel import palette
 from fedsel.paper.results import Row, Rows, accuracies, choose, values_of
-from fedsel.plotting import new_figure
+from fedsel.plotting import epsilon_axis, legend_below, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_BLACK, _ORANGE, _SKY, _GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
-_BLUE, _RED, _PURPLE, _GREY = "#0072B2", "#D55E00", "#CC79A7", "#777777"
 
-_LOOKS: Mapping[str, tuple[str, str]] = {
-    "NP": (_BLACK, ""),
-    "NP-RS": (_GREY, "x"),
-    "NP-K": (_PURPLE, "P"),
-    "PM": (_ORANGE, "o"),
-    "HM": (_SKY, "v"),
-    "Duchi": (_GREY, "s"),
-    "OW": (_PURPLE, "*"),
-    "PM-RP": (_GREY, "X"),
-    "RS": (_SKY, "h"),
-    "RS-PM": (_SKY, "h"),
-    "EXP": (_BLUE, "D"),
-    "PE": (_GREEN, "^"),
-    "PS": (_RED, "s"),
-    "J": (_PURPLE, "<"),
-    "UJ": (_PURPLE, ">"),
-    "RJ": (_RED, "p"),
-    "RC": (_SKY, "p"),
-    "PrivUnit": (_BLACK, "x"),
-    "Duchi-L2": (_BLACK, "+"),
-    "SignDS": (_GREY, "1"),
-}
-_MARKERS = {"HM": "v", "Duchi": "d", "OW": "*"}
-
-
-def look(name: str) -> dict[str, Any]:
-    """Colour, marker and line of a solution; -C is dashed, -O dotted."""
-    plain = name.removesuffix("-C").removesuffix("-O")
-    parts = plain.split("-")
-    colour, marker = _LOOKS.get(plain) or _LOOKS[parts[0]]
-    if parts[0] in ("EXP", "PE", "PS") and len(parts) > 1:
-        marker = _MARKERS.get(parts[1], marker)
-    line = "--" if name.endswith("-C") else ":" if name.endswith("-O") else "-"
-    return {"color": colour, "marker": marker, "linestyle": line}
-
-
-def panels(titles: Sequence[str], *, width: float = 4.6) -> tuple[Figure, list[Axes]]:
-    """A figure with one panel a title, at most three in a row."""
-    across = min(len(titles), 3) if len(titles) != 4 else 2
+def panels(
+    titles: Sequence[str], *, width: float = 4.6, height: float = 3.6, across: int = 3
+) -> tuple[Figure, list[Axes]]:
+    """A figure with one panel a title, at most ``across`` in a row."""
+    across = min(len(titles), 2 if len(titles) == 4 else across)
     down = -(-len(titles) // across)
-    figure = new_figure(0.6 + width * across, 0.4 + 3.6 * down)
+    figure = new_figure(0.6 + width * across, 0.4 + height * down)
+    if (engine := figure.get_layout_engine()) is not None:
+        engine.set(w_pad=0.08, h_pad=0.06)  # type: ignore[call-arg]
     grid = figure.subplots(down, across, squeeze=False)
     axes = list(grid.flat)
     for one, title in zip(axes, titles, strict=False):
@@ -88,7 +51,7 @@ def lines(
     names = values_of(rows, group)
     for place, name in enumerate(names):
         mine = choose(rows, **{group: name})
-        style = look(str(name))
+        style = palette.style(str(name))
         at = [v for v in values_of(mine, x) if v is not None]
         if not at:
             level = float(of(mine).mean())
@@ -109,20 +72,19 @@ def lines(
     level = 100 * sum(row["majority"] for row in rows) / len(rows)
     if level > 55:
         where = 100 - level if error else level
-        axes.axhline(
-            where, color=_GREY, linewidth=0.8, linestyle=(0, (1, 3)), label="majority class"
-        )
-    axes.set_xscale("log", base=2)
-    axes.xaxis.set_major_formatter("{x:g}")
+        axes.axhline(where, **MAJORITY)
+    epsilon_axis(axes)
     axes.set_xlabel(label)
     axes.set_ylabel("misclassification (%)" if error else "test accuracy (%)")
-    legend(axes)
 
 
-def legend(axes: Axes) -> None:
-    """A small legend where it hides least."""
-    count = len(axes.get_legend_handles_labels()[1])
-    axes.legend(fontsize=7.5, ncols=2 if count > 5 else 1, framealpha=0.85)
+MAJORITY: Mapping[str, Any] = {
+    "color": palette.GREY,
+    "linewidth": 0.8,
+    "linestyle": (0, (1, 3)),
+    "label": "majority class",
+}
+"""The level of always saying the more frequent label."""
 
 
 def curves(rows: Rows) -> Figure:
@@ -130,7 +92,7 @@ def curves(rows: Rows) -> Figure:
     figure, (axes,) = panels([_title(rows[0])], width=6.5)
     for row in rows:
         rounds = range(1, len(row["mean"]) + 1)
-        style = look(row["solution"])
+        style = palette.style(row["solution"])
         mean = [100 * v for v in row["mean"]]
         axes.plot(rounds, mean, **style, markersize=4, markevery=10, label=row["solution"])
         low = [100 * (m - s) for m, s in zip(row["mean"], row["spread"], strict=True)]
@@ -138,7 +100,7 @@ def curves(rows: Rows) -> Figure:
         axes.fill_between(rounds, low, high, color=style["color"], alpha=0.12, linewidth=0)
     axes.set_xlabel("round")
     axes.set_ylabel("misclassification (%)")
-    legend(axes)
+    legend_below(figure)
     return figure
 
 
@@ -149,41 +111,37 @@ def by_model(rows: Rows, *, split: Sequence[str] = ("dataset", "model"), **optio
     figure, all_axes = panels(titles)
     for axes, key in zip(all_axes, keys, strict=True):
         lines(axes, choose(rows, **dict(zip(split, key, strict=True))), **options)
-    if len(keys) > 4:  # one legend for all
-        handles = dict(p for axes in all_axes for p in labelled(axes))
-        for axes in all_axes:
-            if (own := axes.get_legend()) is not None:
-                own.remove()
-        columns = min(7, len(handles))
-        figure.legend(
-            handles.values(), handles, loc="outside lower center", ncols=columns, fontsize=9
-        )
+    legend_below(figure)
     return figure
-
-
-def labelled(axes: Axes) -> list[tuple[str, Any]]:
-    """The labels of a panel with what they stand for."""
-    handles, labels = axes.get_legend_handles_labels()
-    return list(zip(labels, handles, strict=True))
 
 
 def scaling(
     axes: Axes, series: Mapping[str, tuple[Iterable[float], Iterable[float]]], x: str, y: str
 ) -> None:
-    """Lines on two logarithmic axes, by label; a label may start with a solution's name."""
+    """Lines on two logarithmic axes, by label, which starts with a solution's name.
+
+    What is not the solution's noise but its error against the mean is dotted.
+    """
     for label, (at, values) in series.items():
-        first = label.split(",")[0].split(" ")[0]
-        style = look(first) if first in _LOOKS or first.split("-")[0] in _LOOKS else {"marker": "o"}
-        if "paper" in label or "mean" in label:
-            style["linestyle"] = ":"
-        elif "device" in label or "best" in label:
-            style["linestyle"] = "--"
+        style = palette.style(label.split(",")[0].split(" ")[0])
+        if "mean" in label:
+            style["linestyle"] = palette.DOTTED
         axes.plot(list(at), list(values), **style, markersize=4, label=label)
     axes.set_xscale("log")
     axes.set_yscale("log")
+    _few_numbers(axes)
     axes.set_xlabel(x)
     axes.set_ylabel(y)
-    legend(axes)
+
+
+def _few_numbers(axes: Axes) -> None:
+    """1, 2 and 5 of each decade on a short logarithmic axis, 1 on a long one: none collide."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    low, high = axes.get_xlim()
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 200 * low else (1,)))
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_minor_formatter(NullFormatter())
 
 
 def _title(row: Row) -> str:

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedsel.pages import Table
-from fedsel.paper import figures
 from fedsel.paper.results import Row, Rows, choose, gap, values_of
-from fedsel.paper.views.base import Picture, plain
+from fedsel.paper.views.base import plain
 from fedsel.solutions.registry import BASELINES, ONE_SYMBOL, PLAIN
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
+_KEYS = ("dataset", "draw", "model", "solution", "epsilon")
 SELECTING = ("EXP-", "PE-", "PS-")
 _BELOW = 3.0
 """Points below the model without privacy that a model in use may have."""
@@ -44,6 +41,33 @@ def one_symbol(solution: str) -> bool:
 def tests(rows: Rows) -> NDArray[np.float64]:
     """Accuracy on the untouched test split, every run (%)."""
     return np.array([100 * accuracy for row in rows for accuracy in row["test"]])
+
+
+def areas(rows: Rows) -> NDArray[np.float64]:
+    """AUC on the untouched test split, every run."""
+    return np.array([area for row in rows for area in row["auc"]])
+
+
+def tuned(rows: Rows) -> list[Row]:
+    """The rows of a grid of α: all but the automatic ones."""
+    return [row for row in rows if row["learning_rate"] != "auto"]
+
+
+def best_rates(rows: Rows, by: str = "validation") -> list[dict[str, Any]]:
+    """For each solution, ε, model and data set (and draw): the row of the α that is best.
+
+    By validation accuracy, or by another column.
+    """
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row[k] for k in _KEYS), []).append(row)
+    chosen = []
+    for tried in groups.values():
+        best = max(tried, key=lambda row: float(np.mean(row[by])))
+        rates = sorted(row["learning_rate"] for row in tried)
+        at_edge = len(rates) > 1 and best["learning_rate"] in (rates[0], rates[-1])
+        chosen.append({**best, "at_edge": at_edge})
+    return chosen
 
 
 def best_of(part: Rows, family: object) -> list[Row]:
@@ -148,7 +172,7 @@ def _needed(chosen: Rows) -> Table:
         if not without or not best_of(mine, one_symbol):
             continue
         target = float(tests(without).mean()) - _BELOW
-        reached = [_reaches(mine, family, target) for family in families.values()]
+        reached = [reaches(curve(mine, family), target) for family in families.values()]
         body.append((dataset, model, target, *reached))
     note = (
         f"Accuracy {_BELOW:g} points below the model without privacy, each solution at its own"
@@ -158,8 +182,12 @@ def _needed(chosen: Rows) -> Table:
     return Table("ε that an accuracy takes", headings, tuple(body), note)
 
 
-def _reaches(rows: Rows, family: object, target: float) -> str | None:
-    points = _curve(rows, family)
+def reaches(points: Sequence[tuple[float, float]], target: float) -> str | None:
+    """The ε at which a curve reaches a level, interpolated over log ε.
+
+    >>> reaches([(1.0, 70.0), (4.0, 80.0)], 75.0), reaches([(1.0, 70.0)], 75.0)
+    ('2', '> 1')
+    """
     if not points:
         return None
     if points[0][1] >= target:
@@ -171,69 +199,10 @@ def _reaches(rows: Rows, family: object, target: float) -> str | None:
     return f"> {points[-1][0]:g}"
 
 
-def _curve(rows: Rows, family: object) -> list[tuple[float, float]]:
-    """Mean accuracy of a family's best against ε."""
+def curve(
+    rows: Rows, family: object, of: Callable[[Rows], NDArray[np.float64]] = tests
+) -> list[tuple[float, float]]:
+    """The mean of a measure of a family's best against ε."""
     epsilons = sorted(e for e in values_of(rows, "epsilon") if e is not None)
     best_rows = [(e, best_of(choose(rows, epsilon=e), family)) for e in epsilons]
-    return [(e, float(tests(best).mean())) for e, best in best_rows if best]
-
-
-def picture(chosen: Rows, model: str = "logistic") -> Picture | None:
-    """Accuracy against ε on each data set: those to choose from in colour, all others in grey."""
-    rows = choose(chosen, model=model)
-    if not best_of(rows, one_symbol):
-        return None
-    return Picture(
-        _drawn(rows),
-        f"Test accuracy ({model}), each solution at its own best α: in colour the one-symbol"
-        " solutions and the best of the paper's, in grey all others of the paper's.",
-        "Accuracy against ε of one-symbol and of the paper's solutions on each data set",
-    )
-
-
-def _drawn(rows: Rows) -> Figure:
-    from matplotlib.ticker import NullLocator
-
-    names = values_of(rows, "dataset")
-    figure, axes = figures.panels(names)
-    for one, dataset in zip(axes, names, strict=True):
-        mine = choose(rows, dataset=dataset)
-        for name in values_of(mine, "solution"):
-            if of_the_paper(name):
-                _line(one, mine, name, "all others of the paper's", color="#BBBBBB", linewidth=0.8)
-        for family, label, look in _SHOWN:
-            _line(one, mine, family, label, **look)
-        if without := choose(mine, solution="NP"):
-            level = float(tests(without).mean())
-            one.axhline(level, color="black", linewidth=1, label="NP (not private)")
-        majority = 100 * float(np.mean([row["majority"] for row in mine]))
-        if majority > 55:
-            one.axhline(majority, color="#777777", linewidth=0.8, linestyle=":", label="majority")
-        one.set(xlabel="ε of a client", ylabel="test accuracy (%)")
-        one.set_xscale("log", base=2)
-        one.xaxis.set_major_formatter("{x:g}")
-        one.xaxis.set_minor_locator(NullLocator())
-        # What fails altogether would squeeze the rest.
-        levels = [level for family, *_ in _SHOWN for _, level in _curve(mine, family)]
-        if levels:
-            one.set_ylim(bottom=min(levels) - 2)
-    handles = dict(pair for one in axes for pair in figures.labelled(one))
-    figure.legend(handles.values(), handles, loc="outside lower center", ncols=4, fontsize=9)
-    return figure
-
-
-_SHOWN: Sequence[tuple[object, str, dict[str, object]]] = (
-    (flat, "best flat or compressed", {"color": "#E69F00", "marker": "o"}),
-    (two_stage, "best two-stage", {"color": "#0072B2", "marker": "D"}),
-    ("J", "J", {"color": "#CC79A7", "marker": "^"}),
-    ("RC", "RC", {"color": "#56B4E9", "marker": "v"}),
-    ("RJ", "RJ", {"color": "#D55E00", "marker": "s", "linewidth": 2.2}),
-    ("PrivUnit", "PrivUnit (in floats)", {"color": "#000000", "linestyle": "--"}),
-)
-
-
-def _line(axes: object, rows: Rows, family: object, label: str, **look: object) -> None:
-    points = _curve(rows, family)
-    if points:
-        at, means = zip(*points, strict=True)
-        axes.plot(at, means, label=label, markersize=5, **look)  # type: ignore[attr-defined]
+    return [(e, float(of(best).mean())) for e, best in best_rows if best]

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from fedsel import palette
 from fedsel.pages import Table, Verdict
 from fedsel.paper import figures
 from fedsel.paper.paper import SELECTIONS, TABLE3
@@ -21,6 +22,7 @@ from fedsel.paper.results import (
     values_of,
 )
 from fedsel.paper.views.base import FAILS, Picture, View, command, judge, plain
+from fedsel.plotting import legend_below
 
 QUANTITIES = ("gain", "loss")
 
@@ -123,7 +125,7 @@ def _scatter(numbers: Sequence[Row]) -> Any:
     for s in SELECTIONS:
         for quantity in QUANTITIES:
             mine = [n for n in numbers if n["selection"] == s and n["quantity"] == quantity]
-            style = figures.look(s)
+            style = palette.style(f"{s}-PM")
             colour = style["color"]
             axes.errorbar(
                 [n["paper"] for n in mine],
@@ -135,13 +137,13 @@ def _scatter(numbers: Sequence[Row]) -> Any:
                 linestyle="none",
                 markersize=5,
                 linewidth=1,
-                label=f"{s}, {quantity}",
+                label=f"{s}-PM, {quantity}",
             )
     ends = [min(n["paper"] for n in numbers), max(n["paper"] for n in numbers)]
-    axes.plot(ends, ends, color="#777777", linewidth=1, linestyle="--")
+    axes.plot(ends, ends, color=palette.GREY, linewidth=1, linestyle="--")
     axes.set_xlabel("paper")
     axes.set_ylabel("fedsel, ± 2 standard errors")
-    figures.legend(axes)
+    legend_below(figure)
     return figure
 
 
@@ -319,26 +321,34 @@ def ablation(rows: Rows, name: str) -> View:
 
 
 def _bars(body: Sequence[tuple[Any, ...]]) -> Any:
-    figure, (axes,) = figures.panels(["two-stage over PM at ε = 2 (points)"], width=8.5)
-    labels = [f"{b[2]}\n{b[0]}\n{b[1]}" for b in body]
-    places = np.arange(len(body))
-    axes.bar(
-        places - 0.2, [b[4] for b in body], 0.4, color="#56B4E9", label="step length (RS-PM − PM)"
+    """A panel for each data set and model, in it a pair of bars for each selection."""
+    keys = list(dict.fromkeys(b[:2] for b in body))
+    figure, panels = figures.panels(
+        [", ".join(key) for key in keys], width=2.4, height=2.5, across=4
     )
-    axes.bar(
-        places + 0.2,
-        [b[5] for b in body],
-        0.4,
-        color="#D55E00",
-        yerr=[2 * b[6] for b in body],
-        hatch="//",
-        edgecolor="white",
-        label="selection (two-stage − RS-PM), ± 2 standard errors",
-    )
-    axes.axhline(0, color="black", linewidth=0.8)
-    axes.set_xticks(places, labels, fontsize=6)
-    axes.set_ylabel("points of accuracy")
-    axes.legend(fontsize=8)
+    low = min(min(b[4], b[5] - 2 * b[6]) for b in body) - 0.5
+    high = max(max(b[4], b[5] + 2 * b[6]) for b in body) + 0.5
+    for axes, key in zip(panels, keys, strict=True):
+        mine = [b for b in body if b[:2] == key]
+        for place, (_, _, selection, _, length, chosen, error, *_) in enumerate(mine):
+            step = palette.look("RS-PM").colour
+            axes.bar(place - 0.2, length, 0.4, color=step, label="step length (RS-PM − PM)")
+            axes.bar(
+                place + 0.2,
+                chosen,
+                0.4,
+                color=palette.look(f"{selection}-PM").colour,
+                yerr=2 * error,
+                hatch="//",
+                edgecolor="white",
+                label=f"selection ({selection}-PM − RS-PM), ± 2 standard errors",
+            )
+        axes.axhline(0, color="black", linewidth=0.8)
+        axes.set_xticks(range(len(mine)), [b[2] for b in mine])
+        axes.set_ylim(low, high)
+    for axes in panels[::4]:
+        axes.set_ylabel("points over PM, ε = 2")
+    legend_below(figure)
     return figure
 
 

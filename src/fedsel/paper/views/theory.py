@@ -6,11 +6,13 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from fedsel import palette
 from fedsel.pages import Table, Verdict
 from fedsel.paper import figures
 from fedsel.paper.paper import ORDERS
 from fedsel.paper.results import Row, Rows, choose, slope, values_of
 from fedsel.paper.views.base import FAILS, HOLDS, Picture, View, command, counted, plain
+from fedsel.plotting import legend_below
 
 _FAMILY = {"PM": "flat", "PM-RP": "compressed", "PS-PM": "two-stage"}
 _TOLERANCE = 0.15
@@ -76,6 +78,7 @@ def bounds(rows: Rows) -> View:
                     round(needed),
                 )
             )
+    legend_below(fig)
     for solution in ("PM", "PM-RP", "PS-PM"):
         mine_now = [e for e in exponents if e[0] == _FAMILY[solution]]
         if not mine_now:
@@ -167,17 +170,17 @@ def variances(rows: Rows) -> View:
         for value in values_of(rows, "value"):
             middle = values_of(rows, "epsilon")[len(values_of(rows, "epsilon")) // 2]
             mine = choose(rows, rate=rate, value=value, epsilon=middle)
-            style = {**figures.look(value), "markersize": 4}
+            style = palette.style(value, markersize=4)
             s = [r["s"] for r in mine]
             label = f"{value}, ε₂ = {middle:g}"
             axes.plot(s, [r["adapted"] for r in mine], **style, label=f"{label}, g")
-            style["linestyle"] = ":"
+            style["linestyle"] = palette.DOTTED
             axes.plot(s, [r["original"] for r in mine], **style, label=f"{label}, α·g")
         axes.set_xscale("log")
         axes.set_yscale("log")
         axes.set_xlabel("accumulated value s")
         axes.set_ylabel("variance of the update")
-        figures.legend(axes)
+    legend_below(fig)
     headings = ("value", "ε₂", "α", "s", "clipped", "Var g", "drawn", "Var α·g", "drawn ")
     return View(
         tables=(Table("Variances", (*headings, "mean g", "mean α·g"), body, digits=4),),
@@ -213,6 +216,7 @@ def times(rows: Rows) -> View:
             shown = "RS (no selection)" if name == "none" else name
             series[shown] = (sizes, [1e6 * s for s in seconds])
         figures.scaling(axes, series, "d", "µs of one client")
+    legend_below(fig)
     body = tuple(
         (kind, name, *(1e6 * timings[kind, name, d] for d in sizes), steep[kind, name])
         for kind in kinds

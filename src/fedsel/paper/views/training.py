@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from fedsel import palette
 from fedsel.pages import Table, Verdict
 from fedsel.paper import figures
 from fedsel.paper.paper import SELECTIONS
@@ -30,6 +31,7 @@ from fedsel.paper.views.base import (
     judge,
     plain,
 )
+from fedsel.plotting import legend_below
 
 TWO_STAGE = tuple(f"{s}-PM" for s in SELECTIONS)
 
@@ -165,15 +167,19 @@ def shares(rows: Rows, name: str) -> View:
             errors = [100 - accuracies(choose(part, mu=m)) for m in mus]
             means = np.array([r.mean() for r in errors])
             spread = np.array([r.std(ddof=1) if len(r) > 1 else 0.0 for r in errors])
-            colour = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")[place % 4]
-            axes.plot(mus, means, color=colour, marker="osD^"[place % 4], label=f"PS-PM, ε = {e:g}")
-            axes.fill_between(mus, means - spread, means + spread, color=colour, alpha=0.12)
+            # One colour a solution; the lines tell its ε.
+            line = palette.LINES[place % len(palette.LINES)]
+            style = palette.style("PS-PM", linestyle=line)
+            axes.plot(mus, means, **style, label=f"PS-PM, ε = {e:g}")
+            band = {"color": style["color"], "alpha": 0.12, "linewidth": 0}
+            axes.fill_between(mus, means - spread, means + spread, **band)
             level = 100 - accuracy(choose(flat, **where, epsilon=e))
-            axes.axhline(level, color=colour, linestyle=":", label=f"PM, ε = {e:g}")
+            colour = palette.look("PM").colour
+            axes.axhline(level, color=colour, linestyle=line, label=f"PM, ε = {e:g}")
         axes.set_xlabel("μ")
         axes.set_ylabel("misclassification (%)")
-        figures.legend(axes)
-    caption = "Misclassification against μ; dotted, flat PM at the same ε."
+    legend_below(figure)
+    caption = "Misclassification against μ; level lines are flat PM at the ε of their dashes."
     picture = Picture(figure, caption, "Misclassification against μ by ε, one panel a model")
     return View((_table(rows, ("mu",)),), (picture,), tuple(verdicts))
 
