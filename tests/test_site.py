@@ -8,8 +8,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from tests.paper.test_page_browser import browser  # noqa: F401 - a fixture
 
+from tests.pages.test_page_browser import browser  # noqa: F401 - a fixture
 from tests.test_package import SECTIONS
 from tools.site.flow import drawn
 

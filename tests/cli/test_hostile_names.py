@@ -333,7 +333,8 @@ class Elements(HTMLParser):
         self.feed(page)
 
     def handle_starttag(self, tag, attrs):
-        self.found.append((tag, *(key for key, _ in attrs)))
+        if tag != "wbr":  # where a long word may break
+            self.found.append((tag, *(key for key, _ in attrs)))
 
 
 def page_of(name):

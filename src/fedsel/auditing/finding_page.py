@@ -7,6 +7,7 @@ import math
 import platform
 from typing import TYPE_CHECKING, Any
 
+from fedsel import palette
 from fedsel._version import __version__
 from fedsel.auditing.experiment import Outcome
 from fedsel.auditing.program import ExactLoss, ProgramAudit
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 _MOST_BARS = 16
 _MOST_ROWS = 12
 _MANY = 200
-_COLOURS = ("#0b4f8a", "#b8621b")
+_COLOURS = (palette.BLUE, palette.ORANGE)
 """Of the first and the second input: apart for everybody, on paper, too."""
 LIMITS = (
     "A lower bound proves a violation, never privacy: a loss that shows for other inputs, or in a "
@@ -224,7 +225,7 @@ def _draw_event(found: ProgramAudit) -> Drawing:
         name = in_figure(_label(in_words(value), 44))
         axes.text(0, place - 0.42, f"input {name}", va="bottom", fontsize=9)
     most = min(1.0, math.exp(min(found.claimed, 50.0)) * high + finding.delta)
-    axes.axvline(most, color="#8c1d40", linestyle="--", linewidth=1.4)
+    axes.axvline(most, color=palette.WINE, linestyle="--", linewidth=1.4)
     axes.set_xlim(0, min(1.05, 1.15 * max(*shares, most, low, high)))
     axes.set_ylim(1.5, -0.75)
     axes.set_yticks([])
