@@ -117,7 +117,7 @@ def report(
     if html is not None:
         write_page(html, read.to_html())
     if as_json:
-        typer.echo(json.dumps(read.to_dict(), indent=1, ensure_ascii=False))
+        typer.echo(json.dumps(read.to_dict(), indent=1))
     else:
         _print_report(read, html)
     if not read.complete:

@@ -358,7 +358,7 @@ def run(
     rows = annotated(rows)
     written = write_files(rows, out) if rows else []
     if as_json:
-        typer.echo(json.dumps(rows, indent=1, allow_nan=False, ensure_ascii=False))
+        typer.echo(json.dumps(rows, indent=1, allow_nan=False))
     elif rows:
         print_table(rows, written)
     if not complete:

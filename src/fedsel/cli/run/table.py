@@ -148,7 +148,7 @@ def write_files(rows: Sequence[Row], out: Path) -> list[Path]:
 
     flat = [{**row, "notes": "; ".join(row["notes"])} for row in rows]
     write_csv(out / "run.csv", tidy(flat))
-    content = json.dumps(rows, indent=1, allow_nan=False, ensure_ascii=False)
+    content = json.dumps(rows, indent=1, allow_nan=False)
     (out / "run.json").write_text(content, encoding="utf-8")
     written = [out / "run.csv", out / "run.json"]
     try:
