@@ -47,7 +47,7 @@ def test_shell_completion_is_offered():
 def test_audit_json_has_the_promised_keys_and_status(tmp_path):
     picture, table = tmp_path / "audit.svg", tmp_path / "audit.csv"
     done = run(
-        *("audit", "--epsilon", "1", "--dim", "10", "--trials", "100000"),
+        *("audit", "--epsilon", "1", "--dim", "10", "--trials", "20000"),
         *("--plot", str(picture), "--csv", str(table), "--json"),
     )
     rows = json.loads(done.stdout)

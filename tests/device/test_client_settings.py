@@ -12,6 +12,7 @@ import pytest
 
 from fedsel.device import Client, Policy, Request
 from fedsel.solutions import names
+from tests.solutions.test_shipped_law import KINDS
 from tests.wire.support import complete
 
 ROOT = Path(__file__).parents[2]
@@ -34,7 +35,7 @@ def policy():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", PRIVATE)
+@pytest.mark.parametrize("name", KINDS)
 def test_floating_point_settings_and_warning_filters_do_not_silence_a_device(
     quick_path, policy, name
 ):

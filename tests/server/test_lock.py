@@ -18,7 +18,7 @@ from fedsel.server.aggregator import FILE_NAME
 from fedsel.server.lock import LOCK_NAME, FolderLock
 from tests.server.test_aggregator import play_round, recipe
 
-RACES = 150
+RACES = 60
 WON, REFUSED, FAILED = b"won", b"ref", b"bad"
 
 
