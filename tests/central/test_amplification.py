@@ -83,4 +83,4 @@ def test_floats_are_rounded_up():
     third = Fraction(1, 3)
     assert Fraction(float_above(third)) >= third
     assert Fraction(math.nextafter(float_above(third), 0)) < third
-    assert proved_delta(solution("J", epsilon=1.0, dim=4).blanket, 5, 0.0) <= 1
+    assert proved_delta(solution("J", epsilon=1.0, dim=4).blanket(), 5, 0.0) <= 1

@@ -45,7 +45,7 @@ def test_one_report_alone_composes_as_randomised_response():
 
 @pytest.mark.slow
 def test_the_curve_is_convex_and_covers_both_directions():
-    places, deltas, step = composition._curve(DUCHI.blanket, 30, 1e-6)
+    places, deltas, step = composition._curve(DUCHI.blanket(), 30, 1e-6)
     assert places[0] < 0 < places[-1]
     assert deltas == sorted(deltas, reverse=True)
     growths = [math.exp(i * step) for i in places]

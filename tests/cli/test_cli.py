@@ -118,6 +118,15 @@ def test_audit_ends_with_status_1_if_a_claim_fails(monkeypatch):
     assert json.loads(result.stdout)[0]["holds"] is False
 
 
+def test_certify_proves_the_central_guarantee_of_shuffled_reports():
+    arguments = ("certify", "Duchi", "-e", "1", "--shuffled", "50", "--delta", "1e-3")
+    assert "if the shuffler is honest" in run_here(*arguments).stdout
+    central = json.loads(run_here(*arguments, "--json").stdout)["central"]
+    assert 0.2 < central["epsilon"] < 0.9
+    assert (central["reports"], central["delta"], central["epochs"]) == (50, 1e-3, 1)
+    assert json.loads(run_here(*arguments[:4], "--json").stdout)["central"] is None
+
+
 def test_certify_prints_and_speaks_json():
     text = run_here("certify", "ps", "--epsilon", "1", "--dim", "100").stdout
     assert "holds" in text

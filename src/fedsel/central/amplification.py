@@ -21,10 +21,9 @@ _LEAST_DELTA = 1e-100
 
 
 class Shuffled(Protocol):
-    """What reports by a law of integers: a solution."""
+    """What reports by a law of integers: a mechanism, or a solution as it is shipped."""
 
-    @property
-    def blanket(self) -> Blanket:
+    def blanket(self, d: int | None = None) -> Blanket:
         """The two inputs that are hardest to hide, and what all inputs have in common."""
         ...
 
@@ -54,6 +53,7 @@ class CentralGuarantee:
 
 def amplify(
     target: Shuffled,
+    d: int | None = None,
     *,
     reports: int,
     delta: float | None = None,
@@ -62,7 +62,8 @@ def amplify(
     """The central guarantee of ``reports`` shuffled reports of one round, proved.
 
     With ``delta`` the smallest ε that is proved, with ``epsilon`` the δ. ``reports`` counts those
-    of honest clients, of one round, that are shuffled together.
+    of honest clients, of one round, that are shuffled together. As in `certify`, a mechanism on a
+    vector needs the dimension d; a solution has its own.
 
     >>> from fedsel import solution
     >>> rj = solution("RJ", epsilon=4.0, dim=128, rho=0.4)
@@ -72,7 +73,7 @@ def amplify(
     n = check_count("reports", reports)
     if (delta is None) == (epsilon is None):
         raise InvalidArgument("delta", delta, "given, or epsilon, and not both")
-    blanket = target.blanket
+    blanket = target.blanket(d)
     local = log(blanket.loss_ratio)
     if epsilon is not None:
         if check_finite("epsilon", epsilon) < 0:
@@ -165,7 +166,7 @@ def local_budget(
     delta = check_delta(delta)
 
     def rough(local: float) -> float:
-        return rough_delta(compose(local).blanket, n, math.exp(goal))
+        return rough_delta(compose(local).blanket(), n, math.exp(goal))
 
     low, high = min(goal, most), most  # a local ε of the goal itself always keeps it
     if rough(high) <= delta:
@@ -174,7 +175,7 @@ def local_budget(
         middle = (low + high) / 2
         low, high = (middle, high) if rough(middle) <= delta else (low, middle)
     while True:
-        blanket = compose(low).blanket
+        blanket = compose(low).blanket()
         if proved_delta(blanket, n, goal, delta) <= delta:
             return CentralGuarantee(goal, delta, n, log(blanket.loss_ratio))
         if low <= goal:

@@ -40,7 +40,7 @@ def compose(target: Shuffled, *, reports: int, epochs: int, delta: float) -> Cen
     """
     n, times = check_count("reports", reports), check_count("epochs", epochs)
     delta = check_delta(delta)
-    blanket = target.blanket
+    blanket = target.blanket()
     if times == 1:
         return CentralGuarantee(
             proved_epsilon(blanket, n, delta), delta, n, log(blanket.loss_ratio)

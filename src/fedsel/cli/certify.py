@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
-from typing import Annotated
+from dataclasses import asdict, fields
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 
 from fedsel.cli.common import JsonOption, finite, output, parse_top
+from fedsel.cli.waiting import patience
 from fedsel.errors import InvalidArgument, check_count
 from fedsel.mechanisms import (
     Mechanism,
@@ -17,6 +18,9 @@ from fedsel.mechanisms import (
     certify,
 )
 from fedsel.mechanisms.registry import ONE_SYMBOL, SELECTIONS, VALUES, mechanism
+
+if TYPE_CHECKING:
+    from fedsel.central import CentralGuarantee
 
 CODED = ("RJ", "RC")
 """J on the scores of a public codebook."""
@@ -43,6 +47,13 @@ def certify_command(
         int | None,
         typer.Option("--words", help="Codewords of RC.", show_default="about 8·d"),
     ] = None,
+    shuffled: Annotated[
+        int | None,
+        typer.Option(help="Also the central ε of so many shuffled reports of honest clients."),
+    ] = None,
+    delta: Annotated[
+        float | None, typer.Option(help="δ of the central guarantee.", show_default="1e-6")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Compute the exact privacy loss of one mechanism, in rational arithmetic.
@@ -58,7 +69,11 @@ def certify_command(
     if codewords is not None and coded != "RC":
         raise InvalidArgument("--words", codewords, f"left out: {name} has no such parameter")
     size = dim if coded is None or dim is None else _codewords(coded, dim, codewords)
-    certificate = certify(target, None if isinstance(target, Value) else size)
+    if delta is not None and shuffled is None:
+        raise InvalidArgument("--delta", delta, "left out, or given with --shuffled")
+    own_size = None if isinstance(target, Value) else size
+    certificate = certify(target, own_size)
+    central = None if shuffled is None else _central(target, own_size, shuffled, delta)
     if as_json:
         ratio = certificate.ratio
         typer.echo(
@@ -73,6 +88,7 @@ def certify_command(
                     "private": target.private,
                     "holds": certificate.holds,
                     "published": target.published,
+                    "central": None if central is None else asdict(central),
                 },
                 allow_nan=False,
             )
@@ -83,8 +99,26 @@ def certify_command(
         typer.echo(certificate)
         for line in target.describe(size):
             typer.echo(line)
+        if central is not None:
+            typer.echo(central)
     if not certificate.holds:
         raise typer.Exit(1)
+
+
+def _central(
+    target: Mechanism, size: int | None, reports: int, delta: float | None
+) -> CentralGuarantee:
+    """What shuffled reports guarantee; options are named as they are typed."""
+    from fedsel.central import amplify
+
+    if not target.private:
+        raise InvalidArgument("--shuffled", reports, f"left out: {target.name} is not private")
+    try:
+        with patience("proving the central guarantee"):
+            return amplify(target, size, reports=reports, delta=1e-6 if delta is None else delta)
+    except InvalidArgument as error:
+        named = {"reports": "--shuffled", "delta": "--delta"}
+        raise InvalidArgument(named[error.name], error.value, error.allowed) from None
 
 
 def _codewords(name: str, dim: int, codewords: int | None) -> int:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsel.errors import Epsilon, InvalidArgument, check_count
+from fedsel.mechanisms.blanket import Blanket
 from fedsel.mechanisms.laws import RankLaw, SymbolLaw
 
 MAX_DIMENSION = 1 << 32
@@ -41,6 +42,13 @@ class Mechanism(ABC):
     @abstractmethod
     def loss_ratio(self, d: int | None = None) -> Fraction | None:
         """Largest ratio of the probabilities of an output for two inputs; None if infinite."""
+
+    def blanket(self, d: int | None = None) -> Blanket:  # noqa: ARG002
+        """The two inputs that are hardest to hide among shuffled reports.
+
+        A mechanism of one's own needs it for `fedsel.amplify` alone.
+        """
+        raise InvalidArgument("mechanism", self, "private, with a blanket")
 
     @property
     def parts(self) -> tuple[Mechanism, ...]:
@@ -74,6 +82,10 @@ class Selection(Mechanism):
         weights = self.law(check_count("d", d)).weights
         smallest = int(weights.min())
         return Fraction(int(weights.max()), smallest) if smallest else None
+
+    def blanket(self, d: int | None = None) -> Blanket:
+        """Two opposite orders."""
+        return Blanket.of_ranks(self.law(check_count("d", d)))
 
     def top(self, d: int) -> int:  # noqa: ARG002
         """k, the number of dimensions that count as top ones among d."""
@@ -122,6 +134,10 @@ class Value(Mechanism):
         if any(w.L == 0 for w in windows):
             return None
         return max(Fraction(w.H, w.L) for w in windows)
+
+    def blanket(self, d: int | None = None) -> Blanket:  # noqa: ARG002
+        """The numbers −1 and 1."""
+        return Blanket.of_symbols(self.law)
 
     @property
     def symbols(self) -> int:

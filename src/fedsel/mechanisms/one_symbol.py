@@ -152,9 +152,9 @@ class SignedSampling(OneSymbol):
         law = self.law(check_count("d", d))
         return Fraction(law.maximum, law.minimum)
 
-    def blanket(self, size: int) -> Blanket:
+    def blanket(self, d: int | None = None) -> Blanket:
         """A vector and its opposite; one shorter than the radius is a mixture of the two."""
-        return Blanket.of_ranks(self.law(size))
+        return Blanket.of_ranks(self.law(check_count("d", d)))
 
     def lift(self, d: int) -> float:
         """By how much the right sign of a top dimension is likelier than any other atom."""
@@ -283,14 +283,14 @@ class UnbiasedJoint(OneSymbol):
         low, high = self.weights(check_count("d", d))
         return Fraction(high, low)
 
-    def blanket(self, size: int) -> Blanket:
+    def blanket(self, d: int | None = None) -> Blanket:
         """Two choices of k atoms without a common one.
 
         The law is that of k raised among 2d + k outputs, of which k are told as one, ⊥.
         """
+        size = check_count("d", d)
         low, high = self.weights(size)
-        k = self.top(size)
-        return Blanket.of_ranks(RankLaw([high, low], [k, 2 * size]))
+        return Blanket.of_ranks(RankLaw([high, low], [self.top(size), 2 * size]))
 
     def unit(self, size: int, spread: float | None = None) -> float:
         low, high = self.weights(size)

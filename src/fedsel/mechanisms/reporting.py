@@ -11,9 +11,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsel.errors import InvalidArgument
 from fedsel.mechanisms.base import Mechanism
-from fedsel.mechanisms.blanket import Blanket
 from fedsel.mechanisms.drawing import Entropy
 from fedsel.reports import Alphabet, Reports
 
@@ -118,13 +116,6 @@ class ReportMechanism(Mechanism):
         self, vector: Sequence[Fraction], values: Sequence[Fraction] | None = None
     ) -> ReportLaw:
         """Exact probability of each report on a vector; ``values`` are to be told, if others."""
-
-    def blanket(self, size: int) -> Blanket:
-        """The two inputs that are hardest to hide among shuffled reports.
-
-        A mechanism of one's own needs it for `fedsel.amplify` alone.
-        """
-        raise InvalidArgument("mechanism", self, f"one with a blanket (size {size})")
 
     @abstractmethod
     def noise_power(self, size: int) -> float:

@@ -156,9 +156,9 @@ class TwoStage(ValueReports):
         chosen, value = self.selection.loss_ratio(d), self.value.loss_ratio()
         return None if chosen is None or value is None else chosen * value
 
-    def blanket(self, size: int) -> Blanket:
+    def blanket(self, d: int | None = None) -> Blanket:
         """Opposite ranks and opposite values at every slot; ⊥ is alike for all."""
-        law, value = self.selection.law(size), _symbols(self)
+        law, value = self.selection.law(check_count("d", d)), _symbols(self)
         slots = Blanket.of_ranks(RankLaw(law.weights, law.counts.tolist())).times(value)
         if not law.bottom:
             return slots
@@ -236,7 +236,7 @@ class FlatPicks(ValueReports):
         value = self.value.loss_ratio()
         return None if value is None else value**self.picks
 
-    def blanket(self, size: int) -> Blanket:  # noqa: ARG002
+    def blanket(self, d: int | None = None) -> Blanket:  # noqa: ARG002
         """Opposite values at every slot; which slots are told does not depend on the input."""
         value = _symbols(self)
         blanket = value

@@ -191,8 +191,7 @@ class Solution:
         certified = self.mechanism.certified
         return Privacy(self.budget, self.loss_ratio(), self.epochs, self.note, certified)
 
-    @property
-    def blanket(self) -> Blanket:
+    def blanket(self, d: int | None = None) -> Blanket:  # noqa: ARG002
         """What hides a report among others once they are shuffled: that of its mechanism.
 
         Which basis a report takes does not depend on the data, and the blanket is over all vectors
