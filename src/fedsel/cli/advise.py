@@ -96,7 +96,7 @@ def _name(outlook: Outlook) -> str:
 COLUMNS = (
     Column("", lambda o: str(o.rank)),
     Column("solution", _name, text=True),
-    Column("ε a report", lambda o: f"{o.epsilon_per_report:.4g}", weight=1),
+    Column("ε per report", lambda o: f"{o.epsilon_per_report:.4g}", weight=1),
     Column("μ", lambda o: "" if o.mu is None else f"{o.mu:.2g}", weight=0),
     Column("k", lambda o: "" if o.k is None else str(o.k), weight=0),
     Column("bits", lambda o: str(o.bits), weight=2),
