@@ -19,6 +19,7 @@ from fedsel.random import stream
 from fedsel.sampling.kernels import native
 from fedsel.server import Aggregator, Outcome
 from fedsel.simulation import EvaluationSet, Population, Training, train
+from fedsel.simulation.linear_clients import LinearClients
 from fedsel.simulation.linear_rounds import schedule_of
 from fedsel.simulation.preparing import client_vectors
 from fedsel.simulation.records import records_of
@@ -467,3 +468,27 @@ def test_a_device_keeps_its_records_within_their_public_scale():
         0.5,
         -0.5,
     ]
+
+
+@pytest.mark.parametrize("loss", ["squared", "huber"])
+def test_a_device_takes_part_in_a_regression(loss):
+    """Its gradient is the simulator's for the same record and number."""
+    X, _, _, plan = task()
+    numbers = np.array([0.4, -3.0, 1.0])  # one is beyond its public scale
+    model, prepared = LinearModel(loss, reg=0.0), learnt()
+    weights = np.linspace(-1, 1, D + 1)
+    mine = LinearRecords(X[:3], numbers, model, plan).update(plan.rounds, prepared)(weights)
+    held = (np.arange(3), np.array([0, 3]))
+    people = Population(prepared.records(X[:3]), np.zeros(3, np.int8), *held)
+    clients = LinearClients(people, model, 0.0, targets=np.clip(numbers, -1, 1))
+    clients.receive(weights)
+    [theirs] = clients.vectors(np.array([0]))
+    np.testing.assert_allclose(mine, theirs[0], rtol=1e-5, atol=1e-7)
+    assert np.abs(mine).max() > 0.01
+
+
+@pytest.mark.parametrize("y", [[math.nan], [math.inf], [0.5, 0.5], ["a"], [[0.5]]])
+def test_numbers_of_a_device_are_checked_and_not_told(y):
+    with pytest.raises(InvalidData) as refused:
+        LinearRecords([[0.0]], y, LinearModel("squared"))
+    assert "0.5" not in str(refused.value)

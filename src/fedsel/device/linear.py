@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedsel.errors import InvalidArgument, InvalidData, check_kind, check_vectors
-from fedsel.models.linear import LinearModel
+from fedsel.models.linear import REGRESSING, LinearModel
 from fedsel.preparation import Plan, Preparation
 
 Update = Callable[[NDArray[np.floating]], NDArray[np.floating]]
@@ -23,7 +23,8 @@ class LinearRecords:
     ``update(round, preparation)`` is what `Client.answer` is to be given in a round: what the
     records tell of their place in a round that prepares, their gradient in all others. Plan and
     preparation are public, and come from the server beside the weights. λ of ``model`` is what the
-    device adds itself: 0 where the server does (`Solution.decays_at_server`).
+    device adds itself: 0 where the server does (`Solution.decays_at_server`). y is −1 or +1, or for
+    a regression ("squared", "huber") a number on its public scale, [−1, 1].
 
     >>> from fedsel.preparation import Preparation
     >>> records = LinearRecords([[0.5, -1.0]], [1], LinearModel(reg=0.0))
@@ -40,12 +41,9 @@ class LinearRecords:
         plan: Plan | None = None,
     ) -> None:
         self._X = np.clip(check_vectors("X", X, ndim=2), -1.0, 1.0)
-        labels = np.asarray(y)
-        if labels.shape != (len(self._X),) or not np.isin(labels, (-1, 1)).all():
-            raise InvalidData("y: must be −1 or +1, one for each record")
-        self._y = labels.astype(np.int8)
         self._model = LinearModel(reg=0.0) if model is None else model
         check_kind("model", self._model, LinearModel)
+        self._y = _targets(y, len(self._X), self._model)
         if plan is not None:
             check_kind("plan", plan, Plan)
             if plan.features != self._X.shape[1]:
@@ -71,3 +69,16 @@ class LinearRecords:
         self, preparation: Preparation, weights: NDArray[np.floating]
     ) -> NDArray[np.floating]:
         return self._model.gradient(weights, preparation.records(self._X), self._y)
+
+
+def _targets(y: ArrayLike, records: int, model: LinearModel) -> NDArray[np.number]:
+    """Labels, or numbers within their public scale; no message holds any of them."""
+    if model.loss in REGRESSING:
+        numbers = np.clip(check_vectors("y", y, ndim=1), -1.0, 1.0)
+        if len(numbers) != records:
+            raise InvalidData("y: must be one number for each record")
+        return np.asarray(numbers, dtype=np.float64)
+    labels = np.asarray(y)
+    if labels.shape != (records,) or not np.isin(labels, (-1, 1)).all():
+        raise InvalidData("y: must be −1 or +1, one for each record")
+    return labels.astype(np.int8)
