@@ -43,6 +43,7 @@ def test_one_report_is_hidden_by_nobody():
     duchi = solution("Duchi", epsilon=1.0, dim=3)
     assert amplify(duchi, reports=1, delta=1e-9).epsilon == pytest.approx(1.0, rel=1e-6)
     assert amplify(duchi, reports=1, epsilon=1.0).delta < 1e-15
+    assert amplify(duchi, reports=5, epsilon=1e300).delta == 0  # at once
     expected = 1 / (1 + math.exp(-1)) - 1 / (1 + math.e)
     assert amplify(duchi, reports=1, epsilon=0.0).delta == pytest.approx(expected)
 

@@ -95,8 +95,10 @@ def proved_delta(
     blanket: Blanket, reports: int, epsilon: float, about: float | None = None
 ) -> float:
     """δ at ε, rounded up; ``about`` is a first idea of it."""
+    if epsilon >= local_epsilon(blanket):
+        return 0.0  # and no exponential of a huge ε
     if about is None:
-        about = rough_delta(blanket, reports, math.exp(min(epsilon, 700.0)))
+        about = rough_delta(blanket, reports, math.exp(epsilon))
     bound = excess(blanket, reports, exp_lower(epsilon), min(0.5, max(about, _LEAST_DELTA)))
     return min(1.0, float_above(bound))
 
@@ -109,14 +111,8 @@ def float_above(x: Fraction) -> float:
 
 def proved_epsilon(blanket: Blanket, reports: int, delta: float) -> float:
     """The smallest ε, nearly, at which δ is proved to be at most ``delta``."""
-    most = _local_epsilon(blanket)
-
-    def rough(epsilon: float) -> float:
-        return rough_delta(blanket, reports, math.exp(epsilon))
-
-    low, high = 0.0, most
-    guess = _crossing(rough, low, high, delta)
-    step = _TOLERANCE
+    most = local_epsilon(blanket)
+    guess, step = _crossing(blanket, reports, most, delta), _TOLERANCE
     while guess < most:
         if proved_delta(blanket, reports, guess, delta) <= delta:
             return guess
@@ -124,7 +120,7 @@ def proved_epsilon(blanket: Blanket, reports: int, delta: float) -> float:
     return most
 
 
-def _local_epsilon(blanket: Blanket) -> float:
+def local_epsilon(blanket: Blanket) -> float:
     """A float that is not below ε₀, at which δ is 0."""
     epsilon = log(blanket.loss_ratio)
     while exp_lower(epsilon) < blanket.loss_ratio:
@@ -132,11 +128,13 @@ def _local_epsilon(blanket: Blanket) -> float:
     return epsilon
 
 
-def _crossing(rough: Callable[[float], float], low: float, high: float, delta: float) -> float:
-    """The ε at which a rough δ, which falls, crosses ``delta``: from above, to the tolerance."""
+def _crossing(blanket: Blanket, reports: int, most: float, delta: float) -> float:
+    """The ε up to ``most`` at which the rough δ, which falls, crosses ``delta``: from above."""
+    low, high = 0.0, most
     while high - low > _TOLERANCE * high and high > 1e-9:
         middle = (low + high) / 2
-        low, high = (low, middle) if rough(middle) <= delta else (middle, high)
+        found = rough_delta(blanket, reports, math.exp(middle))
+        low, high = (low, middle) if found <= delta else (middle, high)
     return high
 
 

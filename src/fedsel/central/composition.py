@@ -10,7 +10,9 @@ import numpy as np
 from fedsel.central.amplification import (
     CentralGuarantee,
     Shuffled,
+    amplify,
     check_delta,
+    local_epsilon,
     proved_delta,
     proved_epsilon,
 )
@@ -40,18 +42,16 @@ def compose(target: Shuffled, *, reports: int, epochs: int, delta: float) -> Cen
     """
     n, times = check_count("reports", reports), check_count("epochs", epochs)
     delta = check_delta(delta)
-    blanket = target.blanket()
     if times == 1:
-        return CentralGuarantee(
-            proved_epsilon(blanket, n, delta), delta, n, log(blanket.loss_ratio)
-        )
+        return amplify(target, reports=n, delta=delta)
+    blanket = target.blanket()
     with needed("accounting", "composition"):
         from dp_accounting.pld import pld_pmf, privacy_loss_distribution
 
     places, deltas, step = _curve(blanket, n, delta * _SHARE_BEYOND / times)
     pmf = pld_pmf.create_pmf_pessimistic_connect_dots(step, places, deltas)
     composed = privacy_loss_distribution.PrivacyLossDistribution(pmf).self_compose(times)
-    epsilon = min(float(composed.get_epsilon_for_delta(delta)), times * log(blanket.loss_ratio))
+    epsilon = min(float(composed.get_epsilon_for_delta(delta)), times * local_epsilon(blanket))
     return CentralGuarantee(epsilon, delta, n, log(blanket.loss_ratio), times)
 
 

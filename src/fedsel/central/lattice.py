@@ -5,6 +5,8 @@ makes G larger in the convex order, and so the bound. The sum of m copies is a l
 masses on the lattice. Sums are doubled by multiplying these lists as polynomials, exactly, and the
 lattice is made coarser as the sums grow wider. Whatever is rounded is rounded up: G and all masses.
 So the result is never below the true value, whatever the lattice; a finer one is only nearer to it.
+
+Proof: docs/proofs/shuffling.md, S7.
 """
 
 from __future__ import annotations

@@ -9,7 +9,9 @@ blanket, and G = 0 with the rest of the probability,
     δ(ε) ≤ E[(G₁ + … + Gₙ)₊]/n.
 
 Every mechanism here has one pair of inputs whose G is larger than that of all other pairs in the
-convex order, for every ε at once; so the pair's bound holds for all inputs (docs/shuffling.md).
+convex order, for every ε at once; so the pair's bound holds for all inputs.
+
+Proof: docs/proofs/shuffling.md, S1–S6.
 """
 
 from __future__ import annotations
