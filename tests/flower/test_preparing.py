@@ -321,16 +321,18 @@ def test_records_that_fail_count_as_zeros(tmp_path, fails):
 def test_preparing_travels_and_nonsense_is_refused(tmp_path):
     msg, made = asked(tmp_path / "server")
     text = msg.content["fedsel"]["preparing"]
-    again = Preparing.decode(text)
+    again = Preparing.decode(text, 9)
     assert again.encode() == text
     assert again.plan == made.session.server.plan
     assert len(text) < 500  # what all features share is told once
     learnt = replace(again, preparation=replace(again.preparation, centre=np.arange(5) / 7))
-    assert Preparing.decode(learnt.encode()).preparation == learnt.preparation
+    assert Preparing.decode(learnt.encode(), 9).preparation == learnt.preparation
     parts = json.loads(text)
     for change in (
         {"features": 3},
         {"features": 0},
+        {"features": FEATURES + 1, "plan": None},  # more than the model has parameters for
+        {"features": 1 << 60, "plan": None},
         {"low": 5},
         {"low": [0.0] * 4},
         {"octaves": 1 << 40},

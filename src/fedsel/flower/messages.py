@@ -52,20 +52,22 @@ class Question:
         return asked
 
     @classmethod
-    def of(cls, content: RecordDict, arrays: int) -> Question | None:
-        """The question in a message with so many arrays; None if there is none that makes sense."""
+    def of(cls, content: RecordDict, arrays: ArrayRecord) -> Question | None:
+        """The question in a message with these arrays; None if there is none that makes sense."""
         record = content.get(RECORD)
         if not isinstance(record, ConfigRecord) or set(record) - {PREPARING} != {_REQUEST, _SCALES}:
             return None
         request, scales = record[_REQUEST], record[_SCALES]
         if not isinstance(request, bytes) or not isinstance(scales, list):
             return None
-        if len(scales) != arrays or not all(_is_scale(scale) for scale in scales):
+        if len(scales) != len(arrays) or not all(_is_scale(scale) for scale in scales):
             return None
         if PREPARING not in record:
             return cls(request, tuple(scales))
         try:
-            return cls(request, tuple(scales), Preparing.decode(str(record[PREPARING])))
+            dim = Layout.of(arrays).dim
+            preparing = Preparing.decode(str(record[PREPARING]), dim - 1)
+            return cls(request, tuple(scales), preparing) if preparing.fits(dim) else None
         except Exception:  # whatever a server makes up
             return None
 

@@ -115,13 +115,7 @@ class FedSelMod:
         if message.metadata.message_type.split(".")[0] != MessageType.TRAIN:
             return NO_ANSWER
         try:
-            arrays = only_arrays(message.content)
-            question = Question.of(message.content, len(arrays))
-            plan = (
-                None if question is None or question.preparing is None else question.preparing.plan
-            )
-            if plan is not None and plan.dim != Layout.of(arrays).dim:
-                question = None
+            question = Question.of(message.content, only_arrays(message.content))
         except Exception:
             question = None
         if question is None:

@@ -113,10 +113,14 @@ class Preparing:
         return json.dumps(parts, separators=(",", ":"))
 
     @classmethod
-    def decode(cls, text: str) -> Self:
-        """From text; anything else raises a ValueError, or whatever its parts do not bear."""
+    def decode(cls, text: str, most: int) -> Self:
+        """From text; anything else raises a ValueError, or whatever its parts do not bear.
+
+        Of at most so many features: nothing of their size is built before that is known, because a
+        few bytes may ask for any number of them.
+        """
         parts = json.loads(text)
-        features = check_count("features", parts["features"])
+        features = check_count("features", parts["features"], most=most)
         octaves = check_count("octaves", parts["octaves"], most=_MOST_OCTAVES)
         bounds = FeatureScale.of((parts["low"], parts["high"]), features)
         known = dict(parts["preparation"])
@@ -140,7 +144,8 @@ def prepared(message: Message, X: Any) -> NDArray[np.float32]:
     if not isinstance(record, ConfigRecord) or PREPARING not in record:
         allowed = "one of a FedSelStrategy(feature_range=…), behind FedSelMod(records=…)"
         raise InvalidArgument("message", "a message without preparation", allowed)
-    return Preparing.decode(str(record[PREPARING])).records(X)
+    rows = _rows(X)
+    return Preparing.decode(str(record[PREPARING]), rows.shape[1]).records(rows)
 
 
 def scale_of(feature_range: Any, features: int) -> FeatureScale:
