@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from fedsel.auditing.events import Raw
 from fedsel.auditing.experiment import (
     FALSE_ALARM,
+    Evidence,
     Outcome,
     Tell,
     check_settings,
@@ -63,6 +64,31 @@ class Finding:
     alpha: float
     words: str = ""
     outcomes: tuple[Outcome, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        found: Evidence,
+        pair: tuple[Any, Any],
+        *,
+        claimed: float | None,
+        delta: float,
+        trials: int,
+        alpha: float,
+    ) -> Finding:
+        """What the evidence of an experiment says about a claim."""
+        return cls(
+            claimed,
+            delta,
+            found.lower_bound,
+            pair,
+            found.event,
+            found.hits,
+            trials,
+            alpha,
+            found.words,
+            found.outcomes,
+        )
 
     @property
     def violated(self) -> bool:
@@ -157,17 +183,8 @@ def audit(
             tell=tell,
         )
     first, second = (tuple(candidates[i].tolist()) for i in found.pair)
-    return Finding(
-        claimed,
-        delta,
-        found.lower_bound,
-        (first, second),
-        found.event,
-        found.hits,
-        trials,
-        alpha,
-        found.words,
-        found.outcomes,
+    return Finding.of(
+        found, (first, second), claimed=claimed, delta=delta, trials=trials, alpha=alpha
     )
 
 

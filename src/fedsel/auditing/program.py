@@ -146,18 +146,7 @@ def audit_program(
         # The experiment saw what no draw by below() can do: the rest comes from elsewhere.
         exact, why_not = None, "it draws from another source than entropy.below(n), too"
     pair = (inputs[found.pair[0]], inputs[found.pair[1]])
-    finding = Finding(
-        claimed,
-        delta,
-        found.lower_bound,
-        pair,
-        found.event,
-        found.hits,
-        trials,
-        alpha,
-        found.words,
-        found.outcomes,
-    )
+    finding = Finding.of(found, pair, claimed=claimed, delta=delta, trials=trials, alpha=alpha)
     return ProgramAudit(claimed, tuple(inputs), finding, found.bounds, exact, why_not, stream)
 
 
