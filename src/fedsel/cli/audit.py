@@ -13,6 +13,7 @@ from rich.table import Table
 
 from fedsel.cli.audit_target import TargetOptions, audit_target
 from fedsel.cli.common import (
+    JobsOption,
     JsonOption,
     check_file,
     check_suffix,
@@ -120,9 +121,7 @@ def audit(
             show_default=False,
         ),
     ] = None,
-    jobs: Annotated[
-        int, typer.Option(min=0, help="Cases at a time; 0 takes every core. Changes no result.")
-    ] = 0,
+    jobs: JobsOption = 0,
     plot: Annotated[Path | None, typer.Option(help="Save a picture (.png, .svg or .pdf).")] = None,
     csv_file: Annotated[Path | None, typer.Option("--csv", help="Save the table as CSV.")] = None,
     as_json: JsonOption = False,

@@ -108,17 +108,13 @@ def certify_command(
 def _central(
     target: Mechanism, size: int | None, reports: int, delta: float | None
 ) -> CentralGuarantee:
-    """What shuffled reports guarantee; options are named as they are typed."""
+    """What shuffled reports guarantee."""
     from fedsel.central import amplify
 
     if not target.private:
         raise InvalidArgument("--shuffled", reports, f"left out: {target.name} is not private")
-    try:
-        with patience("proving the central guarantee"):
-            return amplify(target, size, reports=reports, delta=1e-6 if delta is None else delta)
-    except InvalidArgument as error:
-        named = {"reports": "--shuffled", "delta": "--delta"}
-        raise InvalidArgument(named[error.name], error.value, error.allowed) from None
+    with patience("proving the central guarantee"):
+        return amplify(target, size, reports=reports, delta=1e-6 if delta is None else delta)
 
 
 def _codewords(name: str, dim: int, codewords: int | None) -> int:

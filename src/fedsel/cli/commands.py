@@ -25,7 +25,13 @@ _WIDEST = 110
 _UNBROKEN = "\N{NO-BREAK SPACE}"
 _LEFT = 28
 """Letters of the longest name that has its text beside it."""
-_ALIASES = {"d": "dim", "how": "scale", "loss": "model", "path": "data"}
+_ALIASES = {
+    "d": "dim",
+    "how": "scale",
+    "loss": "model",
+    "path": "data",
+    "reports": "shuffled",
+}
 """What the layers below call that which the user gave by another name."""
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from fedsel.auto import Setting, resolved
 from fedsel.errors import InvalidArgument, check_count, check_positive
-from fedsel.flower.preparing import Preparing, scale_of
+from fedsel.flower.preparing import Preparing
 from fedsel.preparation import FeatureScale
 from fedsel.recipe import AUTO, Recipe
 from fedsel.wire import check_sendable
@@ -125,7 +125,7 @@ class Planned:
         if features < 1 or dim < entries or (self.norm is not None and dim % entries):
             allowed = f"so that a model of {dim} parameters has a multiple of features + 1"
             raise InvalidArgument("features", features, allowed)
-        return scale_of(self.feature_range, features)
+        return FeatureScale.declared(self.feature_range, features)
 
     def preparing_of(self, recipe: Recipe) -> Preparing | None:
         """What nodes do with their records in the first round; None without bounds."""

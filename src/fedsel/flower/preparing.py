@@ -18,7 +18,6 @@ from numpy.typing import ArrayLike, NDArray
 from fedsel.auto import plan_for
 from fedsel.errors import InvalidArgument, check_count, check_vectors
 from fedsel.preparation import FeatureScale, Plan, Preparation
-from fedsel.preparation.scale import PRIVATE
 from fedsel.recipe import Recipe
 
 RECORD = "fedsel"
@@ -146,16 +145,6 @@ def prepared(message: Message, X: Any) -> NDArray[np.float32]:
         raise InvalidArgument("message", "a message without preparation", allowed)
     rows = _rows(X)
     return Preparing.decode(str(record[PREPARING]), rows.shape[1]).records(rows)
-
-
-def scale_of(feature_range: Any, features: int) -> FeatureScale:
-    """The bounds that a user declared, or those that nobody knows."""
-    if not isinstance(feature_range, str):
-        return FeatureScale.of(feature_range, features)
-    if feature_range != PRIVATE:
-        allowed = '(low, high), "private", or None: nodes prepare their records themselves'
-        raise InvalidArgument("feature_range", feature_range, allowed)
-    return FeatureScale.unknown(features)
 
 
 def _rows(X: Any) -> Any:

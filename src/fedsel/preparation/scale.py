@@ -50,6 +50,20 @@ class FeatureScale:
         return FeatureScale(low, high, 2 * _ANY_OCTAVES)
 
     @staticmethod
+    def declared(feature_range: Any, features: int) -> FeatureScale:
+        """The bounds that a user states: a pair as in `of`, or "private", that nobody knows any.
+
+        >>> FeatureScale.declared("private", 2).octaves
+        40
+        """
+        if not isinstance(feature_range, str):
+            return FeatureScale.of(feature_range, features)
+        if feature_range != PRIVATE:
+            allowed = f'(low, high), "{PRIVATE}" or None'
+            raise InvalidArgument("feature_range", feature_range, allowed)
+        return FeatureScale.unknown(features)
+
+    @staticmethod
     def of(feature_range: Any, features: int) -> FeatureScale:
         """From a pair (low, high): two numbers, or two sequences of one number a feature."""
         allowed = f"(low, high) with low < high: numbers, or {features} numbers each"

@@ -25,7 +25,6 @@ from fedsel.errors import InvalidArgument, check_count, check_finite, check_posi
 from fedsel.models.linear import LinearModel
 from fedsel.preparation import FeatureScale, Plan, Preparation, of_rows, shaped
 from fedsel.preparation.plan import unlearnt
-from fedsel.preparation.scale import PRIVATE
 from fedsel.recipe import AUTO, Recipe
 from fedsel.simulation import History, Training
 from fedsel.simulation.leaks import spend, warn_about_seed
@@ -238,18 +237,17 @@ class FederatedLinear(BaseEstimator):  # type: ignore[misc]
         return by_groups(groups)
 
     def _scale(self, X: Any, first: bool, rows: Any = None) -> FeatureScale:
-        private = isinstance(self.feature_range, str)
-        if private and self.feature_range != PRIVATE:
-            allowed = '(low, high), "private" or None'
-            raise InvalidArgument("feature_range", self.feature_range, allowed)
-        if self.feature_range is not None and not private:
-            return FeatureScale.of(self.feature_range, X.shape[1])
+        declared, private = None, isinstance(self.feature_range, str)
+        if self.feature_range is not None:
+            declared = FeatureScale.declared(self.feature_range, X.shape[1])
+            if not private:
+                return declared
         if rows is not None:
             return FeatureScale.read(rows)
         if not first and (self.n_public_ or not private):
             return FeatureScale(*self.feature_range_)
-        if private:
-            return FeatureScale.unknown(X.shape[1])
+        if declared is not None:
+            return declared
         leaks.warn_about_bounds()
         return FeatureScale.read(X)
 
