@@ -80,6 +80,15 @@ def _own_cache(tmp_path_factory):
         yield
 
 
+@pytest.fixture(scope="module")
+def browser():
+    """A headless Chromium."""
+    from tests.browsing import started
+
+    with started() as chromium:
+        yield chromium
+
+
 @pytest.fixture
 def quick_path():
     """A folder in memory where there is one: for thousands of flushes that no power cut follows.

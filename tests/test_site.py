@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.pages.test_page_browser import browser  # noqa: F401 - a fixture
 from tests.test_package import SECTIONS
 from tools.site.flow import drawn
 
@@ -88,7 +87,7 @@ def test_every_public_name_has_its_docstring_on_a_page(site, module):
         assert anchor in parsed(site / page).ids, link
 
 
-def test_from_a_file_the_search_finds_and_nothing_is_fetched(site, browser):  # noqa: F811
+def test_from_a_file_the_search_finds_and_nothing_is_fetched(site, browser):
     page = browser.new_page()
     asked = []
     page.on("request", lambda request: asked.append(request.url))
@@ -105,7 +104,7 @@ WIDE = ("index", "how-it-works", "choosing", "results", "mutants", "api/fedsel.m
 """Pages with wide tables, long lines and pictures."""
 
 
-def test_no_page_is_wider_than_a_phone(site, browser):  # noqa: F811
+def test_no_page_is_wider_than_a_phone(site, browser):
     """Tables, code and figures scroll by themselves; the page does not."""
     page = browser.new_page(viewport={"width": 380, "height": 800})
     for name in WIDE:

@@ -1,73 +1,13 @@
 """The report page in a real browser: Chromium, headless, from a file."""
 
-import os
 import re
-import shutil
 
 import pytest
 
+from tests.browsing import CONTRAST, watched, width_is_kept
 from tests.pages.sample import TITLE, page, sections, table3
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("processes")]
-
-ARGUMENTS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
-NAMES = ("chromium", "chromium-browser", "google-chrome")
-
-# Contrast of every visible text with the ground behind it, by WCAG 2: [ratio, text] below AA.
-CONTRAST = """() => {
-  const parsed = (c) => c.match(/[0-9.]+/g).map(Number);
-  const light = ([r, g, b]) => [0.2126, 0.7152, 0.0722].reduce((sum, w, i) => {
-    const v = [r, g, b][i] / 255;
-    return sum + w * (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
-  }, 0);
-  const ground = (node) => {
-    for (; node; node = node.parentElement) {
-      const c = parsed(getComputedStyle(node).backgroundColor);
-      if (c.length === 3 || c[3] === 1) return c;
-    }
-    return [255, 255, 255];
-  };
-  const poor = [];
-  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  for (let text; (text = texts.nextNode());) {
-    const node = text.parentElement;
-    const unseen = node.closest("svg, script, .anchor") || !node.checkVisibility();
-    if (unseen || !text.data.trim()) continue;
-    const style = getComputedStyle(node);
-    const [a, b] = [light(parsed(style.color)), light(ground(node))].sort((x, y) => y - x);
-    const large = parseFloat(style.fontSize) >= 24;
-    const ratio = (a + 0.05) / (b + 0.05);
-    if (ratio < (large ? 3 : 4.5)) poor.push([ratio, text.data]);
-  }
-  return poor;
-}"""
-
-
-def chromium():
-    """Where the browser is, or None."""
-    found = [os.environ.get("FEDSEL_CHROMIUM"), *(shutil.which(name) for name in NAMES)]
-    return next((path for path in found if path), None)
-
-
-@pytest.fixture(scope="module")
-def browser():
-    path = chromium()
-    if path is None:
-        pytest.skip(f"no browser: install one of {', '.join(NAMES)} or set FEDSEL_CHROMIUM")
-    api = pytest.importorskip("playwright.sync_api", reason="no playwright: pip install playwright")
-    with api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
-        yield started
-        started.close()
 
 
 @pytest.fixture(scope="module")
@@ -82,26 +22,14 @@ def index(tmp_path_factory):
 @pytest.fixture
 def opened(browser, index):
     """Open the page in a window of its own; whatever it complains about or asks for fails."""
-    contexts, complaints = [], []
+    with watched(browser, index) as open_page:
 
-    def open_page(width=1400, height=900, **settings):
-        context = browser.new_context(viewport={"width": width, "height": height}, **settings)
-        contexts.append(context)
-        tab = context.new_page()
-        tab.on("console", lambda m: complaints.append(f"console {m.type}: {m.text}"))
-        tab.on("pageerror", lambda error: complaints.append(f"error: {error}"))
-        tab.on("request", lambda r: complaints.append(r.url) if asks(r.url) else None)
-        tab.goto(index.as_uri())
-        assert tab.title() == TITLE
-        return tab
+        def titled(*arguments, **settings):
+            tab = open_page(*arguments, **settings)
+            assert tab.title() == TITLE
+            return tab
 
-    def asks(url):
-        return url.split("#")[0] != index.as_uri() and not url.startswith("data:")
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert complaints == []
+        yield titled
 
 
 def column(tab, table, place):
@@ -114,10 +42,6 @@ def shown_claims(tab):
     return tab.eval_on_selector_all(
         ".claims tbody tr", "rows => rows.filter(r => r.checkVisibility()).map(r => r.dataset.kind)"
     )
-
-
-def width_is_kept(tab):
-    return tab.evaluate("document.scrollingElement.scrollWidth <= innerWidth")
 
 
 def test_a_heading_sorts_up_down_and_back(opened):
@@ -378,22 +302,16 @@ def reproduction(tmp_path_factory):
 
 @pytest.mark.parametrize("width", [360, 1400])
 def test_a_real_reproduction_opens_without_a_complaint(browser, reproduction, width):
-    complaints = []
-    context = browser.new_context(viewport={"width": width, "height": 900})
-    tab = context.new_page()
-    tab.on("console", lambda m: complaints.append(f"console {m.type}: {m.text}"))
-    tab.on("pageerror", lambda error: complaints.append(f"error: {error}"))
-    tab.goto(reproduction.as_uri())
-    assert width_is_kept(tab)
-    assert tab.locator("#fig2i svg").first.bounding_box()["width"] > 200
-    assert tab.locator(".claims tbody tr").count() >= 5
-    links = tab.eval_on_selector_all(
-        "a[href$='.csv']", "all => all.map(a => a.getAttribute('href'))"
-    )
-    assert links
-    assert all((reproduction.parent / link).exists() for link in links)
-    context.close()
-    assert complaints == []
+    with watched(browser, reproduction) as open_page:
+        tab = open_page(width)
+        assert width_is_kept(tab)
+        assert tab.locator("#fig2i svg").first.bounding_box()["width"] > 200
+        assert tab.locator(".claims tbody tr").count() >= 5
+        links = tab.eval_on_selector_all(
+            "a[href$='.csv']", "all => all.map(a => a.getAttribute('href'))"
+        )
+        assert links
+        assert all((reproduction.parent / link).exists() for link in links)
 
 
 @pytest.fixture(scope="module")
@@ -418,20 +336,13 @@ def finding(tmp_path_factory):
 
 @pytest.mark.parametrize("width", [320, 380, 1400])
 def test_a_finding_is_read_on_a_phone_and_on_paper(browser, finding, width):
-    complaints = []
-    context = browser.new_context(viewport={"width": width, "height": 800})
-    tab = context.new_page()
-    tab.on("console", lambda m: complaints.append(f"console {m.type}: {m.text}"))
-    tab.on("pageerror", lambda error: complaints.append(f"error: {error}"))
-    tab.on("request", lambda r: None if r.url == finding.as_uri() else complaints.append(r.url))
-    tab.goto(finding.as_uri())
-    assert width_is_kept(tab)
-    assert "is refuted" in tab.locator("header").inner_text()
-    assert tab.locator(".badge.fails").is_visible()
-    assert tab.locator("figure svg").count() == 2
-    assert tab.evaluate(CONTRAST) == []
-    tab.emulate_media(media="print")
-    assert width_is_kept(tab)
-    assert tab.locator(".settings-list").is_visible()
-    context.close()
-    assert [c for c in complaints if not c.startswith("data:")] == []
+    with watched(browser, finding) as open_page:
+        tab = open_page(width, 800)
+        assert width_is_kept(tab)
+        assert "is refuted" in tab.locator("header").inner_text()
+        assert tab.locator(".badge.fails").is_visible()
+        assert tab.locator("figure svg").count() == 2
+        assert tab.evaluate(CONTRAST) == []
+        tab.emulate_media(media="print")
+        assert width_is_kept(tab)
+        assert tab.locator(".settings-list").is_visible()

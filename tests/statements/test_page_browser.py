@@ -5,10 +5,8 @@ import re
 import pytest
 
 from fedsel.statements import inspect_ledgers
-from tests.pages.test_page_browser import CONTRAST, browser, width_is_kept
+from tests.browsing import CONTRAST, watched, width_is_kept
 from tests.statements.support import KEYBOARD, device, fleet, study
-
-__all__ = ["browser"]  # a fixture
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("processes")]
 LONG = ("study", type(KEYBOARD)("x" * 200, "-".join("y" * 50)), study()[2], 1)
@@ -28,26 +26,8 @@ def page(tmp_path_factory):
 @pytest.fixture
 def opened(browser, page):
     """Open the page; whatever it complains about or asks for fails."""
-    contexts, complaints = [], []
-
-    def open_page(width, **settings):
-        context = browser.new_context(viewport={"width": width, "height": 900}, **settings)
-        contexts.append(context)
-        tab = context.new_page()
-        tab.on("console", lambda m: complaints.append(f"console {m.type}: {m.text}"))
-        tab.on("pageerror", lambda error: complaints.append(f"error: {error}"))
-        tab.on("dialog", lambda dialog: complaints.append(f"dialog: {dialog.message}"))
-        tab.on("request", lambda r: complaints.append(r.url) if asks(r.url) else None)
-        tab.goto(page.as_uri())
-        return tab
-
-    def asks(url):
-        return url.split("#")[0] != page.as_uri() and not url.startswith("data:")
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert complaints == []
+    with watched(browser, page) as open_page:
+        yield open_page
 
 
 @pytest.mark.parametrize("width", [1280, 380])

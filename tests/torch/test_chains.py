@@ -15,15 +15,6 @@ SIGMOID = nn.Sigmoid()
 N = 12
 
 
-@pytest.fixture(autouse=True)
-def _one_thread_and_a_seed():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    torch.manual_seed(0)
-    yield
-    torch.set_num_threads(threads)
-
-
 def weighted(outputs, targets):
     """A mean that weights cancel from where there is one record: not the batch's mean loss."""
     return cross_entropy(outputs, targets, weight=torch.tensor([1.0, 5.0, 0.2]))
