@@ -32,11 +32,6 @@ def run(*arguments, status=0):
     return result
 
 
-@pytest.mark.parametrize("name", ["list", "fetch", "path"])
-def test_every_command_has_help_with_an_example(name):
-    assert "Example" in run(name, "--help").output
-
-
 def test_list_as_json(tmp_path):
     synthetic, missing = json.loads(run("list", "--json").stdout)
     assert synthetic == {

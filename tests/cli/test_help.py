@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 import typer
@@ -32,6 +33,13 @@ def help_of(*path, columns="80"):
 def test_all_commands_are_found():
     names = {" ".join(path) for path in COMMANDS}
     assert {"run", "advise", "solutions", "data list", "ledger show", "flower demo"} <= names
+
+
+def test_the_page_on_commands_has_them_all():
+    page = (Path(__file__).parents[2] / "docs" / "commands.md").read_text(encoding="utf-8")
+    listed = {match[1] for match in re.finditer(r"^fedsel ([a-z]+)", page, re.MULTILINE)}
+    explained = set(re.findall(r"`([a-z]+)`(?=.* \|)", page))
+    assert listed == explained == {path[0] for path in COMMANDS}
 
 
 @pytest.mark.parametrize("columns", ["60", "80", "120"])
