@@ -15,10 +15,10 @@ import { symbolLaw } from "../src/mechanisms/value.js";
 import { FeatureScale, LinearModel, LinearRecords, Plan, Preparation } from "../src/index.js";
 import { Entropy } from "../src/random/entropy.js";
 import { PublicBits } from "../src/random/philox.js";
-import { solutionOf } from "../src/solutions/solution.js";
-import { projection, randomDirections, rotated, widthFor } from "../src/solutions/transforms.js";
+import { defaultCodewords, solutionOf } from "../src/solutions/solution.js";
+import { projection, randomDirections, rotated, rotationsFor, widthFor } from "../src/solutions/transforms.js";
 import { checkText } from "../src/wire/intent.js";
-import { decodeRequest } from "../src/wire/request.js";
+import { decodeRequest, encodeReport } from "../src/wire/request.js";
 import { canBeSeen, isMark } from "../src/wire/unicode.js";
 import { MemoryStore } from "./memory.js";
 
@@ -44,7 +44,7 @@ export async function failures(kind, cases) {
       if (check === undefined) throw new Mismatch("nothing checks cases of this kind");
       await check(one);
     } catch (error) {
-      wrong.push(`${kind} ${number} (${one.kind ?? ""} ${one.shows ?? ""}): ${error.stack}`);
+      wrong.push(`${kind} ${number} (${one.kind ?? ""} ${one.shows ?? ""}): ${error.message}`);
     }
   }
   return wrong;
@@ -163,11 +163,10 @@ const laws = {
   },
   rotations: ({ epsilon, dim, width, rotations }) => {
     same(widthFor(dim), width, "width");
-    same(rotated(dim, 0n, exact(epsilon), 1).size, rotations * width, "size");
+    same(rotationsFor(exact(epsilon), dim), rotations, "rotations");
   },
   codewords: ({ dim, codewords }) => {
-    const recipe = { ...RECIPE, solution: "RC", epsilon: exact("1"), dim };
-    same(solutionOf(recipe, `codewords ${dim}`).slots, codewords);
+    same(defaultCodewords(dim), codewords);
   },
 };
 
@@ -203,25 +202,32 @@ const draws = {
 };
 
 /** A run of one device, by its parts: the wire, the update, the report, the residual. */
-async function run({ charge, report_bytes, steps }) {
+async function run({ run: name, recipe: fields, charge, report_bytes, steps }) {
+  const recipe = recipeOf(fields);
+  const solution = solutionOf(recipe, JSON.stringify(fields));
+  same(String(solution.charge), charge, "charge");
   for (const [number, step] of steps.entries()) {
-    const request = decodeRequest(fromHex(step.request));
-    const solution = solutionOf(request.recipe, toHex(request.recipeBytes));
-    same(String(solution.charge), charge, "charge");
     const update = floats(step.update_f64, 8);
-    let gradient = await evaluated(update, new Float64Array(update.length), request.recipe.dim);
-    if (solution.rateInside) gradient = saturated(gradient, request.recipe.learningRate);
+    let gradient = await evaluated(update, new Float64Array(update.length), recipe.dim);
+    if (solution.rateInside) gradient = saturated(gradient, recipe.learningRate);
     same(hexOf(gradient), step.gradient_f32, "gradient");
     const entropy = new Words(step.words);
     const before = floats(step.residual_before_f32, 4);
-    const drawn = solution.encode(gradient, before, request.round, entropy);
+    const drawn = solution.encode(gradient, before, step.round, entropy);
     entropy.end(step.draws);
     const pairs = drawn.slots.flatMap((slot, i) => (slot === BOTTOM ? [] : [[slot, drawn.symbols[i]]]));
     same(pairs, step.pairs, `pairs of step ${number}`);
     const after = solution.accumulates ? drawn.kept : before;
     same(hexOf(after), step.residual_after_f32, `residual after step ${number}`);
-    same(step.report.length / 2, report_bytes, "length");
+    const report = encodeReport(fromHex(name), step.round, drawn.slots, drawn.symbols);
+    same(toHex(report), step.report, `report of step ${number}`);
+    same(report.length, report_bytes, "length");
   }
+}
+
+/** A recipe of the fields that vectors write. */
+export function recipeOf({ epsilon, seed, learning_rate: learningRate, ...rest }) {
+  return { ...rest, epsilon: exact(epsilon), seed: BigInt(seed), learningRate };
 }
 
 function requestFields(request) {
@@ -355,7 +361,7 @@ const publics = {
   hadamard: () => {},
   scores: (one) => {
     const { dim, seed, round, rotations, bases, basis, vector_f32, scores_f32 } = one;
-    const transform = rotated(dim, BigInt(seed), null, bases, rotations);
+    const transform = rotated(dim, BigInt(seed), rotations, bases);
     same(hexOf(transform.scores(floats(vector_f32, 4), round, basis)), scores_f32);
   },
   directions: (one) => sameRows(randomDirections(one.dim, one.codewords, BigInt(one.seed)), one),
@@ -374,7 +380,8 @@ const ledgers = {
   grid: () => {}, // a part of the sums
   added: ({ spent, charge, total }) => same(String(added(exact(spent), exact(charge))), total),
   ledger: async ({ policy, calls }) => {
-    const client = await Client.open(policy, new MemoryStore(), { create: true });
+    const store = new MemoryStore();
+    const client = await Client.open(policy, store, { create: true });
     for (const [number, call] of calls.entries()) {
       const entropy = new Words(call.words ?? []);
       replaceSurroundings(client, { entropy, now: () => call.time });
@@ -384,11 +391,23 @@ const ledgers = {
       entropy.end();
       const { spent, entries } = await client.history();
       same([entries.length, String(spent)], [call.reports, call.spent], `ledger after ${number}`);
-      const entry = entries.find(({ report }) => toHex(report) === call.report);
-      if (call.digest !== undefined && entry) same(toHex(entry.digest), call.digest, "digest");
+      sameRun(store, call);
     }
   },
 };
+
+/** What the ledger says of the run and the round of a call that was answered. */
+function sameRun(store, call) {
+  if (call.report === undefined) return;
+  const { runs, entries } = JSON.parse(store.held.ledger.split("\n")[0]);
+  const request = decodeRequest(fromHex(call.request));
+  const run = runs.find((known) => known.run === toHex(request.run));
+  const entry = entries.find((made) => made.run === run?.run && made.round === request.round);
+  same(entry?.digest ?? null, call.digest, "digest");
+  same(run?.open ?? null, call.open, "open");
+  const kept = run.residual?.slice(0, -64) ?? "00".repeat(4 * request.recipe.dim);
+  same(kept, call.residual_f32, "residual");
+}
 
 async function reply(client, call) {
   const update = call.update_f64 ? floats(call.update_f64, 8) : new Float64Array(0);

@@ -18,7 +18,14 @@ import {
 } from "../mechanisms/selection.js";
 import { symbolLaw } from "../mechanisms/value.js";
 import { PRIVATE, UNSCALED, isPrivate, stagesOf } from "./names.js";
-import { coordinates, projection, randomDirections, rotated, widthFor } from "./transforms.js";
+import {
+  coordinates,
+  projection,
+  randomDirections,
+  rotated,
+  rotationsFor,
+  widthFor,
+} from "./transforms.js";
 
 /** Slots that the four bytes of a report can tell apart. */
 const MOST_SLOTS = 2 ** 32;
@@ -147,12 +154,15 @@ function compose(recipe) {
 
 /** @param {string} name @param {Recipe} recipe @param {Fraction} epsilon */
 function directions(name, { dim, seed, bases, words }, epsilon) {
-  if (name === "RJ") return rotated(dim, seed, epsilon, bases);
+  if (name === "RJ") {
+    const rotations = bases === null ? 1 : rotationsFor(epsilon, dim);
+    return rotated(dim, seed, rotations, bases ?? 1);
+  }
   return randomDirections(dim, words ?? defaultCodewords(dim), seed);
 }
 
 /** M of RC: the power of two at 8·d or above, at most 2^13. @param {number} dim */
-function defaultCodewords(dim) {
+export function defaultCodewords(dim) {
   return Math.min(2 ** 13, widthFor(8 * dim));
 }
 

@@ -35,15 +35,13 @@ const FEWEST_RAISED = 1.9;
 const FINELY = 16;
 
 /** Public random signs, then a Walsh–Hadamard transform: bases of several rotations each.
- * @param {number} dim @param {bigint} seed @param {import("../exact/fraction.js").Fraction} epsilon
- * @param {number | null} bases null is one rotation
+ * @param {number} dim @param {bigint} seed @param {number} rotations @param {number} bases
  * @returns {Transform} */
-export function rotated(dim, seed, epsilon, bases) {
+export function rotated(dim, seed, rotations, bases) {
   const width = widthFor(dim);
-  const rotations = bases === null ? 1 : rotationsFor(epsilon, dim);
   return {
     size: rotations * width,
-    bases: bases ?? 1,
+    bases,
     entries: 0,
     scores(vector, round, basis) {
       const scores = new Float32Array(rotations * width);
@@ -74,7 +72,7 @@ export function widthFor(dim) {
 
 /** How many rotations a codebook needs for reports of ε: doubled until the best k is near 2.
  * @param {import("../exact/fraction.js").Fraction} epsilon @param {number} dim */
-function rotationsFor(epsilon, dim) {
+export function rotationsFor(epsilon, dim) {
   const width = widthFor(dim);
   const few = Math.min(Math.floor(FEW_CODEWORDS / width), 2 ** Math.min(dim, 16));
   const most = Math.min(Math.max(MOST_ROTATIONS, few), Math.floor(MOST_CODEWORDS / width));
