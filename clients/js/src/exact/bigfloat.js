@@ -42,6 +42,11 @@ export class BigFloat {
     return new BigFloat(BigInt(x), exponent);
   }
 
+  /** @param {bigint} numerator @param {bigint} denominator */
+  static ratio(numerator, denominator) {
+    return BigFloat.of(numerator).over(BigFloat.of(denominator));
+  }
+
   /** @param {BigFloat} other */
   plus(other) {
     if (this.mantissa === 0n) return other;
@@ -122,6 +127,18 @@ export class BigFloat {
     const scaled = shift >= 0 ? this.mantissa << BigInt(shift) : this.mantissa >> BigInt(-shift);
     const log = 2n * artanh(((scaled - UNIT) << GUARD) / (scaled + UNIT));
     return new BigFloat(log + BigInt(whole) * LN_2, -Number(GUARD));
+  }
+
+  /** √x for x ≥ 0. */
+  sqrt() {
+    const shift = 2 * PRECISION + (this.exponent % 2 === 0 ? 0 : 1);
+    const square = this.mantissa << BigInt(shift);
+    let root = 1n << BigInt(Math.ceil(bitLength(square) / 2));
+    for (let next = (root + square / root) / 2n; next < root; ) {
+      root = next;
+      next = (root + square / root) / 2n;
+    }
+    return new BigFloat(root, (this.exponent - shift) / 2);
   }
 
   /** In units of 2^−256. */

@@ -1,8 +1,8 @@
 /** Rational bounds of e^x, and the logarithm that a charge is. */
 
+import { BigFloat } from "./bigfloat.js";
 import { Fraction, ONE, ZERO } from "./fraction.js";
 import { ceilDivide } from "./integers.js";
-import { log } from "./floats.js";
 
 /** Integer laws are scaled so that their weights sum to at most this. */
 export const WEIGHT_BUDGET = 1n << 59n;
@@ -51,8 +51,22 @@ const STEPS = 1n << 36n;
  * floating point is corrected by exact comparisons. @param {Fraction} ratio */
 export function logUpper(ratio) {
   if (ratio.compare(ONE) <= 0) return ZERO;
-  let steps = BigInt(Math.floor(log(ratio) * Number(STEPS)));
+  const guess = BigFloat.ratio(ratio.numerator, ratio.denominator).ln().toNumber();
+  let steps = BigInt(Math.floor(guess * Number(STEPS)));
   while (exceedsExp(ratio, new Fraction(steps, STEPS))) steps += 1n;
   while (!exceedsExp(ratio, new Fraction(steps - 1n, STEPS))) steps -= 1n;
   return new Fraction(steps, STEPS);
+}
+
+const HALF = new Fraction(1n, 2n);
+
+/** The integer nearest to count·e^(−x), for x ≥ 0: decided exactly, as e^−x is irrational.
+ * @param {bigint} count @param {Fraction} x */
+export function nearestDecay(count, x) {
+  if (x.numerator === 0n) return count;
+  const whole = new Fraction(count);
+  for (let bits = 128n; ; bits *= 2n) {
+    const least = whole.over(expUpper(x, bits)).plus(HALF).floor();
+    if (least === whole.over(expLower(x, bits)).plus(HALF).floor()) return least;
+  }
 }

@@ -1,9 +1,9 @@
 /** Private, unbiased reports of one number in [−1, 1]: the laws of Duchi, PM, HM and OW. */
 
-import { WEIGHT_BUDGET, expLower } from "../exact/exponential.js";
-import { exp, expm1 } from "../exact/floats.js";
+import { BigFloat } from "../exact/bigfloat.js";
+import { WEIGHT_BUDGET, expLower, nearestDecay } from "../exact/exponential.js";
 import { Fraction } from "../exact/fraction.js";
-import { roundHalfEven } from "../exact/integers.js";
+import { ceilDivide, roundHalfEven } from "../exact/integers.js";
 import { SymbolLaw, Window } from "./laws.js";
 
 /** Below this ε HM is Duchi alone. The comparison is exact, with the float that this is. */
@@ -14,7 +14,7 @@ const MOST_CELLS = 1 << 15;
 const LEAST_EPSILON = Fraction.exactly(1e-12);
 const ALL_PAIRS = 1024;
 const NEIGHBOURS = 2;
-const COINS = 2 ** 32;
+const COINS = 1n << 32n;
 
 /** The window on G cells of width W with integer weights H/L ≤ e^ε, as close as 59 bits allow.
  * @param {Fraction} growth a lower bound of e^ε @param {bigint} G @param {bigint} W */
@@ -28,11 +28,11 @@ function privateWindow(growth, G, W) {
 
 /** PM's window: fine enough for PM's variance. @param {Fraction} epsilon @param {Fraction} growth */
 function piecewiseWindow(epsilon, growth) {
-  const rough = epsilon.toNumber();
-  const doublings = 2 * Math.max(0, Math.ceil((rough - 2) / 2));
-  const cells = 256 << Math.min(doublings, 7);
-  const width = Math.max(1, roundHalfEven(cells * exp(-rough / 2)));
-  return privateWindow(growth, BigInt(cells), BigInt(width));
+  const half = epsilon.over(2n);
+  const doublings = 2 * Math.max(0, Number(ceilDivide(half.numerator, half.denominator) - 1n));
+  const cells = BigInt(256 << Math.min(doublings, 7));
+  const width = nearestDecay(cells, half);
+  return privateWindow(growth, cells, width > 1n ? width : 1n);
 }
 
 /** @type {Record<string, (epsilon: Fraction, growth: Fraction) => SymbolLaw>} */
@@ -43,10 +43,9 @@ const LAWS = {
     const duchi = privateWindow(growth, 1n, 1n);
     if (epsilon.compare(HYBRID_THRESHOLD) <= 0) return new SymbolLaw([duchi]);
     // The coin does not depend on the data: rounding it costs no privacy.
-    const rounded = roundHalfEven(-expm1(-epsilon.toNumber() / 2) * COINS);
-    const heads = BigInt(Math.min(rounded, COINS - 1));
-    const coins = [heads, BigInt(COINS) - heads];
-    return new SymbolLaw([piecewiseWindow(epsilon, growth), duchi], coins);
+    const nearest = nearestDecay(COINS, epsilon.over(2n));
+    const tails = nearest > 1n ? nearest : 1n;
+    return new SymbolLaw([piecewiseWindow(epsilon, growth), duchi], [COINS - tails, tails]);
   },
   OW: (epsilon, growth) => new SymbolLaw([leastVarianceWindow(epsilon, growth)]),
 };
@@ -58,12 +57,14 @@ export function symbolLaw(name, epsilon) {
 }
 
 /** The window with the least worst-case variance: all W ≤ G ≤ 1024, and widths near the best ratio
- * up to 2^15 cells, compared in floating point first and those within 1e-9 of the best exactly. The
- * fewest symbols win a tie. @param {Fraction} epsilon @param {Fraction} growth */
+ * up to 2^15 cells, compared in floating point first, which is right to 1e-12, and those within 1e-9
+ * of the best exactly. The fewest symbols win a tie. @param {Fraction} epsilon @param {Fraction} growth */
 function leastVarianceWindow(epsilon, growth) {
-  const rough = epsilon.toNumber();
-  const decay = exp(-rough);
-  const ratio = Math.cbrt(2 * decay);
+  const decay = Math.exp(-epsilon.toNumber());
+  // (2e^(−ε))^(1/3), the same on every machine.
+  const exact = BigFloat.ratio(epsilon.numerator, epsilon.denominator);
+  const two = BigFloat.of(2n);
+  const ratio = two.ln().minus(exact).over(BigFloat.of(3n)).exp().toNumber();
   /** @type {[number, number, number][]} */
   const candidates = [];
   let best = Infinity;
@@ -81,11 +82,11 @@ function leastVarianceWindow(epsilon, growth) {
     for (let off = -NEIGHBOURS; off <= NEIGHBOURS; off++) consider(cells, Math.max(1, near + off));
   }
   const close = candidates.filter(([worst]) => worst <= best * (1 + 1e-9));
-  const exact = close.map(([, cells, width]) => {
+  const windows = close.map(([, cells, width]) => {
     const window = privateWindow(growth, BigInt(cells), BigInt(width));
     return { window, variance: window.worstVariance() };
   });
-  return exact.reduce((least, other) => {
+  return windows.reduce((least, other) => {
     const order = other.variance.compare(least.variance);
     const better = order < 0 || (order === 0 && other.window.symbols < least.window.symbols);
     return better ? other : least;
@@ -94,16 +95,21 @@ function leastVarianceWindow(epsilon, growth) {
 
 const BUDGET = Number(WEIGHT_BUDGET);
 
-/** `Window.worstVariance` in floating point. @param {number} decay @param {number} G @param {number} W */
+/** `Window.worstVariance` in floating point. With 1/η = 1 + δ no two numbers that are nearly alike are
+ * subtracted. @param {number} decay @param {number} G @param {number} W */
 function worstVariance(decay, G, W) {
   const symbols = G + W;
   // L/H: e^−ε, or what 59 bits allow.
   const inverse = Math.max(decay, W / BUDGET);
-  const eta = (W * (1 - inverse)) / (W + G * inverse);
-  const spread = eta * (W * W - 1) + (1 - eta) * (symbols * symbols - 1);
-  const a = 1 / eta;
+  const inside = W * (1 - inverse);
+  const whole = W + G * inverse;
+  const delta = (inverse * symbols) / inside;
+  const eta = inside / whole;
+  const spread = eta * (W * W - 1) + ((inverse * symbols) / whole) * (symbols * symbols - 1);
   const b = spread / (3 * (eta * G) ** 2);
-  const low = 1 - 2 / G;
-  const t = Math.min(Math.max((a * (low + 1)) / 2, low), 1);
-  return a * ((low + 1) * t - low) + b - t * t;
+  const [low, step] = [1 - 2 / G, 1 / G];
+  // How far the worst input lies from the middle of the outermost cell.
+  const beyond = Math.min(delta * (1 - step), step);
+  const t = 1 - step + beyond;
+  return delta * ((low + 1) * t - low) + (step + beyond) * (step - beyond) + b;
 }

@@ -13,7 +13,7 @@
  * @property {(vector: Vector, slot: number) => number} value one inner product, in double precision
  */
 
-import { bestTop } from "../mechanisms/one_symbol.js";
+import { bestTop } from "../mechanisms/best_top.js";
 import { fillNormals } from "../random/normals.js";
 import { PublicBits } from "../random/philox.js";
 
