@@ -1,4 +1,4 @@
-"""A client's update as the device reads it: d finite numbers, whatever becomes of its computation."""
+"""A client's update as the device reads it: d finite numbers, however it was computed."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def _dimensions() -> Iterator[Case]:
         (3.4028234663852886e38, -3.4028234663852886e38, 1e-45, -1e-45, 0.0, 1.0),
     )
     selections: tuple[tuple[Selection, Fraction], ...] = tuple(
-        (kind(epsilon, *further), epsilon)  # type: ignore[operator]
+        (kind(epsilon, *further), epsilon)
         for kind, further in (
             (Exponential, ()),
             (PerturbedSampling, (2,)),

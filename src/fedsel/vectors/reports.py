@@ -15,8 +15,15 @@ from fedsel.device.updates import saturated
 from fedsel.random import words_of
 from fedsel.recipe import Recipe
 from fedsel.reports import BOTTOM
-from fedsel.solutions.registry import BASELINES, ONE_SYMBOL, PLAIN, has_public_matrix, names
-from fedsel.solutions.registry import selection_of, value_of
+from fedsel.solutions.registry import (
+    BASELINES,
+    ONE_SYMBOL,
+    PLAIN,
+    has_public_matrix,
+    names,
+    selection_of,
+    value_of,
+)
 from fedsel.vectors.encoding import Case, Recorder, f32, f64, rational, recipe_fields
 from fedsel.wire import Request, check_sendable
 

@@ -3,20 +3,40 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
-from fedsel.vectors import draws, laws, reports, requests
+from fedsel.vectors import (
+    draws,
+    laws,
+    ledgers,
+    messages,
+    policies,
+    public,
+    reports,
+    requests,
+    server,
+    updates,
+)
 from fedsel.vectors.encoding import Case
 
 VERSION = 1
 """Of the format. Kinds, cases and fields may be added; nothing is renamed or taken away."""
 
+_MODULES = (
+    laws,
+    public,
+    draws,
+    reports,
+    requests,
+    messages,
+    policies,
+    ledgers,
+    updates,
+    server,
+)
 KINDS: dict[str, tuple[str, Callable[[], Iterator[Case]]]] = {
-    module.__name__.rpartition(".")[2]: (module.ABOUT, module.cases)
-    for module in (laws, draws, reports, requests)
+    module.__name__.rpartition(".")[2]: (module.ABOUT, module.cases) for module in _MODULES
 }
 """What each file is about, and where its cases come from."""
 
