@@ -1,5 +1,8 @@
-"""Test vectors: what a client in another language must make of the same bytes and words."""
+"""Test vectors: what a client in another language must make of the same bytes and words.
 
-from fedsel.vectors.writing import KINDS, VERSION, text_of, write
+They are made by fedsel itself from fixed streams; `SPEC.md` says how they are written.
+"""
 
-__all__ = ["KINDS", "VERSION", "text_of", "write"]
+from fedsel.vectors.writing import KINDS, VERSION, differences, file_of, text_of, write
+
+__all__ = ["KINDS", "VERSION", "differences", "file_of", "text_of", "write"]

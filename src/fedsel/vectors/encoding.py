@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import struct
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from fractions import Fraction
 from typing import Any, final
 
@@ -13,7 +15,7 @@ from numpy.typing import ArrayLike
 from fedsel.mechanisms.selection import Top
 from fedsel.random import Stream
 from fedsel.recipe import Recipe
-from fedsel.wire import Intent, Request
+from fedsel.wire import Request
 
 Case = dict[str, Any]
 
@@ -90,8 +92,15 @@ def request_fields(request: Request) -> Case:
     }
 
 
-def intent(purpose: str = "", recipient: str = "") -> Intent:
-    return Intent(purpose, recipient)
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without the log's sentence on an update that is meant to fail."""
+    log = logging.getLogger("fedsel.device")
+    before, log.disabled = log.disabled, True
+    try:
+        yield
+    finally:
+        log.disabled = before
 
 
 @final

@@ -131,7 +131,9 @@ def _values() -> Iterator[Case]:
         Hybrid,
         OptimalWindow,
     )
-    further = tuple(Fraction(e) for e in ("609352/1000000", "61/100", "5", "6", "10", "16", "24"))
+    further = tuple(
+        Fraction(e) for e in ("609352/1000000", "61/100", "5", "6", "10", "16", "26", "55/2")
+    )
     for kind in kinds:
         for epsilon in (*_EPSILONS, *further):
             yield _value(kind(epsilon), epsilon)
@@ -154,7 +156,7 @@ def _value(value: Value, epsilon: Fraction) -> Case:
 
 def _one_symbol() -> Iterator[Case]:
     for epsilon in _EPSILONS:
-        for slots in (1, 2, 5, 64, 128, 123, 1024):
+        for slots in (1, 2, 5, 64, 128, 123, 1024, 1 << 26):
             joint = SignedSampling(epsilon)
             yield {
                 "kind": "J",

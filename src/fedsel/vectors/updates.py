@@ -12,7 +12,7 @@ from fedsel.device.linear import LinearRecords
 from fedsel.device.updates import evaluated, saturated
 from fedsel.models.linear import LinearModel, Loss
 from fedsel.preparation import FeatureScale, Plan, Preparation
-from fedsel.vectors.encoding import Case, f32, f64
+from fedsel.vectors.encoding import Case, f32, f64, quiet
 
 ABOUT = (
     "Saturation of updates, gradients of linear models, and records on their public scale, "
@@ -59,7 +59,8 @@ def _saturations() -> Iterator[Case]:
         ("none", []),
     ):
         given = np.array(update)
-        result = evaluated(given, np.zeros(3), 3, {})
+        with quiet():
+            result = evaluated(given, np.zeros(3), 3, {})
         yield {
             "kind": "evaluated",
             "shows": shows,
