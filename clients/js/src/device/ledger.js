@@ -33,7 +33,11 @@ export class Ledger {
   async create(lifetime) {
     if (await this.#store.exists()) return;
     const identity = toHex(globalThis.crypto.getRandomValues(new Uint8Array(16)));
-    await this.#store.create(beginning(lifetime, identity));
+    try {
+      await this.#store.create(beginning(lifetime, identity));
+    } catch (error) {
+      if (!(await this.#store.exists())) throw error; // else another process or tab was faster
+    }
   }
 
   /** The result of a look at the ledger. @template T @param {(books: Books) => T} body */
