@@ -1,8 +1,8 @@
 /** Speed of the client, as JSON: `node bench.mjs` (milliseconds; medians).
  *
- * `cold` builds the law of a recipe for the first time; `report` is everything from the update to the
- * report's bytes but for the ledger; `answer` is the whole call, with a ledger in a folder that is
- * flushed to the disk.
+ * `cold` builds the law of a recipe for the first time; `report` is everything from the update to
+ * the report's bytes but for the ledger; `answer` is the whole call, with a ledger in a folder that
+ * is flushed to the disk.
  */
 
 import { mkdtempSync, rmSync } from "node:fs";
@@ -65,7 +65,9 @@ async function measured(solution, dim, folder) {
   const reports = [];
   for (let round = 1; round <= 100; round++) reports.push(await once(round));
   const policy = { lifetime: 500, per_report: 2, solutions: [solution], dimensions: [dim] };
-  const client = await Client.open(policy, new FileStore(join(folder, `${solution}-${dim}`)), { create: true });
+  const client = await Client.open(policy, new FileStore(join(folder, `${solution}-${dim}`)), {
+    create: true,
+  });
   const answers = [];
   for (let round = 0; round < 20; round++) {
     const begin = performance.now();

@@ -46,4 +46,3 @@ export function readRequest(bytes) {
     ...{ reportBytes: 8 + 8 * picks, slots: solution.slots, symbols, canBeNothing: abstains },
   };
 }
-

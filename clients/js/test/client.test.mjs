@@ -6,7 +6,8 @@ import { toHex } from "../src/hash.js";
 import { MemoryStore } from "./memory.js";
 import { POLICY, UPDATE, WEIGHTS, requestOf } from "./support.js";
 
-const opened = (store = new MemoryStore(), policy = POLICY) => Client.open(policy, store, { create: true });
+const opened = (store = new MemoryStore(), policy = POLICY) =>
+  Client.open(policy, store, { create: true });
 const refused = (reason) => (error) => error instanceof Refused && error.reason === reason;
 
 test("a request that was answered before gets the same bytes, and costs nothing", async () => {
@@ -52,12 +53,21 @@ test("an update that fails counts as zeros, and nothing of it is told", async (t
   const warned = t.mock.method(console, "warn", () => {});
   const secret = "a private number";
   const failing = [
-    () => { throw new Error(secret); },
-    async () => { throw secret; },
+    () => {
+      throw new Error(secret);
+    },
+    async () => {
+      throw secret;
+    },
     () => ({ length: 6 }),
     () => [1, 2, 3],
     () => ["1", "2", "3", "4", "5", "6"],
-    () => new Proxy([], { get() { throw new Error(secret); } }),
+    () =>
+      new Proxy([], {
+        get() {
+          throw new Error(secret);
+        },
+      }),
     null,
     "123456",
   ];
@@ -71,7 +81,11 @@ test("an update that fails counts as zeros, and nothing of it is told", async (t
 });
 
 test("what is not finite in an update is zero or the largest, and no reason to be silent", async () => {
-  for (const update of [[NaN, Infinity, -Infinity, 1e300, 0, 1], new Float32Array(6).fill(NaN), [true, false, 0, 0, 0, 0]]) {
+  for (const update of [
+    [NaN, Infinity, -Infinity, 1e300, 0, 1],
+    new Float32Array(6).fill(NaN),
+    [true, false, 0, 0, 0, 0],
+  ]) {
     const client = await opened();
     assert.equal((await client.answer(requestOf(), WEIGHTS, update)).length, 16);
   }
@@ -96,7 +110,13 @@ test("refusals come in the order of the checks", async () => {
   await assert.rejects(answer(requestOf({ solution: "HM" }), null), refused("NOT_ALLOWED"));
   await assert.rejects(answer(requestOf({ dim: 5 }), null), refused("NOT_ALLOWED"));
   await assert.rejects(answer(requestOf({ epsilon: [400n, 1n] }), null), refused("WEIGHTS"));
-  for (const bad of [[0, 0, 0, 0, 0, 0], new Float64Array(5), new Float64Array(6).fill(NaN), new Uint8Array(25), new Int32Array(6)]) {
+  for (const bad of [
+    [0, 0, 0, 0, 0, 0],
+    new Float64Array(5),
+    new Float64Array(6).fill(NaN),
+    new Uint8Array(25),
+    new Int32Array(6),
+  ]) {
     await assert.rejects(answer(requestOf(), bad), refused("WEIGHTS"));
   }
   await assert.rejects(answer(requestOf({ epsilon: [400n, 1n] })), refused("TOO_MUCH"));
@@ -116,7 +136,9 @@ test("two answers at once are one charge", async () => {
   const store = new MemoryStore();
   const [one, other] = [await opened(store), await opened(store)];
   const slow = () => new Promise((resolve) => setTimeout(resolve, 20, UPDATE));
-  const reports = await Promise.all([one, other, one].map((c) => c.answer(requestOf(), WEIGHTS, slow)));
+  const reports = await Promise.all(
+    [one, other, one].map((c) => c.answer(requestOf(), WEIGHTS, slow)),
+  );
   assert.equal(new Set(reports.map(toHex)).size, 1);
   assert.equal((await one.history()).entries.length, 1);
 });
@@ -150,7 +172,10 @@ test("damaged, foreign and rolled back ledgers are refused", async () => {
   assert.equal(await fault({ ...now, witness: begun.held.witness }), "DISAGREES");
   assert.equal(await fault({ ...begun.held, witness: old.witness }), "DISAGREES");
   assert.equal(await fault({ ...now, ledger: "hello" }), "FOREIGN");
-  assert.equal(await fault({ ...now, ledger: now.ledger.replace('"version":1', '"version":2') }), "FOREIGN");
+  assert.equal(
+    await fault({ ...now, ledger: now.ledger.replace('"version":1', '"version":2') }),
+    "FOREIGN",
+  );
   assert.equal(await fault({ ledger: now.witness, witness: now.witness }), "FOREIGN");
   // Each character of both texts, changed.
   for (const name of ["ledger", "witness"]) {
@@ -176,15 +201,37 @@ test("a ledger that was edited is refused also with a new sum of its text", asyn
     return `${line}\n${toHex(sha256(new TextEncoder().encode(line)))}\n`;
   };
   const changes = [
-    (state) => { state.spent = "0"; },
-    (state) => { state.spent = "1/1000"; state.entries[0].charge = "1/1000"; },
-    (state) => { state.entries[0].time -= 90_000; },
-    (state) => { state.entries = []; state.reports = 0; state.spent = "0"; state.head = "0".repeat(64); },
-    (state) => { state.runs = []; },
-    (state) => { state.runs[0].task = "00"; },
-    (state) => { state.runs[0].residual = `11${state.runs[0].residual.slice(2)}`; },
-    (state) => { state.entries[0].round = 0.5; },
-    (state) => { state.lifetime = "much"; },
+    (state) => {
+      state.spent = "0";
+    },
+    (state) => {
+      state.spent = "1/1000";
+      state.entries[0].charge = "1/1000";
+    },
+    (state) => {
+      state.entries[0].time -= 90_000;
+    },
+    (state) => {
+      state.entries = [];
+      state.reports = 0;
+      state.spent = "0";
+      state.head = "0".repeat(64);
+    },
+    (state) => {
+      state.runs = [];
+    },
+    (state) => {
+      state.runs[0].task = "00";
+    },
+    (state) => {
+      state.runs[0].residual = `11${state.runs[0].residual.slice(2)}`;
+    },
+    (state) => {
+      state.entries[0].round = 0.5;
+    },
+    (state) => {
+      state.lifetime = "much";
+    },
   ];
   for (const [number, change] of changes.entries()) {
     const held = { ...store.held, ledger: edited(change) };

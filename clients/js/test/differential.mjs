@@ -8,7 +8,7 @@ import { Entropy } from "../src/random/entropy.js";
 import { solutionOf } from "../src/solutions/solution.js";
 import { checkText } from "../src/wire/intent.js";
 import { decodeRequest, encodeReport } from "../src/wire/request.js";
-import { floats, hexOf } from "./vectors.js";
+import { floats, hexOf } from "./checks/reading.js";
 
 const MASK = (1n << 64n) - 1n;
 const EDGES = [0n, 1n, MASK, 1n << 63n, MASK - 1n, (1n << 63n) - 1n, 1n << 32n, 0xffffffffn];

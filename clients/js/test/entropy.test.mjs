@@ -12,7 +12,12 @@ const [FIVE, THIRTY_ONE] = [50.7, 103.5];
 test("integers below n are uniform", () => {
   const counts = new Array(32).fill(0);
   for (let i = 0; i < 30_000; i++) counts[Number(SYSTEM.below(32n))] += 1;
-  assert.ok(chiSquare(counts, counts.map(() => 1 / 32)) < THIRTY_ONE);
+  assert.ok(
+    chiSquare(
+      counts,
+      counts.map(() => 1 / 32),
+    ) < THIRTY_ONE,
+  );
 });
 
 test("the bytes of reports from real entropy follow the exact law", async () => {

@@ -1,7 +1,16 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
+import {
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test from "node:test";
@@ -20,18 +29,29 @@ function folderOf(t) {
 }
 
 const opened = (store, policy = POLICY) => Client.open(policy, store, { create: true });
-const fault = (attempt) => attempt.then(() => "none", (error) => error.fault ?? String(error));
+const fault = (attempt) =>
+  attempt.then(
+    () => "none",
+    (error) => error.fault ?? String(error),
+  );
 
 /** Run a device; its lines, as far as it got. */
 async function device(folder, from, to, { killAfter } = {}) {
-  const child = spawn(process.execPath, [WORKER, folder, from, to], { stdio: ["ignore", "pipe", "inherit"] });
+  const child = spawn(process.execPath, [WORKER, folder, from, to], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
   let printed = "";
   child.stdout.on("data", (data) => {
     printed += data;
     if (killAfter !== undefined && printed.split("\n").length > killAfter) child.kill("SIGKILL");
   });
   await once(child, "close");
-  return new Map(printed.split("\n").slice(1, -1).map((line) => line.split(" ")));
+  return new Map(
+    printed
+      .split("\n")
+      .slice(1, -1)
+      .map((line) => line.split(" ")),
+  );
 }
 
 test("a ledger in a folder", async (t) => {
@@ -44,7 +64,8 @@ test("a ledger in a folder", async (t) => {
   assert.deepEqual(readdirSync(folder).sort(), ["ledger-2.json", "witness-2.json"]);
   if (process.platform !== "win32") {
     assert.equal(statSync(folder).mode & 0o777, 0o700);
-    for (const name of readdirSync(folder)) assert.equal(statSync(join(folder, name)).mode & 0o777, 0o600);
+    for (const name of readdirSync(folder))
+      assert.equal(statSync(join(folder, name)).mode & 0o777, 0o600);
   }
 });
 

@@ -10,8 +10,8 @@ export function chiSquare(counts, law) {
   return counts.reduce((sum, count, i) => sum + (count - all * law[i]) ** 2 / (all * law[i]), 0);
 }
 
-/** Reports of J at ε = 1 on three entries, by the whole client: how often each signed entry was told,
- * and the exact probabilities. */
+/** Reports of J at ε = 1 on three entries, by the whole client: how often each signed entry was
+ * told, and the exact probabilities. */
 export async function reportsOfJ(Client, storeOf, reports) {
   const policy = { lifetime: 100, per_report: 1, solutions: ["J"], dimensions: [3] };
   const vector = [0.5, -2, 0.1]; // longer than the radius: never negated

@@ -9,7 +9,13 @@ export const POLICY = {
 
 /** The bytes of a request of version 1. */
 export function requestOf({
-  solution = "PS-PM", epsilon = [4n, 1n], dim = 6, epochs = 2, epoch = 0, round = 0, run = 1,
+  solution = "PS-PM",
+  epsilon = [4n, 1n],
+  dim = 6,
+  epochs = 2,
+  epoch = 0,
+  round = 0,
+  run = 1,
 } = {}) {
   const bytes = new Uint8Array(150);
   const view = new DataView(bytes.buffer);

@@ -8,7 +8,9 @@ const folder = process.env.FEDSEL_VECTORS ?? new URL("../../../vectors/", import
 const ON_SERVERS = ["server"];
 
 test("every file of vectors is checked", () => {
-  const found = readdirSync(folder).map((name) => name.replace(/\.json$/, "")).sort();
+  const found = readdirSync(folder)
+    .map((name) => name.replace(/\.json$/, ""))
+    .sort();
   assert.deepEqual(found, [...KINDS, ...ON_SERVERS].sort());
 });
 

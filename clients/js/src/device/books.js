@@ -1,9 +1,9 @@
 /** The ledger inside one transaction: what it says, whether it is whole, and what is added to it.
  *
- * A ledger is one text: JSON in a line and the SHA-256 of that line in the next. Each entry is linked
- * to the one before by SHA-256, as in the ledgers of the Python client, and the witness, a second
- * text, holds the number of entries and the last link. So a ledger that was put back from a copy is
- * noticed as long as the witness was not put back with it.
+ * A ledger is one text: JSON in a line and the SHA-256 of that line in the next. Each entry is
+ * linked to the one before by SHA-256, as in the ledgers of the Python client, and the witness, a
+ * second text, holds the number of entries and the last link. So a ledger that was put back from a
+ * copy is noticed as long as the witness was not put back with it.
  */
 
 import { Fraction, ZERO } from "../exact/fraction.js";
@@ -51,8 +51,8 @@ const SEAL_BYTES = 32;
  * What a store keeps: two texts.
  * @typedef {{ readonly ledger: string, readonly witness: string }} Held
  *
- * What takes its place, and the witness of what was there before: it is written first where it is not
- * what is held, so that a witness is never more than one report behind.
+ * What takes its place, and the witness of what was there before: it is written first where it is
+ * not what is held, so that a witness is never more than one report behind.
  * @typedef {Held & { readonly before: string }} Change
  */
 
@@ -160,7 +160,8 @@ export class Books {
     });
   }
 
-  /** What a run has kept of earlier updates: zeros at first. @param {string} run @param {number} dim */
+  /** What a run has kept of earlier updates: zeros at first.
+   * @param {string} run @param {number} dim */
   residual(run, dim) {
     const kept = this.taskOf(run)?.residual ?? null;
     const residual = new Float32Array(dim);
@@ -190,11 +191,12 @@ export class Books {
   }
 }
 
-/** SHA-256 of the link before and of an entry, written as a list of JSON; what was stated of the run
- * is at the end of the list, if anything. @param {string} before @param {Entry} entry
+/** SHA-256 of the link before and of an entry, written as a list of JSON; what was stated of the
+ * run is at the end of the list, if anything. @param {string} before @param {Entry} entry
  * @param {Pick<Run, "purpose" | "recipient"> | null} stated */
 export function linkOf(before, entry, stated) {
-  const texts = stated && (stated.purpose || stated.recipient) ? [stated.purpose, stated.recipient] : [];
+  const texts =
+    stated && (stated.purpose || stated.recipient) ? [stated.purpose, stated.recipient] : [];
   const content =
     `[${entry.number}, ${entry.epoch}, ${entry.round}, ${entry.time}, "${entry.charge}", ` +
     `"${entry.run}", "${entry.digest}", "${entry.report}"${texts.map((t) => `, ${ascii(t)}`).join("")}]`;

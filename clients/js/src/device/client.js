@@ -19,7 +19,8 @@ import { checkedWeights, evaluated, saturated } from "./updates.js";
 
 const DAY = 86_400;
 
-/** @typedef {{ entropy: import("../random/entropy.js").Entropy, now: () => number }} Surroundings */
+/** @typedef {import("../random/entropy.js").Entropy} Entropy */
+/** @typedef {{ entropy: Entropy, now: () => number }} Surroundings */
 
 /** For tests alone: no entry of the package's exports reaches it.
  * @type {(client: Client, surroundings: Partial<Surroundings>) => void} */
@@ -47,8 +48,8 @@ export class Client {
 
   /** The client of a device.
    *
-   * `create` makes the ledger where there is none; without it a missing ledger is refused, so that a
-   * wiped one does not begin anew unnoticed.
+   * `create` makes the ledger where there is none; without it a missing ledger is refused, so that
+   * a wiped one does not begin anew unnoticed.
    * @param {Policy | import("./policy.js").PolicyFields} policy @param {Store} store
    * @param {{ create?: boolean }} [options] */
   static async open(policy, store, { create = false } = {}) {
@@ -73,9 +74,9 @@ export class Client {
 
   /** The report that answers a request, charged and durable before it is returned.
    *
-   * `weights` is a Float32Array or Float64Array (d,), or its little-endian bytes; `update` is called
-   * with a copy, once, and only when nothing speaks against the request. A request that was answered
-   * before gets the same bytes again, and costs nothing.
+   * `weights` is a Float32Array or Float64Array (d,), or its little-endian bytes; `update` is
+   * called with a copy, once, and only when nothing speaks against the request. A request that was
+   * answered before gets the same bytes again, and costs nothing.
    *
    * Throws `Refused` with a fixed reason; then nothing has left the device. An update that fails
    * counts as zeros, and what is not finite in it as zero: whether a device answers must not depend
@@ -148,7 +149,8 @@ export class Client {
   }
 
   /** The bytes that answered this request before; null if it may be answered now.
-   * @param {Books} books @param {Request} request @param {Solution} solution @param {string} asked */
+   * @param {Books} books @param {Request} request @param {Solution} solution
+   * @param {string} asked */
   #earlier(books, request, solution, asked) {
     const policy = this.#policy;
     const [run, { round, epoch, intent }] = [toHex(request.run), request];

@@ -11,7 +11,7 @@
  * @property {() => Promise<boolean>} exists whether anything is where the ledger should be
  * @property {(held: Held) => Promise<void>} create refused where anything is in its place
  * @property {() => Promise<Held>} read
- * @property {(body: (held: Held) => Change | null) => Promise<void>} update null: nothing is written
+ * @property {(body: (held: Held) => Change | null) => Promise<void>} update null: no change
  */
 
 import { fromHex, toHex } from "../hash.js";
@@ -116,7 +116,10 @@ function historyOf(books) {
     runs: new Map(
       state.runs.map(({ run, task, purpose, recipient, open }) => {
         const recipe = decodeRecipe(bytes(task));
-        return [run, { recipe: /** @type {NonNullable<typeof recipe>} */ (recipe), purpose, recipient, open }];
+        return [
+          run,
+          { recipe: /** @type {NonNullable<typeof recipe>} */ (recipe), purpose, recipient, open },
+        ];
       }),
     ),
   };

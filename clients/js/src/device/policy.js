@@ -31,9 +31,20 @@ const MOST_COUNT = 2 ** 32 - 1;
  */
 
 const KNOWN = [
-  "lifetime", "per_report", "solutions", "dimensions", "clip", "reports_per_epoch",
-  "reports_per_day", "runs", "weight_bound", "least_seconds", "require_purpose",
-  "require_recipient", "purposes", "recipients",
+  "lifetime",
+  "per_report",
+  "solutions",
+  "dimensions",
+  "clip",
+  "reports_per_epoch",
+  "reports_per_day",
+  "runs",
+  "weight_bound",
+  "least_seconds",
+  "require_purpose",
+  "require_recipient",
+  "purposes",
+  "recipients",
 ];
 
 /** The limits of one device. */
@@ -73,7 +84,11 @@ export class Policy {
     this.weightBound = checkPositive("weight_bound", fields.weight_bound ?? 1e6);
     /** @readonly */
     this.leastSeconds = fields.least_seconds ?? 0;
-    if (!(typeof this.leastSeconds === "number" && this.leastSeconds >= 0 && this.leastSeconds <= 86400)) {
+    if (!(
+      typeof this.leastSeconds === "number" &&
+      this.leastSeconds >= 0 &&
+      this.leastSeconds <= 86400
+    )) {
       throw new InvalidArgument("least_seconds", this.leastSeconds, "in 0 … 86400");
     }
     /** @readonly */
@@ -90,7 +105,8 @@ export class Policy {
   }
 
   /** Why the policy forbids a recipe, before anything of its size is built; null if it allows it.
-   * @param {import("../wire/recipe.js").Recipe} recipe @param {import("../wire/intent.js").Intent} [intent]
+   * @param {import("../wire/recipe.js").Recipe} recipe
+   * @param {import("../wire/intent.js").Intent} [intent]
    * @returns {"NOT_ALLOWED" | "PURPOSE" | null} */
   objection(recipe, intent = NOTHING_STATED) {
     const allowed =
@@ -159,6 +175,7 @@ function privateName(name) {
 function texts(name, values, field) {
   if (values === null) return null;
   const checked = listed(name, values).map((text) => checkText(name, text, field));
-  if (checked.includes("")) throw new InvalidArgument(name, values, "a list of texts that are not empty");
+  if (checked.includes(""))
+    throw new InvalidArgument(name, values, "a list of texts that are not empty");
   return checked;
 }

@@ -1,7 +1,7 @@
 /** How the ε of reports is added up: never less than was spent, in a number of bounded size.
  *
- * The sum is rounded up to the multiples of 1/GRID before a charge is added whose denominator it does
- * not fit: s + c where the denominator of s divides GRID·den(c), else ⌈s⌉ + c.
+ * The sum is rounded up to the multiples of 1/GRID before a charge is added whose denominator it
+ * does not fit: s + c where the denominator of s divides GRID·den(c), else ⌈s⌉ + c.
  */
 
 import { Fraction, ZERO } from "../exact/fraction.js";

@@ -68,7 +68,8 @@ export async function evaluated(update, weights, dim) {
 
 /** @param {unknown} value @param {number} dim */
 function vector(value, dim) {
-  const listed = Array.isArray(value) && value.every((x) => typeof x === "number" || typeof x === "boolean");
+  const listed =
+    Array.isArray(value) && value.every((x) => typeof x === "number" || typeof x === "boolean");
   const typed = ArrayBuffer.isView(value) && !(value instanceof DataView);
   if (!listed && !typed) return null;
   const entries = /** @type {ArrayLike<unknown>} */ (/** @type {unknown} */ (value));

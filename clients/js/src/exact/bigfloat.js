@@ -1,7 +1,7 @@
 /** Floating point of 160 bits, for laws that follow from logarithms and integrals.
  *
- * Exponentials of JavaScript engines and C libraries differ in their last bits. What a law depends on
- * is computed here with far more bits than a float has, and made a float last.
+ * Exponentials of JavaScript engines and C libraries differ in their last bits. What a law depends
+ * on is computed here with far more bits than a float has, and made a float last.
  */
 
 import { bitLength } from "./integers.js";
@@ -134,7 +134,7 @@ export class BigFloat {
     const shift = 2 * PRECISION + (this.exponent % 2 === 0 ? 0 : 1);
     const square = this.mantissa << BigInt(shift);
     let root = 1n << BigInt(Math.ceil(bitLength(square) / 2));
-    for (let next = (root + square / root) / 2n; next < root; ) {
+    for (let next = (root + square / root) / 2n; next < root;) {
       root = next;
       next = (root + square / root) / 2n;
     }

@@ -6,7 +6,8 @@ const DECIMAL = /^([+-]?)(\d*)(?:\.(\d*))?(?:[eE]([+-]?\d{1,4}))?$/;
 const RATIO = /^([+-]?\d+)\/(\d+)$/;
 
 export class Fraction {
-  /** In lowest terms, the denominator > 0. @param {bigint} numerator @param {bigint} [denominator] */
+  /** In lowest terms, the denominator > 0.
+   * @param {bigint} numerator @param {bigint} [denominator] */
   constructor(numerator, denominator = 1n) {
     if (denominator === 0n) throw new RangeError("a fraction has no denominator of zero");
     const common = gcd(numerator, denominator) * (denominator < 0n ? -1n : 1n);

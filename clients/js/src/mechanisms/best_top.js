@@ -1,5 +1,5 @@
-/** The best k of a one-symbol report, the same on every machine: in floating point as long as that can
- * tell, and in 160 bits where it cannot.
+/** The best k of a one-symbol report, the same on every machine: in floating point as long as that
+ * can tell, and in 160 bits where it cannot.
  */
 
 import { BigFloat, ONE } from "../exact/bigfloat.js";
@@ -21,7 +21,8 @@ export function bestTop(epsilon, d) {
   return low;
 }
 
-/** Whether k + 1 aligns better than k. @param {Fraction} epsilon @param {number} k @param {number} d */
+/** Whether k + 1 aligns better than k.
+ * @param {Fraction} epsilon @param {number} k @param {number} d */
 function rises(epsilon, k, d) {
   const growth = Math.expm1(Math.min(epsilon.toNumber(), 500));
   const [here, there] = [k, k + 1].map((n) => (growth * upperSum(n, d)) / (n * growth + 2 * d));
@@ -84,7 +85,8 @@ const ROOT = (() => {
   const unit = 1n << 200n;
   const arctangent = (/** @type {bigint} */ n) => {
     let [power, total] = [unit / n, 0n];
-    for (let i = 1n, sign = 1n; power; i += 2n, sign = -sign, power /= n * n) total += (sign * power) / i;
+    for (let i = 1n, sign = 1n; power; i += 2n, sign = -sign, power /= n * n)
+      total += (sign * power) / i;
     return total;
   };
   return new BigFloat(8n * (4n * arctangent(5n) - arctangent(239n)), -200).sqrt();
@@ -97,8 +99,8 @@ const CENTRE = [
     45921.953931549871457, 67265.770927008700853, 33430.575583588128105, 2509.0809287301226727,
   ],
   [
-    1.0, 42.313330701600911252, 687.1870074920579083, 5394.1960214247511077,
-    21213.794301586595867, 39307.89580009271061, 28729.085735721942674, 5226.495278852854561,
+    1.0, 42.313330701600911252, 687.1870074920579083, 5394.1960214247511077, 21213.794301586595867,
+    39307.89580009271061, 28729.085735721942674, 5226.495278852854561,
   ],
 ];
 const MIDDLE = [

@@ -10,8 +10,8 @@ import { HALF_STEPS, INPUT_STEPS } from "./laws.js";
 /** The slot of a report that says nothing, ⊥. */
 export const BOTTOM = -1;
 
-/** A dimension by the law over the ranks of its magnitude; BOTTOM for ⊥. A uniform law does not look
- * at the magnitudes.
+/** A dimension by the law over the ranks of its magnitude; BOTTOM for ⊥. A uniform law does not
+ * look at the magnitudes.
  * @param {import("./laws.js").RankLaw} law @param {() => Float32Array} magnitudes
  * @param {Entropy} entropy */
 export function drawDimension(law, magnitudes, entropy) {
@@ -39,8 +39,8 @@ export function drawDimension(law, magnitudes, entropy) {
 
 /** One of the entries whose magnitude is that of a rank, 0 the largest.
  *
- * Floats ≥ 0 are ordered as the integers of their bits: they are compared byte by byte from the most
- * significant, each by a histogram over all entries.
+ * Floats ≥ 0 are ordered as the integers of their bits: they are compared byte by byte from the
+ * most significant, each by a histogram over all entries.
  * @param {number} rank @param {Float32Array} magnitudes @param {Entropy} entropy */
 function drawSharing(rank, magnitudes, entropy) {
   const n = magnitudes.length;

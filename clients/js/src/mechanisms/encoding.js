@@ -41,7 +41,10 @@ export function calibratedEpsilon(epsilon, k, d) {
  * @param {number} flip @param {number} k @param {number} d */
 export function bottomProbability(flip, k, d) {
   const [p, q] = chances(BigFloat.of(flip));
-  return q.power(k).times(p.power(d - k)).toNumber();
+  return q
+    .power(k)
+    .times(p.power(d - k))
+    .toNumber();
 }
 
 /** p, the probability that a bit stays, and q = 1 − p. @param {BigFloat} flip */
@@ -87,7 +90,7 @@ function quadrature() {
   for (let number = 1; number <= NODES / 2; number++) {
     let x = BigFloat.of(Math.cos(((4 * number - 1) * Math.PI) / (4 * NODES + 2)));
     let slope = ZERO;
-    for (let step = ONE; step.abs().times(PRECISE).compare(ONE) > 0; ) {
+    for (let step = ONE; step.abs().times(PRECISE).compare(ONE) > 0;) {
       const here = legendre(x);
       step = here.value.over(here.slope);
       x = x.minus(step);

@@ -32,7 +32,8 @@ export class RankLaw {
     for (let i = 0; i < weights.length; i++) {
       const count = counts ? counts[i] : 1;
       const weight = weights[i];
-      if (weight < 0n || count < 1) throw new RangeError("a rank law needs weights ≥ 0, counts ≥ 1");
+      if (weight < 0n || count < 1)
+        throw new RangeError("a rank law needs weights ≥ 0, counts ≥ 1");
       d += count;
       total += weight * BigInt(count);
       if (weight > maximum) maximum = weight;
@@ -123,9 +124,7 @@ export class Window {
     const eta = new Fraction(this.W * (this.H - this.L), this.total);
     const a = ONE.over(eta);
     const n = this.symbols;
-    const spread = eta
-      .times(this.W ** 2n - 1n)
-      .plus(ONE.minus(eta).times(n ** 2n - 1n));
+    const spread = eta.times(this.W ** 2n - 1n).plus(ONE.minus(eta).times(n ** 2n - 1n));
     const b = spread.over(eta.times(this.G).power(2)).over(3n);
     const low = ONE.minus(new Fraction(2n, this.G));
     const middle = low.plus(ONE).over(2n).times(a);
@@ -143,7 +142,8 @@ function larger(a, b) {
   return a.compare(b) >= 0 ? a : b;
 }
 
-/** A public coin between windows, which does not depend on the data; symbols are numbered through. */
+/** A public coin between windows, which does not depend on the data. Symbols are numbered
+ * through. */
 export class SymbolLaw {
   /** @param {readonly Window[]} windows @param {readonly bigint[]} [coins] */
   constructor(windows, coins = [1n]) {

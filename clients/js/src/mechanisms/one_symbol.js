@@ -8,7 +8,8 @@ import { thresholdLaw } from "./selection.js";
 /** Entries of a vector enter UJ as integers in 0 … UNIT. */
 export const UNIT = 1 << 16;
 
-/** The law of J over the ranks of the 2d signed dimensions. @param {Fraction} epsilon @param {number} d */
+/** The law of J over the ranks of the 2d signed dimensions.
+ * @param {Fraction} epsilon @param {number} d */
 export function signedLaw(epsilon, d) {
   if (d > 2 ** 31) throw new RangeError("too many signed dimensions");
   return thresholdLaw(epsilon, bestTop(epsilon, d), 2 * d);

@@ -28,8 +28,8 @@ import { UNIT, jointWeights, signedLaw } from "./one_symbol.js";
 const [PLUS, MINUS] = [0, 1];
 const NOTHING = { slots: [BOTTOM], symbols: [0] };
 
-/** J: the right sign of each of the top k slots with weight e^ε, all else with weight 1. With a radius
- * the vector is first negated with probability ½ − ‖v‖/(2·radius).
+/** J: the right sign of each of the top k slots with weight e^ε, all else with weight 1. With a
+ * radius the vector is first negated with probability ½ − ‖v‖/(2·radius).
  * @param {Fraction} epsilon @param {number} size @param {number | null} radius
  * @returns {Mechanism} */
 export function signedSampling(epsilon, size, radius) {
@@ -53,7 +53,10 @@ export function signedSampling(epsilon, size, radius) {
         signed[j] = Math.max(score, 0);
         signed[size + j] = Math.max(-score, 0);
       }
-      return atom(drawDimension(law, () => signed, entropy), size);
+      return atom(
+        drawDimension(law, () => signed, entropy),
+        size,
+      );
     },
   };
 }
@@ -102,7 +105,8 @@ function unitEntries(values, most, clip) {
   const units = values.map((value) => Math.min(UNIT, Math.floor((Math.abs(value) / clip) * UNIT)));
   const total = units.reduce((all, one) => all + one, 0);
   if (total <= most) return units;
-  if (UNIT * most <= Number.MAX_SAFE_INTEGER) return units.map((u) => Math.floor((u * most) / total));
+  if (UNIT * most <= Number.MAX_SAFE_INTEGER)
+    return units.map((u) => Math.floor((u * most) / total));
   return units.map((u) => Number((BigInt(u) * BigInt(most)) / BigInt(total)));
 }
 

@@ -40,7 +40,8 @@ export function perturbedSampling(epsilon, k, d) {
   return thresholdLaw(epsilon, countTop(k, d), d);
 }
 
-/** PE, calibrated so that its true loss is ε. @param {Fraction} epsilon @param {Top} k @param {number} d */
+/** PE, calibrated so that its true loss is ε.
+ * @param {Fraction} epsilon @param {Top} k @param {number} d */
 export function perturbedEncoding(epsilon, k, d) {
   const top = countTop(k, d);
   const flip = calibratedEpsilon(epsilon.toNumber(), top, d);

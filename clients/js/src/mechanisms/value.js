@@ -26,7 +26,8 @@ function privateWindow(growth, G, W) {
   return new Window(G, W, low, wanted < most ? wanted : most);
 }
 
-/** PM's window: fine enough for PM's variance. @param {Fraction} epsilon @param {Fraction} growth */
+/** PM's window: fine enough for PM's variance.
+ * @param {Fraction} epsilon @param {Fraction} growth */
 function piecewiseWindow(epsilon, growth) {
   const half = epsilon.over(2n);
   const doublings = 2 * Math.max(0, Number(ceilDivide(half.numerator, half.denominator) - 1n));
@@ -57,8 +58,9 @@ export function symbolLaw(name, epsilon) {
 }
 
 /** The window with the least worst-case variance: all W ≤ G ≤ 1024, and widths near the best ratio
- * up to 2^15 cells, compared in floating point first, which is right to 1e-12, and those within 1e-9
- * of the best exactly. The fewest symbols win a tie. @param {Fraction} epsilon @param {Fraction} growth */
+ * up to 2^15 cells, compared in floating point first, which is right to 1e-12, and those within
+ * 1e-9 of the best exactly. The fewest symbols win a tie.
+ * @param {Fraction} epsilon @param {Fraction} growth */
 function leastVarianceWindow(epsilon, growth) {
   const decay = Math.exp(-epsilon.toNumber());
   // (2e^(−ε))^(1/3), the same on every machine.
@@ -95,8 +97,8 @@ function leastVarianceWindow(epsilon, growth) {
 
 const BUDGET = Number(WEIGHT_BUDGET);
 
-/** `Window.worstVariance` in floating point. With 1/η = 1 + δ no two numbers that are nearly alike are
- * subtracted. @param {number} decay @param {number} G @param {number} W */
+/** `Window.worstVariance` in floating point. With 1/η = 1 + δ no two numbers that are nearly alike
+ * are subtracted. @param {number} decay @param {number} G @param {number} W */
 function worstVariance(decay, G, W) {
   const symbols = G + W;
   // L/H: e^−ε, or what 59 bits allow.

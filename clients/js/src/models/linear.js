@@ -1,4 +1,4 @@
-/** Linear models: logistic regression, linear SVM, least squares and Huber, with an ℓ2 regulariser. */
+/** Linear models with an ℓ2 regulariser: logistic regression, SVM, least squares and Huber. */
 
 import { InvalidArgument } from "../errors.js";
 

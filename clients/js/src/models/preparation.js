@@ -3,8 +3,9 @@
 
 import { InvalidArgument, checkCount, checkPositive } from "../errors.js";
 
-/** A record x in [−1, 1] becomes (clip(x/spread, −1, 1) − centre, intercept), divided by its norm if
- * `unit`, else multiplied by `factor`; with `mixing`, a public matrix, it is multiplied by that first.
+/** A record x in [−1, 1] becomes (clip(x/spread, −1, 1) − centre, intercept), divided by its norm
+ * if `unit`, else multiplied by `factor`; with `mixing`, a public matrix, it is multiplied by that
+ * first.
  * @typedef {object} PreparationFields
  * @property {readonly number[]} spread in (0, 1]
  * @property {readonly number[]} centre
@@ -40,7 +41,8 @@ export class Preparation {
   }
 
   /** Before anything is learnt: records as they are, with an intercept.
-   * @param {number} features @param {{ intercept?: number, unit?: boolean, factor?: number }} [options] */
+   * @param {number} features
+   * @param {{ intercept?: number, unit?: boolean, factor?: number }} [options] */
   static plain(features, { intercept = 1, unit = true, factor = 1 } = {}) {
     const count = checkCount("features", features);
     const [spread, centre] = [new Array(count).fill(1), new Array(count).fill(0)];
@@ -111,11 +113,15 @@ export class Plan {
   }
 
   /** What one client reports on that holds all these records: the mean over them (dim,).
-   * @param {number} round @param {readonly ArrayLike<number>[]} records @param {Preparation} learnt */
+   * @param {number} round @param {readonly ArrayLike<number>[]} records
+   * @param {Preparation} learnt */
   vector(round, records, learnt) {
     const mean = new Float64Array(this.dim);
     for (const record of records) {
-      const told = this.stage(round) === "spread" ? this.#spread(record, learnt) : this.#centre(record, learnt);
+      const told =
+        this.stage(round) === "spread"
+          ? this.#spread(record, learnt)
+          : this.#centre(record, learnt);
       told.forEach((entry, i) => (mean[i] += entry));
     }
     return Float32Array.from(mean, (sum) => sum / records.length);

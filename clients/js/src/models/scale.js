@@ -12,9 +12,15 @@ export class FeatureScale {
     /** @readonly */
     this.high = Float64Array.from(high);
     const fits = this.low.length > 0 && this.low.length === this.high.length;
-    const bounds = this.low.every((end, i) => Number.isFinite(end) && Number.isFinite(this.high[i]) && end < this.high[i]);
+    const bounds = this.low.every(
+      (end, i) => Number.isFinite(end) && Number.isFinite(this.high[i]) && end < this.high[i],
+    );
     if (!fits || !bounds) {
-      throw new InvalidArgument("feature_range", "the bounds", "low < high, a number a feature each");
+      throw new InvalidArgument(
+        "feature_range",
+        "the bounds",
+        "low < high, a number a feature each",
+      );
     }
     /** The middle of the bounds where zero lies outside of them, else zero. @readonly */
     this.centre = this.low.map((end, i) => {

@@ -1,7 +1,7 @@
 /** Exactly uniform integers: every random decision of a device is `below(n)`.
  *
- * They come from the platform's cryptographic source, which has no seed. It is taken once, when this
- * module is loaded.
+ * They come from the platform's cryptographic source, which has no seed. It is taken once, when
+ * this module is loaded.
  */
 
 const WORD = 1n << 64n;

@@ -1,4 +1,4 @@
-/** The names of solutions, those that a device may be asked for and those that it knows to refuse. */
+/** The names of solutions: those that a device may be asked for, and those that it refuses. */
 
 export const SELECTING = ["EXP", "PE", "PS", "PE-published"];
 export const PERTURBING = ["PM", "HM", "Duchi", "OW"];

@@ -73,15 +73,18 @@ export class Solution {
       {
         all: () => finiteScores(transform.scores(ranked, round, basis)),
         value: (slot) => finite(transform.value(reported, slot)),
-        values: () => Float64Array.from({ length: transform.size }, (_, slot) => {
-          return finite(transform.value(reported, slot));
-        }),
+        values: () =>
+          Float64Array.from({ length: transform.size }, (_, slot) => {
+            return finite(transform.value(reported, slot));
+          }),
         norm: () => norm(ranked),
       },
       entropy,
     );
     if (this.accumulates) for (const slot of drawn.slots) if (slot !== BOTTOM) ranked[slot] = 0;
-    const moved = drawn.slots.map((slot) => (slot === BOTTOM ? slot : slot + basis * transform.size));
+    const moved = drawn.slots.map((slot) =>
+      slot === BOTTOM ? slot : slot + basis * transform.size,
+    );
     return { slots: moved, symbols: drawn.symbols, kept: ranked };
   }
 
@@ -114,7 +117,8 @@ const built = new Map();
 const MOST_BUILT = 16;
 
 /** The solution of a recipe that devices can be asked for; throws where its parameters do not go
- * together, or where it is larger than a device can hold. @param {Recipe} recipe @param {string} key */
+ * together, or where it is larger than a device can hold.
+ * @param {Recipe} recipe @param {string} key */
 export function solutionOf(recipe, key) {
   const known = built.get(key);
   if (known !== undefined) return known;
@@ -127,7 +131,8 @@ export function solutionOf(recipe, key) {
 /** @param {Recipe} recipe */
 function compose(recipe) {
   const { solution: name, dim, clip, seed } = recipe;
-  if (!isPrivate(name)) throw new RangeError(`not a private solution: one of ${PRIVATE.join(", ")}`);
+  if (!isPrivate(name))
+    throw new RangeError(`not a private solution: one of ${PRIVATE.join(", ")}`);
   const epsilon = recipe.epsilon.over(BigInt(recipe.epochs));
   const stages = stagesOf(name);
   if (stages !== null) return twoStages(recipe, stages, epsilon);
@@ -147,8 +152,10 @@ function compose(recipe) {
     return new Solution(recipe, transform, flatPicks(value, transform.size, 1, clip));
   }
   const picks = flatCount(epsilon, dim);
-  const value = symbolLaw(name.startsWith(UNSCALED) ? name.slice(UNSCALED.length) : name,
-    epsilon.over(BigInt(picks)));
+  const value = symbolLaw(
+    name.startsWith(UNSCALED) ? name.slice(UNSCALED.length) : name,
+    epsilon.over(BigInt(picks)),
+  );
   return new Solution(recipe, plain, flatPicks(value, dim, picks, clip));
 }
 

@@ -58,7 +58,8 @@ export function rotated(dim, seed, rotations, bases) {
   };
 }
 
-/** What the public bits of a rotation in a round are for. @param {number} round @param {number} rotation */
+/** What the public bits of a rotation in a round are for.
+ * @param {number} round @param {number} rotation */
 function purpose(round, rotation) {
   return `signs of round ${round}` + (rotation ? `, rotation ${rotation}` : "");
 }
@@ -86,7 +87,8 @@ export function rotationsFor(epsilon, dim) {
 }
 
 /** A vector times public signs, padded with zeros: + where the top bit of a byte is set.
- * @param {Float32Array} vector @param {number} width @param {bigint} seed @param {string} purpose */
+ * @param {Float32Array} vector @param {number} width @param {bigint} seed
+ * @param {string} purpose */
 function signedPadded(vector, width, seed, purpose) {
   const bits = new PublicBits(seed, purpose);
   const signed = new Float32Array(width);
@@ -100,7 +102,8 @@ function signedPadded(vector, width, seed, purpose) {
 }
 
 /** The Walsh–Hadamard transform of a vector, a power of two long, not normalised. Every step takes
- * neighbours to the same place of two halves; each sum is rounded to 32 bits. @param {Float32Array} x */
+ * neighbours to the same place of two halves; each sum is rounded to 32 bits.
+ * @param {Float32Array} x */
 function hadamard(x) {
   const half = x.length / 2;
   let from = x;

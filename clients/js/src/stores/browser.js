@@ -1,12 +1,12 @@
 /** A ledger in a browser: two databases of IndexedDB, written with strict durability under a lock
  * that all tabs share.
  *
- * A browser may still lose them together: in a private window, when its user clears the site's data,
- * or when it needs room and the storage is not persistent. Then there is no ledger, and the client
- * refuses to answer unless its owner begins anew. See `persist`.
+ * A browser may still lose them together: in a private window, when its user clears the site's
+ * data, or when it needs room and the storage is not persistent. Then there is no ledger, and the
+ * client refuses to answer unless its owner begins anew. See `persist`.
  */
 
-import { InvalidArgument } from "../errors.js";
+import { InvalidArgument, checkPositive } from "../errors.js";
 import { LedgerError } from "../device/refusal.js";
 
 /** @typedef {import("../device/books.js").Held} Held */
@@ -16,13 +16,19 @@ const TABLE = "texts";
 const KEY = "text";
 
 export class BrowserStore {
-  /** @param {string} [name] one ledger a name and origin */
-  constructor(name = "device") {
+  /** @param {string} [name] one ledger a name and origin
+   * @param {{ timeout?: number }} [options] seconds to wait for other tabs */
+  constructor(name = "device", { timeout = 60 } = {}) {
     if (typeof name !== "string" || !name) throw new InvalidArgument("name", name, "a text");
     if (!globalThis.navigator?.locks || !globalThis.indexedDB) {
-      throw new InvalidArgument("store", name, "in a secure page (https, or localhost): it needs locks");
+      throw new InvalidArgument(
+        "store",
+        name,
+        "in a secure page (https, or localhost): it needs locks",
+      );
     }
     this.name = name;
+    this.timeout = checkPositive("timeout", timeout);
     this.ledger = `fedsel ledger ${name}`;
     this.witness = `fedsel witness ${name}`;
   }
@@ -82,7 +88,8 @@ export class BrowserStore {
       const [ledger, witness] = [await get(this.ledger), await get(this.witness)];
       if (ledger === null) throw new LedgerError(witness === null ? "MISSING" : "OCCUPIED");
       if (witness === null) throw new LedgerError("DISAGREES");
-      if (typeof ledger !== "string" || typeof witness !== "string") throw new LedgerError("FOREIGN");
+      if (typeof ledger !== "string" || typeof witness !== "string")
+        throw new LedgerError("FOREIGN");
       return { ledger, witness };
     });
   }
@@ -90,7 +97,16 @@ export class BrowserStore {
   /** One tab at a time; the lock ends with its tab. @template T @param {() => Promise<T>} work
    * @returns {Promise<T>} */
   async #alone(work) {
-    return navigator.locks.request(this.ledger, work);
+    const signal = AbortSignal.timeout(1000 * this.timeout);
+    let begun = false;
+    try {
+      return await navigator.locks.request(this.ledger, { signal }, () => {
+        begun = true;
+        return work();
+      });
+    } catch (error) {
+      throw begun ? error : new LedgerError("BUSY");
+    }
   }
 }
 

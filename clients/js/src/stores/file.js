@@ -1,10 +1,11 @@
 /** A ledger in a folder, for Node: each change is a new file, flushed to the disk before it counts.
  *
- * The ledger is the file `ledger-N.json` with the largest N. A change is written under another name,
- * flushed, and linked to the next N, which fails if another process was faster: then it is made again
- * from what that process wrote. So no lock is held, and none is left by a crash. The witness is kept
- * in the same way, `witness-N.json`, in this folder or in another one, best on another disk. It is
- * durable before anybody sees what `ledger-N.json` answered, and before N + 1 is written.
+ * The ledger is the file `ledger-N.json` with the largest N. A change is written under another
+ * name, flushed, and linked to the next N, which fails if another process was faster: then it is
+ * made again from what that process wrote. So no lock is held, and none is left by a crash. The
+ * witness is kept in the same way, `witness-N.json`, in this folder or in another one, best on
+ * another disk. It is durable before anybody sees what `ledger-N.json` answered, and before N + 1
+ * is written.
  */
 
 import { randomBytes } from "node:crypto";
@@ -72,7 +73,8 @@ export class FileStore {
       if (next === null) return;
       const done = await explained("UNWRITABLE", async () => {
         // A witness that a crash left behind is brought up to date first.
-        if (held.witness !== next.before) await commit(this.witness, "witness", generation, next.before);
+        if (held.witness !== next.before)
+          await commit(this.witness, "witness", generation, next.before);
         if (!(await commit(this.folder, "ledger", generation + 1, next.ledger))) return false;
         await commit(this.witness, "witness", generation + 1, next.witness);
         await tidy(this.folder, "ledger");
@@ -157,7 +159,9 @@ async function latest(folder, kind) {
 
 /** @param {string} name @param {string} kind */
 function numberOf(name, kind) {
-  const digits = name.startsWith(`${kind}-`) ? /^[1-9]\d{0,14}(?=\.json$)/.exec(name.slice(kind.length + 1)) : null;
+  const digits = name.startsWith(`${kind}-`)
+    ? /^[1-9]\d{0,14}(?=\.json$)/.exec(name.slice(kind.length + 1))
+    : null;
   return digits === null ? null : Number(digits[0]);
 }
 

@@ -57,7 +57,8 @@ export function checkText(name, value, field) {
   return value;
 }
 
-/** What a text must be, if it is not. @param {string} text @param {"purpose" | "recipient"} field */
+/** What a text must be, if it is not.
+ * @param {string} text @param {"purpose" | "recipient"} field */
 function objection(text, field) {
   const most = MOST_BYTES[field];
   const codes = Array.from(text, (character) => /** @type {number} */ (character.codePointAt(0)));

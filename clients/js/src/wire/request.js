@@ -57,7 +57,16 @@ function parts(bytes, version) {
   const lowest = isStated(intent) ? WITH_INTENT : recipe.bases === null ? PLAIN : WITH_BASES;
   if (lowest !== version || epoch >= recipe.epochs) return null;
   const run = bytes.slice(5, 5 + RUN_BYTES);
-  return { bytes, version, run, epoch, round: view.getUint32(25, true), intent, recipe, recipeBytes };
+  return {
+    bytes,
+    version,
+    run,
+    epoch,
+    round: view.getUint32(25, true),
+    intent,
+    recipe,
+    recipeBytes,
+  };
 }
 
 /** A copy of bytes in whatever form; null for anything else. @param {unknown} data */
@@ -70,7 +79,8 @@ export function bytesOf(data) {
 const NOTHING = 0xffffffff;
 
 /** The report of one client: its length depends on public parameters alone.
- * @param {Uint8Array} run @param {number} round @param {number[]} slots @param {number[]} symbols */
+ * @param {Uint8Array} run @param {number} round @param {number[]} slots
+ * @param {number[]} symbols */
 export function encodeReport(run, round, slots, symbols) {
   const report = new Uint8Array(8 + 8 * slots.length);
   const view = new DataView(report.buffer);
