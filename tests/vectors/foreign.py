@@ -224,8 +224,8 @@ def public_words(seed, purpose, count):
         for j in range(4):
             pool[j] = mix(pool[j], hashed(v))
     g, s = 0x8B51F9DD, []
-    for v in pool:
-        v ^= g
+    for mixed in pool:
+        v = mixed ^ g
         g = g * 0x58F38DED % 2**32
         v = v * g % 2**32
         s.append(v ^ v >> 16)
@@ -271,7 +271,8 @@ def hadamard(x):
 def scores(g, seed, round_number, R, basis):
     result = []
     for rotation in range(R):
-        turned = [s * v for s, v in zip(signs(len(g), seed, round_number, basis * R + rotation), g)]
+        own = signs(len(g), seed, round_number, basis * R + rotation)
+        turned = [s * v for s, v in zip(own, g, strict=True)]
         result += hadamard(turned + [0.0] * (width(len(g)) - len(g)))
     return saturated(result)
 

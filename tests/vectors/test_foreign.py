@@ -23,6 +23,7 @@ def packed(values):
     return struct.pack(f"<{len(values)}f", *values).hex()
 
 
+@pytest.mark.slow
 def test_every_report_of_every_portable_solution():
     assert len({case["solution"] for case in REPORTS}) == 75
     for case in REPORTS:
@@ -44,6 +45,7 @@ def test_every_report_of_every_portable_solution():
             assert packed(residual) == step["residual_after_f32"], where
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["selection", "value", "J", "UJ", "rotations", "exp_lower"])
 def test_laws(kind):
     found = [case for case in cases("laws") if case["kind"] == kind]
@@ -56,6 +58,8 @@ def test_laws(kind):
             law = foreign.selection_law(case["mechanism"], epsilon, case.get("top"), case["d"])
             assert law == (spread_out(case), int(case["bottom"])), case
         elif kind == "value":
+            if case["mechanism"] == "OW" and epsilon > 9 and epsilon != 26:
+                continue  # half a second each; 26 is where floats that cancel find another
             windows, coins = foreign.symbol_law(case["mechanism"], epsilon)
             told = [tuple(int(w[n]) for n in ("G", "W", "L", "H")) for w in case["windows"]]
             assert (windows, [str(coin) for coin in coins]) == (told, case["coins"]), case
