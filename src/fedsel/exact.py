@@ -116,6 +116,8 @@ def log_upper(ratio: Fraction, bits: int = 36) -> Fraction:
 def nearest_decay(count: int, x: Fraction) -> int:
     """The integer nearest to count·e^(−x), for x ≥ 0: decided exactly, as e^−x is irrational.
 
+    Proof: docs/proofs/exact.md, E6.
+
     >>> nearest_decay(256, Fraction(1)), nearest_decay(7, Fraction(0))
     (94, 7)
     """
