@@ -50,6 +50,17 @@ def test_its_types_are_right(node):
     assert (done.stdout, done.returncode) == ("", 0)
 
 
+def test_its_style_is_right(node):
+    formatter = CLIENT / "node_modules" / "prettier" / "bin" / "prettier.cjs"
+    if not formatter.exists():
+        pytest.skip("no prettier: npm install in clients/js (make javascript)")
+    files = ["src", "test", "bench.mjs"]
+    done = subprocess.run(
+        [node, str(formatter), "--check", *files], cwd=CLIENT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_random_tasks_give_the_bytes_of_python(node):
     agreed, rounded, differing = compare(count=600, seed=20)
     assert differing == []

@@ -68,8 +68,10 @@ def tabs(browser, site):
     """Opens tabs of one browser window; what a page complains about, or asks of others, fails."""
     context, complaints = browser.new_context(), []
 
-    def tab():
+    def tab(script=None):
         page = context.new_page()
+        if script is not None:
+            page.add_init_script(path=script)
         page.on("pageerror", lambda error: complaints.append(f"error: {error}"))
         page.on("request", lambda r: None if r.url.startswith(site) else complaints.append(r.url))
         page.goto(site)
@@ -82,7 +84,7 @@ def tabs(browser, site):
 
 
 def test_every_vector_holds_in_a_page(tabs):
-    page = tabs()
+    page = tabs(ROOT / "clients" / "js" / "test" / "surroundings.js")
     checked = page.evaluate(
         """async () => {
           const { KINDS, failures } = await import("/clients/js/test/vectors.js");
@@ -137,6 +139,27 @@ def test_two_tabs_at_once_are_one_charge(tabs):
     assert len(set(reports)) == 1
     history = pages[0].evaluate("device.open().then(device.history)")
     assert history == {"reports": reports[:1], "spent": "2"}
+
+
+def test_a_tab_does_not_wait_for_ever(tabs):
+    holder, page = tabs(), tabs()
+    page.evaluate("device.open(true)")
+    holder.evaluate(
+        """() => new Promise((held) => {
+          navigator.locks.request("fedsel ledger test", () => {
+            held(true);
+            return new Promise(() => {});
+          });
+        })"""
+    )
+    opening = """async () => {
+      const { Client, BrowserStore } = await import("/clients/js/src/index.js");
+      const { POLICY } = await import("/clients/js/test/support.js");
+      return device.fault(Client.open(POLICY, new BrowserStore("test", { timeout: 0.2 })));
+    }"""
+    assert page.evaluate(opening) == "BUSY"
+    holder.close()
+    assert page.evaluate("device.fault(device.open())") == "none"
 
 
 def test_a_tab_that_is_killed_between_charge_and_send(tabs):

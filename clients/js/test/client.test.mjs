@@ -123,6 +123,21 @@ test("refusals come in the order of the checks", async () => {
   assert.equal((await client.history()).entries.length, 0);
 });
 
+test("weights are within the bound in their own precision, and never infinite", async () => {
+  const answered = async (weight_bound, weight) => {
+    const client = await opened(new MemoryStore(), { ...POLICY, weight_bound });
+    return client.answer(requestOf(), new Float32Array(6).fill(weight), UPDATE).then(
+      () => true,
+      (error) => error.reason,
+    );
+  };
+  assert.equal(await answered(0.1, 0.1), true);
+  assert.equal(await answered(0.1, 0.1001), "WEIGHTS");
+  assert.equal(await answered(1e300, 3e38), true);
+  assert.equal(await answered(1e300, Infinity), "WEIGHTS");
+  assert.equal(await answered(1e300, NaN), "WEIGHTS");
+});
+
 test("weights are the same as an array and as bytes", async () => {
   const client = await opened();
   const first = await client.answer(requestOf(), Float32Array.of(1, 2, 3, 4, 5, 6), UPDATE);

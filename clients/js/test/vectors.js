@@ -1,5 +1,6 @@
 /** The test vectors of every language, case by case: the same checks in Node and in a page. */
 
+import "./surroundings.js"; // before anything of the client
 import * as device from "./checks/device.js";
 import { draws, laws, publics } from "./checks/laws.js";
 import { Mismatch } from "./checks/reading.js";

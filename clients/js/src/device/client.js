@@ -19,26 +19,11 @@ import { checkedWeights, evaluated, saturated } from "./updates.js";
 
 const DAY = 86_400;
 
-/** @typedef {import("../random/entropy.js").Entropy} Entropy */
-/** @typedef {{ entropy: Entropy, now: () => number }} Surroundings */
-
-/** For tests alone: no entry of the package's exports reaches it.
- * @type {(client: Client, surroundings: Partial<Surroundings>) => void} */
-export let replaceSurroundings;
-
 /** One device: its owner's policy and the ledger in a store. Randomness comes from the platform's
  * cryptographic source; there is no seed. */
 export class Client {
   #policy;
   #ledger;
-  /** @type {Surroundings} */
-  #surroundings = { entropy: SYSTEM, now: () => Date.now() / 1000 };
-
-  static {
-    replaceSurroundings = (client, surroundings) => {
-      client.#surroundings = { ...client.#surroundings, ...surroundings };
-    };
-  }
 
   /** Use `Client.open`. @param {Policy} policy @param {Ledger} ledger */
   constructor(policy, ledger) {
@@ -171,7 +156,7 @@ export class Client {
     if (known !== null && !known.open) throw new Refused("OUT_OF_ORDER"); // a later run closed it
     if (books.reportsIn(run, epoch) >= policy.reportsPerEpoch) throw new Refused("TOO_OFTEN");
     const perDay = policy.reportsPerDay;
-    if (perDay !== null && books.reportsSince(this.#seconds() - DAY) >= perDay) {
+    if (perDay !== null && books.reportsSince(seconds() - DAY) >= perDay) {
       throw new Refused("TOO_OFTEN");
     }
     const after = added(books.spent, solution.charge);
@@ -188,8 +173,7 @@ export class Client {
       books.openRun({ run, task: toHex(request.recipeBytes), ...intent }, this.#policy.runs);
     }
     const before = books.residual(run, solution.dim);
-    const { entropy } = this.#surroundings;
-    const { slots, symbols, kept } = solution.encode(gradient.slice(), before, round, entropy);
+    const { slots, symbols, kept } = solution.encode(gradient.slice(), before, round, SYSTEM);
     const report = encodeReport(request.run, round, slots, symbols);
     const made = books.reportsIn(run, epoch) + 1;
     const last = epoch === recipe.epochs - 1 && made >= this.#policy.reportsPerEpoch;
@@ -197,7 +181,7 @@ export class Client {
       run,
       epoch,
       round,
-      time: this.#seconds(),
+      time: seconds(),
       charge: String(solution.charge),
       digest: asked,
       report: toHex(report),
@@ -205,8 +189,9 @@ export class Client {
     books.record(entry, solution.accumulates && !last ? kept : null);
     return report;
   }
+}
 
-  #seconds() {
-    return Math.floor(this.#surroundings.now());
-  }
+/** Since 1970. */
+function seconds() {
+  return Math.floor(Date.now() / 1000);
 }

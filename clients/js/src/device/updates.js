@@ -19,10 +19,12 @@ export function checkedWeights(weights, dim, bound) {
   const kind = bytes.length === 4 * dim ? "<f4" : "<f8";
   const view = new DataView(bytes.buffer);
   const model = kind === "<f4" ? new Float32Array(dim) : new Float64Array(dim);
+  // The bound in the precision of the weights: what is written as 0.1 is within 0.1.
+  const limit = kind === "<f4" ? Math.fround(bound) : bound;
   let within = true;
   for (let i = 0; i < dim; i++) {
     model[i] = kind === "<f4" ? view.getFloat32(4 * i, true) : view.getFloat64(8 * i, true);
-    within = Math.abs(model[i]) <= bound && within; // NaN is not
+    within = Number.isFinite(model[i]) && Math.abs(model[i]) <= limit && within;
   }
   if (!within) throw new Refused("WEIGHTS");
   return { model, bytes, kind };

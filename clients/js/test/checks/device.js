@@ -1,6 +1,6 @@
 /** Vectors of what a device does: reports, messages, policies, ledgers, updates. */
 
-import { Client, replaceSurroundings } from "../../src/device/client.js";
+import { Client } from "../../src/device/client.js";
 import { Policy } from "../../src/device/policy.js";
 import { Refused } from "../../src/device/refusal.js";
 import { added } from "../../src/device/spending.js";
@@ -176,8 +176,9 @@ export const ledgers = {
     const client = await Client.open(policy, store, { create: true });
     for (const [number, call] of calls.entries()) {
       const entropy = new Words(call.words ?? []);
-      replaceSurroundings(client, { entropy, now: () => call.time });
+      Object.assign(globalThis.scripted, { words: entropy.take, now: call.time });
       const answer = await reply(client, call);
+      Object.assign(globalThis.scripted, { words: null, now: null });
       const wanted = call.report === undefined ? call.reason : call.report;
       same(answer, wanted, `call ${number}`);
       entropy.end();

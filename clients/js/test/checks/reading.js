@@ -43,11 +43,13 @@ export function hexOf(vector) {
 export class Words extends Entropy {
   constructor(words) {
     const rest = words.map((word) => BigInt(`0x${word}`));
-    super(() => {
+    const take = () => {
       const word = rest.shift();
       if (word === undefined) throw new Mismatch("more words are drawn than were given");
       return word;
-    });
+    };
+    super(take);
+    this.take = take;
     this.rest = rest;
     this.draws = [];
   }
