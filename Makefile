@@ -107,7 +107,7 @@ torture: setup ## enumerate 5 million leaves, kill a device 20,000 times, fuzz a
 	$(BIN)/python benchmarks/aggregator.py
 
 differential: setup javascript ## 100,000 random tasks, answered by Python and by JavaScript (ten minutes)
-	$(BIN)/python -m tests.clients.differential --count 100000
+	$(BIN)/python benchmarks/differential.py --count 100000
 
 mutants: $(VENV)/.mutants ## change the code place by place, see a test fail (hours; MUTATE=a module)
 	$(BIN)/python -m tools.mutants $(RESULTS)/mutants $(MUTATE) $(MUTANTS_ARGS)

@@ -1,10 +1,11 @@
-"""The JavaScript client in a real page: vectors, its ledger in IndexedDB, tabs, and what is lost."""
+"""The JavaScript client in a real page: vectors, its ledger in IndexedDB, tabs, what is lost."""
 
 import json
 import threading
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -31,7 +32,7 @@ SETUP = """async () => {
 
 
 class Handler(SimpleHTTPRequestHandler):
-    extensions_map = {".js": "text/javascript", ".json": "application/json", ".html": "text/html"}
+    extensions_map: ClassVar = {".js": "text/javascript", ".json": "application/json"}
 
     def do_GET(self):
         if self.path == "/":

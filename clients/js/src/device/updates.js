@@ -2,7 +2,7 @@
  *
  * @typedef {Float32Array | Float64Array} Weights
  * A client's update (its gradient): a function of the weights, or the vector itself.
- * @typedef {ArrayLike<number> | Iterable<number>} Values
+ * @typedef {readonly number[] | Float32Array | Float64Array} Values
  * @typedef {((weights: Weights) => Values | Promise<Values>) | Values} Update
  */
 

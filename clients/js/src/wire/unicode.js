@@ -1,7 +1,7 @@
 /** The characters of Unicode 3.2 that can be seen, and those of them that are marks: which they are
  * does not depend on what the engine knows, so that two devices never judge one text differently.
  *
- * Written by `python clients/js/tools/unicode.py`: for each range how far it is from the one
+ * Written by `node tools/unicode.mjs`: for each range how far it is from the one
  * before, and how long it is, in base 36.
  */
 

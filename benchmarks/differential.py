@@ -1,11 +1,11 @@
-"""Random tasks, answered by Python and by the JavaScript client on the same words: bytes must agree.
-
-    python tests/clients/differential.py --count 100000
+"""Random tasks, answered by Python and by the JavaScript client on the same words: same bytes?
 
 A task is a recipe of any private solution, an update with ties, zeros, infinities and subnormal
 numbers, a residual, a round and 64-bit words, some of them on the edge. What must agree is the
 charge, the report's bytes, the residual that is kept, and how many words were used. Beside them go
 requests with damaged bytes and texts of odd characters, on which both must agree, too.
+
+Example: python benchmarks/differential.py --count 100000
 """
 
 from __future__ import annotations
@@ -33,12 +33,15 @@ from fedsel.solutions.transforms import RandomDirections
 from fedsel.wire import Intent, InvalidMessage, Request, UnknownVersion, check_sendable
 from fedsel.wire.intent import check_text
 
-CLIENT = Path(__file__).parents[2] / "clients" / "js" / "test" / "differential.mjs"
+CLIENT = Path(__file__).parents[1] / "clients" / "js" / "test" / "differential.mjs"
 TASKS_A_RECIPE = 20
 _MASK = (1 << 64) - 1
 _EDGES = (0, 1, _MASK, 1 << 63, _MASK - 1, (1 << 63) - 1, 1 << 32, 0xFFFFFFFF)
 _LARGEST = 3.4028234663852886e38
-_ODD = " \u00a0\u00ad\u0301\u0308aAz0é\u212b\u200b\u0378\u1f600😀\u0344𝒳~\u2800\ud55c\u1112\u1161\ufb1d\u0958"
+_ODD = (
+    " \u00a0\u00ad\u0301\u0308aAz0é\u212b\u200b\u0378\U0001f600\u0344\U0001d4b3~\u2800\ud55c"
+    "\u1112\u1161\ufb1d\u0958"
+)
 
 
 def words(seed):
