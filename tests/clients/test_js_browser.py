@@ -9,6 +9,8 @@ from typing import ClassVar
 
 import pytest
 
+from tests.browsing import ARGUMENTS, chromium
+
 ROOT = Path(__file__).parents[2]
 POLICY = "default-src 'none'; script-src 'self'; connect-src 'self'"
 
@@ -195,6 +197,30 @@ def test_a_tab_that_is_killed_between_charge_and_send(tabs):
     place = "{ epoch: 1, round: 1 }"
     later.evaluate(f"device.open().then((client) => device.answer(client, {place}))")
     assert later.evaluate("device.open().then(device.history)")["spent"] == "4"
+
+
+def test_a_browser_that_crashes_after_the_charge_has_it_on_the_disk(browser, site, tmp_path):
+    """No tab is closed and nothing is flushed at leisure: the whole browser ends at once."""
+    from playwright.sync_api import Error
+
+    def window():
+        context = browser.browser_type.launch_persistent_context(
+            tmp_path / "profile", executable_path=chromium(), args=ARGUMENTS
+        )
+        page = context.new_page()
+        page.goto(site)
+        page.evaluate(SETUP)
+        return context, page
+
+    context, page = window()
+    report = page.evaluate("device.open(true).then(device.answer)")
+    with pytest.raises(Error):
+        context.new_cdp_session(page).send("Browser.crash")
+    context, page = window()
+    assert page.evaluate("device.open().then(device.answer)") == report
+    history = page.evaluate("device.open().then(device.history)")
+    assert history == {"reports": [report], "spent": "2"}
+    context.close()
 
 
 def test_cleared_storage_is_refused_unless_the_owner_begins_anew(tabs):
