@@ -108,7 +108,7 @@ def test_what_is_no_message_has_no_parts():
 def test_what_is_no_key_is_refused(key):
     if key == KEY.public:  # digits alone have no case
         pytest.skip("a key without letters")
-    with pytest.raises(InvalidArgument, match="^server_key = .*64 hexadecimal digits"):
+    with pytest.raises(InvalidArgument, match=r"^server_key = .*64 hexadecimal digits"):
         Sealing(b"", key)
 
 

@@ -113,8 +113,8 @@ class Shuffler:
             elif known.number > asked.round or known.over:
                 raise InvalidArgument("round", asked.round, "one that is not over")
             elif known.tag != tag:
-                allowed = "those that the round has begun with"
-                raise InvalidArgument("request or server_key", server_key, allowed)
+                allowed = "what the round has begun with, as must the request"
+                raise InvalidArgument("server_key", server_key, allowed)
             self._store.forget(asked.run, asked.round)
 
     def receive(self, client: object, message: object) -> Outcome:
