@@ -7,7 +7,7 @@ import sqlite3
 import stat
 import threading
 from collections import Counter
-from itertools import permutations
+from itertools import permutations, product
 
 import numpy as np
 import pytest
@@ -56,7 +56,7 @@ def test_a_round_is_released_when_enough_clients_are_there(shuffler):
 
 
 def test_the_batch_is_a_function_of_what_was_sealed_alone(quick_path):
-    """Whoever sends it, and in whatever order: the exact half of S9."""
+    """Whoever sends it, and in whatever order."""
     messages = [message_of(i) for i in range(4)]
     chance, batches = random.Random(0), set()
     for i, order in enumerate(permutations(range(4))):
@@ -67,6 +67,24 @@ def test_the_batch_is_a_function_of_what_was_sealed_alone(quick_path):
                 assert shuffler.receive(name, messages[place]) is ACCEPTED
             batches.add(shuffler.release(request_of()))
     assert batches == {b"".join(sorted(Sealing.split(m).content for m in messages))}
+
+
+def test_the_law_of_a_batch_does_not_depend_on_who_has_which_report(quick_path):
+    """Enumerated, with a coin in the place of the sealing's randomness: S1 needs no more."""
+    head = message_of(0)[:33]
+    laws = []
+    for number, reports in enumerate(permutations(b"abc")):
+        law = Counter()
+        for draws in product((0, 1), repeat=3):
+            with Shuffler(quick_path / f"{number}-{draws}", n_min=3) as shuffler:
+                shuffler.begin(request_of(), KEY.public)
+                for i, (report, draw) in enumerate(zip(reports, draws, strict=True)):
+                    sealed = bytes([draw, report]) + bytes(SIZE - 2)
+                    assert shuffler.receive(f"client {i}", head + sealed) is ACCEPTED
+                law[shuffler.release(request_of())] += 1
+        laws.append(law)
+    assert len(laws[0]) == 8
+    assert all(law == laws[0] for law in laws)
 
 
 @pytest.mark.slow

@@ -40,7 +40,7 @@ class Shuffler:
     time (`FolderInUse`), and ``n_min`` to the folder. Threads may share a shuffler; processes talk
     to it by whatever carries bytes, which must also say who a client is.
 
-    Proof: docs/proofs/shuffling.md, S9, S10.
+    Proof: docs/proofs/shuffler.md, H1, H2, H3.
 
     >>> import tempfile
     >>> with Shuffler(tempfile.mkdtemp(), n_min=100) as shuffler:
