@@ -6,6 +6,8 @@ from fedsel.wire import Request, Sealing
 
 KEY = ServerKey.generate()
 RUN = bytes(range(16))
+SIZE = 64
+"""Bytes of a sealed report, without its tag."""
 
 
 def recipe(epochs=1, **more):

@@ -1,26 +1,23 @@
 """The shuffler: who and not what, one report a client, a round as a whole or not at all."""
 
-import gc
 import os
 import random
-import sqlite3
-import stat
 import threading
 from collections import Counter
 from itertools import permutations, product
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from scipy.stats import chi2
 
 from fedsel import InvalidArgument
-from fedsel.server import CheckpointError, Counts, FolderInUse, Outcome, ServerKey, Shuffler
-from fedsel.server.round_store import FILE_NAME
+from fedsel.server import Counts, Outcome, ServerKey, Shuffler
 from fedsel.wire import InvalidMessage, Sealing
-from tests.server.shuffling import KEY, RUN, message_of, recipe, request_of
+from tests.server.shuffling import KEY, RUN, SIZE, message_of, recipe, request_of
 
 ACCEPTED, REJECTED, DUPLICATE, LATE = Outcome
-SIZE = 64
 
 
 @pytest.fixture
@@ -151,6 +148,29 @@ def test_wrong_messages_are_rejected_and_counted(shuffler):
     assert shuffler.receive("a client", good) is ACCEPTED
 
 
+ANYTHING = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(),
+    st.binary(),
+    st.lists(st.none()),
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(ANYTHING, st.one_of(ANYTHING, st.binary(min_size=64, max_size=64)), st.integers(0, 97))
+def test_nothing_that_arrives_raises(shuffler, client, message, kept):
+    """Any name, and any bytes, also behind a head that is right."""
+    good = message_of(0)
+    parts = [message] if not isinstance(message, bytes) else [message, good[:kept] + message]
+    for part in parts:
+        outcome = shuffler.receive(client, part)
+        right = isinstance(part, bytes) and len(part) == len(good) and part[:33] == good[:33]
+        assert (outcome is REJECTED) or (right and client not in (None, "", b""))
+
+
 def test_a_copy_of_another_clients_message_counts_once(shuffler):
     """It would come out twice, and mark what it is a copy of."""
     message = message_of(0)
@@ -259,96 +279,6 @@ def test_wrong_arguments_of_the_server(shuffler):
         shuffler.confirm(RUN, -1)
     fill(shuffler)  # nothing of it has done anything
     assert len(shuffler.release(request_of())) == 3 * SIZE
-
-
-def contents(folder):
-    return b"".join(file.read_bytes() for file in folder.iterdir())
-
-
-def test_what_is_over_is_erased(quick_path):
-    """Names go with the release, reports with the confirmation: from every page of every file."""
-    request, clients = request_of(), 200
-    with Shuffler(quick_path, n_min=3) as shuffler:
-        shuffler.begin(request, KEY.public)
-        messages = [message_of(i) for i in range(clients)]
-        names = [f"a client called {os.urandom(8).hex()}" for _ in messages]
-        shuffler.receive_many(zip(names, messages, strict=True))
-        base = sqlite3.connect(quick_path / FILE_NAME)
-        hashes = [row[0] for row in base.execute("SELECT client FROM reports")]
-        (secret,) = base.execute("SELECT secret FROM rounds").fetchone()
-        base.close()
-        sealed = [Sealing.split(message).content for message in messages]
-        held = contents(quick_path)
-        assert all(part in held for part in (*hashes, secret, *sealed))  # the search finds things
-        assert not any(name.encode() in held for name in names)
-        batch = shuffler.release(request)
-        held = contents(quick_path)
-        assert not any(part in held for part in (*hashes, secret))
-        shuffler.confirm(RUN, 1)
-        held = contents(quick_path)
-        assert not any(part in held for part in (*hashes, secret, *sealed, batch[:SIZE]))
-        assert {file.name for file in quick_path.iterdir()} == {FILE_NAME, "server.lock"}
-
-
-def test_the_store_is_for_its_owner_alone(quick_path):
-    before = os.umask(0)
-    try:
-        Shuffler(quick_path, n_min=3).close()
-    finally:
-        os.umask(before)
-    assert stat.S_IMODE((quick_path / FILE_NAME).stat().st_mode) == 0o600
-
-
-def test_a_folder_has_one_shuffler_at_a_time(quick_path):
-    first = Shuffler(quick_path, n_min=3)
-    with pytest.raises(FolderInUse):
-        Shuffler(quick_path, n_min=3)
-    first.close()
-    first.close()
-    with pytest.raises(CheckpointError, match="is not held"):
-        first.receive("a client", message_of(0))
-    second = Shuffler(quick_path, n_min=3)
-    del second
-    gc.collect()
-    Shuffler(quick_path, n_min=3).close()
-
-
-def test_files_that_are_not_ours_are_refused(quick_path):
-    (quick_path / FILE_NAME).write_bytes(b"not a database at all" * 100)
-    with pytest.raises(CheckpointError, match=r"shuffler\.sqlite' cannot be used"):
-        Shuffler(quick_path, n_min=3)
-    (quick_path / FILE_NAME).unlink()
-    other = sqlite3.connect(quick_path / FILE_NAME)
-    other.execute("CREATE TABLE something (x)")
-    other.commit()
-    other.close()
-    with pytest.raises(CheckpointError, match=r"is no shuffler's of today"):
-        Shuffler(quick_path, n_min=3)
-    (quick_path / FILE_NAME).unlink()
-    Shuffler(quick_path, n_min=3).close()  # no lock was left
-
-
-def test_a_trigger_of_somebody_else_is_refused(quick_path):
-    Shuffler(quick_path, n_min=3).close()
-    other = sqlite3.connect(quick_path / FILE_NAME)
-    other.execute("CREATE TRIGGER t AFTER INSERT ON reports BEGIN DELETE FROM settings; END")
-    other.commit()
-    other.close()
-    with pytest.raises(CheckpointError, match="is no shuffler's of today"):
-        Shuffler(quick_path, n_min=3)
-
-
-def test_what_cannot_be_written_is_not_acknowledged(shuffler, quick_path):
-    """Another connection holds the file: the message is neither accepted nor counted."""
-    fill(shuffler, 2)
-    shuffler._store._base.execute("PRAGMA busy_timeout = 1")
-    other = sqlite3.connect(quick_path / FILE_NAME)
-    other.execute("BEGIN EXCLUSIVE")
-    with pytest.raises(CheckpointError, match="cannot be used: database is locked"):
-        shuffler.receive("client 2", message_of(2))
-    assert shuffler.counts == Counts(accepted=2)
-    other.close()
-    assert shuffler.receive("client 2", message_of(2)) is ACCEPTED
 
 
 def test_threads_share_a_shuffler(shuffler):
