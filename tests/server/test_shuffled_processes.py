@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import suppress
 from pathlib import Path
 
@@ -156,7 +156,7 @@ def test_every_part_is_killed_and_nothing_is_lost_doubled_or_seen(quick_path):
             devices = run.start("devices", run.port, quick_path, run.key, DEVICES, run.token)
             parts.append(threads.submit(run.see_devices, devices))
             try:
-                for part in parts:
+                for part in wait(parts, return_when=FIRST_EXCEPTION).done:
                     part.result()
             finally:
                 run.end()

@@ -2,8 +2,10 @@
 
 import os
 import random
+import sqlite3
 import threading
 from collections import Counter
+from contextlib import closing
 from itertools import permutations, product
 
 import numpy as np
@@ -14,6 +16,7 @@ from scipy.stats import chi2
 
 from fedsel import InvalidArgument
 from fedsel.server import Counts, Outcome, ServerKey, Shuffler
+from fedsel.server.round_store import FILE_NAME
 from fedsel.wire import InvalidMessage, Sealing
 from tests.server.shuffling import KEY, RUN, SIZE, message_of, recipe, request_of
 
@@ -264,6 +267,22 @@ def test_rounds_are_begun_in_their_order_and_once(shuffler):
         shuffler.begin(request_of(2, epsilon=9.0), KEY.public)
     shuffler.begin(request_of(0, run=bytes(16)), KEY.public)  # other runs go on beside it
     assert shuffler.waiting(third) == 1
+
+
+def test_a_round_that_was_too_small_is_dropped(shuffler, quick_path):
+    """The server has gone on: what has come is erased, and what comes is late."""
+    fill(shuffler, 2)
+    with closing(sqlite3.connect(quick_path / FILE_NAME)) as base:
+        held = [row for rows in base.execute("SELECT client, sealed FROM reports") for row in rows]
+        held += base.execute("SELECT secret FROM rounds").fetchone()
+    assert len(held) == 5
+    shuffler.begin(request_of(1), KEY.public)
+    content = (quick_path / FILE_NAME).read_bytes()
+    assert not any(part in content for part in held)
+    assert shuffler.receive("client 2", message_of(2)) is LATE
+    assert shuffler.waiting(request_of(1)) == 0
+    with pytest.raises(InvalidArgument, match="begun, and not over"):
+        shuffler.release(request_of(0))
 
 
 def test_wrong_arguments_of_the_server(shuffler):
