@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -56,6 +57,8 @@ class RoundStore:
         with _told(self._file):
             # One thread at a time uses it: the shuffler sees to that.
             self._base = sqlite3.connect(self._file, isolation_level=None, check_same_thread=False)
+        self._close = weakref.finalize(self, self._base.close)
+        self._close.atexit = False  # a process that was forked off leaves the file alone
         try:
             with _told(self._file):
                 for pragma in (
@@ -112,7 +115,7 @@ class RoundStore:
 
     def close(self) -> None:
         """Let go of the file."""
-        self._base.close()
+        self._close()
 
     def round(self, tag: bytes) -> StoredRound | None:
         """The round of a tag."""
