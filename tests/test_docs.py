@@ -13,7 +13,7 @@ from fedsel.cli import app
 from tests.cli.support import COMMANDS, run_here
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "SPEC.md", *sorted((ROOT / "docs").rglob("*.md"))]
 TOURS = sorted((ROOT / "docs" / "tours").glob("*.md"))
 TORCH = [pytest.mark.slow, pytest.mark.xdist_group("torch")]
 MARKS = {

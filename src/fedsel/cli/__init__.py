@@ -24,6 +24,8 @@ from fedsel.cli.ledger import ledger_app
 from fedsel.cli.run import EXAMPLE, run
 from fedsel.cli.solutions import EXAMPLE as SOLUTIONS_EXAMPLE
 from fedsel.cli.solutions import solutions_command
+from fedsel.cli.vectors import EXAMPLE as VECTORS_EXAMPLE
+from fedsel.cli.vectors import vectors_command
 from fedsel.data.raw import DataUnavailable
 from fedsel.device.refusal import LedgerError
 from fedsel.errors import InvalidArgument, InvalidData
@@ -46,6 +48,7 @@ app.command(
 app.command(epilog="Example: fedsel mechanisms --json")(mechanisms)
 app.command(epilog=reproducing.EXAMPLE)(reproducing.reproduce)
 app.command(epilog="Example: fedsel bench --json")(bench)
+app.command("vectors", epilog=VECTORS_EXAMPLE)(vectors_command)
 app.add_typer(data_app, name="data")
 app.add_typer(ledger_app, name="ledger")
 app.add_typer(flower_app, name="flower")
