@@ -1,4 +1,4 @@
-"""What a strategy knows before it has seen the model: all that "auto" follows from."""
+"""What a server knows before it has seen the model: all that "auto" follows from."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import numpy as np
 
 from fedsel.auto import Setting, resolved
 from fedsel.errors import InvalidArgument, check_count, check_positive
-from fedsel.flower.preparing import Preparing
 from fedsel.preparation import FeatureScale
 from fedsel.recipe import AUTO, Recipe
 from fedsel.wire import check_sendable
+from fedsel.wire.preparing import Preparing
 
 _OWN = ("solution", "epsilon", "dim", "epochs", "learning_rate", "asked")
 """Fields of a recipe that are parameters of their own, or follow from the model."""
