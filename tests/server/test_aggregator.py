@@ -262,7 +262,7 @@ def test_a_restart_goes_on_where_it_was(tmp_path):
     whole = Aggregator(recipe(), tmp_path / "whole", rounds_per_epoch=2)
     broken = Aggregator(recipe(), tmp_path / "broken", rounds_per_epoch=2)
     same_run(broken, whole)
-    broken._save()
+    broken._save(broken._state)
     while not whole.finished:
         _, data = reports_of(whole, range(30))
         whole.receive_many(b"".join(data), range(30))
@@ -339,7 +339,7 @@ def test_kill_minus_nine_loses_no_round_and_counts_none_twice(quick_path):
     whole = Aggregator(long, quick_path / "whole")
     server = Aggregator(long, quick_path / "killed")
     same_run(server, whole)
-    server._save()
+    server._save(server._state)
     play_round(whole)  # laws are built once, before the children
     expected = [np.zeros(D), whole.weights]
     rng, reached, longest = random.Random(0), [0], 0.015
