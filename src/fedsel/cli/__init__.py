@@ -22,6 +22,7 @@ from fedsel.cli.data import data_app
 from fedsel.cli.flower import flower_app
 from fedsel.cli.ledger import ledger_app
 from fedsel.cli.run import EXAMPLE, run
+from fedsel.cli.serve import INVITE_EXAMPLE, SERVE_EXAMPLE, invite_command, serve_command
 from fedsel.cli.solutions import EXAMPLE as SOLUTIONS_EXAMPLE
 from fedsel.cli.solutions import solutions_command
 from fedsel.data.raw import DataUnavailable
@@ -46,6 +47,8 @@ app.command(
 app.command(epilog="Example: fedsel mechanisms --json")(mechanisms)
 app.command(epilog=reproducing.EXAMPLE)(reproducing.reproduce)
 app.command(epilog="Example: fedsel bench --json")(bench)
+app.command("serve", epilog=SERVE_EXAMPLE)(serve_command)
+app.command("invite", epilog=INVITE_EXAMPLE)(invite_command)
 app.add_typer(data_app, name="data")
 app.add_typer(ledger_app, name="ledger")
 app.add_typer(flower_app, name="flower")

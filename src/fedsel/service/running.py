@@ -1,0 +1,148 @@
+"""Run the service: sockets, TLS, workers, and a clean end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, final
+
+from fedsel.errors import InvalidArgument, check_count
+from fedsel.extras import needed
+from fedsel.service.app import create_app
+from fedsel.service.collector import opened
+from fedsel.service.connections import TimedConnection, sweep
+from fedsel.service.logs import log_to_stderr
+from fedsel.service.storage import open_store
+from fedsel.service.task import Task
+
+with needed("service", "fedsel.service"):
+    import uvicorn
+    from uvicorn.supervisors import Multiprocess
+
+KEEP_ALIVE_SECONDS = 75
+SHUTDOWN_SECONDS = 10
+
+
+@final
+@dataclass(frozen=True)
+class Serving:
+    """Where and how a task is served; ``port`` 0 takes any that is free.
+
+    ``proxies``: addresses whose X-Forwarded-For is believed; without any nobody's is.
+    """
+
+    store: str
+    host: str = "127.0.0.1"
+    port: int = 8000
+    workers: int = 1
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    proxies: tuple[str, ...] = ()
+    log_level: str = "info"
+
+    def __post_init__(self) -> None:
+        check_count("port", self.port, least=0, most=65535)
+        check_count("workers", self.workers, most=256)
+        if (self.tls_cert is None) != (self.tls_key is None):
+            raise InvalidArgument("tls_key", self.tls_key, "given with tls_cert, and only with it")
+        for name in ("tls_cert", "tls_key"):
+            path = getattr(self, name)
+            if path is not None and not path.is_file():
+                raise InvalidArgument(name, str(path), "a file that exists")
+
+
+@final
+class _Server(uvicorn.Server):
+    """uvicorn's server, with a sweep of slow connections."""
+
+    def __init__(self, config: uvicorn.Config, task: Task) -> None:
+        super().__init__(config)
+        self._task = task
+        self._sweeping: asyncio.Task[None] | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen, and begin to sweep."""
+        await super().startup(sockets)
+        connections: set[Any] = self.server_state.connections
+        self._sweeping = asyncio.create_task(sweep(connections, self._task.limits))
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End the sweep, and listen no more."""
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+        await super().shutdown(sockets)
+
+
+def serve(task: Task, serving: Serving, ready: Callable[[str], object] = id) -> None:
+    """Serve a task until it is interrupted; ``ready`` is told the address once it is bound.
+
+    What is wrong with the store is told before anything listens.
+    """
+    store = open_store(serving.store)
+    try:
+        if serving.workers > 1 and not store.several_processes:
+            allowed = "1 with SQLite; give --store postgresql://… for more"
+            raise InvalidArgument("workers", serving.workers, allowed)
+        opened(task, store)
+    finally:
+        store.close()
+    listening = _bound(serving.host, serving.port)
+    host, port = listening.getsockname()[:2]
+    scheme = "http" if serving.tls_cert is None else "https"
+    ready(f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}")
+    config = _config(task, serving)
+    if serving.workers == 1:
+        log_to_stderr(serving.log_level)
+        _Server(config, task).run(sockets=[listening])
+    else:
+        target = partial(_worker, task, serving)
+        Multiprocess(config, target=target, sockets=[listening]).run()
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+    except OSError as error:
+        listening.close()
+        raise InvalidArgument("port", port, f"free at {host} ({error.strerror})") from None
+    listening.set_inheritable(True)
+    return listening
+
+
+def _worker(task: Task, serving: Serving, sockets: list[socket.socket] | None) -> None:
+    """One of several processes."""
+    log_to_stderr(serving.log_level)
+    _Server(_config(task, serving), task).run(sockets=sockets)
+
+
+def _config(task: Task, serving: Serving) -> uvicorn.Config:
+    return uvicorn.Config(
+        partial(create_app, task, serving.store),
+        factory=True,
+        http=TimedConnection,
+        ws="none",
+        lifespan="on",
+        interface="asgi3",
+        loop="auto",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        proxy_headers=bool(serving.proxies),
+        forwarded_allow_ips=list(serving.proxies) or None,
+        limit_concurrency=task.limits.connections,
+        backlog=2048,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+        workers=serving.workers,
+        ssl_certfile=None if serving.tls_cert is None else os.fspath(serving.tls_cert),
+        ssl_keyfile=None if serving.tls_key is None else os.fspath(serving.tls_key),
+    )
