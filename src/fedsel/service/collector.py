@@ -176,16 +176,17 @@ class Collector:
         return verdicts, place
 
     def _judged(self, books: Books, items: Sequence[Item]) -> list[Verdict | Receipt]:
+        rounds = self.view.rounds
         arrivals = [(i, item) for i, item in enumerate(items) if isinstance(item, Arrival)]
         verdicts: dict[int, Verdict | Receipt] = {}
         if arrivals:
-            judged = judge_reports(books, [item for _, item in arrivals])
+            judged = judge_reports(books, [item for _, item in arrivals], rounds)
             verdicts.update(zip((i for i, _ in arrivals), judged, strict=True))
         parcels = [(i, item) for i, item in enumerate(items) if isinstance(item, Parcel)]
         # In one order everywhere: processes that wait for each other's batches must not do so
         # in a circle.
         for i, parcel in sorted(parcels, key=lambda p: (p[1].gateway, p[1].number)):
-            verdicts[i] = judge_batch(books, parcel, self.view.form)
+            verdicts[i] = judge_batch(books, parcel, self.view.form, rounds)
         return [verdicts[i] for i in range(len(items))]
 
     def _look(self) -> None:

@@ -53,17 +53,17 @@ class Receipt(NamedTuple):
     counts: Counts
 
 
-def judge_reports(books: Books, arrivals: Sequence[Arrival]) -> list[Verdict]:
-    """Add what may be added to the open round, and say what became of each."""
+def judge_reports(books: Books, arrivals: Sequence[Arrival], rounds: int) -> list[Verdict]:
+    """Add what may be added to the open round, of so many in all; say what became of each."""
     number = books.round
     first: dict[bytes, bytes] = {}
     for arrival in arrivals:
-        if arrival.round == number:
+        if arrival.round == number < rounds:
             first.setdefault(arrival.participant, arrival.report)
     before = dict(zip(first, books.add(number, list(first.items())), strict=True)) if first else {}
     verdicts = []
     for arrival in arrivals:
-        if arrival.round > number:
+        if arrival.round > number or arrival.round >= rounds:
             verdict = Verdict.EARLY
         elif arrival.round < number:
             known = books.report_of(arrival.round, arrival.participant)
@@ -79,7 +79,7 @@ def judge_reports(books: Books, arrivals: Sequence[Arrival]) -> list[Verdict]:
     return verdicts
 
 
-def judge_batch(books: Books, parcel: Parcel, form: ReportFormat) -> Receipt:
+def judge_batch(books: Books, parcel: Parcel, form: ReportFormat, rounds: int) -> Receipt:
     """Add a batch's reports of the open round, once; a repeated batch is told what became of it."""
     digest = hashlib.sha256(parcel.data).digest()
     before = books.batch_of(parcel.gateway, parcel.number)
@@ -87,7 +87,7 @@ def judge_batch(books: Books, parcel: Parcel, form: ReportFormat) -> Receipt:
         same = before.digest == digest
         return Receipt(Verdict.DUPLICATE if same else Verdict.CONFLICT, before.counts)
     batch, number = form.decode_many(parcel.data), books.round
-    now = batch.valid & (batch.round == number)
+    now = batch.valid & (batch.round == number) & (number < rounds)
     accepted, late = (
         int(np.count_nonzero(which)) for which in (now, batch.valid & (batch.round < number))
     )

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -83,6 +86,37 @@ def serve(task: Task, serving: Serving, ready: Callable[[str], object] = id) -> 
 
     What is wrong with the store is told before anything listens.
     """
+    _check_store(task, serving)
+    listening, address = _bound(serving)
+    ready(address)
+    if serving.workers == 1:
+        _worker(task, serving, [listening])
+    else:
+        target = partial(_worker, task, serving)
+        Multiprocess(_config(task, serving), target=target, sockets=[listening]).run()
+
+
+@contextmanager
+def background(task: Task, serving: Serving) -> Iterator[str]:
+    """Serve a task from a thread of this process, until the block ends; yields the address."""
+    _check_store(task, serving)
+    listening, address = _bound(serving)
+    server = _Server(_config(task, serving), task)
+    thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
+    thread.start()
+    try:
+        while not server.started:
+            if not thread.is_alive():
+                raise RuntimeError("the service did not start")
+            time.sleep(0.005)
+        yield address
+    finally:
+        server.should_exit = True
+        thread.join()
+        listening.close()
+
+
+def _check_store(task: Task, serving: Serving) -> None:
     store = open_store(serving.store)
     try:
         if serving.workers > 1 and not store.several_processes:
@@ -91,22 +125,12 @@ def serve(task: Task, serving: Serving, ready: Callable[[str], object] = id) -> 
         opened(task, store)
     finally:
         store.close()
-    listening = _bound(serving.host, serving.port)
-    host, port = listening.getsockname()[:2]
-    scheme = "http" if serving.tls_cert is None else "https"
-    ready(f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}")
-    config = _config(task, serving)
-    if serving.workers == 1:
-        log_to_stderr(serving.log_level)
-        _Server(config, task).run(sockets=[listening])
-    else:
-        target = partial(_worker, task, serving)
-        Multiprocess(config, target=target, sockets=[listening]).run()
 
 
-def _bound(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family)
+def _bound(serving: Serving) -> tuple[socket.socket, str]:
+    """A socket that listens, and the address for clients."""
+    host, port = serving.host, serving.port
+    listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))
@@ -114,7 +138,9 @@ def _bound(host: str, port: int) -> socket.socket:
         listening.close()
         raise InvalidArgument("port", port, f"free at {host} ({error.strerror})") from None
     listening.set_inheritable(True)
-    return listening
+    host, port = listening.getsockname()[:2]
+    scheme = "http" if serving.tls_cert is None else "https"
+    return listening, f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def _worker(task: Task, serving: Serving, sockets: list[socket.socket] | None) -> None:
