@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import socket
 import threading
@@ -27,7 +28,6 @@ with needed("service", "fedsel.service"):
     import uvicorn
     from uvicorn.supervisors import Multiprocess
 
-KEEP_ALIVE_SECONDS = 75
 SHUTDOWN_SECONDS = 10
 
 
@@ -166,7 +166,7 @@ def _config(task: Task, serving: Serving) -> uvicorn.Config:
         forwarded_allow_ips=list(serving.proxies) or None,
         limit_concurrency=task.limits.connections,
         backlog=2048,
-        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_keep_alive=math.ceil(task.limits.idle_seconds),
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
         workers=serving.workers,
         ssl_certfile=None if serving.tls_cert is None else os.fspath(serving.tls_cert),
