@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import math
 import os
+import signal
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -90,7 +91,7 @@ def serve(task: Task, serving: Serving, ready: Callable[[str], object] = id) -> 
     listening, address = _bound(serving)
     ready(address)
     if serving.workers == 1:
-        _worker(task, serving, [listening])
+        _worker(task, serving, [listening])  # ends by itself when a signal asks it to
     else:
         target = partial(_worker, task, serving)
         Multiprocess(_config(task, serving), target=target, sockets=[listening]).run()
@@ -146,7 +147,10 @@ def _bound(serving: Serving) -> tuple[socket.socket, str]:
 def _worker(task: Task, serving: Serving, sockets: list[socket.socket] | None) -> None:
     """One of several processes."""
     log_to_stderr(serving.log_level)
-    _Server(_config(task, serving), task).run(sockets=sockets)
+    # uvicorn ends in order, then raises the signal that it got once more: the order is enough.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with suppress(KeyboardInterrupt):
+        _Server(_config(task, serving), task).run(sockets=sockets)
 
 
 def _config(task: Task, serving: Serving) -> uvicorn.Config:
