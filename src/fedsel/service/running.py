@@ -7,6 +7,7 @@ import math
 import os
 import signal
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -30,6 +31,7 @@ with needed("service", "fedsel.service"):
     from uvicorn.supervisors import Multiprocess
 
 SHUTDOWN_SECONDS = 10
+BACKLOG = 2048
 
 
 @final
@@ -88,6 +90,7 @@ def serve(task: Task, serving: Serving, ready: Callable[[str], object] = id) -> 
     What is wrong with the store is told before anything listens.
     """
     _check_store(task, serving)
+    _allow_connections(task)
     listening, address = _bound(serving)
     ready(address)
     if serving.workers == 1:
@@ -128,6 +131,18 @@ def _check_store(task: Task, serving: Serving) -> None:
         store.close()
 
 
+def _allow_connections(task: Task) -> None:
+    """Let the process hold as many sockets as the task allows connections, where it may."""
+    if sys.platform != "win32":
+        import resource
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = task.limits.connections + 256
+        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        if soft != resource.RLIM_INFINITY and soft < most:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
 def _bound(serving: Serving) -> tuple[socket.socket, str]:
     """A socket that listens, and the address for clients."""
     host, port = serving.host, serving.port
@@ -135,6 +150,7 @@ def _bound(serving: Serving) -> tuple[socket.socket, str]:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))
+        listening.listen(BACKLOG)  # whoever comes before the first worker is ready waits for it
     except OSError as error:
         listening.close()
         raise InvalidArgument("port", port, f"free at {host} ({error.strerror})") from None
@@ -169,7 +185,7 @@ def _config(task: Task, serving: Serving) -> uvicorn.Config:
         proxy_headers=bool(serving.proxies),
         forwarded_allow_ips=list(serving.proxies) or None,
         limit_concurrency=task.limits.connections,
-        backlog=2048,
+        backlog=BACKLOG,
         timeout_keep_alive=math.ceil(task.limits.idle_seconds),
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
         workers=serving.workers,
