@@ -53,7 +53,10 @@ def aggregate(
         from fedsel.service import Task
         from fedsel.service.at_rest import aggregated, parts_of
 
-    recipe = Task.load(task).begin.recipe
+    try:
+        recipe = Task.load(task).begin.recipe
+    except InvalidArgument as error:
+        raise InvalidArgument("--task", str(task), f"a task ({error})") from None
     form = ReportFormat.of(recipe.build(), _run(run))
     check_file("--out", out)
     parts = len(parts_of(reports, form.size))
