@@ -19,6 +19,7 @@ TORCH = [pytest.mark.slow, pytest.mark.xdist_group("torch")]
 MARKS = {
     "docs/advise.md": [pytest.mark.slow],
     "docs/scaling.md": [pytest.mark.slow],
+    "docs/shuffling.md": [pytest.mark.slow],
     "docs/torch.md": TORCH,
     "docs/tours/pytorch-flower.md": TORCH,
     "docs/tours/researcher.md": [pytest.mark.slow],
