@@ -21,7 +21,7 @@ from fedsel.device.updates import FloatSettings, Update, evaluated, saturated
 from fedsel.errors import check_kind
 from fedsel.random import SYSTEM, Entropy
 from fedsel.recipe import Recipe
-from fedsel.wire import InvalidMessage, Request, UnknownVersion, check_sendable
+from fedsel.wire import InvalidMessage, Request, Sealing, UnknownVersion, check_sendable
 
 _DAY = 86_400
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
@@ -73,7 +73,8 @@ class Client:
 
         ``weights`` is a float32 or float64 array (d,), or its little-endian bytes; ``update`` is
         called with it, once, and only when nothing speaks against the request. A request that was
-        answered before gets the same bytes again, and costs nothing.
+        answered before gets the same bytes again, and costs nothing. Where the policy has a
+        ``server_key`` the report is sealed for it, which gives other bytes each time.
 
         Raises `Refused` with a fixed reason; then nothing has left the device. An update that
         fails, in whatever way (`SystemExit` too), counts as zeros, and what is not finite in it as
@@ -101,13 +102,18 @@ class Client:
             # A setting of this thread and context alone. Where floating point raises no flag there
             # is no warning, so there is no filter to set either: those are the whole process's.
             with np.errstate(all="ignore"):
-                return self._answer(request, weights, update, theirs)
+                return self._sealed(request, self._answer(request, weights, update, theirs))
         except Refused as refused:
             return refused.afresh()
         except KeyboardInterrupt:
             return KeyboardInterrupt()
         except BaseException:
             return Refused(Reason.INTERNAL)
+
+    def _sealed(self, request: bytes, report: bytes) -> bytes:
+        """The report as it leaves: sealed, where the owner wants that."""
+        key = self.policy.server_key
+        return report if key is None else Sealing(bytes(request), key).seal(report)
 
     def _answer(
         self, message: bytes, weights: Any, update: Update, settings: FloatSettings

@@ -235,6 +235,17 @@ def stories() -> Iterator[Story]:
             Call(_asked(1)),
         ],
     )
+    tenth = np.full(6, 0.1)
+    yield Story(
+        "the bound of weights is rounded to their precision",
+        [
+            Call(_asked(0), np.nextafter(tenth, 1).astype("<f8").tobytes()),
+            Call(_asked(0), np.nextafter(tenth.astype("<f4"), np.float32(1)).tobytes()),
+            Call(_asked(0), tenth.astype("<f4").tobytes()),
+            Call(_asked(1), (-tenth).astype("<f8").tobytes()),
+        ],
+        {"weight_bound": 0.1},
+    )
     yield Story(
         "an update that is no vector of d numbers counts as zeros, and costs as much",
         [Call(_asked(0), update=_UPDATE[:5]), Call(_asked(1), update=np.full(6, np.nan))],
