@@ -11,6 +11,7 @@ export { Fraction } from "./exact/fraction.js";
 export { readRequest } from "./facts.js";
 export { LinearModel } from "./models/linear.js";
 export { Plan, Preparation } from "./models/preparation.js";
+export { Preparing } from "./models/preparing.js";
 export { LinearRecords } from "./models/records.js";
 export { FeatureScale } from "./models/scale.js";
 export { PRIVATE as SOLUTIONS } from "./solutions/names.js";

@@ -220,6 +220,9 @@ test("a ledger that was edited is refused also with a new sum of its text", asyn
       state.spent = "0";
     },
     (state) => {
+      state.entries[0].link = "0".repeat(64);
+    },
+    (state) => {
       state.spent = "1/1000";
       state.entries[0].charge = "1/1000";
     },

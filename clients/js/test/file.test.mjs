@@ -121,6 +121,26 @@ test("a crash between ledger and witness is brought to its end", async (t) => {
   assert.deepEqual(readdirSync(folder).sort(), ["ledger-4.json", "witness-4.json"]);
 });
 
+test("who was overtaken twice does not take the place of what was there", async (t) => {
+  const [folder, ahead] = [folderOf(t), folderOf(t)];
+  await (await opened(new FileStore(folder))).answer(requestOf(), WEIGHTS, UPDATE);
+  cpSync(folder, ahead, { recursive: true });
+  const other = await Client.open(POLICY, new FileStore(ahead));
+  await other.answer(requestOf({ epoch: 1, round: 1 }), WEIGHTS, UPDATE);
+  await other.answer(requestOf({ run: 2 }), WEIGHTS, UPDATE);
+  // Between reading and writing, two changes of another process: number 3 is free again.
+  const seen = [];
+  await new FileStore(folder).update((held) => {
+    seen.push(JSON.parse(held.ledger.split("\n")[0]).reports);
+    if (seen.length > 1) return null;
+    for (const name of readdirSync(ahead)) cpSync(join(ahead, name), join(folder, name));
+    for (const kind of ["ledger", "witness"]) rmSync(join(folder, `${kind}-2.json`));
+    return { ...held, before: held.witness };
+  });
+  assert.deepEqual(seen, [1, 3]);
+  assert.deepEqual(readdirSync(folder).sort(), ["ledger-4.json", "witness-4.json"]);
+});
+
 test("processes that answer at once make one charge and the same bytes", async (t) => {
   const folder = folderOf(t);
   const rounds = 12;
