@@ -11,6 +11,8 @@ import pytest
 
 from benchmarks.differential import compare
 from fedsel import Aggregator, Recipe, Setting, resolved
+from fedsel.server import ServerKey
+from fedsel.wire import Sealing
 
 CLIENT = Path(__file__).parents[2] / "clients" / "js"
 PAGES = [CLIENT / "README.md", CLIENT.parents[1] / "docs" / "browser.md"]
@@ -90,6 +92,23 @@ def test_the_example_for_node_answers_a_server(node, page, tmp_path):
     assert done.stdout.startswith("spent 2/5")
     server.receive("a client", (tmp_path / "report.bin").read_bytes())
     assert server.step().accepted == 1
+
+
+def test_python_opens_what_is_sealed(node, tmp_path):
+    pytest.importorskip("cryptography.hazmat.primitives.hpke", reason="no cryptography 47")
+    key, request, report = ServerKey.generate(), bytes(range(150)), bytes(range(16))
+    program = f"""
+      import {{ sealed }} from "{CLIENT.as_uri()}/src/sealing/sealing.js";
+      import {{ fromHex, toHex }} from "{CLIENT.as_uri()}/src/hash.js";
+      const [report, request, key] = process.argv.slice(1).map(fromHex);
+      console.log(toHex(sealed(report, request, key)));
+    """
+    command = [node, "--input-type=module", "-e", program]
+    done = _run([*command, report.hex(), request.hex(), key.public], tmp_path)
+    message = Sealing.split(bytes.fromhex(done.stdout.strip()))
+    sealing = Sealing(request, key.public)
+    assert message.tag == sealing.tag
+    assert sealing.unseal(message.content, key._private) == report
 
 
 def test_random_tasks_give_the_bytes_of_python(node):

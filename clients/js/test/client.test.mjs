@@ -259,3 +259,24 @@ test("a ledger that was edited is refused also with a new sum of its text", asyn
     await assert.rejects(attempt, (error) => error instanceof LedgerError, `change ${number}`);
   }
 });
+
+test("with a server's key a report leaves sealed, each time in other bytes, for one charge", async () => {
+  const server_key = "8f40c5adb68f25624ae5b214ea767a6ec94d829d3d7b5e1ad1ba6f3e2138285f";
+  const client = await opened(new MemoryStore(), { ...POLICY, server_key });
+  const first = await client.answer(requestOf(), WEIGHTS, UPDATE);
+  const again = await client.answer(requestOf(), WEIGHTS, UPDATE);
+  assert.deepEqual([first.length, again.length], [97, 97]);
+  assert.deepEqual(again.slice(0, 33), first.slice(0, 33));
+  assert.notDeepEqual(again.slice(33), first.slice(33));
+  const { entries } = await client.history();
+  assert.deepEqual(
+    entries.map(({ report }) => report.length),
+    [16],
+  );
+  for (const bad of ["12", server_key.toUpperCase(), 7, "0".repeat(64), `01${"0".repeat(62)}`]) {
+    await assert.rejects(
+      opened(new MemoryStore(), { ...POLICY, server_key: bad }),
+      /server_key = /,
+    );
+  }
+});

@@ -10,7 +10,8 @@
 import { fromHex, sha256, toHex } from "../hash.js";
 import { SYSTEM } from "../random/entropy.js";
 import { solutionOf } from "../solutions/solution.js";
-import { decodeRequest, encodeReport } from "../wire/request.js";
+import { sealed, serverKeyOf } from "../sealing/sealing.js";
+import { bytesOf, decodeRequest, encodeReport } from "../wire/request.js";
 import { Ledger } from "./ledger.js";
 import { Policy } from "./policy.js";
 import { Refused } from "./refusal.js";
@@ -61,7 +62,8 @@ export class Client {
    *
    * `weights` is a Float32Array or Float64Array (d,), or its little-endian bytes; `update` is
    * called with a copy, once, and only when nothing speaks against the request. A request that was
-   * answered before gets the same bytes again, and costs nothing.
+   * answered before gets the same bytes again, and costs nothing; where the policy has a `server_key` they
+   * are sealed for it, which gives other bytes each time.
    *
    * Throws `Refused` with a fixed reason; then nothing has left the device. An update that fails
    * counts as zeros, and what is not finite in it as zero: whether a device answers must not depend
@@ -81,10 +83,20 @@ export class Client {
    * @param {unknown} request @param {unknown} weights @param {Update} update */
   async #outcome(request, weights, update) {
     try {
-      return await this.#answer(request, weights, update);
+      const report = await this.#answer(request, weights, update);
+      return this.#sealed(request, report);
     } catch (error) {
       return error instanceof Refused ? error : new Refused("INTERNAL");
     }
+  }
+
+  /** The report as it leaves: sealed, where the owner wants that.
+   * @param {unknown} request @param {Uint8Array} report */
+  #sealed(request, report) {
+    const key = serverKeyOf(this.#policy.serverKey);
+    if (key === null) return report;
+    const message = sealed(report, /** @type {Uint8Array} */ (bytesOf(request)), key);
+    return message ?? new Refused("INTERNAL");
   }
 
   /** @param {unknown} message @param {unknown} weights @param {Update} update */

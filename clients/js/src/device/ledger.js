@@ -16,6 +16,7 @@
 
 import { fromHex, toHex } from "../hash.js";
 import { Fraction, ZERO } from "../exact/fraction.js";
+import { randomBytes } from "../random/entropy.js";
 import { decodeRecipe } from "../wire/recipe.js";
 import { Books, beginning } from "./books.js";
 
@@ -32,7 +33,7 @@ export class Ledger {
   /** @param {Fraction} lifetime */
   async create(lifetime) {
     if (await this.#store.exists()) return;
-    const identity = toHex(globalThis.crypto.getRandomValues(new Uint8Array(16)));
+    const identity = toHex(randomBytes(16));
     try {
       await this.#store.create(beginning(lifetime, identity));
     } catch (error) {

@@ -2,6 +2,8 @@
 
 import { InvalidArgument, checkCount, checkPositive } from "../errors.js";
 import { Fraction, ZERO } from "../exact/fraction.js";
+import { toHex } from "../hash.js";
+import { sealed, serverKeyOf } from "../sealing/sealing.js";
 import { canonical, isPrivate } from "../solutions/names.js";
 import { FIELDS, NOTHING_STATED, checkText } from "../wire/intent.js";
 import { MOST_DIMENSION } from "../wire/recipe.js";
@@ -28,6 +30,7 @@ const MOST_COUNT = 2 ** 32 - 1;
  * @property {boolean} [require_recipient]
  * @property {readonly string[] | null} [purposes] what a request may state, letter by letter
  * @property {readonly string[] | null} [recipients]
+ * @property {string | null} [server_key] reports leave sealed for who has this key, 64 digits
  */
 
 const KNOWN = [
@@ -45,6 +48,7 @@ const KNOWN = [
   "require_recipient",
   "purposes",
   "recipients",
+  "server_key",
 ];
 
 /** The limits of one device. */
@@ -101,6 +105,8 @@ export class Policy {
       purpose: texts("purposes", fields.purposes ?? null, "purpose"),
       recipient: texts("recipients", fields.recipients ?? null, "recipient"),
     };
+    /** @readonly */
+    this.serverKey = serverKey(fields.server_key ?? null);
     Object.freeze(this);
   }
 
@@ -120,6 +126,20 @@ export class Policy {
     });
     return accepts ? null : "PURPOSE";
   }
+}
+
+/** A key that reports can be sealed for: tried before anything is spent. @param {unknown} value */
+function serverKey(value) {
+  if (value === null) return null;
+  const key = serverKeyOf(value);
+  if (key === null) {
+    throw new InvalidArgument("server_key", value, "64 hexadecimal digits, in lower case");
+  }
+  const nothing = new Uint8Array(0);
+  if (sealed(nothing, nothing, key) === null) {
+    throw new InvalidArgument("server_key", value, "a public key");
+  }
+  return toHex(key);
 }
 
 /** @param {string} name @param {unknown} value */

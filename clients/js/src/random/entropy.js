@@ -37,3 +37,8 @@ export const SYSTEM = new Entropy(() => {
   drawn[0] = 0n;
   return word;
 });
+
+/** So many random bytes. @param {number} count */
+export function randomBytes(count) {
+  return fill(new Uint8Array(count));
+}

@@ -9,6 +9,9 @@ import { exceedsExp } from "../../src/exact/exponential.js";
 import { fromHex, toHex } from "../../src/hash.js";
 import { FeatureScale, LinearModel, LinearRecords, Plan, Preparation } from "../../src/index.js";
 import { BOTTOM } from "../../src/mechanisms/drawing.js";
+import { encrypted } from "../../src/sealing/chacha.js";
+import { schedule, sealed, tagOf } from "../../src/sealing/sealing.js";
+import { BASE, x25519 } from "../../src/sealing/x25519.js";
 import { solutionOf } from "../../src/solutions/solution.js";
 import { checkText } from "../../src/wire/intent.js";
 import { decodeRequest, encodeReport } from "../../src/wire/request.js";
@@ -77,6 +80,17 @@ export const requests = {
   },
 };
 
+/** The report of a message, as the server opens it: what is encrypted twice is as it was. */
+function opened(message, request, serverKey, privateKey) {
+  same(toHex(x25519(privateKey, BASE)), toHex(serverKey), "public key");
+  const [encapsulated, content] = [message.slice(33, 65), message.slice(65)];
+  const shared = x25519(privateKey, encapsulated);
+  const { key, nonce } = schedule(shared, encapsulated, serverKey, tagOf(request, serverKey));
+  const report = encrypted(key, nonce, content.slice(0, -16)).slice(0, -16);
+  same(toHex(encrypted(key, nonce, report)), toHex(content), "authentication");
+  return toHex(report);
+}
+
 function ranges(belongs) {
   const found = [];
   for (let code = 0; code < 0x110000; code++) {
@@ -90,6 +104,15 @@ function ranges(belongs) {
 
 export const messages = {
   report: () => {}, // devices write reports, servers read them
+  sealed: ({ request, server_key, tag, private_key, message, report }) => {
+    const [asked, key] = [fromHex(request), fromHex(server_key)];
+    same(toHex(tagOf(asked, key)), tag, "tag");
+    if (message === undefined) return;
+    same(opened(fromHex(message), asked, key, fromHex(private_key)), report, "report");
+    const own = sealed(fromHex(report), asked, key);
+    same(own.length, message.length / 2, "length");
+    same(opened(own, asked, key, fromHex(private_key)), report, "own report");
+  },
   visible: ({ ranges: wanted }) => same(ranges(canBeSeen), wanted),
   marks: ({ ranges: wanted }) => {
     const seen = wanted.flatMap(([first, last]) => {
@@ -129,6 +152,7 @@ function fieldsOf(policy) {
     require_recipient: policy.required.recipient,
     purposes: policy.stated.purpose,
     recipients: policy.stated.recipient,
+    server_key: policy.serverKey,
   };
 }
 
