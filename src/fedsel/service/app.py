@@ -44,6 +44,7 @@ with needed("service", "fedsel.service"):
 Handler = Callable[[Scope, Receive], Awaitable[Answer]]
 MOST_REPORT_BYTES = 1 << 16
 _BATCH = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_NUMBER = re.compile(r"[0-9]{1,10}")
 _NO_REPORTS = frozenset({"malformed", "not_invited", "wrong_kind", "wrong_type", "too_large"})
 _VERDICTS = {
     Verdict.ACCEPTED: json_answer({"outcome": "accepted"}),
@@ -195,7 +196,7 @@ class Service:
             raise Refusal("finished")
         number = asked["round"]
         if number != "open":
-            if not number.isdigit() or len(number) > 10 or int(number) > view.round:
+            if not _NUMBER.fullmatch(number) or int(number) > view.round:
                 raise Refusal("not_found")
             if int(number) < view.round:
                 raise Refusal("late")
