@@ -160,8 +160,10 @@ class Service:
         del scope, receive
         view = self.view
         rounds = [
-            {**vars(record), "opened": times[0], "closed": times[1]}
-            for record, times in zip(view.state.records, view.times, strict=False)
+            {**vars(record), "opened": times[0], "closed": times[1], "measured": measured}
+            for record, times, measured in zip(
+                view.state.records, view.times, view.measures, strict=False
+            )
         ]
         return json_answer({**self._now(), "rounds": rounds})
 
