@@ -65,9 +65,9 @@ class CentralAdvice:
             f" aligns {best.alignment_all:.2g}. Proved: {self.guarantee}.",
             f"Without a shuffler: {other.name} at local ε = {self.epsilon:g} in all,"
             f" {plain.rounds} rounds, aligns {other.alignment_all:.2g}. Nobody need be trusted.",
-            "Fewer rounds hide a report among more, and allow it a larger local ε; but a model takes"
-            f" one step a round, and below {FEWEST_ROUNDS} rounds no record is prepared. Only honest"
-            " reports hide others: plan with fewer than all.",
+            "Fewer rounds hide a report among more, and allow it a larger local ε; but a model"
+            f" takes one step a round, and below {FEWEST_ROUNDS} rounds no record is prepared."
+            " Only honest reports hide others: plan with fewer than all.",
         )
 
     def as_dict(self) -> dict[str, Any]:

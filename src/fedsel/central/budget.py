@@ -135,8 +135,8 @@ def _three_digits(number: float) -> float:
     >>> _three_digits(3.8479), _three_digits(0.061999)
     (3.84, 0.0619)
     """
-    digits = 2 - math.floor(math.log10(number))
-    return math.floor(number * 10**digits) / 10**digits
+    unit = 10.0 ** (math.floor(math.log10(number)) - 2)
+    return round(math.floor(number / unit * (1 + 1e-12)) * unit, 12)
 
 
 def _share_of_an_epoch(epsilon: float, delta: float, epochs: int) -> float:

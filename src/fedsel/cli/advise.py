@@ -77,23 +77,22 @@ def advise_command(
     """
     from fedsel.advising import advise
 
-    asked = {
-        "dim": dim,
-        "clients": clients,
-        "epsilon": epsilon,
-        "central": central,
-        "delta": delta,
-        "batch": batch,
-        "rounds": rounds,
-        "epochs": epochs,
-        "sparse": sparse,
-        "agreement": agreement,
-        "norm": norm,
-        "clip": clip,
-        "regression": regression,
-    }
-    with patience("searching the local ε that the central one allows"):
-        advice = advise(**asked)
+    with patience("searching the local ε that a central one allows"):
+        advice = advise(
+            dim=dim,
+            clients=clients,
+            epsilon=epsilon,
+            central=central,
+            delta=delta,
+            batch=batch,
+            rounds=rounds,
+            epochs=epochs,
+            sparse=sparse,
+            agreement=agreement,
+            norm=norm,
+            clip=clip,
+            regression=regression,
+        )
     checks = _check(advice, seed) if check else ()
     if as_json:
         content = advice.as_dict()
