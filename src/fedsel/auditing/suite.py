@@ -172,7 +172,8 @@ def default_cases(
 
 def _shuffled_case(name: str, epsilon: float, reports: int) -> Case:
     target = mechanism(name, epsilon=epsilon, k=1)
-    return Case(name, target, float(target.claimed), SHUFFLED_DIMENSION, 1, reports=reports)
+    k = 1 if any("k" in getattr(m, "__dataclass_fields__", {}) for m in target.parts) else None
+    return Case(name, target, float(target.claimed), SHUFFLED_DIMENSION, k, reports=reports)
 
 
 def run(
