@@ -64,8 +64,8 @@ class IfShuffled:
 
     @property
     def local(self) -> float:
-        """ε of the same reports by themselves."""
-        return self.privacy.per_report * self.epochs
+        """ε of the same reports by themselves, as a ledger charges them."""
+        return float((self.privacy.charge or 0) * self.epochs)
 
     @property
     def epsilon(self) -> str:
