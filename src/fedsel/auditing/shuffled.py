@@ -4,6 +4,8 @@ One client holds x₀ or x₁, all others hold one public vector, and who looks 
 their reports. For few reports over few outputs its two laws are listed, so that ε at δ is known
 exactly for every choice of these vectors; the worst of them is then attacked by experiment. What
 `fedsel.amplify` proves holds for all vectors of all clients, so it lies above both.
+
+Proof: docs/proofs/shuffling.md, S10.
 """
 
 from __future__ import annotations
