@@ -1,7 +1,7 @@
 """Central differential privacy by diffprivlib, on records that benchmarks/central.py hands over.
 
 It needs numpy and diffprivlib alone, and runs in an environment of its own: diffprivlib 0.6.6 does
-not import with scikit-learn 1.7 or newer.
+not import with scikit-learn 1.9, which fedsel is tested with.
 
     python -m venv rival && rival/bin/pip install diffprivlib 'scikit-learn<1.7'
     rival/bin/python benchmarks/central_diffprivlib.py RECORDS.npz 0.1 1

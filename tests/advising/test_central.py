@@ -70,7 +70,7 @@ def test_several_epochs_are_composed():
     assert proved.epochs == 3
     assert proved.epsilon <= 0.5
     assert proved == compose(best.solution, reports=200, epochs=3, delta=1e-5)
-    assert best.epsilon_total == pytest.approx(3 * proved.local)
+    assert best.epsilon_total == pytest.approx(3 * proved.local)  # it is of the one recommended
     assert "in each of 3 epochs" in split.central.sentences(split)[0]
 
 

@@ -61,10 +61,10 @@ class CentralAdvice:
         total = "" if advice.epochs == 1 else f", {best.epsilon_total:.4g} in all"
         return (
             f"With a shuffler: {best.name} at local ε = {best.epsilon_per_report:.4g}{epochs}"
-            f"{total}, {advice.asked.rounds} rounds of {advice.asked.reports:,} reports or more,"
+            f"{total}, {_rounds(advice.asked.rounds)} of {advice.asked.reports:,} reports or more,"
             f" aligns {best.alignment_all:.2g}. Proved: {self.guarantee}.",
             f"Without a shuffler: {other.name} at local ε = {self.epsilon:g} in all,"
-            f" {plain.rounds} rounds, aligns {other.alignment_all:.2g}. Nobody need be trusted.",
+            f" {_rounds(plain.rounds)}, aligns {other.alignment_all:.2g}. Nobody need be trusted.",
             "Fewer rounds hide a report among more, and allow it a larger local ε; but a model"
             f" takes one step a round, and below {FEWEST_ROUNDS} rounds no record is prepared."
             " Only honest reports hide others: plan with fewer than all.",
@@ -105,8 +105,8 @@ def advise_centrally(asked: Asked, unshuffled: Asked, epsilon: float, delta: flo
         return local[name] * asked.epochs
 
     with note("searching local budgets", len(NAMES) + len(LADDER) + 1) as tell:
-        best = outlooks(asked, total_of)[0].name
-        if best not in proofs:
+        # A proof may lower an ε, and with it the rank: until the first is one that is proved.
+        while (best := outlooks(asked, total_of)[0].name) not in proofs:
             prove(best)
         tell(1)
         advice = advice_for(asked, total_of, one_epoch_instead=False)
@@ -118,6 +118,10 @@ def advise_centrally(asked: Asked, unshuffled: Asked, epsilon: float, delta: flo
     without = advice_for(unshuffled, lambda _: epsilon)
     found = CentralAdvice(epsilon, delta, proofs[best], tuple(ladder), without)
     return replace(advice, central=found)
+
+
+def _rounds(count: int) -> str:
+    return f"{count} round{'s' * (count > 1)}"
 
 
 def _goal(asked: Asked, epsilon: float, delta: float) -> _Goal:
