@@ -79,7 +79,7 @@ def test_several_epochs_are_composed():
     [
         ({"central": 0}, "central"),
         ({"central": float("nan")}, "central"),
-        ({"epsilon": 1.0}, "epsilon"),
+        ({"epsilon": 1.0}, "central"),
         ({"central": None}, "epsilon"),
         ({"delta": 0}, "delta"),
         ({"central": None, "epsilon": 1.0}, "delta"),
@@ -105,4 +105,4 @@ def test_the_command_says_both(advice):
     assert found == json.loads(json.dumps(advice.as_dict()))
     assert found["central"]["without"]["epsilon"] == 0.5
     error = run_here("advise", *options, "--epsilon", "1", status=2).stderr
-    assert error.startswith("fedsel: --epsilon = 1.0: must be given, or central")
+    assert error == "fedsel: --central = 0.5: must be left out where epsilon is given\n"

@@ -67,9 +67,10 @@ def test_epochs_that_are_added_up_are_a_bound_as_well():
     summed = add_up(DUCHI, reports=50, epochs=4, delta=1e-3)
     assert summed.epsilon == pytest.approx(4 * one, rel=1e-12)
     assert summed.epsilon >= 4 * Fraction(one)
-    assert add_up(DUCHI, reports=50, epochs=1, delta=1e-3).epsilon == amplify(
-        DUCHI, reports=50, delta=1e-3
-    ).epsilon
+    assert (
+        add_up(DUCHI, reports=50, epochs=1, delta=1e-3).epsilon
+        == amplify(DUCHI, reports=50, delta=1e-3).epsilon
+    )
     alone = add_up(DUCHI, reports=1, epochs=4, delta=1e-9)
     assert alone.epsilon == pytest.approx(4.0)
 

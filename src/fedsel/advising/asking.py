@@ -49,8 +49,10 @@ def advise(
     >>> advise(dim=10**6, clients=1000, epsilon=1.0).usable
     False
     """
-    if (epsilon is None) == (central is None):
-        raise InvalidArgument("epsilon", epsilon, "given, or central, and not both")
+    if epsilon is None and central is None:
+        raise InvalidArgument("epsilon", epsilon, "given, or central in its place")
+    if epsilon is not None and central is not None:
+        raise InvalidArgument("central", central, "left out where epsilon is given")
     if delta is not None and central is None:
         raise InvalidArgument("delta", delta, "left out, or given with central")
     if batch is not None and rounds is not None:
