@@ -26,7 +26,7 @@ def test_the_largest_local_epsilon_for_a_central_goal():
 def test_several_epochs_share_a_goal():
     goal = {"epsilon": 0.5, "delta": 1e-5, "reports": 500}
     once, _ = proved_budget(rj, **goal)
-    local, found = proved_budget(lambda e: rj(e), **goal, epochs=4)
+    local, found = proved_budget(rj, **goal, epochs=4)
     assert found.epsilon <= 0.5
     assert found == compose(rj(local), reports=500, epochs=4, delta=1e-5)
     assert once / 3 < local < once

@@ -12,6 +12,7 @@ import pytest
 import fedsel
 from fedsel.auditing import suite
 from tests.cli.support import run, run_here
+from tests.statements.support import Text
 
 KEYS = {
     "mechanism",
@@ -65,7 +66,7 @@ def test_audit_json_has_the_promised_keys_and_status(tmp_path):
     assert len(table.read_text().splitlines()) == len(rows) + 1
     shuffled = {(row["mechanism"], row["reports"]) for row in rows if row["reports"]}
     assert ("J", 8) in shuffled
-    text = page.read_text(encoding="utf-8")
+    text = Text(page.read_text(encoding="utf-8")).text
     assert all(f"{name}, {reports} shuffled" in text for name, reports in shuffled)
 
 
