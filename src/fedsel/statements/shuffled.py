@@ -22,8 +22,8 @@ TRUST_CENTRALLY = (
     " holds against who sees only what the shuffler forwards. Without a shuffler it does not hold."
 )
 REPLACED = (
-    "The central guarantee compares two runs that differ in the content of one client. Its δ bounds"
-    " the chance that it fails."
+    "The central guarantee compares two runs that differ in the content of one client: whatever is"
+    " seen is at most e^ε times as likely in one of them as in the other, plus δ."
 )
 
 
