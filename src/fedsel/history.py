@@ -41,8 +41,8 @@ class History:
     Where the draws were ``seeded``, who knows or guesses the seed can undo the noise: the weights
     of such a simulation are not for release. The seed itself is not kept. ``preparation`` is what
     clients did with their records, as far as it was learnt from reports. ``fewest_reports`` is how
-    many the smallest round had, of those that had any, whether it is listed or not; ``privacy`` is
-    that of the solution.
+    many the smallest round had, of those that had any, and ``epochs_heard`` how many epochs had
+    some, whether they are listed or not; ``privacy`` is that of the solution.
     """
 
     rounds: list[Round] = field(default_factory=list)
@@ -50,6 +50,7 @@ class History:
     seeded: bool = False
     preparation: Preparation | None = None
     fewest_reports: int = 0
+    epochs_heard: int = 0
     privacy: Privacy | None = None
 
     def central(self, *, delta: float | None = None) -> CentralGuarantee:
@@ -60,8 +61,9 @@ class History:
         """
         if self.privacy is None or not self.fewest_reports:
             raise InvalidArgument("history", "without a report", "that of a run which had reports")
-        heard = len({r.epoch for r in self.rounds if r.reports})
-        return self.privacy.central(reports=self.fewest_reports, delta=delta, epochs=heard)
+        return self.privacy.central(
+            reports=self.fewest_reports, delta=delta, epochs=self.epochs_heard
+        )
 
     @property
     def accuracy(self) -> float:

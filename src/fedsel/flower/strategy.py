@@ -356,6 +356,7 @@ class FedSelStrategy(Strategy):
             rounds,
             session.model_vector,
             fewest_reports=min((r.accepted for r in records if r.accepted), default=0),
+            epochs_heard=len({r.epoch for r in records if r.accepted}),
             privacy=session.server.solution.privacy,
         )
 
