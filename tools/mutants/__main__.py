@@ -34,16 +34,18 @@ def main() -> int:
     folder = options.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
     session = Session(folder / "session.sqlite")
+    # Tests may be written while mutants run: what is tried is the checkout as it is now.
+    root = ROOT if options.show else copied(folder / "tree")
     table = []
     for key, modules in groupby(_modules(options.paths), set_of):
         chosen: dict[str, list[Mutant]] = {}
         for module in modules:
-            mutants = mutants_of(ROOT, module, folder / "generated")
+            mutants = mutants_of(root, module, folder / "generated")
             chosen[module] = _sample(mutants, options.sample)
             session.add(chosen[module])
             table.append((module, len(mutants), chosen[module]))
         if not options.show and time.monotonic() < end:
-            _try(session, key, chosen, folder, options, end)
+            _try(session, key, chosen, root, options, end)
         for mutant in (mutant for mutants in chosen.values() for mutant in mutants):
             if session.outcome(mutant) in UNNOTICED:
                 _say(f"{session.outcome(mutant)} {mutant.id[:8]} {mutant.description}")
@@ -63,17 +65,17 @@ def _try(
     session: Session,
     key: str,
     chosen: dict[str, list[Mutant]],
-    folder: Path,
+    tree: Path,
     options: argparse.Namespace,
     end: float,
 ) -> None:
     from tools.mutants.running import Runner
 
-    tests = tests_of(key, folder / "tests")
-    runner = Runner(copied(folder / "tree"), tests, options.quick, options.enough, _say)
+    tests = tests_of(tree, key, tree.parent / "tests")
+    runner = Runner(tree, tests, options.quick, options.enough, _say)
     files = runner.files()
     waiting = [
-        (mutant, (ROOT / module).read_text(), session.had(mutant))
+        (mutant, (tree / module).read_text(), session.had(mutant))
         for module, mutants in chosen.items()
         for mutant in mutants
         if session.outcome(mutant) is None
