@@ -29,7 +29,7 @@ TESTS = {
     "sampling": "sampling test_golden.py test_random.py",
     "exact": "test_exact.py mechanisms/test_certificate.py mechanisms/test_laws.py",
     "budget": "test_budget.py solutions/test_registry.py",
-    "recipe": "wire preparation device/test_client.py solutions/test_registry.py",
+    "recipe": "test_recipe.py wire preparation device/test_client.py solutions/test_registry.py",
     "reports": "test_reports.py wire server/test_step.py sampling/test_device.py test_golden.py",
     "random": "test_random.py sampling/test_own_bits.py test_golden.py",
 }
