@@ -45,6 +45,7 @@ def test_comparison_at_zero():
 
 def test_log_is_accurate_close_to_one_and_far_away():
     assert log(Fraction(2**59 + 1, 2**59)) == 2.0**-59
+    assert log(Fraction(2**59 - 1, 2**59)) == -(2.0**-59)
     assert log(Fraction(10**30)) == pytest.approx(30 * 2.302585092994046, rel=1e-15)
 
 
