@@ -137,8 +137,8 @@ def test_changes_that_mean_nothing_are_no_mutants(tmp_path):
     mutants = mutants_of(tmp_path, "same.py", tmp_path / "kept")
     changed = [mutant.diff.splitlines()[-1].strip("+ ") for mutant in mutants]
     assert sorted(changed) == [
-        "if not x == \"a\":",
-        "if x != \"a\":",
+        'if not x == "a":',
+        'if x != "a":',
         "pass",
         "return zip(x.reshape(+1, 2), y, strict=True)",
         "return zip(x.reshape(- 0, 2), y, strict=True)",

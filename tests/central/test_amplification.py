@@ -5,7 +5,8 @@ import math
 import pytest
 
 from fedsel import InvalidArgument, amplify, local_budget, solution
-from fedsel.central.amplification import float_above, proved_delta
+from fedsel.central import CentralGuarantee, amplification, guess
+from fedsel.central.amplification import check_delta, float_above, proved_delta
 from fedsel.exact import Fraction
 
 KNOWN = [
@@ -48,6 +49,87 @@ def test_one_report_is_hidden_by_nobody():
     assert amplify(duchi, reports=1, epsilon=0.0).delta == pytest.approx(expected)
 
 
+COIN = solution("Duchi", epsilon=1.0, dim=3)
+AMONG = {"reports": 20, "delta": 0.01}
+
+
+def proved_at(epsilon):
+    return amplify(COIN, reports=20, epsilon=epsilon).delta
+
+
+@pytest.fixture
+def quick_guesses(monkeypatch):
+    """Guesses of fewer digits: they only say where to prove."""
+    monkeypatch.setattr(guess, "_POINTS", 1 << 12)
+
+
+@pytest.mark.usefixtures("quick_guesses")
+def test_epsilon_is_the_least_at_which_delta_is_proved():
+    found = amplify(COIN, **AMONG)
+    assert 0 < found.epsilon < found.local
+    assert proved_at(found.epsilon) <= 0.01 < proved_at(0.998 * found.epsilon)
+
+
+@pytest.mark.usefixtures("quick_guesses")
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.9999, 1.5])
+def test_whatever_is_guessed_only_what_is_proved_is_said(monkeypatch, share):
+    true = amplify(COIN, **AMONG).epsilon
+    monkeypatch.setattr(amplification, "_crossing", lambda *_: share * true)
+    found = amplify(COIN, **AMONG).epsilon
+    assert proved_at(found) <= 0.01
+    assert 0.999 * true < found <= (1.001 if share == 0.9999 else 2.5) * true
+
+
+def test_a_guess_above_the_local_epsilon_is_not_needed(monkeypatch):
+    monkeypatch.setattr(amplification, "_crossing", lambda *_: 1e9)
+    assert amplify(COIN, **AMONG).epsilon == pytest.approx(1.0, rel=1e-12)
+
+
+def of_local(epsilon):
+    return solution("Duchi", epsilon=epsilon, dim=3)
+
+
+@pytest.mark.usefixtures("quick_guesses")
+@pytest.mark.parametrize("optimism", [1.0, 0.2, 50.0])
+def test_a_budget_is_proved_whatever_was_guessed(monkeypatch, optimism):
+    rough = amplification.rough_delta
+    monkeypatch.setattr(amplification, "rough_delta", lambda *given: optimism * rough(*given))
+    found = local_budget(of_local, epsilon=0.5, **AMONG)
+    assert (found.epsilon, found.delta, found.reports) == (0.5, 0.01, 20)
+    assert amplify(of_local(found.local), reports=20, epsilon=0.5).delta <= 0.01
+    if optimism <= 1:
+        assert amplify(of_local(1.03 * found.local), reports=20, epsilon=0.5).delta > 0.01
+    assert found.local > 0.5
+
+
+@pytest.mark.usefixtures("quick_guesses")
+def test_a_budget_beyond_the_goal_or_the_most():
+    keeps_anything = {"epsilon": 0.5, "reports": 20, "delta": 0.999}
+    assert local_budget(of_local, most=0.75, **keeps_anything).local == pytest.approx(0.75)
+    assert local_budget(of_local, most=0.25, **keeps_anything).local == pytest.approx(0.25)
+    with pytest.raises(InvalidArgument, match=r"^epsilon = 0.5: must be one that the solution"):
+        local_budget(lambda _: of_local(8.0), epsilon=0.5, reports=2, delta=1e-9)
+
+
+def test_the_least_delta_that_is_worth_a_proof():
+    assert check_delta(1e-100) == 1e-100
+    with pytest.raises(InvalidArgument, match="^delta = "):
+        check_delta(math.nextafter(1e-100, 0))
+    assert check_delta(math.nextafter(1.0, 0)) < 1
+
+
+def test_a_probability_is_not_above_one():
+    told = solution("Duchi", epsilon=40.0, dim=1)
+    assert amplify(told, reports=1, epsilon=0.0).delta == 1
+
+
+def test_a_guarantee_says_what_all_epochs_cost_together():
+    assert "local ε = 1 if nobody is" in str(CentralGuarantee(0.5, 1e-6, 100, 0.25, 4))
+    assert "100 shuffled reports of a round, in 4 epochs" in str(
+        CentralGuarantee(0.5, 1e-6, 100, 0.25, 4)
+    )
+
+
 @pytest.mark.slow
 def test_the_largest_local_epsilon_for_a_central_goal():
     rj = lambda epsilon: solution("RJ", epsilon=epsilon, dim=32, rho=1.0)  # noqa: E731
@@ -84,4 +166,5 @@ def test_floats_are_rounded_up():
     third = Fraction(1, 3)
     assert Fraction(float_above(third)) >= third
     assert Fraction(math.nextafter(float_above(third), 0)) < third
+    assert float_above(Fraction(1, 2)) == 0.5
     assert proved_delta(solution("J", epsilon=1.0, dim=4).blanket(), 5, 0.0) <= 1

@@ -23,6 +23,7 @@ from tools.mutants.session import NOT_EXECUTED, SURVIVED
 FRESH = "must be imported afresh"
 _FIRST_TESTS, _FIRST_FILES = 50, 3
 _LONGEST = 600.0
+_A_FEW_SECONDS = 1.0
 _MOST_CASES = 100
 
 
@@ -205,7 +206,8 @@ class Runner:
         tests = {name: test for name, test in self.known.items() if test.executes(module, lines)}
         if not tests:
             return End(FRESH if replaced.stale else NOT_EXECUTED, None)
-        order = self._chosen(self._new(tests, had), module, lines)
+        most = _A_FEW_SECONDS if replaced.stale else self._enough
+        order = self._chosen(most, self._new(tests, had), module, lines)
 
         def work() -> int:
             replaced.make()
@@ -227,7 +229,8 @@ class Runner:
     def _afresh(self, mutant: Mutant, before: str, had: dict[str, str], test: str | None) -> str:
         """With a new import of everything: for one test, for some of a few files, for the rest."""
         module = mutant.module
-        order = self._chosen(self._new(self.known, had), module, changed_lines(before, mutant.code))
+        lines = changed_lines(before, mutant.code)
+        order = self._chosen(self._enough, self._new(self.known, had), module, lines)
         files = list(dict.fromkeys(name.split("::")[0] for name in order))[:_FIRST_FILES]
         near = [name for name in order if name.split("::")[0] in files][:_FIRST_TESTS]
         file = self._tree / module
@@ -283,12 +286,12 @@ class Runner:
 
         return sorted(sorted(tests, key=lambda name: tests[name].seconds), key=rank)
 
-    def _chosen(self, *arguments: Any) -> list[str]:
+    def _chosen(self, most: float, *arguments: Any) -> list[str]:
         """The first of them, as many as take so long that it is enough."""
         chosen, seconds = [], 0.0
         for name in self._ordered(*arguments):
             seconds += self.known[name].seconds
-            if chosen and seconds > self._enough:
+            if chosen and seconds > most:
                 break
             chosen.append(name)
         return chosen
