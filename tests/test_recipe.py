@@ -67,7 +67,7 @@ def test_shares_lie_in_zero_to_one(name):
         with pytest.raises(InvalidArgument, match=rf"^{name} = .*: must be "):
             recipe(**{name: bad})
     if name == "theta":  # nothing decides it
-        with pytest.raises(InvalidArgument, match="^theta = 'auto': must be "):
+        with pytest.raises(InvalidArgument, match=r"^theta = 'auto': must be "):
             recipe(theta="auto")
     else:
         assert getattr(recipe(**{name: "auto"}), name) == "auto"
@@ -82,7 +82,7 @@ def test_some_rounds_are_left_for_the_model():
 
 @pytest.mark.parametrize("bad", [0, 1.5, math.nan, "1"])
 def test_k_is_a_count_or_a_share(bad):
-    with pytest.raises(InvalidArgument, match="^k = "):
+    with pytest.raises(InvalidArgument, match=r"^k = "):
         recipe("PS-PM", mu=0.1, k=bad)
 
 
@@ -117,7 +117,7 @@ def test_a_table_of_fields_has_no_others():
 
 
 def test_epsilon_is_needed_where_reports_are_private():
-    with pytest.raises(InvalidArgument, match="^epsilon = None: must be given for J"):
+    with pytest.raises(InvalidArgument, match=r"^epsilon = None: must be given for J"):
         Recipe("J", dim=3)
     assert Recipe("NP", dim=3).epsilon is None
 
@@ -144,7 +144,7 @@ def test_a_charge_is_that_of_one_report():
 @pytest.mark.parametrize(("name", "rate"), [("PS-PM-O", 1.0), ("PS-PM", 0.25), ("NP", 0.25)])
 def test_the_rate_is_taken_once(name, rate):
     assert recipe(name, mu=0.1, learning_rate=0.25).rate == rate
-    with pytest.raises(InvalidArgument, match="^learning_rate = 'auto'"):
+    with pytest.raises(InvalidArgument, match=r"^learning_rate = 'auto'"):
         _ = recipe(name, mu=0.1).rate
 
 
@@ -187,7 +187,7 @@ def test_devices_are_not_told_what_the_server_does_afterwards():
 
 
 def test_a_share_by_itself_needs_the_clients_of_a_round():
-    with pytest.raises(InvalidArgument, match="^batch = None: must be given with mu = 'auto'"):
+    with pytest.raises(InvalidArgument, match=r"^batch = None: must be given with mu = 'auto'"):
         solution("PS-PM", epsilon=1.0, dim=8, mu="auto")
-    with pytest.raises(InvalidArgument, match="^batch = 0"):
+    with pytest.raises(InvalidArgument, match=r"^batch = 0"):
         solution("PS-PM", epsilon=1.0, dim=8, mu="auto", batch=0)

@@ -113,7 +113,7 @@ def test_a_budget_beyond_the_goal_or_the_most():
 
 def test_the_least_delta_that_is_worth_a_proof():
     assert check_delta(1e-100) == 1e-100
-    with pytest.raises(InvalidArgument, match="^delta = "):
+    with pytest.raises(InvalidArgument, match=r"^delta = "):
         check_delta(math.nextafter(1e-100, 0))
     assert check_delta(math.nextafter(1.0, 0)) < 1
 

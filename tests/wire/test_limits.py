@@ -100,7 +100,7 @@ def test_a_recipe_that_is_open_has_no_bytes(change):
 
 
 def test_what_has_no_epsilon_is_not_asked_for():
-    with pytest.raises(InvalidArgument, match="^solution = 'NP': must be a private solution"):
+    with pytest.raises(InvalidArgument, match=r"^solution = 'NP': must be a private solution"):
         check_sendable(Recipe("NP", dim=3, learning_rate=1.0))
 
 

@@ -19,8 +19,8 @@ MODULES = (
 # The tests that mirror a module or folder: the longest name that fits. Its doctests come with it.
 TESTS = {
     "device": "device",
-    "mechanisms": "mechanisms solutions central/test_blanket.py test_checks.py test_golden.py sampling/test_device.py "
-    "sampling/test_own_bits.py",
+    "mechanisms": "mechanisms solutions central/test_blanket.py test_checks.py test_golden.py "
+    "sampling/test_device.py sampling/test_own_bits.py",
     "central": "central",
     "preparation": "preparation",
     "solutions": "solutions test_golden.py",
