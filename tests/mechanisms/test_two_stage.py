@@ -157,3 +157,27 @@ def test_flat_reports_have_exactly_the_mean_and_the_variance_of_theory(value, pi
         square = sum(p * decoded[pairs] ** 2 for pairs, p in law.items())
         assert mean == t
         assert square - mean**2 == factor * (value.law.variance(t) + t**2) - t**2
+
+
+@pytest.mark.parametrize(
+    ("clip", "picks", "scaled"), [(0.5, 1, True), (3.0, 2, True), (3.0, 2, False)]
+)
+def test_the_norms_by_which_steps_are_chosen(clip, picks, scaled):
+    """Of entries that are all a quarter of the clip: a report without noise, and the mean."""
+    size, flat = 6, FlatPicks(Duchi(1.0), picks, clip, scaled)
+    factor = (size if scaled else 1) / picks
+    report = np.zeros(size)
+    report[:picks] = factor * clip / 4
+    assert flat.report_norm(0.25, size) == pytest.approx(np.linalg.norm(report))
+    mean = np.full(size, factor * clip / 4 * picks / size)  # each is told so often
+    assert flat.mean_norm(0.25, size, size) == pytest.approx(np.linalg.norm(mean))
+    projected = np.full(20, clip / 4)
+    assert flat.mean_norm(0.25, size, 20) == pytest.approx(np.linalg.norm(projected))
+    two = TwoStage(PerturbedSampling(1.0), Duchi(1.0), clip)
+    assert two.report_norm(0.25, size) == two.mean_norm(0.25, size, size) == clip / 4
+
+
+def test_numbers_that_leave_as_they_are_hide_nobody():
+    for plain in (FlatPicks(AsIs()), TwoStage(PerturbedSampling(1.0), AsIs())):
+        with pytest.raises(InvalidArgument, match=r"^value = AsIs\(\): must be private"):
+            plain.blanket(3)
