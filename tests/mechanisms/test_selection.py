@@ -10,11 +10,13 @@ import pytest
 
 from fedsel import InvalidArgument, certify
 from fedsel.mechanisms import (
+    Duchi,
     Exponential,
     PerturbedEncoding,
     PerturbedSampling,
     PublishedPerturbedEncoding,
     TopK,
+    TwoStage,
     Uniform,
 )
 from fedsel.mechanisms import perturbed_encoding as encoding
@@ -158,6 +160,29 @@ def test_pe_has_the_same_law_on_every_machine_whatever_its_settings(epsilon, k, 
         ]
     for law, weights in zip(laws, (PE_LAWS, PUBLISHED_LAWS), strict=True):
         assert (law.bottom, *law.weights.tolist()) == weights[epsilon, k, d]
+
+
+EXP_LAWS = {  # ε, d: the second weight, the last, and all of them together
+    (1.0, 10): (51583974576149310, 21206805941465267, 367717195423761419),
+    (4.0, 17): (26408710900225727, 621073351336327, 151111581992051212),
+    (0.5, 100): (5735566740664017, 3496411203930364, 453734335173723180),
+}
+
+
+@pytest.mark.parametrize(("epsilon", "d"), EXP_LAWS)
+def test_exp_has_the_same_weights_on_every_machine(epsilon, d):
+    weights = Exponential(epsilon).law(d).weights.tolist()
+    assert (weights[1], weights[-1], sum(weights)) == EXP_LAWS[epsilon, d]
+
+
+def test_where_the_weights_do_not_suffice_for_epsilon_the_least_is_one():
+    assert PerturbedSampling(500.0, k=1).law(3).weights.tolist() == [2**59 - 2, 1]
+    assert PerturbedSampling(500.0, k=2).law(5).weights.tolist() == [2**58 - 2, 1]
+
+
+def test_what_does_not_depend_on_the_data_claims_nothing():
+    assert Uniform().claimed == 0
+    assert TwoStage(Uniform(), Duchi(0.5)).claimed == Fraction(1, 2)
 
 
 @pytest.mark.parametrize("make", [Exponential, PerturbedSampling, PerturbedEncoding])

@@ -21,6 +21,7 @@ from fedsel.mechanisms import (
     PublishedPerturbedEncoding,
     RankLaw,
     Selection,
+    SignedSampling,
     TopK,
     TwoStage,
     certify,
@@ -175,6 +176,9 @@ def test_the_norms_by_which_steps_are_chosen(clip, picks, scaled):
     assert flat.mean_norm(0.25, size, 20) == pytest.approx(np.linalg.norm(projected))
     two = TwoStage(PerturbedSampling(1.0), Duchi(1.0), clip)
     assert two.report_norm(0.25, size) == two.mean_norm(0.25, size, size) == clip / 4
+    whole = FullGradient()
+    assert whole.report_norm(0.25, 16) == whole.mean_norm(0.25, 16, 16) == 1
+    assert SignedSampling(1.0).report_norm(0.25, 16) == 0  # all of it is noise
 
 
 def test_numbers_that_leave_as_they_are_hide_nobody():

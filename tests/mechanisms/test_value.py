@@ -147,6 +147,12 @@ def test_the_grid_that_epsilon_asks_for(epsilon, cells):
     assert Piecewise(50.0).cells == Piecewise(1.0, grid=1 << 15).cells == 1 << 15
 
 
+def test_where_the_weights_do_not_suffice_for_epsilon_the_least_is_one():
+    for cells, width in ((1, 1), (2, 1), (4, 3)):
+        window = private_window(500.0, cells, width)
+        assert (window.L, window.H) == (1, (2**59 - cells) // width)
+
+
 @pytest.mark.parametrize("grid", [0, -1, 1.5, 2**16, "8", True])
 def test_impossible_grid_is_refused_by_name(grid):
     with pytest.raises(InvalidArgument, match=r"^grid = "):
