@@ -22,6 +22,7 @@ from fedsel.solutions.rotated import (
     rotations_for,
     width_for,
 )
+from fedsel.solutions.transforms import Coordinates, Projection, RandomDirections, Transform
 from fedsel.wire import Request, decode_recipe, encode_recipe
 
 RUN = bytes(range(16))
@@ -72,6 +73,54 @@ def test_rotations_follow_from_epsilon_and_dim():
     # What a client has to rank is bounded, whatever ε is.
     assert rotations_for(Fraction(40), MOST_CODEWORDS // 4) == 4
     assert rotations_for(Fraction(40), 8 * MOST_CODEWORDS) == 1
+
+
+ROTATIONS = {  # dim: those for ε = 1, 2, 4, 5, 6, 8, 10, 12, 20
+    1: [1, 8, 16, 32, 64, 64, 64, 64, 64],
+    2: [1, 4, 8, 16, 32, 64, 64, 64, 64],
+    3: [1, 2, 4, 8, 16, 64, 64, 64, 64],
+    5: [1, 1, 2, 4, 8, 64, 64, 64, 64],
+    7: [1, 1, 2, 4, 8, 64, 128, 128, 128],
+    8: [1, 1, 2, 4, 8, 64, 256, 256, 256],
+    9: [1, 1, 1, 2, 4, 32, 128, 512, 512],
+    17: [1, 1, 1, 1, 2, 16, 64, 256, 256],
+}
+
+
+@pytest.mark.parametrize("dim", ROTATIONS)
+def test_no_message_carries_the_rotations_so_they_never_change(dim):
+    found = [rotations_for(Fraction(e), dim) for e in (1, 2, 4, 5, 6, 8, 10, 12, 20)]
+    assert found == ROTATIONS[dim]
+
+
+def test_a_round_and_a_basis_may_come_before():
+    turned = Rotated(5, seed=1, round=4, bases=3, basis=2)
+    assert [turned.in_round(t).round for t in (0, 4, 9)] == [0, 4, 9]
+    assert [turned.in_basis(b).basis for b in (0, 2, 1)] == [0, 2, 1]
+
+
+@pytest.mark.parametrize("rotations", [1, 3])
+def test_scores_of_many_are_those_of_each(rotations):
+    several = Rotated(5, seed=2, rotations=rotations)
+    many = np.cos(np.arange(2 * 3 * 5)).reshape(2, 3, 5)
+    found = several.scores(many)
+    assert found.shape == (2, 3, 8 * rotations)
+    for i, j in np.ndindex(2, 3):
+        np.testing.assert_array_equal(found[i, j], several.scores(many[i, j]))
+
+
+def test_public_numbers_are_sealed():
+    made = (Rotated(5).signs(0, 0), RandomDirections(3, 8).matrix, Projection(6, 0.5).recovery)
+    for shared in made:  # with all that have the same public parameters
+        assert not shared.flags.writeable
+    assert RandomDirections(3, 8).entries == 24
+    assert Rotated(5).entries == Coordinates(5).entries == 0
+
+
+def test_a_coordinate_is_its_own_codeword():
+    v = np.array([0.5, -2.0, 3.0])
+    for slot in range(3):
+        assert Transform.value(Coordinates(3), v, slot) == Coordinates(3).value(v, slot) == v[slot]
 
 
 def error(name, epsilon, dim, **given):
