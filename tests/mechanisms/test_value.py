@@ -153,6 +153,15 @@ def test_where_the_weights_do_not_suffice_for_epsilon_the_least_is_one():
         assert (window.L, window.H) == (1, (2**59 - cells) // width)
 
 
+@pytest.mark.parametrize(
+    ("epsilon", "pair"), [(12.0, (2427, 56)), (16.0, (32716, 199)), (30.0, (32768, 2))]
+)
+def test_the_window_that_a_large_epsilon_asks_for(epsilon, pair):
+    """No message carries it either."""
+    window = OptimalWindow(epsilon).law.windows[0]
+    assert (window.G, window.W) == pair
+
+
 @pytest.mark.parametrize("grid", [0, -1, 1.5, 2**16, "8", True])
 def test_impossible_grid_is_refused_by_name(grid):
     with pytest.raises(InvalidArgument, match=r"^grid = "):

@@ -23,7 +23,7 @@ TESTS = {
     "sampling/test_device.py sampling/test_own_bits.py",
     "central": "central",
     "preparation": "preparation",
-    "solutions": "solutions test_golden.py",
+    "solutions": "solutions central/test_blanket.py test_golden.py",
     "wire": "wire test_golden.py",
     "server": "server",
     "sampling": "sampling test_golden.py test_random.py",
