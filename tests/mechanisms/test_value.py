@@ -60,6 +60,11 @@ def test_hm_is_within_a_third_of_a_percent_of_the_continuous_one(epsilon):
     assert Hybrid(epsilon).worst_variance == pytest.approx(worst, rel=3e-3)
 
 
+def test_hm_is_duchi_up_to_its_threshold():
+    assert Hybrid(HYBRID_THRESHOLD).law == Duchi(HYBRID_THRESHOLD).law
+    assert len(Hybrid(math.nextafter(HYBRID_THRESHOLD, 1)).law.windows) == 2
+
+
 def test_near_zero_pm_beats_hm():
     assert Piecewise(2.0).variance(0) == pytest.approx(0.646, abs=1e-3)
     assert Hybrid(2.0).variance(0) == pytest.approx(1.042, abs=1e-3)

@@ -23,7 +23,14 @@ from fedsel.budget import Budget, hyper_parameters_free
 from fedsel.checks import assert_follows
 from fedsel.mechanisms import BOTTOM, Duchi, FlatPicks, FullGradient, TopK
 from fedsel.solutions import names
-from fedsel.solutions.registry import BASELINES, PLAIN, flat_picks, register, unregister
+from fedsel.solutions.registry import (
+    BASELINES,
+    PLAIN,
+    default_codewords,
+    flat_picks,
+    register,
+    unregister,
+)
 from tests.sampling.support import many_reports
 
 
@@ -280,6 +287,11 @@ def test_decoding_takes_only_symbols_that_exist(name):
     assert max(sizes) == pytest.approx(says.bound, rel=1e-12)
 
 
+def test_the_codewords_that_no_message_carries():
+    found = [default_codewords(dim) for dim in (1, 2, 3, 128, 129, 1023, 1024, 10**6)]
+    assert found == [8, 16, 32, 1024, 2048, 8192, 8192, 8192]
+
+
 def own(parameters):
     budget = parameters.budget("Mine")
     return Solution(
@@ -325,7 +337,7 @@ def test_what_is_registered_must_compose_what_was_asked_for():
             solution("Mine", dim=3)
     finally:
         unregister("Mine")
-    for changed in ({"dim": 4}, {"epochs": 3}):
+    for changed in ({"dim": 4}, {"dim": 2}, {"epochs": 3}):
         register("Mine", lambda p, changed=changed: own(replace(p, **changed)))
         try:
             with pytest.raises(InvalidArgument, match=r"^compose = .*must be Mine of dim = 3 and"):

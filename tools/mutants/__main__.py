@@ -27,6 +27,7 @@ def main() -> int:
         ("--enough", "a mutant survives if no test notices it within so many seconds of tests"),
     ):
         parser.add_argument(name, type=float, default=float("inf"), help=meaning)
+    parser.add_argument("--again", action="store_true", help="try survivors alone, no new mutants")
     parser.add_argument("--show", action="store_true", help="show survivors, run nothing")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that no fork outlives this process
@@ -78,7 +79,7 @@ def _try(
         (mutant, (tree / module).read_text(), session.had(mutant))
         for module, mutants in chosen.items()
         for mutant in mutants
-        if session.outcome(mutant) is None
+        if (session.outcome(mutant) is None and not options.again)
         or (session.outcome(mutant) in UNNOTICED and session.had(mutant) != files)
     ]
     waiting.sort(key=lambda task: session.outcome(task[0]) is not None)  # the new ones first
