@@ -257,6 +257,7 @@ def test_every_window_has_the_moments_of_theory(window):
 def test_a_dimension_is_drawn_first_up_to_the_limit_of_attempts():
     """Which words a report takes depends on it: the choice is part of the law."""
     limit = REJECTION_LIMIT
+    assert limit == 16
     for heavy, first in ((limit**2, True), (limit**2 + 1, False)):
         law = RankLaw([heavy, 1], [1, limit])
         assert (law.d * law.maximum == limit * law.total) == first
