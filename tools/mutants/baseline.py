@@ -26,7 +26,7 @@ TESTS = {
     "preparation": "preparation",
     "solutions": "solutions central/test_blanket.py test_golden.py",
     "wire": "wire test_golden.py",
-    "server": "server",
+    "server": "server preparation/test_preparation.py",
     "sampling": "sampling test_golden.py test_random.py",
     "exact": "test_exact.py mechanisms/test_certificate.py mechanisms/test_laws.py",
     "budget": "test_budget.py solutions/test_registry.py",
