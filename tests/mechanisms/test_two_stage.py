@@ -181,6 +181,11 @@ def test_the_norms_by_which_steps_are_chosen(clip, picks, scaled):
     assert SignedSampling(1.0).report_norm(0.25, 16) == 0  # all of it is noise
 
 
+def test_numbers_that_leave_as_they_are_are_not_in_units_of_the_clip():
+    assert FlatPicks(AsIs(), clip=0.5).unit(4) == 4
+    assert TwoStage(TopK(), AsIs(), clip=0.5).unit(4) == 1
+
+
 def test_numbers_that_leave_as_they_are_hide_nobody():
     for plain in (FlatPicks(AsIs()), TwoStage(PerturbedSampling(1.0), AsIs())):
         with pytest.raises(InvalidArgument, match=r"^value = AsIs\(\): must be private"):
