@@ -54,18 +54,40 @@ def test_without_a_plan_all_rounds_train(tmp_path):
         assert (server.stage, server.preparation) == ("training", None)
 
 
+def play(server):
+    """One round of eight clients."""
+    request = Request.decode(server.request())
+    solution, told = request.recipe.build().in_round(server.round), np.full(D, 0.1)
+    for client in range(8):
+        report, _ = solution.encode(told, np.zeros(D), stream(1, server.round, client))
+        server.receive(client, request.format.encode(server.round, report))
+    server.step()
+
+
+def test_what_was_learnt_is_durable(tmp_path):
+    """After each round that prepares, in the middle of a stage and at its end."""
+    rounds, learnt = PLAN.rounds + 1, []
+    for _ in range(PLAN.rounds):
+        with opened(tmp_path, rounds=rounds) as server:
+            play(server)
+            before = server._learnt
+        with opened(tmp_path, rounds=rounds) as server:
+            after = server._learnt
+            assert after.preparation == before.preparation
+            assert after.reports == before.reports
+            np.testing.assert_array_equal(after.total, before.total)
+            learnt.append(after.reports)
+    assert 8 in learnt  # what a stage has heard so far
+    assert learnt[-1] == 0
+
+
 def test_rounds_that_prepare_learn_and_the_others_step(tmp_path):
     stages = []
     with opened(tmp_path, rounds=PLAN.rounds + 2) as server:
-        for number in range(PLAN.rounds + 2):
+        for _ in range(PLAN.rounds + 2):
             before, known, stage = server.weights, server.preparation, server.stage
             stages.append(stage)
-            solution = Request.decode(server.request()).recipe.build().in_round(number)
-            for client in range(8):
-                told, nothing = np.full(D, 0.1), np.zeros(D)
-                report = solution.encode(told, nothing, stream(1, number, client))[0]
-                server.receive(client, server._format.encode(number, report))
-            server.step()
+            play(server)
             assert np.array_equal(server.weights, before) == (stage != "training")
             if stage == "training":
                 assert server.preparation is known
