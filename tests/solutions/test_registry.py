@@ -23,6 +23,7 @@ from fedsel.budget import Budget, hyper_parameters_free
 from fedsel.checks import assert_follows
 from fedsel.mechanisms import BOTTOM, Duchi, FlatPicks, FullGradient, TopK
 from fedsel.solutions import names
+from fedsel.solutions.baselines import PrivUnit
 from fedsel.solutions.registry import (
     BASELINES,
     PLAIN,
@@ -250,6 +251,9 @@ def test_many_picks_need_the_uniform_selection_and_as_many_slots():
         ({"mechanism": FullGradient(), "transform": Rotated(4)}, "transform = .*must be Coord"),
         ({"mechanism": FullGradient(), "feedback": Feedback(True)}, "feedback = .*must be nothing"),
         ({"transform": Rotated(5)}, "transform = .*must be of dim = 4"),
+        ({"transform": Rotated(3)}, "transform = .*must be of dim = 4"),
+        ({"mechanism": PrivUnit(Fraction(1), 3, 1.0)}, "mechanism = .*must be of dim = 4"),
+        ({"mechanism": PrivUnit(Fraction(1), 5, 1.0)}, "mechanism = .*must be of dim = 4"),
         ({"transform": "rotated"}, "transform = 'rotated'"),
         ({"feedback": 0.5}, "feedback = 0.5"),
         ({"mechanism": Duchi(1.0)}, "mechanism = "),
