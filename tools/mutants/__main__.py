@@ -28,6 +28,7 @@ def main() -> int:
     ):
         parser.add_argument(name, type=float, default=float("inf"), help=meaning)
     parser.add_argument("--again", action="store_true", help="try survivors alone, no new mutants")
+    parser.add_argument("--only", nargs="+", help="try those again whose names begin so")
     parser.add_argument("--show", action="store_true", help="show survivors, run nothing")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that no fork outlives this process
@@ -75,13 +76,18 @@ def _try(
     tests = tests_of(tree, key, tree.parent / "tests")
     runner = Runner(tree, tests, options.quick, options.enough, _say)
     files = runner.files()
-    waiting = [
-        (mutant, (tree / module).read_text(), session.had(mutant))
-        for module, mutants in chosen.items()
-        for mutant in mutants
-        if (session.outcome(mutant) is None and not options.again)
-        or (session.outcome(mutant) in UNNOTICED and session.had(mutant) != files)
-    ]
+    waiting = []
+    for module, mutants in chosen.items():
+        for mutant in mutants:
+            outcome, had = session.outcome(mutant), session.had(mutant)
+            if options.only:
+                wanted, had = mutant.id.startswith(tuple(options.only)), {}
+            elif outcome is None:
+                wanted = not options.again
+            else:
+                wanted = outcome in UNNOTICED and had != files
+            if wanted:
+                waiting.append((mutant, (tree / module).read_text(), had))
     waiting.sort(key=lambda task: session.outcome(task[0]) is not None)  # the new ones first
     _say(f"{key}: {len(waiting)} mutants, {len(runner.known)} tests")
     for count, (mutant, outcome) in enumerate(runner.outcomes(waiting, end), 1):
