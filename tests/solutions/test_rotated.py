@@ -22,7 +22,6 @@ from fedsel.solutions.rotated import (
     rotations_for,
     width_for,
 )
-from fedsel.solutions.transforms import Coordinates, Projection, RandomDirections, Transform
 from fedsel.wire import Request, decode_recipe, encode_recipe
 
 RUN = bytes(range(16))
@@ -107,20 +106,6 @@ def test_scores_of_many_are_those_of_each(rotations):
     assert found.shape == (2, 3, 8 * rotations)
     for i, j in np.ndindex(2, 3):
         np.testing.assert_array_equal(found[i, j], several.scores(many[i, j]))
-
-
-def test_public_numbers_are_sealed():
-    made = (Rotated(5).signs(0, 0), RandomDirections(3, 8).matrix, Projection(6, 0.5).recovery)
-    for shared in made:  # with all that have the same public parameters
-        assert not shared.flags.writeable
-    assert RandomDirections(3, 8).entries == 24
-    assert Rotated(5).entries == Coordinates(5).entries == 0
-
-
-def test_a_coordinate_is_its_own_codeword():
-    v = np.array([0.5, -2.0, 3.0])
-    for slot in range(3):
-        assert Transform.value(Coordinates(3), v, slot) == Coordinates(3).value(v, slot) == v[slot]
 
 
 def error(name, epsilon, dim, **given):
