@@ -1,5 +1,6 @@
 """Rational bounds of e^ε against 60-digit decimals, and 128-bit products against Python."""
 
+import math
 from decimal import Decimal, localcontext
 from fractions import Fraction
 
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedsel import exact
 from fedsel.exact import exceeds_exp, exp_lower, exp_upper, log, log_upper, mulhi
 
 
@@ -77,6 +79,14 @@ def test_the_upper_logarithm_is_the_least_on_its_grid(ratio):
     upper = log_upper(ratio)
     assert not exceeds_exp(ratio, upper)
     assert upper == 0 or exceeds_exp(ratio, upper - Fraction(1, 2**36))
+
+
+@pytest.mark.parametrize("off", [-1e-9, 2e-11, 1e-9])
+def test_the_upper_logarithm_is_so_whatever_is_guessed(monkeypatch, off):
+    ratio = Fraction(3, 2)
+    expected = log_upper(ratio)
+    monkeypatch.setattr(exact, "log", lambda ratio: math.log(ratio) + off)
+    assert log_upper(ratio) == expected
 
 
 def between(x: Fraction) -> tuple[Fraction, Fraction]:
