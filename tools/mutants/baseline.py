@@ -19,7 +19,7 @@ MODULES = (
 # The tests that mirror a module or folder: the longest name that fits. Its doctests come with it.
 TESTS = {
     "device": "device",
-    "device/linear": "preparation",
+    "device/linear": "device/test_linear.py preparation",
     "mechanisms": "mechanisms solutions central/test_blanket.py test_checks.py test_golden.py "
     "sampling/test_device.py sampling/test_own_bits.py",
     "central": "central",
