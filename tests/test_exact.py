@@ -81,6 +81,13 @@ def test_the_upper_logarithm_is_the_least_on_its_grid(ratio):
     assert upper == 0 or exceeds_exp(ratio, upper - Fraction(1, 2**36))
 
 
+def test_the_precision_of_laws_and_charges_never_changes():
+    """Weights are made of the one, and ledgers are filled with the other."""
+    assert exp_lower(1) == exp_lower(1, bits=128) > exp_lower(1, bits=127)
+    assert exp_lower(1) < exp_lower(1, bits=129)
+    assert log_upper(Fraction(2)) == Fraction(47632711550, 1 << 36)
+
+
 @pytest.mark.parametrize("off", [-1e-9, 2e-11, 1e-9])
 def test_the_upper_logarithm_is_so_whatever_is_guessed(monkeypatch, off):
     ratio = Fraction(3, 2)

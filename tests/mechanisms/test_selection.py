@@ -3,6 +3,7 @@
 import decimal
 import itertools
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -15,6 +16,8 @@ from fedsel.mechanisms import (
     PerturbedEncoding,
     PerturbedSampling,
     PublishedPerturbedEncoding,
+    RankLaw,
+    Selection,
     TopK,
     TwoStage,
     Uniform,
@@ -335,3 +338,25 @@ def test_no_private_choice_of_an_index_hits_the_top_k_more_often(d, k, epsilon):
     best = linprog(-np.eye(least + 1)[least], A_ub=np.array(rows), b_ub=limits)
     ps = PerturbedSampling(epsilon, k).law(d)
     assert -best.fun == pytest.approx(float(k * ps.probability(0)), rel=1e-7)
+
+
+@dataclass(frozen=True)
+class Other(Selection):
+    """One of somebody's own, with a law over another number of dimensions."""
+
+    more: int
+    name = "other"
+
+    @property
+    def claimed(self):
+        return 1.0
+
+    def build_law(self, d):
+        return RankLaw([2, 1], [1, d - 1 + self.more])
+
+
+def test_a_law_is_over_as_many_dimensions_as_there_are():
+    assert Other(0).law(4).d == 4
+    for more in (-1, 1):
+        with pytest.raises(ValueError, match=rf"builds a law over {4 + more} ranks for d = 4"):
+            Other(more).law(4)

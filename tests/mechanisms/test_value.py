@@ -150,6 +150,7 @@ def test_the_grid_that_epsilon_asks_for(epsilon, cells):
     """No message carries it: device and server must come to the same one."""
     assert Piecewise(epsilon).cells == cells
     assert Piecewise(50.0).cells == Piecewise(1.0, grid=1 << 15).cells == 1 << 15
+    assert Piecewise(50.0).law.windows[0].W == Piecewise(9.0, grid=4).law.windows[0].W == 1
 
 
 def test_where_the_weights_do_not_suffice_for_epsilon_the_least_is_one():

@@ -16,6 +16,7 @@ from fedsel.sampling.simulated import cohort, report
 from fedsel.solutions.base import TransformedScores
 from fedsel.solutions.rotated import (
     FEW_CODEWORDS,
+    MOST_BASES,
     MOST_CODEWORDS,
     MOST_ROTATIONS,
     rotated,
@@ -90,6 +91,12 @@ ROTATIONS = {  # dim: those for ε = 1, 2, 4, 5, 6, 8, 10, 12, 20
 def test_no_message_carries_the_rotations_so_they_never_change(dim):
     found = [rotations_for(Fraction(e), dim) for e in (1, 2, 4, 5, 6, 8, 10, 12, 20)]
     assert found == ROTATIONS[dim]
+
+
+def test_nor_do_they_for_many_dimensions():
+    found = [rotations_for(Fraction(40), 1 << bits) for bits in (7, 8, 16, 17, 21, 22, 23)]
+    assert found == [64, 64, 64, 32, 2, 1, 1]
+    assert MOST_BASES == 1 << 16
 
 
 def test_a_round_and_a_basis_may_come_before():
