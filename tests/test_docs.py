@@ -13,12 +13,13 @@ from fedsel.cli import app
 from tests.cli.support import COMMANDS, run_here
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "SPEC.md", *sorted((ROOT / "docs").rglob("*.md"))]
 TOURS = sorted((ROOT / "docs" / "tours").glob("*.md"))
 TORCH = [pytest.mark.slow, pytest.mark.xdist_group("torch")]
 MARKS = {
     "docs/advise.md": [pytest.mark.slow],
     "docs/scaling.md": [pytest.mark.slow],
+    "docs/shuffling.md": [pytest.mark.slow],
     "docs/torch.md": TORCH,
     "docs/tours/pytorch-flower.md": TORCH,
     "docs/tours/researcher.md": [pytest.mark.slow],
@@ -57,8 +58,9 @@ def test_every_block_says_what_it_is(page):
     """Nothing that looks like Python escapes the next test by its name."""
     assert page.read_text().count("```") == 2 * len(blocks(page))
     for block in blocks(page):
-        assert block.language in {"python", "sh", "toml", "json", "text"}, block
-        assert block.language == "python" or not re.search(r"^(import|from) \w", block.text, re.M)
+        assert block.language in {"python", "js", "sh", "toml", "json", "text"}, block
+        ours = block.language in {"python", "js"}  # those of JavaScript run in tests/clients
+        assert ours or not re.search(r"^(import|from) \w", block.text, re.M)
 
 
 @pytest.mark.parametrize("page", of(page for page in PAGES if page not in TOURS))

@@ -13,6 +13,7 @@ from fedsel.server import Aggregator, Outcome
 from fedsel.simulation.rounds import Training, run_rounds
 from fedsel.simulation.vector_rounds import VectorRunner
 from tests.flower.messages import SEED, App, D, Replayed, config, context, model
+from tests.server.test_aggregator import same_run
 
 pytestmark = pytest.mark.usefixtures("flower_identity")
 
@@ -208,7 +209,7 @@ def test_strategy_aggregator_and_simulator_are_one(tmp_path):
     np.testing.assert_array_equal(told, state.average.astype(np.float32))
 
     server = Aggregator(made.recipe, tmp_path / "alone", weights=vector)
-    server.run, server._format = made.session.server.run, made.session.server._format
+    same_run(server, made.session.server)
     for replies in grid.rounds:
         for reply in reversed(replies):
             node = reply.metadata.src_node_id

@@ -11,7 +11,7 @@ from fedsel import InvalidArgument
 from fedsel.server import Aggregator, CheckpointError
 from fedsel.server.aggregator import FILE_NAME
 from fedsel.server.checkpoint import SEAL_BYTES
-from tests.server.test_aggregator import D, recipe, reports_of
+from tests.server.test_aggregator import D, recipe, reports_of, same_run
 
 clients = st.sampled_from([None, "a", "b", "c", "d"])
 batches = st.lists(st.lists(st.tuples(clients, st.integers(0, 3)), max_size=6), max_size=3)
@@ -23,7 +23,7 @@ def pair():
     """Two servers of one run, and reports: two of this round, one of a later one, and nonsense."""
     with tempfile.TemporaryDirectory() as folder:
         one, many = (Aggregator(recipe(), f"{folder}/{name}") for name in ("one", "many"))
-        many.run, many._format = one.run, one._format
+        same_run(many, one)
         _, (first, second) = reports_of(one, range(2))
         later = first[:4] + (7).to_bytes(4, "little") + first[8:]
         yield one, many, [first, second, later, b"\xff" * len(first)]

@@ -42,6 +42,11 @@ def recipe(name="PS-PM", **changes):
     return complete(name, **{**given_, **changes})
 
 
+def same_run(server, other):
+    """Make a server take the reports of another one's run."""
+    server._state, server._format = replace(server._state, run=other.run), other._format
+
+
 def reports_of(server, clients, seed=0):
     """Reports and bytes of honest clients."""
     reports, data = [], []
@@ -87,7 +92,7 @@ def test_many_at_once_in_any_order_give_the_same_bits(tmp_path, name):
     made = recipe(name, epsilon=24.0)  # PM: three picks
     one = Aggregator(made, tmp_path / "one")
     many = Aggregator(made, tmp_path / "many")
-    many.run, many._format = one.run, one._format
+    same_run(many, one)
     _, data = reports_of(one, range(200))
     for i, report in enumerate(data):
         one.receive(i, report)
@@ -161,7 +166,7 @@ def test_duplicates_within_and_between_batches(tmp_path):
 def test_a_name_that_no_client_can_have_loses_nothing(tmp_path, bad):
     """All names are looked at before any report is taken: the same reports can be sent again."""
     server, twin = Aggregator(recipe(), tmp_path / "a"), Aggregator(recipe(), tmp_path / "b")
-    twin.run, twin._format = server.run, server._format
+    same_run(twin, server)
     _, data = reports_of(server, range(4))
     joined = b"".join(data)
     for names in ([0, 1, bad, 3], [0, 1, 2, bad], [bad, 1, 2, 3]):
@@ -194,7 +199,7 @@ def test_a_failure_while_reports_are_added_loses_no_name(tmp_path, monkeypatch):
 def test_clients_without_a_name_among_those_with_one(tmp_path):
     """As with `receive`: nothing is known of them, so none is a duplicate."""
     one, many = Aggregator(recipe(), tmp_path / "one"), Aggregator(recipe(), tmp_path / "many")
-    many.run, many._format = one.run, one._format
+    same_run(many, one)
     _, data = reports_of(one, range(5))
     names = [None, 1, None, 1, None]
     for name, report in zip(names, data, strict=True):
@@ -271,8 +276,8 @@ def test_a_restart_goes_on_where_it_was(tmp_path):
     """Reports of the unfinished round are asked for again; none is lost or counted twice."""
     whole = Aggregator(recipe(), tmp_path / "whole", rounds_per_epoch=2)
     broken = Aggregator(recipe(), tmp_path / "broken", rounds_per_epoch=2)
-    broken.run, broken._format = whole.run, whole._format
-    broken._save()
+    same_run(broken, whole)
+    broken._save(broken._state)
     while not whole.finished:
         _, data = reports_of(whole, range(30))
         whole.receive_many(b"".join(data), range(30))
@@ -348,8 +353,8 @@ def test_kill_minus_nine_loses_no_round_and_counts_none_twice(quick_path):
     long = recipe(epochs=1000)
     whole = Aggregator(long, quick_path / "whole")
     server = Aggregator(long, quick_path / "killed")
-    server.run, server._format = whole.run, whole._format
-    server._save()
+    same_run(server, whole)
+    server._save(server._state)
     play_round(whole)  # laws are built once, before the children
     expected = [np.zeros(D), whole.weights]
     rng, reached, longest = random.Random(0), [0], 0.015

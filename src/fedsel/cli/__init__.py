@@ -12,6 +12,8 @@ from fedsel._version import __version__
 from fedsel.cli import reproduce as reproducing
 from fedsel.cli.advise import EXAMPLE as ADVISE_EXAMPLE
 from fedsel.cli.advise import advise_command
+from fedsel.cli.aggregate import EXAMPLE as AGGREGATE_EXAMPLE
+from fedsel.cli.aggregate import aggregate
 from fedsel.cli.audit import EXAMPLE as AUDIT_EXAMPLE
 from fedsel.cli.audit import audit
 from fedsel.cli.bench import bench
@@ -22,8 +24,11 @@ from fedsel.cli.data import data_app
 from fedsel.cli.flower import flower_app
 from fedsel.cli.ledger import ledger_app
 from fedsel.cli.run import EXAMPLE, run
+from fedsel.cli.serve import INVITE_EXAMPLE, SERVE_EXAMPLE, invite_command, serve_command
 from fedsel.cli.solutions import EXAMPLE as SOLUTIONS_EXAMPLE
 from fedsel.cli.solutions import solutions_command
+from fedsel.cli.vectors import EXAMPLE as VECTORS_EXAMPLE
+from fedsel.cli.vectors import vectors_command
 from fedsel.data.raw import DataUnavailable
 from fedsel.device.refusal import LedgerError
 from fedsel.errors import InvalidArgument, InvalidData
@@ -46,6 +51,10 @@ app.command(
 app.command(epilog="Example: fedsel mechanisms --json")(mechanisms)
 app.command(epilog=reproducing.EXAMPLE)(reproducing.reproduce)
 app.command(epilog="Example: fedsel bench --json")(bench)
+app.command("vectors", epilog=VECTORS_EXAMPLE)(vectors_command)
+app.command("serve", epilog=SERVE_EXAMPLE)(serve_command)
+app.command("invite", epilog=INVITE_EXAMPLE)(invite_command)
+app.command(epilog=AGGREGATE_EXAMPLE)(aggregate)
 app.add_typer(data_app, name="data")
 app.add_typer(ledger_app, name="ledger")
 app.add_typer(flower_app, name="flower")

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from fedsel.errors import InvalidArgument
 from fedsel.flower.messages import Layout, Question
-from fedsel.flower.planned import Planned
 from fedsel.flower.preparing import Preparing
 from fedsel.server import Aggregator
 from fedsel.server.checkpoint import remove_scratch, replace_file
 from fedsel.server.lock import FolderLock
+from fedsel.server.planned import Planned
 from fedsel.wire import Intent
 
 _MODEL = "model.json"

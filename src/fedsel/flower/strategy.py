@@ -27,12 +27,12 @@ from fedsel.flower.messages import (
     report_of,
 )
 from fedsel.flower.outcome import NoReports, Silence, refusal_name, released
-from fedsel.flower.planned import Planned, recipe_asked
 from fedsel.flower.preparing import RECORD, Preparing
 from fedsel.flower.session import Session
 from fedsel.history import History, Round
 from fedsel.recipe import AUTO, RECOMMENDED, Auto, Recipe
 from fedsel.server import RoundRecord
+from fedsel.server.planned import Planned, recipe_asked
 from fedsel.statements.runs import TRUST_ON_FLOWER, RunStatement
 from fedsel.wire import Intent
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self, cast, final
@@ -12,8 +10,7 @@ from typing import Self, cast, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedsel.budget import THETA
-from fedsel.errors import InvalidArgument, check_count, check_kind, check_vectors
+from fedsel.errors import InvalidArgument, check_count
 from fedsel.preparation import Plan, Preparation
 from fedsel.preparation.plan import Stage
 from fedsel.recipe import Recipe
@@ -27,13 +24,13 @@ from fedsel.server.checkpoint import (
     remove_scratch,
     replace_file,
 )
+from fedsel.server.keys import ServerKey
 from fedsel.server.lock import FolderLock
 from fedsel.server.names import A_NAME, check_names, is_name
 from fedsel.server.outcome import Counts, Outcome
-from fedsel.server.step import ServerState, StepRule, prepare, step
+from fedsel.server.step import ServerState
 from fedsel.solutions import Influence
-from fedsel.wire import Intent, Request, check_sendable
-from fedsel.wire.report import RUN_BYTES
+from fedsel.wire import Intent, Request
 
 FILE_NAME = "checkpoint.bin"
 _MOST_WAITING = 1 << 16
@@ -84,27 +81,30 @@ class Aggregator:
         purpose: str = "",
         recipient: str = "",
     ) -> None:
-        check_kind("recipe", recipe, Recipe)
-        self.intent = Intent(purpose, recipient)
-        recipe.require("averaging")
-        self.recipe = check_sendable(recipe).plain
-        self.solution, self._rule = recipe.build(), StepRule.of(self.recipe)
+        begun = Checkpoint.begin(
+            recipe,
+            weights=weights,
+            rounds_per_epoch=rounds_per_epoch,
+            plan=plan,
+            intent=Intent(purpose, recipient),
+        )
+        self.recipe, self.solution = begun.recipe, begun.recipe.build()
         self.limit = None if limit is None else check_count("limit", limit)
         self._invited: frozenset[Hashable] | None = None
         self._file = Path(folder) / FILE_NAME
-        check_count("rounds_per_epoch", rounds_per_epoch, most=(1 << 32) // recipe.epochs)
-        start = self._start(weights)
-        self.plan = self._checked(plan, rounds_per_epoch)
         self._file.parent.mkdir(parents=True, exist_ok=True)
         self._lock = FolderLock(self._file.parent)
         try:
             remove_scratch(self._file)
             if self._file.exists():
                 saved = self._file.read_bytes()
-                self._take(Checkpoint.decode(saved), rounds_per_epoch)
+                self._state = Checkpoint.decode(saved)
+                self._state.check_same(begun)
                 self._seal = saved[:SEAL_BYTES]
             else:
-                self._begin(start, rounds_per_epoch)
+                self._seal = b""
+                # Before the first request leaves: the run's name must survive a crash.
+                self._save(begun)
         except BaseException:
             self._lock.release()  # whoever catches the error may keep its traceback, and us
             raise
@@ -112,48 +112,6 @@ class Aggregator:
         self._totals = Totals(self.solution.alphabet)
         self._waiting = bytearray()  # accepted reports that are not added up yet
         self._open_round()
-
-    def _start(self, weights: ArrayLike | None) -> NDArray[np.float64]:
-        dim = self.solution.dim
-        start = np.zeros(dim) if weights is None else check_vectors("weights", weights, ndim=1)
-        if start.shape != (dim,):
-            raise InvalidArgument("weights", start.shape, f"of shape ({dim},)")
-        return start.astype(np.float64)
-
-    def _checked(self, plan: Plan | None, rounds_per_epoch: int) -> Plan | None:
-        if not isinstance(plan, Plan):
-            if plan is not None or self.recipe.spread or self.recipe.centre:
-                raise InvalidArgument("plan", plan, "that of the recipe: fedsel.auto.plan_for")
-            return None
-        if plan.dim != self.solution.dim or plan.rounds >= rounds_per_epoch:
-            actual = f"{plan.rounds} rounds of dim = {plan.dim}"
-            allowed = f"fewer than {rounds_per_epoch} rounds of dim = {self.solution.dim}"
-            raise InvalidArgument("plan", actual, allowed)
-        return plan
-
-    def _begin(self, start: NDArray[np.float64], rounds_per_epoch: int) -> None:
-        self.state = ServerState.begin(start)
-        self.run = secrets.token_bytes(RUN_BYTES)
-        self.rounds_per_epoch = rounds_per_epoch
-        self._learnt = None if self.plan is None else self.plan.begin
-        self.records: list[RoundRecord] = []
-        # Before the first request leaves: the run's name must survive a crash.
-        self._seal = b""
-        self._save()
-
-    def _take(self, saved: Checkpoint, rounds_per_epoch: int) -> None:
-        begun = replace(self.recipe, theta=THETA, asked=None)  # how it was come to is not kept
-        if saved.recipe != begun or saved.rounds_per_epoch != rounds_per_epoch:
-            raise InvalidArgument("recipe", self.recipe, f"that of the checkpoint: {saved.recipe}")
-        if saved.plan != self.plan:
-            raise InvalidArgument("plan", self.plan, f"that of the checkpoint: {saved.plan}")
-        for name, begun_with in vars(saved.intent).items():
-            if getattr(self.intent, name) != begun_with:  # devices would refuse another one
-                allowed = f"that of the checkpoint: {begun_with!r}"
-                raise InvalidArgument(name, getattr(self.intent, name), allowed)
-        self.state, self.run, self._learnt = saved.state, saved.run, saved.learnt
-        self.rounds_per_epoch = saved.rounds_per_epoch
-        self.records = list(saved.records)
 
     def close(self) -> None:
         """Let others have the folder. What was learnt can still be read; nothing more is taken."""
@@ -176,6 +134,36 @@ class Aggregator:
         self.close()
 
     @property
+    def run(self) -> bytes:
+        """The random name of the run."""
+        return self._state.run
+
+    @property
+    def intent(self) -> Intent:
+        """What requests say of the run: its purpose, and who gets what is learnt."""
+        return self._state.intent
+
+    @property
+    def plan(self) -> Plan | None:
+        """The rounds that prepare; None if there are none."""
+        return self._state.plan
+
+    @property
+    def rounds_per_epoch(self) -> int:
+        """How many rounds an epoch has."""
+        return self._state.rounds_per_epoch
+
+    @property
+    def state(self) -> ServerState:
+        """The weights, their average, and how many rounds are over."""
+        return self._state.state
+
+    @property
+    def records(self) -> list[RoundRecord]:
+        """What became of the reports of the rounds that are over."""
+        return list(self._state.records)
+
+    @property
     def weights(self) -> NDArray[np.float64]:
         """The weights that the devices of this round work on."""
         return self.state.weights
@@ -188,27 +176,27 @@ class Aggregator:
     @property
     def stage(self) -> Stage:
         """What this round is for: "spread" and "centre" prepare, all others are "training"."""
-        return "training" if self.plan is None else self.plan.stage(self.round)
+        return self._state.stage
 
     @property
     def preparation(self) -> Preparation | None:
         """What devices do with their records, as far as it is learnt; None without a plan."""
-        return None if self._learnt is None else self._learnt.preparation
+        return self._state.preparation
 
     @property
     def round(self) -> int:
         """The round that reports are collected for."""
-        return len(self.records)
+        return self._state.round
 
     @property
     def epoch(self) -> int:
         """The epoch of this round."""
-        return self.round // self.rounds_per_epoch
+        return self._state.epoch
 
     @property
     def finished(self) -> bool:
         """Whether all rounds of all epochs are over."""
-        return self.epoch >= self.recipe.epochs
+        return self._state.finished
 
     @property
     def counts(self) -> Counts:
@@ -226,9 +214,7 @@ class Aggregator:
     def request(self) -> bytes:
         """What to send to the devices of this round, beside `weights`."""
         self._lock.check()  # a device would pay for a report that nobody takes
-        if self.finished:
-            raise InvalidArgument("round", self.round, "below the rounds of the recipe: it is over")
-        return Request(self.run, self.epoch, self.round, self.recipe, self.intent).encode()
+        return self._state.request().encode()
 
     def invite(self, clients: Iterable[Hashable] | None) -> None:
         """Let only these clients report in this round (None: anyone)."""
@@ -308,6 +294,10 @@ class Aggregator:
             self._counts[outcome] += count
         return counts
 
+    def receive_sealed(self, batch: bytes, key: ServerKey) -> Counts:
+        """Take what a `Shuffler` has released; the same batch again are duplicates."""
+        return self.receive_many(*key.opened(self.request(), batch))
+
     def _admit(
         self, rows: NDArray[np.intp], names: list[Hashable] | None
     ) -> tuple[int, NDArray[np.intp], set[Hashable]]:
@@ -339,31 +329,17 @@ class Aggregator:
         return self.solution.in_round(self.round).expand(self._totals.mean())
 
     def step(self) -> RoundRecord:
-        """End the round (`fedsel.server.step.step`), durable before it is returned; begin the next.
+        """End the round (`Checkpoint.advanced`), durable before it is returned; begin the next.
 
         A round without reports changes no weight, nor does one that prepares. If the checkpoint
         cannot be written, the round is not over: it can be tried again.
         """
-        if self.finished:
-            raise InvalidArgument("round", self.round, "below the rounds of the recipe: it is over")
         self._lock.check()
-        record = RoundRecord(self.round, self.epoch, *self.counts)
-        before, learnt = self.state, self._learnt
         self._add_waiting()
-        now = (self._rule, self.solution.in_round(self.round), self._totals)
-        if self.plan is not None and learnt is not None and self.stage != "training":
-            self.state, self._learnt = prepare(before, learnt, self.plan, *now)
-        else:
-            self.state = step(before, *now)
-        self.records.append(record)
-        try:
-            self._save()
-        except BaseException:
-            self.state, self._learnt = before, learnt
-            self.records.pop()
-            raise
+        after = self._state.advanced(self._totals, self.counts)
+        self._save(after)
         self._open_round()
-        return record
+        return after.records[-1]
 
     def _open_round(self) -> None:
         self._totals.clear()
@@ -372,20 +348,12 @@ class Aggregator:
         self._invited = None
         self._counts = dict.fromkeys(Outcome, 0)
 
-    def _save(self) -> None:
+    def _save(self, state: Checkpoint) -> None:
         self._lock.check()
         # The lock keeps other servers away; this notices a file that was put there by hand.
         if read_seal(self._file) != self._seal:
             raise CheckpointError("another process has written the checkpoint")
-        saved = Checkpoint(
-            self.recipe,
-            self.run,
-            self.rounds_per_epoch,
-            self.state,
-            self.records,
-            self.plan,
-            self._learnt,
-            self.intent,
-        ).encode()
+        saved = state.encode()
         replace_file(self._file, saved)
         self._seal = saved[:SEAL_BYTES]
+        self._state = state

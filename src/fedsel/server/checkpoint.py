@@ -1,4 +1,7 @@
-"""The checkpoint of a server: one file, replaced as a whole after every round."""
+"""The checkpoint of a server: all that it must know to go on, and how it ends a round.
+
+As bytes it is one file, replaced as a whole after every round, or a row of a database.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +9,26 @@ import hashlib
 import io
 import json
 import os
+import secrets
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
-from typing import Any, final
+from typing import Any, Self, final
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
+from fedsel.budget import THETA
+from fedsel.errors import InvalidArgument, check_count, check_kind, check_vectors
 from fedsel.preparation import Plan, PlanState, Preparation
+from fedsel.preparation.plan import Stage
 from fedsel.recipe import Recipe
-from fedsel.server.step import ServerState
-from fedsel.wire import Intent, decode_recipe, encode_recipe
+from fedsel.reports import Totals
+from fedsel.server.outcome import Counts
+from fedsel.server.step import ServerState, StepRule, prepare, step
+from fedsel.wire import Intent, Request, check_sendable, decode_recipe, encode_recipe
+from fedsel.wire.report import RUN_BYTES
 
 _MAGIC = b"FSCP"
 _HEAD = struct.Struct("<4sI32s")
@@ -70,6 +81,103 @@ class Checkpoint:
     learnt: PlanState | None = None
     intent: Intent = _NOTHING_STATED
 
+    @classmethod
+    def begin(
+        cls,
+        recipe: Recipe,
+        *,
+        weights: ArrayLike | None = None,
+        rounds_per_epoch: int = 1,
+        plan: Plan | None = None,
+        intent: Intent = _NOTHING_STATED,
+    ) -> Self:
+        """Before the first round of a new run, with these weights or zeros.
+
+        >>> from fedsel import Recipe, Setting, resolved
+        >>> recipe = resolved(Recipe(epsilon=1.0), Setting(dim=8, clients=100, rounds=2))
+        >>> begun = Checkpoint.begin(recipe, rounds_per_epoch=2)
+        >>> begun.round, begun.finished, len(begun.run)
+        (0, False, 16)
+        """
+        check_kind("recipe", recipe, Recipe)
+        recipe.require("averaging")
+        recipe = check_sendable(recipe).plain
+        check_count("rounds_per_epoch", rounds_per_epoch, most=(1 << 32) // recipe.epochs)
+        start = _start(weights, recipe.build().dim)
+        plan = _checked(plan, recipe, rounds_per_epoch)
+        return cls(
+            recipe,
+            secrets.token_bytes(RUN_BYTES),
+            rounds_per_epoch,
+            ServerState.begin(start),
+            (),
+            plan,
+            None if plan is None else plan.begin,
+            intent,
+        )
+
+    def check_same(self, other: Checkpoint) -> None:
+        """Refuse to go on with another task than that of this checkpoint."""
+        # How a recipe was come to is not kept.
+        mine, theirs = (replace(c.recipe, theta=THETA, asked=None) for c in (self, other))
+        if mine != theirs or self.rounds_per_epoch != other.rounds_per_epoch:
+            raise InvalidArgument("recipe", other.recipe, f"that of the checkpoint: {self.recipe}")
+        if self.plan != other.plan:
+            raise InvalidArgument("plan", other.plan, f"that of the checkpoint: {self.plan}")
+        for name, begun_with in vars(self.intent).items():
+            if getattr(other.intent, name) != begun_with:  # devices would refuse another one
+                allowed = f"that of the checkpoint: {begun_with!r}"
+                raise InvalidArgument(name, getattr(other.intent, name), allowed)
+
+    @property
+    def round(self) -> int:
+        """The round that reports are collected for."""
+        return len(self.records)
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of this round."""
+        return self.round // self.rounds_per_epoch
+
+    @property
+    def finished(self) -> bool:
+        """Whether all rounds of all epochs are over."""
+        return self.epoch >= self.recipe.epochs
+
+    @property
+    def stage(self) -> Stage:
+        """What this round is for: "spread" and "centre" prepare, all others are "training"."""
+        return "training" if self.plan is None else self.plan.stage(self.round)
+
+    @property
+    def preparation(self) -> Preparation | None:
+        """What devices do with their records, as far as it is learnt; None without a plan."""
+        return None if self.learnt is None else self.learnt.preparation
+
+    def request(self) -> Request:
+        """What devices of this round are asked, beside the weights."""
+        self._check_open()
+        return Request(self.run, self.epoch, self.round, self.recipe, self.intent)
+
+    def advanced(self, totals: Totals, counts: Counts) -> Checkpoint:
+        """The checkpoint after this round, of which these are the reports: a pure function.
+
+        A round without reports changes no weight, nor does one that prepares.
+        """
+        self._check_open()
+        rule, solution = StepRule.of(self.recipe), self.recipe.build().in_round(self.round)
+        learnt = self.learnt
+        if self.plan is not None and learnt is not None and self.stage != "training":
+            state, learnt = prepare(self.state, learnt, self.plan, rule, solution, totals)
+        else:
+            state = step(self.state, rule, solution, totals)
+        records = (*self.records, RoundRecord(self.round, self.epoch, *counts))
+        return replace(self, state=state, learnt=learnt, records=records)
+
+    def _check_open(self) -> None:
+        if self.finished:
+            raise InvalidArgument("round", self.round, "below the rounds of the recipe: it is over")
+
     def encode(self) -> bytes:
         """The checkpoint in bytes, with its SHA-256 in front."""
         body = io.BytesIO()
@@ -119,7 +227,7 @@ class Checkpoint:
             recipe = decode_recipe(arrays["task" if head[1] == 1 else "recipe"].tobytes())
             known = [] if head[1] == 1 else arrays["server"].tolist()
             own = dict(zip(_AT_SERVER, [*known, *[0.0] * len(_AT_SERVER)], strict=False))
-            records = [RoundRecord(*row) for row in arrays["records"].tolist()]
+            records = tuple(RoundRecord(*row) for row in arrays["records"].tolist())
             weights = arrays["weights"]
             average = arrays["average"] if own["averaging"] else weights
             plan, learnt = _prepared(arrays)
@@ -134,6 +242,26 @@ class Checkpoint:
                 learnt=learnt,
                 intent=Intent.decode(stated),
             )
+
+
+def _start(weights: ArrayLike | None, dim: int) -> NDArray[np.float64]:
+    start = np.zeros(dim) if weights is None else check_vectors("weights", weights, ndim=1)
+    if start.shape != (dim,):
+        raise InvalidArgument("weights", start.shape, f"of shape ({dim},)")
+    return start.astype(np.float64)
+
+
+def _checked(plan: Plan | None, recipe: Recipe, rounds_per_epoch: int) -> Plan | None:
+    if not isinstance(plan, Plan):
+        if plan is not None or recipe.spread or recipe.centre:
+            raise InvalidArgument("plan", plan, "that of the recipe: fedsel.auto.plan_for")
+        return None
+    dim = recipe.build().dim
+    if plan.dim != dim or plan.rounds >= rounds_per_epoch:
+        actual = f"{plan.rounds} rounds of dim = {plan.dim}"
+        allowed = f"fewer than {rounds_per_epoch} rounds of dim = {dim}"
+        raise InvalidArgument("plan", actual, allowed)
+    return plan
 
 
 def _prepared(arrays: Mapping[str, Any]) -> tuple[Plan | None, PlanState | None]:

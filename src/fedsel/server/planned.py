@@ -1,4 +1,4 @@
-"""What a strategy knows before it has seen the model: all that "auto" follows from."""
+"""What a server knows before it has seen the model: all that "auto" follows from."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any, final
 
 import numpy as np
 
-from fedsel.auto import Setting, resolved
+from fedsel.auto import Model, Setting, resolved
 from fedsel.errors import InvalidArgument, check_count, check_positive
-from fedsel.flower.preparing import Preparing
 from fedsel.preparation import FeatureScale
 from fedsel.recipe import AUTO, Recipe
 from fedsel.wire import check_sendable
+from fedsel.wire.preparing import Preparing
 
 _OWN = ("solution", "epsilon", "dim", "epochs", "learning_rate", "asked")
 """Fields of a recipe that are parameters of their own, or follow from the model."""
@@ -36,6 +36,8 @@ class Planned:
     records_per_node: int | None = None
     feature_range: Any = None
     features: int | None = None
+    model: Model | None = None
+    """What is trained; None: a linear model where the ``norm`` of its records is known."""
 
     def __post_init__(self) -> None:
         check_count("nodes", self.nodes)
@@ -104,7 +106,7 @@ class Planned:
             features=None if bounds is None else len(bounds.low),
             records=self.records_per_node or 1,
             classes=max(2, rows),
-            model="linear" if known else "network",
+            model=self.model or ("linear" if known else "network"),
             offset=bounds is not None and bounds.offset,
             loose=0 if bounds is None else bounds.octaves_loose,
         )

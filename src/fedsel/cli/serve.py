@@ -1,0 +1,159 @@
+"""``fedsel serve`` and ``fedsel invite``: a service that collects reports, and its invitations."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fedsel.cli.common import JsonOption, check_file, say_error
+from fedsel.errors import InvalidArgument, check_count
+from fedsel.extras import needed
+from fedsel.server.checkpoint import CheckpointError
+
+if TYPE_CHECKING:
+    from fedsel.service import Task
+    from fedsel.service.running import Serving
+
+SERVE_EXAMPLE = (
+    "Example: fedsel serve task.toml   ·   "
+    "fedsel serve task.toml --store postgresql://localhost/fedsel --workers 4 --host 0.0.0.0"
+)
+INVITE_EXAMPLE = (
+    "Example: fedsel invite task.toml --count 100 --out tokens.txt   ·   "
+    "fedsel invite task.toml --gateway"
+)
+TaskArgument = Annotated[Path, typer.Argument(metavar="TASK", help="The task, a TOML file.")]
+StoreOption = Annotated[
+    str | None,
+    typer.Option(
+        help="A folder for SQLite, or postgresql://…", show_default="TASK without .toml, + .store"
+    ),
+]
+
+
+def serve_command(
+    task: TaskArgument,
+    store: StoreOption = None,
+    host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Its port; 0 takes any that is free.")] = 8000,
+    workers: Annotated[int, typer.Option(help="Processes; more than 1 needs PostgreSQL.")] = 1,
+    tls_cert: Annotated[
+        Path | None, typer.Option(help="A certificate (PEM), for https.", show_default="http")
+    ] = None,
+    tls_key: Annotated[
+        Path | None, typer.Option(help="Its private key (PEM).", show_default="none")
+    ] = None,
+    proxy: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A proxy whose X-Forwarded-For is believed; may be repeated.", show_default="none"
+        ),
+    ] = None,
+    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
+    as_json: JsonOption = False,
+) -> None:
+    """Collect reports over HTTP, close rounds, and serve the model, until interrupted.
+
+    A report is durable before it is answered. Started again, the service goes on where it was.
+    """
+    with needed("service", "fedsel serve"):
+        from fedsel.service import Task
+        from fedsel.service.running import Serving, serve
+
+    if log_level not in ("debug", "info", "warning", "error"):
+        raise InvalidArgument("--log-level", log_level, "debug, info, warning or error")
+    chosen = Task.load(task)
+    place = _place(task, store)
+    serving = Serving(place, host, port, workers, tls_cert, tls_key, tuple(proxy or ()), log_level)
+    with _plain_failures():
+        serve(chosen, serving, lambda address: _say(chosen, address, serving, as_json))
+
+
+def invite_command(
+    task: TaskArgument,
+    store: StoreOption = None,
+    count: Annotated[int, typer.Option(help="How many invitations.")] = 1,
+    gateway: Annotated[
+        bool, typer.Option("--gateway", help="For gateways, which send many reports at a time.")
+    ] = False,
+    days: Annotated[
+        float | None, typer.Option(help="Valid for so many days.", show_default="no end")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="A file to write them to.", show_default="print them")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Write invitations: signed tokens, one a line, each good for one report a round.
+
+    They are secrets: give each to one device. The service may be running meanwhile.
+    """
+    with needed("service", "fedsel invite"):
+        from fedsel.service import Task
+        from fedsel.service.inviting import invitations
+
+    check_count("count", count, most=10_000_000)
+    check_file("--out", out)
+    chosen = Task.load(task)
+    with _plain_failures():
+        tokens = invitations(
+            chosen, _place(task, store), count, "gateway" if gateway else "device", days
+        )
+    if out is not None:
+        out.touch(mode=0o600)
+        with out.open("w", encoding="ascii") as file:
+            file.writelines(f"{token}\n" for token in tokens)
+    if as_json:
+        where = {"tokens": list(tokens)} if out is None else {"file": str(out)}
+        typer.echo(json.dumps({"task": chosen.name, "count": count, **where}))
+    elif out is None:
+        for token in tokens:
+            typer.echo(token)
+    else:
+        typer.echo(f"{count} invitations to {chosen.name!r} in {out}")
+
+
+def _place(task: Path, store: str | None) -> str:
+    return str(task.with_suffix(".store")) if store is None else store
+
+
+@contextmanager
+def _plain_failures() -> Iterator[None]:
+    """What the store says in one sentence."""
+    from fedsel.service.storage import StoreUnavailable
+
+    try:
+        yield
+    except (CheckpointError, StoreUnavailable) as error:
+        say_error(f"the store cannot be used: {error}")
+        raise typer.Exit(1) from None
+
+
+def _say(task: Task, address: str, serving: Serving, as_json: bool) -> None:
+    """What is served, where: for people, or as one line for programs."""
+    recipe, rule = task.begin.recipe, task.close_after
+    epsilon, rounds = recipe.build().privacy.per_report, recipe.epochs * task.rounds_per_epoch
+    place = serving.store  # without a password
+    place = place.rpartition("@")[2] if "://" in place else place
+    if as_json:
+        told = {"address": address, "task": task.name, "store": place, "rounds": rounds}
+        typer.echo(json.dumps({**told, "epsilon_per_report": float(epsilon)}))
+        return
+    ends = [f"{rule.reports} reports"] if rule.reports is not None else []
+    if rule.seconds is not None:
+        ends.append(f"{rule.seconds:g} seconds and {rule.least} report(s)")
+    open_to_all = task.invitations == "open"
+    for line in (
+        f"{address} collects reports for {task.name!r}: {recipe.solution}, d = {recipe.dim}, "
+        f"ε = {epsilon:g} a report",
+        f"{rounds} rounds, each closed after {' or '.join(ends)}",
+        f"store: {place}, {serving.workers} worker(s)",
+        "anyone may take part" if open_to_all else "who takes part is invited: fedsel invite",
+        f"the API: {address}/v1/openapi.json, figures: {address}/metrics. Ctrl-C ends it.",
+    ):
+        typer.echo(line)

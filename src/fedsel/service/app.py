@@ -1,0 +1,336 @@
+"""The application: routes of the service, and what each of them answers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, cast, final
+
+from fedsel._version import __version__
+from fedsel.extras import needed
+from fedsel.service.admission import Admission, Guest, Kind
+from fedsel.service.answers import (
+    JSON_TYPE,
+    PROBLEM,
+    Answer,
+    Receive,
+    Refusal,
+    Scope,
+    Send,
+    json_answer,
+    octets_answer,
+    text_answer,
+)
+from fedsel.service.collector import Busy, Collector
+from fedsel.service.judging import Arrival, Parcel, Receipt, Verdict
+from fedsel.service.limits import Buckets, read_body
+from fedsel.service.logs import log_event
+from fedsel.service.metrics import CONTENT_TYPE, Metrics
+from fedsel.service.openapi import document
+from fedsel.service.shell import ROUTE, Shell
+from fedsel.service.storage import StoreUnavailable, open_store
+from fedsel.service.task import Task
+from fedsel.service.view import Octets, View
+
+with needed("service", "fedsel.service"):
+    from starlette.applications import Starlette
+    from starlette.exceptions import HTTPException
+    from starlette.middleware.cors import CORSMiddleware
+    from starlette.responses import Response
+    from starlette.routing import Route
+
+Handler = Callable[[Scope, Receive], Awaitable[Answer]]
+MOST_REPORT_BYTES = 1 << 16
+_BATCH = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_NUMBER = re.compile(r"[0-9]{1,10}")
+_NO_REPORTS = frozenset({"malformed", "not_invited", "wrong_kind", "wrong_type", "too_large"})
+_VERDICTS = {
+    Verdict.ACCEPTED: json_answer({"outcome": "accepted"}),
+    Verdict.DUPLICATE: json_answer({"outcome": "duplicate"}),
+    Verdict.CONFLICT: PROBLEM["conflict"],
+    Verdict.LATE: PROBLEM["late"],
+    Verdict.EARLY: PROBLEM["early"],
+}
+
+
+@final
+class Service:
+    """One run in one process: the handlers of all routes.
+
+    ``collector`` is there once the application has started.
+    """
+
+    def __init__(self, task: Task, store: str | Path) -> None:
+        self.task, self._store = task, store
+        self._clients = Buckets(task.limits.per_client)
+        self.collector = cast(Collector, None)
+        self.admission = cast(Admission, None)
+        self.metrics = cast(Metrics, None)
+
+    async def start(self) -> None:
+        """Open the store, and begin or go on."""
+        store = open_store(self._store)
+        try:
+            self.collector = Collector(self.task, store)
+            key = store.key()
+        except BaseException:
+            store.close()
+            raise
+        self.admission = Admission(key, self.view.state.run, self.task.invitations)
+        self.metrics = Metrics(self.collector)
+        self.collector.start()
+        log_event("started", task=self.task.name, round=self.view.round, version=__version__)
+
+    async def stop(self) -> None:
+        """Commit what waits and close the store."""
+        await self.collector.stop()
+        log_event("stopped", task=self.task.name)
+
+    @property
+    def view(self) -> View:
+        """The run as this process knows it."""
+        return self.collector.view
+
+    # --- what comes in --------------------------------------------------------------------------
+
+    async def post_report(self, scope: Scope, receive: Receive) -> Answer:
+        """One report of one device: answered when it is durable."""
+        guest = self._guest(scope, "device")
+        body = await read_body(scope, receive, MOST_REPORT_BYTES)
+        number = self.view.form.round_of(body)
+        if number is None:
+            raise Refusal("malformed")
+        arrival = Arrival(number, self.admission.name(guest, number), body)
+        return _VERDICTS[cast(Verdict, await self.collector.put(arrival))]
+
+    async def put_batch(self, scope: Scope, receive: Receive) -> Answer:
+        """Many reports of a gateway: once, however often it is sent."""
+        guest = self._guest(scope, "gateway")
+        name = scope["path_params"]["batch"]
+        if not _BATCH.fullmatch(name):
+            raise Refusal("not_found")
+        body = await read_body(scope, receive, self.task.limits.batch_bytes)
+        if not body or len(body) % self.view.form.size:
+            raise Refusal("malformed")
+        parcel = Parcel(self.admission.name(guest, 0), name.encode(), body)
+        verdict, counts = cast(Receipt, await self.collector.put(parcel))
+        if verdict is Verdict.CONFLICT:
+            raise Refusal("conflict")
+        return json_answer({"outcome": verdict.value, **counts._asdict()})
+
+    def _guest(self, scope: Scope, kind: Kind) -> Guest:
+        """Who asks, if that is somebody who may send such a thing now."""
+        token, content = b"", b""
+        for name, value in scope["headers"]:
+            if name == b"authorization":
+                token = value
+            elif name == b"content-type":
+                content = value
+        scheme, _, rest = token.partition(b" ")
+        guest = None
+        if scheme.lower() == b"bearer":
+            guest = self.admission.guest(rest.strip().decode("latin-1"))
+        if guest is None:
+            raise Refusal("not_invited")
+        if guest.kind != kind:
+            raise Refusal("wrong_kind")
+        if content.partition(b";")[0].strip().lower() != b"application/octet-stream":
+            raise Refusal("wrong_type")
+        if not self._clients.take(guest):
+            raise Refusal("too_often")
+        return guest
+
+    def refused(self, code: str) -> Answer:
+        """The answer to what was refused; what should have been a report is counted."""
+        if code in _NO_REPORTS:
+            self.collector.reject()
+        return PROBLEM[code]
+
+    # --- what goes out --------------------------------------------------------------------------
+
+    async def get_task(self, scope: Scope, receive: Receive) -> Answer:
+        """What the run is about."""
+        del receive
+        return octets_answer(self.view.task_text, scope, JSON_TYPE)
+
+    async def get_rounds(self, scope: Scope, receive: Receive) -> Answer:
+        """All rounds: what became of their reports, and when they began and ended."""
+        del scope, receive
+        view = self.view
+        rounds = [
+            {**vars(record), "opened": times[0], "closed": times[1], "measured": measured}
+            for record, times, measured in zip(
+                view.state.records, view.times, view.measures, strict=False
+            )
+        ]
+        return json_answer({**self._now(), "rounds": rounds})
+
+    async def get_open(self, scope: Scope, receive: Receive) -> Answer:
+        """The open round, for people."""
+        del scope, receive
+        return json_answer(self._now())
+
+    def _now(self) -> dict[str, Any]:
+        view, place = self.view, self.collector.place
+        state = view.state
+        return {
+            "finished": state.finished,
+            "round": view.round,
+            "of": view.rounds,
+            "epoch": state.epoch,
+            "stage": None if state.finished else state.stage,
+            "opened": None if state.finished else view.opened,
+            "counts": place.counts._asdict(),
+            "weights": view.weights.etag,
+            "model": view.model.etag,
+        }
+
+    async def get_part(self, scope: Scope, receive: Receive) -> Answer:
+        """What a device needs of the open round: request, weights or preparing.
+
+        A round that is over has none: a device must not pay for a report that nobody takes.
+        """
+        del receive
+        view, asked = self.view, scope["path_params"]
+        if view.request is None:
+            raise Refusal("finished")
+        number = asked["round"]
+        if number != "open":
+            if not _NUMBER.fullmatch(number) or int(number) > view.round:
+                raise Refusal("not_found")
+            if int(number) < view.round:
+                raise Refusal("late")
+        parts: dict[str, Octets] = {"request": view.request, "weights": view.weights}
+        if asked["part"] == "preparing":
+            return octets_answer(view.preparing_text, scope, JSON_TYPE)
+        if asked["part"] not in parts:
+            raise Refusal("not_found")
+        return octets_answer(parts[asked["part"]], scope)
+
+    async def get_model(self, scope: Scope, receive: Receive) -> Answer:
+        """What has been learnt so far, as float64."""
+        del receive
+        return octets_answer(self.view.model, scope)
+
+    async def get_model_json(self, scope: Scope, receive: Receive) -> Answer:
+        """What has been learnt so far, as numbers; of a linear model on raw records, too."""
+        del scope, receive
+        view = self.view
+        numbers: dict[str, Any] = {
+            "rounds": view.round,
+            "finished": view.state.finished,
+            "weights": view.state.state.average.tolist(),
+            "linear": view.linear_model(),
+            "features": view.task.features,
+            "labels": view.task.labels,
+        }
+        return json_answer(numbers)
+
+    async def get_openapi(self, scope: Scope, receive: Receive) -> Answer:
+        """The description of all this for programs."""
+        del scope, receive
+        return json_answer(document(self.task.name, self.view.form.size, self.task.limits))
+
+    async def get_health(self, scope: Scope, receive: Receive) -> Answer:
+        """Whether the process lives."""
+        del scope, receive
+        return json_answer({"status": "alive"})
+
+    async def get_ready(self, scope: Scope, receive: Receive) -> Answer:
+        """Whether reports can be taken."""
+        del scope, receive
+        ready = self.collector.available
+        return json_answer({"status": "ready"}) if ready else PROBLEM["unavailable"]
+
+    async def get_metrics(self, scope: Scope, receive: Receive) -> Answer:
+        """Figures for Prometheus."""
+        del scope, receive
+        return text_answer(self.metrics.text(), CONTENT_TYPE)
+
+
+@final
+class _Endpoint:
+    """An ASGI application of a handler."""
+
+    def __init__(self, template: str, handler: Handler, refused: Callable[[str], Answer]) -> None:
+        self._template, self._handler, self._refused = template, handler, refused
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope[ROUTE] = self._template
+        try:
+            answer = await self._handler(scope, receive)
+        except Refusal as refusal:
+            answer = self._refused(refusal.code)
+        except Busy:
+            answer = PROBLEM["busy"]
+        except StoreUnavailable:
+            answer = PROBLEM["unavailable"]
+        await answer(scope, receive, send)
+
+
+def routes(service: Service) -> list[Route]:
+    """All routes; the one that decides the rate comes first."""
+    table: list[tuple[str, str, Handler]] = [
+        ("POST", "/v1/reports", service.post_report),
+        ("PUT", "/v1/batches/{batch}", service.put_batch),
+        ("GET", "/v1/task", service.get_task),
+        ("GET", "/v1/rounds", service.get_rounds),
+        ("GET", "/v1/rounds/open", service.get_open),
+        ("GET", "/v1/rounds/{round}/{part}", service.get_part),
+        ("GET", "/v1/model", service.get_model),
+        ("GET", "/v1/model.json", service.get_model_json),
+        ("GET", "/v1/openapi.json", service.get_openapi),
+        ("GET", "/healthz", service.get_health),
+        ("GET", "/readyz", service.get_ready),
+        ("GET", "/metrics", service.get_metrics),
+    ]
+    return [
+        Route(template, _Endpoint(template, handler, service.refused), methods=[method])
+        for method, template, handler in table
+    ]
+
+
+async def _refused(request: Any, error: Exception) -> Response:
+    """Errors outside of our handlers, in our form."""
+    del request
+    codes = {404: "not_found", 405: "not_allowed"}
+    answer = PROBLEM[codes.get(getattr(error, "status_code", 500), "internal")]
+    headers = {**(getattr(error, "headers", None) or {}), "cache-control": "no-store"}
+    return Response(answer.body, answer.status, headers, "application/json")
+
+
+def create_app(task: Task, store: str | Path) -> Shell:
+    """The whole application, for any ASGI server: one worker of a run.
+
+    The store is opened when the server starts the application, and closed when it ends.
+    """
+    service = Service(task, store)
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        await service.start()
+        shell.metrics = service.metrics
+        app.state.service = service
+        try:
+            yield
+        finally:
+            await service.stop()
+
+    inner = Starlette(
+        routes=routes(service),
+        lifespan=lifespan,
+        exception_handlers={HTTPException: _refused, Exception: _refused},
+    )
+    inner.router.redirect_slashes = False
+    if task.origins:
+        inner.add_middleware(
+            CORSMiddleware,
+            allow_origins=task.origins,
+            allow_methods=["GET", "POST"],
+            allow_headers=["authorization", "content-type", "if-none-match"],
+            expose_headers=["etag", "retry-after"],
+        )
+    shell = Shell(inner, task.limits.per_address)
+    return shell

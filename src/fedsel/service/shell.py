@@ -1,0 +1,93 @@
+"""What surrounds every request: limits by address, headers, figures, and errors without a trace."""
+
+from __future__ import annotations
+
+import ipaddress
+import time
+from typing import Any, final
+
+from fedsel.service.answers import PROBLEM, Headers, Message, Receive, Scope, Send
+from fedsel.service.limits import Buckets
+from fedsel.service.logs import LOG, log_event
+from fedsel.service.metrics import Metrics
+
+ROUTE = "fedsel.route"
+"""Where a scope tells which route has answered."""
+_SECURITY: Headers = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+)
+_POLICY = (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'")
+_TRANSPORT = (b"strict-transport-security", b"max-age=31536000")
+_UNLIMITED = ("/healthz", "/readyz")
+
+
+def _network(address: str) -> str | bytes:
+    """What limits by address count as one: of IPv6 the 64 bits that a household is given.
+
+    >>> _network("10.0.0.1"), _network("2001:db8::1") == _network("2001:db8::2:3")
+    ('10.0.0.1', True)
+    """
+    if ":" not in address:
+        return address
+    try:
+        return ipaddress.IPv6Address(address.partition("%")[0]).packed[:8]
+    except ValueError:
+        return address
+
+
+@final
+class Shell:
+    """An ASGI application around another one; nothing that goes wrong within gets out."""
+
+    def __init__(self, app: Any, per_address: float) -> None:
+        self._app, self._addresses = app, Buckets(per_address)
+        self.metrics: Metrics | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or lead the application through its life."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":  # there are no websockets here
+            return
+        begin, status = time.perf_counter(), 0
+
+        async def sending(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = [*message.get("headers", ()), *_SECURITY]
+                if not any(name == _POLICY[0] for name, _ in headers):
+                    headers.append(_POLICY)
+                if scope["scheme"] == "https":
+                    headers.append(_TRANSPORT)
+                message["headers"] = headers
+            await send(message)
+
+        try:
+            client = scope.get("client")
+            address = client[0] if client else ""
+            if scope["path"] not in _UNLIMITED and not self._addresses.take(_network(address)):
+                await PROBLEM["too_often"](scope, receive, sending)
+            else:
+                await self._app(scope, receive, sending)
+        except Exception:
+            LOG.error("request failed", exc_info=True)
+            if not status:  # else uvicorn ends what was begun
+                await PROBLEM["internal"](scope, receive, sending)
+        finally:
+            route, seconds = scope.get(ROUTE, "other"), time.perf_counter() - begin
+            if self.metrics is not None:
+                self.metrics.observe(route, status, seconds)
+            if LOG.isEnabledFor(10):
+                log_event(
+                    "request",
+                    level="debug",
+                    method=scope["method"],
+                    route=route,
+                    status=status,
+                    ms=round(1000 * seconds, 2),
+                )

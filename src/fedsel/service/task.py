@@ -1,0 +1,309 @@
+"""The task of a service: one TOML file with all that is public about a run."""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, Self, final, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsel.errors import InvalidArgument, check_count, check_kind, check_positive
+from fedsel.models.linear import CLASSIFYING, REGRESSING, LinearModel, Loss
+from fedsel.recipe import Recipe
+from fedsel.server.checkpoint import Checkpoint
+from fedsel.server.planned import Planned
+from fedsel.wire import Intent
+from fedsel.wire.preparing import Preparing
+
+Invitations = Literal["signed", "open"]
+_OF_RECIPE = [f.name for f in fields(Recipe) if f.name != "asked"]
+_RENAMED = {"nodes": "clients", "records_per_node": "records_per_client"}
+"""What the layers below call that which the file calls otherwise."""
+
+
+@final
+@dataclass(frozen=True)
+class CloseRule:
+    """A round ends with ``reports`` reports, or after ``seconds`` if it has ``least`` of them.
+
+    Reports that arrive together with the last one count too: their devices have paid for them.
+
+    >>> rule = CloseRule(reports=100, seconds=60.0)
+    >>> rule.due(99, 59.9), rule.due(100, 0.0), rule.due(1, 60.0), rule.due(0, 60.0)
+    (False, True, True, False)
+    """
+
+    reports: int | None = None
+    seconds: float | None = None
+    least: int = 1
+
+    def __post_init__(self) -> None:
+        if self.reports is None and self.seconds is None:
+            raise InvalidArgument("close_after", {}, "with reports, seconds or both")
+        if self.reports is not None:
+            check_count("close_after.reports", self.reports)
+        if self.seconds is not None:
+            check_positive("close_after.seconds", self.seconds)
+        check_count("close_after.least", self.least, least=0)
+
+    def due(self, accepted: int, seconds: float) -> bool:
+        """Whether a round that has so many reports after so long is over."""
+        if self.reports is not None and accepted >= self.reports:
+            return True
+        return self.seconds is not None and seconds >= self.seconds and accepted >= self.least
+
+
+@final
+@dataclass(frozen=True)
+class Limits:
+    """What a client may do to the service.
+
+    ``per_client`` and ``per_address``: requests a second, with a burst of ten times as many.
+    ``batch_bytes``: of a gateway's batch, at most. ``header_seconds``, ``body_seconds``: how long a
+    request may take to arrive; ``answer_seconds``: how long a client may take to read the answer;
+    ``idle_seconds``: how long a connection is kept without a request.
+    ``connections``: at a time; ``waiting``: reports that wait for their commit.
+    """
+
+    per_client: float = 5.0
+    per_address: float = 200.0
+    batch_bytes: int = 16 << 20
+    header_seconds: float = 10.0
+    body_seconds: float = 30.0
+    answer_seconds: float = 60.0
+    idle_seconds: float = 75.0
+    connections: int = 4096
+    waiting: int = 16384
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            value, name = getattr(self, one.name), f"limits.{one.name}"
+            if one.type == "int":
+                check_count(name, value)
+            else:
+                check_positive(name, value)
+
+
+@final
+@dataclass(frozen=True)
+class Task:
+    """What a run is about, and how the service leads it.
+
+    - ``recipe``: as asked for, with "auto" in it; ``clients``: planned, in an epoch; its
+      ``rounds_per_epoch`` share them. What is automatic follows from these.
+    - ``features``: of a record of a linear model, their names or how many; ``feature_range``: their
+      public bounds, a pair (low, high) of numbers or lists, or "private"; ``loss``: of that model;
+      ``labels``: what its two classes are called, −1 first; ``target_range``: of a regression's
+      targets. Without features the recipe has ``dim``, and devices bring updates of their own.
+    - ``start``: a file of weights (.npy) to begin with, zeros without one.
+    - ``close_after``: `CloseRule`; ``limits``: `Limits`; ``invitations``: "signed", or "open" to
+      anyone; ``purpose``, ``recipient``: what devices are told; ``origins``: web pages of other
+      sites that may ask (CORS), none unless named.
+    - ``evaluation``: a public test set, {data = "test.csv", label = "y"}.
+    """
+
+    name: str
+    recipe: Recipe
+    clients: int
+    close_after: CloseRule
+    rounds_per_epoch: int = 1
+    features: int | tuple[str, ...] | None = None
+    feature_range: Any = None
+    records_per_client: int | None = None
+    loss: Loss = "logistic"
+    labels: tuple[str, ...] | None = None
+    target_range: tuple[float, float] | None = None
+    start: Path | None = None
+    invitations: Invitations = "signed"
+    purpose: str = ""
+    recipient: str = ""
+    origins: tuple[str, ...] = ()
+    evaluation: dict[str, str] | None = None
+    limits: Limits = field(default_factory=Limits)
+
+    def __post_init__(self) -> None:
+        check_kind("name", self.name, str)
+        if not self.name or len(self.name) > 100 or not self.name.isprintable():
+            raise InvalidArgument("name", self.name, "a short text")
+        if self.invitations not in get_args(Invitations):
+            raise InvalidArgument("invitations", self.invitations, '"signed" or "open"')
+        LinearModel(self.loss)
+        self._check_records()
+        _ = self.begin  # whatever else is wrong is told before anything is served
+
+    def _check_records(self) -> None:
+        if self.features is None:
+            for name in ("feature_range", "labels", "target_range", "records_per_client"):
+                if getattr(self, name) is not None:
+                    raise InvalidArgument(name, getattr(self, name), "left out without features")
+            if self.recipe.dim is None:
+                raise InvalidArgument("features", None, "given, or dim for updates of your own")
+            return
+        if self.recipe.dim is not None:
+            raise InvalidArgument("dim", self.recipe.dim, "left out: it follows from features")
+        if self.feature_range is None:
+            raise InvalidArgument("feature_range", None, '(low, high), or "private"')
+        if self.loss in CLASSIFYING and self.target_range is not None:
+            raise InvalidArgument("target_range", self.target_range, f"left out with {self.loss}")
+        if self.loss in REGRESSING:
+            if self.labels is not None:
+                raise InvalidArgument("labels", self.labels, f"left out with {self.loss}")
+            low, high = self.target_range or (0.0, 0.0)
+            if not (np.isfinite([low, high]).all() and low < high):
+                raise InvalidArgument("target_range", self.target_range, "(low, high), low < high")
+        elif self.labels is not None and len(set(self.labels)) != 2:
+            raise InvalidArgument("labels", self.labels, "two different texts")
+
+    @property
+    def feature_count(self) -> int | None:
+        """The entries of a record; None where devices bring updates of their own."""
+        return len(self.features) if isinstance(self.features, tuple) else self.features
+
+    @property
+    def dim(self) -> int:
+        """The entries of an update."""
+        count = self.feature_count
+        return int(self.recipe.dim or 0) if count is None else count + 1
+
+    @cached_property
+    def planned(self) -> Planned:
+        """All that "auto" follows from."""
+        linear = self.features is not None
+        regression = self.loss in REGRESSING
+        return Planned(
+            self.recipe,
+            self.clients,
+            self.rounds_per_epoch,
+            norm=1.0 if linear else None,
+            records_per_node=self.records_per_client,
+            feature_range=self.feature_range,
+            features=self.feature_count,
+            model=("regression" if regression else "linear") if linear else "network",
+        )
+
+    @cached_property
+    def begin(self) -> Checkpoint:
+        """A new run of this task, before its first round."""
+        recipe = self.planned.recipe_of(self.dim)
+        preparing = self.planned.preparing_of(recipe)
+        return Checkpoint.begin(
+            recipe,
+            weights=self._start(),
+            rounds_per_epoch=self.rounds_per_epoch,
+            plan=None if preparing is None else preparing.plan,
+            intent=Intent(self.purpose, self.recipient),
+        )
+
+    def preparing(self, state: Checkpoint) -> Preparing | None:
+        """What devices do with their records in this round; None where that is their own affair."""
+        begun = self.planned.preparing_of(state.recipe)
+        if begun is None or state.preparation is None:
+            return begun
+        return Preparing(begun.scale, state.preparation, begun.plan)
+
+    def _start(self) -> NDArray[np.float64] | None:
+        if self.start is None:
+            return None
+        try:
+            return np.asarray(np.load(self.start, allow_pickle=False))
+        except (OSError, ValueError) as error:
+            raise InvalidArgument("start", str(self.start), f"an array in .npy ({error})") from None
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """The task of a TOML file; the file's name is the task's, unless it has one."""
+        path = Path(path)
+        try:
+            values = tomllib.loads(path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise InvalidArgument("task", str(path), f"a file ({error.strerror})") from None
+        except (ValueError, RecursionError) as error:
+            raise InvalidArgument("task", str(path), f"valid TOML ({error})") from None
+        values.setdefault("name", path.stem)
+        for name in ("start",):
+            if isinstance(values.get(name), str):
+                values[name] = path.parent / values[name]
+        evaluation = values.get("evaluation")
+        if isinstance(evaluation, dict) and isinstance(evaluation.get("data"), str):
+            evaluation["data"] = str(path.parent / evaluation["data"])
+        try:
+            return cls.of(values)
+        except InvalidArgument as error:
+            error.name = f"{error.name} in {path.name}"
+            raise
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Self:
+        """The task of a table: fields of a recipe and of a task side by side.
+
+        >>> own = {"name": "a", "clients": 40, "close_after": {"reports": 10}}
+        >>> task = Task.of({**own, "epsilon": 2, "dim": 8})
+        >>> task.begin.recipe.solution, task.begin.recipe.dim
+        ('RJ', 8)
+        """
+        own = [f.name for f in fields(cls) if f.name != "recipe"]
+        known = [*own, *_OF_RECIPE]
+        for name, value in values.items():
+            if name not in known:
+                close = difflib.get_close_matches(str(name), known, n=1)
+                allowed = (
+                    f"a known key, such as {close[0]}" if close else f"one of {', '.join(known)}"
+                )
+                raise InvalidArgument(str(name), value, allowed)
+        for name in ("name", "epsilon", "clients", "close_after"):
+            if name not in values:
+                raise InvalidArgument(name, None, "given")
+        try:
+            recipe = Recipe.of({k: v for k, v in values.items() if k in _OF_RECIPE})
+            given = {k: v for k, v in values.items() if k in own}
+            given["close_after"] = _table(CloseRule, "close_after", given["close_after"])
+            given["limits"] = _table(Limits, "limits", given.get("limits", {}))
+            given["evaluation"] = _evaluation(given.get("evaluation"))
+            for name in ("features", "labels", "origins"):
+                if name in given and not (name == "features" and _is_count(given[name])):
+                    given[name] = _texts(name, given[name])
+            if isinstance(given.get("target_range"), list):
+                given["target_range"] = tuple(given["target_range"])
+            return cls(recipe=recipe, **given)
+        except InvalidArgument as error:
+            error.name = _RENAMED.get(error.name, error.name)
+            raise
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _table(kind: type[Any], name: str, values: object) -> Any:
+    """A record of this kind from a table of the file."""
+    known = [f.name for f in fields(kind)]
+    if not isinstance(values, Mapping):
+        raise InvalidArgument(name, values, f"a table with {', '.join(known)}")
+    for key, value in values.items():
+        if key not in known:
+            raise InvalidArgument(f"{name}.{key}", value, f"one of {', '.join(known)}")
+    return kind(**values)
+
+
+def _texts(name: str, values: object) -> tuple[str, ...]:
+    listed = isinstance(values, list | tuple) and values
+    if not listed or not all(isinstance(v, str) and v for v in values):  # type: ignore[attr-defined]
+        raise InvalidArgument(name, values, "a list of texts")
+    return tuple(values)  # type: ignore[arg-type]
+
+
+def _evaluation(values: object) -> dict[str, str] | None:
+    if values is None:
+        return None
+    if not isinstance(values, Mapping) or set(values) != {"data", "label"}:
+        raise InvalidArgument("evaluation", values, 'a table {data = "file.csv", label = "name"}')
+    for key, value in values.items():
+        if not isinstance(value, str):
+            raise InvalidArgument(f"evaluation.{key}", value, "a text")
+    return dict(values)

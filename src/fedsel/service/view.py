@@ -1,0 +1,139 @@
+"""What the service shows of a run: bytes that are made once a round and sent to everybody."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsel.server.checkpoint import Checkpoint
+from fedsel.service.task import Task
+from fedsel.wire.preparing import Preparing
+from fedsel.wire.report import ReportFormat
+
+
+@final
+class Octets:
+    """Bytes with their ETag, and compressed when somebody first asks for that."""
+
+    def __init__(self, plain: bytes) -> None:
+        self.plain = plain
+        self.etag = f'"{hashlib.sha256(plain).hexdigest()[:32]}"'
+
+    @cached_property
+    def compressed(self) -> bytes:
+        """The bytes by gzip; the same for the same bytes."""
+        return gzip.compress(self.plain, compresslevel=6, mtime=0)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class View:
+    """A run as it is now: its checkpoint, and what clients fetch of it."""
+
+    task: Task
+    state: Checkpoint
+    times: Sequence[tuple[float, float | None]]
+    """When each round began and ended, in seconds of the epoch; the open one has no end."""
+    measures: Sequence[dict[str, float] | None]
+    """What the test set said after each round; None where there is none."""
+    request: Octets | None
+    """What devices of the open round are asked; None when the run is over."""
+    weights: Octets
+    """What they work on: float64, little-endian."""
+    model: Octets
+    """What has been learnt so far, in the same form."""
+    preparing: Preparing | None
+    preparing_text: Octets
+    """Bounds, preparation and plan as `Preparing.encode` writes them; null without any."""
+    form: ReportFormat
+
+    @classmethod
+    def of(
+        cls,
+        task: Task,
+        state: Checkpoint,
+        times: Sequence[tuple[float, float | None]],
+        measures: Sequence[str | None] = (),
+    ) -> Self:
+        """The view of a checkpoint, of the times of its rounds and what was measured in them."""
+        preparing = task.preparing(state)
+        return cls(
+            task,
+            state,
+            times,
+            [None if text is None else json.loads(text) for text in measures],
+            None if state.finished else Octets(state.request().encode()),
+            Octets(_doubles(state.state.weights)),
+            Octets(_doubles(state.state.average)),
+            preparing,
+            Octets(b"null" if preparing is None else preparing.encode().encode()),
+            ReportFormat.of(state.recipe.build(), state.run),
+        )
+
+    @property
+    def opened(self) -> float:
+        """When the open round began."""
+        return self.times[-1][0]
+
+    @property
+    def round(self) -> int:
+        """The round that is open."""
+        return self.state.round
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds the run has in all."""
+        return self.state.rounds_per_epoch * self.state.recipe.epochs
+
+    @cached_property
+    def task_text(self) -> Octets:
+        """The task for people and programs, as JSON."""
+        return Octets(json.dumps(self._task(), ensure_ascii=False, allow_nan=False).encode())
+
+    def _task(self) -> dict[str, Any]:
+        task, recipe = self.task, self.state.recipe
+        solution = recipe.build()
+        return {
+            "name": task.name,
+            "run": self.state.run.hex(),
+            "purpose": task.purpose,
+            "recipient": task.recipient,
+            "invitations": task.invitations,
+            "solution": recipe.solution,
+            "dim": solution.dim,
+            "epsilon_per_report": float(solution.privacy.per_report),
+            "epsilon": float(recipe.epsilon or 0),
+            "charge": str(recipe.charge),
+            "bits": solution.bits,
+            "report_bytes": self.form.size,
+            "epochs": recipe.epochs,
+            "rounds_per_epoch": self.state.rounds_per_epoch,
+            "rounds": self.rounds,
+            "clients": task.clients,
+            "close_after": {k: v for k, v in vars(task.close_after).items() if v is not None},
+            "features": list(task.features) if isinstance(task.features, tuple) else task.features,
+            "loss": None if task.features is None else task.loss,
+            "labels": None if task.labels is None else list(task.labels),
+            "target_range": None if task.target_range is None else list(task.target_range),
+            "learning_rate": float(recipe.learning_rate),
+            "averaging": float(recipe.averaging),
+        }
+
+    def linear_model(self) -> dict[str, Any] | None:
+        """Coefficients and constant on raw records; None where the model is not linear in them."""
+        if self.preparing is None or self.task.features is None:
+            return None
+        slopes, constants = self.preparing.linear(self.state.state.average[None, :])
+        return {"coefficients": slopes[0].tolist(), "constant": float(constants[0])}
+
+
+def _doubles(vector: NDArray[np.float64]) -> bytes:
+    return vector.astype("<f8").tobytes()
