@@ -70,9 +70,9 @@ def test_what_was_learnt_is_durable(tmp_path):
     for _ in range(PLAN.rounds):
         with opened(tmp_path, rounds=rounds) as server:
             play(server)
-            before = server._learnt
+            before = server._state.learnt
         with opened(tmp_path, rounds=rounds) as server:
-            after = server._learnt
+            after = server._state.learnt
             assert after.preparation == before.preparation
             assert after.reports == before.reports
             np.testing.assert_array_equal(after.total, before.total)
