@@ -216,6 +216,7 @@ def test_the_rate_is_inside_only_where_the_name_says_so():
         ({"epsilon": math.nan}, "epsilon = nan"),
         ({"epsilon": 0}, "epsilon = 0"),
         ({"dim": 0}, "dim = 0"),
+        ({"dim": (1 << 32) + 1}, "dim = 4294967297"),
         ({"epochs": 0}, "epochs = 0"),
         ({"mu": 1.0}, r"mu = 1.0: must be in \[0, 1\)"),
         ({"k": 0}, "k = 0"),
@@ -259,6 +260,7 @@ def test_many_picks_need_the_uniform_selection_and_as_many_slots():
         ({"mechanism": Duchi(1.0)}, "mechanism = "),
         ({"mechanism": None}, "mechanism = None"),
         ({"dim": 0}, "dim = 0"),
+        ({"dim": (1 << 32) + 1}, "dim = 4294967297"),
         ({"epochs": 0}, "epochs = 0"),
     ],
 )
