@@ -186,6 +186,22 @@ def test_numbers_that_leave_as_they_are_are_not_in_units_of_the_clip():
     assert TwoStage(TopK(), AsIs(), clip=0.5).unit(4) == 1
 
 
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        (lambda: FlatPicks(Duchi(1.0), clip=0), "clip"),
+        (lambda: FlatPicks(Duchi(1.0), clip=math.inf), "clip"),
+        (lambda: FlatPicks(PerturbedSampling(1.0)), "value"),
+        (lambda: TwoStage(CHOICE, Duchi(1.0), clip=-1.0), "clip"),
+        (lambda: TwoStage(CHOICE, CHOICE), "value"),
+        (lambda: TwoStage(Duchi(1.0), Duchi(1.0)), "selection"),
+    ],
+)
+def test_impossible_parts_are_refused_by_name(wrong, named):
+    with pytest.raises(InvalidArgument, match=rf"^{named} = "):
+        wrong()
+
+
 def test_numbers_that_leave_as_they_are_hide_nobody():
     for plain in (FlatPicks(AsIs()), TwoStage(PerturbedSampling(1.0), AsIs())):
         with pytest.raises(InvalidArgument, match=r"^value = AsIs\(\): must be private"):

@@ -65,6 +65,7 @@ def test_hm_is_within_a_third_of_a_percent_of_the_continuous_one(epsilon):
 def test_hm_is_duchi_up_to_its_threshold():
     assert Hybrid(HYBRID_THRESHOLD).law == Duchi(HYBRID_THRESHOLD).law
     assert len(Hybrid(math.nextafter(HYBRID_THRESHOLD, 1)).law.windows) == 2
+    assert Hybrid(100.0).law.coins == (2**32 - 1, 1)  # both are there, whatever ε is
 
 
 def test_near_zero_pm_beats_hm():
@@ -185,6 +186,7 @@ def test_variance_outside_the_domain_is_refused(t):
 def test_numpy_numbers_are_welcome():
     assert Duchi(np.float64(1.0)) == Duchi(1.0) == Duchi(np.float32(1.0))
     assert hash(Duchi(1)) == hash(Duchi(1.0))
+    assert type(Duchi(1).epsilon) is float
 
 
 @pytest.mark.slow

@@ -99,6 +99,32 @@ def test_nor_do_they_for_many_dimensions():
     assert MOST_BASES == 1 << 16
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"round": -1},
+        {"rotations": 0},
+        {"bases": 0},
+        {"bases": (1 << 16) + 1},
+        {"basis": -1, "bases": 3},
+        {"basis": 3, "bases": 3},
+        {"basis": 1},
+    ],
+    ids=str,
+)
+def test_impossible_rotations_are_refused_by_name(wrong):
+    with pytest.raises(InvalidArgument, match=rf"^{next(iter(wrong))} = "):
+        Rotated(5, **wrong)
+
+
+def test_what_is_not_said_of_a_rotation():
+    assert Rotated(5) == Rotated(5, seed=0, round=0, rotations=1, bases=1, basis=0)
+    assert Rotated(5, bases=3).in_basis(2).basis == 2
+    assert Rotated.purpose(7) == Rotated.purpose(7, 0) == "signs of round 7"
+    assert Rotated.purpose(7, 2) == "signs of round 7, rotation 2"
+    assert Rotated(5).influence() == Rotated(5).influence(1)
+
+
 def test_a_round_and_a_basis_may_come_before():
     turned = Rotated(5, seed=1, round=4, bases=3, basis=2)
     assert [turned.in_round(t).round for t in (0, 4, 9)] == [0, 4, 9]
