@@ -5,7 +5,9 @@ import math
 import pytest
 
 from fedsel import InvalidArgument, amplify, solution
+from fedsel.central import CentralGuarantee, amplification
 from fedsel.central.amplification import (
+    check_delta,
     float_above,
     float_below,
     local_epsilon,
@@ -73,6 +75,65 @@ def test_one_report_is_hidden_by_nobody():
     assert amplify(duchi, reports=1, epsilon=0.0).delta == pytest.approx(expected)
 
 
+COIN = solution("Duchi", epsilon=1.0, dim=3)
+AMONG = {"reports": 20, "delta": 0.01}
+
+
+@pytest.fixture
+def own_guess(monkeypatch):
+    """Let a test say where the proof begins; what was proved from elsewhere is forgotten."""
+
+    def begin_at(epsilon):
+        amplification.proved_epsilon.cache_clear()
+        monkeypatch.setattr(amplification, "_crossing", lambda *_: epsilon)
+
+    yield begin_at
+    amplification.proved_epsilon.cache_clear()
+
+
+def proved_at(epsilon):
+    return amplify(COIN, reports=20, epsilon=epsilon).delta
+
+
+def test_epsilon_is_the_least_at_which_delta_is_proved():
+    found = amplify(COIN, **AMONG)
+    assert 0 < found.epsilon < found.local
+    assert proved_at(found.epsilon) <= 0.01 < proved_at(0.998 * found.epsilon)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.9999, 1.5])
+def test_whatever_is_guessed_only_what_is_proved_is_said(own_guess, share):
+    true = amplify(COIN, **AMONG).epsilon
+    own_guess(share * true)
+    found = amplify(COIN, **AMONG).epsilon
+    assert proved_at(found) <= 0.01
+    assert 0.999 * true < found <= (1.001 if share == 0.9999 else 2.5) * true
+
+
+def test_a_guess_above_the_local_epsilon_is_not_needed(own_guess):
+    own_guess(1e9)
+    assert amplify(COIN, **AMONG).epsilon == pytest.approx(1.0, rel=1e-12)
+
+
+def test_the_least_delta_that_is_worth_a_proof():
+    assert check_delta(1e-100) == 1e-100
+    with pytest.raises(InvalidArgument, match=r"^delta = "):
+        check_delta(math.nextafter(1e-100, 0))
+    assert check_delta(math.nextafter(1.0, 0)) < 1
+
+
+def test_a_probability_is_not_above_one():
+    told = solution("Duchi", epsilon=40.0, dim=1)
+    assert amplify(told, reports=1, epsilon=0.0).delta == 1
+
+
+def test_a_guarantee_says_what_all_epochs_cost_together():
+    assert "local ε = 1 if nobody is" in str(CentralGuarantee(0.5, 1e-6, 100, 0.25, 4))
+    assert "100 shuffled reports of a round, in 4 epochs" in str(
+        CentralGuarantee(0.5, 1e-6, 100, 0.25, 4)
+    )
+
+
 @pytest.mark.parametrize(
     ("arguments", "name"),
     [
@@ -101,4 +162,5 @@ def test_floats_are_rounded_up():
     assert Fraction(float_above(third)) >= third
     assert Fraction(math.nextafter(float_above(third), 0)) < third
     assert Fraction(float_below(third)) <= third < Fraction(math.nextafter(float_below(third), 1))
+    assert float_above(Fraction(1, 2)) == 0.5
     assert proved_delta(solution("J", epsilon=1.0, dim=4).blanket(), 5, 0.0) <= 1

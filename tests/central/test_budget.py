@@ -3,7 +3,7 @@
 import pytest
 
 from fedsel import InvalidArgument, amplify, local_budget, solution
-from fedsel.central import compose
+from fedsel.central import budget, compose
 from fedsel.central.budget import gaussian_distance, proved_budget, rough_budget
 
 
@@ -68,3 +68,27 @@ def test_gaussian_noise_is_measured_as_balle_and_wang_do():
 def test_wrong_arguments_are_named(changes, name):
     with pytest.raises(InvalidArgument, match=f"^{name} = "):
         local_budget(rj, **{"epsilon": 1.0, "delta": 1e-6, "reports": 10, **changes})
+
+
+def of_local(epsilon):
+    return solution("Duchi", epsilon=epsilon, dim=3)
+
+
+@pytest.mark.parametrize("optimism", [1.0, 0.2, 50.0])
+def test_a_budget_is_proved_whatever_was_guessed(monkeypatch, optimism):
+    rough = budget.rough_delta
+    monkeypatch.setattr(budget, "rough_delta", lambda *given: optimism * rough(*given))
+    found = local_budget(of_local, epsilon=0.5, reports=20, delta=0.01)
+    assert (found.epsilon, found.delta, found.reports) == (0.5, 0.01, 20)
+    assert amplify(of_local(found.local), reports=20, epsilon=0.5).delta <= 0.01
+    if optimism == 1:
+        assert amplify(of_local(1.03 * found.local), reports=20, epsilon=0.5).delta > 0.01
+    assert found.local > 0.5
+
+
+def test_a_budget_beyond_the_goal_or_the_most():
+    keeps_anything = {"epsilon": 0.5, "reports": 20, "delta": 0.999}
+    assert local_budget(of_local, most=0.75, **keeps_anything).local == pytest.approx(0.75)
+    assert local_budget(of_local, most=0.25, **keeps_anything).local == pytest.approx(0.25)
+    with pytest.raises(InvalidArgument, match=r"^epsilon = 0.5: must be one that the solution"):
+        local_budget(lambda _: of_local(8.0), epsilon=0.5, reports=2, delta=1e-9)

@@ -3,6 +3,7 @@
 import itertools
 import math
 from fractions import Fraction
+from statistics import NormalDist
 
 import pytest
 
@@ -101,3 +102,46 @@ def test_clients_that_remember_have_the_local_epsilon_of_all_epochs():
 def test_wrong_arguments_are_named(arguments, name):
     with pytest.raises(InvalidArgument, match=name):
         compose(DUCHI, **arguments)
+
+
+def slopes_of(places, deltas, step):
+    points = list(zip([math.exp(i * step) for i in places], deltas, strict=True))
+    return [(d2 - d1) / (g2 - g1) for (g1, d1), (g2, d2) in itertools.pairwise(points)]
+
+
+def test_a_point_above_the_chord_of_its_neighbours_is_left_out(monkeypatch):
+    """δ is convex in e^ε: what rounding has lifted would make masses that are negative."""
+    width, most, lifted = composition._STEPS_BETWEEN, 1.2, 8
+    step = most / (composition._POINTS * width)
+
+    def lumpy(blanket, reports, epsilon):
+        """That of normal noise, but for one point."""
+        normal, far = NormalDist(), epsilon / 0.7
+        delta = normal.cdf(0.35 - far) - math.exp(epsilon) * normal.cdf(-0.35 - far)
+        return 1.4 * delta if round(epsilon / step) == lifted * width else delta
+
+    monkeypatch.setattr(composition, "proved_epsilon", lambda *_: most)
+    monkeypatch.setattr(composition, "proved_delta", lumpy)
+    places, deltas, found = composition._curve(DUCHI.blanket(), 30, 1e-6)
+    assert found == pytest.approx(step)
+    all_places = [i * width for i in range(-composition._POINTS, composition._POINTS + 1)]
+    assert set(all_places) - set(places) >= {lifted * width}
+    assert len(places) > 1.5 * composition._POINTS
+    assert (places[0], places[-1]) == (all_places[0], all_places[-1])
+    slopes = slopes_of(places, deltas, step)
+    assert slopes == sorted(slopes)
+    for place, delta in zip(places, deltas, strict=True):
+        epsilon = abs(place) * step
+        own = lumpy(None, 30, epsilon)
+        assert delta == pytest.approx(own if place >= 0 else 1 - math.exp(-epsilon) * (1 - own))
+
+
+def test_epochs_never_cost_more_than_their_sum(monkeypatch):
+    """A curve that ends above δ proves nothing, and then the local guarantee is what is left."""
+    curve = [-1, 0, 1], [0.276, 0.236, 0.2], 0.1
+    monkeypatch.setattr(composition, "_curve", lambda *_: curve)
+    weak = solution("Duchi", epsilon=0.5, dim=3)
+    found = compose(weak, reports=9, epochs=3, delta=1e-6)
+    assert found.epsilon == pytest.approx(1.5, rel=1e-9)
+    assert (found.delta, found.reports, found.epochs) == (1e-6, 9, 3)
+    assert found.local == pytest.approx(0.5)
