@@ -47,8 +47,10 @@ def running(task, store, **options):
     with background(task, Serving(str(store), port=0, **options)) as address:
         client = Http(address)
         client.door = admission(task, store)
-        yield client
-        client.close()
+        try:
+            yield client
+        finally:
+            client.close()
 
 
 class Http:

@@ -38,6 +38,7 @@ with needed("service", "fedsel.service"):
     from starlette.applications import Starlette
     from starlette.exceptions import HTTPException
     from starlette.middleware.cors import CORSMiddleware
+    from starlette.responses import Response
     from starlette.routing import Route
 
 Handler = Callable[[Scope, Receive], Awaitable[Answer]]
@@ -288,20 +289,13 @@ def routes(service: Service) -> list[Route]:
     ]
 
 
-async def _refused(request: Any, error: Exception) -> Any:
-    """Starlette's own errors, in our form."""
+async def _refused(request: Any, error: Exception) -> Response:
+    """Errors outside of our handlers, in our form."""
     del request
     codes = {404: "not_found", 405: "not_allowed"}
-    answer = PROBLEM[codes.get(cast(HTTPException, error).status_code, "internal")]
-    headers = dict(cast(HTTPException, error).headers or {})
-    from starlette.responses import Response
-
-    return Response(
-        answer.body,
-        answer.status,
-        headers={**headers, "cache-control": "no-store"},
-        media_type="application/json",
-    )
+    answer = PROBLEM[codes.get(getattr(error, "status_code", 500), "internal")]
+    headers = {**(getattr(error, "headers", None) or {}), "cache-control": "no-store"}
+    return Response(answer.body, answer.status, headers, "application/json")
 
 
 def create_app(task: Task, store: str | Path) -> Shell:
@@ -322,7 +316,9 @@ def create_app(task: Task, store: str | Path) -> Shell:
             await service.stop()
 
     inner = Starlette(
-        routes=routes(service), lifespan=lifespan, exception_handlers={HTTPException: _refused}
+        routes=routes(service),
+        lifespan=lifespan,
+        exception_handlers={HTTPException: _refused, Exception: _refused},
     )
     inner.router.redirect_slashes = False
     if task.origins:

@@ -101,7 +101,7 @@ class Collector:
 
     def put(self, item: Item) -> asyncio.Future[Verdict | Receipt]:
         """Take a report or a batch; what is awaited comes after it is durable."""
-        if len(self._waiting) >= self.task.limits.waiting:
+        if self.waiting >= self.task.limits.waiting:
             raise Busy
         done: asyncio.Future[Verdict | Receipt] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, done))

@@ -18,7 +18,8 @@ from fedsel.service.task import Limits
 with needed("service", "fedsel.service"):
     from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-MOST_HEADER_BYTES = 1 << 16
+MOST_UNREAD_BYTES = 1 << 16
+"""Of a header, and of a body that comes after its answer."""
 SWEEP_SECONDS = 1.0
 ENDLESS = frozenset({"/v1/events"})
 """Paths whose answers have no end, and may be read as slowly as one likes."""
@@ -32,20 +33,20 @@ class TimedConnection(HttpToolsProtocol):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._phase, self._since = _HEADER, time.monotonic()
-        self._header_bytes = 0
+        self._unread = 0
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes of a request; a header has only so many."""
+        """Take bytes of a request; of those that nobody reads there may be only so many."""
         if self._phase is _IDLE:
             self._enter(_HEADER)
-        if self._phase is _HEADER:
-            self._header_bytes += len(data)
-            # A whole header that came with much of its body is none that is too long.
-            super().data_received(data)
-            if self._phase is _HEADER and self._header_bytes > MOST_HEADER_BYTES:
-                self.transport.abort()
-            return
+        phase = self._phase
         super().data_received(data)
+        if phase is not self._phase:
+            return
+        if phase is _HEADER or (phase is _BODY and self.cycle.response_complete):
+            self._unread += len(data)
+            if self._unread > MOST_UNREAD_BYTES:
+                self.transport.abort()
 
     def on_headers_complete(self) -> None:
         """A request begins."""
@@ -53,18 +54,18 @@ class TimedConnection(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
-        """Its body is whole."""
-        self._enter(_ANSWER)
+        """Its body is whole; it may have been refused before."""
+        self._enter(_IDLE if self.cycle.response_complete else _ANSWER)
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """It is answered; uvicorn times what comes next."""
+        """It is answered."""
         if self._phase is _ANSWER:
             self._enter(_IDLE)
         super().on_response_complete()
 
     def _enter(self, phase: str) -> None:
-        self._phase, self._since, self._header_bytes = phase, time.monotonic(), 0
+        self._phase, self._since, self._unread = phase, time.monotonic(), 0
 
     def end_if_slow(self, limits: Limits, now: float) -> bool:
         """End the connection if its client takes too long; whether it was ended."""
@@ -72,8 +73,9 @@ class TimedConnection(HttpToolsProtocol):
             _HEADER: limits.header_seconds,
             _BODY: limits.body_seconds,
             _ANSWER: limits.answer_seconds,
-        }.get(self._phase)
-        if allowed is None or now - self._since <= allowed:
+            _IDLE: limits.idle_seconds,
+        }[self._phase]
+        if now - self._since <= allowed:
             return False
         if self._phase is _ANSWER and self.scope and self.scope.get("path") in ENDLESS:
             return False

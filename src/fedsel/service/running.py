@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
+import signal
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -27,8 +30,8 @@ with needed("service", "fedsel.service"):
     import uvicorn
     from uvicorn.supervisors import Multiprocess
 
-KEEP_ALIVE_SECONDS = 75
 SHUTDOWN_SECONDS = 10
+BACKLOG = 2048
 
 
 @final
@@ -87,10 +90,11 @@ def serve(task: Task, serving: Serving, ready: Callable[[str], object] = id) -> 
     What is wrong with the store is told before anything listens.
     """
     _check_store(task, serving)
+    _allow_connections(task)
     listening, address = _bound(serving)
     ready(address)
     if serving.workers == 1:
-        _worker(task, serving, [listening])
+        _worker(task, serving, [listening])  # ends by itself when a signal asks it to
     else:
         target = partial(_worker, task, serving)
         Multiprocess(_config(task, serving), target=target, sockets=[listening]).run()
@@ -127,6 +131,18 @@ def _check_store(task: Task, serving: Serving) -> None:
         store.close()
 
 
+def _allow_connections(task: Task) -> None:
+    """Let the process hold as many sockets as the task allows connections, where it may."""
+    if sys.platform != "win32":
+        import resource
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = task.limits.connections + 256
+        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        if soft != resource.RLIM_INFINITY and soft < most:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
 def _bound(serving: Serving) -> tuple[socket.socket, str]:
     """A socket that listens, and the address for clients."""
     host, port = serving.host, serving.port
@@ -134,6 +150,7 @@ def _bound(serving: Serving) -> tuple[socket.socket, str]:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))
+        listening.listen(BACKLOG)  # whoever comes before the first worker is ready waits for it
     except OSError as error:
         listening.close()
         raise InvalidArgument("port", port, f"free at {host} ({error.strerror})") from None
@@ -146,7 +163,10 @@ def _bound(serving: Serving) -> tuple[socket.socket, str]:
 def _worker(task: Task, serving: Serving, sockets: list[socket.socket] | None) -> None:
     """One of several processes."""
     log_to_stderr(serving.log_level)
-    _Server(_config(task, serving), task).run(sockets=sockets)
+    # uvicorn ends in order, then raises the signal that it got once more: the order is enough.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with suppress(KeyboardInterrupt):
+        _Server(_config(task, serving), task).run(sockets=sockets)
 
 
 def _config(task: Task, serving: Serving) -> uvicorn.Config:
@@ -165,8 +185,8 @@ def _config(task: Task, serving: Serving) -> uvicorn.Config:
         proxy_headers=bool(serving.proxies),
         forwarded_allow_ips=list(serving.proxies) or None,
         limit_concurrency=task.limits.connections,
-        backlog=2048,
-        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        backlog=BACKLOG,
+        timeout_keep_alive=math.ceil(task.limits.idle_seconds),
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
         workers=serving.workers,
         ssl_certfile=None if serving.tls_cert is None else os.fspath(serving.tls_cert),

@@ -61,9 +61,8 @@ class Shell:
                 await self._app(scope, receive, sending)
         except Exception:
             LOG.error("request failed", exc_info=True)
-            if status:
-                raise  # too late for an answer: the connection ends
-            await PROBLEM["internal"](scope, receive, sending)
+            if not status:  # else uvicorn ends what was begun
+                await PROBLEM["internal"](scope, receive, sending)
         finally:
             route, seconds = scope.get(ROUTE, "other"), time.perf_counter() - begin
             if self.metrics is not None:

@@ -66,7 +66,8 @@ class Limits:
 
     ``per_client`` and ``per_address``: requests a second, with a burst of ten times as many.
     ``batch_bytes``: of a gateway's batch, at most. ``header_seconds``, ``body_seconds``: how long a
-    request may take to arrive; ``answer_seconds``: how long a client may take to read the answer.
+    request may take to arrive; ``answer_seconds``: how long a client may take to read the answer;
+    ``idle_seconds``: how long a connection is kept without a request.
     ``connections``: at a time; ``waiting``: reports that wait for their commit.
     """
 
@@ -76,6 +77,7 @@ class Limits:
     header_seconds: float = 10.0
     body_seconds: float = 30.0
     answer_seconds: float = 60.0
+    idle_seconds: float = 75.0
     connections: int = 4096
     waiting: int = 16384
 

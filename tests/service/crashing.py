@@ -1,0 +1,158 @@
+"""Clients that never give up, and a look at whether each of their reports counted exactly once."""
+
+import http.client
+import random
+import threading
+import time
+from dataclasses import replace
+
+import numpy as np
+
+from fedsel import Reports
+from fedsel.reports import Totals
+from fedsel.server import Counts
+from fedsel.server.checkpoint import Checkpoint
+from fedsel.service.inviting import admission
+from fedsel.service.storage import open_store
+from fedsel.wire import InvalidMessage, Request
+from tests.service.support import Http, task_of
+
+TASK = """
+name = "crash"
+epsilon = 4.0
+dim = 8
+solution = "PS-PM"
+k = 2
+mu = 0.1
+learning_rate = 0.5
+clients = 1000000
+rounds_per_epoch = {rounds}
+close_after = {{ reports = {reports} }}
+[limits]
+per_client = 1e9
+per_address = 1e9
+"""
+
+
+def task_values(rounds, reports):
+    """The same task as in the file."""
+    return task_of(
+        name="crash", clients=1_000_000, rounds_per_epoch=rounds, close_after={"reports": reports}
+    )
+
+
+class Crowd:
+    """Clients in threads: each answers every round it sees, and sends until it is answered.
+
+    Each is a ledger: what the service has said 200 to. Every third one is a gateway.
+    """
+
+    def __init__(self, task, store, address, clients):
+        self._address, self._over = address, threading.Event()
+        self.accepted, self.failures = {}, 0
+        door = admission(task, store)
+        kinds = ["gateway" if i % 3 == 2 else "device" for i in range(clients)]
+        self._threads = [
+            threading.Thread(target=self._live, args=(i, kind, door.invite(kind)), daemon=True)
+            for i, kind in enumerate(kinds)
+        ]
+
+    def __enter__(self):
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._over.set()
+        for thread in self._threads:
+            thread.join(120)
+        assert not any(thread.is_alive() for thread in self._threads)
+
+    def _live(self, client, kind, token):
+        rng, http_client = random.Random(client), Http(self._address())
+        answered, sent = None, 0
+        while not self._over.is_set():
+            status, data = self._ask(http_client, "GET", "/v1/rounds/open/request")
+            if status == 410:
+                return  # the run is over
+            try:
+                request = Request.decode(data) if status == 200 else None
+            except InvalidMessage:
+                request = None
+            if request is None or request.round == answered:
+                time.sleep(0.005)
+                continue
+            rows = self._rows(request, rng, 7 if kind == "gateway" else 1)
+            sent += 1
+            path = f"/v1/batches/{client}-{sent}" if kind == "gateway" else "/v1/reports"
+            method = "PUT" if kind == "gateway" else "POST"
+            while True:  # to the end, so that it is known what became of it
+                status, data = self._ask(http_client, method, path, b"".join(rows), token)
+                if status in (200, 410):
+                    break
+                assert status in (None, 503), (status, data)
+                self.failures += 1
+                time.sleep(0.01)
+            if status == 200 and (kind == "device" or data["accepted"]):
+                assert kind == "device" or data["accepted"] == len(rows), data
+                self.accepted[request.round, client] = b"".join(rows)
+            answered = request.round
+        http_client.close()
+
+    def _ask(self, http_client, method, path, body=None, token=None):
+        try:
+            status, _, data = http_client.ask(method, path, body, token)
+            return status, data
+        except (OSError, http.client.HTTPException):
+            return None, None
+
+    @staticmethod
+    def _rows(request, rng, count):
+        form = request.format
+        return [
+            form.encode(
+                request.round,
+                Reports(
+                    rng.sample(range(form.slots), form.picks),
+                    [rng.randrange(form.symbols) for _ in range(form.picks)],
+                ),
+            )
+            for _ in range(count)
+        ]
+
+
+def check_exactly_once(task, store_url, accepted):
+    """Every report that was said to be accepted is in its round once, and there is no other one.
+
+    And the checkpoint is what these reports give, round by round. How many rounds and reports.
+    """
+    store = open_store(store_url, alone=False)
+    store.choose(task.name)
+    kept = Checkpoint.decode(store.checkpoint())
+    state = replace(task.begin, run=kept.run)
+    form = kept.recipe.build()
+    reports = 0
+    for number in range(kept.round + 1):
+        with store.closing() as books:
+            rows = b"".join(books.reports(number))
+        size = 16
+        found = sorted(rows[i : i + size] for i in range(0, len(rows), size))
+        mine = b"".join(data for (r, _), data in accepted.items() if r == number)
+        assert found == sorted(mine[i : i + size] for i in range(0, len(mine), size)), number
+        reports += len(found)
+        if number < kept.round:
+            totals = Totals(form.alphabet)
+            totals.add(request_format(state).decode_many(rows).reports)
+            record = kept.records[number]
+            assert record.accepted == totals.count == len(found)
+            counts = Counts(record.accepted, record.rejected, record.duplicate, record.late)
+            state = state.advanced(totals, counts)
+    store.close()
+    np.testing.assert_array_equal(state.state.weights, kept.state.weights)
+    np.testing.assert_array_equal(state.state.average, kept.state.average)
+    return kept.round, reports
+
+
+def request_format(state):
+    """The format of a run's reports."""
+    return state.request().format

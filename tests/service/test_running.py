@@ -1,0 +1,121 @@
+"""The service as people run it: commands, TLS, proxies, logs, and a clean end."""
+
+import json
+import signal
+import ssl
+import subprocess
+
+import pytest
+
+from fedsel.service.running import Serving
+from tests.cli.support import run_here
+from tests.service.support import FREE, Http, ServiceProcess, reports_for, running, task_of
+
+pytestmark = [pytest.mark.xdist_group("processes"), pytest.mark.slow]
+TASK = """
+epsilon = 2
+dim = 8
+clients = 40
+rounds_per_epoch = 2
+close_after = { reports = 3 }
+purpose = "Try it"
+"""
+
+
+@pytest.fixture
+def task_file(quick_path):
+    path = quick_path / "trial.toml"
+    path.write_text(TASK)
+    return path
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_one_command_serves_and_ends_cleanly(task_file, quick_path, number):
+    tokens = run_here("invite", task_file, "--count", 3).stdout.split()
+    assert len(tokens) == len(set(tokens)) == 3
+    with ServiceProcess(task_file, quick_path / "trial.store", "--log-level", "debug") as service:
+        client = Http(service.address)
+        for row, token in zip(reports_for(client.request(), 3), tokens, strict=True):
+            assert client.send(row, token) == (200, "accepted")
+        client.wait_for(1)
+        client.close()
+        assert "in use by another server" in run_here("serve", task_file, status=1).stderr
+        other = ("--store", quick_path / "other", "--port", service.port)
+        assert "--port" in run_here("serve", task_file, *other, status=2).stderr
+        assert len(run_here("invite", task_file).stdout.split()) == 1  # while it runs
+        service.process.send_signal(number)
+        assert service._ended() == 0
+        lines = [json.loads(line) for line in service.errors.splitlines()]
+    events = [line["event"] for line in lines]
+    assert events[0] == "started"
+    assert events[-1] == "stopped"
+    assert {"event": "round closed", "round": 0, "accepted": 3}.items() <= next(
+        line for line in lines if line["event"] == "round closed"
+    ).items()
+    assert "request" in events
+    everything = json.dumps(lines)
+    assert not any(token in everything for token in tokens)
+    assert "127.0.0.1" not in everything
+
+
+def test_wrong_tasks_and_options_are_named(task_file, quick_path):
+    for change, named in (
+        ("epsilon = 2", "epsilon = -1: must be a number > 0"),
+        ("dim = 8", "features = None: must be given, or dim"),
+        ("clients = 40", "clients = None: must be given"),
+        ("close_after = { reports = 3 }", "close_after = None: must be given"),
+    ):
+        replaced = "epsilon = -1" if change.startswith("eps") else ""
+        task_file.write_text(TASK.replace(change, replaced))
+        assert named in run_here("serve", task_file, status=2).stderr
+    task_file.write_text(TASK + "client = 3\n")
+    error = run_here("serve", task_file, status=2).stderr
+    assert "client = 3: must be a known key, such as clients" in error
+    task_file.write_text(TASK)
+    error = run_here("serve", task_file, "--workers", 2, status=2).stderr
+    assert "--workers = 2: must be 1 with SQLite" in error
+    assert "nothing.toml" in run_here("serve", quick_path / "nothing.toml", status=2).stderr
+    nowhere = ("--store", "postgresql://x@/y?host=/no/where")
+    assert "the store cannot be used" in run_here("serve", task_file, *nowhere, status=1).stderr
+
+
+def certificate(folder):
+    """A certificate of our own for this machine."""
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
+         "-nodes", "-keyout", "key.pem", "-out", "cert.pem", "-days", "2", "-subj", "/CN=localhost",
+         "-addext", "subjectAltName=IP:127.0.0.1"],
+        check=True, capture_output=True, cwd=folder,
+    )  # fmt: skip
+    return folder / "cert.pem", folder / "key.pem"
+
+
+def test_over_tls(quick_path):
+    cert, key = certificate(quick_path)
+    with running(task_of(), quick_path / "s", tls_cert=cert, tls_key=key) as plain:
+        assert plain.address.startswith("https://")
+        client = Http(plain.address, ssl.create_default_context(cafile=cert))
+        client.door = plain.door
+        assert client.send(reports_for(client.request(), 1)[0]) == (200, "accepted")
+        _, headers, _ = client.ask("GET", "/v1/task")
+        assert headers["strict-transport-security"]
+        client.close()
+        untrusting = Http(plain.address, ssl.create_default_context())
+        with pytest.raises(ssl.SSLCertVerificationError):
+            untrusting.get("/v1/task")
+    with pytest.raises(ValueError, match="tls_key = None: must be given with tls_cert"):
+        Serving("x", tls_cert=cert)
+
+
+def test_behind_a_proxy_addresses_are_those_of_clients(quick_path):
+    limits = {**FREE, "per_address": 0.1}
+
+    def statuses(client, *addresses):
+        return [client.ask("GET", "/v1/task", X_Forwarded_For=a)[0] for a in addresses]
+
+    with running(task_of(limits=limits), quick_path / "a", proxies=("127.0.0.1",)) as client:
+        assert statuses(client, "10.0.0.1", "10.0.0.2", "10.0.0.1") == [200, 200, 429]
+    with running(task_of(limits=limits), quick_path / "b") as client:  # nobody is believed
+        assert statuses(client, "10.0.0.1", "10.0.0.2") == [200, 429]
+    with running(task_of(limits=limits), quick_path / "c", proxies=("10.9.9.9",)) as client:
+        assert statuses(client, "10.0.0.1", "10.0.0.2") == [200, 429]
