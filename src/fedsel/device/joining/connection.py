@@ -1,4 +1,4 @@
-"""One connection to a service: kept open, verified where it is https, and never read without end."""
+"""One connection to a service: kept open, verified by TLS, and never read without end."""
 
 from __future__ import annotations
 
@@ -62,9 +62,7 @@ class Connection:
     What was fetched before is not sent again (ETag), and comes compressed where that is shorter.
     """
 
-    def __init__(
-        self, url: str, *, ca: str | Path | None = None, seconds: float = SECONDS
-    ) -> None:
+    def __init__(self, url: str, *, ca: str | Path | None = None, seconds: float = SECONDS) -> None:
         self.url = url
         self._secure, self._host, self._port, self._base = _address(url)
         self._context = _context(ca) if self._secure else None
@@ -135,9 +133,7 @@ class Connection:
     ) -> tuple[Reply, str]:
         try:
             connection = self._opened()
-            connection.request(
-                "GET" if body is None else "POST", self._base + path, body, headers
-            )
+            connection.request("GET" if body is None else "POST", self._base + path, body, headers)
             response = connection.getresponse()
             length = response.length
             data = response.read(most + 1)
@@ -192,7 +188,13 @@ def _address(url: str) -> tuple[bool, str, int | None, str]:
     except ValueError:
         raise InvalidArgument("url", url, allowed) from None
     whole = parts.scheme in ("http", "https") and parts.hostname
-    if not whole or parts.query or parts.fragment or parts.username or not re.fullmatch(r"[!-~]+", url):
+    if (
+        not whole
+        or parts.query
+        or parts.fragment
+        or parts.username
+        or not re.fullmatch(r"[!-~]+", url)
+    ):
         raise InvalidArgument("url", url, allowed)
     return parts.scheme == "https", str(parts.hostname), port, parts.path.rstrip("/")
 

@@ -48,10 +48,10 @@ class RawRecords:
         if len(self._labels) != len(self._cells):
             raise InvalidData("y: must be one label for each record")
         self.names = None if names is None else tuple(map(str, names))
-        if self.names is not None:
-            if len(self.names) != self._cells.shape[1] or len(set(self.names)) != len(self.names):
-                wanted = f"{self._cells.shape[1]} different names, one for each column"
-                raise InvalidArgument("names", self.names, wanted)
+        width = self._cells.shape[1]
+        if self.names is not None and not len(set(self.names)) == len(self.names) == width:
+            wanted = f"{width} different names, one for each column"
+            raise InvalidArgument("names", self.names, wanted)
 
     def __len__(self) -> int:
         return len(self._labels)
@@ -87,6 +87,9 @@ class RawRecords:
 
     def suited(self, task: Announcement) -> SuitedRecords:
         """The records as a task wants them; a column that it asks for and is not there is told."""
+        if task.features is None:
+            allowed = "an update, a function of the weights: the task has no features"
+            raise InvalidArgument("records", "records", allowed)
         X, unused = self._arranged(task)
         y = self._targets(task)
         usable = np.isfinite(X).all(axis=1) & np.isfinite(y)
@@ -95,7 +98,7 @@ class RawRecords:
     def _arranged(self, task: Announcement) -> tuple[NDArray[np.float64], tuple[str, ...]]:
         """Features in the task's order, and the columns that it does not ask for."""
         wanted = task.features
-        if isinstance(wanted, int) or wanted is None:
+        if not isinstance(wanted, tuple):
             if self._cells.shape[1] != wanted:
                 allowed = f"{wanted} columns beside the label, as the task has"
                 raise InvalidArgument("data", f"{self._cells.shape[1]} columns", allowed)
@@ -153,11 +156,14 @@ class SuitedRecords:
         Whether the round's plan makes sense is seen by a made-up record: what is raised here must
         not depend on those of the device.
         """
-        features = self.X.shape[1]
-        self._told(np.zeros((1, features)), np.ones(1), number, preparing)
-        if not len(self.y):
-            return lambda weights: np.zeros(dim)
-        return lambda weights: self._told(self.X, self.y, number, preparing)(weights)
+        self._told(np.zeros((1, self.X.shape[1])), np.ones(1), number, preparing)
+
+        def update(weights: NDArray[np.floating]) -> NDArray[np.floating]:
+            if not len(self.y):
+                return np.zeros(dim)
+            return self._told(self.X, self.y, number, preparing)(weights)
+
+        return update
 
     def _told(self, X: Cells, y: Cells, number: int, preparing: Preparing) -> Update:
         # The regulariser, where there is one, is the server's to apply.

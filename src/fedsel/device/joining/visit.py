@@ -182,9 +182,6 @@ class Visit:
 
     def _work(self, task: Announcement, records: Any) -> SuitedRecords | Update:
         if isinstance(records, RawRecords):
-            if task.features is None:
-                allowed = "an update, a function of the weights: the task has no features"
-                raise InvalidArgument("records", "records", allowed)
             suited = records.suited(task)
             self._left_out = suited.left_out
             if suited.unused:
@@ -213,6 +210,8 @@ class Visit:
             raise Ended(Ending.UNINVITED, "the invitation is not valid for this run")
         if reply.status != HTTPStatus.OK:
             raise self._not_understood(reply)
+        if reply.json() == {"kind": "gateway"}:
+            raise Ended(Ending.UNINVITED, "the invitation is that of a gateway")
 
     def _is_the_turn_of(self, request: Request) -> bool:
         """Whether this is the round to answer: one of its epoch, at random, or one that waits.
@@ -314,9 +313,7 @@ def _refusal(refused: Refused) -> Ended:
     return Ended(Ending.REFUSED, str(refused))
 
 
-def _update(
-    work: SuitedRecords | Update, text: bytes, request: Request, dim: int
-) -> Update:
+def _update(work: SuitedRecords | Update, text: bytes, request: Request, dim: int) -> Update:
     """What the client is to tell in this round; what the service says of it is checked before."""
     if not isinstance(work, SuitedRecords):
         if text.strip() != b"null":
@@ -350,7 +347,5 @@ def join(
     ``token`` is its invitation. It waits for a service that does not answer for up to ``patience``
     seconds, and polls about ``every`` few seconds. ``tell`` is called with a sentence now and then.
     """
-    with Visit(
-        url, token=token, ca=ca, every=every, patience=patience, tell=tell
-    ) as visit:
+    with Visit(url, token=token, ca=ca, every=every, patience=patience, tell=tell) as visit:
         return visit.join(client, records)
