@@ -24,8 +24,13 @@ def no_work(monkeypatch):
         raise Reached
 
     monkeypatch.setattr(suite, "run", reached)
-    for module, name in (("run", "perform"), ("reproduce", "_work"), ("flower", "_watched")):
-        monkeypatch.setattr(import_module(f"fedsel.cli.{module}"), name, reached)
+    for module, name in (
+        ("cli.run", "perform"),
+        ("cli.reproduce", "_work"),
+        ("cli.flower", "_watched"),
+        ("service.running", "_worker"),
+    ):
+        monkeypatch.setattr(import_module(f"fedsel.{module}"), name, reached)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +84,11 @@ REQUIRED = {
     "reproduce": ("theorem2",),
     "data fetch": ("syn-L",),
     "data path": ("adult",),
+    "serve": ("task.toml", "--port", "0"),
+    "invite": ("task.toml",),
+    "aggregate": ("reports.bin", "--task", "task.toml", "--run", "00" * 16),
 }
+TASK = "epsilon = 1\ndim = 4\nclients = 9\nclose_after = { reports = 3 }\n"
 HUGE = "99999999999999999999"
 NUMBERS = ("0", "-1", "nan", "inf", "", "x", HUGE, "1e300")
 BAD = {
@@ -106,6 +115,7 @@ def options():
 ELSEWHERE = {
     ("data fetch", "--directory"),  # would download
     ("reproduce", "--cluster"),  # waits for an answer
+    ("aggregate", "--cluster"),
 }
 OPTIONS = sorted(
     (command, option, kind)
@@ -120,6 +130,8 @@ def test_every_option_with_every_kind_of_nonsense(command, option, kind, tmp_pat
     """It is refused and named, or it is fine; no traceback, whatever it is."""
     (tmp_path / "a.file").write_text("")
     write_people(tmp_path / "people.csv", 30)
+    (tmp_path / "task.toml").write_text(TASK)
+    (tmp_path / "reports.bin").write_bytes(bytes(32))
     refused = 0
     for value in BAD.get(kind, NUMBERS):
         arguments = (*command.split(), *REQUIRED.get(command, ()), option, value)

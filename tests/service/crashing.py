@@ -47,14 +47,14 @@ class Crowd:
     Each is a ledger: what the service has said 200 to. Every third one is a gateway.
     """
 
-    def __init__(self, task, store, address, clients):
+    def __init__(self, task, store, address, clients, first=0):
         self._address, self._over = address, threading.Event()
         self.accepted, self.failures = {}, 0
         door = admission(task, store)
         kinds = ["gateway" if i % 3 == 2 else "device" for i in range(clients)]
         self._threads = [
             threading.Thread(target=self._live, args=(i, kind, door.invite(kind)), daemon=True)
-            for i, kind in enumerate(kinds)
+            for i, kind in enumerate(kinds, first)
         ]
 
     def __enter__(self):

@@ -60,17 +60,17 @@ def test_one_command_serves_and_ends_cleanly(task_file, quick_path, number):
 
 def test_wrong_tasks_and_options_are_named(task_file, quick_path):
     for change, named in (
-        ("epsilon = 2", "epsilon = -1: must be a number > 0"),
-        ("dim = 8", "features = None: must be given, or dim"),
-        ("clients = 40", "clients = None: must be given"),
-        ("close_after = { reports = 3 }", "close_after = None: must be given"),
+        ("epsilon = 2", "epsilon in trial.toml = -1: must be a number > 0"),
+        ("dim = 8", "features in trial.toml = None: must be given, or dim"),
+        ("clients = 40", "clients in trial.toml = None: must be given"),
+        ("close_after = { reports = 3 }", "close_after in trial.toml = None: must be given"),
     ):
         replaced = "epsilon = -1" if change.startswith("eps") else ""
         task_file.write_text(TASK.replace(change, replaced))
         assert named in run_here("serve", task_file, status=2).stderr
     task_file.write_text(TASK + "client = 3\n")
     error = run_here("serve", task_file, status=2).stderr
-    assert "client = 3: must be a known key, such as clients" in error
+    assert "client in trial.toml = 3: must be a known key, such as clients" in error
     task_file.write_text(TASK)
     error = run_here("serve", task_file, "--workers", 2, status=2).stderr
     assert "--workers = 2: must be 1 with SQLite" in error
@@ -103,7 +103,7 @@ def test_over_tls(quick_path):
         untrusting = Http(plain.address, ssl.create_default_context())
         with pytest.raises(ssl.SSLCertVerificationError):
             untrusting.get("/v1/task")
-    with pytest.raises(ValueError, match="tls_key = None: must be given with tls_cert"):
+    with pytest.raises(ValueError, match="must be given together"):
         Serving("x", tls_cert=cert)
 
 

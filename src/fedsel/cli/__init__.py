@@ -12,6 +12,8 @@ from fedsel._version import __version__
 from fedsel.cli import reproduce as reproducing
 from fedsel.cli.advise import EXAMPLE as ADVISE_EXAMPLE
 from fedsel.cli.advise import advise_command
+from fedsel.cli.aggregate import EXAMPLE as AGGREGATE_EXAMPLE
+from fedsel.cli.aggregate import aggregate
 from fedsel.cli.audit import EXAMPLE as AUDIT_EXAMPLE
 from fedsel.cli.audit import audit
 from fedsel.cli.bench import bench
@@ -51,6 +53,7 @@ app.command(epilog="Example: fedsel bench --json")(bench)
 app.command("serve", epilog=SERVE_EXAMPLE)(serve_command)
 app.command("invite", epilog=INVITE_EXAMPLE)(invite_command)
 app.command("join", epilog=JOIN_EXAMPLE)(join_command)
+app.command(epilog=AGGREGATE_EXAMPLE)(aggregate)
 app.add_typer(data_app, name="data")
 app.add_typer(ledger_app, name="ledger")
 app.add_typer(flower_app, name="flower")

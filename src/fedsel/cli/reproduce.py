@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import tomllib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,11 +12,12 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from fedsel.cli.cluster import ClusterOption, on_cluster
 from fedsel.cli.common import JobsOption, JsonOption, check_folder, check_there, output
 from fedsel.cli.waiting import PATIENCE, Bar, patience, progress_console
 from fedsel.display import printable
 from fedsel.errors import InvalidArgument
-from fedsel.extras import check_installed, needed
+from fedsel.extras import check_installed
 from fedsel.progress import spoken
 
 if TYPE_CHECKING:
@@ -54,10 +53,7 @@ def reproduce(
         Path | None, typer.Option(help="A folder with the data files (or set FEDSEL_DATA).")
     ] = None,
     jobs: JobsOption = 0,
-    cluster: Annotated[
-        str | None,
-        typer.Option(help="Address of a Dask scheduler to run on, such as tcp://host:8786."),
-    ] = None,
+    cluster: ClusterOption = None,
     out: Annotated[Path, typer.Option(help="Where the report goes; resumes from there.")] = Path(
         "report"
     ),
@@ -83,7 +79,7 @@ def reproduce(
     check_installed("demo", "fedsel reproduce", "joblib", "scipy", "matplotlib")
     at_a_time = -1 if cluster and not jobs else jobs or os.cpu_count() or 1
     request = Request(tuple(names), quick, tuple(pairs), at_a_time)
-    with _on(cluster):
+    with on_cluster(cluster):
         outcomes, complete = _work(request, directory, out)
     _show(outcomes, request, out, as_json=as_json)
     if not complete:
@@ -91,30 +87,6 @@ def reproduce(
         raise typer.Exit(130)
     if not any(outcome.rows for outcome in outcomes):
         raise typer.Exit(1)
-
-
-@contextmanager
-def _on(cluster: str | None) -> Iterator[None]:
-    """Send the runs to a Dask cluster, if its address is given."""
-    if cluster is None:
-        yield
-        return
-    with needed("simulation", "reproduction"):
-        import joblib
-
-    try:
-        with needed("cluster", "a cluster"):
-            from distributed import Client
-    except ImportError:
-        wanted = 'left out, or pip install "fedsel[cluster]" first'
-        raise InvalidArgument("--cluster", cluster, wanted) from None
-    try:
-        client = Client(cluster, timeout="10s")  # type: ignore[no-untyped-call]
-    except (OSError, ValueError):
-        wanted = "the address of a Dask scheduler that answers"
-        raise InvalidArgument("--cluster", cluster, wanted) from None
-    with client, joblib.parallel_config(backend="dask"):
-        yield
 
 
 def _pair(text: str) -> tuple[str, Any]:

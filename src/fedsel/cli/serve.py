@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,18 +10,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedsel.cli.common import check_file, say_error
+from fedsel.cli.common import JsonOption, check_file, say_error
 from fedsel.errors import InvalidArgument, check_count
 from fedsel.extras import needed
 from fedsel.server.checkpoint import CheckpointError
 
 if TYPE_CHECKING:
     from fedsel.service import Task
+    from fedsel.service.running import Serving
 
 SERVE_EXAMPLE = (
     "Example: fedsel serve task.toml   ·   "
     "fedsel serve task.toml --store postgresql://localhost/fedsel --workers 4 --host 0.0.0.0"
+    "   ·   fedsel serve --demo"
 )
+_DEMO = "Demo"
+_OF_A_DEMO = ("demo", "devices", "epochs", "epsilon", "keep", "stay")
 INVITE_EXAMPLE = (
     "Example: fedsel invite task.toml --count 100 --out tokens.txt   ·   "
     "fedsel invite task.toml --gateway"
@@ -35,7 +40,11 @@ StoreOption = Annotated[
 
 
 def serve_command(
-    task: TaskArgument,
+    ctx: typer.Context,
+    task: Annotated[
+        Path | None,
+        typer.Argument(metavar="[TASK]", help="The task, a TOML file; not with --demo."),
+    ] = None,
     store: StoreOption = None,
     host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Its port; 0 takes any that is free.")] = 8000,
@@ -53,11 +62,50 @@ def serve_command(
         ),
     ] = None,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
+    demo: Annotated[
+        bool,
+        typer.Option(
+            "--demo",
+            help="Show it all: a service and devices on this machine, each a process.",
+            rich_help_panel=_DEMO,
+        ),
+    ] = False,
+    devices: Annotated[int, typer.Option(help="Devices, at most 200.", rich_help_panel=_DEMO)] = 50,
+    epochs: Annotated[
+        int, typer.Option(help="Reports of a device, one a round.", rich_help_panel=_DEMO)
+    ] = 8,
+    epsilon: Annotated[
+        float,
+        typer.Option(
+            "--epsilon", "-e", help="ε of a device, over all its reports.", rich_help_panel=_DEMO
+        ),
+    ] = 8.0,
+    keep: Annotated[
+        Path | None,
+        typer.Option(
+            help="A new folder for logs, ledgers and the store.",
+            show_default="none is kept",
+            rich_help_panel=_DEMO,
+        ),
+    ] = None,
+    stay: Annotated[
+        bool,
+        typer.Option("--stay", help="Serve the dashboard until Ctrl-C.", rich_help_panel=_DEMO),
+    ] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Collect reports over HTTP, close rounds, and serve the model, until interrupted.
 
     A report is durable before it is answered. Started again, the service goes on where it was.
     """
+    _check_meant(ctx, demo)
+    if demo:
+        from fedsel.cli.serve_demo_screen import show_demo
+
+        show_demo(devices, epochs, epsilon, keep, stay, as_json)
+        return
+    if task is None:
+        raise InvalidArgument("TASK", None, "given: a TOML file, or --demo without one")
     with needed("service", "fedsel serve"):
         from fedsel.service import Task
         from fedsel.service.running import Serving, serve
@@ -68,7 +116,7 @@ def serve_command(
     place = _place(task, store)
     serving = Serving(place, host, port, workers, tls_cert, tls_key, tuple(proxy or ()), log_level)
     with _plain_failures():
-        serve(chosen, serving, lambda address: _say(chosen, address, place, workers))
+        serve(chosen, serving, lambda address: _say(chosen, address, serving, as_json))
 
 
 def invite_command(
@@ -84,6 +132,7 @@ def invite_command(
     out: Annotated[
         Path | None, typer.Option(help="A file to write them to.", show_default="print them")
     ] = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Write invitations: signed tokens, one a line, each good for one report a round.
 
@@ -100,14 +149,29 @@ def invite_command(
         tokens = invitations(
             chosen, _place(task, store), count, "gateway" if gateway else "device", days
         )
-    if out is None:
+    if out is not None:
+        out.touch(mode=0o600)
+        with out.open("w", encoding="ascii") as file:
+            file.writelines(f"{token}\n" for token in tokens)
+    if as_json:
+        where = {"tokens": list(tokens)} if out is None else {"file": str(out)}
+        typer.echo(json.dumps({"task": chosen.name, "count": count, **where}))
+    elif out is None:
         for token in tokens:
             typer.echo(token)
-        return
-    out.touch(mode=0o600)
-    with out.open("w", encoding="ascii") as file:
-        file.writelines(f"{token}\n" for token in tokens)
-    typer.echo(f"{count} invitations to {chosen.name!r} in {out}")
+    else:
+        typer.echo(f"{count} invitations to {chosen.name!r} in {out}")
+
+
+def _check_meant(ctx: typer.Context, demo: bool) -> None:
+    """Refuse an option that would be ignored: of the demo without it, all others with it."""
+    for parameter in ctx.command.params:
+        name = parameter.name or ""
+        source = ctx.get_parameter_source(name)
+        given = source is not None and source.name == "COMMANDLINE"
+        if given and name != "as_json" and (name in _OF_A_DEMO) != demo:
+            allowed = "left out with --demo" if demo else "left out without --demo"
+            raise InvalidArgument(name, str(ctx.params[name]), allowed)
 
 
 def _place(task: Path, store: str | None) -> str:
@@ -126,22 +190,26 @@ def _plain_failures() -> Iterator[None]:
         raise typer.Exit(1) from None
 
 
-def _say(task: Task, address: str, place: str, workers: int) -> None:
+def _say(task: Task, address: str, serving: Serving, as_json: bool) -> None:
+    """What is served, where: for people, or as one line for programs."""
     recipe, rule = task.begin.recipe, task.close_after
-    epsilon = recipe.build().privacy.per_report
+    epsilon, rounds = recipe.build().privacy.per_report, recipe.epochs * task.rounds_per_epoch
+    place = serving.store  # without a password
+    place = place.rpartition("@")[2] if "://" in place else place
+    if as_json:
+        told = {"address": address, "task": task.name, "store": place, "rounds": rounds}
+        typer.echo(json.dumps({**told, "epsilon_per_report": float(epsilon)}))
+        return
     ends = [f"{rule.reports} reports"] if rule.reports is not None else []
     if rule.seconds is not None:
         ends.append(f"{rule.seconds:g} seconds and {rule.least} report(s)")
-    where = place.rpartition("@")[2] if "://" in place else place  # without a password
-    rounds = recipe.epochs * task.rounds_per_epoch
+    open_to_all = task.invitations == "open"
     for line in (
         f"{address} collects reports for {task.name!r}: {recipe.solution}, d = {recipe.dim}, "
         f"ε = {epsilon:g} a report",
-        f"{rounds} rounds, each closed after {' or '.join(ends)}; store {where}, "
-        f"{workers} worker(s)",
-        "anyone may take part"
-        if task.invitations == "open"
-        else "who may take part is invited: fedsel invite",
-        f"the API: {address}/v1/openapi.json   figures: {address}/metrics   Ctrl-C ends it",
+        f"{rounds} rounds, each closed after {' or '.join(ends)}",
+        f"store: {place}, {serving.workers} worker(s)",
+        "anyone may take part" if open_to_all else "who takes part is invited: fedsel invite",
+        f"the API: {address}/v1/openapi.json, figures: {address}/metrics. Ctrl-C ends it.",
     ):
         typer.echo(line)

@@ -123,12 +123,12 @@ class ServiceDemo:
 
     @cached_property
     def _records(self) -> Records:
-        data = synthetic(
-            d=_FEATURES, n=TESTED + RECORDS * self.devices, c2=_STRONG, seed=_SEED
-        )
+        data = synthetic(d=_FEATURES, n=TESTED + RECORDS * self.devices, c2=_STRONG, seed=_SEED)
         return np.asarray(data.X), data.y
 
-    def run(self, tell: Tell, keep: Keep, folder: Path | None = None, stay: bool = False) -> Summary:
+    def run(
+        self, tell: Tell, keep: Keep, folder: Path | None = None, stay: bool = False
+    ) -> Summary:
         """Start everything, run, stop everything; ``folder`` keeps logs, ledgers and the store."""
         if folder is not None:
             return self._run(tell, keep, folder, stay)
@@ -149,9 +149,7 @@ class ServiceDemo:
             watch = _Watch(self, Connection(address), folder, started, tell, keep)
             limit = _START + self.epochs * _ROUND
             processes.wait(watch.over, limit, "the run", service)
-            processes.wait(
-                lambda: not any(device.running for device in devices), 60, "the devices"
-            )
+            processes.wait(lambda: not any(device.running for device in devices), 60, "the devices")
             failed = [device for device in devices if device.popen.returncode]
             if failed:
                 raise ProcessError(f"{len(failed)} device(s) failed:\n{failed[0].text()[-2000:]}")

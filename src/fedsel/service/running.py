@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import math
 import os
 import signal
@@ -55,7 +56,13 @@ class Serving:
         check_count("port", self.port, least=0, most=65535)
         check_count("workers", self.workers, most=256)
         if (self.tls_cert is None) != (self.tls_key is None):
-            raise InvalidArgument("tls_key", self.tls_key, "given with tls_cert, and only with it")
+            given = str(self.tls_cert or self.tls_key)
+            raise InvalidArgument("tls_cert + tls_key", given, "given together")
+        for proxy in self.proxies:
+            try:
+                ipaddress.ip_network(proxy, strict=False)
+            except ValueError:
+                raise InvalidArgument("proxy", proxy, "an address, or a network") from None
         for name in ("tls_cert", "tls_key"):
             path = getattr(self, name)
             if path is not None and not path.is_file():
@@ -92,12 +99,13 @@ def serve(task: Task, serving: Serving, ready: Callable[[str], object] = id) -> 
     _check_store(task, serving)
     _allow_connections(task)
     listening, address = _bound(serving)
-    ready(address)
-    if serving.workers == 1:
-        _worker(task, serving, [listening])  # ends by itself when a signal asks it to
-    else:
-        target = partial(_worker, task, serving)
-        Multiprocess(_config(task, serving), target=target, sockets=[listening]).run()
+    with listening:
+        ready(address)
+        if serving.workers == 1:
+            _worker(task, serving, [listening])  # ends by itself when a signal asks it to
+        else:
+            target = partial(_worker, task, serving)
+            Multiprocess(_config(task, serving), target=target, sockets=[listening]).run()
 
 
 @contextmanager
@@ -146,10 +154,16 @@ def _allow_connections(task: Task) -> None:
 def _bound(serving: Serving) -> tuple[socket.socket, str]:
     """A socket that listens, and the address for clients."""
     host, port = serving.host, serving.port
-    listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    try:
+        if not host:
+            raise OSError
+        family, *_, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    except (OSError, UnicodeError):
+        raise InvalidArgument("host", host, "an address or a name of this machine") from None
+    listening = socket.socket(family)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listening.bind((host, port))
+        listening.bind(place)
         listening.listen(BACKLOG)  # whoever comes before the first worker is ready waits for it
     except OSError as error:
         listening.close()

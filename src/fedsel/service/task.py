@@ -232,7 +232,11 @@ class Task:
         evaluation = values.get("evaluation")
         if isinstance(evaluation, dict) and isinstance(evaluation.get("data"), str):
             evaluation["data"] = str(path.parent / evaluation["data"])
-        return cls.of(values)
+        try:
+            return cls.of(values)
+        except InvalidArgument as error:
+            error.name = f"{error.name} in {path.name}"
+            raise
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Self:

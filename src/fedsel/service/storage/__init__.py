@@ -37,6 +37,6 @@ def open_store(url: str | Path, *, alone: bool = True) -> Store:
 
         return PostgresStore(text)
     text = text.removeprefix("sqlite:///")
-    if "://" in text:
+    if "://" in text or not text:
         raise InvalidArgument("store", url, "a folder, or postgresql://…")
     return SQLiteStore(Path(text), alone=alone)

@@ -1,0 +1,61 @@
+"""How many reports at rest are added up a second, by one worker process and by two.
+
+Files of reports are written first; the time is that of `fedsel.service.at_rest.aggregated`, with
+its workers started before. The slope is the speed of two workers over that of one.
+
+Example: python benchmarks/at_rest.py --reports 40000000
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from fedsel.service import Task
+from fedsel.service.at_rest import aggregated
+from fedsel.wire.report import ReportFormat
+
+OWN = {"name": "a", "epsilon": 4, "dim": 100, "clients": 10**6, "close_after": {"reports": 10**6}}
+
+
+def main() -> None:
+    """Measure and report."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--reports", type=int, default=40_000_000)
+    options = parser.parse_args()
+    state = Task.of(OWN).begin
+    form = ReportFormat.of(state.recipe.build(), state.run)
+    rng, part = np.random.default_rng(0), 1 << 22
+    rows = np.zeros(part, dtype=[("head", "S4"), ("round", "<u4"), ("pair", "<u4", (2,))])
+    rows["head"] = form._head
+    rows["pair"][:, 0] = rng.integers(0, form.slots, part)
+    rows["pair"][:, 1] = rng.integers(0, form.symbols, part)
+    rates = {}
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [Path(folder) / f"{i}.bin" for i in range(-(-options.reports // part))]
+        for path in paths:
+            path.write_bytes(rows.tobytes())
+        for jobs in (1, 2):
+            aggregated(paths[:jobs], form, state.recipe, jobs=jobs)  # the workers are there
+            begin = time.perf_counter()
+            sums = aggregated(paths, form, state.recipe, jobs=jobs)
+            rates[jobs] = sums.count / (time.perf_counter() - begin)
+            print(f"{jobs} worker(s): {rates[jobs]:,.0f} reports a second of the clock")
+        begin = time.process_time()
+        sums = aggregated(paths, form, state.recipe, jobs=1)
+        core = sums.count / (time.process_time() - begin)
+    print(f"{core:,.0f} reports a second of one core: a billion in {1e9 / core / 60:.1f} minutes")
+    print(
+        f"two workers over one: {rates[2] / rates[1]:.2f} (load average {os.getloadavg()[0]:.1f})"
+    )
+
+
+if __name__ == "__main__":
+    main()

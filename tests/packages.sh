@@ -1,0 +1,30 @@
+# Sourced by browser.sh and postgres.sh: install a Debian package where it lacks and may be installed.
+# Never fails: what needs it is skipped, and says so.
+
+# installed WHAT PACKAGE CONSEQUENCE
+installed() {
+  what=$1 package=$2 consequence=$3
+  without() {
+    echo "no $what ($1): $consequence" >&2
+    exit 0
+  }
+  command -v apt-get >/dev/null 2>&1 || without "and no apt-get to install it"
+  if [ "$(id -u)" = 0 ]; then
+    as_root=""
+  elif command -v sudo >/dev/null 2>&1 && sudo -n true 2>/dev/null; then
+    as_root="sudo -n"
+  else
+    without "and no right to install it"
+  fi
+  echo "installing $what for the tests" >&2
+  apt install --yes --no-install-recommends "$package" && exit 0
+  # The lists of packages may be old, or not there.
+  apt update && apt install --yes --no-install-recommends "$package" && exit 0
+  without "apt-get could not install it"
+}
+
+apt() {
+  timeout 600 $as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq \
+    -o Acquire::Retries=1 -o Acquire::http::Timeout=20 -o Acquire::https::Timeout=20 \
+    -o DPkg::Lock::Timeout=120 "$@" </dev/null >/dev/null 2>&1
+}
