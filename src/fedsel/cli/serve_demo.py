@@ -1,4 +1,4 @@
-"""``fedsel serve --demo``: a service and many devices on this machine, each a process of its own."""
+"""``fedsel serve --demo``: a service and many devices here, each a process of its own."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from fedsel.service.inviting import invitations
 
 RECORDS, TESTED = 100, 5000
 """Records of a device, and of the public test set."""
-_FEATURES, _STRONG, _SEED, _RANGE = 5, 0.5, 3, 3.0
+_FEATURES, _STRONG, _SEED, _RANGE = 5, 0.5, 3, 1.0
 _LABELS = ("no", "yes")
 _EVERY = 0.5
 _START, _ROUND = 240.0, 60.0
