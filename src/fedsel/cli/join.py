@@ -16,7 +16,7 @@ from fedsel.cli.common import JsonOption, say_error
 from fedsel.cli.ledger import plain_history, print_history
 from fedsel.cli.waiting import progress_console
 from fedsel.display import printable
-from fedsel.errors import InvalidArgument
+from fedsel.errors import InvalidArgument, check_epsilon
 from fedsel.recipe import RECOMMENDED
 
 if TYPE_CHECKING:
@@ -112,6 +112,9 @@ def join_command(
         raise InvalidArgument("--policy", policy and str(policy), "given, or --lifetime instead")
     if limits is not None and per_report is not None:
         raise InvalidArgument("--per-report", per_report, "left out beside --policy")
+    for option, value in (("--lifetime", lifetime), ("--per-report", per_report)):
+        if value is not None:
+            check_epsilon(option, value)
     invitation = _invitation(token, token_file)
     records = RawRecords.read(data, label)  # what is wrong with them is told before any contact
     with (
@@ -127,7 +130,7 @@ def join_command(
         if limits is None:
             limits = _limits(asked, lifetime, per_report)
         _show(asked, limits, visit)
-        if asked.request is not None and not yes and sys.stdin.isatty():
+        if asked.request is not None and not yes and _is_asked():
             typer.confirm("Take part?", abort=True, err=True)
         outcome = _taken_part(visit, limits, records, store, witness, create)
     if as_json:
@@ -138,6 +141,11 @@ def join_command(
         typer.echo(_summary(outcome))
     if not outcome.regular:
         raise typer.Exit(1)
+
+
+def _is_asked() -> bool:
+    """Whether somebody is there to answer; else the policy decides alone."""
+    return sys.stdin is not None and sys.stdin.isatty()
 
 
 def _taken_part(

@@ -200,9 +200,7 @@ def test_another_run_in_its_place_is_not_joined(client):
     assert (outcome.ending, outcome.history.entries) == (Ending.FINISHED, ())
 
 
-@pytest.mark.parametrize(
-    "labels", [["yes", "no"], ["maybe", "perhaps"], ["", "yes"], ["7", "8"]]
-)
+@pytest.mark.parametrize("labels", [["yes", "no"], ["maybe", "perhaps"], ["", "yes"], ["7", "8"]])
 def test_whether_it_answers_does_not_depend_on_labels(client, labels):
     """A service could else name labels, and see from who comes what the others have."""
     told, script = [], Script()
