@@ -13,12 +13,13 @@ from fedsel.cli import app
 from tests.cli.support import COMMANDS, run_here
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "SPEC.md", *sorted((ROOT / "docs").rglob("*.md"))]
 TOURS = sorted((ROOT / "docs" / "tours").glob("*.md"))
 TORCH = [pytest.mark.slow, pytest.mark.xdist_group("torch")]
 MARKS = {
     "docs/advise.md": [pytest.mark.slow],
     "docs/scaling.md": [pytest.mark.slow],
+    "docs/shuffling.md": [pytest.mark.slow],
     "docs/torch.md": TORCH,
     "docs/tours/pytorch-flower.md": TORCH,
     "docs/tours/researcher.md": [pytest.mark.slow],

@@ -74,10 +74,24 @@ def test_algorithm_1_in_forty_lines():
     assert "ε = 4 " in said
 
 
+@pytest.mark.slow
+@pytest.mark.xdist_group("processes")
+def test_devices_shuffler_and_server(quick_path):
+    said = run(EXAMPLES / "shuffled.py", "--devices", 60, "--dir", quick_path)
+    local, central = (
+        float(re.search(rf"{kind} ε = ([\d.]+)", said)[1]) for kind in ("local", "central")
+    )
+    assert local == 2
+    assert 0 < central < local
+    assert 50 < float(re.search(r"accuracy ([\d.]+)%", said)[1]) <= 100
+    assert list(quick_path.iterdir()) == []
+
+
 def test_every_example_is_run():
     assert {p.name for p in EXAMPLES.glob("*.py")} == {
         "algorithm1.py",
         "device_and_server.py",
+        "shuffled.py",
         "sklearn_quickstart.py",
         "torch_digits.py",
     }

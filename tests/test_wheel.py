@@ -317,8 +317,9 @@ with Client(processes=False, dashboard_address=None), joblib.parallel_config(bac
         ("parquet", READ_PARQUET, "(3, 1)"),
         ("plots", PICTURE, "drawn"),
         ("cluster", CLUSTER, "accuracy"),
+        ("shuffling", python_of("docs/shuffling.md", "## The shuffler"), "accepted=20"),
     ],
-    ids=["sklearn", "torch", "parquet", "plots", "cluster"],
+    ids=["sklearn", "torch", "parquet", "plots", "cluster", "shuffling"],
 )
 def test_an_extra_brings_all_that_its_purpose_needs(environment, tmp_path, extra, code, said):
     assert said in run(environment(extra), "-c", code, cwd=tmp_path).stdout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import math
 from fractions import Fraction
 from typing import Any
@@ -110,6 +111,43 @@ def log_upper(ratio: Fraction, bits: int = 36) -> Fraction:
     while not exceeds_exp(ratio, Fraction(steps - 1, 1 << bits)):
         steps -= 1
     return Fraction(steps, 1 << bits)
+
+
+def nearest_decay(count: int, x: Fraction) -> int:
+    """The integer nearest to count·e^(−x), for x ≥ 0: decided exactly, as e^−x is irrational.
+
+    Proof: docs/proofs/exact.md, E6.
+
+    >>> nearest_decay(256, Fraction(1)), nearest_decay(7, Fraction(0))
+    (94, 7)
+    """
+    if x == 0:
+        return count
+    bits = 128
+    while True:
+        least, most = (
+            math.floor(count / bound(x, bits) + Fraction(1, 2)) for bound in (exp_upper, exp_lower)
+        )
+        if least == most:
+            return least
+        bits *= 2
+
+
+def decimal_context(digits: int) -> decimal.Context:
+    """Decimals that are rounded correctly at every step, whatever the program has set.
+
+    What a law follows from must be the same on every machine, which exponentials and logarithms of
+    numpy and of the C library are not.
+    """
+    return decimal.Context(
+        prec=digits,
+        rounding=decimal.ROUND_HALF_EVEN,
+        Emin=decimal.MIN_EMIN,
+        Emax=decimal.MAX_EMAX,
+        capitals=1,
+        clamp=0,
+        traps=[decimal.InvalidOperation, decimal.DivisionByZero, decimal.Overflow],
+    )
 
 
 _HALF = np.uint64(32)

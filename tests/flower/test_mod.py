@@ -21,6 +21,7 @@ from fedsel.flower.messages import (
 )
 from fedsel.random import stream
 from fedsel.sampling.device import SYSTEM
+from fedsel.server import ServerKey
 from fedsel.wire import Request
 from tests.flower.messages import (
     CLIENT,
@@ -273,6 +274,12 @@ def test_a_missing_ledger_is_not_begun_anew(tmp_path, caplog):
     assert refusal(FedSelMod()(message(question()), context(own), app)) == Reason.LEDGER.value
     assert "there is no ledger" in caplog.text  # the owner is told
     assert app.calls == []
+
+
+def test_a_node_does_not_pay_for_reports_that_no_flower_server_opens(tmp_path):
+    key = ServerKey.generate().public
+    with pytest.raises(InvalidArgument, match=r"^server_key = .*: must be left out on Flower"):
+        Node.of(config(tmp_path / "s", **{"server-key": key}))
 
 
 def test_settings_of_a_node(tmp_path, monkeypatch):

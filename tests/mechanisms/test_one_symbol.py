@@ -12,7 +12,8 @@ from fedsel.auto import learning_rate
 from fedsel.data import synthetic
 from fedsel.exact import exceeds_exp
 from fedsel.mechanisms import SignedSampling, UnbiasedJoint, certify
-from fedsel.mechanisms.one_symbol import MINUS, PLUS, UNIT, best_top, upper_sum
+from fedsel.mechanisms.best_top import best_top, upper_sum
+from fedsel.mechanisms.one_symbol import MINUS, PLUS, UNIT
 from fedsel.sampling.kernels import native
 from fedsel.sampling.simulated import cohort, report
 from fedsel.simulation import Population, Training, train

@@ -1,6 +1,8 @@
 """Duchi, PM, HM, OW and the identity against the closed forms of their continuous originals."""
 
+import decimal
 import math
+from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
@@ -162,3 +164,26 @@ def test_variance_outside_the_domain_is_refused(t):
 def test_numpy_numbers_are_welcome():
     assert Duchi(np.float64(1.0)) == Duchi(1.0) == Duchi(np.float32(1.0))
     assert hash(Duchi(1)) == hash(Duchi(1.0))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("epsilon", ["1/2", "4", "12", "26", "55/2", "60"])
+def test_ow_is_the_same_with_the_exponential_of_another_c_library(epsilon, monkeypatch):
+    found = least_variance_window(Fraction(epsilon))
+    exponential = math.exp
+    for nudge in (-1, 1):
+        least_variance_window.cache_clear()
+        up = math.inf if nudge > 0 else 0.0
+        monkeypatch.setattr(math, "exp", lambda x, up=up: math.nextafter(exponential(x), up))
+        assert least_variance_window(Fraction(epsilon)) == found
+    least_variance_window.cache_clear()
+
+
+def test_the_windows_of_pm_and_the_coin_of_hm_are_rounded_exactly():
+    """Where a double lies on the other side of a half: 2^32·e^(−ε/2) = n + ½ to 30 digits."""
+    for halves in (3, 2001, 2 * 10**9 + 1):
+        with decimal.localcontext(prec=60):
+            log = -2 * (Decimal(halves) / 2 / 2**32).ln()
+            below, above = (Fraction(log + sign * Decimal("1e-30")) for sign in (-1, 1))
+        tails = [Hybrid(epsilon).law.coins[1] for epsilon in (below, above)]
+        assert tails == [halves // 2 + 1, halves // 2]

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
 BINARIES = [Path(name) for name in (shutil.which("postgres"),) if name]
@@ -28,6 +29,14 @@ def _unprivileged():
         except KeyError:
             continue
     return None
+
+
+def _is_dead(pid):
+    """Whether nothing is left of a process but its entry."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    except OSError:
+        return True
 
 
 class Cluster:
@@ -68,7 +77,17 @@ class Cluster:
         )
 
     def start(self):
-        """Start it, and wait until it answers."""
+        """Start it, and wait until it answers; more than once if an old process is still there."""
+        for attempt in range(20):
+            try:
+                self._start()
+                return
+            except RuntimeError as error:
+                if "still in use" not in str(error) or attempt == 19:
+                    raise
+                time.sleep(0.2)
+
+    def _start(self):
         options = ["-c", "listen_addresses=", "-k", self.folder, "-c", "max_connections=60"]
         if not self._durable:
             options += ["-c", "fsync=off", "-c", "full_page_writes=off"]
@@ -93,10 +112,16 @@ class Cluster:
 
     def kill(self):
         """End all its processes at once, without a warning."""
-        os.killpg(self._process.pid, signal.SIGKILL)
+        pid = self._process.pid
+        children = [int(p) for p in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+        for one in (pid, *children):
+            with suppress(ProcessLookupError):
+                os.kill(one, signal.SIGKILL)
         self._process.wait()
-        # Backends are in sessions of their own; they end with their postmaster.
-        (self._data / "postmaster.pid").unlink(missing_ok=True)
+        # One that was being forked ends by itself; the next server waits for its memory.
+        for one in children:
+            while Path(f"/proc/{one}").exists() and not _is_dead(one):
+                time.sleep(0.01)
 
     def stop(self):
         """End it for good."""

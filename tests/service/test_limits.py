@@ -201,3 +201,11 @@ def test_figures_for_prometheus(quick_path):
         assert 'fedsel_reports_total{outcome="accepted"} 1.0' in text
         assert "fedsel_round 0.0" in text
         assert 'route="/v1/reports",status="200"' in text
+
+
+def test_paths_of_no_good(quick_path):
+    """Among them digits that are none to int()."""
+    with running(task_of(), quick_path / "s") as client:
+        for part in ("%C2%B2", "-1", "1e3", "9" * 40, "%00", "..", "0x0", "open%2F"):
+            for path in (f"/v1/rounds/{part}/weights", f"/v1/rounds/0/{part}"):
+                assert client.ask("GET", path)[0] == 404, path

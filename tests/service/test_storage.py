@@ -89,15 +89,16 @@ def test_rounds_end_one_after_another(store, store_url):
         books.add(0, [row(1)])
         books.tally(0, Counts(1))
     with store.closing() as books:
-        books.advance(b"after 0", 11.0, False)
+        books.advance(b"after 0", 11.0, False, None)
     place = store.place()
     assert (place.round, place.opened, place.counts) == (1, 11.0, Counts())
     assert store.checkpoint() == b"after 0"
     with store.closing() as books:
         assert list(books.reports(1)) == []
         assert list(books.reports(0)) == [b"r"]
-        books.advance(b"after 1", 12.0, True)
+        books.advance(b"after 1", 12.0, True, "{}")
     assert store.times() == [(10.0, 11.0), (11.0, 12.0)]
+    assert store.measures() == [None, "{}"]
     assert store.place().round == 2
     store.close()
     again = open_store(store_url)
@@ -154,7 +155,7 @@ def test_no_report_is_added_while_a_round_ends(postgres_url):
         waits.wait()
         time.sleep(0.2)  # long enough to slip through, if it could
         assert seen == []
-        books.advance(b"after", 1.0, False)
+        books.advance(b"after", 1.0, False, None)
     thread.join(60)
     assert seen == [1]
     first.close()
@@ -172,7 +173,7 @@ def test_a_round_does_not_end_while_a_report_is_added(postgres_url):
         with stores[1].closing() as books:
             order.append("closed")
             assert b"".join(books.reports(0)) == b"r"
-            books.advance(b"after", 1.0, False)
+            books.advance(b"after", 1.0, False, None)
 
     def write():
         with stores[2].writing() as books:

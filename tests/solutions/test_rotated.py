@@ -10,8 +10,8 @@ import pytest
 from fedsel import InvalidArgument, Recipe, Rotated, Setting, exact_law, resolved, solution
 from fedsel.auditing import report_law
 from fedsel.auto import BASES
+from fedsel.mechanisms.best_top import upper_sum
 from fedsel.mechanisms.drawing import draw_dimension
-from fedsel.mechanisms.one_symbol import upper_sum
 from fedsel.sampling.simulated import cohort, report
 from fedsel.solutions.base import TransformedScores
 from fedsel.solutions.rotated import (

@@ -21,6 +21,7 @@ PROJECT = {
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
     "SECURITY.md": "security.md",
+    "SPEC.md": "spec.md",
     "README.md": "index.md",
 }
 FOLDERS = {"proofs": ("Privacy", "Proofs")}

@@ -3,34 +3,27 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from fedsel.device.entries import Entry, History, Task
 from fedsel.device.ledger import Ledger, LedgerTransaction
 from fedsel.device.policy import Policy
 from fedsel.device.refusal import LedgerError, Reason, Refused
 from fedsel.device.spending import added
+from fedsel.device.updates import FloatSettings, Update, evaluated, saturated
 from fedsel.errors import check_kind
 from fedsel.random import SYSTEM, Entropy
 from fedsel.recipe import Recipe
-from fedsel.wire import InvalidMessage, Request, UnknownVersion, check_sendable
+from fedsel.wire import InvalidMessage, Request, Sealing, UnknownVersion, check_sendable
 
-Update = Callable[[NDArray[np.floating]], ArrayLike] | ArrayLike
-"""A client's update (its gradient): a function of the weights, or the vector itself."""
-FloatSettings = Mapping[str, Any]
-"""What `numpy.geterr` says and `numpy.errstate` takes."""
-
-_LOG = logging.getLogger("fedsel.device")
 _DAY = 86_400
-_LARGEST = float(np.finfo(np.float32).max)
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 
@@ -97,7 +90,8 @@ class Client:
 
         ``weights`` is a float32 or float64 array (d,), or its little-endian bytes; ``update`` is
         called with it, once, and only when nothing speaks against the request. A request that was
-        answered before gets the same bytes again, and costs nothing.
+        answered before gets the same bytes again, and costs nothing. Where the policy has a
+        ``server_key`` the report is sealed for it, which gives other bytes each time.
 
         Raises `Refused` with a fixed reason; then nothing has left the device. An update that
         fails, in whatever way (`SystemExit` too), counts as zeros, and what is not finite in it as
@@ -125,13 +119,18 @@ class Client:
             # A setting of this thread and context alone. Where floating point raises no flag there
             # is no warning, so there is no filter to set either: those are the whole process's.
             with np.errstate(all="ignore"):
-                return self._answer(request, weights, update, theirs)
+                return self._sealed(request, self._answer(request, weights, update, theirs))
         except Refused as refused:
             return refused.afresh()
         except KeyboardInterrupt:
             return KeyboardInterrupt()
         except BaseException:
             return Refused(Reason.INTERNAL)
+
+    def _sealed(self, request: bytes, report: bytes) -> bytes:
+        """The report as it leaves: sealed, where the owner wants that."""
+        key = self.policy.server_key
+        return report if key is None else Sealing(bytes(request), key).seal(report)
 
     def _answer(
         self, message: bytes, weights: Any, update: Update, settings: FloatSettings
@@ -148,9 +147,9 @@ class Client:
         if earlier is not None:
             return earlier
         model.flags.writeable = False
-        gradient = _evaluated(update, model, solution.dim, settings)
+        gradient = evaluated(update, model, solution.dim, settings)
         if solution.rate_inside:
-            gradient = _saturated(gradient, float(recipe.learning_rate))
+            gradient = saturated(gradient, float(recipe.learning_rate))
         with self.ledger.transaction(write=True) as books:
             # Asked again: another process may have answered in the meantime.
             earlier = self._earlier(books, request, digest.digest())
@@ -259,34 +258,3 @@ def _checked_weights(weights: Any, dim: int, bound: float) -> NDArray[np.floatin
     if not (np.abs(model) <= bound).all():  # NaN is not
         raise Refused(Reason.WEIGHTS)
     return model
-
-
-def _evaluated(
-    update: Update, weights: NDArray[np.floating], dim: int, settings: FloatSettings
-) -> NDArray[np.float32]:
-    """The update as d finite float32; zeros where there is none, because silence would tell.
-
-    The update is the program's own code: it runs under the program's own floating-point settings.
-    """
-    try:
-        with np.errstate(**settings):
-            value: Any = update(weights) if callable(update) else update
-        array = None if isinstance(value, np.ma.MaskedArray) else np.asarray(value)
-        fits = array is not None and array.shape == (dim,) and array.dtype.kind in "fiub"
-        finite = _saturated(np.asarray(array)) if fits else None
-    except KeyboardInterrupt:
-        raise
-    except BaseException:  # also sys.exit, a cancelled task, a panic of native code
-        finite = None
-    if finite is None:
-        # No exception and no detail: they may hold what the update was computed from.
-        _LOG.warning("the update failed or is no vector of d real numbers: zeros were used")
-        return _saturated(np.zeros(dim))  # in the same time
-    return finite
-
-
-def _saturated(values: NDArray[Any], factor: float = 1.0) -> NDArray[np.float32]:
-    """Finite float32 of numbers times a factor: NaN becomes 0, what is too large the largest."""
-    scaled = values.astype(np.float64) * factor
-    finite = np.nan_to_num(scaled, nan=0.0, posinf=_LARGEST, neginf=-_LARGEST)
-    return np.clip(finite, -_LARGEST, _LARGEST).astype(np.float32)

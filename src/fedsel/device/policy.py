@@ -23,6 +23,7 @@ from fedsel.errors import (
 from fedsel.mechanisms.base import MAX_DIMENSION
 from fedsel.recipe import PRIVATE, Recipe, decimal
 from fedsel.solutions.registry import canonical
+from fedsel.wire import Sealing
 from fedsel.wire.intent import MOST_BYTES, Intent, check_text
 
 _MOST = (1 << 32) - 1
@@ -48,7 +49,9 @@ class Policy:
     - ``least_seconds``: an answer takes at least that long, so that its time tells less;
     - ``require_purpose``, ``require_recipient``: whether a request must say what for, and for whom;
     - ``purposes``, ``recipients``: the texts that a request may have there, compared letter by
-      letter; one of them is then required (None: any). They are what the server says, not proofs.
+      letter; one of them is then required (None: any). They are what the server says, not proofs;
+    - ``server_key``: reports leave sealed for who has this key (`fedsel.server.ServerKey.public`),
+      by way of a shuffler, and in no other way (None: as they are).
 
     An ε is the decimal that is written: ten reports of 0.1 are exactly 1.
 
@@ -71,6 +74,7 @@ class Policy:
     require_recipient: bool = False
     purposes: Iterable[str] | None = None
     recipients: Iterable[str] | None = None
+    server_key: str | None = None
 
     def __post_init__(self) -> None:
         put = object.__setattr__
@@ -89,6 +93,8 @@ class Policy:
         for field in MOST_BYTES:
             check_kind(f"require_{field}", getattr(self, f"require_{field}"), bool)
             put(self, f"{field}s", _texts(f"{field}s", getattr(self, f"{field}s"), field))
+        if self.server_key is not None:
+            Sealing(b"", self.server_key).check()  # before anything is spent
 
     @classmethod
     def load(cls, path: str | Path) -> Policy:

@@ -50,6 +50,10 @@ class Node:
     witness: Path | None = None
     create: bool = False
 
+    def __post_init__(self) -> None:
+        if self.policy.server_key is not None:  # each report would be paid for in vain
+            raise InvalidArgument("server_key", self.policy.server_key, "left out on Flower")
+
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> Node:
         """The node of a ``node_config``; what is missing, unknown or wrong is refused."""

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from statistics import NormalDist
 from typing import ClassVar, final
 
 import numpy as np
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 
 from fedsel.errors import Epsilon, check_count, check_epsilon, check_positive
 from fedsel.exact import WEIGHT_BUDGET, exp_lower
+from fedsel.mechanisms.best_top import best_top, upper_sum
 from fedsel.mechanisms.blanket import Blanket
 from fedsel.mechanisms.drawing import Entropy, draw_dimension
 from fedsel.mechanisms.laws import INPUT_STEPS, RankLaw
@@ -67,43 +67,6 @@ class OneSymbol(ReportMechanism):
 def _signed(atom: int, size: int) -> tuple[int, int]:
     """Slot and sign of an atom 0 … 2M−1: the slots with +, then those with −."""
     return atom % size, PLUS if atom < size else MINUS
-
-
-@lru_cache(maxsize=256)
-def best_top(epsilon: Fraction, d: int) -> int:
-    """k that aligns a report best with a vector of random direction.
-
-    The alignment is (e^ε − 1)·U_k/(k(e^ε − 1) + 2d), with U_k the sum of the k largest of d
-    half-normal magnitudes, about 2d·φ(c) where c cuts off a share k/d of them. It has one maximum.
-
-    >>> [best_top(Fraction(e), 100) for e in (1, 2, 4, 8)]
-    [69, 43, 13, 1]
-    """
-    low, high = 1, d
-    while low < high:
-        middle = (low + high) // 2
-        if _alignment(float(epsilon), middle, d) < _alignment(float(epsilon), middle + 1, d):
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-def upper_sum(k: int, d: int) -> float:
-    """U_k: the expected sum of the k largest of d half-normal magnitudes, for d not small.
-
-    >>> round(upper_sum(100, 100) / 100, 4)  # all of them: √(2/π)
-    0.7979
-    """
-    if k >= d:
-        return d * math.sqrt(2 / math.pi)
-    normal = NormalDist()
-    return 2 * d * normal.pdf(normal.inv_cdf(1 - k / (2 * d)))
-
-
-def _alignment(epsilon: float, k: int, d: int) -> float:
-    growth = math.expm1(min(epsilon, 500.0))
-    return growth * upper_sum(k, d) / (k * growth + 2 * d)
 
 
 @final

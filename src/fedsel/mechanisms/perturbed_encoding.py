@@ -18,16 +18,9 @@ import decimal
 from decimal import Decimal
 from functools import cache
 
-_CONTEXT = decimal.Context(
-    prec=40,
-    rounding=decimal.ROUND_HALF_EVEN,
-    Emin=decimal.MIN_EMIN,
-    Emax=decimal.MAX_EMAX,
-    capitals=1,
-    clamp=0,
-    traps=[decimal.InvalidOperation, decimal.DivisionByZero, decimal.Overflow],
-)
-"""Of our own: no setting of the program changes a law."""
+from fedsel.exact import decimal_context
+
+_CONTEXT = decimal_context(40)
 _NODES = 96
 _DECAY = 60
 """Beyond y = _DECAY/rate the integrand is below e^−60 of its peak."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import decimal
 import math
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 from typing import ClassVar, final
@@ -12,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsel.errors import Epsilon, InvalidArgument, check_count, check_epsilon
-from fedsel.exact import WEIGHT_BUDGET, exp_lower
+from fedsel.exact import WEIGHT_BUDGET, decimal_context, exp_lower, nearest_decay
 from fedsel.mechanisms.base import Mechanism, Value
 from fedsel.mechanisms.laws import INPUT_STEPS, SymbolLaw, Window
 
@@ -25,6 +27,7 @@ MOST_CELLS = 1 << 15
 LEAST_EPSILON = 1e-12
 """Below this an integer law cannot tell values apart."""
 
+_DECIMALS = decimal_context(40)
 _ALL_PAIRS = 1024
 _NEIGHBOURS = 2
 
@@ -95,9 +98,9 @@ class _GridValue(_PrivateValue):
         if self.grid is not None:
             cells = self.grid
         else:
-            doublings = 2 * max(0, math.ceil((float(self.epsilon) - 2) / 2))
+            doublings = 2 * max(0, math.ceil((Fraction(self.epsilon) - 2) / 2))
             cells = 256 << min(doublings, 7)
-        width = max(1, round(cells * math.exp(-float(self.epsilon) / 2)))
+        width = max(1, nearest_decay(cells, Fraction(self.epsilon) / 2))
         return private_window(self.epsilon, G=cells, W=width)
 
 
@@ -140,8 +143,8 @@ class Hybrid(_GridValue):
         if self.epsilon <= HYBRID_THRESHOLD:
             return SymbolLaw((duchi,))
         # The coin does not depend on the data: rounding it costs no privacy.
-        heads = min(round(-math.expm1(-float(self.epsilon) / 2) * (1 << 32)), (1 << 32) - 1)
-        return SymbolLaw((self.piecewise_window(), duchi), coins=(heads, (1 << 32) - heads))
+        tails = max(1, nearest_decay(1 << 32, Fraction(self.epsilon) / 2))
+        return SymbolLaw((self.piecewise_window(), duchi), coins=((1 << 32) - tails, tails))
 
 
 @final
@@ -214,11 +217,12 @@ def least_variance_window(epsilon: Epsilon, largest: int = MOST_CELLS) -> Window
 
     Compared are all W ≤ G ≤ 1024 and, up to ``largest`` cells, the widths next to the best ratio
     W/G ≈ (2e^(−ε))^(1/3) of a fine grid: in floating point first; those that come within 1e-9 of
-    the best then exactly, in rationals. The fewest symbols win a tie.
+    the best then exactly, in rationals. The fewest symbols win a tie. Floating point is right to
+    1e-12 here, so it loses no window that could be the best, and the choice is the same everywhere.
     """
     few = min(_ALL_PAIRS, largest)
     small_cells, small_widths = np.tril_indices(few)
-    ratio = (2 * math.exp(-float(epsilon))) ** (1 / 3)
+    ratio = _best_ratio(Fraction(epsilon))
     large_cells = np.arange(few + 1, largest + 1)
     around = np.arange(-_NEIGHBOURS, _NEIGHBOURS + 1)
     large_widths = np.maximum(1, np.rint(large_cells * ratio).astype(int)[:, None] + around)
@@ -230,17 +234,35 @@ def least_variance_window(epsilon: Epsilon, largest: int = MOST_CELLS) -> Window
     return min(windows, key=lambda w: (w.variance(w.worst_input), w.symbols))
 
 
+def _best_ratio(epsilon: Fraction) -> float:
+    """The double next to (2e^(−ε))^(1/3): computed in decimals, the same on every machine."""
+    with decimal.localcontext(_DECIMALS):
+        exact = Decimal(epsilon.numerator) / epsilon.denominator
+        return float(((Decimal(2).ln() - exact) / 3).exp())
+
+
 def _worst_variance(
     epsilon: float, cells: NDArray[np.float64], widths: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """`Window.variance` at `Window.worst_input` for many windows, in floating point."""
+    """`Window.variance` at `Window.worst_input` for many windows, in floating point.
+
+    With 1/η = 1 + δ no two numbers that are nearly alike are subtracted: at a large ε the variance
+    is far below the squares that it is the difference of.
+    """
     symbols = cells + widths
     # L/H: e^−ε, or what 59 bits allow.
     inverse = np.maximum(math.exp(-epsilon), widths / WEIGHT_BUDGET)
-    eta = widths * (1 - inverse) / (widths + cells * inverse)
-    spread = eta * (widths**2 - 1) + (1 - eta) * (symbols**2 - 1)
-    a, b = 1 / eta, spread / (3 * (eta * cells) ** 2)
-    low = 1 - 2 / cells
-    t = np.clip(a * (low + 1) / 2, low, 1.0)
-    worst: NDArray[np.float64] = a * ((low + 1) * t - low) + b - t**2
+    inside = widths * (1 - inverse)
+    delta = inverse * symbols / inside
+    eta = inside / (widths + cells * inverse)
+    spread = eta * (widths**2 - 1) + inverse * symbols / (widths + cells * inverse) * (
+        symbols**2 - 1
+    )
+    b = spread / (3 * (eta * cells) ** 2)
+    low, step = 1 - 2 / cells, 1 / cells
+    beyond = np.minimum(delta * (1 - step), step)  # of the worst input, from the cell's middle
+    t = 1 - step + beyond
+    worst: NDArray[np.float64] = (
+        delta * ((low + 1) * t - low) + (step + beyond) * (step - beyond) + b
+    )
     return worst

@@ -2,8 +2,10 @@
 
 from fedsel.server.aggregator import Aggregator
 from fedsel.server.checkpoint import CheckpointError, RoundRecord
+from fedsel.server.keys import ServerKey
 from fedsel.server.lock import FolderInUse
 from fedsel.server.outcome import Counts, Outcome
+from fedsel.server.shuffler import Shuffler
 from fedsel.server.step import ServerState, StepRule, step
 from fedsel.wire import Request
 
@@ -15,7 +17,9 @@ __all__ = [
     "Outcome",
     "Request",
     "RoundRecord",
+    "ServerKey",
     "ServerState",
+    "Shuffler",
     "StepRule",
     "step",
 ]

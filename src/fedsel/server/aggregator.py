@@ -24,6 +24,7 @@ from fedsel.server.checkpoint import (
     remove_scratch,
     replace_file,
 )
+from fedsel.server.keys import ServerKey
 from fedsel.server.lock import FolderLock
 from fedsel.server.names import A_NAME, check_names, is_name
 from fedsel.server.outcome import Counts, Outcome
@@ -292,6 +293,10 @@ class Aggregator:
         for outcome, count in zip(Outcome, counts, strict=True):
             self._counts[outcome] += count
         return counts
+
+    def receive_sealed(self, batch: bytes, key: ServerKey) -> Counts:
+        """Take what a `Shuffler` has released; the same batch again are duplicates."""
+        return self.receive_many(*key.opened(self.request(), batch))
 
     def _admit(
         self, rows: NDArray[np.intp], names: list[Hashable] | None

@@ -44,6 +44,7 @@ with needed("service", "fedsel.service"):
 Handler = Callable[[Scope, Receive], Awaitable[Answer]]
 MOST_REPORT_BYTES = 1 << 16
 _BATCH = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_NUMBER = re.compile(r"[0-9]{1,10}")
 _NO_REPORTS = frozenset({"malformed", "not_invited", "wrong_kind", "wrong_type", "too_large"})
 _VERDICTS = {
     Verdict.ACCEPTED: json_answer({"outcome": "accepted"}),
@@ -166,8 +167,10 @@ class Service:
         del scope, receive
         view = self.view
         rounds = [
-            {**vars(record), "opened": times[0], "closed": times[1]}
-            for record, times in zip(view.state.records, view.times, strict=False)
+            {**vars(record), "opened": times[0], "closed": times[1], "measured": measured}
+            for record, times, measured in zip(
+                view.state.records, view.times, view.measures, strict=False
+            )
         ]
         return json_answer({**self._now(), "rounds": rounds})
 
@@ -202,7 +205,7 @@ class Service:
             raise Refusal("finished")
         number = asked["round"]
         if number != "open":
-            if not number.isdigit() or len(number) > 10 or int(number) > view.round:
+            if not _NUMBER.fullmatch(number) or int(number) > view.round:
                 raise Refusal("not_found")
             if int(number) < view.round:
                 raise Refusal("late")

@@ -9,6 +9,7 @@ by one thread.
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +19,7 @@ from typing import Any, final
 from fedsel.reports import Totals
 from fedsel.server.checkpoint import Checkpoint, CheckpointError
 from fedsel.server.outcome import Counts
+from fedsel.service.evaluation import Evaluation
 from fedsel.service.judging import (
     Arrival,
     Parcel,
@@ -61,10 +63,11 @@ class Collector:
 
     def __init__(self, task: Task, store: Store, *, now: Callable[[], float] = time.time) -> None:
         self.task, self.store, self._now = task, store, now
+        self._test = Evaluation.of(task)
         state = opened(task, store, now())
         self.available = True
         self.place: Place = store.place()
-        self.view = View.of(task, state, store.times())
+        self.view = View.of(task, state, store.times(), store.measures())
         self.commits = 0
         self._rejected = 0
         self._waiting: list[Waiting] = []
@@ -199,7 +202,8 @@ class Collector:
             place = self._close()
         while place.round != self.view.round:  # until no other process goes on in between
             state = Checkpoint.decode(self.store.checkpoint())
-            self.view = View.of(self.task, state, self.store.times())
+            times, measures = self.store.times(), self.store.measures()
+            self.view = View.of(self.task, state, times, measures)
             place = self.store.place()
         self.place = place
 
@@ -216,7 +220,8 @@ class Collector:
                 return place
             state = Checkpoint.decode(books.checkpoint())
             after = state.advanced(self._added(books, place), place.counts)
-            books.advance(after.encode(), self._now(), after.finished)
+            found = None if self._test is None else json.dumps(self._test.measured(after))
+            books.advance(after.encode(), self._now(), after.finished, found)
         log_event("round closed", round=place.round, **place.counts._asdict())
         return self.store.place()
 

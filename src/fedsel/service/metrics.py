@@ -86,6 +86,9 @@ class _OfRun:
         for name, count in sums.items():
             outcomes.add_metric([name], count + current.get(name, 0))
         yield outcomes
+        measured = view.measures[-1] if view.measures else None
+        for name, value in (measured or {}).items():
+            yield GaugeMetricFamily(f"fedsel_{name}", "Of the model on the test set", value)
         yield GaugeMetricFamily("fedsel_waiting", "Reports that wait here", collector.waiting)
         yield CounterMetricFamily("fedsel_commits", "Groups committed here", collector.commits)
         yield GaugeMetricFamily(

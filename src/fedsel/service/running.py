@@ -23,6 +23,7 @@ from fedsel.extras import needed
 from fedsel.service.app import create_app
 from fedsel.service.collector import opened
 from fedsel.service.connections import TimedConnection, sweep
+from fedsel.service.evaluation import Evaluation
 from fedsel.service.logs import log_to_stderr
 from fedsel.service.storage import open_store
 from fedsel.service.task import Task
@@ -129,6 +130,7 @@ def background(task: Task, serving: Serving) -> Iterator[str]:
 
 
 def _check_store(task: Task, serving: Serving) -> None:
+    Evaluation.of(task)
     store = open_store(serving.store)
     try:
         if serving.workers > 1 and not store.several_processes:

@@ -42,6 +42,8 @@ class View:
     state: Checkpoint
     times: Sequence[tuple[float, float | None]]
     """When each round began and ended, in seconds of the epoch; the open one has no end."""
+    measures: Sequence[dict[str, float] | None]
+    """What the test set said after each round; None where there is none."""
     request: Octets | None
     """What devices of the open round are asked; None when the run is over."""
     weights: Octets
@@ -54,13 +56,20 @@ class View:
     form: ReportFormat
 
     @classmethod
-    def of(cls, task: Task, state: Checkpoint, times: Sequence[tuple[float, float | None]]) -> Self:
-        """The view of a checkpoint, and of the times of its rounds."""
+    def of(
+        cls,
+        task: Task,
+        state: Checkpoint,
+        times: Sequence[tuple[float, float | None]],
+        measures: Sequence[str | None] = (),
+    ) -> Self:
+        """The view of a checkpoint, of the times of its rounds and what was measured in them."""
         preparing = task.preparing(state)
         return cls(
             task,
             state,
             times,
+            [None if text is None else json.loads(text) for text in measures],
             None if state.finished else Octets(state.request().encode()),
             Octets(_doubles(state.state.weights)),
             Octets(_doubles(state.state.average)),

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsel.errors import check_count
-from fedsel.mechanisms.one_symbol import best_top
+from fedsel.mechanisms.best_top import best_top
 from fedsel.mechanisms.reporting import Vector
 from fedsel.random import public_bits
 from fedsel.solutions.influence import Influence

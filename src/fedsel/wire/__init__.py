@@ -4,6 +4,7 @@ from fedsel.wire.intent import Intent
 from fedsel.wire.recipe import check_sendable, decode_recipe, encode_recipe
 from fedsel.wire.report import Batch, ReportFormat
 from fedsel.wire.request import InvalidMessage, Request, UnknownVersion
+from fedsel.wire.sealing import Sealed, Sealing
 
 __all__ = [
     "Batch",
@@ -11,6 +12,8 @@ __all__ = [
     "InvalidMessage",
     "ReportFormat",
     "Request",
+    "Sealed",
+    "Sealing",
     "UnknownVersion",
     "check_sendable",
     "decode_recipe",

@@ -92,7 +92,7 @@ def check_text(name: str, value: object, field: str | None = None) -> str:
     if len(text) > most or len(text.encode("utf-8", "replace")) > most:
         raise InvalidArgument(name, value, f"at most {most} bytes of UTF-8")
     for character in text:
-        if not _is_visible(character):
+        if not is_visible(character):
             allowed = f"without {character!r}: letters, digits, punctuation, symbols and spaces"
             raise InvalidArgument(name, value, allowed)
     if text != text.strip(" ") or "  " in text:
@@ -104,16 +104,23 @@ def check_text(name: str, value: object, field: str | None = None) -> str:
     return text
 
 
-def _is_visible(character: str) -> bool:
+def is_visible(character: str) -> bool:
+    """Whether a text may have it: what can be seen, and the space."""
     kind: str = _UNICODE.category(character)
     return character == " " or (kind[0] in _VISIBLE and character not in _BLANK)
+
+
+def is_mark(character: str) -> bool:
+    """Whether it is drawn on the character before."""
+    kind: str = _UNICODE.category(character)
+    return kind[0] == "M"
 
 
 def _has_few_marks(text: str) -> bool:
     """Whether each mark stands on something, and no more than a few on the same."""
     room = 0
     for character in text:
-        if _UNICODE.category(character)[0] != "M":
+        if not is_mark(character):
             room = 0 if character == " " else _MOST_MARKS
         elif room == 0:
             return False

@@ -85,8 +85,11 @@ class Books(Protocol):
     def reports(self, number: int) -> Iterator[bytes]:
         """All accepted reports of a round, many at a time, in no particular order."""
 
-    def advance(self, checkpoint: bytes, opened: float, last: bool) -> None:
-        """End the open round; begin the next one with this checkpoint, unless it was the last."""
+    def advance(self, checkpoint: bytes, opened: float, last: bool, measured: str | None) -> None:
+        """End the open round; begin the next one with this checkpoint, unless it was the last.
+
+        ``measured`` is what the test set says of the model then, as JSON; kept with the round.
+        """
 
 
 class Store(Protocol):
@@ -118,6 +121,9 @@ class Store(Protocol):
 
     def checkpoint(self) -> bytes:
         """The run's checkpoint."""
+
+    def measures(self) -> list[str | None]:
+        """What the test set said after each round, as it was given to `Books.advance`."""
 
     def times(self) -> list[tuple[float, float | None]]:
         """When each round began and ended, in seconds of the epoch."""

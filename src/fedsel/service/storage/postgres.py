@@ -38,7 +38,7 @@ CREATE TABLE IF NOT EXISTS fedsel.runs (
 );
 CREATE TABLE IF NOT EXISTS fedsel.rounds (
   run integer NOT NULL, round bigint NOT NULL, opened double precision NOT NULL,
-  closed double precision, PRIMARY KEY (run, round)
+  closed double precision, measured text, PRIMARY KEY (run, round)
 );
 CREATE TABLE IF NOT EXISTS fedsel.tallies (
   run integer NOT NULL, round bigint NOT NULL, worker bytea NOT NULL, accepted bigint NOT NULL,
@@ -148,6 +148,15 @@ class PostgresStore:
         with self._answering():
             return self._connection.execute(query, (self._run,)).fetchall()
 
+    def measures(self) -> list[str | None]:
+        """What the test set said after each round."""
+        query = (
+            "SELECT measured FROM fedsel.rounds WHERE run = %s AND closed IS NOT NULL"
+            " ORDER BY round"
+        )
+        with self._answering():
+            return [row[0] for row in self._connection.execute(query, (self._run,)).fetchall()]
+
     @contextmanager
     def writing(self) -> Iterator[_PostgresBooks]:
         """A transaction beside those of other processes, in which the open round cannot end."""
@@ -248,11 +257,11 @@ class _PostgresBooks:
                 while rows := cursor.fetchmany(size):
                     yield b"".join(row[0] for row in rows)
 
-    def advance(self, checkpoint: bytes, opened: float, last: bool) -> None:
+    def advance(self, checkpoint: bytes, opened: float, last: bool, measured: str | None) -> None:
         run, execute = self._run, self._connection.execute
         execute(
-            "UPDATE fedsel.rounds SET closed = %s WHERE run = %s AND round = %s",
-            (opened, run, self.round),
+            "UPDATE fedsel.rounds SET closed = %s, measured = %s WHERE run = %s AND round = %s",
+            (opened, measured, run, self.round),
         )
         self.round += 1
         execute(

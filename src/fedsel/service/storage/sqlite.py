@@ -30,6 +30,7 @@ CREATE TABLE IF NOT EXISTS runs (
 );
 CREATE TABLE IF NOT EXISTS rounds (
   run INTEGER NOT NULL, round INTEGER NOT NULL, opened REAL NOT NULL, closed REAL,
+  measured TEXT,
   PRIMARY KEY (run, round)
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS tallies (
@@ -117,6 +118,11 @@ class SQLiteStore:
         """When each round began and ended."""
         query = "SELECT opened, closed FROM rounds WHERE run = ? ORDER BY round"
         return self._connection.execute(query, (self._run,)).fetchall()
+
+    def measures(self) -> list[str | None]:
+        """What the test set said after each round."""
+        query = "SELECT measured FROM rounds WHERE run = ? AND closed IS NOT NULL ORDER BY round"
+        return [row[0] for row in self._connection.execute(query, (self._run,))]
 
     @contextmanager
     def writing(self) -> Iterator[_SQLiteBooks]:
@@ -212,10 +218,11 @@ class _SQLiteBooks:
             while rows := cursor.fetchmany(AT_A_TIME if single else 1):
                 yield b"".join(row[0] for row in rows)
 
-    def advance(self, checkpoint: bytes, opened: float, last: bool) -> None:
+    def advance(self, checkpoint: bytes, opened: float, last: bool, measured: str | None) -> None:
         run, execute = self._run, self._connection.execute
         execute(
-            "UPDATE rounds SET closed = ? WHERE run = ? AND round = ?", (opened, run, self.round)
+            "UPDATE rounds SET closed = ?, measured = ? WHERE run = ? AND round = ?",
+            (opened, measured, run, self.round),
         )
         self.round += 1
         execute(

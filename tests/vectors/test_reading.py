@@ -1,0 +1,263 @@
+"""The vectors as a foreign program reads them: what is in the files goes through the public API."""
+
+import hashlib
+import unicodedata
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from fedsel import Client, Policy, Recipe, Reports, solution
+from fedsel.device import Reason, Refused, Request
+from fedsel.device.linear import LinearRecords
+from fedsel.models import LinearModel
+from fedsel.preparation import FeatureScale, Plan, PlanState, Preparation, advanced
+from fedsel.random import Stream
+from fedsel.reports import Totals
+from fedsel.server.step import ServerState, StepRule, step
+from fedsel.wire import Intent, InvalidMessage, ReportFormat, UnknownVersion
+from fedsel.wire.intent import check_text
+from tests.vectors.support import cases
+
+
+def of(kind, name):
+    found = [case for case in cases(name) if case["kind"] == kind]
+    assert found
+    return found
+
+
+def array(case, name):
+    kind = {"f32": "<f4", "f64": "<f8"}[name[-3:]]
+    digits = case[name]
+    if isinstance(digits, list):
+        return np.array([np.frombuffer(bytes.fromhex(row), kind) for row in digits])
+    return np.frombuffer(bytes.fromhex(digits), kind)
+
+
+def words(case):
+    return Stream(int(word, 16) for word in case["words"])
+
+
+def recipe_of(fields):
+    k = fields["k"]
+    return Recipe.of(
+        {
+            **fields,
+            "epsilon": Fraction(fields["epsilon"]),
+            "k": k["count"] if "count" in k else float(k["share"]),
+            "seed": int(fields["seed"]),
+            "averaging": 0.0,
+            "spread": 0.0,
+            "centre": 0.0,
+        }
+    )
+
+
+def close(found, expected, tolerance):
+    largest = np.abs(expected).max(initial=0.0)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance * largest)
+
+
+def test_reports():
+    for case in cases("reports"):
+        recipe = recipe_of(case["recipe"])
+        made = recipe.build()
+        form = Request(bytes.fromhex(case["run"]), 0, 0, recipe).format
+        assert str(recipe.charge) == case["charge"]
+        assert form.size == case["report_bytes"]
+        for moment in case["steps"]:
+            gradient, before = (array(moment, n) for n in ("gradient_f32", "residual_before_f32"))
+            stream = words(moment)
+            report, kept = made.in_round(moment["round"]).encode(gradient, before, stream)
+            with pytest.raises(StopIteration):  # every word was taken
+                next(stream._random_words)
+            assert form.encode(moment["round"], report).hex() == moment["report"]
+            assert np.asarray(kept, "<f4").tobytes().hex() == moment["residual_after_f32"]
+
+
+def test_reports_show_what_they_should():
+    steps = [moment for case in cases("reports") for moment in case["steps"]]
+    assert any(not moment["pairs"] for moment in steps)
+    assert any(len(moment["pairs"]) > 1 for moment in steps)
+    assert any(len(moment["words"]) > len(moment["draws"]) for moment in steps)
+    assert {case["recipe"]["dim"] for case in cases("reports")} >= {1, 5, 7, 123, 300}
+
+
+def test_requests():
+    for case in cases("requests"):
+        data = bytes.fromhex(case["request"])
+        if "reason" in case:
+            with pytest.raises(InvalidMessage) as error:
+                Request.decode(data)
+            unknown = isinstance(error.value, UnknownVersion)
+            assert case["reason"] == ("VERSION" if unknown else "MALFORMED")
+            continue
+        fields = case["fields"]
+        intent = Intent(fields["purpose"], fields["recipient"])
+        place = (bytes.fromhex(fields["run"]), fields["epoch"], fields["round"])
+        request = Request(*place, recipe_of(fields["recipe"]), intent)
+        assert Request.decode(data) == request
+        assert request.encode() == data
+        assert data[4] == fields["version"]
+
+
+def test_bytes_of_reports():
+    for case in of("report", "messages"):
+        of_run = (bytes.fromhex(case["run"]), case["slots"], case["symbols"])
+        form = ReportFormat(*of_run, case["picks"], case["abstains"])
+        decoded = form.decode(bytes.fromhex(case["report"]))
+        if case["round"] is None:
+            assert decoded is None, case["shows"]
+        else:
+            number, report = decoded
+            assert number == case["round"]
+            assert [list(pair) for pair in report.pairs()[0]] == case["pairs"]
+
+
+def test_characters():
+    """Any later version of Unicode decides the normal form of these texts alike."""
+    visible, marks = (
+        {
+            code
+            for first, last in of(kind, "messages")[0]["ranges"]
+            for code in range(first, last + 1)
+        }
+        for kind in ("visible", "marks")
+    )
+    old, marks = unicodedata.ucd_3_2_0, marks & visible
+    some = [*sorted(visible - marks)[::500], *range(0x41, 0x7B), *range(0x1100, 0x1113)]
+    texts = [chr(code) for code in visible - marks]
+    texts += [chr(letter) + chr(mark) for letter in some for mark in marks]
+    texts += [chr(first) + chr(second) for first in some for second in some]
+    for text in texts:
+        normal = unicodedata.normalize("NFC", text) == text
+        assert normal == (old.normalize("NFC", text) == text), ascii(text)
+    letters = "".join(chr(code) for code in sorted(visible - marks)[1:50])
+    assert check_text("purpose", letters) == letters
+
+
+def test_charges():
+    for case in of("charge", "policies"):
+        recipe = Request.decode(bytes.fromhex(case["request"])).recipe
+        assert recipe.charge == Fraction(case["charge"])
+        assert recipe.build().privacy.ratio == Fraction(case["ratio"])
+
+
+def policy_of(fields):
+    exact = {name: Fraction(fields[name]) for name in ("lifetime", "per_report")}
+    return Policy.of({**fields, **exact})
+
+
+def test_policies(quick_path):
+    for number, case in enumerate(of("verdict", "policies")):
+        client = Client(policy_of(case["policy"]), quick_path / str(number), create=True)
+        message = bytes.fromhex(case["request"])
+        dim = Request.decode(message).recipe.dim
+        try:
+            client.answer(message, np.zeros(dim), np.zeros(dim))
+            reason = None
+        except Refused as refused:
+            reason = refused.reason.name
+        assert reason == case["reason"], case["shows"]
+
+
+def test_tables_that_are_policies_and_others():
+    for case in of("table", "policies"):
+        if "wrong" in case:
+            with pytest.raises(ValueError, match=case["wrong"]):
+                Policy.of(case["values"])
+        else:
+            assert Policy.of(case["values"]) == policy_of(case["policy"])
+
+
+def test_ledgers(quick_path):
+    for number, case in enumerate(of("ledger", "ledgers")):
+        client = Client(policy_of(case["policy"]), quick_path / str(number), create=True)
+        for call in case["calls"]:
+            client._entropy, client._now = words(call), lambda call=call: call["time"]
+            message, weights = bytes.fromhex(call["request"]), bytes.fromhex(call["weights"])
+            update = array(call, "update_f64")
+            if "reason" in call:
+                with pytest.raises(Refused) as error:
+                    client.answer(message, weights, update)
+                assert error.value.reason is Reason[call["reason"]], case["shows"]
+            else:
+                report = client.answer(message, weights, update)
+                assert report.hex() == call["report"]
+                digests = {e.report: e.digest for e in client.history().entries}
+                assert digests[report].hex() == call["digest"]
+            history = client.history()
+            assert (len(history.entries), str(history.spent)) == (call["reports"], call["spent"])
+            if "digest" in call:
+                kind = b"<f4" if len(weights) == 24 else b"<f8"
+                assert hashlib.sha256(message + kind + weights).hexdigest() == call["digest"]
+
+
+def test_gradients_and_places():
+    for case in of("gradient", "updates"):
+        model = LinearModel(case["loss"], case["reg"])
+        records = LinearRecords(array(case, "records_f64"), case["y"], model)
+        update = records.update(0, Preparation.of_dict(case["preparation"]))
+        close(update(array(case, "weights_f64")), case["gradient"], case["tolerance"])
+    for case in of("place", "updates"):
+        plan = Plan(**{**case["plan"], "loose": tuple(case["plan"]["loose"])})
+        X, learnt = array(case, "records_f64"), Preparation.of_dict(case["preparation"])
+        assert plan.stage(case["round"]) == case["stage"]
+        found = plan.vector(case["round"], X, learnt)
+        close(found, array(case, "update_f32"), case["tolerance"])
+
+
+def test_records():
+    for case in of("scale", "updates"):
+        scale = FeatureScale.of((case["low"], case["high"]), len(case["low"]))
+        found = scale.apply(array(case, "records_f64"))
+        close(found, array(case, "rows_f32"), case["tolerance"])
+    for case in of("prepared", "updates"):
+        preparation = Preparation.of_dict(case["preparation"])
+        found = preparation.records(array(case, "records_f64"))
+        close(found, array(case, "rows_f32"), case["tolerance"])
+
+
+def test_rounds_of_the_server():
+    for case in of("rounds", "server"):
+        recipe = recipe_of(case["recipe"])
+        made, form = recipe.build(), Request(bytes(range(16)), 0, 0, recipe).format
+        rule = StepRule(case["rate"], case["decay"], case["averaging"])
+        state = ServerState.begin(np.array(case["start"]))
+        close(made.alphabet.units, case["units"], case["tolerance"])
+        for one in case["rounds"]:
+            totals = Totals(made.alphabet)
+            received = [form.decode(bytes.fromhex(report)) for report in one["reports"]]
+            if received:
+                totals.add(Reports.of(report for _, report in received))
+            assert [[str(s) for s in row] for row in totals.sums.tolist()] == one["sums"]
+            now = made.in_round(one["round"])
+            close(now.expand(totals.mean()), one["mean"], case["tolerance"])
+            state = step(state, rule, now, totals)
+            close(state.weights, one["weights"], case["tolerance"])
+            close(state.average, one["average"], case["tolerance"])
+
+
+def test_what_rounds_that_prepare_teach():
+    for case in of("learnt", "server"):
+        plan = Plan(**{**case["plan"], "loose": tuple(case["plan"]["loose"])})
+        before = Preparation.of_dict(case["before"])
+        state = PlanState(before, np.array(case["total_before"]), case["reports_before"])
+        after = advanced(plan, state, case["round"], np.array(case["mean"]), case["reports"])
+        for name, value in case["after"].items():
+            close(getattr(after.preparation, name), np.array(value, float), case["tolerance"])
+
+
+def test_laws_by_the_names_of_solutions():
+    """Sizes that a solution is composed with."""
+    for case in of("rotations", "laws"):
+        if case["dim"] <= 128:
+            epsilon = Fraction(case["epsilon"])
+            made = solution("RJ", epsilon=epsilon, dim=case["dim"], bases=2, rho=1.0)
+            assert made.alphabet.slots == 2 * case["width"] * case["rotations"]
+    for case in of("codewords", "laws"):
+        made = solution("RC", epsilon=1.0, dim=case["dim"], rho=1.0)
+        assert made.alphabet.slots == case["codewords"]
+    for case in of("flat_picks", "laws"):
+        made = solution("PM", epsilon=Fraction(case["epsilon"]), dim=case["d"])
+        assert made.alphabet.picks == case["picks"]
