@@ -43,7 +43,7 @@ def serve_command(
     ctx: typer.Context,
     task: Annotated[
         Path | None,
-        typer.Argument(metavar="[TASK]", help="The task, a TOML file; not with --demo."),
+        typer.Argument(metavar="TASK", help="The task, a TOML file; not with --demo."),
     ] = None,
     store: StoreOption = None,
     host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
@@ -171,7 +171,8 @@ def _check_meant(ctx: typer.Context, demo: bool) -> None:
         given = source is not None and source.name == "COMMANDLINE"
         if given and name != "as_json" and (name in _OF_A_DEMO) != demo:
             allowed = "left out with --demo" if demo else "left out without --demo"
-            raise InvalidArgument(name, str(ctx.params[name]), allowed)
+            value = ctx.params[name]
+            raise InvalidArgument(name, str(value) if isinstance(value, Path) else value, allowed)
 
 
 def _place(task: Path, store: str | None) -> str:
