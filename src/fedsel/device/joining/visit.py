@@ -15,13 +15,14 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Self, final
 
-from fedsel.device.client import Client, Update
+from fedsel.device.client import Client
 from fedsel.device.joining.announcement import MOST_BYTES, Announcement
 from fedsel.device.joining.connection import Connection, Interrupted, Reply, check_token
 from fedsel.device.joining.outcome import Ended, Ending, Outcome
 from fedsel.device.joining.patience import Patience, around, one_of
 from fedsel.device.joining.records import RawRecords, SuitedRecords
 from fedsel.device.refusal import Reason, Refused
+from fedsel.device.updates import Update
 from fedsel.errors import InvalidArgument, check_kind, check_positive
 from fedsel.wire import InvalidMessage, Request
 from fedsel.wire.preparing import Preparing
