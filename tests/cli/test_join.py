@@ -1,6 +1,7 @@
 """``fedsel join`` as an owner meets it: processes that are killed, and what it says."""
 
 import json
+import signal
 import subprocess
 import time
 
@@ -58,7 +59,7 @@ def test_it_says_what_is_asked_and_shows_the_ledger(folder):
         "'test' asks this device for reports.",
         "purpose: Testing   recipient: Testers",
         "RJ, d = 3: ε = 2 a report, 1 report(s), ε = 2 in all",
-        "your policy: ε ≤ 2 a report, 2 in a lifetime",
+        "your policy: ε ≤ 2 a report; 2 of 2 are left, enough for 1 of them",
         "round 0: accepted",
     ):
         assert line in done.stderr
@@ -160,6 +161,27 @@ def test_killed_between_charge_and_send_it_sends_the_same_bytes_and_pays_once(fo
     told = json.loads(out)
     assert (told["accepted"], len(told["ledger"]["reports"])) == (1, 1), err
     assert script.bodies == [paid.entries[0].report] * 2
+
+
+def test_interrupted_it_shows_the_ledger(folder):
+    script = Script(epochs=2)
+    script.took = lambda body: (200, b'{"outcome": "accepted"}', {})  # and the round goes on
+    with Server(script) as server:
+        device = started(folder, server.url)
+        wait_for(script.posted.is_set)
+        device.send_signal(signal.SIGINT)
+        out, err = device.communicate(timeout=PATIENCE)
+    assert device.returncode == 130
+    assert "ε spent: 1" in out
+    assert "interrupted" in err
+    assert "Traceback" not in err
+
+
+def test_without_a_ledger_it_contacts_nobody(folder):
+    given = [part for part in arguments(folder, "http://127.0.0.1:1") if part != "--create"]
+    assert "must be a folder with a ledger; --create begins one" in (
+        run_here(*given, status=2).stderr
+    )
 
 
 def task_file(folder, devices, epochs):

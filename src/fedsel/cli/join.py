@@ -116,6 +116,7 @@ def join_command(
         if value is not None:
             check_epsilon(option, value)
     invitation = _invitation(token, token_file)
+    spent = _spent(store, witness, create)
     records = RawRecords.read(data, label)  # what is wrong with them is told before any contact
     with (
         _progress() as tell,
@@ -129,7 +130,7 @@ def join_command(
         records.suited(asked.task)  # nor is anybody asked, or a ledger begun, for a wrong file
         if limits is None:
             limits = _limits(asked, lifetime, per_report)
-        _show(asked, limits, visit)
+        _show(asked, limits, spent, visit)
         if asked.request is not None and not yes and _is_asked():
             typer.confirm("Take part?", abort=True, err=True)
         outcome = _taken_part(visit, limits, records, store, witness, create)
@@ -141,6 +142,18 @@ def join_command(
         typer.echo(_summary(outcome))
     if not outcome.regular:
         raise typer.Exit(1)
+
+
+def _spent(store: Path, witness: Path | None, create: bool) -> Fraction:
+    """What this device has spent so far; what is wrong with a ledger is told before any contact."""
+    from fedsel.device import Ledger
+
+    ledger = Ledger(store, witness)
+    if ledger.exists:
+        return ledger.read().spent
+    if not create:
+        raise InvalidArgument("--store", str(store), "a folder with a ledger; --create begins one")
+    return Fraction(0)
 
 
 def _is_asked() -> bool:
@@ -194,7 +207,7 @@ def _limits(asked: Asked, lifetime: float | None, per_report: float | None) -> P
     )
 
 
-def _show(asked: Asked, limits: Policy, visit: Visit) -> None:
+def _show(asked: Asked, limits: Policy, spent: Fraction, visit: Visit) -> None:
     """What the service asks, by its request and not by its word, and what the policy allows."""
     from fedsel.wire import check_sendable
 
@@ -217,14 +230,18 @@ def _show(asked: Asked, limits: Policy, visit: Visit) -> None:
     purpose, recipient = intent.purpose or "not stated", intent.recipient or "not stated"
     say(f"{asked.task.name!r} asks this device for reports.")
     say(f"  purpose: {purpose}   recipient: {recipient}")
+    left = max(Fraction(0), Fraction(limits.lifetime) - spent)
+    policy = f"  your policy: ε ≤ {_number(Fraction(limits.per_report))} a report"
+    enough = ""
     if price is not None:
         reports = recipe.epochs * limits.reports_per_epoch
         say(
             f"  {recipe.solution}, d = {recipe.dim}: ε = {_number(price)} a report, "
             f"{reports} report(s), ε = {_number(reports * price)} in all"
         )
-    allowed = f"  your policy: ε ≤ {_number(Fraction(limits.per_report))} a report"
-    say(f"{allowed}, {_number(Fraction(limits.lifetime))} in a lifetime")
+        enough = f", enough for {min(reports, int(left // price))} of them"
+    lifetime = f"{_number(left)} of {_number(Fraction(limits.lifetime))} are left"
+    say(f"{policy}; {lifetime}{enough}")
 
 
 def _number(amount: Fraction) -> str:

@@ -6,10 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fedsel import InvalidArgument
-from fedsel.device import RawRecords
+from fedsel import InvalidArgument, Recipe, Setting, resolved
+from fedsel.device import LinearRecords, RawRecords
 from fedsel.device.joining.announcement import Announcement
 from fedsel.errors import InvalidData
+from fedsel.models import LinearModel
+from fedsel.preparation import FeatureScale
+from fedsel.wire.preparing import Preparing
 from tests.device.joining.support import TASK
 
 NAMED = Announcement.of({**TASK, "features": ["age", "pay", "job=cook", "job=smith"]})
@@ -89,3 +92,29 @@ def test_a_file_that_cannot_be_read_is_told_without_its_content(tmp_path, conten
 def test_arrays_that_are_no_records_are_refused_without_their_content(X, y):
     with pytest.raises(InvalidData):
         RawRecords(X, y)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared"])
+def test_what_is_told_is_what_the_simulator_would(loss):
+    """In rounds that prepare and in those that train: by the same records on the public scale."""
+    rng = np.random.default_rng(1)
+    regression = loss == "squared"
+    X, y = rng.uniform(-40, 90, (20, 3)), rng.choice([-1, 1], 20)
+    change = {"features": 3, "loss": loss, "labels": None}
+    task = replace(Announcement.of({**TASK, "features": 3}), **change)
+    task = replace(task, target_range=(-1.0, 1.0) if regression else None)
+    recipe = Recipe("RJ", epsilon=4.0, spread=0.2, centre=0.2)
+    recipe = resolved(recipe, Setting(dim=4, clients=1000, rounds=10))
+    preparing = Preparing.begin(FeatureScale.of((-50, 100), 3), recipe, 10, linear=True)
+    assert {preparing.plan.stage(number) for number in range(10)} == {
+        "spread",
+        "centre",
+        "training",
+    }
+    suited = RawRecords(X, y).suited(task)
+    model = LinearModel(loss, reg=0.0)
+    records = LinearRecords(preparing.scale.apply(X), y, model, preparing.plan)
+    weights = rng.normal(size=4)
+    for number in range(10):
+        told = suited.update(number, preparing, 4)(weights)
+        assert told.tolist() == records.update(number, preparing.preparation)(weights).tolist()
