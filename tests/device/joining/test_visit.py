@@ -76,6 +76,14 @@ def test_a_service_that_has_gone_back_gets_the_report_once_it_is_there_again(cli
     assert (outcome.accepted, len(script.bodies), len(set(script.bodies))) == (1, 4, 1)
 
 
+def test_a_service_that_stays_behind_is_given_up(client):
+    script = Script()
+    script.took = lambda body: (409, b'{"error": "early"}', {})
+    outcome = taken_part(script, client, patience=0.05)
+    assert outcome.ending is Ending.UNREACHABLE
+    assert set(script.bodies) == {outcome.history.entries[0].report}
+
+
 @pytest.mark.parametrize(
     ("status", "body", "ending"),
     [

@@ -73,7 +73,8 @@ class Visit:
     ) -> None:
         check_kind("url", url, str)
         self._every = check_positive("every", every)
-        self._patience = Patience(check_positive("patience", patience))
+        self._most_patience = check_positive("patience", patience)
+        self._patience = Patience(self._most_patience)
         self._connection = Connection(url, ca=ca)
         self._token = None if token is None else check_token("token", token)
         self._tell: Tell = (lambda _: None) if tell is None else tell
@@ -234,10 +235,8 @@ class Visit:
         """The report; None if the round was over before it was paid for."""
         dim, place = int(request.recipe.dim or 0), f"/v1/rounds/{request.round}"
         weights = self._fetched(f"{place}/weights", 8 * dim, keep="weights")
-        features = None
-        if isinstance(work, SuitedRecords):
-            features = work.X.shape[1]
-        most = _SHORT + _OF_A_FEATURE * (features or 0)
+        features = work.X.shape[1] if isinstance(work, SuitedRecords) else 0
+        most = _SHORT + _OF_A_FEATURE * features
         text = self._fetched(f"{place}/preparing", most, keep="preparing")
         if HTTPStatus.GONE in (weights.status, text.status):
             return None
@@ -247,11 +246,12 @@ class Visit:
 
     def _send(self, request: Request, report: bytes) -> None:
         """Send the same bytes until the service says what became of them."""
+        until_it_is_there = Patience(self._most_patience)
         while True:
             reply = self._fetched("/v1/reports", _SHORT, body=report, named=True)
             if reply.status != HTTPStatus.CONFLICT or reply.word != "early":
                 break
-            self._patience.wait("the service has gone back to an earlier round")
+            until_it_is_there.wait("it has gone back to an earlier round")
         self._answered, number = request.round, request.round
         if reply.status == HTTPStatus.OK:
             self._heard += 1
