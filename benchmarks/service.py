@@ -225,7 +225,10 @@ def _loaded(messages: list[bytes], port: int, connections: int, pace: float, out
     import uvloop
 
     os.sched_setaffinity(0, {LAST})
-    out.put(uvloop.run(Load(messages, connections, pace).run(port)))
+    begin = time.process_time()
+    result = uvloop.run(Load(messages, connections, pace).run(port))
+    result["load_us"] = 1e6 * (time.process_time() - begin) / len(messages)
+    out.put(result)
 
 
 def load(

@@ -100,7 +100,7 @@ def test_a_cluster_and_processes_give_the_same_sums(lot, quick_path):
     common = ("--task", quick_path / "task.toml", "--run", state.run.hex(), "--json")
     here = run_here("aggregate", *paths, *common, "--jobs", 2)
     with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
+        n_workers=1, threads_per_worker=1, processes=True, dashboard_address=":0"
     ) as cluster:
         far = run_here("aggregate", *paths, *common, "--cluster", cluster.scheduler_address)
     one, two = (json.loads(done.stdout) for done in (here, far))

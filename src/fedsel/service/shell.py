@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import time
 from typing import Any, final
 
@@ -21,6 +22,20 @@ _SECURITY: Headers = (
 _POLICY = (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'")
 _TRANSPORT = (b"strict-transport-security", b"max-age=31536000")
 _UNLIMITED = ("/healthz", "/readyz")
+
+
+def _network(address: str) -> str | bytes:
+    """What limits by address count as one: of IPv6 the 64 bits that a household is given.
+
+    >>> _network("10.0.0.1"), _network("2001:db8::1") == _network("2001:db8::2:3")
+    ('10.0.0.1', True)
+    """
+    if ":" not in address:
+        return address
+    try:
+        return ipaddress.IPv6Address(address.partition("%")[0]).packed[:8]
+    except ValueError:
+        return address
 
 
 @final
@@ -55,7 +70,7 @@ class Shell:
         try:
             client = scope.get("client")
             address = client[0] if client else ""
-            if scope["path"] not in _UNLIMITED and not self._addresses.take(address):
+            if scope["path"] not in _UNLIMITED and not self._addresses.take(_network(address)):
                 await PROBLEM["too_often"](scope, receive, sending)
             else:
                 await self._app(scope, receive, sending)
