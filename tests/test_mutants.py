@@ -86,6 +86,7 @@ def seen(example):
     return {check: repr(eval(check, vars(example))) for check in CHECKS}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", [*IN_PLACE, *AFRESH], ids=lambda change: change[1].strip())
 def test_what_is_changed_in_place_is_what_would_be_imported(change, request):
     file = f"{request.node.name}.py"

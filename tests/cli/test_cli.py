@@ -44,9 +44,10 @@ def test_shell_completion_is_offered():
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("small_pilot")
 def test_audit_json_has_the_promised_keys_and_status(tmp_path):
     picture, table = tmp_path / "audit.svg", tmp_path / "audit.csv"
-    done = run(
+    done = run_here(
         *("audit", "--epsilon", "1", "--dim", "10", "--trials", "20000"),
         *("--plot", str(picture), "--csv", str(table), "--json"),
     )

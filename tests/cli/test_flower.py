@@ -78,7 +78,7 @@ def started_demo(tmp_path):
     temporary.mkdir()
     with (tmp_path / "err").open("w") as err:
         process = subprocess.Popen(
-            [FEDSEL, "flower", "demo", "--nodes", "2", "--epochs", "90", "--epsilon", "100"],
+            [FEDSEL, "flower", "demo", "--nodes", "1", "--epochs", "90", "--epsilon", "100"],
             stdout=subprocess.DEVNULL,
             stderr=err,
             env={**os.environ, "TEST_MARK": str(tmp_path), "TMPDIR": str(temporary)},

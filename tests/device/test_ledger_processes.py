@@ -188,13 +188,13 @@ def test_ten_processes_on_one_store_spend_what_left(quick_path):
 def test_hundreds_of_kills(quick_path):
     """Real processes, SIGKILL at random instants; `benchmarks/crash.py` says what is checked.
 
-    Four hundred processes are started, and their stores read again; `make torture` kills 20,000. On
+    Two hundred processes are started, and their stores read again; `make torture` kills 20,000. On
     a busy machine they live longer, so that reports leave there, too.
     """
     command = [sys.executable, str(ROOT / "benchmarks" / "crash.py"), "--json"]
-    command += ["--kills", "400", "--longest", "0.012", "--dir", str(quick_path)]
+    command += ["--kills", "200", "--longest", "0.012", "--dir", str(quick_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=1800)
     assert done.returncode == 0, done.stderr
     totals = json.loads(done.stdout)
-    assert totals["kills"] >= 400
-    assert totals["reports"] >= totals["released"] >= 200
+    assert totals["kills"] >= 200
+    assert totals["reports"] >= totals["released"] >= 100

@@ -179,12 +179,15 @@ def in_child(work):
 
 @pytest.mark.slow
 def test_kills_around_the_migration_leave_the_old_or_the_new_ledger(quick_path):
-    """SIGKILL at random instants: both files are old or both are new, and nothing is forgotten."""
+    """SIGKILL at random instants: both files are old or both are new, and nothing is forgotten.
+
+    As often as it takes until both have been seen ten times, on a slow machine or a quick one.
+    """
     rng = random.Random(1)
     exact = written_sum(GOLDEN)
     new_run(Client(policy(), shutil.copytree(GOLDEN, quick_path / "warm")), 0.35)
     longest, seen = 0.001, {1: 0, 3: 0}
-    for number in range(60):
+    for number in range(1000):
         store = shutil.copytree(GOLDEN, quick_path / str(number))
         mine, theirs = os.pipe()
 
@@ -210,7 +213,9 @@ def test_kills_around_the_migration_leave_the_old_or_the_new_ledger(quick_path):
         ask(Client(policy(), store))
         assert versions(store) == [3, 3]
         longest *= 0.8 if found == [3, 3] else 1.3  # around the instant that matters
-    assert min(seen.values()) > 5
+        if min(seen.values()) == 10:
+            break
+    assert min(seen.values()) == 10
 
 
 def test_two_processes_on_one_old_ledger(store):

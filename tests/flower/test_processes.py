@@ -7,6 +7,7 @@ fedsel's own, and with the same average of them, to the bit.
 
 import json
 import struct
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -96,7 +97,7 @@ def finished(federation, run):
 
 
 def test_simulation_gives_the_weights_of_the_engine(tmp_path, quick_path):
-    """100 clients with a ledger each, three rounds with residual, momentum and average.
+    """30 clients with a ledger each, three rounds with residual, momentum and average.
 
     It may take more than twenty seconds, most of them until ray and Flower's processes are there.
     """
@@ -105,72 +106,77 @@ def test_simulation_gives_the_weights_of_the_engine(tmp_path, quick_path):
     with Federation(
         tmp_path, simulation=True, environment={NODES_VARIABLE: str(quick_path)}
     ) as federation:
-        told = finished(federation, submit(federation, "simulation", simulated=100, nodes=100))
-    assert [r["reports"] for r in told["rounds"]] == [100] * 3
-    check_weights(told, 100)
-    histories = [Ledger(quick_path / f"node-{n}").read() for n in range(100)]
+        told = finished(federation, submit(federation, "simulation", simulated=30, nodes=30))
+    assert [r["reports"] for r in told["rounds"]] == [30] * 3
+    check_weights(told, 30)
+    histories = [Ledger(quick_path / f"node-{n}").read() for n in range(30)]
     assert {h.spent for h in histories} == {3}
 
 
 def test_deployment(tmp_path):
-    """Three SuperNodes, one behind a proxy: a run, a hostile server, a crash, a budget's end.
+    """Two SuperNodes, one behind a proxy: a run, hostile wishes, a crash, a budget's end.
 
-    It takes more than a minute: the server waits half of one for the node that was killed.
+    It takes more than a minute: the server waits half of one for the node that was killed. Each
+    answer of a node is a process of Flower's, which imports for a second: hence two nodes.
     """
     flag = tmp_path / "wait"
     with (
         Federation(tmp_path, environment={"FEDSEL_TEST_WAIT": str(flag)}) as federation,
         Proxy(federation.port) as proxy,
     ):
-        own = [settings(tmp_path, n, lifetime=3.0 if n == 2 else 6.0) for n in range(3)]
-        nodes = [
-            federation.add_node(f"node-{n}", own[n], superlink_port=None if n else proxy.port)
-            for n in range(3)
-        ]
-        told = finished(federation, submit(federation, "first", epochs=2, epsilon=2.0))
-        assert [r["reports"] for r in told["rounds"]] == [3, 3]
-        check_weights(told, 3)
-        assert [spent(tmp_path, n) for n in range(3)] == [2, 2, 2]
-        check_what_travelled(proxy.sent, tmp_path)
+        own = [settings(tmp_path, 0), settings(tmp_path, 1, lifetime=3.0)]
+        behind_the_proxy = federation.add_node("node-0", own[0], superlink_port=proxy.port)
+        federation.add_node("node-1", own[1])
 
-        said = finished(federation, submit(federation, "hostile", mode="hostile"))
-        assert said == {
+        def paid():
+            return [spent(tmp_path, n) for n in range(2)]
+
+        config = {"epochs": 2, "epsilon": 2.0, "nodes": 2}
+        told = finished(federation, submit(federation, "first", hostile=True, **config))
+        assert [r["reports"] for r in told["rounds"]] == [2, 2]
+        check_weights(told, 2)
+        assert told["said"] == {
             "epsilon": Reason.TOO_MUCH.value,
-            "solution": Reason.NOT_ALLOWED.value,
             "nan": Reason.WEIGHTS.value,
-            "shape": Reason.WEIGHTS.value,
             "evaluate": NO_ANSWER,
         }
-        assert [spent(tmp_path, n) for n in range(3)] == [2, 2, 2]
+        assert paid() == [2, 2]
+        check_what_travelled(proxy.sent, tmp_path)
 
-        # All have answered, and no answer has left: one node is killed and comes back.
+        # Both have answered, and no answer has left: one node is killed and comes back.
         flag.touch()
-        second = submit(federation, "second", epochs=2, epsilon=2.0, timeout=PATIENCE)
-        federation.wait(lambda: min(spent(tmp_path, n) for n in range(3)) == 3, LIMIT, "answers")
-        nodes[0].kill()
-        assert spent(tmp_path, 0) == 3  # paid, though it never left
+        second = submit(federation, "second", timeout=PATIENCE, **config)
+        federation.wait(lambda: min(paid()) == 3, LIMIT, "answers")
+        behind_the_proxy.kill()
+        assert paid() == [3, 3]  # paid, though it never left
         federation.add_node("node-0-again", own[0])  # while the round is still held open
         flag.unlink()
         told = finished(federation, second)
-        # To Flower the node is a new one; the old one stays silent, and the server goes on.
-        assert [r["reports"] for r in told["rounds"]] == [2, 2]
+        # To Flower the node is a new one; the old one stays silent, and the server goes on. In the
+        # second round the new one answers, and the other has nothing left to spend.
+        assert [r["reports"] for r in told["rounds"]] == [1, 1]
         assert told["rounds"][0]["silent"] == 1
         assert told["refusals"]["EXHAUSTED"] == 1
-        assert [spent(tmp_path, n) for n in range(3)] == [4, 4, 3]
-        for number in range(3):
+        assert paid() == [4, 3]
+        for number in range(2):
             history = Ledger(tmp_path / f"store-{number}").read()  # checks every link
             assert history.spent <= history.lifetime
 
 
 def check_what_travelled(sent, folder):
-    """Decode every object that the SuperNode pushed: messages whose content is the report."""
+    """Decode every object that the SuperNode pushed: messages whose content is the report.
+
+    A refusal is a message without content.
+    """
     objects = {}
     for path, _, body in sent:
         if path.endswith("push-object"):
             content = PushObjectRequest.FromString(body).object_content
             objects[get_object_id(content)] = content
-    kinds = [get_object_type_from_object_content(o) for o in objects.values()]
-    assert sorted(kinds) == ["ConfigRecord"] * 2 + ["Message"] * 2 + ["RecordDict"] * 2
+    kinds = Counter(get_object_type_from_object_content(o) for o in objects.values())
+    refusals = kinds.pop("Message") - 2
+    assert kinds == {"ConfigRecord": 2, "RecordDict": 2}
+    assert refusals in (1, 2)  # of three wishes, one after another to the two nodes
     entries = Ledger(folder / "store-0").read().entries
     form = Request(entries[0].run, 0, 0, complete("PS-PM", epsilon=2.0, dim=task.D, epochs=2, k=3))
     reports = []

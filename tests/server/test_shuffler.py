@@ -113,7 +113,7 @@ def test_where_a_report_stands_does_not_depend_on_when_it_came(quick_path):
 WRONG_NAMES = [None, "", b"", True, 1.5, [], {}, object(), ("a", "b"), float("nan")]
 
 
-@pytest.mark.parametrize("name", WRONG_NAMES, ids=repr)
+@pytest.mark.parametrize("name", WRONG_NAMES, ids=lambda name: type(name).__name__)
 def test_names_that_are_none_are_rejected(shuffler, name):
     assert shuffler.receive(name, message_of(0)) is REJECTED
     assert shuffler.counts == Counts(rejected=1)

@@ -38,6 +38,7 @@ def test_without_privacy_it_is_least_squares(loss):
     np.testing.assert_allclose(model.predict(X), X @ model.coef_ + model.intercept_, atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", [(-1, 1), (-500, 500), (-1, 9), "private"])
 def test_bounds_that_are_too_wide_or_unknown_cost_little(given):
     X, y = data(20_000)

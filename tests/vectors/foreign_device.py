@@ -10,7 +10,7 @@ import unicodedata
 from decimal import Decimal, localcontext
 from fractions import Fraction
 
-from tests.vectors import foreign
+from tests.vectors import foreign, foreign_public
 
 SELECTIONS = ("PE-published", "EXP", "PE", "PS")
 PRIVATE = {
@@ -181,7 +181,7 @@ def check_policy(policy, fields, weights):
     if kind is None:
         raise Refused("WEIGHTS")
     bound = policy["weight_bound"]
-    bound = foreign.unbounded(bound) if kind == "f" else bound
+    bound = foreign_public.unbounded(bound) if kind == "f" else bound
     if not all(abs(w) <= bound for w in struct.unpack(f"<{d}{kind}", weights)):
         raise Refused("WEIGHTS")
     try:

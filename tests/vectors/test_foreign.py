@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import pytest
 
-from tests.vectors import foreign
+from tests.vectors import foreign, foreign_public
 from tests.vectors.support import cases
 
 REPORTS = [case for case in cases("reports") if case["portable"]]
@@ -82,16 +82,18 @@ def spread_out(case):
 def test_public_data():
     for case in cases("public"):
         if case["kind"] == "bits":
-            words = foreign.public_words(int(case["seed"]), case["purpose"], len(case["words"]))
+            words = foreign_public.public_words(
+                int(case["seed"]), case["purpose"], len(case["words"])
+            )
             assert [f"{word:016x}" for word in words] == case["words"]
         elif case["kind"] == "signs":
             for basis, rows in enumerate(case["signs"]):
                 for rotation, row in enumerate(rows):
                     m = basis * case["rotations"] + rotation
-                    made = foreign.signs(case["dim"], int(case["seed"]), case["round"], m)
+                    made = foreign_public.signs(case["dim"], int(case["seed"]), case["round"], m)
                     assert "".join("+" if s > 0 else "-" for s in made) == row
         elif case["kind"] == "hadamard":
-            assert packed(foreign.hadamard(singles(case["x_f32"]))) == case["result_f32"]
+            assert packed(foreign_public.hadamard(singles(case["x_f32"]))) == case["result_f32"]
         elif case["kind"] == "scores":
             seed, vector = int(case["seed"]), singles(case["vector_f32"])
             of = (case["round"], case["rotations"], case["basis"])

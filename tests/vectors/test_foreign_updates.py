@@ -5,7 +5,7 @@ import struct
 from fractions import Fraction
 from statistics import NormalDist
 
-from tests.vectors import foreign
+from tests.vectors import foreign, foreign_public
 from tests.vectors.support import cases
 
 LINEAR = {"squared": 2.0, "huber": 0.2}
@@ -39,7 +39,7 @@ def prepared(x, by):
     if "mixing" in by:
         z = [sum(m * v for m, v in zip(row, z, strict=True)) for row in by["mixing"]]
     norm = math.sqrt(sum(v * v for v in z)) or 1.0
-    return [foreign.single(v / norm if by["unit"] else by["factor"] * v) for v in z]
+    return [foreign_public.single(v / norm if by["unit"] else by["factor"] * v) for v in z]
 
 
 def slope(loss, y, m):
@@ -179,7 +179,7 @@ def turned_back(recipe, means, number):
         for _ in range((w - 1).bit_length()):
             pairs = list(zip(row[::2], row[1::2], strict=True))
             row = [a + b for a, b in pairs] + [a - b for a, b in pairs]
-        own = foreign.signs(d, int(recipe["seed"]), number, m)
+        own = foreign_public.signs(d, int(recipe["seed"]), number, m)
         update = [u + s * v / math.sqrt(w) for u, s, v in zip(update, own, row[:d], strict=True)]
     return update
 

@@ -15,7 +15,7 @@ from fedsel.preparation import FeatureScale, Plan, PlanState, Preparation, advan
 from fedsel.random import Stream
 from fedsel.reports import Totals
 from fedsel.server.step import ServerState, StepRule, step
-from fedsel.wire import Intent, InvalidMessage, ReportFormat, UnknownVersion
+from fedsel.wire import Intent, InvalidMessage, ReportFormat, Sealing, UnknownVersion
 from fedsel.wire.intent import check_text
 from tests.vectors.support import cases
 
@@ -134,6 +134,29 @@ def test_characters():
         assert normal == (old.normalize("NFC", text) == text), ascii(text)
     letters = "".join(chr(code) for code in sorted(visible - marks)[1:50])
     assert check_text("purpose", letters) == letters
+
+
+def test_sealed_reports():
+    for case in of("sealed", "messages"):
+        sealing = Sealing(bytes.fromhex(case["request"]), case["server_key"])
+        assert sealing.tag.hex() == case["tag"]
+        label = b"fedsel sealed report 1" + bytes.fromhex(case["server_key"])
+        digest = hashlib.sha256(label + bytes.fromhex(case["request"]))
+        assert digest.hexdigest() == case["tag"]
+    assert sum("message" in case for case in of("sealed", "messages")) == 1
+
+
+def test_a_sealed_report_opens():
+    x25519 = pytest.importorskip(
+        "cryptography.hazmat.primitives.asymmetric.x25519", reason="needs fedsel[shuffling]"
+    )
+    (case,) = (case for case in of("sealed", "messages") if "message" in case)
+    private = x25519.X25519PrivateKey.from_private_bytes(bytes.fromhex(case["private_key"]))
+    assert private.public_key().public_bytes_raw().hex() == case["server_key"]
+    sealing = Sealing(bytes.fromhex(case["request"]), case["server_key"])
+    tag, content = Sealing.split(bytes.fromhex(case["message"]))
+    assert tag.hex() == case["tag"]
+    assert sealing.unseal(content, private).hex() == case["report"]
 
 
 def test_charges():

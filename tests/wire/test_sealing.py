@@ -103,11 +103,9 @@ def test_what_is_no_message_has_no_parts():
 
 @pytest.mark.parametrize(
     "key",
-    ["", "ab", KEY.public.upper(), KEY.public[:-1] + "g", KEY.public + "00", None, 7, bytes(32)],
+    ["", "ab", "AB" * 32, "ab" * 31 + "ag", "ab" * 33, None, 7, bytes(32)],
 )
 def test_what_is_no_key_is_refused(key):
-    if key == KEY.public:  # digits alone have no case
-        pytest.skip("a key without letters")
     with pytest.raises(InvalidArgument, match=r"^server_key = .*64 hexadecimal digits"):
         Sealing(b"", key)
 

@@ -77,8 +77,9 @@ def _round(
     solution = solution.in_round(t)
     totals = Totals(solution.alphabet)
     s, a = updates.support, updates.agreement
-    places = generator.permutation(updates.dim)[:s] if updates.sparse else np.arange(s)
-    common = _unit(generator.standard_normal((1, s)))[0]
+    places = generator.permutation(updates.dim)[:s] if updates.sparse else slice(s)
+    common = generator.standard_normal(s)
+    common /= np.linalg.norm(common)
     step = max(1, _AT_ONCE // updates.dim)
     for first in range(0, reports, step):
         n = min(step, reports - first)
@@ -97,10 +98,7 @@ def _directions(
 ) -> NDArray[np.float64]:
     """a·u + √(1−a²)·z for n clients, z uniform among the directions orthogonal to u."""
     z = generator.standard_normal((n, len(u)))
-    z = _unit(z - np.outer(z @ u, u))
-    return a * u + math.sqrt(1 - a * a) * z
-
-
-def _unit(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    result: NDArray[np.float64] = rows / np.linalg.norm(rows, axis=1, keepdims=True)
-    return result
+    z -= np.outer(z @ u, u)
+    z *= math.sqrt(1 - a * a) / np.linalg.norm(z, axis=1, keepdims=True)
+    z += a * u
+    return z

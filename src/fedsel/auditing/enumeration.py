@@ -22,8 +22,8 @@ from fedsel.random import Entropy
 Outcome = TypeVar("Outcome", bound=Hashable)
 Loop = tuple[tuple[int, ...], int]
 """Where a loop begins: the decisions before it, and its place among those that began there."""
-_Finished = tuple[list[Loop], list[tuple[Fraction, Any]]]
-"""A path that has ended: the loops that it passed, and its outcomes with their probabilities."""
+_Finished = tuple[list[Loop], list[tuple[int, int, Any]]]
+"""A path that has ended: the loops that it passed, and its outcomes with n/m, their chances."""
 
 _MOST_BRANCHES = 1 << 20
 
@@ -135,9 +135,9 @@ class _Draw:
 
     def __index__(self) -> int:
         """Decide the number, one branch for each value that is left."""
+        if self.decided:
+            return self._value(self.bounds[0])
         parts = self.parts()
-        if len(parts) == 1:
-            return parts[0][0]
         chosen = self.path.decide(tuple(end - start for _, start, end in parts))
         value, self.bounds[0], self.bounds[1] = parts[chosen]
         return value
@@ -221,7 +221,7 @@ def exact_law(
     for _ in range(check_count("most_paths", most_paths)):
         path = _Path(prefix or (), codes)
         try:
-            outcomes = list(_decided(program(path), 1, 1))
+            outcomes = list(_decided(program(path)))
         except _BeginsAnewError:
             outcomes = []
         passed = list(path.entered.values())
@@ -231,8 +231,7 @@ def exact_law(
         if path.restarted is None:
             p = path.probability()
             part, whole_path = p.numerator, p.denominator
-            # One fraction a leaf: most of the time goes into these.
-            leaves = [(Fraction(part * n, whole_path * m), outcome) for n, m, outcome in outcomes]
+            leaves = [(part * n, whole_path * m, outcome) for n, m, outcome in outcomes]
             finished.append((passed, leaves))
         else:
             restarts.setdefault(path.restarted, []).append((path.probability(), passed))
@@ -243,32 +242,46 @@ def exact_law(
     raise InvalidArgument("most_paths", most_paths, "at least the number of paths of the program")
 
 
-def _decided(outcome: Any, share: int, of: int) -> Iterator[tuple[int, int, Any]]:
+def _decided(outcome: Any) -> Iterator[tuple[int, int, Any]]:
     """What an outcome can be with integers in place of draws: without running the program again.
 
     Each comes with its probability share/of, not reduced.
     """
-    undecided = _undecided(outcome)
+    draws: list[_Draw] = []
+    read = _reader(outcome, draws)
+    for share, of in _branches(draws, 1, 1):
+        yield share, of, outcome if read is None else read()
+
+
+def _reader(outcome: Any, draws: list[_Draw]) -> Callable[[], Any] | None:
+    """Reads an outcome once its draws, which are added to the list, are decided; None without any.
+
+    Most of an outcome has no draws in it and is looked through once, not again for each leaf.
+    """
+    if isinstance(outcome, _Draw):
+        draws.append(outcome)
+        return outcome.__index__
+    if not isinstance(outcome, tuple):
+        return None
+    parts = [(part, _reader(part, draws)) for part in outcome]
+    if all(read is None for _, read in parts):
+        return None
+    return lambda: tuple(part if read is None else read() for part, read in parts)
+
+
+def _branches(draws: Sequence[_Draw], share: int, of: int) -> Iterator[tuple[int, int]]:
+    """Decide draws in every way, one after another; each way comes with its probability."""
+    undecided = next((number for number, draw in enumerate(draws) if not draw.decided), None)
     if undecided is None:
-        yield share, of, _plain(outcome)
+        yield share, of
         return
-    before, after = undecided.bounds
-    for _, low, high in undecided.parts():
-        undecided.bounds[:] = low, high
-        yield from _decided(outcome, share * (high - low), of * (after - before))
-    undecided.bounds[:] = before, after
-
-
-def _undecided(outcome: Any) -> _Draw | None:
-    if isinstance(outcome, tuple):
-        return next((d for d in map(_undecided, outcome) if d is not None), None)
-    return outcome if isinstance(outcome, _Draw) and not outcome.decided else None
-
-
-def _plain(outcome: Any) -> Any:
-    if isinstance(outcome, tuple):
-        return tuple(_plain(part) for part in outcome)
-    return int(outcome) if isinstance(outcome, _Draw) else outcome
+    bounds = draws[undecided].bounds
+    before, after = bounds
+    for _, low, high in draws[undecided].parts():
+        bounds[:] = low, high
+        # Those behind it may be numbers of the same draw.
+        yield from _branches(draws[undecided + 1 :], share * (high - low), of * (after - before))
+    bounds[:] = before, after
 
 
 def _assembled(
@@ -288,6 +301,8 @@ def _assembled(
     law: dict[Any, Fraction] = {}
     for passed, leaves in finished:
         share = scaled(Fraction(1), passed)
-        for p, outcome in leaves:
-            law[outcome] = law.get(outcome, 0) + (p if share == 1 else p * share)
+        # One fraction a leaf: most of the time goes into these.
+        for n, m, outcome in leaves:
+            p = Fraction(n * share.numerator, m * share.denominator)
+            law[outcome] = law[outcome] + p if outcome in law else p
     return law

@@ -88,8 +88,7 @@ def experiment(name: str, *, quick: bool = False, changes: Sequence[Change] = ()
             own = table.pop("quick", {})  # what is coarse in this sweep alone
             changed = {n: _listed(v, table.get(n)) for n, v in changes if n in allowed}
             tasks += build({**table, **coarse, **(own if quick else {}), **changed})
-    said = tuple(filled(paragraph, tasks) for paragraph in data["text"])
-    return Experiment(name, data["title"], data["where"], said, tuple(tasks))
+    return Experiment(name, data["title"], data["where"], filled(data["text"], tasks), tuple(tasks))
 
 
 @dataclass(frozen=True)
@@ -128,19 +127,20 @@ class Values:
         return f"{' or '.join(shown)} {noun}{'' if self.distinct == [1] else 's'}"
 
 
-def filled(paragraph: str, tasks: Sequence[Task]) -> str:
-    """A paragraph with the settings that the tasks have in place of {names} of parameters.
+def filled(paragraphs: Sequence[str], tasks: Sequence[Task]) -> tuple[str, ...]:
+    """Paragraphs with the settings that the tasks have in place of {names} of parameters.
 
-    >>> filled("Over {repeats:run}.", experiment("fig2a", quick=True).tasks)
-    'Over 1 run.'
+    >>> filled(["Over {repeats:run}."], experiment("fig2a", quick=True).tasks)
+    ('Over 1 run.',)
     """
     values: defaultdict[str, list[Any]] = defaultdict(list)  # nothing was asked for: no value
     for task in tasks:
         for name, value in task.parameters.items():
             if value is not None:
                 values[name].append(value)
-    named = re.findall(r"\{(\w+)", paragraph)
-    return paragraph.format_map({name: Values(tuple(values[name])) for name in named})
+    named = {name for paragraph in paragraphs for name in re.findall(r"\{(\w+)", paragraph)}
+    shown = {name: Values(tuple(values[name])) for name in named}
+    return tuple(paragraph.format_map(shown) for paragraph in paragraphs)
 
 
 def check_changes(names: Sequence[str], changes: Sequence[Change]) -> None:

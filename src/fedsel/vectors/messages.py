@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterator
 
 from fedsel.reports import Reports
 from fedsel.vectors.encoding import Case
-from fedsel.wire import ReportFormat
+from fedsel.vectors.requests import recipe
+from fedsel.wire import ReportFormat, Request, Sealing
 from fedsel.wire.intent import is_mark, is_visible
 
 ABOUT = (
-    "Bytes of reports in a format, with round and pairs or null where they are no report; and the "
-    "characters that a purpose and a recipient may have."
+    "Bytes of reports in a format, with round and pairs or null where they are no report; the "
+    "characters that a purpose and a recipient may have; sealed reports."
 )
 _RUN = bytes(16)
 
@@ -30,6 +31,7 @@ def cases() -> Iterator[Case]:
             yield _case(form, shows, data)
     for kind, belongs in (("visible", is_visible), ("marks", is_mark)):
         yield {"kind": kind, "ranges": _ranges(belongs)}
+    yield from _sealed()
 
 
 def _case(form: ReportFormat, shows: str, data: bytes) -> Case:
@@ -73,6 +75,28 @@ def _messages(form: ReportFormat) -> Iterator[tuple[str, bytes]]:
     yield "a symbol too far", good[:12] + struct.pack("<I", form.symbols) + good[16:]
     if form.picks > 1:
         yield "a slot twice", good[:16] + good[8:16] + good[24:]
+
+
+_PRIVATE_KEY = bytes(range(32))
+_SERVER_KEY = "8f40c5adb68f25624ae5b214ea767a6ec94d829d3d7b5e1ad1ba6f3e2138285f"
+_SEALED = (
+    "c7a2fa56b586ee828a1cd4758028ced2d0cb9cf88f919fa0ce84c750c93cf61351178e07022aa0a2254c117fe0e1"
+    "281768e25275295959a10430668b62665e6f"
+)
+"""Sealed once for the key above: another time gives other bytes, all of which must open."""
+
+
+def _sealed() -> Iterator[Case]:
+    for number in (7, 8):
+        request = Request(bytes(range(0x80, 0x90)), 2, number, recipe()).encode()
+        tag = Sealing(request, _SERVER_KEY).tag.hex()
+        case = {"kind": "sealed", "request": request.hex(), "server_key": _SERVER_KEY, "tag": tag}
+        if number == 7:
+            report = "01374708070000000000000000000000"
+            message = f"01{tag}{_SEALED}"
+            opened = {"private_key": _PRIVATE_KEY.hex(), "message": message, "report": report}
+            case = {**case, **opened}
+        yield case
 
 
 def _ranges(belongs: Callable[[str], bool]) -> list[list[int]]:

@@ -140,6 +140,9 @@ class Visit:
         `InvalidArgument` before anything is spent.
         """
         check_kind("client", client, Client)
+        if client.policy.server_key is not None:  # before a report is paid for that nobody can read
+            allowed = "left out: a service over HTTP takes no sealed reports"
+            raise InvalidArgument("policy.server_key", "a key", allowed)
         ending, detail = Ending.FINISHED, ""
         try:
             self._take_part(client, records)
