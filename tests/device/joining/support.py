@@ -87,6 +87,7 @@ class Server:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            wbufsize = -1  # head and body in one packet, else each answer waits for an ACK
 
             def do_GET(self):
                 self.answer(None)

@@ -36,8 +36,8 @@ class Patience:
     (True, True)
     """
 
-    def __init__(self, most: float, *, sleep: Sleep = time.sleep) -> None:
-        self._most, self._sleep = most, sleep
+    def __init__(self, most: float, *, sleep: Sleep | None = None) -> None:
+        self._most, self._sleep = most, time.sleep if sleep is None else sleep
         self._failures, self._since = 0, 0.0
 
     def wait(self, why: str, asked: float = 0.0) -> None:
