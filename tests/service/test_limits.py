@@ -224,8 +224,11 @@ def test_batches_take_only_so_much_memory(quick_path):
             f"PUT /v1/batches/x HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n"
             f"Content-Type: application/octet-stream\r\nAuthorization: Bearer {token}\r\n\r\n"
         )
-        for _ in range(8):
+
+        def full():
             stack.enter_context(connect(client)).sendall(head.encode() + b"x")
-        wait_until(lambda: client.ask("PUT", "/v1/batches/b", rows, token)[0] == 503)
+            return client.ask("PUT", "/v1/batches/b", rows, token)[0] == 503
+
+        wait_until(full)
         stack.close()
         wait_until(lambda: client.ask("PUT", "/v1/batches/c", rows, token)[0] == 200)
