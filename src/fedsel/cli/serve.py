@@ -70,7 +70,7 @@ def serve_command(
             rich_help_panel=_DEMO,
         ),
     ] = False,
-    devices: Annotated[int, typer.Option(help="Devices, at most 200.", rich_help_panel=_DEMO)] = 50,
+    devices: Annotated[int, typer.Option(help="Devices, at most 100.", rich_help_panel=_DEMO)] = 50,
     epochs: Annotated[
         int, typer.Option(help="Reports of a device, one a round.", rich_help_panel=_DEMO)
     ] = 8,
