@@ -8,7 +8,8 @@ from statistics import NormalDist
 import pytest
 
 from fedsel import InvalidArgument, amplify, solution
-from fedsel.central import compose, composition
+from fedsel.central import add_up, compose, composition
+from fedsel.central.amplification import local_epsilon
 
 DUCHI = solution("Duchi", epsilon=1.0, dim=3)
 
@@ -59,6 +60,35 @@ def test_the_curve_is_convex_and_covers_both_directions():
     for i in places:
         if i > 0 and -i in left:
             assert left[-i] == pytest.approx(1 - math.exp(-i * step) * (1 - left[i]))
+
+
+def test_epochs_that_are_added_up_are_a_bound_as_well():
+    """E·ε at δ/E: more than composed, never more than the local ε of all epochs."""
+    one = amplify(DUCHI, reports=50, delta=1e-3 / 4).epsilon
+    summed = add_up(DUCHI, reports=50, epochs=4, delta=1e-3)
+    assert summed.epsilon == pytest.approx(4 * one, rel=1e-12)
+    assert summed.epsilon >= 4 * Fraction(one)
+    assert (
+        add_up(DUCHI, reports=50, epochs=1, delta=1e-3).epsilon
+        == amplify(DUCHI, reports=50, delta=1e-3).epsilon
+    )
+    alone = add_up(DUCHI, reports=1, epochs=4, delta=1e-9)
+    assert alone.epsilon == pytest.approx(4.0)
+
+
+def test_clients_that_remember_have_the_local_epsilon_of_all_epochs():
+    """Later reports depend on earlier ones, so that shuffled rounds do not compose."""
+    remembering = solution("PS-PM", epsilon=3.0, dim=4, epochs=3)
+    forgetful = solution("PM", epsilon=3.0, dim=4, epochs=3)
+    assert remembering.accumulates
+    assert not forgetful.accumulates
+    for combined in (compose, add_up):
+        found = combined(remembering, reports=10_000, epochs=3, delta=1e-6)
+        assert found.epsilon >= 3 * local_epsilon(remembering.blanket())
+        assert found.epsilon == pytest.approx(3.0)
+        once = combined(remembering, reports=10_000, epochs=1, delta=1e-6)
+        assert once.epsilon < 0.1
+    assert add_up(forgetful, reports=10_000, epochs=3, delta=1e-6).epsilon < 0.5
 
 
 @pytest.mark.parametrize(
