@@ -12,7 +12,6 @@ from fedsel.central.amplification import (
     float_below,
     local_epsilon,
     proved_delta,
-    proved_epsilon,
 )
 from fedsel.exact import Fraction
 from fedsel.solutions.registry import names
@@ -80,20 +79,20 @@ COIN = solution("Duchi", epsilon=1.0, dim=3)
 AMONG = {"reports": 20, "delta": 0.01}
 
 
+@pytest.fixture
+def own_guess(monkeypatch):
+    """Let a test say where the proof begins; what was proved from elsewhere is forgotten."""
+
+    def begin_at(epsilon):
+        amplification.proved_epsilon.cache_clear()
+        monkeypatch.setattr(amplification, "_crossing", lambda *_: epsilon)
+
+    yield begin_at
+    amplification.proved_epsilon.cache_clear()
+
+
 def proved_at(epsilon):
     return amplify(COIN, reports=20, epsilon=epsilon).delta
-
-
-@pytest.fixture
-def guessed(monkeypatch):
-    """A guess of one's own, and nothing that was proved before or is proved after."""
-
-    def guess(epsilon):
-        monkeypatch.setattr(amplification, "_crossing", lambda *_: epsilon)
-        proved_epsilon.cache_clear()
-
-    yield guess
-    proved_epsilon.cache_clear()
 
 
 def test_epsilon_is_the_least_at_which_delta_is_proved():
@@ -103,16 +102,16 @@ def test_epsilon_is_the_least_at_which_delta_is_proved():
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5, 0.9999, 1.5])
-def test_whatever_is_guessed_only_what_is_proved_is_said(guessed, share):
+def test_whatever_is_guessed_only_what_is_proved_is_said(own_guess, share):
     true = amplify(COIN, **AMONG).epsilon
-    guessed(share * true)
+    own_guess(share * true)
     found = amplify(COIN, **AMONG).epsilon
     assert proved_at(found) <= 0.01
     assert 0.999 * true < found <= (1.001 if share == 0.9999 else 2.5) * true
 
 
-def test_a_guess_above_the_local_epsilon_is_not_needed(guessed):
-    guessed(1e9)
+def test_a_guess_above_the_local_epsilon_is_not_needed(own_guess):
+    own_guess(1e9)
     assert amplify(COIN, **AMONG).epsilon == pytest.approx(1.0, rel=1e-12)
 
 
@@ -162,6 +161,6 @@ def test_floats_are_rounded_up():
     third = Fraction(1, 3)
     assert Fraction(float_above(third)) >= third
     assert Fraction(math.nextafter(float_above(third), 0)) < third
-    assert float_above(Fraction(1, 2)) == 0.5
     assert Fraction(float_below(third)) <= third < Fraction(math.nextafter(float_below(third), 1))
+    assert float_above(Fraction(1, 2)) == 0.5
     assert proved_delta(solution("J", epsilon=1.0, dim=4).blanket(), 5, 0.0) <= 1

@@ -74,14 +74,14 @@ def of_local(epsilon):
     return solution("Duchi", epsilon=epsilon, dim=3)
 
 
-@pytest.mark.parametrize("optimism", [1.0, 0.8, 50.0])
+@pytest.mark.parametrize("optimism", [1.0, 0.2, 50.0])
 def test_a_budget_is_proved_whatever_was_guessed(monkeypatch, optimism):
     rough = budget.rough_delta
     monkeypatch.setattr(budget, "rough_delta", lambda *given: optimism * rough(*given))
     found = local_budget(of_local, epsilon=0.5, reports=20, delta=0.01)
     assert (found.epsilon, found.delta, found.reports) == (0.5, 0.01, 20)
     assert amplify(of_local(found.local), reports=20, epsilon=0.5).delta <= 0.01
-    if optimism <= 1:
+    if optimism == 1:
         assert amplify(of_local(1.03 * found.local), reports=20, epsilon=0.5).delta > 0.01
     assert found.local > 0.5
 

@@ -20,7 +20,6 @@ from fedsel.exact import log
 _TOLERANCE = 0.005
 """How near to the largest local ε a search comes, as a share of it, before it is rounded down."""
 _MOST = 16.0
-_TRIES = 12
 _NORMAL = NormalDist()
 
 Compose = Callable[[float], Shuffled]
@@ -68,14 +67,15 @@ def proved_budget(
     n, times = check_count("reports", reports), check_count("epochs", epochs)
     goal, delta = check_positive("epsilon", epsilon), check_delta(delta)
     local = rough_budget(make, epsilon=goal, delta=delta, reports=n, epochs=times, most=most)
-    least = _always(goal, times)
-    for _ in range(_TRIES):
+    least, less = _always(goal, times), _TOLERANCE * times**0.5
+    while True:
         found = _kept(make(local), goal, delta, n, times)
         if found is not None:
             return local, found
         if local <= least:
             break
-        local = max(least, _three_digits(local * (1 - _TOLERANCE * times**0.5)))
+        local = max(least, _three_digits(local * (1 - less)))
+        less = min(0.5, 1.5 * less)  # the search was wrong: by how much is not known
     raise InvalidArgument("epsilon", epsilon, "one that the solution keeps by itself")
 
 
