@@ -22,7 +22,7 @@ def found(update, settings=None):
     "update",
     [
         [1.0, -2.0, 0.5],
-        lambda w: w + [1, -3, -1.5],
+        lambda w: w + np.array([1, -3, -1.5]),
         np.array([1.0, -2.0, 0.5], np.float16),
         np.array([1.0, -2.0, 0.5], ">f8"),
     ],
@@ -77,7 +77,7 @@ def fails(weights):
         *(np.zeros(3, "M8[s]"), np.ma.array([1.0, 2.0, 3.0], mask=[True, False, False])),
         np.ma.array([1.0, 2.0, 3.0]),
     ],
-    ids=str,
+    ids=lambda update: type(update).__name__,
 )
 def test_what_is_no_vector_counts_as_zeros_and_nothing_is_said_of_it(update, caplog):
     with caplog.at_level(logging.DEBUG):

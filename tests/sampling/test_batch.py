@@ -21,6 +21,8 @@ from fedsel.mechanisms import (
     Window,
 )
 from fedsel.mechanisms.drawing import draw_dimension, draw_symbol
+from fedsel.mechanisms.laws import INPUT_STEPS
+from fedsel.mechanisms.one_symbol import MINUS, PLUS, UNIT, keep_steps
 from fedsel.mechanisms.two_stage import AsIs
 from fedsel.random import Streams, key_of, stream
 from fedsel.sampling import batch, simulated
@@ -135,8 +137,10 @@ def test_reports_of_solutions(name):
     same_reports(made, rows_of(7, seed=2))
 
 
-def test_reports_of_several_bases():
-    made = Solution("several", 6, SignedSampling(2.0, k=1), transform=Rotated(6, bases=4, seed=2))
+@pytest.mark.parametrize(("bases", "rotations"), [(4, 1), (2, 1), (1, 2), (3, 4)])
+def test_reports_of_several_bases(bases, rotations):
+    rotated = Rotated(6, bases=bases, rotations=rotations, seed=2)
+    made = Solution("several", 6, SignedSampling(2.0, k=1, radius=3.0), transform=rotated)
     same_reports(made, rows_of(6, seed=3))
 
 
@@ -173,3 +177,44 @@ def test_vectors_of_another_size_are_refused(columns):
     for executor in ("kernel", "batch"):
         with pytest.raises(InvalidData, match=r"^vectors: must have 7 columns"):
             simulated.report(made, np.ones((2, columns)), simulated.cohort(2, seed=0), executor)
+
+
+class Given:
+    """Words that are known: the same ones for all rows."""
+
+    def __init__(self, *words):
+        self.words = list(words)
+
+    def below(self, n, rows=None):
+        word = self.words.pop(0)
+        assert np.all(np.asarray(n) > word)
+        return word if rows is None else np.full(len(rows), word)
+
+
+def test_a_word_equal_to_a_bound_is_beyond_it():
+    """Where it decides, which a seed meets once in 2^30 words."""
+    law, one = SymbolLaw((Window(3, 1, 1, 4),)), np.arange(1)
+    remainder = int(INPUT_STEPS * 3 * 3 // 4 % INPUT_STEPS)  # of t = ½, three quarters of the way
+    for word in (remainder - 1, remainder):
+        words = (word, law.windows[0].total - 1)
+        drawn = batch.draw_symbols(law, np.array([0.5]), Given(*words), one)
+        assert drawn.tolist() == [draw_symbol(law, 0.5, Given(*words))]
+    row = np.array([[3.0, 0.0, 4.0]])
+    kept, steps = SignedSampling(0.5, k=1, radius=8.0), keep_steps(5.0, 8.0)
+    most = kept.law(3).maximum
+    assert kept.law(3).by_rejection
+    largest = (3 * most - 1, 0, 6 * most - 1, 0)  # +4, unless it was negated; then −4
+    found = [batch.draw_signs(kept, row, [5.0], Given(w, *largest)) for w in (steps - 1, steps)]
+    assert [(int(j[0]), int(s[0])) for j, s in found] == [(2, PLUS), (2, MINUS)]
+    joint = UnbiasedJoint(2.0, k=3, clip=4.0)
+    first = 6 * joint.weights(3)[0] * UNIT
+    for word, expected in ((first - 1, (2, MINUS)), (first, (0, PLUS))):
+        slots, signs = batch.draw_signs(joint, row, [4.0], Given(word))
+        assert (int(slots[0]), int(signs[0])) == expected
+
+
+def test_entries_below_zero_are_no_better_than_zero():
+    """A signed vector with fewer entries than k: what is left is drawn among all others alike."""
+    rows = np.zeros((N, 4), dtype=np.float32)
+    rows[:, 1] = -0.5
+    same_reports(simulated.as_solution(SignedSampling(6.0, k=4), 4), rows)

@@ -31,6 +31,7 @@ def planned(asked=ASKED, **changes):
         ({"records_per_node": 1}, "records_per_node"),
         ({"features": 0, "feature_range": (0, 1)}, "features"),
         ({"features": 1}, "features"),
+        ({"features": 2.5, "feature_range": (0, 1)}, "features"),
         ({"feature_range": (0, 1), "norm": 2.0}, "norm"),
         ({"feature_range": (0, 1), "norm": 0.5}, "norm"),
         ({"feature_range": (1, 0)}, "feature_range"),
@@ -103,11 +104,20 @@ def test_bounds_tell_how_many_classes_there_are_and_what_is_to_be_learnt():
     several = planned(norm=1.0, feature_range=(0, 1), features=10).recipe_of(44)
     assert several == settled(44, **given, classes=4)
     assert several != settled(44, **given)
+    more = planned(norm=1.0, feature_range=(0, 1), features=3).recipe_of(16)
+    assert more == settled(16, **{**given, "features": 3}, classes=4)
     one = planned(norm=1.0, feature_range=(0, 1), features=10).recipe_of(22)
     assert one == settled(22, **given, classes=2)
     network = planned(feature_range=(0, 1), features=10).recipe_of(44)
     asked = replace(ASKED, rho=None)
     assert network == settled(44, asked, **given, norm=None, model="network")
+
+
+def test_without_bounds_no_round_prepares():
+    many = planned(norm=1.0, nodes=20_000, rounds_per_epoch=50)
+    assert (many.recipe_of(101).spread, many.recipe_of(101).centre) == (0.0, 0.0)
+    loose = replace(many, feature_range=(0, 100)).recipe_of(101)
+    assert (loose.spread > 0, loose.centre > 0) == (True, True)
 
 
 def test_the_server_works_on_what_is_scaled():
@@ -152,9 +162,7 @@ def test_what_nodes_do_with_their_records_first():
     for norm in (1.0, None):
         made = planned(replace(ASKED, centre=0.2), norm=norm, feature_range=(0, 1))
         recipe = made.recipe_of(11)
-        expected = Preparing.begin(
-            FeatureScale.of((0, 1), 10), recipe, 20, linear=norm is not None
-        )
+        expected = Preparing.begin(FeatureScale.of((0, 1), 10), recipe, 20, linear=norm is not None)
         assert made.preparing_of(recipe).encode() == expected.encode()
         assert expected.plan.centre_rounds == 4
         assert expected.plan.intercept is (norm is not None)
