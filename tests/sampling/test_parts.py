@@ -34,7 +34,14 @@ def test_products_too_large_are_no_warning():
 
 @pytest.mark.parametrize(
     ("left", "right"),
-    [(LEFT[0], RIGHT), (LEFT, RIGHT[0]), (LEFT[None], RIGHT), (LEFT, RIGHT[:3]), (LEFT[:1], RIGHT)],
+    [
+        (LEFT[0], RIGHT),
+        (LEFT, RIGHT[0]),
+        (LEFT[None], RIGHT),
+        (LEFT[:, :, None], RIGHT),
+        (LEFT, RIGHT[:3]),
+        (LEFT[:1], RIGHT),
+    ],
 )
 def test_what_is_no_product_is_refused(left, right):
     with pytest.raises(InvalidArgument, match=r"^parts = .*outer products of \(n, a\) and"):
