@@ -35,10 +35,10 @@ def test_products_too_large_are_no_warning():
 @pytest.mark.parametrize(
     ("left", "right"),
     [
-        (LEFT[0], RIGHT),
-        (LEFT, RIGHT[0]),
-        (LEFT[None], RIGHT),
+        (LEFT[:, 0], RIGHT),
+        (LEFT, RIGHT[:, 0]),
         (LEFT[:, :, None], RIGHT),
+        (LEFT, RIGHT[:, :, None]),
         (LEFT, RIGHT[:3]),
         (LEFT[:1], RIGHT),
     ],
