@@ -176,3 +176,18 @@ def test_rows_of_norm_one():
     assert unit_rows(rows).tolist() == expected
     assert unit_rows(csr_array(rows)).toarray().tolist() == expected
     assert rows[0, 0] == 3.0
+
+
+def test_what_saturates_and_what_two_features_have_of_their_own():
+    coarse, plain = plan(1, radius=0.75, octaves=1), Preparation.plain(1)
+    told = coarse.vectors(0, np.array([[1.0], [0.25], [0.01]]), plain)
+    assert told[:, 0].tolist() == [-1.0, 0.0, 1.0]
+    narrow = replace(plain, spread=np.array([2.0**-20]))
+    wide = plan(1, radius=0.75, noise=1e-9)
+    assert wide.learn_spread(narrow, np.array([-7.0, 0.0]), 9).spread.tolist() == [2.0**-4]
+    two = plan(2, radius=0.75 * math.sqrt(2))
+    learnt = two.learn_spread(Preparation.plain(2), np.array([0.1, 0.3, 0.0]), 50)
+    noise = 1 / 150
+    common, own = 0.2 * (1 - noise / 2 / 0.04), 0.1 * (1 - noise / 0.02)
+    expected = power_of_two(-16 * np.array([common - own, common + own]))
+    np.testing.assert_allclose(learnt.spread, expected, rtol=1e-12)

@@ -87,6 +87,9 @@ def test_bounds_that_are_not_symmetric_or_not_known():
     assert FeatureScale(np.full(2, -1.0), np.full(2, 1.0), 15).offset
     assert FeatureScale(np.full(2, -1.0), np.full(2, 1.0), 17).offset
     assert FeatureScale.of((-4, 0), 1).centre.tolist() == [0.0]
+    assert FeatureScale.of((-0.5, 0.25), 1).centre.tolist() == [0.0]
+    with pytest.raises(InvalidArgument, match=r"^feature_range = .*around zero for sparse X"):
+        FeatureScale.of((1, 2), 2).apply(csr_array(np.ones((1, 2))))
     assert FeatureScale.of((-4, -2), 1).centre.tolist() == [-3.0]
     for word in ("known", "public", "z"):
         with pytest.raises(InvalidArgument, match=r"^feature_range = "):

@@ -30,6 +30,7 @@ def test_what_is_over_is_erased(quick_path):
         (secret,) = base.execute("SELECT secret FROM rounds").fetchone()
         base.close()
         sealed = [Sealing.split(message).content for message in messages]
+        assert len(secret) == 32
         held = contents(quick_path)
         assert all(part in held for part in (*hashes, secret, *sealed))  # the search finds things
         assert not any(name.encode() in held for name in names)
@@ -105,6 +106,7 @@ def test_what_is_deleted_is_overwritten_and_what_is_written_is_flushed(quick_pat
     """Asked of SQLite itself: how it was compiled decides what it does unless told."""
     expected = {"journal_mode": "delete", "secure_delete": 1, "synchronous": 3}
     expected |= {"fullfsync": 1, "temp_store": 2, "trusted_schema": 0}
+    expected |= {"application_id": int.from_bytes(b"FSSH"), "user_version": 1}
     with Shuffler(quick_path, n_min=3) as shuffler:
         base = shuffler._store._base
         found = {name: base.execute(f"PRAGMA {name}").fetchone()[0] for name in expected}
