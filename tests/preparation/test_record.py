@@ -125,3 +125,19 @@ def test_public_rows_are_two_or_more():
             of_rows(wrong)
     once = of_rows(np.array([[0.01, 0.5], [0.0, 0.5]]))  # one magnitude is a mean of one
     np.testing.assert_allclose(once.spread[0], 0.04, rtol=0.1)
+
+
+def test_a_geometry_turns_with_the_rows():
+    plain, turn = Preparation.plain(2, intercept=0.0), np.array([[0.6, -0.8], [0.8, 0.6]])
+    rows = np.array([[1.0, 0.0]] * 15 + [[0.0, 1.0]])
+    straight, turned = (shaped(plain, r, 0.3).mixing for r in (rows, rows @ turn.T))
+    np.testing.assert_allclose(turned, turn @ straight @ turn.T, rtol=1e-5)
+
+
+def test_parts_of_other_sizes_are_refused():
+    for spread, centre in ((2, 3), (3, 2)):
+        with pytest.raises(InvalidArgument, match=r"^centre = "):
+            Preparation(np.ones(spread), np.zeros(centre), 1.0, True)
+    for size in (1, 3):
+        with pytest.raises(InvalidArgument, match=r"^mixing = "):
+            Preparation(np.ones(2), np.zeros(2), 0.0, True, mixing=np.eye(size))
