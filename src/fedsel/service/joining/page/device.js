@@ -1,0 +1,148 @@
+/** A device that takes part: answers one round of each epoch, and sends until it is answered.
+ *
+ * A report is charged and durable before it is sent. What was charged and is not known to have
+ * arrived is sent first, whatever has happened in between: the same bytes, from the ledger.
+ */
+
+import { LinearModel, Preparing, Refused, readRequest } from "./client/index.js";
+import { kept } from "./keeping.js";
+import { Unreachable, getJson, getPart, send } from "./service.js";
+
+const PERIOD = 2_000;
+const LONGEST = 60_000;
+
+/** @typedef {object} Told what the device tells the page
+ * @property {(now: any) => void} round the open round, as the service describes it
+ * @property {() => Promise<void>} ledger something was charged, or has arrived
+ * @property {(model: any) => void} model
+ * @property {(waits: "epoch" | "service" | "round") => void} waiting
+ *
+ * @typedef {"over" | "invitation" | "stopped" | "sent" | import("./client/device/refusal.js").Reason} End
+ */
+
+export class Device {
+  #client;
+  #task;
+  #token;
+  #records;
+  #told;
+  /** Of the last model that was seen. */
+  #etag = "";
+
+  /** @param {import("./client/index.js").Client} client
+   * @param {import("./data.js").Task} task @param {string} token
+   * @param {import("./data.js").Records | null} records none: only what was charged is sent
+   * @param {Told} told */
+  constructor(client, task, token, records, told) {
+    this.#client = client;
+    this.#task = task;
+    this.#token = token;
+    this.#records = records;
+    this.#told = told;
+  }
+
+  /** Take part until the run is over, or something must be decided by the person.
+   * @param {AbortSignal} signal @returns {Promise<End>} */
+  async run(signal) {
+    let failures = 0;
+    while (!signal.aborted) {
+      let least = 0;
+      try {
+        const end = await this.#turn();
+        if (end !== null) return end;
+        failures = 0;
+      } catch (error) {
+        if (error instanceof Refused) return error.reason;
+        if (!(error instanceof Unreachable)) throw error;
+        failures += 1;
+        least = 1000 * error.seconds;
+        this.#told.waiting("service");
+      }
+      // Devices that were refused together must not come back together.
+      const longer = PERIOD * 2 ** Math.min(failures, 5) * (0.75 + 0.5 * Math.random());
+      await pause(Math.max(least, Math.min(LONGEST, longer)), failures > 0, signal);
+    }
+    return "stopped";
+  }
+
+  /** @returns {Promise<End | null>} */
+  async #turn() {
+    if (!(await this.#deliver())) return "invitation";
+    if (this.#records === null) return "sent";
+    const now = await getJson("rounds/open");
+    this.#told.round(now);
+    if (now.model !== this.#etag) {
+      this.#told.model(await getJson("model.json"));
+      this.#etag = now.model;
+    }
+    if (now.finished) return "over";
+    if (await this.#hasAnswered(now.epoch)) {
+      this.#told.waiting("epoch");
+      return null;
+    }
+    try {
+      if (!(await this.#answer())) return null; // the round has just ended: nothing was spent
+    } catch (error) {
+      if (!(error instanceof Refused) || error.reason !== "TOO_OFTEN") throw error;
+      this.#told.waiting("epoch");
+      return null;
+    }
+    await this.#told.ledger();
+    if (!(await this.#deliver())) return "invitation";
+    this.#told.waiting("epoch");
+    return null;
+  }
+
+  /** @param {number} epoch */
+  async #hasAnswered(epoch) {
+    const { entries } = await this.#client.history();
+    return entries.some((entry) => entry.run === this.#task.run && entry.epoch === epoch);
+  }
+
+  /** Answer the open round; whether there was one. */
+  async #answer() {
+    const request = await getPart("open", "request");
+    if (request === null) return false;
+    const { run, round, dim } = readRequest(request);
+    if (run !== this.#task.run) throw new Refused("CONFLICT"); // not what the person was shown
+    const [weights, told] = [await getPart(round, "weights"), await getPart(round, "preparing")];
+    if (weights === null || told === null) return false;
+    const preparing = Preparing.parse(new TextDecoder().decode(told), dim);
+    const { X, y } = /** @type {import("./data.js").Records} */ (this.#records);
+    const model = new LinearModel({ loss: this.#task.loss ?? undefined });
+    const update = preparing.records(X, y, model).update(round, preparing.preparation);
+    await this.#client.answer(request, weights, update);
+    return true;
+  }
+
+  /** Send what was charged and is not known to have arrived; whether we are invited. */
+  async #deliver() {
+    const { run } = this.#task;
+    const { entries } = await this.#client.history();
+    for (const { run: asked, round, report } of entries) {
+      const { outcomes = {} } = await kept(run);
+      if (asked !== run || outcomes[round]) continue;
+      const outcome = await send(report, this.#token);
+      if (outcome === "refused") return false;
+      await kept(run, { outcomes: { ...outcomes, [round]: outcome } });
+      await this.#told.ledger();
+    }
+    return true;
+  }
+}
+
+/** Wait so long, or until the network is back, or until it is to end. @param {number} milliseconds
+ * @param {boolean} offline @param {AbortSignal} signal */
+function pause(milliseconds, offline, signal) {
+  return new Promise((resolve) => {
+    const end = () => {
+      clearTimeout(timer);
+      removeEventListener("online", end);
+      signal.removeEventListener("abort", end);
+      resolve(undefined);
+    };
+    const timer = setTimeout(end, milliseconds);
+    if (offline) addEventListener("online", end);
+    signal.addEventListener("abort", end);
+  });
+}
