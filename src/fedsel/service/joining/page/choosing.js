@@ -33,7 +33,9 @@ export function chooseData(task, chosen) {
       if (table === null) return;
       const records = recordsOf(task, table, byId("label-column").value);
       chosen(records);
-      told(records.X.length === 1 ? "One record is ready." : `${records.X.length} records are ready.`);
+      told(
+        records.X.length === 1 ? "One record is ready." : `${records.X.length} records are ready.`,
+      );
     });
   const readFile = async () => {
     const [file] = byId("file").files;
@@ -77,7 +79,8 @@ export function chooseData(task, chosen) {
   byId("label-column").addEventListener("change", readTable);
   for (const source of document.querySelectorAll("[name=source]")) {
     source.addEventListener("change", () => {
-      const isFile = /** @type {HTMLInputElement} */ (document.querySelector("[value=file]")).checked;
+      const isFile = /** @type {HTMLInputElement} */ (document.querySelector("[value=file]"))
+        .checked;
       byId("from-file").hidden = !isFile;
       typed.hidden = isFile;
       if (isFile) readFile();
@@ -104,7 +107,11 @@ function fields(task, names) {
       "div",
       {},
       element("label", { for: `feature-${j}` }, name),
-      element("input", { id: `feature-${j}`, inputmode: "decimal", "data-feature": "" }),
+      element("input", {
+        id: `feature-${j}`,
+        inputmode: "decimal",
+        "data-feature": "",
+      }),
     ),
   );
   const classes = task.labels ?? ["-1", "1"];

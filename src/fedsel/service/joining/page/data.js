@@ -36,12 +36,16 @@ export function labelColumns(task, header) {
   if (!Array.isArray(features)) return header;
   const missing = features.filter((name) => !header.includes(name));
   if (missing.length) {
-    const names = missing.slice(0, 5).map((name) => `“${name}”`).join(", ");
+    const names = missing
+      .slice(0, 5)
+      .map((name) => `“${name}”`)
+      .join(", ");
     const more = missing.length > 5 ? ` and ${missing.length - 5} more` : "";
     throw new DataProblem(`The header has no column ${names}${more}.`);
   }
   const rest = header.filter((name) => !features.includes(name));
-  if (!rest.length) throw new DataProblem("Besides the features there is no column with the label.");
+  if (!rest.length)
+    throw new DataProblem("Besides the features there is no column with the label.");
   return rest;
 }
 
@@ -91,6 +95,7 @@ function targetOf(task, text, where) {
   const value = text.trim();
   if (value === positive) return 1;
   if (value === negative) return -1;
-  if (!task.labels && [0, 1, -1].includes(numberOf(value, where))) return Number(value) > 0 ? 1 : -1;
+  if (!task.labels && [0, 1, -1].includes(numberOf(value, where)))
+    return Number(value) > 0 ? 1 : -1;
   throw new DataProblem(`${where}: must be “${negative}” or “${positive}”.`);
 }

@@ -15,7 +15,7 @@ const LONGEST = 60_000;
  * @property {(now: any) => void} round the open round, as the service describes it
  * @property {() => Promise<void>} ledger something was charged, or has arrived
  * @property {(model: any) => void} model
- * @property {(waits: "epoch" | "service" | "round") => void} waiting
+ * @property {(waits: "epoch" | "service") => void} waiting
  *
  * @typedef {"over" | "invitation" | "stopped" | "sent" | import("./client/device/refusal.js").Reason} End
  */

@@ -1,5 +1,6 @@
 /** The page at /join: shows what is asked, and leads a person's browser through the run as a device. */
 
+import { Ledger } from "./client/device/ledger.js";
 import { BrowserStore, Client, LedgerError, REASONS, readRequest } from "./client/index.js";
 import { chooseData } from "./choosing.js";
 import { Device } from "./device.js";
@@ -22,10 +23,11 @@ const ANEW = {
     "Begin anew: earlier reports stay sent, and what I spend now comes on top of them.",
   ],
 };
+const ELSEWHERE = "Another tab of this browser is taking part. This one waits.";
 const WAITING = {
-  epoch: "Your report of this epoch is made. The next one follows in the next epoch; you can leave this page open.",
+  epoch:
+    "Your report of this epoch is made. The next one follows in the next epoch; you can leave this page open.",
   service: "The service cannot be reached. The same bytes are sent again as soon as it answers.",
-  round: "Waiting for the next round.",
 };
 
 class Page {
@@ -34,7 +36,7 @@ class Page {
   /** @type {AbortController | null} */
   #work = null;
   #busy = false;
-  /** Whether there is a ledger: "there", "none", or "lost". */
+  /** @type {"there" | "none" | "lost" | "broken"} */
   #ledger = "none";
 
   /** @param {import("./data.js").Task} task @param {import("./client/facts.js").Facts} facts
@@ -65,16 +67,20 @@ class Page {
     byId("send-now").addEventListener("click", () => void this.#takePart(null));
     byId("stop").addEventListener("click", () => this.#work?.abort());
     byId("anew-yes").addEventListener("change", () => this.#enable());
-    addEventListener("hashchange", () => (byId("token").value = tokenOfLink() || byId("token").value));
+    addEventListener(
+      "hashchange",
+      () => (byId("token").value = tokenOfLink() || byId("token").value),
+    );
     void watchTabs(
       () => this.#work !== null,
       (busy) => {
         this.#busy = busy;
-        if (busy) state("Another tab of this browser is taking part. This one waits.");
-        else if (this.#work === null) state("Nothing is under way in this browser.");
+        if (busy) state(ELSEWHERE);
+        else if (this.#work === null) state("The other tab has ended. You can go on here.");
         void this.#look().then(() => this.#enable());
       },
     );
+    this.#enable();
   }
 
   /** Show the ledger as it is; null where there is none. */
@@ -87,6 +93,8 @@ class Page {
         this.#ledger = before || this.#ledger !== "none" ? "lost" : "none";
         byId("ledger").hidden = true;
         byId("reports").replaceChildren();
+        byId("send-now").hidden = true;
+        byId("storage").textContent = "There is none in this browser.";
         return null;
       }
       const history = await historyOf(store);
@@ -99,7 +107,9 @@ class Page {
       return history;
     } catch (error) {
       if (!(error instanceof LedgerError)) throw error;
-      trouble(`The ledger cannot be used: ${error.message}. Nothing is sent.`);
+      this.#ledger = "broken";
+      const anew = "Only clearing this site's data in your browser begins anew.";
+      trouble(`The ledger cannot be used: ${error.message}. Nothing is sent. ${anew}`);
       return null;
     }
   }
@@ -112,7 +122,7 @@ class Page {
 
   /** What can be done now, and why not. */
   #enable() {
-    const anew = this.#ledger !== "there";
+    const anew = this.#ledger === "none" || this.#ledger === "lost";
     byId("anew").hidden = !anew || this.#work !== null;
     if (anew) {
       const [why, label] = ANEW[this.#ledger === "lost" ? "lost" : "none"];
@@ -120,8 +130,8 @@ class Page {
       byId("anew-label").textContent = label;
     }
     const agreed = !anew || byId("anew-yes").checked;
-    const ready = this.#records !== null && agreed && !this.#busy && this.#work === null;
-    byId("go").disabled = !ready;
+    const free = this.#ledger !== "broken" && !this.#busy && this.#work === null;
+    byId("go").disabled = !(this.#records !== null && agreed && free);
     byId("go").hidden = this.#work !== null;
     byId("stop").hidden = this.#work === null;
     for (const field of byId("form").querySelectorAll("input, select")) {
@@ -157,16 +167,17 @@ class Page {
       try {
         text = await this.#run(policy, token, own, records, signal);
       } catch (error) {
-        text = error instanceof LedgerError ? `Stopped: ${error.message}.` : "Stopped: something went wrong in this page.";
+        text = "Stopped: something went wrong in this page.";
         if (!(error instanceof LedgerError)) console.error(error);
+        else if (error.fault === "MISSING") text = "Stopped: the ledger is gone. Nothing is sent.";
+        else text = `Stopped: ${error.message}. Nothing is sent.`;
       }
     });
     this.#work = null;
     this.#busy = !done;
-    const anew = byId("anew-yes");
-    anew.checked = false;
+    byId("anew-yes").checked = false;
     await this.#look();
-    state(done ? text : "Another tab of this browser is taking part. This one waits.");
+    state(done ? text : ELSEWHERE);
     this.#enable();
   }
 
@@ -179,7 +190,11 @@ class Page {
     const client = await Client.open(policy, store, { create });
     if (create) own.outcomes = {};
     await kept("ledger", { created: true });
-    await kept(task.run, { token, ...this.limits.written, outcomes: own.outcomes ?? {} });
+    await kept(task.run, {
+      token,
+      ...this.limits.written,
+      outcomes: own.outcomes ?? {},
+    });
     byId("token").value = token;
     hideToken();
     state("Taking part …");
@@ -204,8 +219,17 @@ class Page {
 
 /** What a ledger says, without changing anything. @param {BrowserStore} store */
 async function historyOf(store) {
-  const { Ledger } = await import("./client/device/ledger.js");
   return new Ledger(store).history();
+}
+
+/** What this browser has sent in a run that is over. @param {import("./data.js").Task} task
+ * @param {BrowserStore} store */
+async function showPast(task, store) {
+  if (!(await store.exists())) return;
+  const history = await historyOf(store);
+  showLedger(history);
+  showReports(history, task.run, (await kept(task.run)).outcomes ?? {});
+  byId("storage").textContent = "";
 }
 
 /** @param {any} now as /v1/rounds/open has it */
@@ -244,7 +268,12 @@ function showAsked(task, facts) {
   const { recipient, reportBytes, epochs, charge, solution, dim } = facts;
   showFacts(byId("asked"), [
     ["Who gets the model", recipient || "not said"],
-    ["Asked of you", epochs === 1 ? `one report of ${reportBytes} bytes` : `${epochs} reports of ${reportBytes} bytes, one an epoch`],
+    [
+      "Asked of you",
+      epochs === 1
+        ? `one report of ${reportBytes} bytes`
+        : `${epochs} reports of ${reportBytes} bytes, one an epoch`,
+    ],
     ["ε of each", exactly(charge)],
     ["ε in all", exactly(charge.times(BigInt(epochs)))],
     ["Mechanism", `${solution}, ${dim} numbers`],
@@ -274,7 +303,9 @@ async function main() {
   model.show(await patiently(() => getJson("model.json")));
   showRound(await patiently(() => getJson("rounds/open")));
   if (facts === null) {
+    byId("steps").hidden = true;
     state("The run is over: nobody can take part any more.");
+    if (navigator.locks) await showPast(task, new BrowserStore());
     return;
   }
   if (task.features === null) {

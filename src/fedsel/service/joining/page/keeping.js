@@ -24,7 +24,9 @@ function open() {
 export async function kept(key, changes = {}) {
   const database = await open();
   try {
-    const transaction = database.transaction(TABLE, "readwrite", { durability: "strict" });
+    const transaction = database.transaction(TABLE, "readwrite", {
+      durability: "strict",
+    });
     const table = transaction.objectStore(TABLE);
     const held = table.get(key);
     let value = {};

@@ -37,7 +37,10 @@ export class Limits {
   }
 
   get written() {
-    return { lifetime: byId("lifetime").value.trim(), perReport: byId("per-report").value.trim() };
+    return {
+      lifetime: byId("lifetime").value.trim(),
+      perReport: byId("per-report").value.trim(),
+    };
   }
 
   /** The policy, for this task as it was shown; null where a field is wrong, which is said. */
@@ -57,7 +60,10 @@ export class Limits {
     } catch (error) {
       if (!(error instanceof InvalidArgument)) throw error;
       this.#say(`${NAMES[error.argument] ?? error.argument}: must be ${error.allowed}.`, true);
-      byId(error.argument === "lifetime" ? "lifetime" : "per-report").setAttribute("aria-invalid", "true");
+      byId(error.argument === "lifetime" ? "lifetime" : "per-report").setAttribute(
+        "aria-invalid",
+        "true",
+      );
       byId("meaning").textContent = "";
       return null;
     }
@@ -71,16 +77,23 @@ export class Limits {
     const { charge, epochs } = this.#facts;
     const left = policy.lifetime.minus(this.#spent);
     const certainty = inPercent(policy.lifetime.toNumber());
-    byId("meaning").textContent = byId("meaning").dataset.sentence.replace("{certainty}", certainty);
+    byId("meaning").textContent = byId("meaning").dataset.sentence.replace(
+      "{certainty}",
+      certainty,
+    );
     if (charge.compare(policy.perReport) > 0) {
-      this.#say(`Each report costs ε = ${exactly(charge)}, more than you allow: none will be made.`, true);
+      this.#say(
+        `Each report costs ε = ${exactly(charge)}, more than you allow: none will be made.`,
+        true,
+      );
       return;
     }
     const fit = left.over(charge).floor();
     const reports = Number(fit < 0n ? 0n : fit > BigInt(epochs) ? BigInt(epochs) : fit);
     const all = `Each costs ε = ${exactly(charge)}.`;
     if (reports === 0) this.#say(`Too little is left for a report. ${all}`, true);
-    else if (reports < epochs) this.#say(`Enough for ${reports} of the ${epochs} reports that are asked for. ${all}`);
+    else if (reports < epochs)
+      this.#say(`Enough for ${reports} of the ${epochs} reports that are asked for. ${all}`);
     else if (epochs === 1) this.#say(`Enough for the one report that is asked for. ${all}`);
     else this.#say(`Enough for all ${epochs} reports that are asked for. ${all}`);
   }

@@ -5,11 +5,11 @@ const NEARLY_ALL = 20;
 /** How certain an even guess can become: e^ε/(1 + e^ε), with as many decimals as it takes not to be
  * 100 %. @param {number} epsilon */
 export function inPercent(epsilon) {
-  if (epsilon > NEARLY_ALL) return "practically 100 %";
+  if (epsilon > NEARLY_ALL) return "practically 100\u00a0%";
   const against = Math.exp(-epsilon);
   const doubt = (100 * against) / (1 + against);
   const decimals = doubt > 10 ? 0 : Math.max(1, Math.ceil(-Math.log10(doubt)));
-  return `${(100 - doubt).toFixed(decimals)} %`;
+  return `${(100 - doubt).toFixed(decimals)}\u00a0%`;
 }
 
 /** A fraction as a decimal, with the fraction itself where the decimal is not all of it.
@@ -36,7 +36,10 @@ function isDecimal({ denominator }) {
 function decimalOf({ numerator, denominator }) {
   let digits = 0;
   while ((numerator * 10n ** BigInt(digits)) % denominator) digits += 1;
-  const scaled = String((numerator * 10n ** BigInt(digits)) / denominator).padStart(digits + 1, "0");
+  const scaled = String((numerator * 10n ** BigInt(digits)) / denominator).padStart(
+    digits + 1,
+    "0",
+  );
   const whole = scaled.slice(0, scaled.length - digits);
   return digits ? `${whole}.${scaled.slice(-digits)}` : whole;
 }

@@ -55,19 +55,22 @@ export class ModelView {
       const [low, high] = this.#task.target_range ?? [-1, 1];
       const errors = margins.map((m, i) => Math.abs(Math.max(-1, Math.min(1, m)) - y[i]));
       const mean = ((high - low) / 2) * (errors.reduce((a, b) => a + b) / errors.length);
-      byId("own").textContent = `On your data the model is off by ${mean.toPrecision(3)} on average. ${here}`;
+      byId("own").textContent =
+        `On your data the model is off by ${mean.toPrecision(3)} on average. ${here}`;
       return;
     }
     const right = margins.filter((margin, i) => (margin > 0 ? 1 : -1) === y[i]).length;
     if (X.length === 1) {
       const [negative, positive] = this.#task.labels ?? ["−1", "+1"];
       const says = margins[0] > 0 ? positive : negative;
-      byId("own").textContent = `For your record the model says “${says}”, which is ${right ? "right" : "wrong"}. ${here}`;
+      byId("own").textContent =
+        `For your record the model says “${says}”, which is ${right ? "right" : "wrong"}. ${here}`;
       return;
     }
     const share = right / X.length;
     this.#seen = [...this.#seen.filter(([round]) => round < rounds), [rounds, share]];
-    byId("own").textContent = `It is right on ${right} of your ${X.length} records (${percent(share)}). ${here}`;
+    byId("own").textContent =
+      `It is right on ${right} of your ${X.length} records (${percent(share)}). ${here}`;
     byId("curve").replaceChildren(curve(this.#seen, this.#task.rounds));
   }
 

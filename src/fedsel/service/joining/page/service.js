@@ -18,7 +18,11 @@ async function ask(path, options) {
   let answer;
   try {
     const signal = AbortSignal.timeout(30_000);
-    answer = await fetch(`/v1/${path}`, { ...options, signal, credentials: "omit" });
+    answer = await fetch(`/v1/${path}`, {
+      ...options,
+      signal,
+      credentials: "omit",
+    });
   } catch {
     throw new Unreachable();
   }
@@ -56,7 +60,10 @@ export async function getPart(round, part) {
 /** Send a report: what became of it, or "refused" where the invitation is not known.
  * @param {Uint8Array} report @param {string} token */
 export async function send(report, token) {
-  const headers = { Authorization: `Bearer ${token}`, "Content-Type": "application/octet-stream" };
+  const headers = {
+    Authorization: `Bearer ${token}`,
+    "Content-Type": "application/octet-stream",
+  };
   const body = /** @type {BodyInit} */ (/** @type {unknown} */ (report));
   const answer = await ask("reports", { method: "POST", headers, body });
   return OUTCOMES[answer.status] ?? "refused";

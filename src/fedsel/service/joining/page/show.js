@@ -36,9 +36,13 @@ export function showFacts(list, facts) {
   );
 }
 
-/** Bytes for people: two digits each. @param {Uint8Array} bytes */
-export function hex(bytes) {
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join(" ");
+/** Bytes for people: two digits each, eight of them together. @param {Uint8Array} bytes */
+function hex(bytes) {
+  const digits = Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0"));
+  const groups = Array.from({ length: Math.ceil(digits.length / 8) }, (_, i) =>
+    element("span", {}, digits.slice(8 * i, 8 * i + 8).join("\u00a0")),
+  );
+  return groups.flatMap((group, i) => (i ? [" ", group] : [group]));
 }
 
 /** What became of a report, in words. @type {Record<string, string>} */
@@ -61,7 +65,7 @@ export function showReports(history, run, outcomes) {
       return element(
         "li",
         { "data-outcome": outcomes[round] ?? "waiting" },
-        element("code", { class: "bytes" }, hex(report)),
+        element("code", { class: "bytes" }, ...hex(report)),
         element(
           "p",
           { class: "note" },
@@ -73,7 +77,10 @@ export function showReports(history, run, outcomes) {
     }),
   );
   const sent = own.filter((/** @type {any} */ { round }) => outcomes[round]);
-  const bytes = sent.reduce((/** @type {number} */ sum, /** @type {any} */ e) => sum + e.report.length, 0);
+  const bytes = sent.reduce(
+    (/** @type {number} */ sum, /** @type {any} */ e) => sum + e.report.length,
+    0,
+  );
   const plural = sent.length === 1 ? "this report" : `these ${sent.length} reports`;
   byId("left-words").textContent = sent.length
     ? `${bytes} bytes: ${plural}, with your invitation. They are all that left. The service also sees your network address, and when.`
@@ -96,17 +103,29 @@ export function showLedger({ lifetime, spent, left, entries }) {
 
 /** A line of shares (0 … 1) by round. @param {[number, number][]} points @param {number} rounds */
 export function curve(points, rounds) {
-  const [width, height, edge] = [320, 90, 30];
-  const x = (/** @type {number} */ round) => edge + ((width - edge - 6) * round) / Math.max(1, rounds);
+  const [width, height, edge] = [320, 90, 36];
+  const x = (/** @type {number} */ round) =>
+    edge + ((width - edge - 6) * round) / Math.max(1, rounds);
   const y = (/** @type {number} */ share) => 6 + (height - 24) * (1 - share);
   const line = points.map(([round, share]) => `${x(round).toFixed(1)},${y(share).toFixed(1)}`);
   const [last] = points.slice(-1);
   const label = `Accuracy on your records by round: ${percent(last[1])} after round ${last[0]} of ${rounds}`;
   return drawn(
     "svg",
-    { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label, class: "curve" },
+    {
+      viewBox: `0 0 ${width} ${height}`,
+      role: "img",
+      "aria-label": label,
+      class: "curve",
+    },
     ...[0, 0.5, 1].flatMap((share) => [
-      drawn("line", { x1: edge, x2: width - 6, y1: y(share), y2: y(share), class: "grid" }),
+      drawn("line", {
+        x1: edge,
+        x2: width - 6,
+        y1: y(share),
+        y2: y(share),
+        class: "grid",
+      }),
       drawn("text", { x: edge - 5, y: y(share) + 3, class: "tick end" }, percent(share)),
     ]),
     drawn("text", { x: edge, y: height - 3, class: "tick" }, "round 0"),
@@ -118,7 +137,7 @@ export function curve(points, rounds) {
 
 /** @param {number} share */
 export function percent(share) {
-  return `${Math.round(100 * share)} %`;
+  return `${Math.round(100 * share)}\u00a0%`;
 }
 
 /** Coefficients as a table; bars say what a feature does over its whole range.
@@ -136,8 +155,19 @@ export function coefficientTable(names, coefficients, widths) {
       const at = effects[j] < 0 ? 50 - 50 * share : 50;
       const bar = drawn(
         "svg",
-        { viewBox: "0 0 100 10", preserveAspectRatio: "none", "aria-hidden": "true", class: "bar" },
-        drawn("rect", { x: at, y: 1, width: 50 * share, height: 8, class: effects[j] < 0 ? "minus" : "plus" }),
+        {
+          viewBox: "0 0 100 10",
+          preserveAspectRatio: "none",
+          "aria-hidden": "true",
+          class: "bar",
+        },
+        drawn("rect", {
+          x: at,
+          y: 1,
+          width: 50 * share,
+          height: 8,
+          class: effects[j] < 0 ? "minus" : "plus",
+        }),
         drawn("line", { x1: 50, x2: 50, y1: 0, y2: 10, class: "zero" }),
       );
       cells.push(element("td", { class: "wide" }, bar));
@@ -157,6 +187,9 @@ export function coefficientTable(names, coefficients, widths) {
 
 /** @param {number} value */
 function signed(value) {
-  const text = Math.abs(value) >= 1e-3 && Math.abs(value) < 1e5 ? value.toPrecision(3) : value.toExponential(1);
+  const text =
+    Math.abs(value) >= 1e-3 && Math.abs(value) < 1e5
+      ? value.toPrecision(3)
+      : value.toExponential(1);
   return value === 0 ? "0" : text.replace("-", "−");
 }

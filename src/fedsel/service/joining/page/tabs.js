@@ -15,7 +15,7 @@ export async function alone(work) {
 /** Say whether another tab is at work, now and whenever that changes.
  * @param {() => boolean} isOurs @param {(busy: boolean) => void} tell */
 export async function watchTabs(isOurs, tell) {
-  let told = null;
+  let told = false;
   for (;;) {
     const { held = [] } = await navigator.locks.query();
     const busy = !isOurs() && held.some(({ name }) => name === LOCK);
