@@ -77,16 +77,17 @@ export function chooseData(task, chosen) {
   typed.addEventListener("input", readTyped);
   byId("file").addEventListener("change", readFile);
   byId("label-column").addEventListener("change", readTable);
+  const changed = () => {
+    const isFile = /** @type {HTMLInputElement} */ (document.querySelector("[value=file]")).checked;
+    byId("from-file").hidden = !isFile;
+    typed.hidden = isFile;
+    if (isFile) readFile();
+    else readTyped();
+  };
   for (const source of document.querySelectorAll("[name=source]")) {
-    source.addEventListener("change", () => {
-      const isFile = /** @type {HTMLInputElement} */ (document.querySelector("[value=file]"))
-        .checked;
-      byId("from-file").hidden = !isFile;
-      typed.hidden = isFile;
-      if (isFile) readFile();
-      else readTyped();
-    });
+    source.addEventListener("change", changed);
   }
+  changed(); // a person may have been faster than this page, or the browser has kept their choice
 }
 
 /** @param {import("./data.js").Task} task @param {string[]} names */

@@ -15,7 +15,7 @@ const LONGEST = 60_000;
  * @property {(now: any) => void} round the open round, as the service describes it
  * @property {() => Promise<void>} ledger something was charged, or has arrived
  * @property {(model: any) => void} model
- * @property {(waits: "epoch" | "service") => void} waiting
+ * @property {(waits: "epoch" | "last" | "service") => void} waiting
  *
  * @typedef {"over" | "invitation" | "stopped" | "sent" | import("./client/device/refusal.js").Reason} End
  */
@@ -76,20 +76,21 @@ export class Device {
       this.#etag = now.model;
     }
     if (now.finished) return "over";
+    const waits = now.epoch + 1 < this.#task.epochs ? "epoch" : "last";
     if (await this.#hasAnswered(now.epoch)) {
-      this.#told.waiting("epoch");
+      this.#told.waiting(waits);
       return null;
     }
     try {
       if (!(await this.#answer())) return null; // the round has just ended: nothing was spent
     } catch (error) {
       if (!(error instanceof Refused) || error.reason !== "TOO_OFTEN") throw error;
-      this.#told.waiting("epoch");
+      this.#told.waiting(waits);
       return null;
     }
     await this.#told.ledger();
     if (!(await this.#deliver())) return "invitation";
-    this.#told.waiting("epoch");
+    this.#told.waiting(waits);
     return null;
   }
 

@@ -27,6 +27,7 @@ const ELSEWHERE = "Another tab of this browser is taking part. This one waits.";
 const WAITING = {
   epoch:
     "Your report of this epoch is made. The next one follows in the next epoch; you can leave this page open.",
+  last: "Your last report is made. The run is over when the others have sent theirs.",
   service: "The service cannot be reached. The same bytes are sent again as soon as it answers.",
 };
 

@@ -2,6 +2,8 @@
 
 import { exactly } from "./meaning.js";
 
+/** How many reports are shown at once. */
+const LATEST = 3;
 const SVG = "http://www.w3.org/2000/svg";
 
 /** @param {string} id @returns {any} */
@@ -53,29 +55,32 @@ const OUTCOMES = {
   "": "charged, not sent yet",
 };
 
+/** @param {any} entry of the ledger @param {string} outcome */
+function reportItem({ round, epoch, time, charge, report }, outcome) {
+  const when = new Date(1000 * time);
+  const place = `Round ${round + 1}, epoch ${epoch + 1}, ε = ${exactly(charge)}, `;
+  const shown = element("time", { datetime: when.toISOString() }, when.toLocaleString());
+  return element(
+    "li",
+    { "data-outcome": outcome || "waiting" },
+    element("code", { class: "bytes" }, ...hex(report)),
+    element("p", { class: "note" }, place, shown, `: ${OUTCOMES[outcome]}.`),
+  );
+}
+
 /** The reports of a run, the latest first. @param {any} history @param {string} run
  * @param {Record<string, string>} outcomes */
 export function showReports(history, run, outcomes) {
   const own = history.entries.filter((/** @type {any} */ entry) => entry.run === run).reverse();
-  byId("reports").replaceChildren(
-    ...own.map((/** @type {any} */ { round, epoch, time, charge, report }) => {
-      const when = new Date(1000 * time);
-      const shown = element("time", { datetime: when.toISOString() }, when.toLocaleString());
-      const outcome = OUTCOMES[outcomes[round] ?? ""];
-      return element(
-        "li",
-        { "data-outcome": outcomes[round] ?? "waiting" },
-        element("code", { class: "bytes" }, ...hex(report)),
-        element(
-          "p",
-          { class: "note" },
-          `Round ${round + 1}, epoch ${epoch + 1}, ε = ${exactly(charge)}, `,
-          shown,
-          `: ${outcome}.`,
-        ),
-      );
-    }),
+  const items = own.map((/** @type {any} */ entry) =>
+    reportItem(entry, outcomes[entry.round] ?? ""),
   );
+  const [latest, earlier] = [items.slice(0, LATEST), items.slice(LATEST)];
+  const words = `${earlier.length} earlier`;
+  const isOpen = byId("reports").querySelector("details")?.open;
+  const rest = element("details", isOpen ? { open: "" } : {}, element("summary", {}, words));
+  rest.append(element("ol", {}, ...earlier));
+  byId("reports").replaceChildren(...latest, ...(earlier.length ? [element("li", {}, rest)] : []));
   const sent = own.filter((/** @type {any} */ { round }) => outcomes[round]);
   const bytes = sent.reduce(
     (/** @type {number} */ sum, /** @type {any} */ e) => sum + e.report.length,
