@@ -41,7 +41,7 @@ class Visitor:
         self.context = browser.new_context(**settings)
         self.context.set_default_timeout(PATIENCE)
         self.requests, self.complaints = [], []
-        self.context.on("request", lambda request: self.requests.append(request))
+        self.context.on("request", self._asked)
 
     def open(self, token=None):
         """The page in a new tab, when it is ready for a person."""
@@ -59,6 +59,9 @@ class Visitor:
         tab.get_by_text("The run is over: nobody can take part any more.").wait_for()
         tab.wait_for_selector("#reports li")
         return tab
+
+    def _asked(self, request):
+        self.requests.append(request)
 
     def _heard(self, message):
         # What a browser says of failed requests is its own; the tests have them fail.

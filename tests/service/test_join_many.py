@@ -35,8 +35,8 @@ spread = 0
 centre = 0
 limits = {{ per_client = 1e9, per_address = 1e9 }}
 """
-# The words of a device, by round: a report's draws come from here, all other bytes from the browser.
-# Nothing in the package takes words; the page's own source is replaced before its first module.
+# The words of a device, by round: what a report is drawn from. Nothing in the package takes words;
+# the browser's own source is replaced before the page's first module is loaded.
 ENTROPY = """(words) => {
   let round = 0;
   const places = words.map(() => 0);

@@ -62,7 +62,11 @@ def test_the_reports_bytes_are_all_that_leaves(service, visitor):
     assert not any(token in headers for headers in sent)
     assert tab.url == f"{own}join"  # the token is kept, and gone from the address bar
     assert service.get("/v1/rounds/open")["counts"]["accepted"] == 1
-    assert tab.evaluate("[localStorage.length, sessionStorage.length, document.cookie]") == [0, 0, ""]
+    assert tab.evaluate("[localStorage.length, sessionStorage.length, document.cookie]") == [
+        0,
+        0,
+        "",
+    ]
 
 
 def test_it_goes_on_until_the_run_is_over(browser, quick_path):
@@ -251,6 +255,7 @@ def test_a_keyboard_is_enough(service, visitor):
     assert tab.evaluate("document.activeElement.id") == "stop"
     tab.keyboard.press("Enter")
     tab.get_by_text("Paused. Nothing more is sent").wait_for()
+    tab.wait_for_function("document.activeElement.id === 'go'")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -291,7 +296,7 @@ def test_tables(visitor):
     }"""
     task = {"features": ["a", "b, c"], "labels": ["no", "yes"], "loss": "logistic"}
     right = {"X": [[1, -2.5], [30, 0.001]], "y": [1, -1]}
-    lines = ['x,"b, c",a,label', 'z,-2.5,1,yes', '"say ""hi"",\nyou", 1e-3 ,30,"no"']
+    lines = ['x,"b, c",a,label', "z,-2.5,1,yes", '"say ""hi"",\nyou", 1e-3 ,30,"no"']
     for text in ("\n".join(lines), "\ufeff" + "\r\n".join(lines) + "\r\n\r\n"):
         assert tab.evaluate(read, [text, {**task}]) == right
     for text, wrong in {
@@ -310,7 +315,10 @@ def test_tables(visitor):
     }.items():
         assert tab.evaluate(read, [text, task]) == wrong
     plain = {"features": 2, "labels": None, "loss": "logistic"}
-    assert tab.evaluate(read, ["p;q;y\n1;2;0\n3;4;1", plain]) == {"X": [[1, 2], [3, 4]], "y": [-1, 1]}
+    assert tab.evaluate(read, ["p;q;y\n1;2;0\n3;4;1", plain]) == {
+        "X": [[1, 2], [3, 4]],
+        "y": [-1, 1],
+    }
     assert "the task has 2" in tab.evaluate(read, ["p,y\n1,1", plain])
     regression = {"features": ["p"], "labels": None, "loss": "squared", "target_range": [0, 10]}
     assert tab.evaluate(read, ["p,y\n1,5\n2,99", regression]) == {"X": [[1], [2]], "y": [0, 1]}
@@ -326,7 +334,7 @@ def test_an_epsilon_means_what_the_statements_say(visitor):
     tab = visitor.open()
     amounts = [0.01, 0.5, 1, 2, 2.19, 2.2, 3, 4, 4.6, 8, 12, 19.9, 20, 21, 500]
     said = tab.evaluate(
-        "async (all) => { const { inPercent } = await import('/join/meaning.js'); return all.map(inPercent); }",
+        "async (all) => all.map((await import('/join/meaning.js')).inPercent)",
         amounts,
     )
     assert [text.replace("\u00a0", " ") for text in said] == [in_percent(e) for e in amounts]

@@ -8,8 +8,8 @@ import { LinearModel, Preparing, Refused, readRequest } from "./client/index.js"
 import { kept } from "./keeping.js";
 import { Unreachable, getJson, getPart, send } from "./service.js";
 
-const PERIOD = 2_000;
-const LONGEST = 60_000;
+/** Milliseconds between two looks at the service: at first, while nothing changes, while it is away. */
+const [PERIOD, QUIET, LONGEST] = [2_000, 15_000, 60_000];
 
 /** @typedef {object} Told what the device tells the page
  * @property {(now: any) => void} round the open round, as the service describes it
@@ -28,6 +28,9 @@ export class Device {
   #told;
   /** Of the last model that was seen. */
   #etag = "";
+  /** The round that was last seen, and how often. */
+  #round = -1;
+  #looks = 0;
 
   /** @param {import("./client/index.js").Client} client
    * @param {import("./data.js").Task} task @param {string} token
@@ -59,8 +62,9 @@ export class Device {
         this.#told.waiting("service");
       }
       // Devices that were refused together must not come back together.
-      const longer = PERIOD * 2 ** Math.min(failures, 5) * (0.75 + 0.5 * Math.random());
-      await pause(Math.max(least, Math.min(LONGEST, longer)), failures > 0, signal);
+      const away = Math.min(LONGEST, PERIOD * 2 ** failures);
+      const period = failures ? away : Math.min(QUIET, PERIOD * 1.2 ** this.#looks);
+      await pause(Math.max(least, period * (0.75 + 0.5 * Math.random())), failures > 0, signal);
     }
     return "stopped";
   }
@@ -71,6 +75,8 @@ export class Device {
     if (this.#records === null) return "sent";
     const now = await getJson("rounds/open");
     this.#told.round(now);
+    this.#looks = now.round === this.#round ? this.#looks + 1 : 0;
+    this.#round = now.round;
     if (now.model !== this.#etag) {
       this.#told.model(await getJson("model.json"));
       this.#etag = now.model;

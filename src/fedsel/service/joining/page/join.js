@@ -174,12 +174,14 @@ class Page {
         else text = `Stopped: ${error.message}. Nothing is sent.`;
       }
     });
+    const wasThere = document.activeElement === byId("stop"); // which is about to go
     this.#work = null;
     this.#busy = !done;
     byId("anew-yes").checked = false;
     await this.#look();
     state(done ? text : ELSEWHERE);
     this.#enable();
+    if (wasThere) byId("go").disabled ? byId("state").focus() : byId("go").focus();
   }
 
   /** Take part until it ends; why it has. @param {import("./client/index.js").Policy} policy
