@@ -26,7 +26,7 @@ from fedsel.service.answers import (
 from fedsel.service.collector import Busy, Collector
 from fedsel.service.joining import join_routes
 from fedsel.service.judging import Arrival, Parcel, Receipt, Verdict
-from fedsel.service.limits import Buckets, read_body
+from fedsel.service.limits import Buckets, declared_length, read_body
 from fedsel.service.logs import log_event
 from fedsel.service.metrics import CONTENT_TYPE, Metrics
 from fedsel.service.openapi import document
@@ -44,6 +44,7 @@ with needed("service", "fedsel.service"):
 
 Handler = Callable[[Scope, Receive], Awaitable[Answer]]
 MOST_REPORT_BYTES = 1 << 16
+_BATCHES_AT_ONCE = 8
 _BATCH = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _NUMBER = re.compile(r"[0-9]{1,10}")
 _NO_REPORTS = frozenset({"malformed", "not_invited", "wrong_kind", "wrong_type", "too_large"})
@@ -66,6 +67,7 @@ class Service:
     def __init__(self, task: Task, store: str | Path) -> None:
         self.task, self._store = task, store
         self._clients = Buckets(task.limits.per_client)
+        self._batch_bytes = 0
         self.collector = cast(Collector, None)
         self.admission = cast(Admission, None)
         self.metrics = cast(Metrics, None)
@@ -112,27 +114,40 @@ class Service:
         name = scope["path_params"]["batch"]
         if not _BATCH.fullmatch(name):
             raise Refusal("not_found")
-        body = await read_body(scope, receive, self.task.limits.batch_bytes)
-        if not body or len(body) % self.view.form.size:
-            raise Refusal("malformed")
-        parcel = Parcel(self.admission.name(guest, 0), name.encode(), body)
-        verdict, counts = cast(Receipt, await self.collector.put(parcel))
+        most = self.task.limits.batch_bytes
+        length = declared_length(scope)
+        if length is None:
+            raise Refusal("length")
+        if length > most:
+            raise Refusal("too_large")
+        if self._batch_bytes + length > _BATCHES_AT_ONCE * most:
+            raise Busy
+        self._batch_bytes += length  # bounds the memory of batches, read or waiting
+        try:
+            body = await read_body(scope, receive, most)
+            if not body or len(body) % self.view.form.size:
+                raise Refusal("malformed")
+            parcel = Parcel(self.admission.name(guest, 0), name.encode(), body)
+            verdict, counts = cast(Receipt, await self.collector.put(parcel))
+        finally:
+            self._batch_bytes -= length
         if verdict is Verdict.CONFLICT:
             raise Refusal("conflict")
         return json_answer({"outcome": verdict.value, **counts._asdict()})
 
-    def _guest(self, scope: Scope, kind: Kind) -> Guest:
-        """Who asks, if that is somebody who may send such a thing now."""
-        token, content = b"", b""
+    def _known(self, scope: Scope) -> Guest | None:
+        """Whom the token of a request stands for."""
         for name, value in scope["headers"]:
             if name == b"authorization":
-                token = value
-            elif name == b"content-type":
-                content = value
-        scheme, _, rest = token.partition(b" ")
-        guest = None
-        if scheme.lower() == b"bearer":
-            guest = self.admission.guest(rest.strip().decode("latin-1"))
+                scheme, _, rest = value.partition(b" ")
+                if scheme.lower() == b"bearer":
+                    return self.admission.guest(rest.strip().decode("latin-1"))
+        return None
+
+    def _guest(self, scope: Scope, kind: Kind) -> Guest:
+        """Who asks, if that is somebody who may send such a thing now."""
+        guest = self._known(scope)
+        content = dict(scope["headers"]).get(b"content-type", b"")
         if guest is None:
             raise Refusal("not_invited")
         if guest.kind != kind:
@@ -148,6 +163,12 @@ class Service:
         if code in _NO_REPORTS:
             self.collector.reject()
         return PROBLEM[code]
+
+    async def get_invitation(self, scope: Scope, receive: Receive) -> Answer:
+        """What a token is an invitation to: a device asks before it pays for a report."""
+        del receive
+        guest = self._known(scope)
+        return PROBLEM["not_invited"] if guest is None else json_answer({"kind": guest.kind})
 
     # --- what goes out --------------------------------------------------------------------------
 
@@ -174,7 +195,7 @@ class Service:
         return json_answer(self._now())
 
     def _now(self) -> dict[str, Any]:
-        view, place = self.view, self.collector.place
+        view = self.view
         state = view.state
         return {
             "finished": state.finished,
@@ -183,7 +204,7 @@ class Service:
             "epoch": state.epoch,
             "stage": None if state.finished else state.stage,
             "opened": None if state.finished else view.opened,
-            "counts": place.counts._asdict(),
+            "counts": self.collector.counts._asdict(),
             "weights": view.weights.etag,
             "model": view.model.etag,
         }
@@ -276,6 +297,7 @@ def routes(service: Service) -> list[Route]:
     table: list[tuple[str, str, Handler]] = [
         ("POST", "/v1/reports", service.post_report),
         ("PUT", "/v1/batches/{batch}", service.put_batch),
+        ("GET", "/v1/invitation", service.get_invitation),
         ("GET", "/v1/task", service.get_task),
         ("GET", "/v1/rounds", service.get_rounds),
         ("GET", "/v1/rounds/open", service.get_open),

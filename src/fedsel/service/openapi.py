@@ -52,10 +52,20 @@ def document(name: str, report_bytes: int, limits: Limits) -> dict[str, Any]:
                     "put_batch",
                     "Send many reports, one after another, as a gateway; counted once",
                     _outcome(_COUNTS),
-                    "malformed not_invited wrong_kind not_found conflict too_large wrong_type",
+                    "malformed not_invited wrong_kind not_found conflict length too_large "
+                    "wrong_type",
                     body=many,
                     secured=True,
                 ),
+            },
+            "/v1/invitation": {
+                "get": _operation(
+                    "get_invitation",
+                    "What a token is an invitation to: device or gateway",
+                    _object(),
+                    "not_invited",
+                    secured=True,
+                )
             },
             "/v1/task": {"get": _operation("get_task", "What the run is about", _object())},
             "/v1/rounds": {"get": _operation("get_rounds", "All rounds", _object())},

@@ -1,57 +1,75 @@
 /** The bytes of a sealed report: only the server can open it, whoever carries it.
  *
  * The byte 1, a tag of 32 bytes, and the report sealed by HPKE (RFC 9180): base mode,
- * DHKEM(X25519, HKDF-SHA256), HKDF-SHA256, ChaCha20-Poly1305, the encapsulated key first. The tag is
+ * DHKEM(X25519, HKDF-SHA256), HKDF-SHA256, AES-256-GCM, the encapsulated key first. The tag is
  * SHA-256 of a label, the server's key and the request, and the `info` of HPKE.
+ *
+ * Every step that handles a secret is the platform's own (Web Cryptography): a page has it in a
+ * secure context alone.
  */
 
 import { fromHex, sha256 } from "../hash.js";
-import { randomBytes } from "../random/entropy.js";
-import { encrypted } from "./chacha.js";
-import { BASE, x25519 } from "./x25519.js";
 
 const LABEL = "fedsel sealed report 1";
+const CURVE = { name: "X25519" };
 const KEM = 0x0020;
 const HKDF = 0x0001;
-const CHACHA = 0x0003;
+const AES = 0x0002;
 const OF_KEM = joined("KEM", short(KEM));
-const OF_SUITE = joined("HPKE", short(KEM), short(HKDF), short(CHACHA));
-const NOTHING = new Uint8Array(0);
+const OF_SUITE = joined("HPKE", short(KEM), short(HKDF), short(AES));
+const NOTHING = joined();
+const NO_SALT = new Uint8Array(32); // to HMAC the same as none, which cannot be imported
 
 /** What reports must have in common to be shuffled together. @param {Uint8Array} request
  * @param {Uint8Array} serverKey */
 export function tagOf(request, serverKey) {
-  return sha256(joined(LABEL, serverKey, request));
+  return joined(sha256(joined(LABEL, serverKey, request)));
 }
 
-/** The message that carries a report; each call gives other bytes of the same length. Null for a key
- * that is none: a point with which every secret is zero.
+/** The message that carries a report; each call gives other bytes of the same length. Rejects for a
+ * key that is none (a point with which every secret is zero), and where the platform cannot seal.
  * @param {Uint8Array} report @param {Uint8Array} request @param {Uint8Array} serverKey */
-export function sealed(report, request, serverKey) {
+export async function sealed(report, request, serverKey) {
   const tag = tagOf(request, serverKey);
-  const secret = randomBytes(32);
-  const encapsulated = x25519(secret, BASE);
-  const shared = x25519(secret, serverKey);
-  if (shared.every((byte) => byte === 0)) return null;
-  const { key, nonce } = schedule(shared, encapsulated, serverKey, tag);
-  return joined(Uint8Array.of(1), tag, encapsulated, encrypted(key, nonce, report));
+  const { subtle } = globalThis.crypto;
+  const once = /** @type {CryptoKeyPair} */ (
+    await subtle.generateKey(CURVE, false, ["deriveBits"])
+  );
+  const theirs = await subtle.importKey("raw", joined(serverKey), CURVE, false, []);
+  const shared = await subtle.deriveBits({ ...CURVE, public: theirs }, once.privateKey, 256);
+  const encapsulated = new Uint8Array(await subtle.exportKey("raw", once.publicKey));
+  const secret = new Uint8Array(shared);
+  const { key, nonce } = await schedule(secret, encapsulated, serverKey, tag);
+  const cipher = await subtle.importKey("raw", key, "AES-GCM", false, ["encrypt"]);
+  const content = await subtle.encrypt({ name: "AES-GCM", iv: nonce }, cipher, joined(report));
+  return joined(Uint8Array.of(1), tag, encapsulated, new Uint8Array(content));
+}
+
+/** Whether reports can be sealed here, and for this key. @param {Uint8Array} serverKey */
+export async function canSeal(serverKey) {
+  try {
+    await sealed(NOTHING, NOTHING, serverKey);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /** The key and the nonce of one message. @param {Uint8Array} shared @param {Uint8Array} encapsulated
  * @param {Uint8Array} serverKey @param {Uint8Array} info */
-export function schedule(shared, encapsulated, serverKey, info) {
+export async function schedule(shared, encapsulated, serverKey, info) {
   const context = joined(encapsulated, serverKey);
-  const drawn = extract(OF_KEM, NOTHING, "eae_prk", shared);
-  const secret = expand(OF_KEM, drawn, "shared_secret", context, 32);
+  const drawn = await extract(OF_KEM, NO_SALT, "eae_prk", shared);
+  const secret = await expand(OF_KEM, drawn, "shared_secret", context, 32);
   const about = joined(
     Uint8Array.of(0),
-    extract(OF_SUITE, NOTHING, "psk_id_hash", NOTHING),
-    extract(OF_SUITE, NOTHING, "info_hash", info),
+    await extract(OF_SUITE, NO_SALT, "psk_id_hash", NOTHING),
+    await extract(OF_SUITE, NO_SALT, "info_hash", info),
   );
-  const base = extract(OF_SUITE, secret, "secret", NOTHING);
+  const base = await extract(OF_SUITE, secret, "secret", NOTHING);
   return {
-    key: expand(OF_SUITE, base, "key", about, 32),
-    nonce: expand(OF_SUITE, base, "base_nonce", about, 12),
+    key: await expand(OF_SUITE, base, "key", about, 32),
+    nonce: await expand(OF_SUITE, base, "base_nonce", about, 12),
   };
 }
 
@@ -69,23 +87,17 @@ function extract(suite, salt, label, material) {
 
 /** At most 32 bytes: one step of HKDF. @param {Uint8Array} suite @param {Uint8Array} key
  * @param {string} label @param {Uint8Array} info @param {number} length */
-function expand(suite, key, label, info, length) {
+async function expand(suite, key, label, info, length) {
   const about = joined(short(length), "HPKE-v1", suite, label, info, Uint8Array.of(1));
-  return hmac(key, about).slice(0, length);
+  return (await hmac(key, about)).slice(0, length);
 }
 
-/** HMAC-SHA256, of a key of at most 64 bytes. @param {Uint8Array} key @param {Uint8Array} message */
-function hmac(key, message) {
-  const padded = new Uint8Array(64);
-  padded.set(key);
-  const inner = sha256(
-    padded.map((byte) => byte ^ 0x36),
-    message,
-  );
-  return sha256(
-    padded.map((byte) => byte ^ 0x5c),
-    inner,
-  );
+/** @param {Uint8Array} key @param {Uint8Array<ArrayBuffer>} message */
+async function hmac(key, message) {
+  const { subtle } = globalThis.crypto;
+  const kind = { name: "HMAC", hash: "SHA-256" };
+  const secret = await subtle.importKey("raw", joined(key), kind, false, ["sign"]);
+  return new Uint8Array(await subtle.sign("HMAC", secret, message));
 }
 
 /** @param {...(string | Uint8Array)} parts */

@@ -9,9 +9,7 @@ import { exceedsExp } from "../../src/exact/exponential.js";
 import { fromHex, toHex } from "../../src/hash.js";
 import { FeatureScale, LinearModel, LinearRecords, Plan, Preparation } from "../../src/index.js";
 import { BOTTOM } from "../../src/mechanisms/drawing.js";
-import { encrypted } from "../../src/sealing/chacha.js";
 import { schedule, sealed, tagOf } from "../../src/sealing/sealing.js";
-import { BASE, x25519 } from "../../src/sealing/x25519.js";
 import { solutionOf } from "../../src/solutions/solution.js";
 import { checkText } from "../../src/wire/intent.js";
 import { decodeRequest, encodeReport } from "../../src/wire/request.js";
@@ -80,15 +78,22 @@ export const requests = {
   },
 };
 
-/** The report of a message, as the server opens it: what is encrypted twice is as it was. */
-function opened(message, request, serverKey, privateKey) {
-  same(toHex(x25519(privateKey, BASE)), toHex(serverKey), "public key");
+const PKCS8 = fromHex("302e020100300506032b656e04220420"); // of an X25519 key, up to its bytes
+
+/** The report of a message, as the server opens it. */
+async function opened(message, request, serverKey, privateKey) {
+  const { subtle } = globalThis.crypto;
+  const curve = { name: "X25519" };
   const [encapsulated, content] = [message.slice(33, 65), message.slice(65)];
-  const shared = x25519(privateKey, encapsulated);
-  const { key, nonce } = schedule(shared, encapsulated, serverKey, tagOf(request, serverKey));
-  const report = encrypted(key, nonce, content.slice(0, -16)).slice(0, -16);
-  same(toHex(encrypted(key, nonce, report)), toHex(content), "authentication");
-  return toHex(report);
+  const own = Uint8Array.of(...PKCS8, ...privateKey);
+  const secret = await subtle.importKey("pkcs8", own, curve, false, ["deriveBits"]);
+  const theirs = await subtle.importKey("raw", encapsulated, curve, false, []);
+  const shared = new Uint8Array(await subtle.deriveBits({ ...curve, public: theirs }, secret, 256));
+  const tag = tagOf(request, serverKey);
+  const { key, nonce } = await schedule(shared, encapsulated, serverKey, tag);
+  const cipher = await subtle.importKey("raw", key, "AES-GCM", false, ["decrypt"]);
+  const report = await subtle.decrypt({ name: "AES-GCM", iv: nonce }, cipher, content);
+  return toHex(new Uint8Array(report));
 }
 
 function ranges(belongs) {
@@ -104,14 +109,15 @@ function ranges(belongs) {
 
 export const messages = {
   report: () => {}, // devices write reports, servers read them
-  sealed: ({ request, server_key, tag, private_key, message, report }) => {
+  sealed: async ({ request, server_key, tag, private_key, message, report }) => {
     const [asked, key] = [fromHex(request), fromHex(server_key)];
     same(toHex(tagOf(asked, key)), tag, "tag");
     if (message === undefined) return;
-    same(opened(fromHex(message), asked, key, fromHex(private_key)), report, "report");
-    const own = sealed(fromHex(report), asked, key);
+    const secret = fromHex(private_key);
+    same(await opened(fromHex(message), asked, key, secret), report, "report");
+    const own = await sealed(fromHex(report), asked, key);
     same(own.length, message.length / 2, "length");
-    same(opened(own, asked, key, fromHex(private_key)), report, "own report");
+    same(await opened(own, asked, key, secret), report, "own report");
   },
   visible: ({ ranges: wanted }) => same(ranges(canBeSeen), wanted),
   marks: ({ ranges: wanted }) => {
