@@ -33,9 +33,10 @@ export function chooseData(task, chosen) {
       if (table === null) return;
       const records = recordsOf(task, table, byId("label-column").value);
       chosen(records);
-      told(
-        records.X.length === 1 ? "One record is ready." : `${records.X.length} records are ready.`,
-      );
+      const { X, leftOut, why } = records;
+      const ready = X.length === 1 ? "One record is ready." : `${X.length} records are ready.`;
+      const others = leftOut === 1 ? "One is left out" : `${leftOut} are left out`;
+      told(leftOut ? `${ready} ${others}. ${why}` : ready, leftOut > 0);
     });
   const readFile = async () => {
     const [file] = byId("file").files;

@@ -3,8 +3,8 @@
 /** What is wrong with a person's file; shown in the page, and nowhere else. */
 export class DataProblem extends Error {}
 
-/** Header and rows of a text. Separated by commas, or by semicolons or tabs where the header has
- * more of these. @param {string} text @returns {{ header: string[], rows: string[][], lines: number[] }} */
+/** Header and rows of a text. Separated by commas, or by semicolons, tabs or bars where the header
+ * has more of these. @param {string} text @returns {{ header: string[], rows: string[][], lines: number[] }} */
 export function parseTable(text) {
   const content = text.replace(/^\ufeff/, "");
   const { rows, lines } = fieldsOf(content, separatorOf(content));
@@ -28,7 +28,7 @@ export function parseTable(text) {
 function separatorOf(text) {
   const first = text.slice(0, (text + "\n").search(/[\r\n]/));
   const count = (/** @type {string} */ mark) => first.split(mark).length;
-  return [",", ";", "\t"].reduce((best, mark) => (count(mark) > count(best) ? mark : best));
+  return [",", ";", "\t", "|"].reduce((best, mark) => (count(mark) > count(best) ? mark : best));
 }
 
 /** @param {string} text @param {string} separator */

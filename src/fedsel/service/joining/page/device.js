@@ -6,18 +6,20 @@
 
 import { LinearModel, Preparing, Refused, readRequest } from "./client/index.js";
 import { kept } from "./keeping.js";
-import { Unreachable, getJson, getPart, send } from "./service.js";
+import { Unreachable, getJson, getPart, isInvited, send } from "./service.js";
 
 /** Milliseconds between two looks at the service: at first, while nothing changes, while it is away. */
 const [PERIOD, QUIET, LONGEST] = [2_000, 15_000, 60_000];
+/** A round that waits longer for reports than that has too few devices. */
+const OVERDUE = 20_000;
 
 /** @typedef {object} Told what the device tells the page
  * @property {(now: any) => void} round the open round, as the service describes it
  * @property {() => Promise<void>} ledger something was charged, or has arrived
  * @property {(model: any) => void} model
- * @property {(waits: "epoch" | "last" | "service") => void} waiting
+ * @property {(waits: "epoch" | "last" | "turn" | "service") => void} waiting
  *
- * @typedef {"over" | "invitation" | "stopped" | "sent" | import("./client/device/refusal.js").Reason} End
+ * @typedef {"over" | "invitation" | "conflict" | "stopped" | "sent" | import("./client/device/refusal.js").Reason} End
  */
 
 export class Device {
@@ -28,9 +30,13 @@ export class Device {
   #told;
   /** Of the last model that was seen. */
   #etag = "";
-  /** The round that was last seen, and how often. */
+  /** The round that was last seen, since when, and how often. */
   #round = -1;
+  #since = 0;
   #looks = 0;
+  /** The round of an epoch that is ours to answer. */
+  #turn = { epoch: -1, round: -1 };
+  #invited = false;
 
   /** @param {import("./client/index.js").Client} client
    * @param {import("./data.js").Task} task @param {string} token
@@ -51,7 +57,7 @@ export class Device {
     while (!signal.aborted) {
       let least = 0;
       try {
-        const end = await this.#turn();
+        const end = await this.#step();
         if (end !== null) return end;
         failures = 0;
       } catch (error) {
@@ -70,13 +76,18 @@ export class Device {
   }
 
   /** @returns {Promise<End | null>} */
-  async #turn() {
-    if (!(await this.#deliver())) return "invitation";
+  async #step() {
+    this.#invited ||= await isInvited(this.#token);
+    if (!this.#invited) return "invitation";
+    const refused = await this.#deliver();
+    if (refused) return refused;
     if (this.#records === null) return "sent";
     const now = await getJson("rounds/open");
     this.#told.round(now);
-    this.#looks = now.round === this.#round ? this.#looks + 1 : 0;
-    this.#round = now.round;
+    this.#looks += 1;
+    if (now.round !== this.#round) {
+      [this.#round, this.#since, this.#looks] = [now.round, performance.now(), 0];
+    }
     if (now.model !== this.#etag) {
       this.#told.model(await getJson("model.json"));
       this.#etag = now.model;
@@ -87,6 +98,11 @@ export class Device {
       this.#told.waiting(waits);
       return null;
     }
+    if (!this.#isOurTurn(now)) {
+      this.#looks = 0;
+      this.#told.waiting("turn");
+      return null;
+    }
     try {
       if (!(await this.#answer())) return null; // the round has just ended: nothing was spent
     } catch (error) {
@@ -95,9 +111,22 @@ export class Device {
       return null;
     }
     await this.#told.ledger();
-    if (!(await this.#deliver())) return "invitation";
-    this.#told.waiting(waits);
-    return null;
+    const end = await this.#deliver();
+    if (end === null) this.#told.waiting(waits);
+    return end;
+  }
+
+  /** Whether to answer the open round: one of the epoch's, at random. If all answered the first that
+   * they see, most would come too late, and later rounds would be empty.
+   * @param {{ epoch: number, round: number }} now */
+  #isOurTurn({ epoch, round }) {
+    const { rounds_per_epoch: rounds, close_after: rule } = this.#task;
+    if (this.#turn.epoch !== epoch) {
+      const ahead = (epoch + 1) * rounds - round;
+      this.#turn = { epoch, round: round + Math.floor(Math.max(1, ahead) * Math.random()) };
+    }
+    const overdue = rule.seconds ? 1000 * rule.seconds : OVERDUE;
+    return round >= this.#turn.round || performance.now() - this.#since > overdue;
   }
 
   /** @param {number} epoch */
@@ -117,12 +146,16 @@ export class Device {
     const preparing = Preparing.parse(new TextDecoder().decode(told), dim);
     const { X, y } = /** @type {import("./data.js").Records} */ (this.#records);
     const model = new LinearModel({ loss: this.#task.loss ?? undefined });
-    const update = preparing.records(X, y, model).update(round, preparing.preparation);
+    // Where no record can be used the device answers all the same, on zeros: who stays away is seen.
+    const update = X.length
+      ? preparing.records(X, y, model).update(round, preparing.preparation)
+      : new Float64Array(dim);
     await this.#client.answer(request, weights, update);
     return true;
   }
 
-  /** Send what was charged and is not known to have arrived; whether we are invited. */
+  /** Send what was charged and is not known to have arrived; why that cannot go on, if it cannot.
+   * @returns {Promise<"invitation" | "conflict" | null>} */
   async #deliver() {
     const { run } = this.#task;
     const { entries } = await this.#client.history();
@@ -130,11 +163,12 @@ export class Device {
       const { outcomes = {} } = await kept(run);
       if (asked !== run || outcomes[round]) continue;
       const outcome = await send(report, this.#token);
-      if (outcome === "refused") return false;
+      if (outcome === "refused") return "invitation";
       await kept(run, { outcomes: { ...outcomes, [round]: outcome } });
       await this.#told.ledger();
+      if (outcome === "conflict") return "conflict"; // others would be paid for in vain, too
     }
-    return true;
+    return null;
   }
 }
 

@@ -27,6 +27,7 @@ const ELSEWHERE = "Another tab of this browser is taking part. This one waits.";
 const WAITING = {
   epoch:
     "Your report of this epoch is made. The next one follows in the next epoch; you can leave this page open.",
+  turn: "Your turn is a later round of this epoch, chosen at random: so every round has its reports.",
   last: "Your last report is made. The run is over when the others have sent theirs.",
   service: "The service cannot be reached. The same bytes are sent again as soon as it answers.",
 };
@@ -214,7 +215,10 @@ class Page {
     if (end === "stopped") return "Paused. Nothing more is sent until you take part again.";
     if (end === "invitation") {
       byId("invitation").hidden = false;
-      return "The service does not know this invitation. Correct it and take part again: the same bytes are sent, and nothing is charged twice.";
+      return "The service does not know this invitation. Correct it and take part again; nothing was spent for it.";
+    }
+    if (end === "conflict") {
+      return "Stopped: the service holds another report in place of yours. Does another browser use the same invitation, or was this one's data cleared?";
     }
     return `Stopped: ${REASONS[end]}. Nothing more was spent.`;
   }

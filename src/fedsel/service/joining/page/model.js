@@ -47,7 +47,7 @@ export class ModelView {
 
   /** @param {{ coefficients: number[], constant: number }} linear @param {number} rounds */
   #showOwn(linear, rounds) {
-    if (this.#records === null) return;
+    if (this.#records === null || !this.#records.X.length) return;
     const { X, y } = this.#records;
     const margins = X.map((record) => this.#margin(record, linear));
     const here = "Computed in this page, from data that stays here.";

@@ -11,6 +11,7 @@ export class Unreachable extends Error {
 
 /** What a report is answered with that has arrived, or never will. @type {Record<number, string>} */
 const OUTCOMES = { 200: "accepted", 409: "conflict", 410: "late" };
+const UNINVITED = [401, 403];
 const BUSY = [429, 502, 503, 504];
 
 /** @param {string} path @param {RequestInit} [options] */
@@ -57,6 +58,15 @@ export async function getPart(round, part) {
   return new Uint8Array(await read(answer.arrayBuffer()));
 }
 
+/** Whether a token is an invitation for devices: asked before anything is paid for.
+ * @param {string} token */
+export async function isInvited(token) {
+  const answer = await ask("invitation", { headers: { Authorization: `Bearer ${token}` } });
+  if (UNINVITED.includes(answer.status)) return false;
+  if (!answer.ok) throw new Unreachable();
+  return (await read(answer.json())).kind === "device";
+}
+
 /** Send a report: what became of it, or "refused" where the invitation is not known.
  * @param {Uint8Array} report @param {string} token */
 export async function send(report, token) {
@@ -66,5 +76,8 @@ export async function send(report, token) {
   };
   const body = /** @type {BodyInit} */ (/** @type {unknown} */ (report));
   const answer = await ask("reports", { method: "POST", headers, body });
+  if (answer.status === 409 && (await read(answer.json())).error === "early") {
+    throw new Unreachable(); // the service has gone back to an earlier round: it will come
+  }
   return OUTCOMES[answer.status] ?? "refused";
 }
