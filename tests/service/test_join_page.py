@@ -16,7 +16,7 @@ from tests.service.joining import (
     shown_reports,
     take_part,
 )
-from tests.service.support import running
+from tests.service.support import reports_for, running
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("processes")]
 
@@ -85,6 +85,35 @@ def test_it_goes_on_until_the_run_is_over(browser, quick_path):
         later = visitor.open_over()
         assert [outcome for outcome, _ in shown_reports(later)] == ["accepted"] * 2
         visitor.close()
+
+
+def test_rounds_of_an_epoch_share_their_devices(browser, quick_path):
+    """A page answers a round that it has chosen at random; this one has chosen the last."""
+    task = join_task(close_after={"reports": 1}, rounds_per_epoch=3, epochs=1, epsilon=1)
+    with running(task, quick_path) as service:
+        visitor = Visitor(browser, service.address)
+        visitor.context.add_init_script("Math.random = () => 0.999")
+        tab = visitor.open(service.door.invite("device"))
+        take_part(tab)
+        for number in range(2):
+            tab.get_by_text("Your turn is a later round of this epoch").wait_for()
+            (report,) = reports_for(service.request(), 1)
+            assert service.send(report) == (200, "accepted")
+            service.wait_for(number + 1)
+        tab.get_by_text("The run is over. Thank you").wait_for()
+        ((body, _),) = visitor.uploads()
+        assert int.from_bytes(body[4:8], "little") == 2
+        assert service.get("/v1/rounds")["rounds"][2]["accepted"] == 1
+        visitor.close()
+
+
+def test_a_device_without_usable_records_answers_all_the_same(service, visitor):
+    tab = visitor.open(service.door.invite("device"))
+    choose(tab, f"{HEADER}\n1,2,perhaps\n", "0 records are ready. One is left out.")
+    tab.check("#anew-yes")
+    tab.click("#go")
+    tab.wait_for_selector(ACCEPTED)
+    assert [len(body) for body, _ in visitor.uploads()] == [16]
 
 
 def test_a_tab_killed_between_charge_and_send_sends_the_same_bytes_later(service, visitor):
