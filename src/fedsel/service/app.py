@@ -24,6 +24,7 @@ from fedsel.service.answers import (
     text_answer,
 )
 from fedsel.service.collector import Busy, Collector
+from fedsel.service.dashboard import Dashboard
 from fedsel.service.judging import Arrival, Parcel, Receipt, Verdict
 from fedsel.service.limits import Buckets, read_body
 from fedsel.service.logs import log_event
@@ -41,7 +42,8 @@ with needed("service", "fedsel.service"):
     from starlette.responses import Response
     from starlette.routing import Route
 
-Handler = Callable[[Scope, Receive], Awaitable[Answer]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+Handler = Callable[[Scope, Receive], Awaitable[Application]]
 MOST_REPORT_BYTES = 1 << 16
 _BATCH = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _NUMBER = re.compile(r"[0-9]{1,10}")
@@ -68,6 +70,7 @@ class Service:
         self.collector = cast(Collector, None)
         self.admission = cast(Admission, None)
         self.metrics = cast(Metrics, None)
+        self.dashboard = cast(Dashboard, None)
 
     async def start(self) -> None:
         """Open the store, and begin or go on."""
@@ -80,11 +83,13 @@ class Service:
             raise
         self.admission = Admission(key, self.view.state.run, self.task.invitations)
         self.metrics = Metrics(self.collector)
+        self.dashboard = Dashboard(self.collector, self._now)
         self.collector.start()
         log_event("started", task=self.task.name, round=self.view.round, version=__version__)
 
     async def stop(self) -> None:
         """Commit what waits and close the store."""
+        self.dashboard.stop()
         await self.collector.stop()
         log_event("stopped", task=self.task.name)
 
@@ -259,6 +264,7 @@ class _Endpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope[ROUTE] = self._template
+        answer: Application
         try:
             answer = await self._handler(scope, receive)
         except Refusal as refusal:
@@ -282,6 +288,10 @@ def routes(service: Service) -> list[Route]:
         ("GET", "/v1/model", service.get_model),
         ("GET", "/v1/model.json", service.get_model_json),
         ("GET", "/v1/openapi.json", service.get_openapi),
+        ("GET", "/", lambda *asked: service.dashboard.get_page(*asked)),
+        ("GET", "/dashboard.css", lambda *asked: service.dashboard.get_style(*asked)),
+        ("GET", "/dashboard.js", lambda *asked: service.dashboard.get_script(*asked)),
+        ("GET", "/v1/events", lambda *asked: service.dashboard.get_events(*asked)),
         ("GET", "/healthz", service.get_health),
         ("GET", "/readyz", service.get_ready),
         ("GET", "/metrics", service.get_metrics),
