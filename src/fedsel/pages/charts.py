@@ -54,7 +54,7 @@ def ticks(low: float, high: float, about: int = 4) -> list[float]:
     """Round numbers from one that is not above low to one that is not below high.
 
     >>> ticks(0, 97), ticks(0.62, 0.71)
-    ([0.0, 25.0, 50.0, 75.0, 100.0], [0.6, 0.65, 0.7, 0.75])
+    ([0.0, 25.0, 50.0, 75.0, 100.0], [0.6, 0.625, 0.65, 0.675, 0.7, 0.725])
     >>> ticks(0.5, 0.5)
     [0.5, 0.75, 1.0, 1.25, 1.5]
     """
@@ -97,12 +97,13 @@ class _Frame:
         for place in places:
             at = {"x": _number(self.x(place)), "y": str(HEIGHT - 8)}
             parts.append(element("text", f"{place:,.0f}", class_="place-number", **at))
-        corner = {"x": str(_LEFT - 6), "y": str(HEIGHT - 8)}
-        parts.append(element("text", name, class_="value", **corner))
+        parts.append(element("text", name, x="0", y=str(HEIGHT - 8)))
         return parts
 
 
-def bar_chart(groups: Sequence[Group], *, alt: str, axis: str, level: float | None = None) -> Markup:
+def bar_chart(
+    groups: Sequence[Group], *, alt: str, axis: str, level: float | None = None
+) -> Markup:
     """The mean of each group as a bar from zero; ``level`` is a line to compare them with.
 
     >>> bar_chart(grouped([(0, 5.0)], 60), alt="One", axis="round").startswith('<svg class="chart"')

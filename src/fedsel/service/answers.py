@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple, Protocol, final
 
 from fedsel.service.view import Octets
 
@@ -16,6 +16,14 @@ Headers = tuple[tuple[bytes, bytes], ...]
 
 JSON_TYPE = b"application/json"
 OCTETS_TYPE = b"application/octet-stream"
+
+
+class Application(Protocol):
+    """What answers a request, whole or bit by bit."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the answer."""
+        ...
 
 
 @final

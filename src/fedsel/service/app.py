@@ -15,6 +15,7 @@ from fedsel.service.answers import (
     JSON_TYPE,
     PROBLEM,
     Answer,
+    Application,
     Receive,
     Refusal,
     Scope,
@@ -42,7 +43,6 @@ with needed("service", "fedsel.service"):
     from starlette.responses import Response
     from starlette.routing import Route
 
-Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 Handler = Callable[[Scope, Receive], Awaitable[Application]]
 MOST_REPORT_BYTES = 1 << 16
 _BATCH = re.compile(r"[A-Za-z0-9_.-]{1,64}")
@@ -70,7 +70,7 @@ class Service:
         self.collector = cast(Collector, None)
         self.admission = cast(Admission, None)
         self.metrics = cast(Metrics, None)
-        self.dashboard = cast(Dashboard, None)
+        self.dashboard = Dashboard(task, lambda: self.collector, self._now)
 
     async def start(self) -> None:
         """Open the store, and begin or go on."""
@@ -83,7 +83,6 @@ class Service:
             raise
         self.admission = Admission(key, self.view.state.run, self.task.invitations)
         self.metrics = Metrics(self.collector)
-        self.dashboard = Dashboard(self.collector, self._now)
         self.collector.start()
         log_event("started", task=self.task.name, round=self.view.round, version=__version__)
 
@@ -288,10 +287,10 @@ def routes(service: Service) -> list[Route]:
         ("GET", "/v1/model", service.get_model),
         ("GET", "/v1/model.json", service.get_model_json),
         ("GET", "/v1/openapi.json", service.get_openapi),
-        ("GET", "/", lambda *asked: service.dashboard.get_page(*asked)),
-        ("GET", "/dashboard.css", lambda *asked: service.dashboard.get_style(*asked)),
-        ("GET", "/dashboard.js", lambda *asked: service.dashboard.get_script(*asked)),
-        ("GET", "/v1/events", lambda *asked: service.dashboard.get_events(*asked)),
+        ("GET", "/", service.dashboard.get_page),
+        ("GET", "/dashboard.css", service.dashboard.get_style),
+        ("GET", "/dashboard.js", service.dashboard.get_script),
+        ("GET", "/v1/events", service.dashboard.get_events),
         ("GET", "/healthz", service.get_health),
         ("GET", "/readyz", service.get_ready),
         ("GET", "/metrics", service.get_metrics),

@@ -1,4 +1,4 @@
-"""The page for people who watch a run: served at ``/``, complete without JavaScript, live with it."""
+"""The page for people who watch a run: at ``/``, complete without JavaScript, live with it."""
 
 from fedsel.service.dashboard.handlers import Dashboard
 

@@ -23,9 +23,11 @@ const put = (name, html) => {
 
 const lost = () => {
   source?.close();
-  const since = new Date().toLocaleTimeString();
-  if (connection.dataset.state !== "lost") {
+  if (connection.dataset.state === "live") {
+    const since = new Date().toLocaleTimeString();
     tell("lost", `Connection lost at ${since}. What is shown is as of then; trying again.`);
+  } else if (!connection.dataset.state) {
+    tell("lost", "Not live: no connection for news. Trying again.");
   }
   window.clearTimeout(timer);
   timer = window.setTimeout(listen, RETRY_MILLISECONDS);

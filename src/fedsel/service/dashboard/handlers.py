@@ -10,7 +10,7 @@ from importlib.resources import files
 from typing import Any, final
 from urllib.parse import parse_qs
 
-from fedsel.service.answers import Answer, Receive, Refusal, Scope, octets_answer
+from fedsel.service.answers import Answer, Application, Receive, Refusal, Scope, octets_answer
 from fedsel.service.collector import Collector
 from fedsel.service.dashboard import parts
 from fedsel.service.dashboard.live import Live, Told
@@ -18,6 +18,7 @@ from fedsel.service.dashboard.page import POLICY, render
 from fedsel.service.dashboard.privacy import guarantees
 from fedsel.service.dashboard.progress import rows
 from fedsel.service.dashboard.proving import Proofs
+from fedsel.service.task import Task
 from fedsel.service.view import Octets, View
 
 ROUNDS_SHOWN = 50
@@ -28,16 +29,25 @@ _NUMBER = re.compile(r"[0-9]{1,10}")
 class Dashboard:
     """Handlers of the page, its files and its events; ``now`` is what programs are told."""
 
-    def __init__(self, collector: Collector, now: Callable[[], Mapping[str, Any]]) -> None:
-        self._collector, self._now = collector, now
-        task = collector.task
-        self._proofs = Proofs(collector.view.state.recipe, task.close_after)
+    def __init__(
+        self,
+        task: Task,
+        collector: Callable[[], Collector],
+        now: Callable[[], Mapping[str, Any]],
+    ) -> None:
+        self._of, self._now = collector, now
+        self._proofs = Proofs(task.begin.recipe, task.close_after)
         self._live = Live(self._look, task.limits.listeners)
         self._of_round: tuple[View, dict[str, str]] | None = None
 
     def stop(self) -> None:
         """End what is still being computed."""
         self._proofs.stop()
+
+    @property
+    def _collector(self) -> Collector:
+        """There once the application has started."""
+        return self._of()
 
     @property
     def listeners(self) -> int:
@@ -63,7 +73,7 @@ class Dashboard:
         del receive
         return octets_answer(_script(), scope, b"text/javascript; charset=utf-8")
 
-    async def get_events(self, scope: Scope, receive: Receive) -> Any:
+    async def get_events(self, scope: Scope, receive: Receive) -> Application:
         """What changes, as it changes."""
         del scope, receive
         self._proofs.begin()

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, final
 
-from fedsel.service.answers import Receive, Refusal, Scope, Send
+from fedsel.service.answers import Application, Receive, Refusal, Scope, Send
 
 MOST_OFTEN_SECONDS = 0.5
 HEARTBEAT_SECONDS = 15.0
@@ -35,7 +35,7 @@ class Live:
         self._looked = -MOST_OFTEN_SECONDS
         self.listeners = 0
 
-    def listener(self) -> _Listener:
+    def listener(self) -> Application:
         """An answer without end; refused where too many listen."""
         if self.listeners >= self._most:
             raise Refusal("crowded")
@@ -82,9 +82,7 @@ class _Listener:
             elif clock() - told >= HEARTBEAT_SECONDS:
                 text += "event: alive\ndata: {}\n\n"
             if text:
-                await send(
-                    {"type": "http.response.body", "body": text.encode(), "more_body": True}
-                )
+                await send({"type": "http.response.body", "body": text.encode(), "more_body": True})
                 text, told = "", clock()
             await asyncio.wait({gone}, timeout=MOST_OFTEN_SECONDS)
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from fedsel._version import __version__
 from fedsel.pages.markup import Markup, element, joined
 from fedsel.pages.parts import pairs
-from fedsel.service.dashboard.words import moment, rule_sentence
+from fedsel.service.dashboard.words import counted, moment, rule_sentence
 from fedsel.service.view import View
 
 POLICY = (
@@ -56,7 +56,9 @@ def render(
         element(
             "main",
             _section("now", "Now", live("state", "div", parts["state"]), _counts(parts["counts"])),
-            _section("figures", "By round", live("figures", "div", parts["figures"], class_="charts")),
+            _section(
+                "figures", "By round", live("figures", "div", parts["figures"], class_="charts")
+            ),
             _section("rounds", "Rounds", *_rounds(view, parts, older)),
             _section("privacy", "Privacy", live("privacy", "div", parts["privacy"])),
             _section("task", "Task", pairs(_facts(view), class_="settings-list stated")),
@@ -143,10 +145,11 @@ def _facts(view: View) -> dict[str, str]:
     task, recipe = view.task, view.state.recipe
     solution = recipe.build()
     who = "with a signed token" if task.invitations == "signed" else "anyone who likes"
-    facts = {
+    return {
         "Purpose": task.purpose or "not stated",
         "Recipient": task.recipient or "not stated",
         "Solution": recipe.solution,
+        **_model(view),
         "Entries of an update": f"{solution.dim:,}",
         "Bits of a report": f"{solution.bits:,}",
         "Epochs": f"{recipe.epochs:,}",
@@ -157,9 +160,13 @@ def _facts(view: View) -> dict[str, str]:
         "Learning rate": f"{float(recipe.learning_rate):.4g}",
         "Run": view.state.run.hex(),
     }
-    if task.features is not None:
-        facts["Model"] = f"linear, {task.loss} loss, {task.feature_count} features"
-    return facts
+
+
+def _model(view: View) -> dict[str, str]:
+    task = view.task
+    if task.features is None:
+        return {}
+    return {"Model": f"linear, {task.loss} loss, {counted(task.feature_count or 0, 'feature')}"}
 
 
 def _footer() -> Markup:
@@ -180,5 +187,7 @@ def _footer() -> Markup:
             element("ul", *links),
             aria_label="For programs",
         ),
-        element("p", f"fedsel {__version__}. No names, tokens or addresses of clients are shown here."),
+        element(
+            "p", f"fedsel {__version__}. No names, tokens or addresses of clients are shown here."
+        ),
     )

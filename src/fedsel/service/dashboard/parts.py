@@ -27,9 +27,6 @@ NUMBERED = "number"
 def state(view: View, place: Place, now: float, available: bool) -> Markup:
     """The run as it is: the open round, how fast it goes, how long it may take."""
     tiles = _finished(view) if view.state.finished else _open(view, place, now)
-    if not available:
-        notice = element("p", "The store does not answer. Reports wait until it does.")
-        tiles = [element("div", notice, class_="absent", role="alert"), *tiles]
     last = rows(view, view.round - 1, view.round) if view.round else []
     if last and last[0].accuracy is not None:
         tiles.append(
@@ -39,7 +36,11 @@ def state(view: View, place: Place, now: float, available: bool) -> Markup:
                 f"on the test set after round {last[0].number}; loss {shown(last[0].loss, 3)}",
             )
         )
-    return element("dl", *tiles, class_="tiles")
+    shown_tiles = element("dl", *tiles, class_="tiles")
+    if available:
+        return shown_tiles
+    notice = element("p", "The store does not answer. Reports wait until it does.", class_="notice")
+    return joined([element("div", notice, class_="absent", role="alert"), shown_tiles])
 
 
 def _open(view: View, place: Place, now: float) -> list[Markup]:
@@ -129,11 +130,11 @@ def counts_rows(view: View, place: Place) -> Markup:
 
 
 def _counts(counts: Counts) -> list[Markup]:
-    return [_number(count, 0) for count in counts]
+    return [_number(count, 0, "" if count else " zero") for count in counts]
 
 
-def _number(value: float | None, digits: int) -> Markup:
-    return element("td", shown(value, digits), class_=NUMBERED)
+def _number(value: float | None, digits: int, more: str = "") -> Markup:
+    return element("td", shown(value, digits), class_=NUMBERED + more)
 
 
 def round_rows(listed: Sequence[RoundRow], measured: bool) -> Markup:
@@ -180,8 +181,10 @@ def figures(view: View) -> Markup:
     bars = grouped([(row.number, float(row.counts.accepted)) for row in listed], MOST_BARS)
     several = bars[0].last - bars[0].first + 1
     goal = view.task.close_after.reports
-    said = f"Accepted reports, the mean of each {several} rounds" if several > 1 else (
-        "Accepted reports of each round"
+    said = (
+        f"Accepted reports, the mean of each {several} rounds"
+        if several > 1
+        else ("Accepted reports of each round")
     )
     if goal is not None:
         said += f"; the line is where a round ends, {counted(goal, 'report')}"

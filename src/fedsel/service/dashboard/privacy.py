@@ -76,7 +76,7 @@ def _influence(view: View, rule: CloseRule, proofs: Proofs) -> Markup:
     return tile(
         name,
         f"at most {epsilon(length)}",
-        f"So far one report can move the mean of a round of {reports:,}, in length; any one entry by "
-        f"at most {epsilon(entry)}. Whatever its sender does: beside an honest report, at most twice "
-        "that.",
+        f"So far can one report move the mean of a round of {reports:,}, in length; any one entry "
+        f"by at most {epsilon(entry)}. This holds whatever its sender does; from where an honest "
+        "report would have moved it, at most twice as far.",
     )

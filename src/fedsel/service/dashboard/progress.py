@@ -79,7 +79,7 @@ def run_left(view: View, now: float) -> float | None:
 
 
 def round_left(rule: CloseRule, counts: Counts, elapsed: float) -> tuple[int | None, float | None]:
-    """What the rule still waits for: so many reports, or so many seconds; None of a kind it has not.
+    """What the rule still waits for: so many reports or seconds; None where it has no such part.
 
     >>> round_left(CloseRule(reports=100, seconds=60.0), Counts(30), 45.0)
     (70, 15.0)

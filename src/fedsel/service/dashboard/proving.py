@@ -70,7 +70,7 @@ class Proofs:
 
     def _follow(self) -> None:
         try:
-            with subprocess.Popen(
+            with subprocess.Popen(  # noqa: S603 (this module)
                 [sys.executable, "-m", __name__],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,

@@ -9,21 +9,23 @@ from fedsel.pages.cells import shown
 from fedsel.pages.markup import Markup, element
 from fedsel.service.task import CloseRule
 
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
 
 def span(seconds: float) -> str:
     """A time in words that do not change more often than they must.
 
-    >>> [span(s) for s in (0.4, 12.34, 192, 3725, 200_000)]
-    ['0 s', '12 s', '3 min 12 s', '1 h 2 min', '2 d 7 h']
+    >>> [span(s) for s in (0.4, 12.34, 192, 3600, 3725, 200_000)]
+    ['0 s', '12 s', '3 min 12 s', '1 h', '1 h 2 min', '2 d 7 h']
     """
     whole = int(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    if whole < 86400:
-        return f"{whole // 3600} h {whole % 3600 // 60} min"
-    return f"{whole // 86400} d {whole % 86400 // 3600} h"
+    units = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
+    place = next((i for i, (_, size) in enumerate(units) if whole >= size), len(units) - 1)
+    parts = []
+    for name, size in units[place : place + 2]:
+        parts.append(f"{whole // size} {name}")
+        whole %= size
+    return " ".join(parts[:1] + [part for part in parts[1:] if not part.startswith("0 ")])
 
 
 def about(seconds: float) -> str:
@@ -56,14 +58,13 @@ def rule_sentence(rule: CloseRule) -> str:
     """When a round ends.
 
     >>> rule_sentence(CloseRule(reports=100, seconds=3600.0))
-    'with 100 reports, or after 1 h 0 min if there is 1 report'
+    'with 100 reports, or after 1 h with at least 1 report'
     >>> rule_sentence(CloseRule(seconds=30.0, least=0))
     'after 30 s'
     """
     parts = [] if rule.reports is None else [f"with {counted(rule.reports, 'report')}"]
     if rule.seconds is not None:
-        verb = "is" if rule.least == 1 else "are"
-        needed = f" if there {verb} {counted(rule.least, 'report')}" if rule.least else ""
+        needed = f" with at least {counted(rule.least, 'report')}" if rule.least else ""
         parts.append(f"after {span(rule.seconds)}{needed}")
     return ", or ".join(parts)
 
@@ -90,4 +91,6 @@ def epsilon(value: float) -> str:
 
 def central(found: dict[str, Any]) -> str:
     """A central guarantee, as `fedsel.central` has proved it."""
-    return f"ε = {epsilon(found['epsilon'])} at δ = {found['delta']:g}"
+    mantissa, _, power = f"{found['delta']:.0e}".partition("e")
+    delta = f"10{str(int(power)).translate(_RAISED)}"
+    return f"ε = {epsilon(found['epsilon'])}, δ = {delta if mantissa == '1' else found['delta']}"
