@@ -58,13 +58,15 @@ def ticks(low: float, high: float, about: int = 4) -> list[float]:
     >>> ticks(0.5, 0.5)
     [0.5, 0.75, 1.0, 1.25, 1.5]
     """
-    if not high > low:
-        high = low + 1.0
+    size = max(abs(low), abs(high), 1e-6)
+    if high - low <= 1e-6 * size:  # a level line, which needs some room all the same
+        high = low + max(1.0, 1e-3 * size)
     rough = (high - low) / about
-    power = 10.0 ** math.floor(math.log10(rough))
+    magnitude = math.floor(math.log10(rough))
+    power = 10.0**magnitude
     step = next(f * power for f in (1, 2, 2.5, 5, 10) if f * power >= rough * (1 - 1e-9))
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
-    return [round(i * step, 12) for i in range(first, last + 1)]
+    return [round(i * step, 2 - magnitude) for i in range(first, last + 1)]
 
 
 @dataclass(frozen=True)

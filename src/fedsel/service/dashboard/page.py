@@ -59,9 +59,9 @@ def render(
             _section(
                 "figures", "By round", live("figures", "div", parts["figures"], class_="charts")
             ),
-            _section("rounds", "Rounds", *_rounds(view, parts, older)),
             _section("privacy", "Privacy", live("privacy", "div", parts["privacy"])),
             _section("task", "Task", pairs(_facts(view), class_="settings-list stated")),
+            _section("rounds", "Rounds", *_rounds(view, parts, older)),
         ),
         _footer(),
         live("said", "p", parts["said"], class_="said", role="status"),
