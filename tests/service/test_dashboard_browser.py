@@ -39,18 +39,15 @@ def test_it_is_live(browser, task, quick_path):
             assert tab.locator("#rounds tbody tr").count() == 1
             bars = tab.locator("#figures rect").count()
             client.send(reports_for(client.request(), 1, seed=9)[0])
-            accepted = "document.querySelector('#live-counts td').textContent"
-            tab.wait_for_function(f"{accepted} === '1'")
+            tab.locator("#live-counts tr:first-child td:nth-child(2):text-is('1')").wait_for()
             tab.locator("#rounds .scroll").focus()
             close_round(client)
-            tab.wait_for_function("document.querySelectorAll('#rounds tbody tr').length === 2")
+            tab.locator("#rounds tbody tr").nth(1).wait_for()
             assert tab.locator("#figures rect").count() == bars + 1
             assert tab.locator("#figures svg[role=img]").count() == 3
             assert "Round 1 has ended" in tab.locator("[role=status].said").text_content()
             assert tab.evaluate("document.activeElement.matches('#rounds .scroll')")
-            tab.wait_for_function(
-                "document.getElementById('privacy').textContent.includes('δ = 10⁻⁶')"
-            )
+            tab.get_by_text("δ = 10⁻⁶").first.wait_for()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -112,7 +112,7 @@ def bar_chart(
     True
     """
     highest = max([level or 0.0, *(g.mean for g in groups)])
-    frame = _Frame(groups[0].first - 0.5, groups[-1].last + 0.5, ticks(0.0, highest))
+    frame = _Frame(groups[0].first - 0.5, groups[-1].last + 0.5, ticks(0.0, highest, about=5))
     parts = frame.axes(_places(groups), axis)
     for group in groups:
         left, right = frame.x(group.first - 0.5), frame.x(group.last + 0.5)

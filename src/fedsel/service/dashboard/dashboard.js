@@ -50,10 +50,16 @@ function listen() {
   source.addEventListener("error", lost);
 }
 
-// A page that the browser keeps for the way back holds no connection meanwhile.
+// Nobody looks at a hidden page, and a browser has few connections to a host: it holds none.
+const attend = () => {
+  window.clearTimeout(timer);
+  source?.close();
+  if (!document.hidden) listen();
+};
+document.addEventListener("visibilitychange", attend);
+window.addEventListener("pageshow", ({ persisted }) => { if (persisted) attend(); });
 window.addEventListener("pagehide", () => {
   window.clearTimeout(timer);
   source?.close();
 });
-window.addEventListener("pageshow", ({ persisted }) => { if (persisted) listen(); });
-listen();
+attend();

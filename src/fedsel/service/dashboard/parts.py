@@ -58,9 +58,9 @@ def _open(view: View, place: Place, now: float) -> list[Markup]:
             _bar(view.round, view.rounds, "Rounds that are over"),
         ),
         tile(
-            "Reports in this round",
+            "In this round",
             f"{shown(counts.accepted, 0)}{goal}",
-            f"It ends {rule_sentence(rule)}.",
+            f"reports; it ends {rule_sentence(rule)}",
             Markup("")
             if rule.reports is None
             else _bar(counts.accepted, rule.reports, "Reports in this round"),

@@ -1,8 +1,8 @@
 """What takes seconds to compute of a run's privacy, in a process of its own, once.
 
 The proofs of the central guarantee are sums of large integers: in a thread they would hold up every
-report. Started as a program, this module reads a question from standard input and writes a line of
-JSON for each part of the answer as soon as it has it.
+report. The process reads a question from standard input and writes a line of JSON for each part of
+the answer as soon as it has it.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Proofs:
     def _follow(self) -> None:
         try:
             with subprocess.Popen(  # noqa: S603 (this module)
-                [sys.executable, "-m", __name__],
+                [sys.executable, "-P", "-c", f"from {__name__} import main; main()"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
@@ -110,7 +110,8 @@ def _tell(**values: object) -> None:
     print(json.dumps(values), flush=True)  # noqa: T201 (this is the answer)
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """The process."""
     if hasattr(os, "nice"):
         os.nice(10)
     answer(json.load(sys.stdin))
