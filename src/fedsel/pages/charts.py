@@ -133,7 +133,7 @@ def bar_chart(
     if level is not None:
         y = _number(frame.y(level))
         edges = {"x1": str(_LEFT), "x2": str(WIDTH - _RIGHT), "y1": y, "y2": y}
-        parts.append(element("line", class_="goal", **edges))
+        parts += [element("line", class_=name, **edges) for name in ("goal-ground", "goal")]
     return _drawing(parts, alt)
 
 
