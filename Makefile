@@ -13,7 +13,7 @@ IN_PARALLEL = -n $(WORKERS) --maxprocesses 8 --dist loadgroup --no-loadscope-reo
 CHECK_PYTHON = $(PYTHON) -c 'import sys; sys.exit("fedsel needs Python 3.11 or newer, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup browser postgres demo audit devices flower test test-quick docs docs-serve lint format bench sanitize scale torture service-torture mutants clean
+.PHONY: help setup browser javascript postgres demo audit devices flower test test-quick docs docs-serve lint format bench sanitize scale torture service-torture differential mutants clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -49,6 +49,9 @@ audit: setup ## certify and attack every mechanism: progress, table and figure
 browser: ## Chromium for the tests of the report page, where it lacks and may be installed
 	@sh tests/browser.sh
 
+javascript: ## Node and what checks the JavaScript client, where they lack and may be installed
+	@sh tests/node.sh
+
 postgres: ## PostgreSQL for the tests of the service, where it lacks and may be installed
 	@sh tests/postgres.sh
 
@@ -62,7 +65,7 @@ flower: setup ## a SuperLink and three SuperNodes on this machine (a minute)
 # would compile all that it imports.
 test test-quick: export PYTHONDONTWRITEBYTECODE :=
 
-test: setup browser postgres ## the whole test suite, docstrings included, on every core
+test: setup browser javascript postgres ## the whole test suite, docstrings included, on every core
 	$(BIN)/python -m pytest $(IN_PARALLEL) $(PYTEST_ARGS)
 
 test-quick: WORKERS := logical
@@ -105,6 +108,9 @@ torture: setup ## enumerate 5 million leaves, kill a device 20,000 times, fuzz a
 	$(BIN)/python benchmarks/crash.py
 	$(BIN)/python benchmarks/fuzz.py
 	$(BIN)/python benchmarks/aggregator.py
+
+differential: setup javascript ## 100,000 random tasks, answered by Python and by JavaScript (ten minutes)
+	$(BIN)/python benchmarks/differential.py --count 100000
 
 service-torture: setup postgres ## load the service, kill it 200 times and PostgreSQL 50 times (half an hour)
 	$(BIN)/python benchmarks/service.py

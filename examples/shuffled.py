@@ -5,7 +5,7 @@ sealed for the server. The shuffler sees who sends, and cannot open what it take
 what the shuffler hands over, and does not see who sent it. At the end stand both guarantees: the
 local one, which holds against everybody, and the central one, which needs an honest shuffler.
 
-Example: python examples/shuffled.py --devices 450
+Example: python examples/shuffled.py --devices 300
 """
 
 from __future__ import annotations
@@ -256,7 +256,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--devices", type=int, default=450)
+    parser.add_argument("--devices", type=int, default=300)
     parser.add_argument("--dir", type=Path, help="where the stores go for a while")
     options = parser.parse_args()
     if options.devices < 10 * ROUNDS:

@@ -1,5 +1,6 @@
 """Rational bounds of e^ε against 60-digit decimals, and 128-bit products against Python."""
 
+import math
 from decimal import Decimal, localcontext
 from fractions import Fraction
 
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedsel import exact
 from fedsel.exact import exceeds_exp, exp_lower, exp_upper, log, log_upper, mulhi
 
 
@@ -45,6 +47,7 @@ def test_comparison_at_zero():
 
 def test_log_is_accurate_close_to_one_and_far_away():
     assert log(Fraction(2**59 + 1, 2**59)) == 2.0**-59
+    assert log(Fraction(2**59 - 1, 2**59)) == -(2.0**-59)
     assert log(Fraction(10**30)) == pytest.approx(30 * 2.302585092994046, rel=1e-15)
 
 
@@ -76,6 +79,21 @@ def test_the_upper_logarithm_is_the_least_on_its_grid(ratio):
     upper = log_upper(ratio)
     assert not exceeds_exp(ratio, upper)
     assert upper == 0 or exceeds_exp(ratio, upper - Fraction(1, 2**36))
+
+
+def test_the_precision_of_laws_and_charges_never_changes():
+    """Weights are made of the one, and ledgers are filled with the other."""
+    assert exp_lower(1) == exp_lower(1, bits=128) > exp_lower(1, bits=127)
+    assert exp_lower(1) < exp_lower(1, bits=129)
+    assert log_upper(Fraction(2)) == Fraction(47632711550, 1 << 36)
+
+
+@pytest.mark.parametrize("off", [-1e-9, 2e-11, 1e-9])
+def test_the_upper_logarithm_is_so_whatever_is_guessed(monkeypatch, off):
+    ratio = Fraction(3, 2)
+    expected = log_upper(ratio)
+    monkeypatch.setattr(exact, "log", lambda ratio: math.log(ratio) + off)
+    assert log_upper(ratio) == expected
 
 
 def between(x: Fraction) -> tuple[Fraction, Fraction]:

@@ -1,5 +1,6 @@
 """The tool of `make mutants`: what it tries in place, and what it imports afresh, end alike."""
 
+import gc
 import json
 import subprocess
 import sys
@@ -8,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from tools.mutants.generating import changed_lines
+from tools.mutants.generating import changed_lines, mutants_of
 from tools.mutants.patching import LiveFunctions, RanAtImport
 
 ROOT = Path(__file__).parent.parent
 
-EXAMPLE = """\
+EXAMPLE = '''\
 import functools
 LIMIT = 3
 
@@ -52,8 +53,12 @@ class Shape:
 
 @twice
 def doubled(value):
+    """
+    >>> doubled(0)
+    22
+    """
     return value + 11
-"""
+'''
 CHECKS = (
     "doubled(1)", "at_import(1)", "TABLE[0]", "Shape().area", "Shape(1).area", "Shape.sides",
     "Shape.cached(2)", "Shape().size", "LIMIT",
@@ -94,7 +99,10 @@ def test_what_is_changed_in_place_is_what_would_be_imported(change, request):
         live = module(EXAMPLE, file)
     assert EXAMPLE.count(change[0]) == 1
     mutant = EXAMPLE.replace(*change)
-    replaced = LiveFunctions(ran.keys).replacements(file, EXAMPLE, mutant)
+    gc.freeze()  # as tests/conftest.py does once they are collected
+    live_functions = LiveFunctions(ran.keys)
+    gc.freeze()
+    replaced = live_functions.replacements(file, EXAMPLE, mutant)
     if change in AFRESH:
         assert replaced is None or replaced.stale
         return
@@ -109,6 +117,38 @@ def test_a_change_is_executed_with_its_statement_or_the_head_of_it():
     code += "        ):\n            pass\n"
     for old, lines in (("x > 1", (2, 5)), ("x,", (6, 9)), ("ValueError", (9, 12))):
         assert changed_lines(code, code.replace(old, f"not {old}")) == range(*lines)
+
+
+SAME = """\
+from __future__ import annotations
+from functools import lru_cache
+from typing import TYPE_CHECKING
+if TYPE_CHECKING:
+    import numpy
+@lru_cache(maxsize=7)
+def f(x: int | None, *, y: tuple[int, 3]) -> int | None:
+    if x == "a":
+        raise ValueError(f"{x + 1} of {-x}")
+    return zip(x.reshape(-1, 2), y, strict=True)
+"""
+
+
+def test_changes_that_mean_nothing_are_no_mutants(tmp_path):
+    (tmp_path / "same.py").write_text(SAME)
+    mutants = mutants_of(tmp_path, "same.py", tmp_path / "kept")
+    changed = [mutant.diff.splitlines()[-1].strip("+ ") for mutant in mutants]
+    assert sorted(changed) == [
+        'if not x == "a":',
+        'if x != "a":',
+        "pass",
+        "return zip(x.reshape(+1, 2), y, strict=True)",
+        "return zip(x.reshape(- 0, 2), y, strict=True)",
+        "return zip(x.reshape(-1, 1), y, strict=True)",
+        "return zip(x.reshape(-1, 3), y, strict=True)",
+    ]
+    assert [m.id for m in mutants_of(tmp_path, "same.py", tmp_path / "kept")] == [
+        mutant.id for mutant in mutants
+    ]
 
 
 TESTS = """\
@@ -126,6 +166,31 @@ def test_doubled():
 def test_side_and_table():
     assert example.Shape.sides == 4 and example.TABLE == [4]
 """
+KINDS = '''\
+class Kind:
+    """
+    >>> Kind().size
+    3
+    """
+    size = 3
+    unused = 4
+'''
+TESTS_OF_KINDS = """\
+from shapes import Kind
+from shapes.kinds import Kind as Same
+
+
+def test_a_module_is_there_once():
+    assert Kind is Same
+"""
+FILES = {
+    "src/example.py": EXAMPLE,
+    "src/shapes/__init__.py": "from shapes.kinds import Kind\n",
+    "src/shapes/kinds.py": KINDS,
+    "tests/test_example.py": TESTS,
+    "tests/test_kinds.py": TESTS_OF_KINDS,
+    "pytest.ini": "[pytest]\naddopts = --doctest-modules --import-mode=importlib\n",
+}
 SCRIPT = """\
 import json, sys, types
 from pathlib import Path
@@ -134,13 +199,15 @@ from tools.mutants.generating import Mutant
 from tools.mutants.running import Runner
 
 root, changes = Path(sys.argv[1]), json.loads(sys.argv[2])
-before = (root / "src/example.py").read_text()
-spec = types.SimpleNamespace(module_path="src/example.py")
-tests = TestSet(root, "src/example.py", ["tests"], root / "notes")
+tests = TestSet(root, "src", ["tests"], root / "notes")
 runner = Runner(root, tests, quick=60, enough=60, say=lambda _: None)
-mutants = [Mutant(spec, before, before.replace(*change)) for change in changes]
-found = dict(runner.outcomes([(mutant, before, {}) for mutant in mutants], float("inf")))
-print(json.dumps([found[mutant] for mutant in mutants]))
+waiting = []
+for module, *change in changes:
+    before = (root / module).read_text()
+    spec = types.SimpleNamespace(module_path=module)
+    waiting.append((Mutant(spec, before, before.replace(*change)), before, {}))
+found = dict(runner.outcomes(waiting, float("inf")))
+print(json.dumps([found[mutant] for mutant, *_ in waiting]))
 """
 
 
@@ -148,9 +215,9 @@ print(json.dumps([found[mutant] for mutant in mutants]))
 @pytest.mark.xdist_group("processes")
 def test_a_run_says_what_is_noticed(tmp_path):
     root = tmp_path / "root"
-    for name, code in (("src/example.py", EXAMPLE), ("tests/test_example.py", TESTS)):
-        (root / name).parent.mkdir(parents=True)
-        (root / name).write_text(code)
+    for name, content in FILES.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(content)
     expected = {
         ("value + 11", "value - 11"): "killed",
         ("self.size > 1", "self.size > 2"): "survived",
@@ -163,6 +230,11 @@ def test_a_run_says_what_is_noticed(tmp_path):
         ("import functools", "import functool"): "killed",
         ("@functools.lru_cache\n", "@functools.cache\n"): "survived",
     }
-    command = [sys.executable, "-c", SCRIPT, str(root), json.dumps(list(expected))]
+    changes = [("src/example.py", *change) for change in expected]
+    # What is imported afresh is collected with its doctests, and is there once.
+    for change, outcome in {("size = 3", "size = 5"): "killed", ("= 4", "= 5"): "survived"}.items():
+        changes.append(("src/shapes/kinds.py", *change))
+        expected[change] = outcome
+    command = [sys.executable, "-c", SCRIPT, str(root), json.dumps(changes)]
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert json.loads(ran.stdout.splitlines()[-1]) == list(expected.values())

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsel.errors import InvalidArgument
 from fedsel.preparation.record import Preparation
+from fedsel.solutions.base import Privacy
+
+if TYPE_CHECKING:
+    from fedsel.central import CentralGuarantee
 
 
 @dataclass(frozen=True)
@@ -34,13 +40,30 @@ class History:
 
     Where the draws were ``seeded``, who knows or guesses the seed can undo the noise: the weights
     of such a simulation are not for release. The seed itself is not kept. ``preparation`` is what
-    clients did with their records, as far as it was learnt from reports.
+    clients did with their records, as far as it was learnt from reports. ``fewest_reports`` is how
+    many the smallest round had, of those that had any, and ``epochs_heard`` how many epochs had
+    some, whether they are listed or not; ``privacy`` is that of the solution.
     """
 
     rounds: list[Round] = field(default_factory=list)
     weights: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     seeded: bool = False
     preparation: Preparation | None = None
+    fewest_reports: int = 0
+    epochs_heard: int = 0
+    privacy: Privacy | None = None
+
+    def central(self, *, delta: float | None = None) -> CentralGuarantee:
+        """What the reports would guarantee centrally if those of each round were shuffled.
+
+        For a client of the smallest round, which others hide least, over the epochs that had
+        reports. Nobody shuffles here: the ε of the rounds is what holds as it is.
+        """
+        if self.privacy is None or not self.fewest_reports:
+            raise InvalidArgument("history", "without a report", "that of a run which had reports")
+        return self.privacy.central(
+            reports=self.fewest_reports, delta=delta, epochs=self.epochs_heard
+        )
 
     @property
     def accuracy(self) -> float:

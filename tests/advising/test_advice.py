@@ -11,8 +11,9 @@ import pytest
 import fedsel
 from fedsel import InvalidArgument, Recipe, Setting, advise, resolved, solution
 from fedsel.advising import Moments, Updates, moments
-from fedsel.advising.advice import GOAL, NAMES
+from fedsel.advising.candidates import NAMES
 from fedsel.advising.simulation import simulate
+from fedsel.advising.sufficiency import GOAL
 from fedsel.auto import CENTRE, SPREAD
 from fedsel.solutions.rotated import hadamard, rotations_for
 from tests.cli.support import run_here

@@ -9,6 +9,7 @@ import pytest
 from fedsel import InvalidArgument, solution
 from fedsel.central.lattice import values_of
 from fedsel.mechanisms import (
+    AsIs,
     Duchi,
     Exponential,
     FlatPicks,
@@ -20,12 +21,13 @@ from fedsel.mechanisms import (
     RankLaw,
     SignedSampling,
     SymbolLaw,
+    TopK,
     TwoStage,
     UnbiasedJoint,
     Uniform,
     Window,
 )
-from fedsel.mechanisms.blanket import Blanket
+from fedsel.mechanisms.blanket import Blanket, Class
 from fedsel.solutions.registry import names
 
 MECHANISMS = {
@@ -182,6 +184,8 @@ def test_shuffling_by_brute_force_is_never_above_the_bound(law, n, tight, growth
 def test_two_shuffled_reports_of_a_mechanism_are_within_its_bound(name):
     mechanism, size = MECHANISMS[name]
     laws = laws_of(mechanism, size)
+    common = sum(min(law[y] for law in laws) for y in laws[0])
+    assert mechanism.blanket(size).share == common
     clearest = max(max(law.values()) for law in laws)
     laws = [law for law in laws if max(law.values()) == clearest][:4]
     for growth in (Fraction(9, 8), Fraction(2)):
@@ -210,3 +214,34 @@ def test_many_ranks_are_paired_without_listing_them():
     ]
     listed = RankLaw(np.repeat([7, 5, 2], [3, 1, 3]))
     assert Blanket.of_ranks(listed) == Blanket.of_ranks(RankLaw([7, 5, 2], [3, 1, 3]))
+
+
+def test_silence_is_an_output_that_all_inputs_have_alike():
+    blanket = Blanket.of_ranks(RankLaw([3, 1], [1, 3], bottom=5))
+    assert blanket.total == 11
+    assert [tuple(c) for c in blanket.classes] == [
+        (1, 1, 1, 2),
+        (1, 3, 1, 1),
+        (3, 1, 1, 1),
+        (5, 5, 5, 1),
+    ]
+    pe = PerturbedEncoding(1.0, k=1)
+    law, blanket = pe.law(3), pe.blanket(3)
+    assert blanket.loss_ratio == pe.loss_ratio(3)
+    assert blanket.total == law.total + law.bottom
+    assert sum(c.first * c.outputs for c in blanket.classes) == blanket.total
+
+
+def test_what_some_inputs_never_have_hides_nobody():
+    for wrong in ([], [Class(1, 0, 0, 1)], [Class(2, 1, 1, 1), Class(1, 0, 0, 2)]):
+        with pytest.raises(ValueError, match="outputs that every input can have"):
+            Blanket.of(wrong, 3)
+    with pytest.raises(ValueError, match="outputs that every input can have"):
+        TopK(k=1).blanket(3)
+    with pytest.raises(InvalidArgument, match=r"^mechanism = AsIs\(\): must be private"):
+        AsIs().blanket()
+
+
+def test_a_window_as_wide_as_the_grid_has_nothing_in_between():
+    blanket = Blanket.of_symbols(SymbolLaw((Window(3, 3, 1, 4),)))
+    assert [tuple(c) for c in blanket.classes] == [(1, 4, 1, 3), (4, 1, 1, 3)]

@@ -97,3 +97,65 @@ def test_beyond_the_local_epsilon_nothing_is_left():
     assert excess(blanket, 100, Fraction(8), 1e-6) == 0
     assert rough_delta(blanket, 100, 8.0) == 0
     assert excess(blanket, 100, Fraction(799, 100), 1e-6) > 0
+
+
+def stop_losses(law, places):
+    """Σ mass·(point − s)₊ in units, for points s of the lattice."""
+    points = [(i, m) for i, m in enumerate(law.masses, law.low)]
+    return [sum(m * max(i - s, 0) for i, m in points) for s in places]
+
+
+@pytest.mark.parametrize("step", [-4, -1, 2])
+@pytest.mark.parametrize("unit", [10**3, 10**9])
+def test_one_report_on_a_lattice_is_rounded_up_and_by_no_more(step, unit):
+    """At a point of the lattice the split changes nothing: what is left is rounding, upwards."""
+    values = [(Fraction(7, 3), Fraction(1, 7)), (Fraction(-5, 7), Fraction(2, 9)),
+              (Fraction(4), Fraction(1, 11)), (Fraction(-4), Fraction(1, 13))]  # fmt: skip
+    law = lattice._spread(values, step, unit)
+    assert (law.copies, law.step, law.unit, law.beyond) == (1, step, unit, 0)
+    rest = 1 - sum(p for _, p in values)
+    scale = Fraction(2) ** step
+    places = range(law.low - 1, law.low + len(law.masses) + 1)
+    span = len(law.masses) + 2
+    for s, found in zip(places, stop_losses(law, places), strict=True):
+        exact_loss = sum(p * max(g / scale - s, 0) for g, p in [*values, (Fraction(0), rest)])
+        assert 0 <= found - unit * exact_loss <= 2 * len(values) * span
+    assert 0 <= sum(law.masses) - unit <= 2 * len(values)
+
+
+def test_values_on_points_of_the_lattice_stay_there():
+    law = lattice._spread([(Fraction(3), Fraction(1, 4)), (Fraction(-1), Fraction(1, 2))], 0, 100)
+    assert (law.low, law.masses) == (-1, [50, 25, 0, 0, 25])
+
+
+def test_sums_are_rounded_up_and_by_less_than_one():
+    a = lattice.Sum(2, -1, -1, [333, 1, 667], 1000, beyond=3)
+    b = lattice.Sum(3, -1, 4, [10, 991], 1000, beyond=5)
+    both = lattice._sum_of(a, b)
+    assert (both.copies, both.step, both.low, both.unit, both.beyond) == (5, -1, 3, 1000, 8)
+    exact_masses = [Fraction(m, 1000) for m in (3330, 330013, 7661, 660997)]
+    assert all(0 <= m - e < 1 for m, e in zip(both.masses, exact_masses, strict=True))
+
+
+def test_a_coarser_lattice_rounds_halves_up():
+    law = lattice.Sum(1, 0, -3, [5, 2, 7, 4, 9], 100)
+    coarse = lattice._coarser(law)
+    assert (coarse.low, coarse.step, coarse.masses) == (-2, 1, [3, 9, 13, 5])
+    for s in range(-3, 3):
+        assert 2 * stop_losses(coarse, [s])[0] >= stop_losses(law, [2 * s])[0]
+
+
+def test_ends_are_cut_off_up_to_the_tolerance_and_one_point_is_left():
+    law = lattice.Sum(1, 0, 5, [1, 2, 4], 7)
+    assert lattice._trimmed(law, 3) == lattice.Sum(1, 0, 7, [7], 7)
+    assert lattice._trimmed(law, 2) == lattice.Sum(1, 0, 6, [3, 4], 7)
+    assert lattice._trimmed(law, 0) == law
+    everything = lattice._trimmed(law, 7)
+    assert (everything.masses, everything.low, everything.beyond) == ([7], 7, 0)
+    upper = lattice._trimmed(lattice.Sum(1, 0, 0, [9, 1, 2, 3], 15, beyond=4), 5)
+    assert (upper.low, upper.masses, upper.beyond) == (0, [9, 1], 9)
+
+
+def test_the_positive_part_begins_above_zero():
+    law = lattice.Sum(3, -2, -2, [7, 5, 11, 2, 3], 100)
+    assert law.positive_part == Fraction(2 * 1 + 3 * 2, 100) / 4

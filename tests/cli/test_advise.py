@@ -12,6 +12,20 @@ from fedsel.advising import Check
 command = import_module("fedsel.cli.advise")
 
 
+@pytest.mark.slow
+def test_a_central_goal_is_readable_on_a_narrow_terminal(monkeypatch):
+    advice = fedsel.advise(dim=16, clients=400, central=1.0, rounds=4)
+    console = Console(width=60, record=True, file=io.StringIO())
+    monkeypatch.setattr(command, "output", lambda: console)
+    command._show(advice, ())
+    text = console.export_text()
+    assert max(map(len, text.splitlines())) <= 60
+    assert "…" not in text
+    for outlook in advice.outlooks:  # the local ε of a report is what was asked for
+        (line,) = [x for x in text.splitlines() if f"│ {command._name(outlook)} " in x][:1]
+        assert f" {outlook.epsilon_per_report:.4g} " in line
+
+
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_the_table_is_readable(width, monkeypatch):
     advice = fedsel.advise(dim=124, clients=39_000, epsilon=1.0)

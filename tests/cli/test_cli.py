@@ -12,6 +12,7 @@ import pytest
 import fedsel
 from fedsel.auditing import suite
 from tests.cli.support import run, run_here
+from tests.statements.support import Text
 
 KEYS = {
     "mechanism",
@@ -46,10 +47,10 @@ def test_shell_completion_is_offered():
 @pytest.mark.slow
 @pytest.mark.usefixtures("small_pilot")
 def test_audit_json_has_the_promised_keys_and_status(tmp_path):
-    picture, table = tmp_path / "audit.svg", tmp_path / "audit.csv"
+    picture, table, page = (tmp_path / f"audit.{end}" for end in ("svg", "csv", "html"))
     done = run_here(
         *("audit", "--epsilon", "1", "--dim", "10", "--trials", "20000"),
-        *("--plot", str(picture), "--csv", str(table), "--json"),
+        *("--plot", str(picture), "--csv", str(table), "--html", str(page), "--json"),
     )
     rows = json.loads(done.stdout)
     assert all(set(row) >= KEYS for row in rows)
@@ -64,13 +65,19 @@ def test_audit_json_has_the_promised_keys_and_status(tmp_path):
     assert all(row["exact"] > row["claimed"] for row in published)
     assert picture.read_text().startswith("<?xml")
     assert len(table.read_text().splitlines()) == len(rows) + 1
+    shuffled = {(row["mechanism"], row["reports"]) for row in rows if row["reports"]}
+    assert ("J", 8) in shuffled
+    text = Text(page.read_text(encoding="utf-8")).text
+    assert all(f"{name}, {reports} shuffled" in text for name, reports in shuffled)
 
 
 @pytest.mark.usefixtures("small_pilot")
 def test_audit_prints_a_table_with_the_published_pe():
     text = run_here("audit", "-e", "1", "-d", "4", "--trials", "20000").stdout
     assert "published, true ε = 1.26" in text
-    assert "22 claims hold, 1 published ones exceed their ε, 0 fail." in text
+    assert "J, 4 shuffled" in text
+    assert "all ε are central ones at δ = 0.01" in text
+    assert "37 claims hold, 1 published ones exceed their ε, 0 fail." in text
 
 
 def test_a_narrow_terminal_gets_fewer_columns():

@@ -167,6 +167,14 @@ def test_weights_that_no_honest_server_sends(client, weights):
     assert refusal(client, asked(), weights) is Reason.WEIGHTS
 
 
+def test_singles_are_finite_also_where_the_bound_is_beyond_them(tmp_path):
+    """numpy compares singles with the bound as a single, which is infinite then."""
+    client = Client(policy(weight_bound=1e300), tmp_path / "store", create=True)
+    for entry in (np.inf, -np.inf, np.nan):
+        assert refusal(client, asked(), np.full(D, entry, dtype="<f4")) is Reason.WEIGHTS
+    assert client.answer(asked(), np.full(D, 3e38, dtype="<f4"), UPDATE)
+
+
 def test_nothing_of_size_d_is_built_for_weights_of_another_length(tmp_path):
     """The law of EXP has d weights: 2 GB were built before the weights were looked at."""
     large = 1 << 25

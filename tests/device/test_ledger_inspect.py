@@ -8,6 +8,7 @@ import threading
 import pytest
 
 from fedsel.device import Client, Fault, Ledger, LedgerError, storage
+from fedsel.device.ledger import LedgerTransaction
 from tests.device.test_ledger import POLICY, answer, tamper, used
 
 
@@ -52,6 +53,22 @@ def test_sqlite_itself_refuses_to_write(store):
         with pytest.raises(sqlite3.OperationalError, match="readonly"):
             connection.execute(statement)
     connection.close()
+
+
+def test_what_is_read_is_one_moment_of_both_files(store, monkeypatch):
+    """A client may write meanwhile; and a file that was forged gets no say in how it is read."""
+    seen = {}
+
+    def noted(books):
+        pragmas = ("query_only", "trusted_schema", "cell_size_check")
+        rows = [books._connection.execute(f"PRAGMA {name}").fetchone() for name in pragmas]
+        seen.update(settings=[row[0] for row in rows], inside=books._connection.in_transaction)
+        return history(books)
+
+    history = LedgerTransaction.history
+    monkeypatch.setattr(LedgerTransaction, "history", noted)
+    assert Ledger(store).inspect().entries
+    assert seen == {"settings": [1, 0, 1], "inside": True}
 
 
 def test_files_that_may_not_be_written_are_read(store):

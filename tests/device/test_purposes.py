@@ -1,5 +1,7 @@
 """Purpose and recipient on a device: what a policy asks for, and what the ledger keeps of it."""
 
+import hashlib
+import json
 import sqlite3
 from dataclasses import replace
 from fractions import Fraction
@@ -9,6 +11,7 @@ import pytest
 
 from fedsel import InvalidArgument
 from fedsel.device import Client, Fault, Intent, Ledger, LedgerError, Policy, Reason, Request
+from fedsel.device.entries import Entry
 from fedsel.random import stream
 from tests.device.test_client import UPDATE, WEIGHTS, D, policy, recipe, refusal
 from tests.device.test_ledger import tamper
@@ -218,3 +221,18 @@ def test_a_request_that_only_says_more_is_another_question_to_the_ledger(quick_p
     first, second = client.history().entries
     assert first.digest != second.digest
     assert np.frombuffer(first.report, "<u4")[1] == np.frombuffer(second.report, "<u4")[1] == 0
+
+
+@pytest.mark.parametrize(
+    "intent",
+    [Intent(), STATED, Intent('Größe "messen" \\ prüfen'), Intent("", "Example Ltd")],
+    ids=repr,
+)
+def test_a_link_is_the_digest_of_a_list(intent):
+    """Ledgers are read for years: what is hashed is this list of JSON, and no other."""
+    entry = Entry(3, RUN, 1, 7, 1_700_000_000, Fraction(2, 3), bytes(32), b"\x01\xff")
+    before = bytes(range(32))
+    listed = [3, 1, 7, 1_700_000_000, "2/3", RUN.hex(), "00" * 32, "01ff"]
+    stated = [intent.purpose, intent.recipient] if intent else []
+    expected = hashlib.sha256(before + json.dumps(listed + stated).encode()).digest()
+    assert entry.link(before, intent) == expected

@@ -65,6 +65,9 @@ def test_a_run_steps_the_model_and_keeps_its_history(tmp_path):
     assert [r.accuracy for r in made.history.rounds] == [0.1, 0.2]
     assert [r.epsilon for r in made.history.rounds] == [2.0, 4.0]
     assert made.history.rounds[0].bits == 4 * made.recipe.build().bits
+    assert made.history.fewest_reports == made.statement.shuffled.reports == 4
+    assert made.history.central(delta=1e-3) == made.statement.central(delta=1e-3)
+    assert made.statement.shuffled.sentence in str(made.statement)
     assert result.train_metrics_clientapp[2]["epsilon"] == 4.0
     layout = Layout.of(model())
     told = layout.vector(result.arrays)

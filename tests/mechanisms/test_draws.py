@@ -122,9 +122,35 @@ def test_the_first_and_the_last_number_of_every_stretch(epsilon):
         assert (report.slot.tolist(), report.symbol.tolist()) == ([slot], [sign])
 
 
+def test_where_epsilon_raises_nothing_the_rest_is_told_by_nobody():
+    """H = L: what is above the atoms is ⊥, whatever the vector."""
+    made, d = UnbiasedJoint(1e-15, k=1), 4
+    low, high = made.weights(d)
+    assert low == high
+    scores = PlainScores(np.array([0.5, 0.25, -0.125, 1.0]))
+    for number in (2 * d * low * UNIT, made.total(d) - 1):
+        assert made.draw(scores, Says(number)).slot.tolist() == [-1]
+
+
 def test_one_symbol_takes_as_many_bits_as_there_are_reports():
     assert [SignedSampling(1.0).bits(size) for size in (1, 4, 5)] == [1, 3, 4]
     assert [UnbiasedJoint(1.0).bits(size) for size in (1, 4, 5)] == [2, 4, 4]
+
+
+def test_a_direction_is_told_in_units_of_one_or_of_the_radius():
+    for spread in (None, 0.5):
+        unit = SignedSampling(1.0, k=2).unit(8, spread)
+        assert unit == SignedSampling(1.0, k=2, radius=1.0).unit(8, spread) > 0
+        assert SignedSampling(1.0, k=2, radius=2.5).unit(8, spread) == pytest.approx(2.5 * unit)
+        assert SignedSampling(1e-18, k=1).unit(4, spread) == 0  # nothing is raised
+    assert SignedSampling(1.0, k=1).law(1 << 31).d == 1 << 32
+    with pytest.raises(InvalidArgument, match=r"^d = "):
+        SignedSampling(1.0, k=1).law((1 << 31) + 1)
+
+
+def test_a_mean_of_directions_has_the_norm_of_the_radius():
+    for made, norm in ((SignedSampling(1.0), 1.0), (SignedSampling(1.0, radius=2.5), 2.5)):
+        assert made.mean_norm(0.5, 8, 4) == norm
 
 
 def test_shares_are_equal_if_their_numbers_are():

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from fedsel import InvalidArgument
 from fedsel.mechanisms import RankLaw, SymbolLaw, Window
+from fedsel.mechanisms.laws import REJECTION_LIMIT
 
 
 def by_random_order_of_ties(law: RankLaw, vector: list[int]) -> list[Fraction]:
@@ -251,3 +252,13 @@ def test_every_window_has_the_moments_of_theory(window):
         assert mean == eta * (2 * cell - G)
         inside = (2 * cell - G) ** 2 + Fraction(W**2 - 1, 3)
         assert square == eta * inside + (1 - eta) * Fraction(N**2 - 1, 3)
+
+
+def test_a_dimension_is_drawn_first_up_to_the_limit_of_attempts():
+    """Which words a report takes depends on it: the choice is part of the law."""
+    limit = REJECTION_LIMIT
+    assert limit == 16
+    for heavy, first in ((limit**2, True), (limit**2 + 1, False)):
+        law = RankLaw([heavy, 1], [1, limit])
+        assert (law.d * law.maximum == limit * law.total) == first
+        assert law.by_rejection == first

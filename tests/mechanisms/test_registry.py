@@ -69,6 +69,11 @@ def test_a_selection_without_an_epsilon_leaves_all_of_it_to_the_value():
         assert mechanism("Uniform-PM", epsilon=1.0, mu=mu).value.epsilon == 1
 
 
+def test_a_tenth_is_for_the_selection_unless_said_otherwise():
+    both = mechanism("PS-PM", epsilon=2.0)
+    assert (both.selection.epsilon, both.value.epsilon) == (Fraction(1, 5), Fraction(9, 5))
+
+
 def test_a_name_that_is_near_to_nothing_gets_the_whole_list():
     with pytest.raises(InvalidArgument) as error:
         mechanism("☃", epsilon=1.0)

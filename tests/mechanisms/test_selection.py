@@ -3,6 +3,7 @@
 import decimal
 import itertools
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -10,11 +11,15 @@ import pytest
 
 from fedsel import InvalidArgument, certify
 from fedsel.mechanisms import (
+    Duchi,
     Exponential,
     PerturbedEncoding,
     PerturbedSampling,
     PublishedPerturbedEncoding,
+    RankLaw,
+    Selection,
     TopK,
+    TwoStage,
     Uniform,
 )
 from fedsel.mechanisms import perturbed_encoding as encoding
@@ -158,6 +163,33 @@ def test_pe_has_the_same_law_on_every_machine_whatever_its_settings(epsilon, k, 
         ]
     for law, weights in zip(laws, (PE_LAWS, PUBLISHED_LAWS), strict=True):
         assert (law.bottom, *law.weights.tolist()) == weights[epsilon, k, d]
+
+
+EXP_LAWS = {  # ε, d: the second weight, the last, and all of them together
+    (1.0, 10): (51583974576149310, 21206805941465267, 367717195423761419),
+    (4.0, 17): (26408710900225727, 621073351336327, 151111581992051212),
+    (4.0, 50): (
+        10625445035598820,
+        211164939454351,
+        144593288787006577,
+    ),  # one of them by the steps of the table
+}
+
+
+@pytest.mark.parametrize(("epsilon", "d"), EXP_LAWS)
+def test_exp_has_the_same_weights_on_every_machine(epsilon, d):
+    weights = Exponential(epsilon).law(d).weights.tolist()
+    assert (weights[1], weights[-1], sum(weights)) == EXP_LAWS[epsilon, d]
+
+
+def test_where_the_weights_do_not_suffice_for_epsilon_the_least_is_one():
+    assert PerturbedSampling(500.0, k=1).law(3).weights.tolist() == [2**59 - 2, 1]
+    assert PerturbedSampling(500.0, k=2).law(5).weights.tolist() == [2**58 - 2, 1]
+
+
+def test_what_does_not_depend_on_the_data_claims_nothing():
+    assert Uniform().claimed == 0
+    assert TwoStage(Uniform(), Duchi(0.5)).claimed == Fraction(1, 2)
 
 
 @pytest.mark.parametrize("make", [Exponential, PerturbedSampling, PerturbedEncoding])
@@ -306,3 +338,25 @@ def test_no_private_choice_of_an_index_hits_the_top_k_more_often(d, k, epsilon):
     best = linprog(-np.eye(least + 1)[least], A_ub=np.array(rows), b_ub=limits)
     ps = PerturbedSampling(epsilon, k).law(d)
     assert -best.fun == pytest.approx(float(k * ps.probability(0)), rel=1e-7)
+
+
+@dataclass(frozen=True)
+class Other(Selection):
+    """One of somebody's own, with a law over another number of dimensions."""
+
+    more: int
+    name = "other"
+
+    @property
+    def claimed(self):
+        return 1.0
+
+    def build_law(self, d):
+        return RankLaw([2, 1], [1, d - 1 + self.more])
+
+
+def test_a_law_is_over_as_many_dimensions_as_there_are():
+    assert Other(0).law(4).d == 4
+    for more in (-1, 1):
+        with pytest.raises(ValueError, match=rf"builds a law over {4 + more} ranks for d = 4"):
+            Other(more).law(4)

@@ -21,6 +21,7 @@ from fedsel.mechanisms import (
     PublishedPerturbedEncoding,
     RankLaw,
     Selection,
+    SignedSampling,
     TopK,
     TwoStage,
     certify,
@@ -157,3 +158,51 @@ def test_flat_reports_have_exactly_the_mean_and_the_variance_of_theory(value, pi
         square = sum(p * decoded[pairs] ** 2 for pairs, p in law.items())
         assert mean == t
         assert square - mean**2 == factor * (value.law.variance(t) + t**2) - t**2
+
+
+@pytest.mark.parametrize(
+    ("clip", "picks", "scaled"), [(0.5, 1, True), (3.0, 2, True), (3.0, 2, False)]
+)
+def test_the_norms_by_which_steps_are_chosen(clip, picks, scaled):
+    """Of entries that are all a quarter of the clip: a report without noise, and the mean."""
+    size, flat = 6, FlatPicks(Duchi(1.0), picks, clip, scaled)
+    factor = (size if scaled else 1) / picks
+    report = np.zeros(size)
+    report[:picks] = factor * clip / 4
+    assert flat.report_norm(0.25, size) == pytest.approx(np.linalg.norm(report))
+    mean = np.full(size, factor * clip / 4 * picks / size)  # each is told so often
+    assert flat.mean_norm(0.25, size, size) == pytest.approx(np.linalg.norm(mean))
+    projected = np.full(20, clip / 4)
+    assert flat.mean_norm(0.25, size, 20) == pytest.approx(np.linalg.norm(projected))
+    two = TwoStage(PerturbedSampling(1.0), Duchi(1.0), clip)
+    assert two.report_norm(0.25, size) == two.mean_norm(0.25, size, size) == clip / 4
+    whole = FullGradient()
+    assert whole.report_norm(0.25, 16) == whole.mean_norm(0.25, 16, 16) == 1
+    assert SignedSampling(1.0).report_norm(0.25, 16) == 0  # all of it is noise
+
+
+def test_numbers_that_leave_as_they_are_are_not_in_units_of_the_clip():
+    assert FlatPicks(AsIs(), clip=0.5).unit(4) == 4
+    assert TwoStage(TopK(), AsIs(), clip=0.5).unit(4) == 1
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        (lambda: FlatPicks(Duchi(1.0), clip=0), "clip"),
+        (lambda: FlatPicks(Duchi(1.0), clip=math.inf), "clip"),
+        (lambda: FlatPicks(PerturbedSampling(1.0)), "value"),
+        (lambda: TwoStage(CHOICE, Duchi(1.0), clip=-1.0), "clip"),
+        (lambda: TwoStage(CHOICE, CHOICE), "value"),
+        (lambda: TwoStage(Duchi(1.0), Duchi(1.0)), "selection"),
+    ],
+)
+def test_impossible_parts_are_refused_by_name(wrong, named):
+    with pytest.raises(InvalidArgument, match=rf"^{named} = "):
+        wrong()
+
+
+def test_numbers_that_leave_as_they_are_hide_nobody():
+    for plain in (FlatPicks(AsIs()), TwoStage(PerturbedSampling(1.0), AsIs())):
+        with pytest.raises(InvalidArgument, match=r"^value = AsIs\(\): must be private"):
+            plain.blanket(3)

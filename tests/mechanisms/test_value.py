@@ -62,6 +62,12 @@ def test_hm_is_within_a_third_of_a_percent_of_the_continuous_one(epsilon):
     assert Hybrid(epsilon).worst_variance == pytest.approx(worst, rel=3e-3)
 
 
+def test_hm_is_duchi_up_to_its_threshold():
+    assert Hybrid(HYBRID_THRESHOLD).law == Duchi(HYBRID_THRESHOLD).law
+    assert len(Hybrid(math.nextafter(HYBRID_THRESHOLD, 1)).law.windows) == 2
+    assert Hybrid(100.0).law.coins == (2**32 - 1, 1)  # both are there, whatever ε is
+
+
 def test_near_zero_pm_beats_hm():
     assert Piecewise(2.0).variance(0) == pytest.approx(0.646, abs=1e-3)
     assert Hybrid(2.0).variance(0) == pytest.approx(1.042, abs=1e-3)
@@ -147,6 +153,22 @@ def test_the_grid_that_epsilon_asks_for(epsilon, cells):
     """No message carries it: device and server must come to the same one."""
     assert Piecewise(epsilon).cells == cells
     assert Piecewise(50.0).cells == Piecewise(1.0, grid=1 << 15).cells == 1 << 15
+    assert Piecewise(50.0).law.windows[0].W == Piecewise(9.0, grid=4).law.windows[0].W == 1
+
+
+def test_where_the_weights_do_not_suffice_for_epsilon_the_least_is_one():
+    for cells, width in ((1, 1), (2, 1), (4, 3)):
+        window = private_window(500.0, cells, width)
+        assert (window.L, window.H) == (1, (2**59 - cells) // width)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "pair"), [(12.0, (2427, 56)), (16.0, (32716, 199)), (30.0, (32768, 2))]
+)
+def test_the_window_that_a_large_epsilon_asks_for(epsilon, pair):
+    """No message carries it either."""
+    window = OptimalWindow(epsilon).law.windows[0]
+    assert (window.G, window.W) == pair
 
 
 @pytest.mark.parametrize("grid", [0, -1, 1.5, 2**16, "8", True])
@@ -164,6 +186,7 @@ def test_variance_outside_the_domain_is_refused(t):
 def test_numpy_numbers_are_welcome():
     assert Duchi(np.float64(1.0)) == Duchi(1.0) == Duchi(np.float32(1.0))
     assert hash(Duchi(1)) == hash(Duchi(1.0))
+    assert type(Duchi(1).epsilon) is float
 
 
 @pytest.mark.slow

@@ -72,6 +72,21 @@ def test_the_mean_is_that_of_the_solution(tmp_path, name):
     np.testing.assert_allclose(server.weights, 1 - rate * expected, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("looks", [False, True])
+def test_who_looks_at_the_mean_changes_nothing(tmp_path, looks):
+    """Reports are added up many at a time: none is forgotten, and none counts twice."""
+    server = Aggregator(recipe("RJ"), tmp_path)
+    reports, data = reports_of(server, range(5))
+    for client, report in enumerate(data):
+        assert server.receive(client, report) is Outcome.ACCEPTED
+        if looks:
+            server.mean()
+    server.step()
+    expected = -0.3 * server.solution.decode(Reports.of(reports))
+    assert expected.any()
+    np.testing.assert_allclose(server.weights, expected, rtol=1e-12, atol=1e-12)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_many_at_once_in_any_order_give_the_same_bits(tmp_path, name):
     made = recipe(name, epsilon=24.0)  # PM: three picks

@@ -4,9 +4,6 @@ import secrets
 
 import pytest
 
-pytest.importorskip("starlette", reason="needs the extra fedsel[service]")
-pytest.importorskip("jwt", reason="needs the extra fedsel[service]")
-
 from tests.service.postgres import Cluster, installed
 
 

@@ -7,10 +7,10 @@ from contextlib import ExitStack
 import pytest
 
 from fedsel.service.limits import Buckets
-from tests.service.support import FREE, reports_for, running, task_of
+from tests.service.support import FREE, reports_for, running, task_of, wait_until
 
 pytestmark = pytest.mark.xdist_group("processes")
-QUICK = {**FREE, "header_seconds": 0.3, "body_seconds": 0.3, "answer_seconds": 2.0}
+QUICK = {**FREE, "header_seconds": 2.0, "body_seconds": 2.0, "answer_seconds": 2.0}
 
 
 def connect(client):
@@ -126,9 +126,9 @@ def test_many_requests_of_one_client(quick_path):
 
 
 def test_many_requests_of_one_address(quick_path):
-    limits = {"per_client": 1e9, "per_address": 0.2}
+    limits = {"per_client": 1e9, "per_address": 0.001}
     with running(task_of(limits=limits), quick_path / "s") as client:
-        assert [client.ask("GET", "/v1/task")[0] for _ in range(3)] == [200, 200, 429]
+        assert [client.ask("GET", "/v1/task")[0] for _ in range(3)] == [200, 429, 429]
         assert client.get("/healthz") == {"status": "alive"}
 
 
@@ -209,3 +209,26 @@ def test_paths_of_no_good(quick_path):
         for part in ("%C2%B2", "-1", "1e3", "9" * 40, "%00", "..", "0x0", "open%2F"):
             for path in (f"/v1/rounds/{part}/weights", f"/v1/rounds/0/{part}"):
                 assert client.ask("GET", path)[0] == 404, path
+
+
+def test_batches_take_only_so_much_memory(quick_path):
+    """Their length is declared, and those on their way are no more than eight of the largest."""
+    limits = {**FREE, "batch_bytes": 1000}
+    with running(task_of(limits=limits), quick_path / "s") as client, ExitStack() as stack:
+        rows = b"".join(reports_for(client.request(), 4))
+        token = client.door.invite("gateway")
+        assert client.ask("PUT", "/v1/batches/a", rows * 20, token)[0] == 413
+        chunks = client.ask("PUT", "/v1/batches/a", iter([rows]), token)  # of no length
+        assert (chunks[0], chunks[2]["error"]) == (411, "length")
+        head = (
+            f"PUT /v1/batches/x HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n"
+            f"Content-Type: application/octet-stream\r\nAuthorization: Bearer {token}\r\n\r\n"
+        )
+
+        def full():
+            stack.enter_context(connect(client)).sendall(head.encode() + b"x")
+            return client.ask("PUT", "/v1/batches/b", rows, token)[0] == 503
+
+        wait_until(full)
+        stack.close()
+        wait_until(lambda: client.ask("PUT", "/v1/batches/c", rows, token)[0] == 200)

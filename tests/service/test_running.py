@@ -108,7 +108,7 @@ def test_over_tls(quick_path):
 
 
 def test_behind_a_proxy_addresses_are_those_of_clients(quick_path):
-    limits = {**FREE, "per_address": 0.1}
+    limits = {**FREE, "per_address": 0.001}
 
     def statuses(client, *addresses):
         return [client.ask("GET", "/v1/task", X_Forwarded_For=a)[0] for a in addresses]

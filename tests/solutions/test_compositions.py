@@ -210,3 +210,10 @@ def test_a_value_is_finite_and_the_one_that_is_among_all(transform):
     one_by_one = [scores.value(slot) for slot in range(scores.size)]
     assert np.isfinite(one_by_one).all()
     assert one_by_one == scores.values().tolist()
+
+
+@pytest.mark.parametrize("momentum", [float("nan"), float("inf"), "1", None])
+def test_impossible_momenta(momentum):
+    with pytest.raises(InvalidArgument, match=r"^momentum = "):
+        Feedback(accumulate=True, momentum=momentum)
+    assert type(Feedback(momentum=1).momentum) is float

@@ -171,8 +171,9 @@ def test_a_transform_of_ones_own_has_an_influence():
 
 @pytest.mark.parametrize("picks", [1, 2, 3])
 def test_closed_forms_are_those_of_the_rows(picks):
-    for transform in (Rotated(5, seed=3), Rotated(8, seed=3)):
-        rows = np.array([transform.combine(one) for one in np.eye(transform.size)])
+    several = Rotated(5, seed=3, rotations=2, bases=3), Rotated(3, seed=3, rotations=8)
+    for transform in (Rotated(5, seed=3), Rotated(8, seed=3), *several):
+        rows = np.array([transform.combine(one) for one in np.eye(transform.slots)])
         known, found = transform.influence(picks), influence_of(rows, picks)
         assert known.largest == pytest.approx(found.largest, rel=1e-12)
         assert known.norm == pytest.approx(found.norm, rel=1e-12)

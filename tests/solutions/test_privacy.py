@@ -28,6 +28,13 @@ def test_a_report_that_uses_its_budget_up_costs_the_budget(budget):
     assert privacy.total == 3 * privacy.per_report
 
 
+def test_what_is_not_said_is_certified_and_told_once():
+    privacy = of(Fraction(2), Fraction(1))
+    assert privacy.certified
+    assert of(Fraction(2), Fraction(1), certified=False).charge is None
+    assert Solution("x", 4, SignedSampling(1.0)).privacy.epochs == 1
+
+
 def test_a_report_that_loses_more_costs_more():
     budget = Fraction(1)
     privacy = of(exp_upper(budget) + Fraction(1, 10**6), budget)

@@ -1,6 +1,7 @@
 """Budgets and solutions: exact ε, bits, unbiasedness, residuals and honest words."""
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -22,7 +23,15 @@ from fedsel.budget import Budget, hyper_parameters_free
 from fedsel.checks import assert_follows
 from fedsel.mechanisms import BOTTOM, Duchi, FlatPicks, FullGradient, TopK
 from fedsel.solutions import names
-from fedsel.solutions.registry import BASELINES, PLAIN, flat_picks
+from fedsel.solutions.baselines import PrivUnit
+from fedsel.solutions.registry import (
+    BASELINES,
+    PLAIN,
+    default_codewords,
+    flat_picks,
+    register,
+    unregister,
+)
 from tests.sampling.support import many_reports
 
 
@@ -207,6 +216,7 @@ def test_the_rate_is_inside_only_where_the_name_says_so():
         ({"epsilon": math.nan}, "epsilon = nan"),
         ({"epsilon": 0}, "epsilon = 0"),
         ({"dim": 0}, "dim = 0"),
+        ({"dim": (1 << 32) + 1}, "dim = 4294967297"),
         ({"epochs": 0}, "epochs = 0"),
         ({"mu": 1.0}, r"mu = 1.0: must be in \[0, 1\)"),
         ({"k": 0}, "k = 0"),
@@ -242,11 +252,15 @@ def test_many_picks_need_the_uniform_selection_and_as_many_slots():
         ({"mechanism": FullGradient(), "transform": Rotated(4)}, "transform = .*must be Coord"),
         ({"mechanism": FullGradient(), "feedback": Feedback(True)}, "feedback = .*must be nothing"),
         ({"transform": Rotated(5)}, "transform = .*must be of dim = 4"),
+        ({"transform": Rotated(3)}, "transform = .*must be of dim = 4"),
+        ({"mechanism": PrivUnit(Fraction(1), 3, 1.0)}, "mechanism = .*must be of dim = 4"),
+        ({"mechanism": PrivUnit(Fraction(1), 5, 1.0)}, "mechanism = .*must be of dim = 4"),
         ({"transform": "rotated"}, "transform = 'rotated'"),
         ({"feedback": 0.5}, "feedback = 0.5"),
         ({"mechanism": Duchi(1.0)}, "mechanism = "),
         ({"mechanism": None}, "mechanism = None"),
         ({"dim": 0}, "dim = 0"),
+        ({"dim": (1 << 32) + 1}, "dim = 4294967297"),
         ({"epochs": 0}, "epochs = 0"),
     ],
 )
@@ -277,3 +291,62 @@ def test_decoding_takes_only_symbols_that_exist(name):
     each = [made.alphabet.steps(np.array([s])) for s in range(says.symbols)]
     sizes = [abs(int(step[0])) * says.units[window[0]] for window, step in each]
     assert max(sizes) == pytest.approx(says.bound, rel=1e-12)
+
+
+def test_the_codewords_that_no_message_carries():
+    found = [default_codewords(dim) for dim in (1, 2, 3, 128, 129, 1023, 1024, 10**6)]
+    assert found == [8, 16, 32, 1024, 2048, 8192, 8192, 8192]
+
+
+def own(parameters):
+    budget = parameters.budget("Mine")
+    return Solution(
+        "Mine", parameters.dim, FlatPicks(Duchi(budget.per_epoch)), parameters.epochs,
+        budget=budget.per_epoch,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "name", ["", "x" * 25, "Müller", "RJ", "rj", "ps-PM-c", "mine", "MINE", None, 7, b"Yours"]
+)
+def test_names_that_are_none_or_taken(name):
+    register("Mine", own)
+    try:
+        with pytest.raises(InvalidArgument, match=r"^name = "):
+            register(name, own)
+    finally:
+        unregister("Mine")
+    assert name not in names() or name in ("RJ",)
+
+
+@pytest.mark.parametrize("name", ["x", "x" * 24])
+def test_the_shortest_and_the_longest_name(name):
+    register(name, own)
+    try:
+        assert name in names()
+        with pytest.raises(InvalidArgument, match=r"^compose = "):  # it calls itself Mine
+            solution(name, epsilon=1.0, dim=3)
+    finally:
+        unregister(name)
+    assert name not in names()
+
+
+def test_what_is_registered_must_compose_what_was_asked_for():
+    with pytest.raises(InvalidArgument, match=r"^compose = 7: must be a function"):
+        register("Mine", 7)
+    with pytest.raises(InvalidArgument, match=r"^name = 'Mine': must be one of yours: there is"):
+        unregister("Mine")
+    register("Mine", own)
+    try:
+        assert solution("mine", epsilon=2.0, dim=3, epochs=4).privacy.charge == Fraction(1, 2)
+        with pytest.raises(InvalidArgument, match=r"^epsilon = None: must be given for Mine"):
+            solution("Mine", dim=3)
+    finally:
+        unregister("Mine")
+    for changed in ({"dim": 4}, {"dim": 2}, {"epochs": 3}):
+        register("Mine", lambda p, changed=changed: own(replace(p, **changed)))
+        try:
+            with pytest.raises(InvalidArgument, match=r"^compose = .*must be Mine of dim = 3 and"):
+                solution("Mine", epsilon=1.0, dim=3)
+        finally:
+            unregister("Mine")

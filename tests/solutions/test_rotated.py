@@ -16,6 +16,7 @@ from fedsel.sampling.simulated import cohort, report
 from fedsel.solutions.base import TransformedScores
 from fedsel.solutions.rotated import (
     FEW_CODEWORDS,
+    MOST_BASES,
     MOST_CODEWORDS,
     MOST_ROTATIONS,
     rotated,
@@ -72,6 +73,72 @@ def test_rotations_follow_from_epsilon_and_dim():
     # What a client has to rank is bounded, whatever ε is.
     assert rotations_for(Fraction(40), MOST_CODEWORDS // 4) == 4
     assert rotations_for(Fraction(40), 8 * MOST_CODEWORDS) == 1
+
+
+ROTATIONS = {  # dim: those for ε = 1, 2, 4, 5, 6, 8, 10, 12, 20
+    1: [1, 8, 16, 32, 64, 64, 64, 64, 64],
+    2: [1, 4, 8, 16, 32, 64, 64, 64, 64],
+    3: [1, 2, 4, 8, 16, 64, 64, 64, 64],
+    5: [1, 1, 2, 4, 8, 64, 64, 64, 64],
+    7: [1, 1, 2, 4, 8, 64, 128, 128, 128],
+    8: [1, 1, 2, 4, 8, 64, 256, 256, 256],
+    9: [1, 1, 1, 2, 4, 32, 128, 512, 512],
+    17: [1, 1, 1, 1, 2, 16, 64, 256, 256],
+}
+
+
+@pytest.mark.parametrize("dim", ROTATIONS)
+def test_no_message_carries_the_rotations_so_they_never_change(dim):
+    found = [rotations_for(Fraction(e), dim) for e in (1, 2, 4, 5, 6, 8, 10, 12, 20)]
+    assert found == ROTATIONS[dim]
+
+
+def test_nor_do_they_for_many_dimensions():
+    found = [rotations_for(Fraction(40), 1 << bits) for bits in (7, 8, 16, 17, 21, 22, 23)]
+    assert found == [64, 64, 64, 32, 2, 1, 1]
+    assert MOST_BASES == 1 << 16
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"round": -1},
+        {"rotations": 0},
+        {"bases": 0},
+        {"bases": (1 << 16) + 1},
+        {"basis": -1, "bases": 3},
+        {"basis": 3, "bases": 3},
+        {"basis": 1},
+    ],
+    ids=str,
+)
+def test_impossible_rotations_are_refused_by_name(wrong):
+    with pytest.raises(InvalidArgument, match=rf"^{next(iter(wrong))} = "):
+        Rotated(5, **wrong)
+
+
+def test_what_is_not_said_of_a_rotation():
+    assert Rotated(5) == Rotated(5, seed=0, round=0, rotations=1, bases=1, basis=0)
+    assert Rotated(5, bases=3).in_basis(2).basis == 2
+    assert Rotated.purpose(7) == Rotated.purpose(7, 0) == "signs of round 7"
+    assert Rotated.purpose(7, 2) == "signs of round 7, rotation 2"
+    assert Rotated(5).influence() == Rotated(5).influence(1)
+
+
+def test_a_round_and_a_basis_may_come_before():
+    turned = Rotated(5, seed=1, round=4, bases=3, basis=2)
+    assert [turned.in_round(t).round for t in (0, 4, 9)] == [0, 4, 9]
+    assert [turned.in_basis(b).basis for b in (0, 2, 1)] == [0, 2, 1]
+
+
+@pytest.mark.parametrize("rotations", [1, 3])
+def test_scores_of_many_are_those_of_each(rotations):
+    several = Rotated(5, seed=2, rotations=rotations)
+    many = np.cos(np.arange(2 * 3 * 5)).reshape(2, 3, 5)
+    found = several.scores(many)
+    assert found.shape == (2, 3, 8 * rotations)
+    for i, j in np.ndindex(2, 3):
+        np.testing.assert_array_equal(found[i, j], several.scores(many[i, j]))
 
 
 def error(name, epsilon, dim, **given):

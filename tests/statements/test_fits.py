@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from fedsel import solution
+from fedsel import InvalidArgument, solution
 from fedsel.sklearn import FedSelClassifier, PrivacyStatement
 from fedsel.statements.fits import fit_statement
 from tests.statements.support import Text
@@ -37,6 +37,42 @@ def test_an_estimator_has_a_page_and_shows_itself_in_a_notebook(fitted):
         for fact in (*told.covered, *told.not_covered):
             assert f"{fact[0].upper()}{fact[1:]}." in text
     assert told.to_html() == page
+
+
+def test_a_fit_says_what_a_shuffler_would_make_of_its_rounds(fitted):
+    """200 clients in rounds of 2: a shuffler hides little, and both numbers stand there."""
+    told = fitted.privacy_
+    assert told.shuffled.reports == fitted.history_.fewest_reports == 2
+    assert told.central(delta=0.2) == fitted.solution_.privacy.central(reports=2, delta=0.2)
+    assert told.central(delta=0.2) == fitted.history_.central(delta=0.2)
+    assert told.central(delta=0.2).epsilon < 2
+    assert told.shuffled.sentence in str(told)
+    for text in (Text(told.to_html()).text, Text(told._repr_html_()).text):
+        for sentence in (told.shuffled.sentence, *told.shuffled.trust):
+            assert sentence in text
+    again = pickle.loads(pickle.dumps(told))
+    assert again.shuffled.guarantee == told.shuffled.guarantee
+
+
+def test_who_has_not_reported_has_nothing_to_shuffle():
+    for told in (
+        statement(),
+        fit_statement(
+            solution("NP", dim=8), released="x", grouped=False, seeded=False, fewest_reports=9
+        ),
+    ):
+        assert told.shuffled is None
+        assert "shuffled" not in str(told)
+        with pytest.raises(InvalidArgument, match="private fit"):
+            told.central()
+
+
+def test_several_epochs_of_clients_that_remember_are_not_said_to_be_hidden():
+    told = statement("PS-PM", epochs=2, fewest_reports=1000)
+    assert told.shuffled.guarantee.epsilon == pytest.approx(2.0)
+    assert "clients keep what they have not sent" in str(told)
+    once = statement("PS-PM", fewest_reports=1000)
+    assert once.shuffled.guarantee.epsilon < 1
 
 
 def test_the_page_has_what_a_ledger_would_charge():

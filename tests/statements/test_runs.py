@@ -3,7 +3,10 @@
 import json
 from fractions import Fraction
 
-from fedsel import Aggregator, Reports
+import pytest
+
+from fedsel import Aggregator, InvalidArgument, Reports
+from fedsel.central import add_up, compose
 from fedsel.device import Request
 from fedsel.statements import RunStatement, certainty
 from fedsel.statements.runs import TRUST, TRUST_ON_FLOWER
@@ -68,6 +71,43 @@ def test_as_json_and_as_a_page(tmp_path):
     assert "<style" not in fragment
     assert "<script" not in fragment
     assert KEYBOARD.recipient in Text(fragment).text
+
+
+def test_both_numbers_are_stated_with_who_is_trusted_for_which(tmp_path):
+    """The smallest round that had reports decides; an epoch without any costs nothing."""
+    statement = RunStatement.of(served(tmp_path, heard=(6, 0, 4)))
+    shuffled = statement.shuffled
+    assert (shuffled.reports, shuffled.epochs, shuffled.delta) == (4, 2, 1e-6)
+    expected = add_up(RECIPE.build(), reports=4, epochs=2, delta=1e-6)
+    assert shuffled.guarantee == expected
+    told = json.loads(json.dumps(statement.to_dict()))
+    assert told["if_shuffled"] == {
+        "epsilon": expected.epsilon,
+        "delta": 1e-6,
+        "reports": 4,
+        "epochs": 2,
+        "local": 2.0,
+    }
+    text = Text(statement.to_html()).text
+    for sentence in (*shuffled.trust, shuffled.sentence, "if shuffled"):
+        assert sentence in text
+    assert "For local ε = 2: the device alone is trusted" in text
+    assert shuffled.sentence in str(statement)
+    assert "2 epochs added up" in shuffled.sentence
+    assert set(shuffled.trust) <= set(told["trust"])
+
+
+@pytest.mark.slow
+def test_central_guarantees_compose_the_epochs_that_had_reports(tmp_path):
+    statement = RunStatement.of(served(tmp_path, heard=(30, 0, 30)))
+    found = statement.central(delta=1e-2)
+    assert found == compose(RECIPE.build(), reports=30, epochs=2, delta=1e-2)
+    assert found.epsilon < add_up(RECIPE.build(), reports=30, epochs=2, delta=1e-2).epsilon
+    empty = RunStatement.of(served(tmp_path / "empty", heard=()))
+    assert empty.shuffled is None
+    assert empty.to_dict()["if_shuffled"] is None
+    with pytest.raises(InvalidArgument, match="without a report"):
+        empty.central()
 
 
 def test_an_exact_price_is_said_exactly(tmp_path):

@@ -34,6 +34,8 @@ GOOD_TEXTS = [
     "50 % < 1 & [b] =1+1 $x$ ../.. {} ; -- '\" \\n",  # does nothing, wherever it is shown
     "p" * 100,
     "é" * 50,
+    "z" + "\u0335" * 4,
+    "a\u180a",  # the neighbour of what is not seen
 ]
 BAD_TEXTS = [
     "two\nlines",
@@ -54,6 +56,10 @@ BAD_TEXTS = [
     "hangul\u3164filler",
     "braille\u2800blank",
     "variation\ufe0f",
+    "first\ufe00variation",
+    "free\u180bvariations",
+    "free\u180cvariations",
+    "free\u180dvariations",
     "private\ue000",
     "lone\ud800surrogate",
     "tag\U000e0041",
@@ -62,6 +68,7 @@ BAD_TEXTS = [
     "last ",
     "two  spaces",
     "e\u0301",  # é in two characters
+    "\u212b",  # a sign that is Å, and comes after it
     "\u0301mark first",
     "mark after a \u0301space",
     "z" + "\u0335" * 5,

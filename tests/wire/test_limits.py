@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from fedsel import InvalidArgument, Reports, solution
+from fedsel import InvalidArgument, Recipe, Reports, solution
 from fedsel.wire import ReportFormat, Request, check_sendable, decode_recipe, encode_recipe
 from fedsel.wire.recipe import MOST_SLOTS
 from tests.wire.support import complete
@@ -97,6 +97,11 @@ def test_a_device_is_asked_to_hold_sixteen_million_entries_at_most():
 def test_a_recipe_that_is_open_has_no_bytes(change):
     with pytest.raises(InvalidArgument, match=f"^{next(iter(change))} = "):
         encode_recipe(complete("PM", **{"epsilon": 1.0, "dim": 8, **change}))
+
+
+def test_what_has_no_epsilon_is_not_asked_for():
+    with pytest.raises(InvalidArgument, match=r"^solution = 'NP': must be a private solution"):
+        check_sendable(Recipe("NP", dim=3, learning_rate=1.0))
 
 
 def test_reports_of_what_is_not_private_have_no_format():

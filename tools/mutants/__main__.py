@@ -27,6 +27,8 @@ def main() -> int:
         ("--enough", "a mutant survives if no test notices it within so many seconds of tests"),
     ):
         parser.add_argument(name, type=float, default=float("inf"), help=meaning)
+    parser.add_argument("--again", action="store_true", help="try survivors alone, no new mutants")
+    parser.add_argument("--only", nargs="+", help="try those again whose names begin so")
     parser.add_argument("--show", action="store_true", help="show survivors, run nothing")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that no fork outlives this process
@@ -34,16 +36,18 @@ def main() -> int:
     folder = options.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
     session = Session(folder / "session.sqlite")
+    # Tests may be written while mutants run: what is tried is the checkout as it is now.
+    root = ROOT if options.show else copied(folder / "tree")
     table = []
     for key, modules in groupby(_modules(options.paths), set_of):
         chosen: dict[str, list[Mutant]] = {}
         for module in modules:
-            mutants = mutants_of(ROOT, module, folder / "generated")
+            mutants = mutants_of(root, module, folder / "generated")
             chosen[module] = _sample(mutants, options.sample)
             session.add(chosen[module])
             table.append((module, len(mutants), chosen[module]))
         if not options.show and time.monotonic() < end:
-            _try(session, key, chosen, folder, options, end)
+            _try(session, key, chosen, root, options, end)
         for mutant in (mutant for mutants in chosen.values() for mutant in mutants):
             if session.outcome(mutant) in UNNOTICED:
                 _say(f"{session.outcome(mutant)} {mutant.id[:8]} {mutant.description}")
@@ -63,22 +67,27 @@ def _try(
     session: Session,
     key: str,
     chosen: dict[str, list[Mutant]],
-    folder: Path,
+    tree: Path,
     options: argparse.Namespace,
     end: float,
 ) -> None:
     from tools.mutants.running import Runner
 
-    tests = tests_of(key, folder / "tests")
-    runner = Runner(copied(folder / "tree"), tests, options.quick, options.enough, _say)
+    tests = tests_of(tree, key, tree.parent / "tests")
+    runner = Runner(tree, tests, options.quick, options.enough, _say)
     files = runner.files()
-    waiting = [
-        (mutant, (ROOT / module).read_text(), session.had(mutant))
-        for module, mutants in chosen.items()
-        for mutant in mutants
-        if session.outcome(mutant) is None
-        or (session.outcome(mutant) in UNNOTICED and session.had(mutant) != files)
-    ]
+    waiting = []
+    for module, mutants in chosen.items():
+        for mutant in mutants:
+            outcome, had = session.outcome(mutant), session.had(mutant)
+            if options.only:
+                wanted, had = mutant.id.startswith(tuple(options.only)), {}
+            elif outcome is None:
+                wanted = not options.again
+            else:
+                wanted = outcome in UNNOTICED and had != files
+            if wanted:
+                waiting.append((mutant, (tree / module).read_text(), had))
     waiting.sort(key=lambda task: session.outcome(task[0]) is not None)  # the new ones first
     _say(f"{key}: {len(waiting)} mutants, {len(runner.known)} tests")
     for count, (mutant, outcome) in enumerate(runner.outcomes(waiting, end), 1):

@@ -14,20 +14,23 @@ ROOT = Path(__file__).parent.parent.parent
 MODULES = (
     *(f"src/fedsel/{name}" for name in ("device", "mechanisms", "solutions", "wire", "server")),
     *(f"src/fedsel/{name}.py" for name in ("exact", "budget", "reports", "recipe", "random")),
-    "src/fedsel/sampling",
+    *(f"src/fedsel/{name}" for name in ("sampling", "central", "preparation")),
 )
 # The tests that mirror a module or folder: the longest name that fits. Its doctests come with it.
 TESTS = {
     "device": "device",
-    "mechanisms": "mechanisms solutions test_checks.py test_golden.py sampling/test_device.py "
-    "sampling/test_own_bits.py",
-    "solutions": "solutions test_golden.py",
+    "device/linear": "device/test_linear.py preparation",
+    "mechanisms": "mechanisms solutions central/test_blanket.py test_checks.py test_golden.py "
+    "sampling/test_device.py sampling/test_own_bits.py",
+    "central": "central",
+    "preparation": "preparation",
+    "solutions": "solutions central/test_blanket.py test_golden.py",
     "wire": "wire test_golden.py",
-    "server": "server",
+    "server": "server preparation/test_preparation.py",
     "sampling": "sampling test_golden.py test_random.py",
     "exact": "test_exact.py mechanisms/test_certificate.py mechanisms/test_laws.py",
     "budget": "test_budget.py solutions/test_registry.py",
-    "recipe": "wire device/test_client.py solutions/test_registry.py",
+    "recipe": "test_recipe.py wire preparation device/test_client.py solutions/test_registry.py",
     "reports": "test_reports.py wire server/test_step.py sampling/test_device.py test_golden.py",
     "random": "test_random.py sampling/test_own_bits.py test_golden.py",
 }
@@ -125,10 +128,10 @@ def set_of(module: str) -> str:
     return max((key for key in TESTS if f"{name}/".startswith(f"{key}/")), key=len)
 
 
-def tests_of(name: str, kept_in: Path) -> TestSet:
-    """The tests that `set_of` names."""
-    source = f"src/fedsel/{name}" + ("" if (ROOT / f"src/fedsel/{name}").is_dir() else ".py")
-    return TestSet(ROOT, source, [f"tests/{test}" for test in TESTS[name].split()], kept_in)
+def tests_of(root: Path, name: str, kept_in: Path) -> TestSet:
+    """The tests that `set_of` names, in a checkout."""
+    source = f"src/fedsel/{name}" + ("" if (root / f"src/fedsel/{name}").is_dir() else ".py")
+    return TestSet(root, source, [f"tests/{test}" for test in TESTS[name].split()], kept_in)
 
 
 def copied(tree: Path) -> Path:

@@ -97,18 +97,78 @@ def _generated(before: str) -> Iterator[tuple[str, int, Any, Any, str]]:
 
 
 def _program(code: str) -> str:
-    """What is executed: without docstrings, annotations (never evaluated) and ``@final``."""
-    tree = ast.parse(code)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef):
-            node.returns = None
-        if isinstance(node, ast.arg | ast.AnnAssign):
-            node.annotation = ast.Constant(None)
-        if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            node.decorator_list = [d for d in node.decorator_list if ast.unparse(d) != "final"]
-        if isinstance(node, ast.ImportFrom) and node.module == "__future__":
+    """What is executed, as far as a test can notice it."""
+    return ast.dump(_Executed().visit(ast.parse(code)))
+
+
+class _Executed(ast.NodeTransformer):
+    """Leaves out what is no part of a program's meaning, so that no mutant differs by it alone.
+
+    - Annotations are never evaluated, and ``@final`` is one; nor is what only a type checker sees.
+    - A cache gives what would be computed.
+    - ``*`` and ``/`` in a signature say how arguments may be given: those who give them do.
+    - ``strict=True`` of a zip, where the lengths are equal: anything else is an error already.
+    - Numpy takes every negative number in a reshape for −1.
+    - What an error says, in an f-string of its ``raise``.
+    - Strings are compared for equality: their order means nothing.
+    """
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        node.returns = None
+        given = node.args
+        given.args = [*given.posonlyargs, *given.args, *given.kwonlyargs]
+        given.posonlyargs, given.kwonlyargs = [], []
+        given.defaults = [*given.defaults, *(value for value in given.kw_defaults if value)]
+        given.kw_defaults = []
+        return self._undecorated(node)
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        return self._undecorated(node)
+
+    def _undecorated(self, node: ast.FunctionDef | ast.ClassDef) -> ast.AST:
+        unseen = ("final", "lru_cache", "cache")
+        decorators = node.decorator_list
+        node.decorator_list = [d for d in decorators if ast.unparse(d).split("(")[0] not in unseen]
+        return self.generic_visit(node)
+
+    def visit_arg(self, node: ast.arg) -> ast.AST:
+        return ast.arg(node.arg)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        node.annotation = ast.Constant(None)
+        return self.generic_visit(node)
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.AST:
+        if node.module == "__future__":
             node.names = []
-    return ast.dump(tree)
+        return node
+
+    def visit_If(self, node: ast.If) -> ast.AST:
+        return ast.Pass() if "TYPE_CHECKING" in ast.unparse(node.test) else self.generic_visit(node)
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        called = ast.unparse(node.func)
+        if called == "zip":
+            node.keywords = [word for word in node.keywords if word.arg != "strict"]
+        if called.endswith("reshape"):
+            node.args = [
+                ast.Constant(-1) if ast.unparse(size) in ("-1", "-2") else size
+                for size in node.args
+            ]
+        return self.generic_visit(node)
+
+    def visit_Raise(self, node: ast.Raise) -> ast.AST:
+        for inner in ast.walk(node):
+            if isinstance(inner, ast.JoinedStr):
+                inner.values = []
+        return self.generic_visit(node)
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        sides = (node.left, *node.comparators)
+        if any(isinstance(side, ast.Constant) and isinstance(side.value, str) for side in sides):
+            node.ops = [ast.Eq() if isinstance(op, ast.LtE | ast.GtE) else op for op in node.ops]
+            node.ops = [ast.NotEq() if isinstance(op, ast.Lt | ast.Gt) else op for op in node.ops]
+        return self.generic_visit(node)
 
 
 def _operators() -> dict[str, Any]:

@@ -56,6 +56,7 @@ class LiveFunctions:
     def __init__(self, ran: set[Key]) -> None:
         self._ran = ran
         self._functions: dict[Key, list[FunctionType]] = {}
+        gc.unfreeze()  # what was frozen after it was collected is not among the objects
         for found in gc.get_objects():
             if type(found) is FunctionType:  # isinstance would ask lazy objects of others
                 self._functions.setdefault(key_of(found.__code__), []).append(found)

@@ -23,6 +23,9 @@ from tools.mutants.session import NOT_EXECUTED, SURVIVED
 FRESH = "must be imported afresh"
 _FIRST_TESTS, _FIRST_FILES = 50, 3
 _LONGEST = 600.0
+_A_FEW_SECONDS = 1.0
+_LEAST = 0.005
+"""Of a test, whose seconds are counted in hundredths."""
 _MOST_CASES = 100
 
 
@@ -114,6 +117,10 @@ class Runner:
         for name in json.loads(failing.read_text()):
             self.say(f"left out, fails after others: {name[:100]}")
             self.known.pop(name, None)
+        # A mutant that is imported afresh would be killed by whatever else is wrong with that.
+        quickest = {name.split("::")[0]: name for name in reversed(self._ordered(self.known, ""))}
+        if forked(lambda: self._collected([*quickest.values()])).outcome != SURVIVED:
+            raise SystemExit(f"the tests of {self.tests.source} do not run if imported afresh")
 
     # Mutants.
 
@@ -201,7 +208,8 @@ class Runner:
         tests = {name: test for name, test in self.known.items() if test.executes(module, lines)}
         if not tests:
             return End(FRESH if replaced.stale else NOT_EXECUTED, None)
-        order = self._chosen(self._new(tests, had), module, lines)
+        most = _A_FEW_SECONDS if replaced.stale else self._enough
+        order = self._chosen(most, self._new(tests, had), module, lines)
 
         def work() -> int:
             replaced.make()
@@ -223,7 +231,8 @@ class Runner:
     def _afresh(self, mutant: Mutant, before: str, had: dict[str, str], test: str | None) -> str:
         """With a new import of everything: for one test, for some of a few files, for the rest."""
         module = mutant.module
-        order = self._chosen(self._new(self.known, had), module, changed_lines(before, mutant.code))
+        lines = changed_lines(before, mutant.code)
+        order = self._chosen(self._enough, self._new(self.known, had), module, lines)
         files = list(dict.fromkeys(name.split("::")[0] for name in order))[:_FIRST_FILES]
         near = [name for name in order if name.split("::")[0] in files][:_FIRST_TESTS]
         file = self._tree / module
@@ -245,7 +254,8 @@ class Runner:
 
         watch = Watch(loop)
         _do_not_shrink()
-        files = sorted({name.split("::")[0] for name in names})
+        # The doctests last, as in `TestSet`.
+        files = sorted({name.split("::")[0] for name in names}, key=self.tests.files().index)
         return collect(self._tree, files, [], watch)
 
     # Which tests, in which order, and for how long.
@@ -262,7 +272,7 @@ class Runner:
         return {name: test for name, test in tests.items() if name.split("::")[0] in changed}
 
     def _ordered(self, tests: dict[str, Test], module: str, lines: Iterable[int] = ()) -> list[str]:
-        """The nearest to a change first; of each function one case, then two more, then four more.
+        """The nearest to a change first, of those the quickest; a further case counts as slower.
 
         Near are tests that execute the change, or at least the module, and those of the file that
         mirrors it.
@@ -274,16 +284,16 @@ class Runner:
             cases[function] = cases.get(function, 0) + 1
             farther = not test.executes(module, lines), not test.executes(module)
             elsewhere = Path(module).stem not in function
-            return test.processes, *farther, elsewhere, cases[function].bit_length(), test.seconds
+            return test.processes, *farther, elsewhere, cases[function] * (test.seconds + _LEAST)
 
         return sorted(sorted(tests, key=lambda name: tests[name].seconds), key=rank)
 
-    def _chosen(self, *arguments: Any) -> list[str]:
+    def _chosen(self, most: float, *arguments: Any) -> list[str]:
         """The first of them, as many as take so long that it is enough."""
         chosen, seconds = [], 0.0
         for name in self._ordered(*arguments):
-            seconds += self.known[name].seconds
-            if chosen and seconds > self._enough:
+            seconds += self.known[name].seconds + _LEAST
+            if chosen and seconds > most:
                 break
             chosen.append(name)
         return chosen

@@ -1,9 +1,22 @@
 """Advice before anything is collected: which solution to take, and whether training can work."""
 
-from fedsel.advising.advice import Advice, advise
+from fedsel.advising.advice import Advice
+from fedsel.advising.asking import advise
+from fedsel.advising.central import CentralAdvice, Rung
 from fedsel.advising.moments import Moments, Updates, moments
 from fedsel.advising.outlook import Outlook
 from fedsel.advising.simulation import Check
 from fedsel.advising.sufficiency import shortage
 
-__all__ = ["Advice", "Check", "Moments", "Outlook", "Updates", "advise", "moments", "shortage"]
+__all__ = [
+    "Advice",
+    "CentralAdvice",
+    "Check",
+    "Moments",
+    "Outlook",
+    "Rung",
+    "Updates",
+    "advise",
+    "moments",
+    "shortage",
+]

@@ -1,48 +1,29 @@
-"""``advise``: every solution worth considering, by what it would give, from public quantities."""
+"""Advice: every solution worth considering, by what it would give, from public quantities."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
+from fedsel.advising.asked import Asked
+from fedsel.advising.candidates import left_out, outlooks
 from fedsel.advising.moments import Updates, moments
 from fedsel.advising.outlook import Outlook, flat, impossible, reason, split
 from fedsel.advising.simulation import LEAST_ROUNDS, Check, simulate
-from fedsel.advising.sufficiency import GOAL, prospect, too_large
-from fedsel.auto import (
-    AGREEMENT,
-    FEWEST_ROUNDS,
-    Model,
-    Setting,
-    bases_for,
-    learning_rate,
-    noise_of_mean,
-    radius,
-    resolved,
-)
-from fedsel.budget import Budget, hyper_parameters_free
-from fedsel.errors import (
-    Epsilon,
-    InvalidArgument,
-    check_count,
-    check_epsilon,
-    check_finite,
-    check_positive,
-)
-from fedsel.mechanisms import FullGradient, OneSymbol, TwoStage
-from fedsel.preparation.plan import OCTAVES
+from fedsel.advising.sufficiency import GOAL
+from fedsel.auto import FEWEST_ROUNDS, noise_of_mean, resolved
+from fedsel.errors import Epsilon, InvalidArgument
+from fedsel.mechanisms import FullGradient, OneSymbol
 from fedsel.progress import note
-from fedsel.recipe import Recipe, solution
+from fedsel.recipe import Recipe
 from fedsel.solutions import RandomDirections, Solution
 from fedsel.solutions.rotated import rotations_for
 
-NAMES = ("RJ", "RC", "J", "UJ", "PM", "HM", "PS-PM", "PE-PM", "EXP-PM", "PM-RP")
-"""Where two align alike, in two digits, the first of them ranks first: RJ and RC assume nothing of
-the shape of updates and RJ costs least, and what takes another's place comes after it."""
-TWO_STAGE = ("EXP-PM", "PE-PM", "PS-PM")
-MOST_DIMENSIONS = 1 << 24
+if TYPE_CHECKING:
+    from fedsel.advising.central import CentralAdvice
+
 _WORK = 6e7
 """What a simulation of one solution may cost: a few seconds."""
 _MOST_ROUNDS = 200
@@ -59,7 +40,8 @@ class Advice:
     loose or not symmetric about zero (`fedsel.preparation`); 0 where it would be noise.
     ``centre_error`` is the norm of the noise in a centre that is learnt so, over a record's.
     ``rotations`` and ``bases`` are RJ's: a codebook is the union of so many rotations, and a round
-    has so many codebooks.
+    has so many codebooks. ``central`` is there where a central goal was given: then ``epsilon`` is
+    the local ε that it allows the recommended solution, if reports are shuffled.
     """
 
     dim: int
@@ -84,16 +66,21 @@ class Advice:
     centre_error: float = 0.0
     rotations: int = 1
     bases: int = 1
+    central: CentralAdvice | None = None
 
     @property
     def rounds(self) -> int:
-        return self.epochs * math.ceil(self.clients / self.batch)
+        return self.epochs * self.asked.rounds
+
+    @property
+    def asked(self) -> Asked:
+        """The public quantities, without ε."""
+        return Asked(**{name: getattr(self, name) for name in Asked.__dataclass_fields__})
 
     @property
     def updates(self) -> Updates:
         """The model behind the numbers."""
-        length = radius(self.norm, model=_model(self.regression))
-        return Updates(self.dim, length, self.agreement, self.sparse)
+        return self.asked.updates
 
     @property
     def preparation(self) -> str:
@@ -170,6 +157,7 @@ class Advice:
     def as_dict(self) -> dict[str, Any]:
         """Everything, for JSON."""
         content = {name: v for name, v in vars(self).items() if name != "outlooks"}
+        content["central"] = None if self.central is None else self.central.as_dict()
         content["rounds"], content["warnings"] = self.rounds, list(self.warnings)
         content["preparation"], content["codebook"] = self.preparation, self.codebook
         return {**content, "outlooks": [o.as_dict() for o in self.outlooks]}
@@ -183,93 +171,45 @@ def _cost(candidate: Solution) -> float:
     return candidate.dim + candidate.transform.size * (candidate.dim / 400 if products else 20)
 
 
-def advise(
-    *,
-    dim: int,
-    clients: int,
-    epsilon: Epsilon,
-    batch: int | None = None,
-    epochs: int = 1,
-    sparse: bool = False,
-    agreement: float = AGREEMENT,
-    norm: float = 1.0,
-    clip: float = 1.0,
-    regression: bool = False,
+def advice_for(
+    asked: Asked, epsilon_of: Callable[[str], Epsilon], *, one_epoch_instead: bool = True
 ) -> Advice:
-    """Which solution to take for ``clients`` of ``dim`` entries and ε in total over ``epochs``.
+    """Advice where ``epsilon_of`` tells the ε of each solution, in total over all epochs.
 
-    ``batch`` clients report in a round (one in a hundred by default). ``agreement`` is the norm of
-    the mean update over that of one, ``sparse`` says that updates have few entries, ``norm`` is
-    that of a record (an update has 0.4 of it, 0.16 in a ``regression``), ``clip`` the bound of one
-    entry.
-
-    >>> advice = advise(dim=124, clients=39_000, batch=390, epsilon=1.0)
-    >>> advice.recommended, advice.usable
-    ('RJ', True)
-    >>> advise(dim=10**6, clients=1000, epsilon=1.0).usable
-    False
+    ``one_epoch_instead``: whether one epoch could have all of it in place of several.
     """
-    dim = check_count("dim", dim, least=2, most=MOST_DIMENSIONS)
-    clients = check_count("clients", clients)
-    epochs = check_count("epochs", epochs)
-    epsilon = check_epsilon("epsilon", epsilon)
-    if batch is None:
-        batch = math.ceil(clients / 100)
-    batch = check_count("batch", batch, most=clients)
-    if not isinstance(sparse, bool):
-        raise InvalidArgument("sparse", sparse, "True or False")
-    if not 0 < check_finite("agreement", agreement) <= 1:
-        raise InvalidArgument("agreement", agreement, "in (0, 1]")
-    norm, clip = _magnitude("norm", norm), _magnitude("clip", clip)
-    model = _model(regression)
-    updates = Updates(dim, radius(norm, model=model), float(agreement), sparse)
-    known = Setting(
-        dim,
-        batch,
-        epochs * math.ceil(clients / batch),
-        norm,
-        model=model,
-        offset=True,
-        loose=OCTAVES,
-    )
-    outlooks, skipped = _outlooks(updates, clients, epsilon, epochs, known, clip)
-    best = outlooks[0]
+    found = outlooks(asked, epsilon_of)
+    best = found[0]
     one, loss = best.alignment_all, ""
-    if epochs > 1:
-        single = replace(known, rounds=math.ceil(clients / batch))
-        once, _ = _outlooks(updates, clients, epsilon, 1, single, clip)
-        one, loss = once[0].alignment_all, split(best, once[0], epochs)
-    plain = moments(Solution("NP", dim, FullGradient()), updates)
-    automatic = resolved(Recipe(epsilon=epsilon, epochs=epochs), known)
-    told = automatic.build()
-    waiting = max(1.0, float(automatic.centre) * clients)
-    error = math.sqrt(dim * noise_of_mean(automatic, told, waiting)) if automatic.centre else 0.0
-    usable = best.alignment_all >= GOAL
-    warnings = [*impossible(best, clients, epochs), *flat(outlooks, dim, batch), *skipped]
-    if loss:
-        warnings.append(loss)
+    if asked.epochs > 1 and one_epoch_instead:
+        once = outlooks(replace(asked, epochs=1), epsilon_of)[0]
+        one, loss = once.alignment_all, split(best, once, asked.epochs)
+    plain = moments(Solution("NP", asked.dim, FullGradient()), asked.updates)
+    epsilon = epsilon_of(best.name)
+    automatic = resolved(Recipe(epsilon=epsilon, epochs=asked.epochs), asked.setting)
+    waiting = max(1.0, float(automatic.centre) * asked.clients)
+    noise = noise_of_mean(automatic, automatic.build(), waiting) if automatic.centre else 0.0
+    skipped = [f"{name} is left out: {why}." for name, why in left_out(asked.dim).items()]
+    warnings = [
+        *impossible(best, asked.clients, asked.epochs),
+        *flat(found, asked.dim, asked.batch),
+        *skipped,
+        *([loss] if loss else []),
+    ]
     return Advice(
-        dim=dim,
-        clients=clients,
-        batch=batch,
+        **vars(asked),
         epsilon=float(epsilon),
-        epochs=epochs,
-        sparse=sparse,
-        agreement=float(agreement),
-        norm=norm,
-        clip=clip,
-        outlooks=outlooks,
+        outlooks=found,
         recommended=best.name,
-        reason=reason(outlooks),
-        usable=usable,
-        without_privacy=plain.alignment(clients),
+        reason=reason(found),
+        usable=best.alignment_all >= GOAL,
+        without_privacy=plain.alignment(asked.clients),
         one_epoch=one,
         warnings=tuple(warnings),
         spread=float(automatic.spread),
         centre=float(automatic.centre),
-        regression=regression,
-        centre_error=error,
-        rotations=rotations_for(automatic.charge, dim),
+        centre_error=math.sqrt(asked.dim * noise),
+        rotations=rotations_for(automatic.charge, asked.dim),
         bases=automatic.bases if isinstance(automatic.bases, int) else 1,
     )
 
@@ -277,78 +217,3 @@ def advise(
 def _many(count: int, name: str, of: str) -> str:
     """A count in words: "2 rotations in a codebook"."""
     return f"{count} {name}{'s' if count > 1 else ''} in {of}"
-
-
-def _magnitude(name: str, value: object) -> float:
-    """A length that arithmetic can square and divide by."""
-    number = check_positive(name, value)
-    if not 1e-9 <= number <= 1e9:
-        raise InvalidArgument(name, value, "in 1e-9 … 1e9")
-    return number
-
-
-def _model(regression: bool) -> Model:
-    return "regression" if regression else "linear"
-
-
-def _outlooks(
-    updates: Updates,
-    clients: int,
-    epsilon: Epsilon,
-    epochs: int,
-    known: Setting,
-    clip: float,
-) -> tuple[tuple[Outlook, ...], list[str]]:
-    """One outlook a solution, by rank, and why some are left out."""
-    dim, outlooks, skipped = updates.dim, [], []
-    batch, rounds = int(known.clients), known.rounds
-    mu = hyper_parameters_free(dim, batch, Budget(epsilon, epochs, 0.0).per_epoch)
-    for name in NAMES:
-        if why := too_large(name, dim):
-            skipped.append(f"{name} is left out: {why}.")
-            continue
-        candidate = solution(
-            name,
-            epsilon=epsilon,
-            dim=dim,
-            epochs=epochs,
-            mu="auto",
-            clip=clip,
-            batch=batch,
-            rho=updates.length if name in ("J", "RJ", "RC") else None,
-            bases=bases_for(Recipe(name, epsilon=epsilon, epochs=epochs), dim, rounds),
-        )
-        estimate = moments(candidate, updates)
-        found = prospect(candidate, updates, reports=clients * epochs, rounds=rounds)
-        needed = found.reports_needed
-        outlooks.append(
-            Outlook(
-                rank=0,
-                name=name,
-                takes=candidate.name,
-                epsilon_per_report=candidate.privacy.per_report,
-                epsilon_total=candidate.privacy.total,
-                mu=mu if name in TWO_STAGE else None,
-                k=_top(candidate),
-                bits=candidate.bits,
-                noise=estimate.noise(batch),
-                alignment_round=estimate.alignment(batch),
-                alignment_all=found.alignment,
-                clients_needed=None if needed is None else math.ceil(needed / epochs),
-                learning_rate=learning_rate(candidate, known),
-                note=f"μ = 0: {candidate.name} takes its place" if candidate.name != name else "",
-                solution=candidate,
-                moments=estimate,
-            )
-        )
-    outlooks.sort(key=lambda o: (-float(f"{o.alignment_all:.2g}"), NAMES.index(o.name)))
-    return tuple(replace(o, rank=i) for i, o in enumerate(outlooks, 1)), skipped
-
-
-def _top(candidate: Solution) -> int | None:
-    mechanism = candidate.mechanism
-    if isinstance(mechanism, OneSymbol):
-        return mechanism.top(candidate.transform.size)
-    if isinstance(mechanism, TwoStage) and mechanism.selection.name in ("PE", "PS"):
-        return mechanism.selection.top(candidate.dim)
-    return None

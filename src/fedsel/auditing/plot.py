@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 
 def draw(rows: Sequence[Row]) -> Figure:
-    """Left: exact and attacked ε over the claimed one. Right: worst-case variance of the values."""
+    """Left: exact and attacked ε over the claimed one. Right: worst-case variance of the values.
+
+    Of shuffled reports the claimed ε is the central one that is proved.
+    """
     figure = new_figure(11, 4.2)
     left, right = figure.subplots(1, 2)
     _draw_privacy(left, [r for r in rows if r.claimed > 0])
@@ -24,10 +27,14 @@ def draw(rows: Sequence[Row]) -> Figure:
     return figure
 
 
+def _family(row: Row) -> str:
+    return row.mechanism if row.reports is None else f"{row.mechanism}, shuffled"
+
+
 def _draw_privacy(axes: Any, rows: Sequence[Row]) -> None:
-    names = list(dict.fromkeys(r.mechanism for r in rows))
+    names = list(dict.fromkeys(map(_family, rows)))
     for place, name in enumerate(names):
-        mine = [r for r in rows if r.mechanism == name]
+        mine = [r for r in rows if _family(r) == name]
         published = mine[0].published
         colour = palette.RED if published else palette.BLUE
         spread = [place + 0.5 * (i / max(1, len(mine) - 1) - 0.5) for i in range(len(mine))]

@@ -7,15 +7,20 @@ import itertools
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from fedsel.auditing.empirical import audit
+from fedsel.auditing.shuffled import attack_shuffled, worst_attack
+from fedsel.central import amplify
 from fedsel.errors import InvalidArgument, check_count
+from fedsel.exact import exceeds_exp
 from fedsel.mechanisms import (
     Mechanism,
     OneSymbol,
+    ReportMechanism,
     Selection,
     SignedSampling,
     TwoStage,
@@ -35,13 +40,23 @@ MOST_DIMENSIONS, MOST_TRIALS, MOST_JOBS = 10**7, 10**9, 1024
 """Certified only: an experiment says little where each output is rare."""
 MOST_ATTACKED = 1_000
 TWO_STAGE_EPSILONS = (2.0,)
+SHUFFLED_EPSILONS = (1.0,)
+SHUFFLED_NAMES = ("J", "UJ", "EXP-Duchi", "PE-Duchi", "PS-Duchi")
+"""Of few outputs each: all multisets of their reports are listed."""
+SHUFFLED_REPORTS = (2, 4, 8)
+SHUFFLED_DIMENSION = 2
+SHUFFLED_DELTA = Fraction(1, 100)
+"""So large that an experiment sees what lies beyond it."""
 TOPS: tuple[Top, ...] = (0.1, 0.3)
 VALUE_EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
 
 
 @dataclass(frozen=True)
 class Case:
-    """One mechanism at one dimension; ``attack`` says whether it is also tried by experiment."""
+    """One mechanism at one dimension; ``attack`` says whether it is also tried by experiment.
+
+    With ``reports`` it is so many of them, shuffled.
+    """
 
     name: str
     mechanism: Mechanism
@@ -49,16 +64,22 @@ class Case:
     d: int | None = None
     k: int | None = None
     attack: bool = True
+    reports: int | None = None
 
     def seed(self, seed: int) -> int:
         """A seed for this very case: its result does not depend on the cases beside it."""
         text = f"{seed} {self.mechanism!r} {self.d}"
+        text += "" if self.reports is None else f" {self.reports}"
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8])
 
 
 @dataclass(frozen=True)
 class Row:
-    """What the audit says of one case."""
+    """What the audit says of one case.
+
+    Of so many shuffled ``reports`` all ε are central ones at ``delta``: ``claimed`` is proved for
+    all inputs, ``exact`` that of the worst inputs tried, by listing all multisets.
+    """
 
     mechanism: str
     d: int | None
@@ -71,6 +92,18 @@ class Row:
     measured_variance: float | None
     holds: bool
     published: bool
+    reports: int | None = None
+    delta: float = 0.0
+
+    @property
+    def name(self) -> str:
+        """The mechanism, and how many of its reports are shuffled.
+
+        >>> Row("J", 2, 1, 2, 1.5, 1.4, 1.3, None, None, True, False, 4, 0.01).name
+        'J, 4 shuffled'
+        """
+        shuffled = "" if self.reports is None else f", {self.reports} shuffled"
+        return f"{self.mechanism}{shuffled}"
 
     @property
     def sound(self) -> bool:
@@ -97,8 +130,12 @@ def default_cases(
     large: Sequence[int] = LARGE_DIMENSIONS,
     value_epsilons: Sequence[float] = VALUE_EPSILONS,
     two_stage_epsilons: Sequence[float] = TWO_STAGE_EPSILONS,
+    shuffled_epsilons: Sequence[float] = SHUFFLED_EPSILONS,
 ) -> list[Case]:
-    """Every private mechanism over the grid, once for each distinct (d, k, ε)."""
+    """Every private mechanism over the grid, once for each distinct (d, k, ε).
+
+    And some of them with a few reports that are shuffled, at a dimension of their own.
+    """
     for d in (*dimensions, *large):
         check_count("dim", d, most=MOST_DIMENSIONS)
     cases: dict[tuple[Any, ...], Case] = {}
@@ -129,7 +166,14 @@ def default_cases(
     for selection, value in itertools.product(("EXP", "PE", "PS"), VALUES):
         for d, epsilon in itertools.product(dimensions, two_stage_epsilons):
             add(f"{selection}-{value}", epsilon, d, tops[0], attack=d <= MOST_ATTACKED)
-    return list(cases.values())
+    small = itertools.product(SHUFFLED_NAMES, shuffled_epsilons, SHUFFLED_REPORTS)
+    return [*cases.values(), *(_shuffled_case(*case) for case in small)]
+
+
+def _shuffled_case(name: str, epsilon: float, reports: int) -> Case:
+    target = mechanism(name, epsilon=epsilon, k=1)
+    k = 1 if any("k" in getattr(m, "__dataclass_fields__", {}) for m in target.parts) else None
+    return Case(name, target, float(target.claimed), SHUFFLED_DIMENSION, k, reports=reports)
 
 
 def run(
@@ -157,6 +201,8 @@ def run(
 
 def examine(case: Case, *, trials: int, seed: int) -> Row:
     """Certify one case, attack it, and measure its variance."""
+    if case.reports is not None:
+        return _examine_shuffled(case, case.reports, trials=trials, seed=seed)
     certificate = certify(case.mechanism, case.d)
     bound = None
     if case.attack:
@@ -176,6 +222,40 @@ def examine(case: Case, *, trials: int, seed: int) -> Row:
         measured_variance=measured,
         holds=certificate.holds,
         published=case.mechanism.published,
+    )
+
+
+def _examine_shuffled(case: Case, reports: int, *, trials: int, seed: int) -> Row:
+    """What is proved of shuffled reports, what is exact for the worst inputs, and an attack."""
+    target, d, delta = case.mechanism, case.d, float(SHUFFLED_DELTA)
+    if not isinstance(target, ReportMechanism) or d is None:
+        raise InvalidArgument("case", case, "one of reports on vectors")
+    proved = amplify(target, d, reports=reports, delta=delta).epsilon
+    attack = worst_attack(target, d, reports, SHUFFLED_DELTA)
+    found = attack_shuffled(
+        target,
+        attack,
+        reports=reports,
+        delta=delta,
+        claimed=proved,
+        trials=trials,
+        pilot=max(2, trials // 10),
+        seed=seed,
+    )
+    return Row(
+        mechanism=case.name,
+        d=d,
+        k=case.k,
+        epsilon=case.epsilon,
+        claimed=proved,
+        exact=attack.epsilon,
+        lower_bound=found.lower_bound,
+        variance=None,
+        measured_variance=None,
+        holds=not exceeds_exp(attack.growth, proved),
+        published=False,
+        reports=reports,
+        delta=delta,
     )
 
 

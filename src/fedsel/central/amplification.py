@@ -1,22 +1,23 @@
-"""What n shuffled reports guarantee centrally, and which local ε a central goal allows."""
+"""What n shuffled reports of one round guarantee centrally."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Protocol
 
 from fedsel.central.guess import rough_delta
 from fedsel.central.lattice import excess
-from fedsel.errors import InvalidArgument, check_count, check_finite, check_positive
+from fedsel.errors import InvalidArgument, check_count, check_finite
 from fedsel.exact import exp_lower, log
 from fedsel.mechanisms.blanket import Blanket
 
+DELTA = 1e-6
+"""δ where none is given: a rule of thumb is well below one in the number of clients."""
 _TOLERANCE = 2e-4
 """How near the ε that is proved comes to the one that is sought, as a share of it."""
-_BUDGET_TOLERANCE = 0.01
 _LEAST_DELTA = 1e-100
 
 
@@ -103,12 +104,18 @@ def proved_delta(
     return min(1.0, float_above(bound))
 
 
+def float_below(x: Fraction) -> float:
+    """The largest float that is not above x."""
+    return -float_above(-x)
+
+
 def float_above(x: Fraction) -> float:
     """The least float that is not below x."""
     near = float(x)
     return near if Fraction(near) >= x else math.nextafter(near, math.inf)
 
 
+@lru_cache(maxsize=256)
 def proved_epsilon(blanket: Blanket, reports: int, delta: float) -> float:
     """The smallest ε, nearly, at which δ is proved to be at most ``delta``."""
     most = local_epsilon(blanket)
@@ -129,53 +136,28 @@ def local_epsilon(blanket: Blanket) -> float:
 
 
 def _crossing(blanket: Blanket, reports: int, most: float, delta: float) -> float:
-    """The ε up to ``most`` at which the rough δ, which falls, crosses ``delta``: from above."""
-    low, high = 0.0, most
-    while high - low > _TOLERANCE * high and high > 1e-9:
-        middle = (low + high) / 2
-        found = rough_delta(blanket, reports, math.exp(middle))
-        low, high = (low, middle) if found <= delta else (middle, high)
-    return high
+    """The ε up to ``most`` at which the rough δ, which falls, crosses ``delta``: from above.
 
-
-def local_budget(
-    compose: Callable[[float], Shuffled],
-    *,
-    epsilon: float,
-    delta: float,
-    reports: int,
-    most: float = 16.0,
-) -> CentralGuarantee:
-    """The largest local ε, to one part in a hundred, with which reports keep a central goal.
-
-    ``compose`` returns the solution for a local ε. What is returned is proved for that solution:
-    its ``local`` is the ε to give each report, its ``epsilon`` at most the goal.
-
-    >>> from fedsel import solution
-    >>> found = local_budget(
-    ...     lambda e: solution("PS-PM", epsilon=e, dim=8), epsilon=0.5, delta=1e-4, reports=500
-    ... )
-    >>> found.local > 2 and found.epsilon <= 0.5
-    True
+    √(−ln δ) is nearly a line in ε, so that a few secants find it.
     """
-    n = check_count("reports", reports)
-    goal = check_positive("epsilon", epsilon)
-    most = check_positive("most", most)
-    delta = check_delta(delta)
 
-    def rough(local: float) -> float:
-        return rough_delta(compose(local).blanket(), n, math.exp(goal))
+    def beyond(epsilon: float) -> float:
+        found = rough_delta(blanket, reports, math.exp(epsilon))
+        return math.sqrt(-math.log(min(1.0, max(found, _LEAST_DELTA)))) - wanted
 
-    low, high = min(goal, most), most  # a local ε of the goal itself always keeps it
-    if rough(high) <= delta:
-        low = high
-    while high - low > _BUDGET_TOLERANCE * low:
-        middle = (low + high) / 2
-        low, high = (middle, high) if rough(middle) <= delta else (low, middle)
-    while True:
-        blanket = compose(low).blanket()
-        if proved_delta(blanket, n, goal, delta) <= delta:
-            return CentralGuarantee(goal, delta, n, log(blanket.loss_ratio))
-        if low <= goal:
-            raise InvalidArgument("epsilon", epsilon, "one that the solution keeps by itself")
-        low = max(goal, low * (1 - _BUDGET_TOLERANCE))
+    wanted = math.sqrt(-math.log(delta))
+    low, high, under, over, below = 0.0, most, beyond(0.0), beyond(most), None
+    if under >= 0:
+        return 0.0
+    while high - low > _TOLERANCE * high and high > 1e-9:
+        apart = _TOLERANCE * high / 2  # one step beyond the crossing closes the gap
+        share = under / (under - over) if over > under else 0.5
+        middle = min(max(low + share * (high - low), low + apart), high - apart)
+        found, before = beyond(middle), below
+        below = found < 0
+        # An end that stays twice counts half, so that neither stays for ever.
+        if below:
+            low, under, over = middle, found, over / 2 if before is True else over
+        else:
+            high, over, under = middle, found, under / 2 if before is False else under
+    return high

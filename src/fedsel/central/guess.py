@@ -8,7 +8,8 @@ import numpy as np
 
 from fedsel.mechanisms.blanket import Blanket
 
-_POINTS = 1 << 18
+_FEWEST_POINTS, _MOST_POINTS = 1 << 14, 1 << 18
+"""Of the lattice: more reports need more of them for the same error."""
 _DEVIATIONS = 14
 """How far the lattice reaches to both sides of the mean of the sum."""
 
@@ -24,6 +25,7 @@ def rough_delta(blanket: Blanket, reports: int, growth: float) -> float:
     p = np.array([c.least * c.outputs / blanket.total for c in blanket.classes])
     if g.max() <= 0:
         return 0.0
+    count = min(_MOST_POINTS, max(_FEWEST_POINTS, 1 << (8 * reports).bit_length()))
     mean = float(p @ g)
     deviation = math.sqrt(float(p @ g**2) - mean * mean)
     # All that a sum can be, or all that it is likely to be: the rest wraps around the lattice.
@@ -33,14 +35,14 @@ def rough_delta(blanket: Blanket, reports: int, growth: float) -> float:
     if likely < width:
         least, width = reports * mean - likely / 2, likely
     # Splitting a value between two points moves a sum by less than a point for each report.
-    spacing = width / (_POINTS - min(reports, _POINTS // 4) - 2)
+    spacing = width / (count - min(reports, count // 4) - 2)
     place = g / spacing
     point = np.floor(place).astype(np.int64)
-    law = np.zeros(_POINTS)
-    np.add.at(law, point % _POINTS, p * (1 - (place - point)))
-    np.add.at(law, (point + 1) % _POINTS, p * (place - point))
+    law = np.zeros(count)
+    np.add.at(law, point % count, p * (1 - (place - point)))
+    np.add.at(law, (point + 1) % count, p * (place - point))
     law[0] += 1 - p.sum()
-    total = np.fft.irfft(np.fft.rfft(law) ** reports, _POINTS)
+    total = np.fft.irfft(np.fft.rfft(law) ** reports, count)
     first = math.floor(least / spacing) - 1
-    points = first + (np.arange(_POINTS) - first) % _POINTS
+    points = first + (np.arange(count) - first) % count
     return max(0.0, float(total @ np.maximum(points, 0)) * spacing / reports)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 EXAMPLE = (
     "Example: fedsel advise --dim 124 --clients 39000 --batch 390 --epsilon 1   ·   "
+    "fedsel advise --dim 124 --clients 29305 --central 1 --delta 1e-6   ·   "
     "fedsel advise --dim 1000000 --clients 1000 --epsilon 1 --json"
 )
 
@@ -24,10 +25,28 @@ EXAMPLE = (
 def advise_command(
     dim: Annotated[int, typer.Option("--dim", "-d", help="d: entries of an update.")],
     clients: Annotated[int, typer.Option(help="N: clients in all.")],
-    epsilon: Annotated[float, typer.Option("--epsilon", "-e", help="ε of a client, in total.")],
+    epsilon: Annotated[
+        float | None,
+        typer.Option("--epsilon", "-e", help="Local ε of a client, in total.", show_default=False),
+    ] = None,
+    central: Annotated[
+        float | None,
+        typer.Option(
+            help="In its place: the central ε that shuffled reports shall have. Tells the local ε "
+            "that it allows, with a shuffler and without.",
+            show_default=False,
+        ),
+    ] = None,
+    delta: Annotated[
+        float | None, typer.Option(help="δ of --central.", show_default="1e-6")
+    ] = None,
     batch: Annotated[
         int | None,
-        typer.Option(help="Clients of a round.", show_default="one in a hundred"),
+        typer.Option(help="Clients of a round.", show_default="one in 100; --central: one in 20"),
+    ] = None,
+    rounds: Annotated[
+        int | None,
+        typer.Option(help="In its place: rounds of an epoch.", show_default="100; --central: 20"),
     ] = None,
     epochs: Annotated[int, typer.Option(help="E: reports of a client.")] = 1,
     sparse: Annotated[
@@ -51,21 +70,29 @@ def advise_command(
 
     From public quantities alone: alignment is the cosine of the mean of the reports with the true
     mean update; 0.5 over all reports is called usable. docs/advise.md explains the model.
+
+    With --central the reports of a round are taken to be shuffled: fewer, larger rounds hide a
+    report better and allow a larger local ε, but a model needs some rounds. docs/shuffling.md
+    explains it.
     """
     from fedsel.advising import advise
 
-    advice = advise(
-        dim=dim,
-        clients=clients,
-        epsilon=epsilon,
-        batch=batch,
-        epochs=epochs,
-        sparse=sparse,
-        agreement=agreement,
-        norm=norm,
-        clip=clip,
-        regression=regression,
-    )
+    with patience("searching the local ε that a central one allows"):
+        advice = advise(
+            dim=dim,
+            clients=clients,
+            epsilon=epsilon,
+            central=central,
+            delta=delta,
+            batch=batch,
+            rounds=rounds,
+            epochs=epochs,
+            sparse=sparse,
+            agreement=agreement,
+            norm=norm,
+            clip=clip,
+            regression=regression,
+        )
     checks = _check(advice, seed) if check else ()
     if as_json:
         content = advice.as_dict()
@@ -108,6 +135,16 @@ COLUMNS = (
 )
 """The lightest are left out first on a narrow terminal."""
 
+CENTRALLY = tuple(replace(c, weight=None) if c.heading == "ε per report" else c for c in COLUMNS)
+"""With a central goal the local ε of a report is what is asked for."""
+
+RUNGS = (
+    Column("rounds", lambda r: f"{r.rounds:,}"),
+    Column("reports a round", lambda r: f"{r.reports:,}"),
+    Column("ε per report", lambda r: f"{r.local:.4g}"),
+    Column("over all", lambda r: f"{r.alignment:.2g}"),
+)
+
 COMPARED = (
     Column("solution", lambda c: c.name, text=True),
     Column("reports", lambda c: f"{c.reports:,}", weight=1),
@@ -121,16 +158,26 @@ COMPARED = (
 def _show(advice: Advice, checks: tuple[Check, ...]) -> None:
     console = output()
     kind = "sparse" if advice.sparse else "dense"
+    central = advice.central
+    goal = f"ε = {advice.epsilon:g}"
+    if central is not None:
+        goal = f"central ε = {central.epsilon:g} at δ = {central.delta:g} if shuffled,"
     title = (
         f"d = {advice.dim:,}, {advice.clients:,} clients, {advice.batch:,} a round, "
-        f"ε = {advice.epsilon:g} over {advice.epochs} epoch{'s' if advice.epochs > 1 else ''}, "
+        f"{goal} over {advice.epochs} epoch{'s' if advice.epochs > 1 else ''}, "
         f"{kind} updates, agreement {advice.agreement:g}"
     )
-    console.print(fitted(console, COLUMNS, advice.outlooks, title=title))
+    columns = COLUMNS if central is None else CENTRALLY
+    console.print(fitted(console, columns, advice.outlooks, title=title))
+    if central is not None:
+        rungs = f"{advice.recommended}, shuffled, by the rounds of an epoch"
+        console.print(fitted(console, RUNGS, central.ladder, title=rungs))
     if checks:
         console.print(fitted(console, COMPARED, checks, title="Simulated rounds"))
     console.print(f"Without privacy all updates would align {advice.without_privacy:.3g}.")
     console.print(f"Recommended: {advice.recommended}. {advice.reason}", highlight=False)
+    for sentence in () if central is None else central.sentences(advice):
+        console.print(sentence, highlight=False)
     if advice.recommended == RECOMMENDED:
         console.print(advice.codebook, highlight=False)
     console.print(advice.preparation, highlight=False)

@@ -109,12 +109,12 @@ def _central(
     target: Mechanism, size: int | None, reports: int, delta: float | None
 ) -> CentralGuarantee:
     """What shuffled reports guarantee."""
-    from fedsel.central import amplify
+    from fedsel.central import DELTA, amplify
 
     if not target.private:
         raise InvalidArgument("--shuffled", reports, f"left out: {target.name} is not private")
     with patience("proving the central guarantee"):
-        return amplify(target, size, reports=reports, delta=1e-6 if delta is None else delta)
+        return amplify(target, size, reports=reports, delta=DELTA if delta is None else delta)
 
 
 def _codewords(name: str, dim: int, codewords: int | None) -> int:

@@ -232,6 +232,7 @@ def _checked_weights(weights: Any, dim: int, bound: float) -> NDArray[np.floatin
     if array is None or array.shape != (dim,) or array.dtype.newbyteorder("=") not in _FLOATS:
         raise Refused(Reason.WEIGHTS)
     model = array.astype(array.dtype.newbyteorder("="), copy=True)
-    if not (np.abs(model) <= bound).all():  # NaN is not
+    # NaN is not; infinity would be, where the bound is beyond the singles.
+    if not (np.isfinite(model) & (np.abs(model) <= bound)).all():
         raise Refused(Reason.WEIGHTS)
     return model

@@ -334,7 +334,10 @@ class FedSelStrategy(Strategy):
 
     @property
     def history(self) -> History:
-        """All rounds so far, those before a restart without accuracy, and the weights."""
+        """All rounds so far, those before a restart without accuracy, and the weights.
+
+        ``history.central()`` is the central guarantee if a shuffler had stood between.
+        """
         session = self.session
         records, bits = session.server.records, session.server.solution.bits
         spent = released(records, self.recipe.charge)
@@ -349,7 +352,13 @@ class FedSelStrategy(Strategy):
             )
             for r, epsilon in zip(records, spent, strict=True)
         ]
-        return History(rounds, session.model_vector)
+        return History(
+            rounds,
+            session.model_vector,
+            fewest_reports=min((r.accepted for r in records if r.accepted), default=0),
+            epochs_heard=len({r.epoch for r in records if r.accepted}),
+            privacy=session.server.solution.privacy,
+        )
 
     @property
     def statement(self) -> RunStatement:

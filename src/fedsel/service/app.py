@@ -27,7 +27,7 @@ from fedsel.service.answers import (
 from fedsel.service.collector import Busy, Collector
 from fedsel.service.dashboard import Dashboard
 from fedsel.service.judging import Arrival, Parcel, Receipt, Verdict
-from fedsel.service.limits import Buckets, read_body
+from fedsel.service.limits import Buckets, declared_length, read_body
 from fedsel.service.logs import log_event
 from fedsel.service.metrics import CONTENT_TYPE, Metrics
 from fedsel.service.openapi import document
@@ -45,6 +45,7 @@ with needed("service", "fedsel.service"):
 
 Handler = Callable[[Scope, Receive], Awaitable[Application]]
 MOST_REPORT_BYTES = 1 << 16
+_BATCHES_AT_ONCE = 8
 _BATCH = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _NUMBER = re.compile(r"[0-9]{1,10}")
 _NO_REPORTS = frozenset({"malformed", "not_invited", "wrong_kind", "wrong_type", "too_large"})
@@ -67,6 +68,7 @@ class Service:
     def __init__(self, task: Task, store: str | Path) -> None:
         self.task, self._store = task, store
         self._clients = Buckets(task.limits.per_client)
+        self._batch_bytes = 0
         self.collector = cast(Collector, None)
         self.admission = cast(Admission, None)
         self.metrics = cast(Metrics, None)
@@ -115,11 +117,23 @@ class Service:
         name = scope["path_params"]["batch"]
         if not _BATCH.fullmatch(name):
             raise Refusal("not_found")
-        body = await read_body(scope, receive, self.task.limits.batch_bytes)
-        if not body or len(body) % self.view.form.size:
-            raise Refusal("malformed")
-        parcel = Parcel(self.admission.name(guest, 0), name.encode(), body)
-        verdict, counts = cast(Receipt, await self.collector.put(parcel))
+        most = self.task.limits.batch_bytes
+        length = declared_length(scope)
+        if length is None:
+            raise Refusal("length")
+        if length > most:
+            raise Refusal("too_large")
+        if self._batch_bytes + length > _BATCHES_AT_ONCE * most:
+            raise Busy
+        self._batch_bytes += length  # bounds the memory of batches, read or waiting
+        try:
+            body = await read_body(scope, receive, most)
+            if not body or len(body) % self.view.form.size:
+                raise Refusal("malformed")
+            parcel = Parcel(self.admission.name(guest, 0), name.encode(), body)
+            verdict, counts = cast(Receipt, await self.collector.put(parcel))
+        finally:
+            self._batch_bytes -= length
         if verdict is Verdict.CONFLICT:
             raise Refusal("conflict")
         return json_answer({"outcome": verdict.value, **counts._asdict()})
@@ -177,7 +191,7 @@ class Service:
         return json_answer(self._now())
 
     def _now(self) -> dict[str, Any]:
-        view, place = self.view, self.collector.place
+        view = self.view
         state = view.state
         return {
             "finished": state.finished,
@@ -186,7 +200,7 @@ class Service:
             "epoch": state.epoch,
             "stage": None if state.finished else state.stage,
             "opened": None if state.finished else view.opened,
-            "counts": place.counts._asdict(),
+            "counts": self.collector.counts._asdict(),
             "weights": view.weights.etag,
             "model": view.model.etag,
         }

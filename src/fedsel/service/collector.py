@@ -66,6 +66,7 @@ class Collector:
         self._test = Evaluation.of(task)
         state = opened(task, store, now())
         self.available = True
+        self._failure: tuple[str, str] | None = None
         self.place: Place = store.place()
         self.view = View.of(task, state, store.times(), store.measures())
         self.commits = 0
@@ -90,6 +91,9 @@ class Collector:
             one.cancel()
             with suppress(asyncio.CancelledError):
                 await one
+        for _, done in self._waiting:
+            if not done.done():
+                done.set_exception(StoreUnavailable("the service ends"))
         await self._in_thread(self.store.close)
         self._thread.shutdown()
 
@@ -128,7 +132,8 @@ class Collector:
             for (_, done), verdict in zip(group, verdicts, strict=True):
                 if not done.done():  # else nobody waits for it any more
                     done.set_result(verdict)
-            self.available, self.place = True, place
+            self.place = place
+            self._recovered()
             if place.round != self.view.round or self._due(place):
                 await self._follow(self._seen, place)
 
@@ -157,11 +162,20 @@ class Collector:
             await self._in_thread(work, *arguments)
         except Exception as error:
             self._failed(error)
+        else:
+            self._recovered()
+
+    def _recovered(self) -> None:
+        if not self.available:
+            log_event("store answers again")
+        self.available, self._failure = True, None
 
     def _failed(self, error: Exception) -> None:
-        if self.available or not isinstance(error, StoreUnavailable):
-            log_event("store failed", level="error", kind=type(error).__name__, detail=str(error))
-        self.available = False
+        """Note that the store does not do what it should; the same is logged once."""
+        failure = (type(error).__name__, str(error))
+        if failure != self._failure:
+            log_event("store failed", level="error", kind=failure[0], detail=failure[1])
+        self.available, self._failure = False, failure
 
     async def _in_thread(self, work: Callable[..., Any], *arguments: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work, *arguments)
@@ -197,7 +211,6 @@ class Collector:
         self._seen(self.store.place())
 
     def _seen(self, place: Place) -> None:
-        self.available = True
         if place.round == self.view.round and self._due(place):
             place = self._close()
         while place.round != self.view.round:  # until no other process goes on in between
@@ -239,5 +252,6 @@ class Collector:
 
     @property
     def counts(self) -> Counts:
-        """What became of the reports of the open round so far."""
-        return self.place.counts
+        """What became of the reports of the open round so far, as far as is known here."""
+        place = self.place
+        return place.counts if place.round == self.view.round else Counts()

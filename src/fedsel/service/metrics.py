@@ -82,9 +82,8 @@ class _OfRun:
         for record in view.state.records:
             for name in sums:
                 sums[name] += getattr(record, name)
-        current = place.counts._asdict() if place.round == view.round else {}
-        for name, count in sums.items():
-            outcomes.add_metric([name], count + current.get(name, 0))
+        for name, count in collector.counts._asdict().items():
+            outcomes.add_metric([name], sums[name] + count)
         yield outcomes
         measured = view.measures[-1] if view.measures else None
         for name, value in (measured or {}).items():

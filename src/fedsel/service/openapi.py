@@ -52,7 +52,8 @@ def document(name: str, report_bytes: int, limits: Limits) -> dict[str, Any]:
                     "put_batch",
                     "Send many reports, one after another, as a gateway; counted once",
                     _outcome(_COUNTS),
-                    "malformed not_invited wrong_kind not_found conflict too_large wrong_type",
+                    "malformed not_invited wrong_kind not_found conflict length too_large "
+                    "wrong_type",
                     body=many,
                     secured=True,
                 ),

@@ -105,6 +105,7 @@ def serve(task: Task, serving: Serving, ready: Callable[[str], object] = id) -> 
         if serving.workers == 1:
             _worker(task, serving, [listening])  # ends by itself when a signal asks it to
         else:
+            log_to_stderr(serving.log_level)
             target = partial(_worker, task, serving)
             Multiprocess(_config(task, serving), target=target, sockets=[listening]).run()
 

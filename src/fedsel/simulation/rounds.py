@@ -147,7 +147,7 @@ def _run_rounds(
     keep = evaluate == "rounds" or training.averaging > 0
     seen: list[Round] = []
     waiting: list[Doubles] = []
-    done = 0
+    done, fewest, heard = 0, 0, 0
     for epoch in range(solution.epochs):
         order, ends = schedule(
             members,
@@ -160,6 +160,8 @@ def _run_rounds(
         if training.rounds is not None:
             ends = ends[: training.rounds - done]
         reports = np.diff(ends, prepend=0)
+        fewest = min([int(n) for n in (fewest, *reports) if n], default=0)
+        heard += bool(reports.any())
         is_final = epoch == solution.epochs - 1 or done + len(ends) == training.rounds
         stop = 0
         while stop < len(ends):
@@ -185,7 +187,8 @@ def _run_rounds(
     if judge is not None:
         seen = _judged(seen, waiting, judge)
     seeded = training.seed is not None
-    return History(seen, runner.state.average, seeded, runner.preparation)
+    learnt = runner.preparation
+    return History(seen, runner.state.average, seeded, learnt, fewest, heard, solution.privacy)
 
 
 def _judged(seen: list[Round], models: list[Doubles], judge: Judge) -> list[Round]:

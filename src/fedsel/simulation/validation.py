@@ -136,12 +136,7 @@ def held_out_run(training: Training, population: Population, run: int) -> dict[s
     The test fifth is the same in every run, and no run validates or trains on it: what is chosen
     by the validation leaves it untouched. The validation fifth is drawn anew in each run.
     """
-    from fedsel.sampling.kernels import native
-
-    test, *others = split(population.clients, FIFTHS, _seed_of(training), 0)
-    rest = np.concatenate(others)
-    native.shuffle(rest, key_of(_seed_of(training), VALIDATION), run)
-    validation, members = rest[: len(test)], rest[len(test) :]
+    members, validation, test = fifths(population.clients, _seed_of(training), run)
     some = replace(population, members=members)
     history = train(_seeded(training, run, FIFTHS), some, evaluate="end")
     found = {}
@@ -151,6 +146,18 @@ def held_out_run(training: Training, population: Population, run: int) -> dict[s
             judges = judges.prepared(history.preparation)
         found[name] = float(judges.judge(history.weights[None], training.model)[0][0])
     return {**found, **measures(judges.margins(history.weights), judges.labels)}
+
+
+def fifths(
+    clients: int, seed: int, run: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Who trains (three fifths), who validates and who tests in a run of `held_out_run`."""
+    from fedsel.sampling.kernels import native
+
+    test, *others = split(clients, FIFTHS, seed, 0)
+    rest = np.concatenate(others)
+    native.shuffle(rest, key_of(seed, VALIDATION), run)
+    return rest[len(test) :], rest[: len(test)], test
 
 
 def _judges(population: Population, clients: NDArray[np.int64]) -> EvaluationSet:

@@ -151,6 +151,7 @@ class FederatedLinear(BaseEstimator):  # type: ignore[misc]
             seeded=seed is not None,
             prepared=fit.plan is not None,
             public_rows=self.n_public_,
+            fewest_reports=history.fewest_reports,
         )
         self._set_coefficients(scale, task.columns)
         if self.verbose:

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import final
+from typing import TYPE_CHECKING, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,10 @@ from fedsel.solutions.feedback import NOTHING_KEPT, Feedback
 from fedsel.solutions.influence import Influence
 from fedsel.solutions.transforms import Coordinates, Transform
 
+if TYPE_CHECKING:
+    from fedsel.central import CentralGuarantee
+    from fedsel.central.amplification import Shuffled
+
 
 @dataclass(frozen=True)
 class Privacy:
@@ -40,7 +44,8 @@ class Privacy:
 
     ``budget`` is what a report was allowed to cost; ``ratio`` the exact largest ratio of
     probabilities of one report (None where it is infinite); ``note`` says it in words. Where it is
-    not ``certified`` the ratio is that of real numbers, not of what a computer draws.
+    not ``certified`` the ratio is that of real numbers, not of what a computer draws. ``source`` is
+    the solution that it is of.
 
     Proof: docs/proofs/composition.md, C3, C4.
     """
@@ -50,6 +55,32 @@ class Privacy:
     epochs: int
     note: str
     certified: bool = True
+    source: Shuffled | None = field(default=None, repr=False, compare=False)
+
+    def central(
+        self, *, reports: int, delta: float | None = None, epochs: int | None = None
+    ) -> CentralGuarantee:
+        """What the reports guarantee if those of a round, ``reports`` or more, are shuffled.
+
+        It holds against whoever sees only what an honest shuffler passes on; `per_report` and
+        `total` hold against everybody. Of all epochs, or of so many ``epochs``; δ is 1e-6 unless
+        given. Several epochs need dp_accounting (`fedsel.central.compose`).
+
+        >>> from fedsel import solution
+        >>> privacy = solution("RJ", epsilon=2.0, dim=8, rho=0.4).privacy
+        >>> print(privacy.central(reports=500, delta=1e-5))
+        central ε = 0.4... at δ = 1e-05 among 500 shuffled reports of one round, ...
+        """
+        from fedsel.central import DELTA, compose
+
+        if self.source is None:
+            raise InvalidArgument("privacy", self.note, "that of a solution")
+        return compose(
+            self.source,
+            reports=reports,
+            epochs=self.epochs if epochs is None else epochs,
+            delta=DELTA if delta is None else delta,
+        )
 
     @property
     def per_report(self) -> float:
@@ -189,7 +220,7 @@ class Solution:
     def privacy(self) -> Privacy:
         """The exact ε of a report and of all."""
         certified = self.mechanism.certified
-        return Privacy(self.budget, self.loss_ratio(), self.epochs, self.note, certified)
+        return Privacy(self.budget, self.loss_ratio(), self.epochs, self.note, certified, self)
 
     def blanket(self, d: int | None = None) -> Blanket:  # noqa: ARG002
         """What hides a report among others once they are shuffled: that of its mechanism.

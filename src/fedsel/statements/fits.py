@@ -7,12 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from fedsel.central import CentralGuarantee
+from fedsel.errors import InvalidArgument
 from fedsel.pages import Section
 from fedsel.preparation.plan import ON_RECORDS
 from fedsel.simulation.leaks import SEED_UNDOES
 from fedsel.solutions import Solution
 from fedsel.statements.document import Document
 from fedsel.statements.meaning import exactly, in_percent, meaning, meaning_section
+from fedsel.statements.shuffled import IfShuffled
 
 COVERED = (
     "every report: no report is more than e^ε times as likely under one content of the client as"
@@ -47,7 +50,9 @@ class PrivacyStatement:
     ``per_report`` and ``total`` are infinite where a solution is not private; ``total`` counts the
     ``reports`` of one client in one fit or wave. Where the draws were ``seeded`` the guarantee does
     not hold against who knows the seed. ``charge`` is what a device's ledger would charge for one
-    report, a rational proved to be at least its ε; None where it is not private.
+    report, a rational proved to be at least its ε; None where it is not private. ``shuffled`` is
+    what a shuffler would make of the same reports in a deployment of the same recipe; None before
+    there are any.
 
     It prints as text; `to_html` is a page of its own, and notebooks show it by themselves.
     """
@@ -63,6 +68,17 @@ class PrivacyStatement:
     covered: tuple[str, ...]
     not_covered: tuple[str, ...]
     charge: Fraction | None = None
+    shuffled: IfShuffled | None = None
+
+    def central(self, *, delta: float | None = None) -> CentralGuarantee:
+        """The central guarantee of a deployment with the same rounds, *if* they are shuffled.
+
+        Of a client of the smallest round, for the rounds that the fit used, those that prepare
+        among them; δ is 1e-6 unless given. Several epochs need dp_accounting.
+        """
+        if self.shuffled is None:
+            raise InvalidArgument("privacy", self.note, "that of a private fit")
+        return self.shuffled.central(delta=delta)
 
     @property
     def private(self) -> bool:
@@ -78,12 +94,17 @@ class PrivacyStatement:
                 f" ({self.reports} report{'s' * (self.reports > 1)} of {self.bits} bits;"
                 f" a client is {self.client}).",
                 f"{self.note}.",
+                *self._if_shuffled,
             ]
         lines += self._alarms
         for title, facts in (("Covered", self.covered), ("Not covered", self.not_covered)):
             if facts:
                 lines += [f"{title}:", *(f"- {fact}" for fact in facts)]
         return "\n".join(lines)
+
+    @property
+    def _if_shuffled(self) -> tuple[str, ...]:
+        return () if self.shuffled is None else (self.shuffled.sentence,)
 
     @property
     def _alarms(self) -> list[str]:
@@ -121,7 +142,11 @@ class PrivacyStatement:
             title="What this fit tells about its clients",
             summary=self._summary,
             facts=self._facts,
-            sections=(*sections, *((meaning_section(),) if self.private else ())),
+            sections=(
+                *sections,
+                *_trust_section(self.shuffled),
+                *((meaning_section(),) if self.private else ()),
+            ),
         )
 
     @property
@@ -129,7 +154,8 @@ class PrivacyStatement:
         if not self.private:
             return (f"NOT PRIVATE: {self.note}.",)
         total = f"A client, {self.client}, loses ε = {self.total:.6g} in total."
-        return (*self._alarms, f"{total} {meaning(self.total, 'a client')}", f"{self.note}.")
+        told = f"{total} {meaning(self.total, 'a client')}"
+        return (*self._alarms, told, *self._if_shuffled, f"{self.note}.")
 
     @property
     def _facts(self) -> dict[str, str]:
@@ -147,7 +173,15 @@ class PrivacyStatement:
         }
         if self.charge is not None:
             shown["a ledger charges"] = f"{exactly(self.charge)}, for one report"
+        if self.shuffled is not None:
+            shown |= self.shuffled.facts
         return {**shown, **facts}
+
+
+def _trust_section(shuffled: IfShuffled | None) -> tuple[Section, ...]:
+    if shuffled is None:
+        return ()
+    return (Section("trust", "Who must be trusted for which number", points=shuffled.trust),)
 
 
 def fit_statement(
@@ -159,11 +193,12 @@ def fit_statement(
     read: Sequence[str] = (),
     prepared: bool = False,
     public_rows: int = 0,
+    fewest_reports: int = 0,
 ) -> PrivacyStatement:
     """What a fit with this solution costs a client.
 
     ``released`` names what is computed from the reports alone, ``read`` what bounds were not
-    public.
+    public. The smallest round had ``fewest_reports``.
     """
     privacy = solution.privacy
     private = not math.isinf(privacy.per_report)
@@ -191,4 +226,5 @@ def fit_statement(
         covered=covered if private else (),
         not_covered=(*leaks, *NOT_COVERED) if private else ("everything",),
         charge=privacy.charge,
+        shuffled=IfShuffled.of(privacy, fewest_reports, privacy.epochs),
     )

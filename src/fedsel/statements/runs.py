@@ -7,12 +7,15 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, final
 
+from fedsel.central import CentralGuarantee
 from fedsel.device import Reason
+from fedsel.errors import InvalidArgument
 from fedsel.pages import Section, Table
 from fedsel.server import Aggregator, RoundRecord
 from fedsel.statements.document import Document
 from fedsel.statements.ledgers import numbers
 from fedsel.statements.meaning import certainty, exactly, in_percent, meaning, meaning_section
+from fedsel.statements.shuffled import IfShuffled
 from fedsel.wire import Intent
 
 TRUST = (
@@ -54,7 +57,8 @@ class RunStatement:
     """What was released in a run, as the server knows it.
 
     ``per_report`` is proved to be at least the exact ε of a report; ``released`` is the most ε of
-    one client so far: of the epochs in which reports were accepted.
+    one client so far: of the epochs in which reports were accepted. ``shuffled`` is what those
+    reports guarantee centrally if a shuffler stood between, None before there are any.
     """
 
     run: bytes
@@ -67,6 +71,7 @@ class RunStatement:
     epochs: tuple[EpochReleased, ...]
     refusals: Mapping[str, int] = field(default_factory=dict)
     trust: tuple[str, ...] = TRUST
+    shuffled: IfShuffled | None = None
 
     @classmethod
     def of(
@@ -78,6 +83,9 @@ class RunStatement:
     ) -> RunStatement:
         """The statement of a server's run so far; ``trust`` is what goes beyond that in devices."""
         charge = server.recipe.charge
+        heard = [record for record in server.records if record.accepted]
+        fewest = min((record.accepted for record in heard), default=0)
+        epochs = len({record.epoch for record in heard})
         return cls(
             run=server.run,
             intent=server.intent,
@@ -89,7 +97,18 @@ class RunStatement:
             epochs=_by_epoch(server.records, charge),
             refusals=dict(refusals or {}),
             trust=(*TRUST, *trust),
+            shuffled=IfShuffled.of(server.solution.privacy, fewest, epochs),
         )
+
+    def central(self, *, delta: float | None = None) -> CentralGuarantee:
+        """The central guarantee so far, *if* the reports of each round were shuffled.
+
+        Of a client of the smallest round; δ is 1e-6 unless given. Several epochs need
+        dp_accounting.
+        """
+        if self.shuffled is None:
+            raise InvalidArgument("run", "without a report", "one that has had reports")
+        return self.shuffled.central(delta=delta)
 
     @property
     def released(self) -> Fraction:
@@ -111,6 +130,7 @@ class RunStatement:
             f"ε = {exactly(self.per_report)} a report; a client has released"
             f" {exactly(self.released)} at most, and {exactly(self.planned)} when all"
             f" {self.planned_epochs} epochs are over. {meaning(self.released, 'a client')}"
+            + (f" {self.shuffled.sentence}" if self.shuffled else "")
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -127,6 +147,7 @@ class RunStatement:
             **numbers("planned", self.planned),
             "certainty_released": certainty(self.released),
             "certainty_planned": certainty(self.planned),
+            "if_shuffled": None if self.shuffled is None else self.shuffled.to_dict(),
             "epochs": [
                 {
                     "epoch": e.epoch,
@@ -138,8 +159,12 @@ class RunStatement:
                 for e in self.epochs
             ],
             "refusals": dict(self.refusals),
-            "trust": list(self.trust),
+            "trust": [*self.trust, *self._trust_by_number],
         }
+
+    @property
+    def _trust_by_number(self) -> tuple[str, ...]:
+        return () if self.shuffled is None else self.shuffled.trust
 
     @property
     def document(self) -> Document:
@@ -150,6 +175,7 @@ class RunStatement:
             summary=(
                 f"A client has released ε = {float(self.released):.6g} at most. "
                 + meaning(self.released, "a client"),
+                *((self.shuffled.sentence,) if self.shuffled else ()),
             ),
             facts={
                 "purpose": self.intent.purpose or "not stated",
@@ -162,7 +188,9 @@ class RunStatement:
             },
             sections=(
                 released,
-                Section("trust", "Who must be trusted", points=self.trust),
+                Section(
+                    "trust", "Who must be trusted", points=(*self.trust, *self._trust_by_number)
+                ),
                 meaning_section(),
                 Section("limits", "What this page does not say", points=LIMITS),
             ),
@@ -223,6 +251,7 @@ def _released_section(statement: RunStatement) -> Section:
             "ε of a report": exactly(statement.per_report),
             "ε of a client so far": f"at most {exactly(statement.released)}",
             "ε of a client in the end": f"at most {exactly(statement.planned)}",
+            **(statement.shuffled.facts if statement.shuffled else {}),
         },
         tables=(
             *((Table("By epoch, after each of them", columns, rows),) if rows else ()),

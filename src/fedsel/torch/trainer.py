@@ -157,6 +157,7 @@ class FederatedTrainer:
         self.asked = Recipe.of({**parameters, "epochs": epochs})
         self.feature_range, self.preparation = feature_range, None
         self._plan: Plan | None = None
+        self.history = History()
         if feature_range is None:
             self._refuse_preparing("without feature_range, the public bounds of the inputs")
         if self._composed is not None:
@@ -223,6 +224,7 @@ class FederatedTrainer:
             grouped=self._grouped,
             seeded=self.seed is not None,
             prepared=self._plan is not None,
+            fewest_reports=self.history.fewest_reports,
         )
 
     @property

@@ -4,7 +4,7 @@
     tag      32 bytes   SHA-256 of "fedsel sealed report 1", the server's key and the request
     sealed   48 bytes more than the report
 
-Sealed is by HPKE (RFC 9180): base mode, DHKEM(X25519, HKDF-SHA256), HKDF-SHA256, ChaCha20-Poly1305,
+Sealed is by HPKE (RFC 9180): base mode, DHKEM(X25519, HKDF-SHA256), HKDF-SHA256, AES-256-GCM,
 ``info`` the tag, no further data; the 32 bytes of the encapsulated key come first. The length
 depends on public parameters alone, as that of the report does.
 
@@ -119,4 +119,4 @@ def check_server_key(name: str, value: object) -> str:
 def _suite() -> Any:
     with needed("shuffling", "sealed reports"):
         from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
-    return Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
+    return Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.AES_256_GCM)

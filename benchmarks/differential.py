@@ -1,0 +1,270 @@
+"""Random tasks, answered by Python and by the JavaScript client on the same words: same bytes?
+
+A task is a recipe of any private solution, an update with ties, zeros, infinities and subnormal
+numbers, a residual, a round and 64-bit words, some of them on the edge. What must agree is the
+charge, the report's bytes, the residual that is kept, and how many words were used. Beside them go
+requests with damaged bytes and texts of odd characters, on which both must agree, too.
+
+Example: python benchmarks/differential.py --count 100000
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import random
+import shutil
+import subprocess
+import sys
+import time
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+
+from fedsel.device.updates import saturated
+from fedsel.errors import InvalidArgument
+from fedsel.mechanisms.selection import Share
+from fedsel.random import Stream
+from fedsel.recipe import Recipe
+from fedsel.solutions.registry import names
+from fedsel.solutions.transforms import RandomDirections
+from fedsel.wire import Intent, InvalidMessage, Request, UnknownVersion, check_sendable
+from fedsel.wire.intent import check_text
+
+CLIENT = Path(__file__).parents[1] / "clients" / "js" / "test" / "differential.mjs"
+TASKS_A_RECIPE = 20
+_MASK = (1 << 64) - 1
+_EDGES = (0, 1, _MASK, 1 << 63, _MASK - 1, (1 << 63) - 1, 1 << 32, 0xFFFFFFFF)
+_LARGEST = 3.4028234663852886e38
+_ODD = (
+    " \u00a0\u00ad\u0301\u0308aAz0é\u212b\u200b\u0378\U0001f600\u0344\U0001d4b3~\u2800\ud55c"
+    "\u1112\u1161\ufb1d\u0958"
+)
+
+
+def words(seed):
+    """SplitMix64, with a word on the edge now and then."""
+    while True:
+        seed = (seed + 0x9E3779B97F4A7C15) & _MASK
+        word = seed
+        word = ((word ^ (word >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+        word = ((word ^ (word >> 27)) * 0x94D049BB133111EB) & _MASK
+        word ^= word >> 31
+        yield _EDGES[(word >> 32) % 8] if word % 29 == 0 else word
+
+
+def private_names():
+    recipes = ((n, Recipe(n, epsilon=1.0, dim=2, k=1, mu=0.1, rho=None)) for n in names())
+    return [name for name, recipe in recipes if recipe.private]
+
+
+def random_recipe(rng, known):
+    """A recipe, or None where its parameters do not go together."""
+    solution = rng.choice(known)
+    dim = rng.choice([1, 2, 3, 5, 16, 30, 64, 100, 123, 200, rng.randint(1, 700)])
+    if solution == "RC" or solution.endswith("-RP"):
+        dim = min(dim, 60)
+    epsilon = rng.choice(
+        [
+            Fraction(rng.choice(["0.1", "0.5", "1", "2", "4", "8", "10", "20"])),
+            Fraction(rng.randint(1, 40_000), 1000),
+            Fraction(rng.randint(1, 1 << 40), rng.randint(1 << 36, 1 << 41)),
+        ]
+    )
+    count = rng.random() < 0.5
+    return Recipe(
+        solution,
+        epsilon=epsilon,
+        dim=dim,
+        epochs=rng.choice([1, 1, 2, 3, 7]),
+        learning_rate=rng.choice([0.1, 1.0, 3e-5, 1e30]),
+        averaging=0.0,
+        rho=rng.choice([None, 1.0, 0.3, 1e-3, 12.5]),
+        mu=rng.choice([0.0, 0.05, 0.1, 0.2, 0.9]),
+        k=rng.randint(1, dim) if count else Share(rng.choice([0.1, 0.29, 0.5, 1.0, 0.001])),
+        clip=rng.choice([1.0, 0.5, 1e-3, 7.0]),
+        momentum=rng.choice([0.0, 0.5, -0.25, 0.9]),
+        ratio=rng.choice([0.1, 0.5, 1.0]),
+        words=rng.choice([None, 8, 100]) if solution == "RC" else None,
+        bases=rng.choice([None, 1, 2, 16]) if solution == "RJ" else None,
+        seed=rng.choice([0, 7, rng.getrandbits(64)]),
+        spread=0.0,
+        centre=0.0,
+    )
+
+
+def random_vector(rng, dim):
+    """An update in doubles: smooth, tied, sparse, or at the ends of the floats."""
+    kind = rng.random()
+    if kind < 0.4:
+        return np.array([rng.gauss(0, 10 ** rng.uniform(-3, 1)) for _ in range(dim)])
+    if kind < 0.6:
+        return np.array([rng.choice([0.0, -0.0, 0.5, -0.5, 1.0]) for _ in range(dim)])
+    if kind < 0.7:
+        return np.zeros(dim)
+    if kind < 0.85:
+        return np.array([rng.gauss(0, 1) if rng.random() < 0.1 else 0.0 for _ in range(dim)])
+    ends = (np.nan, np.inf, -np.inf, 1e300, -1e38, _LARGEST, 1e-45, -1e-40, 0.0, 1.0)
+    return np.array([rng.choice(ends) for _ in range(dim)])
+
+
+def tasks(rng, count, known):
+    """Tasks with what Python makes of them; a function that explains a difference, or None."""
+    made = 0
+    while made < count:
+        if rng.random() < 0.2:
+            yield from _odd_ones(rng, known)
+            made += 2
+        try:
+            recipe = check_sendable(random_recipe(rng, known))
+        except (InvalidArgument, ValueError):
+            continue
+        for _ in range(min(TASKS_A_RECIPE, count - made)):
+            yield _task(rng, recipe)
+            made += 1
+
+
+def _task(rng, recipe):
+    run, place = rng.randbytes(16), rng.choice([0, 1, rng.getrandbits(32)])
+    request = Request(run, rng.randrange(recipe.epochs), place, recipe)
+    update, seed = random_vector(rng, recipe.dim), rng.getrandbits(64)
+    solution = recipe.build()
+    residual = None
+    if solution.accumulates and rng.random() < 0.7:
+        residual = saturated(random_vector(rng, recipe.dim))
+    task = {
+        "request": request.encode().hex(),
+        "update": update.astype("<f8").tobytes().hex(),
+        "residual": None if residual is None else residual.astype("<f4").tobytes().hex(),
+        "seed": str(seed),
+    }
+    wanted = _answered(request, update, residual, seed)
+    return task, wanted, lambda: _answered_with_exact_scores(request, update, residual, seed)
+
+
+def _answered(request, update, residual, seed):
+    recipe = request.recipe
+    solution = recipe.build()
+    with np.errstate(all="ignore"):
+        gradient = saturated(update)
+        if solution.rate_inside:
+            gradient = saturated(gradient, float(recipe.learning_rate))
+        before = np.zeros(recipe.dim, np.float32) if residual is None else residual
+        used = itertools.count()
+        counted = (word for word in words(seed) if next(used) >= 0)
+        drawn = solution.in_round(request.round).encode(gradient, before, Stream(counted))
+    report, kept = drawn
+    return {
+        "charge": str(recipe.charge),
+        "report": request.format.encode(request.round, report).hex(),
+        "residual": kept.astype("<f4").tobytes().hex() if solution.accumulates else None,
+        "used": next(used),
+    }
+
+
+def _answered_with_exact_scores(request, update, residual, seed):
+    """As Python answers where the scores of RC are rounded once, not in the order of a library."""
+    plain = RandomDirections.scores
+
+    def scores(self, vectors):
+        return (self.matrix.astype(np.float64) @ vectors.astype(np.float64)).astype(np.float32)
+
+    RandomDirections.scores = scores
+    try:
+        return _answered(request, update, residual, seed)
+    finally:
+        RandomDirections.scores = plain
+
+
+def _odd_ones(rng, known):
+    """A damaged request, and a text that a purpose may not have."""
+    try:
+        recipe = random_recipe(rng, known)
+        intent = Intent("For a test", "") if rng.random() < 0.3 else Intent()
+        message = bytearray(Request(bytes(16), 0, 5, recipe, intent).encode())
+    except (InvalidArgument, ValueError):
+        message = bytearray(150)
+    for _ in range(rng.choice([0, 1, 1, 2])):
+        message[rng.randrange(len(message))] = rng.choice([0, 1, 2, 3, 255, rng.randrange(256)])
+    if rng.random() < 0.2:
+        message = message[: rng.randrange(len(message))]
+    yield {"message": message.hex()}, {"request": _understood(bytes(message))}, None
+    text = "".join(rng.choice(_ODD) for _ in range(rng.randint(0, 8)))
+    if rng.random() < 0.5:
+        text = "".join(chr(rng.randrange(0x20, 0x3000)) for _ in range(rng.randint(1, 4)))
+    try:
+        accepted = check_text("purpose", text) == text
+    except InvalidArgument:
+        accepted = False
+    yield {"text": text}, {"accepted": accepted}, None
+
+
+def _understood(message):
+    try:
+        Request.decode(message)
+    except UnknownVersion:
+        return "version"
+    except InvalidMessage:
+        return "malformed"
+    return "understood"
+
+
+def compare(count, seed=0, progress=None):
+    """How many tasks agree, those that only differ by the rounding of scores, and the others."""
+    rng, known = random.Random(seed), private_names()
+    node = subprocess.Popen(
+        [shutil.which("node"), str(CLIENT)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        encoding="utf-8",
+    )
+    agreed, rounded, differing = 0, 0, []
+    with node:
+        source = tasks(rng, count, known)
+        while batch := list(itertools.islice(source, 64)):
+            # In small parts, so that neither side waits for a full pipe.
+            for task, wanted, explained in batch:
+                node.stdin.write(json.dumps(task) + "\n")
+                node.stdin.flush()
+                got = json.loads(node.stdout.readline())
+                if got == wanted:
+                    agreed += 1
+                elif explained is not None and got == explained():
+                    rounded += 1
+                else:
+                    differing.append((task, wanted, got))
+            if progress is not None:
+                progress(agreed + rounded + len(differing))
+        node.stdin.close()
+    return agreed, rounded, differing
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--count", type=int, default=10_000, help="tasks (10000)")
+    parser.add_argument("--seed", type=int, default=0, help="of the tasks (0)")
+    options = parser.parse_args()
+    begin = time.monotonic()
+
+    def progress(done):
+        if sys.stderr.isatty() or done % 6400 < 64:
+            rate = done / (time.monotonic() - begin)
+            print(f"\r{done:,} tasks, {rate:,.0f} a second", end="", file=sys.stderr, flush=True)
+
+    agreed, rounded, differing = compare(options.count, options.seed, progress)
+    print(file=sys.stderr)
+    print(
+        f"{agreed:,} agree; {rounded:,} of RC differ by the rounding of its scores; "
+        f"{len(differing):,} differ"
+    )
+    for task, wanted, got in differing[:5]:
+        print(json.dumps({"task": task, "python": wanted, "javascript": got})[:2000])
+    sys.exit(1 if differing else 0)
+
+
+if __name__ == "__main__":
+    main()

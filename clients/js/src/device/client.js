@@ -1,0 +1,223 @@
+/** The client: answers a server's requests as far as the owner's policy and the ledger allow.
+ *
+ * @typedef {import("./ledger.js").Store} Store
+ * @typedef {import("./updates.js").Update} Update
+ * @typedef {import("../wire/request.js").Request} Request
+ * @typedef {import("../solutions/solution.js").Solution} Solution
+ * @typedef {import("./books.js").Books} Books
+ */
+
+import { InvalidArgument } from "../errors.js";
+import { fromHex, sha256, toHex } from "../hash.js";
+import { SYSTEM } from "../random/entropy.js";
+import { solutionOf } from "../solutions/solution.js";
+import { canSeal, sealed, serverKeyOf } from "../sealing/sealing.js";
+import { bytesOf, decodeRequest, encodeReport } from "../wire/request.js";
+import { Ledger } from "./ledger.js";
+import { Policy } from "./policy.js";
+import { Refused } from "./refusal.js";
+import { added } from "./spending.js";
+import { checkedWeights, evaluated, saturated } from "./updates.js";
+
+const DAY = 86_400;
+
+/** One device: its owner's policy and the ledger in a store. Randomness comes from the platform's
+ * cryptographic source; there is no seed. */
+export class Client {
+  #policy;
+  #ledger;
+
+  /** Use `Client.open`. @param {Policy} policy @param {Ledger} ledger */
+  constructor(policy, ledger) {
+    this.#policy = policy;
+    this.#ledger = ledger;
+  }
+
+  /** The client of a device.
+   *
+   * `create` makes the ledger where there is none; without it a missing ledger is refused, so that
+   * a wiped one does not begin anew unnoticed.
+   * @param {Policy | import("./policy.js").PolicyFields} policy @param {Store} store
+   * @param {{ create?: boolean }} [options] */
+  static async open(policy, store, { create = false } = {}) {
+    const checked = policy instanceof Policy ? policy : new Policy(policy);
+    await checkKey(checked.serverKey);
+    const ledger = new Ledger(store);
+    if (create) await ledger.create(checked.lifetime);
+    const { lifetime } = await ledger.history();
+    if (!lifetime.equals(checked.lifetime)) {
+      await ledger.change((books) => books.setLifetime(checked.lifetime));
+    }
+    return new Client(checked, ledger);
+  }
+
+  get policy() {
+    return this.#policy;
+  }
+
+  /** What this device has reported and spent; the whole ledger is checked. */
+  history() {
+    return this.#ledger.history();
+  }
+
+  /** The report that answers a request, charged and durable before it is returned.
+   *
+   * `weights` is a Float32Array or Float64Array (d,), or its little-endian bytes; `update` is
+   * called with a copy, once, and only when nothing speaks against the request. A request that was
+   * answered before gets the same bytes again, and costs nothing; where the policy has a `server_key` they
+   * are sealed for it, which gives other bytes each time.
+   *
+   * Throws `Refused` with a fixed reason; then nothing has left the device. An update that fails
+   * counts as zeros, and what is not finite in it as zero: whether a device answers must not depend
+   * on its data.
+   * @param {Uint8Array | ArrayBuffer} request @param {unknown} weights @param {Update} update
+   * @returns {Promise<Uint8Array>} */
+  async answer(request, weights, update) {
+    const begin = performance.now();
+    const outcome = await this.#outcome(request, weights, update);
+    const end = begin + 1000 * this.#policy.leastSeconds;
+    for (let now = begin; now < end; now = performance.now()) {
+      // Asked again: a timer drops fractions of a millisecond, and may be early.
+      await new Promise((resolve) => setTimeout(resolve, Math.ceil(end - performance.now())));
+    }
+    if (outcome instanceof Refused) throw outcome.afresh();
+    return outcome;
+  }
+
+  /** The report or the refusal; what else may have been thrown is dropped.
+   * @param {unknown} request @param {unknown} weights @param {Update} update */
+  async #outcome(request, weights, update) {
+    try {
+      const report = await this.#answer(request, weights, update);
+      return await this.#sealed(request, report);
+    } catch (error) {
+      return error instanceof Refused ? error : new Refused("INTERNAL");
+    }
+  }
+
+  /** The report as it leaves: sealed, where the owner wants that.
+   * @param {unknown} request @param {Uint8Array} report */
+  async #sealed(request, report) {
+    const key = serverKeyOf(this.#policy.serverKey);
+    if (key === null) return report;
+    return sealed(report, /** @type {Uint8Array} */ (bytesOf(request)), key);
+  }
+
+  /** @param {unknown} message @param {unknown} weights @param {Update} update */
+  async #answer(message, weights, update) {
+    const request = this.#understood(message);
+    const { recipe } = request;
+    // The weights first: whoever wants something of size d to be built must have sent as much.
+    const { model, bytes, kind } = checkedWeights(weights, recipe.dim, this.#policy.weightBound);
+    const solution = this.#affordable(request);
+    const asked = toHex(sha256(request.bytes, new TextEncoder().encode(kind), bytes));
+    const earlier = await this.#ledger.look((books) => {
+      return this.#earlier(books, request, solution, asked);
+    });
+    if (earlier !== null) return earlier;
+    let gradient = await evaluated(update, model, recipe.dim);
+    if (solution.rateInside) gradient = saturated(gradient, recipe.learningRate);
+    return this.#ledger.change((books) => {
+      // Asked again: another tab or process may have answered in the meantime.
+      const known = this.#earlier(books, request, solution, asked);
+      return known ?? this.#report(books, request, solution, asked, gradient);
+    });
+  }
+
+  /** The request, if it is one and the policy allows it; nothing of size d is built.
+   * @param {unknown} message */
+  #understood(message) {
+    const request = decodeRequest(message);
+    if (request === "version") throw new Refused("VERSION");
+    if (request === "malformed") throw new Refused("MALFORMED");
+    const objection = this.#policy.objection(request.recipe, request.intent);
+    if (objection !== null) throw new Refused(objection);
+    return request;
+  }
+
+  /** The solution of a request, unless it costs more than the policy allows: compared exactly.
+   * @param {Request} request */
+  #affordable(request) {
+    let solution;
+    try {
+      solution = solutionOf(request.recipe, toHex(request.recipeBytes));
+    } catch (error) {
+      // Parameters that do not go together; of anything else nothing is told.
+      throw new Refused(error instanceof RangeError ? "MALFORMED" : "INTERNAL");
+    }
+    if (solution.charge.compare(this.#policy.perReport) > 0) throw new Refused("TOO_MUCH");
+    return solution;
+  }
+
+  /** The bytes that answered this request before; null if it may be answered now.
+   * @param {Books} books @param {Request} request @param {Solution} solution
+   * @param {string} asked */
+  #earlier(books, request, solution, asked) {
+    const policy = this.#policy;
+    const [run, { round, epoch, intent }] = [toHex(request.run), request];
+    const known = books.taskOf(run);
+    const same =
+      known === null ||
+      (known.task === toHex(request.recipeBytes) &&
+        known.purpose === intent.purpose &&
+        known.recipient === intent.recipient);
+    if (!same) throw new Refused("CONFLICT");
+    const answered = books.answered(run, round);
+    if (answered !== null) {
+      if (answered.digest !== asked) throw new Refused("CONFLICT");
+      return /** @type {Uint8Array} */ (fromHex(answered.report));
+    }
+    const latest = books.latest(run);
+    if (round < latest.round || epoch < latest.epoch) throw new Refused("OUT_OF_ORDER");
+    if (known !== null && !known.open) throw new Refused("OUT_OF_ORDER"); // a later run closed it
+    if (books.reportsIn(run, epoch) >= policy.reportsPerEpoch) throw new Refused("TOO_OFTEN");
+    const perDay = policy.reportsPerDay;
+    if (perDay !== null && books.reportsSince(seconds() - DAY) >= perDay) {
+      throw new Refused("TOO_OFTEN");
+    }
+    const after = added(books.spent, solution.charge);
+    if (after.compare(policy.lifetime) > 0) throw new Refused("EXHAUSTED");
+    return null;
+  }
+
+  /** Draw the report and write it down; it may leave once the change is durable.
+   * @param {Books} books @param {Request} request @param {Solution} solution @param {string} asked
+   * @param {Float32Array} gradient */
+  #report(books, request, solution, asked, gradient) {
+    const [run, { round, epoch, recipe, intent }] = [toHex(request.run), request];
+    if (books.taskOf(run) === null) {
+      books.openRun({ run, task: toHex(request.recipeBytes), ...intent }, this.#policy.runs);
+    }
+    const before = books.residual(run, solution.dim);
+    const { slots, symbols, kept } = solution.encode(gradient.slice(), before, round, SYSTEM);
+    const report = encodeReport(request.run, round, slots, symbols);
+    const made = books.reportsIn(run, epoch) + 1;
+    const last = epoch === recipe.epochs - 1 && made >= this.#policy.reportsPerEpoch;
+    const entry = {
+      run,
+      epoch,
+      round,
+      time: seconds(),
+      charge: String(solution.charge),
+      digest: asked,
+      report: toHex(report),
+    };
+    books.record(entry, solution.accumulates && !last ? kept : null);
+    return report;
+  }
+}
+
+/** Since 1970. */
+function seconds() {
+  return Math.floor(Date.now() / 1000);
+}
+
+/** A key that reports can be sealed for here: tried before anything is spent.
+ * @param {string | null} text */
+async function checkKey(text) {
+  const key = serverKeyOf(text);
+  if (key !== null && !(await canSeal(key))) {
+    const allowed = "a public key, in a secure context with Web Cryptography and X25519";
+    throw new InvalidArgument("server_key", text, allowed);
+  }
+}

@@ -1,0 +1,197 @@
+/** The policy: what the owner of a device lets any server have. A server may only ask for less. */
+
+import { InvalidArgument, checkCount, checkPositive } from "../errors.js";
+import { Fraction, ZERO } from "../exact/fraction.js";
+import { toHex } from "../hash.js";
+import { serverKeyOf } from "../sealing/sealing.js";
+import { canonical, isPrivate } from "../solutions/names.js";
+import { FIELDS, NOTHING_STATED, checkText } from "../wire/intent.js";
+import { MOST_DIMENSION } from "../wire/recipe.js";
+
+const MOST_EPSILON = new Fraction(500n);
+const MOST_DIGITS = 300;
+const MOST_COUNT = 2 ** 32 - 1;
+
+/** The fields of a policy, named as in the TOML file of the Python client.
+ *
+ * An ε is the decimal that is written, a number or a text: ten reports of 0.1 are exactly 1.
+ * @typedef {object} PolicyFields
+ * @property {number | string} lifetime the ε of all reports that this device will ever make
+ * @property {number | string} per_report the most ε of one report
+ * @property {readonly string[]} solutions the names that a task may have, private ones only
+ * @property {readonly number[]} dimensions the d that a task may have
+ * @property {number} [clip] the most that a task may clip to, against absurd requests
+ * @property {number} [reports_per_epoch]
+ * @property {number | null} [reports_per_day]
+ * @property {number} [runs] how many runs are open at a time; a further one closes the oldest
+ * @property {number} [weight_bound] the largest magnitude of a weight that is believed
+ * @property {number} [least_seconds] an answer takes at least that long
+ * @property {boolean} [require_purpose]
+ * @property {boolean} [require_recipient]
+ * @property {readonly string[] | null} [purposes] what a request may state, letter by letter
+ * @property {readonly string[] | null} [recipients]
+ * @property {string | null} [server_key] reports leave sealed for who has this key, 64 digits
+ */
+
+const KNOWN = [
+  "lifetime",
+  "per_report",
+  "solutions",
+  "dimensions",
+  "clip",
+  "reports_per_epoch",
+  "reports_per_day",
+  "runs",
+  "weight_bound",
+  "least_seconds",
+  "require_purpose",
+  "require_recipient",
+  "purposes",
+  "recipients",
+  "server_key",
+];
+
+/** The limits of one device. */
+export class Policy {
+  /** @param {PolicyFields} fields */
+  constructor(fields) {
+    if (typeof fields !== "object" || fields === null) {
+      throw new InvalidArgument("policy", fields, "an object of its fields");
+    }
+    const unknown = Object.keys(fields).find((name) => !KNOWN.includes(name));
+    if (unknown !== undefined) {
+      const value = /** @type {Record<string, unknown>} */ (fields)[unknown];
+      throw new InvalidArgument(unknown, value, `one of ${KNOWN.join(", ")}`);
+    }
+    /** @readonly */
+    this.lifetime = epsilon("lifetime", fields.lifetime);
+    /** @readonly */
+    this.perReport = epsilon("per_report", fields.per_report);
+    /** @readonly */
+    this.solutions = Object.freeze(listed("solutions", fields.solutions).map(privateName));
+    /** @readonly */
+    this.dimensions = Object.freeze(
+      listed("dimensions", fields.dimensions).map((d) =>
+        checkCount("dimensions", d, { most: MOST_DIMENSION }),
+      ),
+    );
+    /** @readonly */
+    this.clip = checkPositive("clip", fields.clip ?? 1);
+    /** @readonly */
+    this.reportsPerEpoch = count("reports_per_epoch", fields.reports_per_epoch ?? 1);
+    const perDay = fields.reports_per_day ?? null;
+    /** @readonly */
+    this.reportsPerDay = perDay === null ? null : count("reports_per_day", perDay);
+    /** @readonly */
+    this.runs = count("runs", fields.runs ?? 1);
+    /** @readonly */
+    this.weightBound = checkPositive("weight_bound", fields.weight_bound ?? 1e6);
+    /** @readonly */
+    this.leastSeconds = fields.least_seconds ?? 0;
+    if (!(
+      typeof this.leastSeconds === "number" &&
+      this.leastSeconds >= 0 &&
+      this.leastSeconds <= 86400
+    )) {
+      throw new InvalidArgument("least_seconds", this.leastSeconds, "in 0 … 86400");
+    }
+    /** @readonly */
+    this.required = {
+      purpose: flag("require_purpose", fields.require_purpose ?? false),
+      recipient: flag("require_recipient", fields.require_recipient ?? false),
+    };
+    /** @readonly */
+    this.stated = {
+      purpose: texts("purposes", fields.purposes ?? null, "purpose"),
+      recipient: texts("recipients", fields.recipients ?? null, "recipient"),
+    };
+    /** @readonly */
+    this.serverKey = serverKey(fields.server_key ?? null);
+    Object.freeze(this);
+  }
+
+  /** Why the policy forbids a recipe, before anything of its size is built; null if it allows it.
+   * @param {import("../wire/recipe.js").Recipe} recipe
+   * @param {import("../wire/intent.js").Intent} [intent]
+   * @returns {"NOT_ALLOWED" | "PURPOSE" | null} */
+  objection(recipe, intent = NOTHING_STATED) {
+    const allowed =
+      this.solutions.includes(recipe.solution) &&
+      this.dimensions.includes(recipe.dim) &&
+      recipe.clip <= this.clip;
+    if (!allowed) return "NOT_ALLOWED";
+    const accepts = FIELDS.every((field) => {
+      const [text, known] = [intent[field], this.stated[field]];
+      return known === null ? text !== "" || !this.required[field] : known.includes(text);
+    });
+    return accepts ? null : "PURPOSE";
+  }
+}
+
+/** A key as it is written down; `Client.open` tries it. @param {unknown} value */
+function serverKey(value) {
+  if (value === null) return null;
+  const key = serverKeyOf(value);
+  if (key === null) {
+    throw new InvalidArgument("server_key", value, "64 hexadecimal digits, in lower case");
+  }
+  return toHex(key);
+}
+
+/** @param {string} name @param {unknown} value */
+function epsilon(name, value) {
+  const allowed = "a number > 0 and ≤ 500";
+  const fraction = exactly(value);
+  if (fraction === null || fraction.compare(ZERO) <= 0 || fraction.compare(MOST_EPSILON) > 0) {
+    throw new InvalidArgument(name, value, allowed);
+  }
+  if (fraction.denominator >= 10n ** BigInt(2 * MOST_DIGITS)) {
+    throw new InvalidArgument(name, value, `a number of at most ${MOST_DIGITS} digits`);
+  }
+  return fraction;
+}
+
+/** @param {unknown} value */
+function exactly(value) {
+  if (value instanceof Fraction) return value;
+  if (typeof value === "number") return Number.isFinite(value) ? Fraction.decimal(value) : null;
+  const short = typeof value === "string" && value.length <= 2 * MOST_DIGITS;
+  return short ? Fraction.parse(value) : null;
+}
+
+/** @param {string} name @param {unknown} values @returns {unknown[]} */
+function listed(name, values) {
+  if (!Array.isArray(values) || values.length === 0) {
+    throw new InvalidArgument(name, values, "a list of at least one");
+  }
+  return values;
+}
+
+/** @param {string} name @param {unknown} value */
+function count(name, value) {
+  return checkCount(name, value, { most: MOST_COUNT });
+}
+
+/** @param {string} name @param {unknown} value */
+function flag(name, value) {
+  if (typeof value !== "boolean") throw new InvalidArgument(name, value, "true or false");
+  return value;
+}
+
+/** @param {unknown} name */
+function privateName(name) {
+  const known = typeof name === "string" ? canonical(name) : null;
+  if (known === null || !isPrivate(known)) {
+    throw new InvalidArgument("solutions", name, "a private solution, such as RJ, PS-PM or PM");
+  }
+  return known;
+}
+
+/** @param {string} name @param {unknown} values @param {"purpose" | "recipient"} field */
+function texts(name, values, field) {
+  if (values === null) return null;
+  const checked = listed(name, values).map((text) => checkText(name, text, field));
+  if (checked.includes(""))
+    throw new InvalidArgument(name, values, "a list of texts that are not empty");
+  return checked;
+}

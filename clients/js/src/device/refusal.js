@@ -1,0 +1,63 @@
+/** How a device says no: fixed sentences that depend on public things alone. */
+
+/** Why a request was refused: from the request, the policy and past reports, never the data. */
+export const REASONS = Object.freeze({
+  MALFORMED: "the request cannot be understood",
+  VERSION: "the request is of an unknown version",
+  WEIGHTS: "the weights do not have the announced shape, type and range",
+  NOT_ALLOWED: "the policy of this device does not allow such a task",
+  PURPOSE: "the policy of this device does not allow the purpose or the recipient of the request",
+  TOO_MUCH: "the report would cost more than the policy of this device allows for one report",
+  EXHAUSTED: "the budget of this device does not suffice for the report",
+  TOO_OFTEN: "this device has reported as often as its policy allows for now",
+  OUT_OF_ORDER: "the round is older than one that this device has answered",
+  CONFLICT: "the request contradicts an earlier one of the same run",
+  LEDGER: "the ledger of this device cannot be used",
+  INTERNAL: "the device could not answer",
+});
+
+/** What can be wrong with a ledger: said to the owner of the device. */
+export const FAULTS = Object.freeze({
+  MISSING: "there is no ledger: create it once, with Client.open(…, { create: true })",
+  OCCUPIED: "the store holds other things but no ledger, or a witness but not its ledger",
+  FOREIGN: "this is not a ledger of fedsel, or one of another version",
+  DAMAGED: "the ledger is damaged",
+  DISAGREES: "ledger and witness disagree: one was put back from a copy or belongs elsewhere",
+  BUSY: "others hold the ledger",
+  UNREADABLE: "the ledger cannot be read: no permission, or the storage is failing",
+  UNWRITABLE: "the ledger cannot be written: read-only, or the storage is full or failing",
+});
+
+/** @typedef {keyof typeof REASONS} Reason */
+/** @typedef {keyof typeof FAULTS} Fault */
+
+/** A request that a device does not answer. Nothing was spent, and nothing left the device. */
+export class Refused extends Error {
+  /** @param {Reason} reason */
+  constructor(reason) {
+    super(REASONS[reason]);
+    this.name = "Refused";
+    this.reason = reason;
+  }
+
+  /** The same refusal without what led to it. @returns {Refused} */
+  afresh() {
+    return new Refused(this.reason);
+  }
+}
+
+/** The ledger cannot be used, so nothing is sent. Never mended or reset silently. */
+export class LedgerError extends Refused {
+  /** @param {Fault} fault */
+  constructor(fault) {
+    super("LEDGER");
+    this.name = "LedgerError";
+    this.message = FAULTS[fault];
+    this.fault = fault;
+  }
+
+  /** @override */
+  afresh() {
+    return new LedgerError(this.fault);
+  }
+}

@@ -1,0 +1,44 @@
+/** Errors that name the argument, its value and what is allowed; private data is never in them. */
+
+export class InvalidArgument extends RangeError {
+  /** @param {string} argument @param {unknown} value @param {string} allowed */
+  constructor(argument, value, allowed) {
+    super(`${argument} = ${shown(value)}: must be ${allowed}`);
+    this.name = "InvalidArgument";
+    this.argument = argument;
+    this.allowed = allowed;
+  }
+}
+
+/** Private data that cannot be used; the message never holds any of it. */
+export class InvalidData extends RangeError {
+  /** @param {string} message */
+  constructor(message) {
+    super(message);
+    this.name = "InvalidData";
+  }
+}
+
+/** @param {unknown} value */
+function shown(value) {
+  const text = typeof value === "string" ? JSON.stringify(value) : String(value);
+  return text.length <= 200 ? text : `${text.slice(0, 197)}…`;
+}
+
+/** A finite number > 0. @param {string} name @param {unknown} value */
+export function checkPositive(name, value) {
+  if (typeof value !== "number" || !Number.isFinite(value) || value <= 0) {
+    throw new InvalidArgument(name, value, "a finite number > 0");
+  }
+  return value;
+}
+
+/** An integer in least … most. @param {string} name @param {unknown} value
+ * @param {{ least?: number, most?: number }} [limits] */
+export function checkCount(name, value, { least = 1, most = Number.MAX_SAFE_INTEGER } = {}) {
+  if (typeof value !== "number" || !Number.isSafeInteger(value) || value < least || value > most) {
+    const below = most === Number.MAX_SAFE_INTEGER ? `≥ ${least}` : `in ${least} … ${most}`;
+    throw new InvalidArgument(name, value, `an integer ${below}`);
+  }
+  return value;
+}

@@ -1,0 +1,76 @@
+/** Answers tasks of tests/clients/differential.py: a line of JSON each, in and out. */
+
+import { createInterface } from "node:readline";
+
+import { evaluated, saturated } from "../src/device/updates.js";
+import { fromHex, toHex } from "../src/hash.js";
+import { Entropy } from "../src/random/entropy.js";
+import { solutionOf } from "../src/solutions/solution.js";
+import { checkText } from "../src/wire/intent.js";
+import { decodeRequest, encodeReport } from "../src/wire/request.js";
+import { floats, hexOf } from "./checks/reading.js";
+
+const MASK = (1n << 64n) - 1n;
+const EDGES = [0n, 1n, MASK, 1n << 63n, MASK - 1n, (1n << 63n) - 1n, 1n << 32n, 0xffffffffn];
+
+/** SplitMix64, with a word on the edge now and then: as `words` of the Python side. */
+function wordsOf(seed) {
+  let state = BigInt(seed);
+  return () => {
+    state = (state + 0x9e3779b97f4a7c15n) & MASK;
+    let word = state;
+    word = ((word ^ (word >> 30n)) * 0xbf58476d1ce4e5b9n) & MASK;
+    word = ((word ^ (word >> 27n)) * 0x94d049bb133111ebn) & MASK;
+    word ^= word >> 31n;
+    return word % 29n === 0n ? EDGES[Number((word >> 32n) % 8n)] : word;
+  };
+}
+
+async function answer({ request: bytes, update, residual, seed }) {
+  const request = decodeRequest(fromHex(bytes));
+  if (typeof request === "string") return { refused: request };
+  const { recipe, recipeBytes, run, round } = request;
+  let solution;
+  try {
+    solution = solutionOf(recipe, toHex(recipeBytes));
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    return { refused: "malformed" };
+  }
+  let gradient = await evaluated(floats(update, 8), new Float64Array(recipe.dim), recipe.dim);
+  if (solution.rateInside) gradient = saturated(gradient, recipe.learningRate);
+  const before = residual === null ? new Float32Array(recipe.dim) : floats(residual, 4);
+  let used = 0;
+  const next = wordsOf(seed);
+  const entropy = new Entropy(() => {
+    used += 1;
+    return next();
+  });
+  const { slots, symbols, kept } = solution.encode(gradient, before, round, entropy);
+  return {
+    charge: String(solution.charge),
+    report: toHex(encodeReport(run, round, slots, symbols)),
+    residual: solution.accumulates ? hexOf(kept) : null,
+    used,
+  };
+}
+
+/** What a device makes of bytes, and what a policy makes of a text. */
+function judged({ message, text }) {
+  if (message !== undefined) {
+    const request = decodeRequest(fromHex(message));
+    return { request: typeof request === "string" ? request : "understood" };
+  }
+  try {
+    checkText("purpose", text, "purpose");
+    return { accepted: true };
+  } catch {
+    return { accepted: false };
+  }
+}
+
+for await (const line of createInterface({ input: process.stdin })) {
+  const task = JSON.parse(line);
+  const result = task.request === undefined ? judged(task) : await answer(task);
+  process.stdout.write(`${JSON.stringify(result)}\n`);
+}

@@ -1,0 +1,119 @@
+import assert from "node:assert/strict";
+import test from "node:test";
+
+test("the package exports what its readers need, and nothing that tests inject", async () => {
+  const all = await import("fedsel");
+  assert.deepEqual(Object.keys(all).sort(), [
+    "BrowserStore",
+    "Client",
+    "FAULTS",
+    "FeatureScale",
+    "Fraction",
+    "InvalidArgument",
+    "InvalidData",
+    "LedgerError",
+    "LinearModel",
+    "LinearRecords",
+    "Plan",
+    "Policy",
+    "Preparation",
+    "Preparing",
+    "REASONS",
+    "Refused",
+    "SOLUTIONS",
+    "readRequest",
+  ]);
+  assert.deepEqual(Object.keys(await import("fedsel/node")), ["FileStore"]);
+  for (const inside of [
+    "fedsel/src/random/entropy.js",
+    "fedsel/src/device/client.js",
+    "fedsel/test/memory.js",
+  ]) {
+    await assert.rejects(import(inside), { code: "ERR_PACKAGE_PATH_NOT_EXPORTED" });
+  }
+});
+
+test("a request in words", async () => {
+  const { readRequest, Refused } = await import("fedsel");
+  const { requestOf } = await import("./support.js");
+  const facts = readRequest(requestOf({ solution: "RJ", dim: 6 }));
+  assert.equal(facts.solution, "RJ");
+  assert.deepEqual([String(facts.epsilon), String(facts.charge), facts.epochs], ["4", "2", 2]);
+  assert.deepEqual(
+    [facts.slots, facts.symbols, facts.reportBytes, facts.canBeNothing],
+    [8, 2, 16, false],
+  );
+  assert.throws(
+    () => readRequest(new Uint8Array(3)),
+    (error) => error instanceof Refused,
+  );
+});
+
+test("policies and stores say what is wrong with them", async () => {
+  const { BrowserStore, LinearRecords, Policy } = await import("fedsel");
+  const { POLICY } = await import("./support.js");
+  assert.throws(() => new Policy({ ...POLICY, lifetime: 0 }), /lifetime = 0: must be a number > 0/);
+  assert.throws(
+    () => new Policy({ ...POLICY, solutions: ["NP"] }),
+    /solutions = "NP": must be a private/,
+  );
+  assert.throws(() => new Policy({ ...POLICY, colour: 1 }), /colour = 1: must be one of lifetime/);
+  assert.throws(() => new Policy({ ...POLICY, reports_per_day: 0.5 }), /reports_per_day = 0.5/);
+  assert.throws(() => new BrowserStore(), /secure page/);
+  assert.throws(
+    () => new LinearRecords([[0.123456]], [3]),
+    (error) => !error.message.includes("0.123456"),
+  );
+});
+
+test("a purpose is a text that a person may be shown", async () => {
+  const { Policy } = await import("fedsel");
+  const { POLICY } = await import("./support.js");
+  const accepted = (text) => {
+    try {
+      return new Policy({ ...POLICY, purposes: [text] }).stated.purpose[0] === text;
+    } catch {
+      return false;
+    }
+  };
+  for (const text of [
+    "Für Zürich",
+    "q\u0330\u0331\u0332\u0333",
+    "日本語 😀".slice(0, 3),
+    "x".repeat(200),
+  ]) {
+    assert.ok(accepted(text), text);
+  }
+  const unfit = [
+    ...["", " a", "a ", "a  b", "two\nlines", "\u200b", "a\u00adb", "\u0301a", "a \u0301"],
+    ...[
+      "q\u0330\u0331\u0332\u0333\u0324",
+      "e\u0301",
+      "😀",
+      "\ud800",
+      "x".repeat(201),
+      "é".repeat(101),
+    ],
+  ];
+  for (const text of unfit) assert.ok(!accepted(text), JSON.stringify(text));
+});
+
+test("what a server says of records is checked before anything of its size is built", async () => {
+  const { Preparing } = await import("fedsel");
+  const preparation = { spread: 1, centre: 0, intercept: 0.3, unit: true, factor: 1 };
+  const parts = { features: 2, octaves: 16, low: 0, high: [4, 1], preparation, plan: null };
+  const { scale } = Preparing.parse(JSON.stringify(parts), 2);
+  assert.deepEqual([...scale.high], [4, 1]);
+  const wrong = [
+    "null",
+    "no JSON",
+    JSON.stringify({ ...parts, features: 1e9 }),
+    JSON.stringify({ ...parts, high: [4] }),
+    JSON.stringify({ ...parts, octaves: 1000 }),
+    JSON.stringify({ ...parts, preparation: { ...preparation, spread: 2 } }),
+    JSON.stringify({ ...parts, preparation: null }),
+    JSON.stringify({ ...parts, plan: { features: 3 } }),
+  ];
+  for (const text of wrong)
+    assert.throws(() => Preparing.parse(text, 2), { name: "InvalidArgument" }, text);
+});

@@ -1,0 +1,107 @@
+"""Shuffled reports under audit: exact laws of multisets, attacks below them, proofs above."""
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from fedsel import amplify
+from fedsel.auditing import suite
+from fedsel.auditing.shuffled import Attack, attack_shuffled, multisets, worst_attack
+from fedsel.auditing.suite_page import suite_page
+from fedsel.mechanisms import SignedSampling
+from fedsel.mechanisms.registry import mechanism
+from tests.statements.support import Text
+
+J = SignedSampling(1.0, k=1)
+DELTA = Fraction(1, 100)
+
+
+def test_the_law_of_multisets_is_that_of_all_sequences():
+    law = {"a": Fraction(1, 6), "b": Fraction(2, 6), "c": Fraction(3, 6)}
+    found = multisets(law, 3)
+    listed = {}
+    for drawn in itertools.product(law, repeat=3):
+        counts = tuple(drawn.count(y) for y in sorted(law))
+        listed[counts] = listed.get(counts, 0) + math.prod(law[y] for y in drawn)
+    assert found == listed
+    assert sum(found.values()) == 1
+
+
+def test_exact_epsilon_is_that_of_the_hockey_stick():
+    """At e^ε the divergence of the two multisets is δ, and just below it is more."""
+    attack = worst_attack(J, 2, 3, DELTA)
+    laws = [
+        J.report_law([Fraction(float(x)) for x in vector])
+        for vector in (attack.first, attack.second, attack.others)
+    ]
+    beside = multisets(laws[2], 2)
+
+    def seen(law):
+        joined = {}
+        for (counts, q), (place, y) in itertools.product(beside.items(), enumerate(sorted(law))):
+            more = (*counts[:place], counts[place] + 1, *counts[place + 1 :])
+            joined[more] = joined.get(more, 0) + q * law[y]
+        return joined
+
+    one, other = seen(laws[0]), seen(laws[1])
+
+    def divergence(growth):
+        return sum(max(one[y] - growth * other[y], 0) for y in one)
+
+    assert divergence(attack.growth) == DELTA
+    assert divergence(attack.growth * Fraction(999, 1000)) > DELTA
+
+
+@pytest.mark.parametrize("name", suite.SHUFFLED_NAMES)
+def test_what_is_exact_for_some_inputs_is_below_what_is_proved_for_all(name):
+    target = mechanism(name, epsilon=1.0, k=1)
+    exact = [worst_attack(target, 2, n, DELTA).epsilon for n in (1, 2, 4)]
+    proved = [amplify(target, 2, reports=n, delta=0.01).epsilon for n in (1, 2, 4)]
+    assert exact == sorted(exact, reverse=True)
+    assert all(0.8 * p < e <= p for e, p in zip(exact, proved, strict=True))
+
+
+def test_an_attack_stays_below_and_catches_a_claim_that_is_too_small():
+    """A false alarm has the probability 1e-9."""
+    attack = worst_attack(J, 2, 4, DELTA)
+    asked = {"reports": 4, "delta": 0.01, "trials": 100_000, "pilot": 20_000, "seed": 3}
+    found = attack_shuffled(J, attack, **asked, claimed=attack.epsilon)
+    assert 0.5 * attack.epsilon < found.lower_bound <= attack.epsilon
+    assert not found.violated
+    assert found.alpha == 1e-9
+    assert attack_shuffled(J, attack, **asked, claimed=0.3).violated
+    # Where nobody differs there is nothing to find.
+    same = Attack(attack.first, attack.first, attack.others, Fraction(1))
+    assert attack_shuffled(J, same, **asked, claimed=0.0).lower_bound == 0
+
+
+def test_rows_say_how_many_reports_were_shuffled_and_a_wrong_proof_is_refuted(monkeypatch):
+    cases = [c for c in suite.default_cases() if c.reports is not None]
+    assert {c.reports for c in cases} == set(suite.SHUFFLED_REPORTS)
+    assert len({c.seed(0) for c in cases}) == len(cases)
+    case = next(c for c in cases if (c.name, c.reports) == ("J", 4))
+    row = suite.examine(case, trials=20_000, seed=case.seed(0))
+    assert (row.name, row.delta, row.verdict, row.sound) == ("J, 4 shuffled", 0.01, "holds", True)
+    assert 0 < row.lower_bound < row.exact <= row.claimed < 1
+    assert row.as_dict()["reports"] == 4
+    plain = next(c for c in suite.default_cases() if c.name == "J" and c.d == 2)
+    rows = [suite.examine(plain, trials=1000, seed=0), row]
+    text = Text(suite_page(rows, trials=20_000, seed=0)).text
+    for part in ("J, 4 shuffled", "at δ = 0.01", "1e-09", f"{row.claimed:.4f}", "every claim"):
+        assert part in text
+    monkeypatch.setattr(
+        suite, "amplify", lambda *a, **k: amplify(*a, **{**k, "reports": 40 * k["reports"]})
+    )
+    wrong = suite.examine(case, trials=1000, seed=0)
+    assert not wrong.sound
+    assert wrong.verdict == "FAILS"
+    assert "REFUTES" in Text(suite_page([wrong], trials=1000, seed=0)).text
+
+
+def test_one_report_alone_is_as_exact_as_its_certificate():
+    alone = worst_attack(J, 2, 1, Fraction(0))
+    assert alone.growth == J.loss_ratio(2)
+    assert np.any(alone.first != alone.second)
