@@ -208,7 +208,8 @@ def test_older_rounds_have_an_address(quick_path):
         page = client.get("/?before=1").decode()
         assert Reader(page).tables[1][1][:3] == ["0", "training", "5"]
         assert "live-rounds" not in page  # they do not change any more
-        assert client.ask("GET", "/?before=x")[0] == 404
+        for wrong in ("x", "", "0", "-1", "1.5", "1&before=0", "12345678901"):
+            assert client.ask("GET", f"/?before={wrong}")[0] == 404
 
 
 def test_what_is_left_is_estimated_from_recent_rounds():

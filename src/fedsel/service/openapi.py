@@ -95,7 +95,7 @@ def document(name: str, report_bytes: int, limits: Limits) -> dict[str, Any]:
                         **_parameter("before", "Show the rounds before this one"),
                         "in": "query",
                         "required": False,
-                        "schema": {"type": "integer", "minimum": 0, "maximum": 9_999_999_999},
+                        "schema": {"type": "integer", "minimum": 1, "maximum": 9_999_999_999},
                     }
                 ],
             },

@@ -22,7 +22,7 @@ from fedsel.service.task import Task
 from fedsel.service.view import Octets, View
 
 ROUNDS_SHOWN = 50
-_NUMBER = re.compile(r"[0-9]{1,10}")
+_NUMBER = re.compile(r"[1-9][0-9]{0,9}")
 
 
 @final
@@ -48,11 +48,6 @@ class Dashboard:
     def _collector(self) -> Collector:
         """There once the application has started."""
         return self._of()
-
-    @property
-    def listeners(self) -> int:
-        """How many listen here."""
-        return self._live.listeners
 
     async def get_page(self, scope: Scope, receive: Receive) -> Answer:
         """The page, with the latest rounds or those before one."""
@@ -95,12 +90,13 @@ class Dashboard:
         }
 
     def _older(self, view: View, scope: Scope) -> tuple[str, str] | None:
-        asked = parse_qs(scope["query_string"].decode("latin-1")).get("before")
-        if asked is None:
+        query = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        if "before" not in query:
             return None
-        if not _NUMBER.fullmatch(asked[-1]):
+        (number, *more) = query["before"]
+        if more or not _NUMBER.fullmatch(number):
             raise Refusal("not_found")
-        return _listed(view, min(int(asked[-1]), view.round))
+        return _listed(view, min(int(number), view.round))
 
 
 def _of_past(view: View) -> dict[str, str]:

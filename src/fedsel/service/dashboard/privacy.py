@@ -30,13 +30,16 @@ def guarantees(view: View, proofs: Proofs) -> Markup:
         tile(
             "Local ε in total",
             epsilon(float(total) if total is not None else privacy.total),
-            f"Of a device that reports once in each of {counted(recipe.epochs, 'epoch')}. "
-            "Its own ledger sees to it.",
+            f"Of a device, which reports once{_each(recipe.epochs)}. Its own ledger sees to it.",
         ),
         _shuffled(rule, recipe.epochs, proofs),
         _influence(view, rule, proofs),
     ]
     return element("dl", *entries, class_="tiles guarantees")
+
+
+def _each(epochs: int) -> str:
+    return "" if epochs == 1 else f" in each of {epochs} epochs"
 
 
 def _shuffled(rule: CloseRule, epochs: int, proofs: Proofs) -> Markup:
@@ -57,7 +60,7 @@ def _shuffled(rule: CloseRule, epochs: int, proofs: Proofs) -> Markup:
         composed = proofs.found.get("composed")
         if composed is not None:
             texts = [f"Among {counted(reports, 'report')}, for one round. "]
-            texts.append(f"For a report in each of {epochs} epochs {central(composed)}. ")
+            texts.append(f"For a report{_each(epochs)} {central(composed)}. ")
         elif proofs.over:
             texts.append(f"For all {epochs} epochs fedsel[accounting] is needed here. ")
     if rule.seconds is not None and rule.reports is not None:
