@@ -224,7 +224,8 @@ def test_what_is_left_is_estimated_from_recent_rounds():
     assert "No estimate before a round is over" in state
     assert '<progress value="3" max="5"' in state
     assert "1.5" in state
-    assert "does not answer" in parts.state(begun, Place(0, 0.0, Counts()), 2.0, False)
+    for part in (parts.state(begun, Place(0, 0.0, Counts()), 2.0, False), parts.said(view, False)):
+        assert "does not answer" in part
     assert rows(view, 29, 30)[0].per_second == 7 / 60
 
 

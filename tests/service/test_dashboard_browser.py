@@ -1,12 +1,13 @@
 """The dashboard in a real browser: live, on small screens, without JavaScript, and after a loss."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
 from fedsel.service.running import Serving, background
 from tests.browsing import CONTRAST, watched, width_is_kept
-from tests.service.support import Http, reports_for, running, task_of
+from tests.service.support import Http, reports_for, running, task_of, wait_until
 from tests.service.test_evaluation import LINEAR, ROWS
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("processes")]
@@ -79,6 +80,28 @@ def test_tables_need_no_script(browser, task, quick_path):
             tab.reload()
             assert tab.locator("#rounds tbody tr").count() == 2
             assert tab.locator("#figures rect").count() == 2
+
+
+def test_a_hidden_page_holds_no_connection(browser, task, quick_path):
+    """There is room for one who listens: it is free while nobody looks."""
+    limits = replace(task.limits, listeners=1)
+    show = """hidden => {
+      Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
+      document.dispatchEvent(new Event("visibilitychange"));
+    }"""
+    with (
+        running(replace(task, limits=limits), quick_path / "store") as client,
+        watched(browser, client.address) as opened,
+    ):
+        tab = opened()
+        tab.wait_for_selector(LIVE)
+        assert client.ask("HEAD", "/v1/events")[0] == 503
+        tab.evaluate(show, True)
+        wait_until(lambda: client.ask("HEAD", "/v1/events")[0] == 200)
+        close_round(client)
+        assert tab.locator("#rounds tbody th").count() == 0
+        tab.evaluate(show, False)
+        tab.locator("#rounds tbody th").wait_for()
 
 
 def test_a_lost_connection_is_said_and_mended(browser, task, quick_path):

@@ -85,6 +85,7 @@ class Dashboard:
         return {
             "state": parts.state(view, collector.place, time.time(), collector.available),
             "counts": parts.counts_rows(view, collector.place),
+            "said": parts.said(view, collector.available),
             "privacy": guarantees(view, self._proofs),
             **self._of_round[1],
         }
@@ -105,7 +106,6 @@ def _of_past(view: View) -> dict[str, str]:
         "figures": parts.figures(view),
         "rounds": listed,
         "pager": pager,
-        "said": parts.said(view),
     }
 
 

@@ -22,6 +22,7 @@ from fedsel.service.view import View
 
 MOST_BARS, MOST_POINTS = 60, 120
 NUMBERED = "number"
+_UNAVAILABLE = "The store does not answer. Devices are asked to send their reports again later."
 
 
 def state(view: View, place: Place, now: float, available: bool) -> Markup:
@@ -39,8 +40,8 @@ def state(view: View, place: Place, now: float, available: bool) -> Markup:
     shown_tiles = element("dl", *tiles, class_="tiles")
     if available:
         return shown_tiles
-    notice = element("p", "The store does not answer. Reports wait until it does.", class_="notice")
-    return joined([element("div", notice, class_="absent", role="alert"), shown_tiles])
+    notice = element("p", _UNAVAILABLE, class_="notice")
+    return joined([element("div", notice, class_="absent"), shown_tiles])
 
 
 def _open(view: View, place: Place, now: float) -> list[Markup]:
@@ -223,8 +224,10 @@ def _figure(title: str, drawing: Markup, caption: str) -> Markup:
     )
 
 
-def said(view: View) -> str:
-    """What is worth to be read out: that a round, or the run, is over."""
+def said(view: View, available: bool) -> str:
+    """What is worth to be read out: that a round, or the run, is over; not every count."""
+    if not available:
+        return _UNAVAILABLE
     if not view.round:
         return ""
     record = view.state.records[-1]
