@@ -13,7 +13,7 @@ IN_PARALLEL = -n $(WORKERS) --maxprocesses 8 --dist loadgroup --no-loadscope-reo
 CHECK_PYTHON = $(PYTHON) -c 'import sys; sys.exit("fedsel needs Python 3.11 or newer, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup browser javascript postgres demo audit devices flower test test-quick docs docs-serve lint format bench sanitize scale torture service-torture differential mutants clean
+.PHONY: help setup browser javascript postgres demo audit devices flower service test test-quick docs docs-serve lint format bench sanitize scale torture service-torture differential mutants clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -60,6 +60,9 @@ devices: setup ## a thousand devices and a server, with crashes and enemies (two
 
 flower: setup ## a SuperLink and three SuperNodes on this machine (a minute)
 	$(BIN)/fedsel flower demo
+
+service: setup ## a service over HTTP and fifty devices on this machine (half a minute)
+	$(BIN)/fedsel serve --demo
 
 # Byte code is kept, whatever the shell says: the tests start hundreds of Python processes, and each
 # would compile all that it imports.

@@ -1,7 +1,7 @@
-"""How many reports at rest are added up a second, by one worker process and by two.
+"""How many reports at rest are added up a second, by one worker (a thread) and by two.
 
-Files of reports are written first; the time is that of `fedsel.service.at_rest.aggregated`, with
-its workers started before. The slope is the speed of two workers over that of one.
+Files of reports are written first; the time is that of `fedsel.service.at_rest.aggregated`. The
+slope is the speed of two workers over that of one.
 
 Example: python benchmarks/at_rest.py --reports 40000000
 """

@@ -70,7 +70,11 @@ class Asked:
             else:
                 told["body"] += message["body"]
 
-        headers = [(b"authorization", b"Bearer " + token.encode()), (b"content-type", OCTETS)]
+        headers = [
+            (b"authorization", b"Bearer " + token.encode()),
+            (b"content-type", OCTETS),
+            (b"content-length", str(len(body)).encode()),
+        ]
         scope = {
             "type": "http", "method": method, "path": path, "raw_path": path.encode(),
             "query_string": b"", "root_path": "", "scheme": "http", "http_version": "1.1",

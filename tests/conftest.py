@@ -37,6 +37,16 @@ def _own_account_of_fits(monkeypatch):
     monkeypatch.setattr(account, "ACCOUNT", account.FitAccount())
 
 
+def pytest_make_parametrize_id(val, argname):
+    """Bytes and long texts by their length: readable, and the same in every worker.
+
+    Keys and archives that are made while tests are collected have other bytes in each of them.
+    """
+    if isinstance(val, bytes) or (isinstance(val, str) and len(val) > 60):
+        return f"{argname}-of-{len(val)}"
+    return None
+
+
 LONGEST = ("flower", "processes", "wheel", "torch")
 """Groups that take long: the first to begin."""
 OF_TORCH = tuple(str(Path(*parts)) for parts in (("tests", "torch"), ("src", "fedsel", "torch")))

@@ -19,21 +19,9 @@ from fedsel import InvalidArgument
 from fedsel.cli.flower.demo import Demo, app_folder, task_of_the_app
 from fedsel.extras import MissingExtra
 from fedsel.flower import Node
+from tests.cli.support import FEDSEL, marked, wait_for
 
 ROOT = Path(__file__).parents[2]
-FEDSEL = str(Path(sys.executable).parent / "fedsel")
-
-
-def marked(mark):
-    """Processes that carry a mark in their environment."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            if mark.encode() in (folder / "environ").read_bytes():
-                found.append(int(folder.name))
-        except OSError:
-            continue
-    return found
 
 
 @pytest.mark.slow
@@ -101,13 +89,6 @@ def started_demo(tmp_path):
     finally:
         process.kill()
         process.wait()
-
-
-def wait_for(happened):
-    until = time.monotonic() + 300
-    while not happened() and time.monotonic() < until:
-        time.sleep(0.1)
-    assert happened()
 
 
 @pytest.mark.slow

@@ -255,7 +255,7 @@ def test_ledger(fedsel, tmp_path, name):
 @EVERY
 def test_flower_demo(fedsel, tmp_path, name, monkeypatch):
     from fedsel.cli.flower.demo import Demo
-    from fedsel.cli.flower.processes import FederationError
+    from fedsel.cli.processes import ProcessError
 
     (tmp_path / file_name(name)).mkdir()
     fedsel("flower", "demo", "--keep", tmp_path / file_name(name), status=2)
@@ -263,7 +263,7 @@ def test_flower_demo(fedsel, tmp_path, name, monkeypatch):
         fedsel("flower", "demo", option, name, status=2)
 
     def fail(*_):
-        raise FederationError(f"the run failed\n{name}")
+        raise ProcessError(f"the run failed\n{name}")
 
     monkeypatch.setattr(Demo, "run", fail)  # the log of a process may hold anything
     _, err = fedsel("flower", "demo", status=1)

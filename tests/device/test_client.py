@@ -424,3 +424,31 @@ def test_no_store_no_client(tmp_path):
         Client(policy(), tmp_path / "none")
     assert not (tmp_path / "none").exists()
     gc.collect()
+
+
+def test_what_would_be_refused_is_known_before_weights_are_fetched(client):
+    """And what was answered before is had without them: a device that was killed sends it again."""
+    assert client.earlier(asked()) is None
+    assert client.history().spent == 0
+    report = client.answer(asked(), WEIGHTS, UPDATE)
+    assert client.earlier(asked()) == report
+    for request, reason in (
+        (b"nonsense", Reason.MALFORMED),
+        (asked(of=recipe(dim=D + 1)), Reason.NOT_ALLOWED),
+        (asked(1, epoch=0), Reason.TOO_OFTEN),
+        (asked(of=recipe(epochs=6)), Reason.CONFLICT),
+        (asked(run=OTHER_RUN, of=recipe(epsilon=20.0)), Reason.TOO_MUCH),
+    ):
+        with pytest.raises(Refused) as caught:
+            client.earlier(request)
+        assert caught.value.reason is reason
+        assert caught.value.__context__ is None
+    assert len(client.history().entries) == 1
+
+
+def test_a_client_whose_budget_is_spent_knows_it_before_weights_are_fetched(tmp_path):
+    client = Client(policy(lifetime=0.4), tmp_path / "store", create=True)
+    client.answer(asked(), WEIGHTS, UPDATE)
+    with pytest.raises(Refused) as caught:
+        client.earlier(asked(1))
+    assert caught.value.reason is Reason.EXHAUSTED

@@ -39,6 +39,7 @@ def test_what_leaves_is_sealed_and_opens_to_the_report(tmp_path):
     again = Client(client.policy, tmp_path / "sealed").answer(REQUEST, np.zeros(4), UPDATE)
     assert again != first
     assert opened(again) == plain
+    assert opened(client.earlier(REQUEST)) == plain
     assert (len(client.history().entries), client.history().spent) == (1, 1)
 
 

@@ -22,6 +22,7 @@ from fedsel.cli.commands import App
 from fedsel.cli.common import say_error
 from fedsel.cli.data import data_app
 from fedsel.cli.flower import flower_app
+from fedsel.cli.join import JOIN_EXAMPLE, join_command
 from fedsel.cli.ledger import ledger_app
 from fedsel.cli.run import EXAMPLE, run
 from fedsel.cli.serve import INVITE_EXAMPLE, SERVE_EXAMPLE, invite_command, serve_command
@@ -54,6 +55,7 @@ app.command(epilog="Example: fedsel bench --json")(bench)
 app.command("vectors", epilog=VECTORS_EXAMPLE)(vectors_command)
 app.command("serve", epilog=SERVE_EXAMPLE)(serve_command)
 app.command("invite", epilog=INVITE_EXAMPLE)(invite_command)
+app.command("join", epilog=JOIN_EXAMPLE)(join_command)
 app.command(epilog=AGGREGATE_EXAMPLE)(aggregate)
 app.add_typer(data_app, name="data")
 app.add_typer(ledger_app, name="ledger")

@@ -52,9 +52,9 @@ def show(
         raise InvalidArgument("DIR", str(folder), "a folder that exists")
     history = Ledger(folder, witness, timeout=5.0).read()
     if as_json:
-        typer.echo(json.dumps(_plain(history), indent=1, ensure_ascii=False))
+        typer.echo(json.dumps(plain_history(history), indent=1, ensure_ascii=False))
     else:
-        _print(history)
+        print_history(history)
 
 
 @ledger_app.command(
@@ -82,9 +82,9 @@ def create(
     ledger.create(decimal("lifetime", lifetime))
     history = ledger.read()
     if as_json:
-        typer.echo(json.dumps(_plain(history), indent=1, ensure_ascii=False))
+        typer.echo(json.dumps(plain_history(history), indent=1, ensure_ascii=False))
     else:
-        _print(history)
+        print_history(history)
 
 
 @ledger_app.command(
@@ -124,7 +124,7 @@ def report(
         raise typer.Exit(1)
 
 
-def _plain(history: History) -> dict[str, Any]:
+def plain_history(history: History) -> dict[str, Any]:
     """The history as JSON holds it: an ε is an exact fraction and the nearest number."""
     from fedsel.device import Intent
     from fedsel.statements.ledgers import moment, numbers
@@ -152,11 +152,12 @@ def _plain(history: History) -> dict[str, Any]:
     return {**totals, "reports": reports}
 
 
-def _print(history: History) -> None:
+def print_history(history: History) -> None:
+    """A ledger as a table, and its totals."""
     console = output()
     from fedsel.statements import exactly
 
-    rows = _plain(history)["reports"]
+    rows = plain_history(history)["reports"]
     if rows:
         table = Table(title="Reports that may have left this device")
         columns = ("number", "time", "run", "epoch", "round", "solution", "dim", "epsilon")

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 SERVE_EXAMPLE = (
     "Example: fedsel serve task.toml   ·   "
     "fedsel serve task.toml --store postgresql://localhost/fedsel --workers 4 --host 0.0.0.0"
+    "   ·   fedsel serve --demo"
 )
+_DEMO = "Demo"
+_OF_A_DEMO = ("demo", "devices", "epochs", "epsilon", "keep", "stay")
 INVITE_EXAMPLE = (
     "Example: fedsel invite task.toml --count 100 --out tokens.txt   ·   "
     "fedsel invite task.toml --gateway"
@@ -37,7 +40,11 @@ StoreOption = Annotated[
 
 
 def serve_command(
-    task: TaskArgument,
+    ctx: typer.Context,
+    task: Annotated[
+        Path | None,
+        typer.Argument(metavar="TASK", help="The task, a TOML file; not with --demo."),
+    ] = None,
     store: StoreOption = None,
     host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Its port; 0 takes any that is free.")] = 8000,
@@ -55,12 +62,50 @@ def serve_command(
         ),
     ] = None,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
+    demo: Annotated[
+        bool,
+        typer.Option(
+            "--demo",
+            help="Show it all: a service and devices on this machine, each a process.",
+            rich_help_panel=_DEMO,
+        ),
+    ] = False,
+    devices: Annotated[int, typer.Option(help="Devices, at most 100.", rich_help_panel=_DEMO)] = 50,
+    epochs: Annotated[
+        int, typer.Option(help="Reports of a device, one a round.", rich_help_panel=_DEMO)
+    ] = 8,
+    epsilon: Annotated[
+        float,
+        typer.Option(
+            "--epsilon", "-e", help="ε of a device, over all its reports.", rich_help_panel=_DEMO
+        ),
+    ] = 8.0,
+    keep: Annotated[
+        Path | None,
+        typer.Option(
+            help="A new folder for logs, ledgers and the store.",
+            show_default="none is kept",
+            rich_help_panel=_DEMO,
+        ),
+    ] = None,
+    stay: Annotated[
+        bool,
+        typer.Option("--stay", help="Serve the dashboard until Ctrl-C.", rich_help_panel=_DEMO),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Collect reports over HTTP, close rounds, and serve the model, until interrupted.
 
     A report is durable before it is answered. Started again, the service goes on where it was.
     """
+    _check_meant(ctx, demo)
+    if demo:
+        from fedsel.cli.serve_demo_screen import show_demo
+
+        show_demo(devices, epochs, epsilon, keep, stay, as_json)
+        return
+    if task is None:
+        raise InvalidArgument("TASK", None, "given: a TOML file, or --demo without one")
     with needed("service", "fedsel serve"):
         from fedsel.service import Task
         from fedsel.service.running import Serving, serve
@@ -116,6 +161,18 @@ def invite_command(
             typer.echo(token)
     else:
         typer.echo(f"{count} invitations to {chosen.name!r} in {out}")
+
+
+def _check_meant(ctx: typer.Context, demo: bool) -> None:
+    """Refuse an option that would be ignored: of the demo without it, all others with it."""
+    for parameter in ctx.command.params:
+        name = parameter.name or ""
+        source = ctx.get_parameter_source(name)
+        given = source is not None and source.name == "COMMANDLINE"
+        if given and name != "as_json" and (name in _OF_A_DEMO) != demo:
+            allowed = "left out with --demo" if demo else "left out without --demo"
+            value = ctx.params[name]
+            raise InvalidArgument(name, str(value) if isinstance(value, Path) else value, allowed)
 
 
 def _place(task: Path, store: str | None) -> str:

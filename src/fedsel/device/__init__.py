@@ -2,6 +2,7 @@
 
 from fedsel.device.client import Client
 from fedsel.device.entries import Entry, History
+from fedsel.device.joining import Ending, Outcome, RawRecords, Visit, join
 from fedsel.device.ledger import Ledger
 from fedsel.device.linear import LinearRecords
 from fedsel.device.policy import Policy
@@ -10,6 +11,7 @@ from fedsel.wire import Intent, Request
 
 __all__ = [
     "Client",
+    "Ending",
     "Entry",
     "Fault",
     "History",
@@ -17,8 +19,12 @@ __all__ = [
     "Ledger",
     "LedgerError",
     "LinearRecords",
+    "Outcome",
     "Policy",
+    "RawRecords",
     "Reason",
     "Refused",
     "Request",
+    "Visit",
+    "join",
 ]

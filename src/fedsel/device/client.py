@@ -68,6 +68,24 @@ class Client:
         """What this device has reported and spent; the whole ledger is checked."""
         return self.ledger.read()
 
+    def earlier(self, request: bytes) -> bytes | None:
+        """The report that answered a request before; None where it may be answered now.
+
+        Raises `Refused` where `answer` would, whatever weights came with the request. So a device
+        knows before it fetches any, and sends again what it has paid for. Nothing is spent.
+        """
+        try:
+            asked = self._understood(request)
+            self._check_price(asked.recipe)
+            with self.ledger.transaction() as books:
+                report = self._earlier(books, asked, None)
+            return None if report is None else self._sealed(request, report)
+        except Refused as refused:
+            outcome = refused.afresh()
+        except Exception:
+            outcome = Refused(Reason.INTERNAL)
+        raise outcome
+
     def answer(self, request: bytes, weights: Any, update: Update) -> bytes:
         """The report that answers a request, charged and durable before it is returned.
 
@@ -162,15 +180,21 @@ class Client:
         if charge > self.policy.per_report:
             raise Refused(Reason.TOO_MUCH)
 
-    def _earlier(self, books: LedgerTransaction, request: Request, digest: bytes) -> bytes | None:
-        """The bytes that answered this request before; None if it may be answered now."""
+    def _earlier(
+        self, books: LedgerTransaction, request: Request, digest: bytes | None
+    ) -> bytes | None:
+        """The bytes that answered this request before; None if it may be answered now.
+
+        With another digest than that of the request and its weights then, it is another request;
+        None asks for no such comparison.
+        """
         policy = self.policy
         known = books.task_of(request.run)
         if known is not None and known != Task.of(request, is_open=known.is_open):
             raise Refused(Reason.CONFLICT)
         answered = books.answered(request.run, request.round)
         if answered is not None:
-            if answered.digest != digest:
+            if digest not in (None, answered.digest):
                 raise Refused(Reason.CONFLICT)
             return answered.report
         latest_round, latest_epoch = books.latest(request.run)

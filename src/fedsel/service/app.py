@@ -138,18 +138,19 @@ class Service:
             raise Refusal("conflict")
         return json_answer({"outcome": verdict.value, **counts._asdict()})
 
-    def _guest(self, scope: Scope, kind: Kind) -> Guest:
-        """Who asks, if that is somebody who may send such a thing now."""
-        token, content = b"", b""
+    def _known(self, scope: Scope) -> Guest | None:
+        """Whom the token of a request stands for."""
         for name, value in scope["headers"]:
             if name == b"authorization":
-                token = value
-            elif name == b"content-type":
-                content = value
-        scheme, _, rest = token.partition(b" ")
-        guest = None
-        if scheme.lower() == b"bearer":
-            guest = self.admission.guest(rest.strip().decode("latin-1"))
+                scheme, _, rest = value.partition(b" ")
+                if scheme.lower() == b"bearer":
+                    return self.admission.guest(rest.strip().decode("latin-1"))
+        return None
+
+    def _guest(self, scope: Scope, kind: Kind) -> Guest:
+        """Who asks, if that is somebody who may send such a thing now."""
+        guest = self._known(scope)
+        content = dict(scope["headers"]).get(b"content-type", b"")
         if guest is None:
             raise Refusal("not_invited")
         if guest.kind != kind:
@@ -165,6 +166,12 @@ class Service:
         if code in _NO_REPORTS:
             self.collector.reject()
         return PROBLEM[code]
+
+    async def get_invitation(self, scope: Scope, receive: Receive) -> Answer:
+        """What a token is an invitation to: a device asks before it pays for a report."""
+        del receive
+        guest = self._known(scope)
+        return PROBLEM["not_invited"] if guest is None else json_answer({"kind": guest.kind})
 
     # --- what goes out --------------------------------------------------------------------------
 
@@ -294,6 +301,7 @@ def routes(service: Service) -> list[Route]:
     table: list[tuple[str, str, Handler]] = [
         ("POST", "/v1/reports", service.post_report),
         ("PUT", "/v1/batches/{batch}", service.put_batch),
+        ("GET", "/v1/invitation", service.get_invitation),
         ("GET", "/v1/task", service.get_task),
         ("GET", "/v1/rounds", service.get_rounds),
         ("GET", "/v1/rounds/open", service.get_open),

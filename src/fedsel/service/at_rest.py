@@ -23,8 +23,8 @@ COLUMN = "report"
 """The column of a Parquet file that holds reports."""
 PART_REPORTS = 1 << 22
 """Reports of one part: what a worker is given at a time."""
-_AT_ONCE = 1 << 18
-"""Reports that are decoded at a time."""
+_AT_ONCE = 1 << 14
+"""Reports that are decoded at a time: as many as a cache holds."""
 
 
 class Part(NamedTuple):
@@ -107,14 +107,14 @@ def aggregated(
 ) -> Sums:
     """The sums of all files; ``advance`` is told the parts that are done, one by one.
 
-    Work is done by joblib: processes on this machine, or whatever backend is chosen.
+    Work is done by joblib: threads on this machine, or whatever backend is chosen.
     """
     with needed("simulation", "reports at rest"):
         from joblib import Parallel, delayed
 
     parts, sums = parts_of(paths, form.size), Sums()
     work = (delayed(added)(part, form, recipe) for part in parts)
-    for done in Parallel(n_jobs=jobs, return_as="generator_unordered")(work):
+    for done in Parallel(n_jobs=jobs, prefer="threads", return_as="generator_unordered")(work):
         sums.merge(done)
         advance(1)
     return sums

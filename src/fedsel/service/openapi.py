@@ -58,6 +58,15 @@ def document(name: str, report_bytes: int, limits: Limits) -> dict[str, Any]:
                     secured=True,
                 ),
             },
+            "/v1/invitation": {
+                "get": _operation(
+                    "get_invitation",
+                    "What a token is an invitation to: device or gateway",
+                    _object(),
+                    "not_invited",
+                    secured=True,
+                )
+            },
             "/v1/task": {"get": _operation("get_task", "What the run is about", _object())},
             "/v1/rounds": {"get": _operation("get_rounds", "All rounds", _object())},
             "/v1/rounds/open": {"get": _operation("get_open", "The open round", _object())},

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import signal
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +12,7 @@ from rich.table import Table
 
 from fedsel.cli.commands import App
 from fedsel.cli.common import JsonOption, output
+from fedsel.cli.processes import ProcessError, unwinding
 from fedsel.cli.waiting import Bar
 from fedsel.display import printable
 from fedsel.errors import InvalidArgument
@@ -62,7 +61,6 @@ def demo(
     """
     with needed("flower", "fedsel flower"):
         from fedsel.cli.flower.demo import Demo
-        from fedsel.cli.flower.processes import FederationError
 
     chosen = Demo(nodes, epochs, epsilon, solution, model, dataset, features)
     if keep is not None:
@@ -70,16 +68,12 @@ def demo(
             raise InvalidArgument("--keep", str(keep), "a folder that does not exist yet")
         keep.mkdir(parents=True)
     flower = logging.getLogger("flwr")
-    before = {
-        number: signal.signal(number, _end)
-        for number in (signal.SIGTERM, signal.SIGHUP)
-        if signal.getsignal(number) != signal.SIG_IGN  # nohup wants it to go on
-    }
     level = flower.level
     flower.setLevel(logging.ERROR)
     try:
-        summary = _watched(chosen, keep)
-    except FederationError as error:
+        with unwinding():
+            summary = _watched(chosen, keep)
+    except ProcessError as error:
         typer.echo(f"fedsel: {printable(error, lines=True)}", err=True)
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
@@ -87,17 +81,10 @@ def demo(
         raise typer.Exit(130) from None
     finally:
         flower.setLevel(level)
-        for number, handler in before.items():
-            signal.signal(number, handler)
     if as_json:
         typer.echo(json.dumps(summary.as_dict(), indent=1, allow_nan=False))
     else:
         _show(chosen, summary)
-
-
-def _end(number: int, _: object) -> None:
-    """Let a signal unwind, so that the processes are ended and their folder is removed."""
-    sys.exit(128 + number)
 
 
 def _watched(chosen: Demo, keep: Path | None) -> Summary:

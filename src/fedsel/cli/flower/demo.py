@@ -17,7 +17,8 @@ from typing import Any, final
 import numpy as np
 from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
 
-from fedsel.cli.flower.processes import Federation, FederationError, Process
+from fedsel.cli.flower.processes import Federation
+from fedsel.cli.processes import Process, ProcessError
 from fedsel.device import Ledger
 from fedsel.errors import InvalidArgument, check_count, check_epsilon
 from fedsel.flower.messages import content_bytes
@@ -43,7 +44,7 @@ def app_folder() -> Path:
     for folder in (installed, checkout):
         if (folder / "pyproject.toml").is_file():
             return folder
-    raise FederationError("the example app is not installed")
+    raise ProcessError("the example app is not installed")
 
 
 @final
@@ -150,7 +151,7 @@ class Demo:
             run = federation.submit(app_folder(), {**config, "results": str(results)})
             self._watch(federation, run, tell)
             if not results.exists():
-                raise FederationError(f"the run failed{_why(run.text())}")
+                raise ProcessError(f"the run failed{_why(run.text())}")
         outcome = json.loads(results.read_text())
         tell("plain FedAvg on the same data", self.epochs)
         accuracy, plain = self._fedavg(task, records, first)
@@ -246,7 +247,7 @@ def task_of_the_app() -> ModuleType:
     file = app_folder() / PACKAGE / "task.py"
     spec = importlib.util.spec_from_file_location("fedsel_flower_demo_task", file)
     if spec is None or spec.loader is None:
-        raise FederationError("the example app cannot be read")
+        raise ProcessError("the example app cannot be read")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

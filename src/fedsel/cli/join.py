@@ -1,0 +1,274 @@
+"""``fedsel join``: a device that takes part in the run of a service."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fedsel.cli.common import JsonOption, say_error
+from fedsel.cli.ledger import plain_history, print_history
+from fedsel.cli.waiting import progress_console
+from fedsel.display import printable
+from fedsel.errors import InvalidArgument, check_epsilon
+from fedsel.recipe import RECOMMENDED
+
+if TYPE_CHECKING:
+    from fedsel.device import Outcome, Policy, RawRecords, Visit
+    from fedsel.device.joining import Asked
+
+JOIN_EXAMPLE = (
+    "Example: fedsel join https://example.org --data my.csv --label y --store ledger "
+    "--policy policy.toml --token-file invitation   ·   "
+    "fedsel join http://127.0.0.1:8000 --data my.csv --label y --store ledger --create "
+    "--lifetime 8 --per-report 2 --token-file invitation"
+)
+_LIMITS, _WAY = "What it may spend", "The service"
+
+
+def join_command(
+    url: Annotated[str, typer.Argument(metavar="URL", help="The address of the service.")],
+    data: Annotated[Path, typer.Option(help="Your records, a CSV file with names at its top.")],
+    label: Annotated[str, typer.Option(help="The column of the label.")],
+    store: Annotated[Path, typer.Option(help="The folder of this device's ledger.")],
+    policy: Annotated[
+        Path | None,
+        typer.Option(
+            help="Your policy, a TOML file.", show_default="none", rich_help_panel=_LIMITS
+        ),
+    ] = None,
+    lifetime: Annotated[
+        float | None,
+        typer.Option(
+            help="In place of a policy: ε of all reports that this device will ever make.",
+            show_default="that of the policy",
+            rich_help_panel=_LIMITS,
+        ),
+    ] = None,
+    per_report: Annotated[
+        float | None,
+        typer.Option(
+            help="With --lifetime: ε of one report at most.",
+            show_default="the lifetime",
+            rich_help_panel=_LIMITS,
+        ),
+    ] = None,
+    create: Annotated[bool, typer.Option("--create", help="Begin a ledger where none is.")] = False,
+    witness: Annotated[
+        Path | None,
+        typer.Option(
+            help="The ledger's second file, best on another disk.", show_default="in the store"
+        ),
+    ] = None,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            help="Your invitation; others on this machine can see it here.",
+            envvar="FEDSEL_TOKEN",
+            show_default="none",
+            rich_help_panel=_WAY,
+        ),
+    ] = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            help="A file with your invitation.", show_default="none", rich_help_panel=_WAY
+        ),
+    ] = None,
+    ca: Annotated[
+        Path | None,
+        typer.Option(
+            help="Certificates to verify the service by (PEM).",
+            show_default="those of this system",
+            rich_help_panel=_WAY,
+        ),
+    ] = None,
+    every: Annotated[
+        float, typer.Option(help="Seconds between two polls, about.", rich_help_panel=_WAY)
+    ] = 5.0,
+    patience: Annotated[
+        float,
+        typer.Option(help="Seconds without an answer before it gives up.", rich_help_panel=_WAY),
+    ] = 600.0,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before the first report.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Take part in a run: answer its requests by private reports, as far as your policy allows.
+
+    Ends when the run is over or the budget is spent, and shows the ledger. Started again, it goes
+    on; what was paid for is sent again, and never paid for twice.
+    """
+    from fedsel.device import Policy, RawRecords, Visit
+    from fedsel.device.joining.outcome import Ended
+
+    limits = None if policy is None else Policy.load(policy)
+    if (limits is None) == (lifetime is None):
+        raise InvalidArgument("--policy", policy and str(policy), "given, or --lifetime instead")
+    if limits is not None and per_report is not None:
+        raise InvalidArgument("--per-report", per_report, "left out beside --policy")
+    for option, value in (("--lifetime", lifetime), ("--per-report", per_report)):
+        if value is not None:
+            check_epsilon(option, value)
+    invitation = _invitation(token, token_file)
+    spent = _spent(store, witness, create)
+    records = RawRecords.read(data, label)  # what is wrong with them is told before any contact
+    with (
+        _progress() as tell,
+        Visit(url, token=invitation, ca=ca, every=every, patience=patience, tell=tell) as visit,
+    ):
+        try:
+            asked = visit.asked()
+        except Ended as ended:
+            say_error(ended)
+            raise typer.Exit(1) from None
+        records.suited(asked.task)  # nor is anybody asked, or a ledger begun, for a wrong file
+        if limits is None:
+            limits = _limits(asked, lifetime, per_report)
+        _show(asked, limits, spent, visit)
+        if asked.request is not None and not yes and _is_asked():
+            typer.confirm("Take part?", abort=True, err=True)
+        outcome = _taken_part(visit, limits, records, store, witness, create)
+    if as_json:
+        told = {**outcome.as_dict(), "ledger": plain_history(outcome.history)}
+        typer.echo(json.dumps(told, indent=1, ensure_ascii=False))
+    else:
+        print_history(outcome.history)
+        typer.echo(_summary(outcome))
+    if not outcome.regular:
+        raise typer.Exit(1)
+
+
+def _spent(store: Path, witness: Path | None, create: bool) -> Fraction:
+    """What this device has spent so far; what is wrong with a ledger is told before any contact."""
+    from fedsel.device import Ledger
+
+    ledger = Ledger(store, witness)
+    if ledger.exists:
+        return ledger.read().spent
+    if not create:
+        raise InvalidArgument("--store", str(store), "a folder with a ledger; --create begins one")
+    return Fraction(0)
+
+
+def _is_asked() -> bool:
+    """Whether somebody is there to answer; else the policy decides alone."""
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
+def _taken_part(
+    visit: Visit,
+    limits: Policy,
+    records: RawRecords,
+    store: Path,
+    witness: Path | None,
+    create: bool,
+) -> Outcome:
+    from fedsel.device import Client
+
+    client = Client(limits, store, witness=witness, create=create)
+    try:
+        return visit.join(client, records)
+    except KeyboardInterrupt:
+        print_history(client.history())
+        say_error("interrupted; the ledger is as above")
+        raise typer.Exit(130) from None
+
+
+def _invitation(token: str | None, file: Path | None) -> str | None:
+    if file is None:
+        return token
+    if token is not None:
+        raise InvalidArgument("--token-file", str(file), "left out beside --token")
+    try:
+        lines = file.read_text(encoding="ascii").split()
+    except (OSError, ValueError):
+        lines = []
+    if len(lines) != 1:
+        raise InvalidArgument("--token-file", str(file), "a file with one invitation")
+    return lines[0]
+
+
+def _limits(asked: Asked, lifetime: float | None, per_report: float | None) -> Policy:
+    """The policy of two numbers: this solution and this d, at no more than they say."""
+    from fedsel.device import Policy
+
+    solution = RECOMMENDED if asked.request is None else asked.request.recipe.solution
+    return Policy(
+        lifetime=lifetime or 0.0,
+        per_report=(lifetime if per_report is None else per_report) or 0.0,
+        solutions=[solution],
+        dimensions=[1 + (asked.task.feature_count or 0)],
+    )
+
+
+def _show(asked: Asked, limits: Policy, spent: Fraction, visit: Visit) -> None:
+    """What the service asks, by its request and not by its word, and what the policy allows."""
+    from fedsel.wire import check_sendable
+
+    console = progress_console()
+
+    def say(line: str) -> None:
+        console.print(printable(line), highlight=False, soft_wrap=True)
+
+    if visit.exposed:
+        say("Others on the way can read your invitation: this is http, not https.")
+    if asked.request is None:
+        say(f"The run {asked.task.name!r} is over.")
+        return
+    request = asked.request
+    recipe, intent = request.recipe, request.intent
+    price = None
+    if limits.objection(recipe, intent) is None:  # else nothing of its size is built
+        with suppress(ValueError, OverflowError):  # the device will refuse it
+            price = check_sendable(recipe).charge
+    purpose, recipient = intent.purpose or "not stated", intent.recipient or "not stated"
+    say(f"{asked.task.name!r} asks this device for reports.")
+    say(f"  purpose: {purpose}   recipient: {recipient}")
+    left = max(Fraction(0), Fraction(limits.lifetime) - spent)
+    policy = f"  your policy: ε ≤ {_number(Fraction(limits.per_report))} a report"
+    enough = ""
+    if price is not None:
+        reports = recipe.epochs * limits.reports_per_epoch
+        say(
+            f"  {recipe.solution}, d = {recipe.dim}: ε = {_number(price)} a report, "
+            f"{reports} report(s), ε = {_number(reports * price)} in all"
+        )
+        enough = f", enough for {min(reports, int(left // price))} of them"
+    lifetime = f"{_number(left)} of {_number(Fraction(limits.lifetime))} are left"
+    say(f"{policy}; {lifetime}{enough}")
+
+
+def _number(amount: Fraction) -> str:
+    return f"{float(amount):.6g}"
+
+
+def _summary(outcome: Outcome) -> str:
+    counts = f"{outcome.accepted} report(s) accepted"
+    if outcome.late:
+        counts += f", {outcome.late} too late"
+    told = outcome.as_dict()["message"]
+    return printable(f"{counts}; {told}")
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str], object]]:
+    """Lines about what happens; on a terminal a sign of life while nothing does."""
+    console = progress_console()
+    status = console.status("taking part") if console.is_terminal else None
+
+    def tell(line: str) -> None:
+        if status is not None:
+            status.start()
+        console.print(printable(line), highlight=False, soft_wrap=True)
+
+    try:
+        yield tell
+    finally:
+        if status is not None:
+            status.stop()

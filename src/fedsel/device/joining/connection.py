@@ -1,0 +1,230 @@
+"""One connection to a service: kept open, verified by TLS, and never read without end."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import ssl
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self, final
+from urllib.parse import urlsplit
+
+from fedsel.device.joining.outcome import Ended, Ending
+from fedsel.errors import InvalidArgument
+
+SECONDS = 30.0
+"""How long one step of an exchange may take: to connect, to send, to read on."""
+OCTETS = "application/octet-stream"
+_MOST_TOKEN = 4096
+_MOST_WAIT = 300.0
+_GZIP = 31  # zlib's window for what gzip has written
+
+
+class Interrupted(Exception):
+    """The exchange did not come about: it may be tried again, as it was."""
+
+
+@final
+@dataclass(frozen=True)
+class Reply:
+    """What came back."""
+
+    status: int
+    body: bytes
+    wait: float = 0.0
+    """Seconds that the service asks to wait for."""
+
+    def json(self) -> Any:
+        """The body as JSON; what is none ends the visit."""
+        try:
+            return json.loads(self.body)
+        except (ValueError, RecursionError):
+            raise Ended(Ending.NOT_UNDERSTOOD, "this is no JSON") from None
+
+    @property
+    def word(self) -> str:
+        """The service's fixed word for what became of a request; "" if it has none."""
+        try:
+            values = json.loads(self.body)
+        except (ValueError, RecursionError):
+            return ""
+        known = values if isinstance(values, dict) else {}
+        return str(known.get("outcome", known.get("error", "")))[:40]
+
+
+@final
+class Connection:
+    """Asks a service; opens the connection again whenever it was closed.
+
+    What was fetched before is not sent again (ETag), and comes compressed where that is shorter.
+    """
+
+    def __init__(self, url: str, *, ca: str | Path | None = None, seconds: float = SECONDS) -> None:
+        self.url = url
+        self._secure, self._host, self._port, self._base = _address(url)
+        self._context = _context(ca) if self._secure else None
+        if ca is not None and not self._secure:
+            raise InvalidArgument("ca", str(ca), "left out with http, which verifies nobody")
+        self._seconds = seconds
+        self._connection: http.client.HTTPConnection | None = None
+        self._kept: dict[str, tuple[str, bytes]] = {}
+        self.token: str | None = None
+
+    @property
+    def exposed(self) -> bool:
+        """Whether others on the way can read along."""
+        return not self._secure and self._host not in ("localhost", "127.0.0.1", "::1")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close it; the next request opens it again."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def ask(
+        self,
+        path: str,
+        most: int,
+        *,
+        body: bytes | None = None,
+        keep: str | None = None,
+        named: bool = False,
+    ) -> Reply:
+        """What the service answers, of at most so many bytes; POST with a body, else GET.
+
+        ``keep`` is the name under which the answer is kept for the next time; ``named`` shows the
+        token.
+        """
+        headers = {"Accept-Encoding": "gzip"}
+        if named and self.token is not None:
+            headers["Authorization"] = f"Bearer {self.token}"
+        if body is not None:
+            headers["Content-Type"] = OCTETS
+        if keep in self._kept:
+            headers["If-None-Match"] = self._kept[str(keep)][0]
+        reused = self._connection is not None
+        try:
+            reply, tag = self._exchange(path, body, headers, most)
+        except Interrupted:
+            if not reused:
+                raise
+            # A connection that was idle for long is closed by the service: that is no failure.
+            reply, tag = self._exchange(path, body, headers, most)
+        if keep is None:
+            return reply
+        if reply.status == http.HTTPStatus.NOT_MODIFIED and keep in self._kept:
+            return Reply(http.HTTPStatus.OK, self._kept[keep][1])
+        self._kept.pop(keep, None)
+        if reply.status == http.HTTPStatus.OK and tag:
+            self._kept[keep] = tag, reply.body
+        return reply
+
+    def _exchange(
+        self, path: str, body: bytes | None, headers: dict[str, str], most: int
+    ) -> tuple[Reply, str]:
+        try:
+            connection = self._opened()
+            connection.request("GET" if body is None else "POST", self._base + path, body, headers)
+            response = connection.getresponse()
+            length = response.length
+            data = response.read(most + 1)
+            if length is not None and len(data) < min(length, most + 1):
+                raise http.client.IncompleteRead(b"")
+            if response.will_close or len(data) > most:
+                self.close()
+        except ssl.SSLCertVerificationError as error:
+            self.close()
+            detail = f"its certificate is not trusted ({error.verify_message}); --ca names another"
+            raise Ended(Ending.UNREACHABLE, detail) from None
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            self.close()
+            raise Interrupted(_why(error)) from None
+        except BaseException:
+            self.close()  # what was begun must not be taken for the answer to the next request
+            raise
+        if len(data) > most:
+            raise Ended(Ending.NOT_UNDERSTOOD, "its answer is too long")
+        if response.headers.get("content-encoding", "").lower() == "gzip":
+            data = _unpacked(data, most)
+        return Reply(response.status, data, _wait(response.headers)), response.headers.get(
+            "etag", ""
+        )
+
+    def _opened(self) -> http.client.HTTPConnection:
+        if self._connection is None:
+            if self._context is None:
+                self._connection = http.client.HTTPConnection(
+                    self._host, self._port, timeout=self._seconds
+                )
+            else:
+                self._connection = http.client.HTTPSConnection(
+                    self._host, self._port, timeout=self._seconds, context=self._context
+                )
+        return self._connection
+
+
+def check_token(name: str, token: str) -> str:
+    """A token that can stand in a header; it is a secret, and no message holds it."""
+    text = token.strip()
+    if not text or len(text) > _MOST_TOKEN or not re.fullmatch(r"[!-~]+", text):
+        raise InvalidArgument(name, "what it is", "one invitation: letters without spaces")
+    return text
+
+
+def _address(url: str) -> tuple[bool, str, int | None, str]:
+    allowed = "the address of a service, such as https://example.org or http://127.0.0.1:8000"
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise InvalidArgument("url", url, allowed) from None
+    whole = parts.scheme in ("http", "https") and parts.hostname
+    if (
+        not whole
+        or parts.query
+        or parts.fragment
+        or parts.username
+        or not re.fullmatch(r"[!-~]+", url)
+    ):
+        raise InvalidArgument("url", url, allowed)
+    return parts.scheme == "https", str(parts.hostname), port, parts.path.rstrip("/")
+
+
+def _context(ca: str | Path | None) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=None if ca is None else str(ca))
+    except (OSError, ssl.SSLError):
+        raise InvalidArgument("ca", str(ca), "a file of certificates (PEM)") from None
+
+
+def _why(error: Exception) -> str:
+    """What went wrong on the way, in few words."""
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    if isinstance(error, OSError) and error.strerror:
+        return str(error.strerror).lower()
+    return "the connection was cut"
+
+
+def _unpacked(data: bytes, most: int) -> bytes:
+    try:
+        unpacked = zlib.decompressobj(_GZIP).decompress(data, most + 1)
+    except zlib.error:
+        raise Interrupted("the answer is damaged") from None
+    if len(unpacked) > most:
+        raise Ended(Ending.NOT_UNDERSTOOD, "its answer is too long")
+    return unpacked
+
+
+def _wait(headers: http.client.HTTPMessage) -> float:
+    text = headers.get("retry-after", "")
+    return min(float(text), _MOST_WAIT) if re.fullmatch(r"\d{1,6}", text) else 0.0
