@@ -211,6 +211,7 @@ def _say(task: Task, address: str, serving: Serving, as_json: bool) -> None:
         f"{rounds} rounds, each closed after {' or '.join(ends)}",
         f"store: {place}, {serving.workers} worker(s)",
         "anyone may take part" if open_to_all else "who takes part is invited: fedsel invite",
-        f"the API: {address}/v1/openapi.json, figures: {address}/metrics. Ctrl-C ends it.",
+        f"to watch it: {address}/, the API: {address}/v1/openapi.json, figures: {address}/metrics",
+        "Ctrl-C ends it.",
     ):
         typer.echo(line)
