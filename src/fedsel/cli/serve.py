@@ -235,6 +235,7 @@ def _say(task: Task, address: str, serving: Serving, as_json: bool) -> None:
         f"store: {place}, {serving.workers} worker(s)",
         "anyone may take part" if open_to_all else "who takes part is invited: fedsel invite",
         *([f"in a browser: {address}/join"] if task.features is not None else []),
-        f"the API: {address}/v1/openapi.json, figures: {address}/metrics. Ctrl-C ends it.",
+        f"to watch it: {address}/, the API: {address}/v1/openapi.json, figures: {address}/metrics",
+        "Ctrl-C ends it.",
     ):
         typer.echo(line)
