@@ -104,7 +104,7 @@ def join_command(
     Ends when the run is over or the budget is spent, and shows the ledger. Started again, it goes
     on; what was paid for is sent again, and never paid for twice.
     """
-    from fedsel.device import Policy, RawRecords, Visit
+    from fedsel.device import RawRecords, Visit
     from fedsel.device.joining.outcome import Ended
 
     limits = None if policy is None else _policy(policy)
