@@ -1,7 +1,8 @@
 """Write docs/images/join.png: the page /join in the middle of a run with real devices.
 
-``python tools/join_image.py`` takes a few minutes, most of them for flushing ledgers. It needs Chromium, playwright and Pillow
-(``pip install 'fedsel[dev]'``); ``--folder DIR`` writes every width and scheme there instead.
+``python tools/join_image.py`` takes a few minutes, most of them for flushing ledgers. It needs
+Chromium, playwright and Pillow (``pip install 'fedsel[dev]'``); ``--folder DIR`` writes every width
+and scheme there instead.
 """
 
 from __future__ import annotations
