@@ -26,6 +26,7 @@ from fedsel.service.answers import (
 )
 from fedsel.service.collector import Busy, Collector
 from fedsel.service.dashboard import Dashboard
+from fedsel.service.joining import join_routes
 from fedsel.service.judging import Arrival, Parcel, Receipt, Verdict
 from fedsel.service.limits import Buckets, declared_length, read_body
 from fedsel.service.logs import log_event
@@ -316,6 +317,7 @@ def routes(service: Service) -> list[Route]:
         ("GET", "/healthz", service.get_health),
         ("GET", "/readyz", service.get_ready),
         ("GET", "/metrics", service.get_metrics),
+        *join_routes(),
     ]
     return [
         Route(template, _Endpoint(template, handler, service.refused), methods=[method])
