@@ -10,7 +10,7 @@ from tests.browsing import CONTRAST, watched, width_is_kept
 from tests.service.support import Http, reports_for, running, task_of, wait_until
 from tests.service.test_evaluation import LINEAR, ROWS
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("processes")]
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("pages")]
 LIVE = '#connection[data-state="live"]'
 
 

@@ -17,7 +17,7 @@ from fedsel.wire.preparing import Preparing
 from tests.service.joining import Visitor, choose
 from tests.service.support import Http, ServiceProcess, wait_until
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("processes")]
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("pages")]
 
 BROWSERS, DEVICES, SHARE, EPOCHS, SEED = 20, 3, 4, 3, 5
 CLIENTS = BROWSERS + DEVICES

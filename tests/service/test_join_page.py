@@ -18,7 +18,7 @@ from tests.service.joining import (
 )
 from tests.service.support import reports_for, running
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("processes")]
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("pages")]
 
 ACCEPTED = "#reports [data-outcome=accepted]"
 WAITING = "#reports [data-outcome=waiting]"
