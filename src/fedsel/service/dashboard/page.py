@@ -17,6 +17,7 @@ POLICY = (
 )
 _COUNTS = ("Accepted", "Rejected", "Duplicate", "Late")
 _LINKS = (
+    ("/join", "Take part", "from this browser, with records that stay in it"),
     ("/v1/model.json", "Model (JSON)", "what has been learnt so far"),
     ("/v1/model", "Model (float64)", "the same for programs"),
     ("/v1/rounds", "All rounds (JSON)", "with times and what was measured"),
