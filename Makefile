@@ -35,10 +35,6 @@ $(VENV)/.docs: pyproject.toml
 	@test $(VENV)/.ready -nt pyproject.toml || $(PYTHON) tools/install.py $(VENV) docs
 	@touch $@
 
-$(VENV)/.mutants: $(VENV)/.ready
-	@$(PYTHON) tools/install.py $(VENV) mutants
-	@touch $@
-
 demo: $(VENV)/.demo ## the main job on synthetic data: progress, table and figure
 	$(BIN)/fedsel run --out $(RESULTS)
 
@@ -119,7 +115,7 @@ service-torture: setup postgres ## load the service, kill it 200 times and Postg
 	$(BIN)/python benchmarks/service.py
 	$(BIN)/python benchmarks/service_crash.py
 
-mutants: $(VENV)/.mutants ## change the code place by place, see a test fail (hours; MUTATE=a module)
+mutants: setup ## change the code place by place, see a test fail (hours; MUTATE=a module)
 	$(BIN)/python -m tools.mutants $(RESULTS)/mutants $(MUTATE) $(MUTANTS_ARGS)
 
 clean: ## remove the environment and the results

@@ -158,6 +158,7 @@ def by_document() -> None:
                         program, "run", f"{service.address}/v1/openapi.json", "--no-color",
                         "-H", f"Authorization: Bearer {token}",
                         "--exclude-checks", "positive_data_acceptance",
+                        "--exclude-path", "/v1/events",  # has no end
                     ],
                     capture_output=True, text=True, check=False, cwd=name,
                 )  # fmt: skip

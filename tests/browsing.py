@@ -69,8 +69,12 @@ def started():
 
 @contextmanager
 def watched(browser, file):
-    """Opens a page, each time in a window of its own; what it complains about or asks for fails."""
+    """Opens a page, each time in a window of its own; what it complains about or asks for fails.
+
+    A page is a file, which asks for nothing, or an address, which asks nobody but its own host.
+    """
     contexts, complaints = [], []
+    address = file if isinstance(file, str) else file.as_uri()
 
     def open_page(width=1400, height=900, **settings):
         context = browser.new_context(viewport={"width": width, "height": height}, **settings)
@@ -80,11 +84,14 @@ def watched(browser, file):
         tab.on("pageerror", lambda error: complaints.append(f"error: {error}"))
         tab.on("dialog", lambda dialog: complaints.append(f"dialog: {dialog.message}"))
         tab.on("request", lambda r: complaints.append(r.url) if asks(r.url) else None)
-        tab.goto(file.as_uri())
+        tab.goto(address)
         return tab
 
     def asks(url):
-        return url.split("#")[0] != file.as_uri() and not url.startswith("data:")
+        own = (
+            url.startswith(f"{address}/") if isinstance(file, str) else url.split("#")[0] == address
+        )
+        return not own and not url.startswith("data:")
 
     yield open_page
     for context in contexts:

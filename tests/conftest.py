@@ -47,7 +47,7 @@ def pytest_make_parametrize_id(val, argname):
     return None
 
 
-LONGEST = ("flower", "processes", "wheel", "torch")
+LONGEST = ("flower", "processes", "pages", "wheel", "torch")
 """Groups that take long: the first to begin."""
 OF_TORCH = tuple(str(Path(*parts)) for parts in (("tests", "torch"), ("src", "fedsel", "torch")))
 
@@ -57,7 +57,8 @@ def pytest_collection_modifyitems(items):
     """Which tests run in one worker, and in which order, where several workers share them.
 
     A group that a test names itself stays together: "processes" are those that start servers,
-    browsers or many children, one after another, and "flower" those that mostly wait for Flower's.
+    browsers or many children, one after another; "flower" and "pages" those that mostly wait, for
+    Flower's processes and for pages of the service.
     So do the quick tests of a file, which share its fixtures and cached laws, and all of torch's:
     its first gradients take seconds in every process. A slow test is on its own. What takes long
     comes first, and no worker is left alone with it at the end.

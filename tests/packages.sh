@@ -1,9 +1,9 @@
-# Sourced by browser.sh and postgres.sh: install a Debian package where it lacks and may be installed.
-# Never fails: what needs it is skipped, and says so.
+# Sourced by browser.sh, node.sh and postgres.sh: install Debian packages where they lack and may be
+# installed. Never fails: what needs them is skipped, and says so.
 
-# installed WHAT PACKAGE CONSEQUENCE
+# installed WHAT PACKAGES CONSEQUENCE: ends the script where it cannot be had
 installed() {
-  what=$1 package=$2 consequence=$3
+  what=$1 packages=$2 consequence=$3
   without() {
     echo "no $what ($1): $consequence" >&2
     exit 0
@@ -17,9 +17,9 @@ installed() {
     without "and no right to install it"
   fi
   echo "installing $what for the tests" >&2
-  apt install --yes --no-install-recommends "$package" && exit 0
+  apt install --yes --no-install-recommends $packages && return 0
   # The lists of packages may be old, or not there.
-  apt update && apt install --yes --no-install-recommends "$package" && exit 0
+  apt update && apt install --yes --no-install-recommends $packages && return 0
   without "apt-get could not install it"
 }
 

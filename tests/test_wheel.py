@@ -22,6 +22,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("wheel")]  # one build f
 
 ROOT = Path(__file__).parent.parent
 APP = "examples/flower_adult/"
+CLIENT = "clients/js/src/"
 MEGABYTES = 15
 
 
@@ -116,10 +117,15 @@ def test_the_sdist_has_the_files_of_the_repository_and_no_other(sdist, tracked):
 
 
 def package_files(tracked):
-    """What a wheel has of the repository: the package, and the example app within it."""
+    """What a wheel has of the repository: the package, within it the example app and the client."""
     package = {name.removeprefix("src/") for name in tracked if name.startswith("src/fedsel/")}
     app = {name.removeprefix(APP) for name in tracked if name.startswith(APP)}
-    return package | {f"fedsel/cli/flower/app/{name}" for name in app}
+    client = {name.removeprefix(CLIENT) for name in tracked if name.startswith(CLIENT)}
+    return (
+        package
+        | {f"fedsel/cli/flower/app/{name}" for name in app}
+        | {f"fedsel/service/joining/client/{name}" for name in client}
+    )
 
 
 def of_the_package(wheel):

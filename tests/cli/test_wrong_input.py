@@ -7,6 +7,7 @@ import typer
 
 from fedsel.auditing import suite
 from fedsel.cli import app
+from fedsel.device import Visit
 from tests.cli.records import write_people
 from tests.cli.support import outcome, run_here
 from tests.cli.test_help import COMMANDS
@@ -31,6 +32,7 @@ def no_work(monkeypatch):
         ("service.running", "_worker"),
     ):
         monkeypatch.setattr(import_module(f"fedsel.{module}"), name, reached)
+    monkeypatch.setattr(Visit, "asked", reached)
 
 
 @pytest.mark.parametrize(
@@ -86,6 +88,10 @@ REQUIRED = {
     "data path": ("adult",),
     "serve": ("task.toml", "--port", "0"),
     "invite": ("task.toml",),
+    "join": (
+        *("http://127.0.0.1:9", "--data", "people.csv", "--label", "rich"),
+        *("--store", "new", "--create", "--lifetime", "1"),
+    ),
     "aggregate": ("reports.bin", "--task", "task.toml", "--run", "00" * 16),
 }
 TASK = "epsilon = 1\ndim = 4\nclients = 9\nclose_after = { reports = 3 }\n"

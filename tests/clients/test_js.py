@@ -101,7 +101,7 @@ def test_python_opens_what_is_sealed(node, tmp_path):
       import {{ sealed }} from "{CLIENT.as_uri()}/src/sealing/sealing.js";
       import {{ fromHex, toHex }} from "{CLIENT.as_uri()}/src/hash.js";
       const [report, request, key] = process.argv.slice(1).map(fromHex);
-      console.log(toHex(sealed(report, request, key)));
+      console.log(toHex(await sealed(report, request, key)));
     """
     command = [node, "--input-type=module", "-e", program]
     done = _run([*command, report.hex(), request.hex(), key.public], tmp_path)

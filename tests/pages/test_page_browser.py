@@ -123,7 +123,9 @@ def test_links_lead_to_sections_and_files(opened, index):
             "id => document.querySelector(id).getBoundingClientRect().top < innerHeight / 2",
             arg=target,
         )
-    tab.wait_for_function("document.querySelector('.contents [aria-current]')?.hash === '#fig2f'")
+    tab.wait_for_function(
+        "() => document.querySelector('.contents [aria-current]')?.hash === '#fig2f'"
+    )
     for name in table3().files:
         href = tab.get_by_role("link", name=name, exact=True).evaluate("a => a.href")
         assert href == (index.parent / name).as_uri()
@@ -201,7 +203,7 @@ def test_commands_are_copied(opened):
     button = tab.locator("#table3 .repeat .copy")
     button.click()
     tab.wait_for_function(
-        "document.querySelector('#table3 .repeat .copy').textContent === 'Copied'"
+        "() => document.querySelector('#table3 .repeat .copy').textContent === 'Copied'"
     )
     assert tab.evaluate("navigator.clipboard.readText()") == table3().command
     assert tab.get_by_role("status").inner_text() == "Command copied"
@@ -215,7 +217,7 @@ def test_commands_are_selected_where_they_cannot_be_copied(opened):
     }""")
     tab.locator("#table3 .repeat .copy").click()
     tab.wait_for_function(
-        "document.querySelector('#table3 .repeat .copy').textContent === 'Selected'"
+        "() => document.querySelector('#table3 .repeat .copy').textContent === 'Selected'"
     )
     assert tab.evaluate("getSelection().toString()") == table3().command
 

@@ -58,6 +58,19 @@ def test_one_command_serves_and_ends_cleanly(task_file, quick_path, number):
     assert "127.0.0.1" not in everything
 
 
+def test_invitations_as_links(task_file):
+    """The token is in the fragment, which browsers do not send."""
+    lines = run_here("invite", task_file, "--count", 2, "--links", "https://learn.example/")
+    links = lines.stdout.split()
+    assert len(set(links)) == 2
+    assert all(link.startswith("https://learn.example/join#token=ey") for link in links)
+    for wrong in ("learn.example", "ftp://learn.example", "https://a.example/b", "https://a?b=c"):
+        refused = run_here("invite", task_file, "--links", wrong, status=2).stderr
+        assert "--links" in refused
+    refused = run_here("invite", task_file, "--gateway", "--links", "https://a", status=2)
+    assert "left out with --gateway" in refused.stderr
+
+
 def test_wrong_tasks_and_options_are_named(task_file, quick_path):
     for change, named in (
         ("epsilon = 2", "epsilon in trial.toml = -1: must be a number > 0"),

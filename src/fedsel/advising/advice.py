@@ -132,6 +132,7 @@ class Advice:
         A round has ``batch`` reports, fewer where that would take long; ``advance`` is called with
         each name before its turn.
 
+        >>> from fedsel import advise
         >>> advice = advise(dim=50, clients=1_000, batch=50, epsilon=2.0)
         >>> all(check.agrees for check in advice.check())
         True

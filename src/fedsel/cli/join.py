@@ -104,10 +104,10 @@ def join_command(
     Ends when the run is over or the budget is spent, and shows the ledger. Started again, it goes
     on; what was paid for is sent again, and never paid for twice.
     """
-    from fedsel.device import Policy, RawRecords, Visit
+    from fedsel.device import RawRecords, Visit
     from fedsel.device.joining.outcome import Ended
 
-    limits = None if policy is None else Policy.load(policy)
+    limits = None if policy is None else _policy(policy)
     if (limits is None) == (lifetime is None):
         raise InvalidArgument("--policy", policy and str(policy), "given, or --lifetime instead")
     if limits is not None and per_report is not None:
@@ -149,11 +149,25 @@ def _spent(store: Path, witness: Path | None, create: bool) -> Fraction:
     from fedsel.device import Ledger
 
     ledger = Ledger(store, witness)
+    if store.exists() and not store.is_dir():
+        raise InvalidArgument("--store", str(store), "a folder")
+    if witness is not None and (witness.is_dir() or not witness.parent.is_dir()):
+        raise InvalidArgument("--witness", str(witness), "a file in a folder that is there")
     if ledger.exists:
         return ledger.read().spent
     if not create:
         raise InvalidArgument("--store", str(store), "a folder with a ledger; --create begins one")
     return Fraction(0)
+
+
+def _policy(file: Path) -> Policy:
+    """The policy of a file; its keys are not options of the command."""
+    from fedsel.device import Policy
+
+    try:
+        return Policy.load(file)
+    except InvalidArgument as error:
+        raise InvalidArgument("--policy", str(file), f"a policy ({error})") from None
 
 
 def _is_asked() -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
+from urllib.parse import urlsplit
 
 import typer
 
@@ -28,7 +29,7 @@ _DEMO = "Demo"
 _OF_A_DEMO = ("demo", "devices", "epochs", "epsilon", "keep", "stay")
 INVITE_EXAMPLE = (
     "Example: fedsel invite task.toml --count 100 --out tokens.txt   ·   "
-    "fedsel invite task.toml --gateway"
+    "fedsel invite task.toml --links https://learn.example"
 )
 TaskArgument = Annotated[Path, typer.Argument(metavar="TASK", help="The task, a TOML file.")]
 StoreOption = Annotated[
@@ -129,6 +130,14 @@ def invite_command(
     days: Annotated[
         float | None, typer.Option(help="Valid for so many days.", show_default="no end")
     ] = None,
+    links: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Write links to the page of the service at this address, for people's browsers.",
+            show_default="tokens",
+        ),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="A file to write them to.", show_default="print them")
     ] = None,
@@ -144,11 +153,14 @@ def invite_command(
 
     check_count("count", count, most=10_000_000)
     check_file("--out", out)
+    page = None if links is None else _page(links, gateway)
     chosen = Task.load(task)
     with _plain_failures():
         tokens = invitations(
             chosen, _place(task, store), count, "gateway" if gateway else "device", days
         )
+    if page is not None:  # in the fragment: browsers never send it, so that no log holds it
+        tokens = (f"{page}#token={token}" for token in tokens)
     if out is not None:
         out.touch(mode=0o600)
         with out.open("w", encoding="ascii") as file:
@@ -161,6 +173,17 @@ def invite_command(
             typer.echo(token)
     else:
         typer.echo(f"{count} invitations to {chosen.name!r} in {out}")
+
+
+def _page(address: str, gateway: bool) -> str:
+    """The page where people take part, of the service at an address."""
+    parts = urlsplit(address)
+    plain = not (parts.query or parts.fragment) and parts.path in ("", "/")
+    if gateway:
+        raise InvalidArgument("--links", address, "left out with --gateway")
+    if parts.scheme not in ("http", "https") or not parts.netloc or not plain:
+        raise InvalidArgument("--links", address, "the service's address, as https://learn.example")
+    return f"{parts.scheme}://{parts.netloc}/join"
 
 
 def _check_meant(ctx: typer.Context, demo: bool) -> None:
@@ -211,6 +234,8 @@ def _say(task: Task, address: str, serving: Serving, as_json: bool) -> None:
         f"{rounds} rounds, each closed after {' or '.join(ends)}",
         f"store: {place}, {serving.workers} worker(s)",
         "anyone may take part" if open_to_all else "who takes part is invited: fedsel invite",
-        f"the API: {address}/v1/openapi.json, figures: {address}/metrics. Ctrl-C ends it.",
+        *([f"in a browser: {address}/join"] if task.features is not None else []),
+        f"to watch it: {address}/, the API: {address}/v1/openapi.json, figures: {address}/metrics",
+        "Ctrl-C ends it.",
     ):
         typer.echo(line)

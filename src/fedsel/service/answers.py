@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple, Protocol, final
 
 from fedsel.service.view import Octets
 
@@ -16,6 +16,14 @@ Headers = tuple[tuple[bytes, bytes], ...]
 
 JSON_TYPE = b"application/json"
 OCTETS_TYPE = b"application/octet-stream"
+
+
+class Application(Protocol):
+    """What answers a request, whole or bit by bit."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the answer."""
+        ...
 
 
 @final
@@ -96,11 +104,12 @@ PROBLEMS: dict[str, tuple[int, str]] = {
     "wrong_type": (415, "the body must be application/octet-stream"),
     "too_often": (429, "too many requests: wait a little"),
     "internal": (500, "something went wrong here"),
+    "crowded": (503, "too many are listening: reload the page instead"),
     "busy": (503, "too much is waiting: try again"),
     "unavailable": (503, "the store does not answer: try again"),
 }
 """Every error by its fixed code: its status, and a sentence for people."""
-RETRY_SECONDS = {"too_often": b"1", "busy": b"1", "unavailable": b"2"}
+RETRY_SECONDS = {"too_often": b"1", "crowded": b"10", "busy": b"1", "unavailable": b"2"}
 
 
 def _problem(code: str) -> Answer:

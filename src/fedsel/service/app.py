@@ -15,6 +15,7 @@ from fedsel.service.answers import (
     JSON_TYPE,
     PROBLEM,
     Answer,
+    Application,
     Receive,
     Refusal,
     Scope,
@@ -24,6 +25,8 @@ from fedsel.service.answers import (
     text_answer,
 )
 from fedsel.service.collector import Busy, Collector
+from fedsel.service.dashboard import Dashboard
+from fedsel.service.joining import join_routes
 from fedsel.service.judging import Arrival, Parcel, Receipt, Verdict
 from fedsel.service.limits import Buckets, declared_length, read_body
 from fedsel.service.logs import log_event
@@ -41,7 +44,7 @@ with needed("service", "fedsel.service"):
     from starlette.responses import Response
     from starlette.routing import Route
 
-Handler = Callable[[Scope, Receive], Awaitable[Answer]]
+Handler = Callable[[Scope, Receive], Awaitable[Application]]
 MOST_REPORT_BYTES = 1 << 16
 _BATCHES_AT_ONCE = 8
 _BATCH = re.compile(r"[A-Za-z0-9_.-]{1,64}")
@@ -70,6 +73,7 @@ class Service:
         self.collector = cast(Collector, None)
         self.admission = cast(Admission, None)
         self.metrics = cast(Metrics, None)
+        self.dashboard = Dashboard(task, lambda: self.collector, self._now)
 
     async def start(self) -> None:
         """Open the store, and begin or go on."""
@@ -87,6 +91,7 @@ class Service:
 
     async def stop(self) -> None:
         """Commit what waits and close the store."""
+        self.dashboard.stop()
         await self.collector.stop()
         log_event("stopped", task=self.task.name)
 
@@ -280,6 +285,7 @@ class _Endpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope[ROUTE] = self._template
+        answer: Application
         try:
             answer = await self._handler(scope, receive)
         except Refusal as refusal:
@@ -304,9 +310,14 @@ def routes(service: Service) -> list[Route]:
         ("GET", "/v1/model", service.get_model),
         ("GET", "/v1/model.json", service.get_model_json),
         ("GET", "/v1/openapi.json", service.get_openapi),
+        ("GET", "/", service.dashboard.get_page),
+        ("GET", "/dashboard.css", service.dashboard.get_style),
+        ("GET", "/dashboard.js", service.dashboard.get_script),
+        ("GET", "/v1/events", service.dashboard.get_events),
         ("GET", "/healthz", service.get_health),
         ("GET", "/readyz", service.get_ready),
         ("GET", "/metrics", service.get_metrics),
+        *join_routes(),
     ]
     return [
         Route(template, _Endpoint(template, handler, service.refused), methods=[method])

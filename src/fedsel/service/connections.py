@@ -22,7 +22,7 @@ MOST_UNREAD_BYTES = 1 << 16
 """Of a header, and of a body that comes after its answer."""
 SWEEP_SECONDS = 1.0
 ENDLESS = frozenset({"/v1/events"})
-"""Paths whose answers have no end, and may be read as slowly as one likes."""
+"""Paths whose answers have no end: what is sent must be read in time, and the server ends them."""
 _HEADER, _BODY, _ANSWER, _IDLE = "header", "body", "answer", "idle"
 
 
@@ -64,6 +64,22 @@ class TimedConnection(HttpToolsProtocol):
             self._enter(_IDLE)
         super().on_response_complete()
 
+    def pause_writing(self) -> None:
+        """The client has not read what was sent: from now on it is waited for."""
+        if self._endless:
+            self._since = time.monotonic()
+        super().pause_writing()
+
+    def shutdown(self) -> None:
+        """The server ends: what has no end of its own is cut off."""
+        if self._endless:
+            self.transport.close()
+        super().shutdown()
+
+    @property
+    def _endless(self) -> bool:
+        return self._phase is _ANSWER and bool(self.scope) and self.scope["path"] in ENDLESS
+
     def _enter(self, phase: str) -> None:
         self._phase, self._since, self._unread = phase, time.monotonic(), 0
 
@@ -77,7 +93,7 @@ class TimedConnection(HttpToolsProtocol):
         }[self._phase]
         if now - self._since <= allowed:
             return False
-        if self._phase is _ANSWER and self.scope and self.scope.get("path") in ENDLESS:
+        if self._endless and not self.flow.write_paused:
             return False
         self.transport.abort()
         return True

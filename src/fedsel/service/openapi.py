@@ -91,6 +91,32 @@ def document(name: str, report_bytes: int, limits: Limits) -> dict[str, Any]:
             },
             "/v1/model.json": {"get": _operation("get_model_json", "The model", _object())},
             "/v1/openapi.json": {"get": _operation("get_openapi", "This document", _object())},
+            "/": {
+                "get": _operation(
+                    "get_page",
+                    "The run for people: the latest rounds, or those before one",
+                    {"text/html": {"schema": {"type": "string"}}},
+                    "not_found",
+                    cached=True,
+                ),
+                "parameters": [
+                    {
+                        **_parameter("before", "Show the rounds before this one"),
+                        "in": "query",
+                        "required": False,
+                        "schema": {"type": "integer", "minimum": 1, "maximum": 9_999_999_999},
+                    }
+                ],
+            },
+            "/v1/events": {
+                "get": _operation(
+                    "get_events",
+                    "Server-sent events without end: change (JSON: now as in /v1/rounds/open, page "
+                    "for the page), at most two a second, and alive every 15 seconds",
+                    {"text/event-stream": {"schema": {"type": "string"}}},
+                    "crowded",
+                )
+            },
             "/healthz": {"get": _operation("get_health", "Whether the process lives", _object())},
             "/readyz": {"get": _operation("get_ready", "Whether reports are taken", _object())},
             "/metrics": {

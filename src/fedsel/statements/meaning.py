@@ -16,6 +16,11 @@ from fedsel.pages import Section, Table
 
 EXAMPLES = (0.5, 1, 2, 4, 8)
 """The ε of the table."""
+SENTENCE = (
+    "Whoever thinks two contents of {whose} equally likely and sees all that it sent can be at"
+    " most {certainty} certain which it is."
+)
+"""What an ε means for a person."""
 _NEARLY_ALL = 20.0
 """Above this ε no further digit of the certainty is worth reading."""
 
@@ -64,10 +69,7 @@ def meaning(epsilon: Epsilon, whose: str = "a device") -> str:
     'Whoever thinks two contents of a device equally likely and sees all that it sent can be at
     most 88 % certain which it is.'
     """
-    return (
-        f"Whoever thinks two contents of {whose} equally likely and sees all that it sent can be at"
-        f" most {in_percent(epsilon)} certain which it is."
-    )
+    return SENTENCE.format(whose=whose, certainty=in_percent(epsilon))
 
 
 def meaning_section() -> Section:

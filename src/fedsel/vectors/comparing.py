@@ -17,7 +17,7 @@ def differences_of(
     """The places at which two values differ.
 
     >>> list(differences_of({"x": [1.0, 2.0], "tolerance": 0.1}, {"x": [1.0, 2.1]}))
-    ['tolerance: only one has it']
+    ['x: differs', 'tolerance: only one has it']
     >>> near = {"x": [1.0, 2.0], "tolerance": 0.1}, {"x": [1.0, 2.1], "tolerance": 0.1}
     >>> list(differences_of(*near))
     []

@@ -1,0 +1,91 @@
+"""What the page at ``/join`` consists of: its own files and the client in JavaScript.
+
+All of them are read once. Nothing else can be asked for: a path is a key of a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from html import escape
+from pathlib import Path
+
+from fedsel.service.answers import Answer, Receive, Refusal, Scope, octets_answer
+from fedsel.service.view import Octets
+from fedsel.statements.meaning import SENTENCE, meaning_section
+
+Handler = Callable[[Scope, Receive], Awaitable[Answer]]
+POLICY = (
+    b"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
+    b"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    b"require-trusted-types-for 'script'; trusted-types 'none'"
+)
+_KINDS = {
+    ".css": b"text/css; charset=utf-8",
+    ".html": b"text/html; charset=utf-8",
+    ".js": b"text/javascript; charset=utf-8",
+    ".svg": b"image/svg+xml",
+}
+_PAGE = "join.html"
+_OF_NODE = ("node.js", "stores/file.js")
+"""Modules of the client that no browser can load."""
+
+
+def client_folder() -> Path:
+    """The client's modules: within the installed package, or in the checkout it was built from."""
+    installed = Path(__file__).with_name("client")
+    checkout = Path(__file__).parents[4] / "clients" / "js" / "src"
+    return installed if (installed / "index.js").is_file() else checkout
+
+
+def join_files() -> dict[str, Octets]:
+    """Every file of the page by its path below ``/join/``."""
+    own, client = Path(__file__).with_name("page"), client_folder()
+    texts = {file.name: file.read_text("utf-8") for file in own.iterdir() if file.suffix in _KINDS}
+    texts["base.css"] = (Path(__file__).parents[2] / "pages" / "page.css").read_text("utf-8")
+    for file in sorted(client.rglob("*.js")):
+        name = file.relative_to(client).as_posix()
+        if name not in _OF_NODE:
+            texts[f"client/{name}"] = file.read_text("utf-8")
+    texts[_PAGE] = _with_meaning(texts[_PAGE], [n for n in texts if n.endswith(".js")])
+    return {name: Octets(text.encode()) for name, text in texts.items()}
+
+
+def _with_meaning(page: str, modules: list[str]) -> str:
+    """The page with what an ε means in words, and with its modules named, to be loaded at once."""
+    section = meaning_section()
+    table = section.tables[0]
+    parts = {
+        "modules": "\n".join(f'<link rel="modulepreload" href="/join/{n}">' for n in modules),
+        "sentence": escape(SENTENCE.format(whose="your device", certainty="{certainty}")),
+        "paragraphs": "\n".join(f"<p>{escape(text)}</p>" for text in section.text),
+        "points": "\n".join(f"<li>{escape(text)}</li>" for text in section.points),
+        "caption": escape(table.title),
+        "columns": "".join(f'<th scope="col">{escape(str(c))}</th>' for c in table.columns),
+        "rows": "\n".join(f"<tr><td>{a}</td><td>{b}</td></tr>" for a, b in table.rows),
+    }
+    for name, text in parts.items():
+        page = page.replace(f"<!--{name}-->", text).replace(f"[{name}]", text)
+    return page
+
+
+def join_routes() -> list[tuple[str, str, Handler]]:
+    """The routes of the page: for the table of the application."""
+    files = join_files()
+
+    def answer(name: str, scope: Scope) -> Answer:
+        if name not in files:
+            raise Refusal("not_found")
+        made = octets_answer(files[name], scope, _KINDS[Path(name).suffix])
+        return made._replace(headers=(*made.headers, (b"content-security-policy", POLICY)))
+
+    async def get_page(scope: Scope, receive: Receive) -> Answer:
+        """The page itself."""
+        del receive
+        return answer(_PAGE, scope)
+
+    async def get_file(scope: Scope, receive: Receive) -> Answer:
+        """One of its files."""
+        del receive
+        return answer(scope["path_params"]["file"], scope)
+
+    return [("GET", "/join", get_page), ("GET", "/join/{file:path}", get_file)]

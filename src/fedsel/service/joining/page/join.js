@@ -1,0 +1,332 @@
+/** The page at /join: shows what is asked, and leads a person's browser through the run as a device. */
+
+import { Ledger } from "./client/device/ledger.js";
+import { BrowserStore, Client, LedgerError, REASONS, readRequest } from "./client/index.js";
+import { chooseData } from "./choosing.js";
+import { Device } from "./device.js";
+import { hideToken, randomName, tokenOfLink, wrongWith } from "./invitation.js";
+import { kept } from "./keeping.js";
+import { Limits } from "./limits.js";
+import { exactly } from "./meaning.js";
+import { ModelView } from "./model.js";
+import { Unreachable, getJson, getPart } from "./service.js";
+import { byId, showFacts, showLedger, showReports } from "./show.js";
+import { alone, watchTabs } from "./tabs.js";
+
+const ANEW = {
+  none: [
+    "There is no ledger in this browser yet. It is created when you take part, and counts what you spend.",
+    "I have not taken part from this browser before; or I have, and know that what I spent then is not counted any more.",
+  ],
+  lost: [
+    "The ledger of this browser is gone: its data was cleared. What you have spent is not known any more, and nothing is sent unless you begin anew.",
+    "Begin anew: earlier reports stay sent, and what I spend now comes on top of them.",
+  ],
+};
+const ELSEWHERE = "Another tab of this browser is taking part. This one waits.";
+const WAITING = {
+  epoch:
+    "Your report of this epoch is made. The next one follows in the next epoch; you can leave this page open.",
+  turn: "Your turn is a later round of this epoch, chosen at random: so every round has its reports.",
+  last: "Your last report is made. The run is over when the others have sent theirs.",
+  service: "The service cannot be reached. The same bytes are sent again as soon as it answers.",
+};
+
+class Page {
+  /** @type {import("./data.js").Records | null} */
+  #records = null;
+  /** @type {AbortController | null} */
+  #work = null;
+  #busy = false;
+  /** @type {"there" | "none" | "lost" | "broken"} */
+  #ledger = "none";
+
+  /** @param {import("./data.js").Task} task @param {import("./client/facts.js").Facts} facts
+   * @param {BrowserStore} store @param {ModelView} model */
+  constructor(task, facts, store, model) {
+    this.task = task;
+    this.store = store;
+    this.model = model;
+    this.limits = new Limits(facts);
+  }
+
+  async begin() {
+    const { task } = this;
+    const own = await kept(task.run);
+    const history = await this.#look();
+    this.limits.begin(own, history);
+    byId("token").value = tokenOfLink() || own.token || "";
+    byId("invitation").hidden = task.invitations === "open" && !byId("token").value.includes(".");
+    chooseData(task, (records) => {
+      this.#records = records;
+      if (records) this.model.use(records);
+      this.#enable();
+    });
+    byId("form").addEventListener("submit", (/** @type {Event} */ event) => {
+      event.preventDefault();
+      if (!byId("go").disabled) void this.#takePart(this.#records);
+    });
+    byId("send-now").addEventListener("click", () => void this.#takePart(null));
+    byId("stop").addEventListener("click", () => this.#work?.abort());
+    byId("anew-yes").addEventListener("change", () => this.#enable());
+    addEventListener(
+      "hashchange",
+      () => (byId("token").value = tokenOfLink() || byId("token").value),
+    );
+    void watchTabs(
+      () => this.#work !== null,
+      (busy) => {
+        this.#busy = busy;
+        if (busy) state(ELSEWHERE);
+        else if (this.#work === null) state("The other tab has ended. You can go on here.");
+        void this.#look().then(() => this.#enable());
+      },
+    );
+    this.#enable();
+  }
+
+  /** Show the ledger as it is; null where there is none. */
+  async #look() {
+    const { task, store } = this;
+    const { outcomes = {} } = await kept(task.run);
+    try {
+      if (!(await store.exists())) {
+        const before = (await kept("ledger")).created;
+        this.#ledger = before || this.#ledger !== "none" ? "lost" : "none";
+        byId("ledger").hidden = true;
+        byId("reports").replaceChildren();
+        byId("send-now").hidden = true;
+        byId("storage").textContent = "There is none in this browser.";
+        return null;
+      }
+      const history = await historyOf(store);
+      this.#ledger = "there";
+      showLedger(history);
+      showReports(history, task.run, outcomes);
+      const waiting = history.entries.filter((e) => e.run === task.run && !outcomes[e.round]);
+      byId("send-now").hidden = !waiting.length || this.#work !== null || this.#busy;
+      await this.#tellStorage();
+      return history;
+    } catch (error) {
+      if (!(error instanceof LedgerError)) throw error;
+      this.#ledger = "broken";
+      const anew = "Only clearing this site's data in your browser begins anew.";
+      trouble(`The ledger cannot be used: ${error.message}. Nothing is sent. ${anew}`);
+      return null;
+    }
+  }
+
+  async #tellStorage() {
+    byId("storage").textContent = (await this.store.isPersistent())
+      ? "Your browser has promised not to clear the ledger to make room."
+      : "Your browser has not promised to keep the ledger: it may clear it when space is short, or when this site is not visited for long.";
+  }
+
+  /** What can be done now, and why not. */
+  #enable() {
+    const anew = this.#ledger === "none" || this.#ledger === "lost";
+    byId("anew").hidden = !anew || this.#work !== null;
+    if (anew) {
+      const [why, label] = ANEW[this.#ledger === "lost" ? "lost" : "none"];
+      byId("anew-why").textContent = why;
+      byId("anew-label").textContent = label;
+    }
+    const agreed = !anew || byId("anew-yes").checked;
+    const free = this.#ledger !== "broken" && !this.#busy && this.#work === null;
+    byId("go").disabled = !(this.#records !== null && agreed && free);
+    byId("go").hidden = this.#work !== null;
+    byId("stop").hidden = this.#work === null;
+    for (const field of byId("form").querySelectorAll("input, select")) {
+      field.disabled = this.#work !== null;
+    }
+    if (this.#busy) said("Another tab of this browser is taking part.");
+    else if (this.#work) said("");
+    else if (this.#records === null) said("Choose your data first.");
+    else if (!agreed) said("Tick the box above to begin.");
+    else said("Ready. Nothing leaves before you press the button.");
+  }
+
+  /** @param {import("./data.js").Records | null} records none: send what is paid for */
+  async #takePart(records) {
+    const policy = this.limits.policy();
+    const own = await kept(this.task.run);
+    const isOpen = this.task.invitations === "open";
+    const token = byId("token").value.trim() || (isOpen ? randomName() : "");
+    const wrong = wrongWith(token, this.task);
+    if (policy === null) return void byId("lifetime").focus();
+    if (wrong) {
+      byId("invitation").hidden = false;
+      byId("token").focus();
+      return said(wrong, true);
+    }
+    trouble("");
+    this.#work = new AbortController();
+    const { signal } = this.#work;
+    this.#enable();
+    byId("stop").focus();
+    let text = "";
+    const done = await alone(async () => {
+      try {
+        text = await this.#run(policy, token, own, records, signal);
+      } catch (error) {
+        text = "Stopped: something went wrong in this page.";
+        if (!(error instanceof LedgerError)) console.error(error);
+        else if (error.fault === "MISSING") text = "Stopped: the ledger is gone. Nothing is sent.";
+        else text = `Stopped: ${error.message}. Nothing is sent.`;
+      }
+    });
+    const wasThere = document.activeElement === byId("stop"); // which is about to go
+    this.#work = null;
+    this.#busy = !done;
+    byId("anew-yes").checked = false;
+    await this.#look();
+    state(done ? text : ELSEWHERE);
+    this.#enable();
+    if (wasThere) byId("go").disabled ? byId("state").focus() : byId("go").focus();
+  }
+
+  /** Take part until it ends; why it has. @param {import("./client/index.js").Policy} policy
+   * @param {string} token @param {import("./keeping.js").Kept} own
+   * @param {import("./data.js").Records | null} records @param {AbortSignal} signal */
+  async #run(policy, token, own, records, signal) {
+    const { task, store } = this;
+    const create = this.#ledger !== "there" && byId("anew-yes").checked;
+    const client = await Client.open(policy, store, { create });
+    if (create) own.outcomes = {};
+    await kept("ledger", { created: true });
+    await kept(task.run, {
+      token,
+      ...this.limits.written,
+      outcomes: own.outcomes ?? {},
+    });
+    byId("token").value = token;
+    hideToken();
+    state("Taking part …");
+    await this.#look();
+    const end = await new Device(client, task, token, records, {
+      round: (now) => showRound(now),
+      model: (model) => this.model.show(model),
+      waiting: (waits) => state(WAITING[waits]),
+      ledger: async () => void (await this.#look()),
+    }).run(signal);
+    const spent = exactly((await client.history()).spent);
+    if (end === "over") return `The run is over. Thank you: you spent ε = ${spent} in all.`;
+    if (end === "sent") return "What was paid for has been sent.";
+    if (end === "stopped") return "Paused. Nothing more is sent until you take part again.";
+    if (end === "invitation") {
+      byId("invitation").hidden = false;
+      return "The service does not know this invitation. Correct it and take part again; nothing was spent for it.";
+    }
+    if (end === "conflict") {
+      return "Stopped: the service holds another report in place of yours. Does another browser use the same invitation, or was this one's data cleared?";
+    }
+    return `Stopped: ${REASONS[end]}. Nothing more was spent.`;
+  }
+}
+
+/** What a ledger says, without changing anything. @param {BrowserStore} store */
+async function historyOf(store) {
+  return new Ledger(store).history();
+}
+
+/** What this browser has sent in a run that is over. @param {import("./data.js").Task} task
+ * @param {BrowserStore} store */
+async function showPast(task, store) {
+  if (!(await store.exists())) return;
+  const history = await historyOf(store);
+  showLedger(history);
+  showReports(history, task.run, (await kept(task.run)).outcomes ?? {});
+  byId("storage").textContent = "";
+}
+
+/** @param {any} now as /v1/rounds/open has it */
+function showRound({ finished, round, of }) {
+  byId("progress-part").hidden = false;
+  byId("progress-words").textContent = finished
+    ? `All ${of} rounds are over`
+    : `Round ${round + 1} of ${of} is open`;
+  byId("progress").max = of;
+  byId("progress").value = round;
+}
+
+/** @param {string} text */
+function state(text) {
+  if (byId("state").textContent !== text) byId("state").textContent = text;
+}
+
+/** @param {string} text @param {boolean} [bad] */
+function said(text, bad = false) {
+  byId("go-said").textContent = text;
+  byId("go-said").classList.toggle("bad", bad);
+}
+
+/** @param {string} text */
+function trouble(text) {
+  byId("trouble").textContent = text;
+  byId("trouble").hidden = !text;
+}
+
+/** @param {import("./data.js").Task} task @param {import("./client/facts.js").Facts | null} facts */
+function showAsked(task, facts) {
+  document.title = `Take part: ${task.name}`;
+  byId("title").textContent = `Take part in “${task.name}”`;
+  byId("purpose").textContent = facts?.purpose || "The service does not say what the model is for.";
+  if (facts === null) return;
+  const { recipient, reportBytes, epochs, charge, solution, dim } = facts;
+  showFacts(byId("asked"), [
+    ["Who gets the model", recipient || "not said"],
+    [
+      "Asked of you",
+      epochs === 1
+        ? `one report of ${reportBytes} bytes`
+        : `${epochs} reports of ${reportBytes} bytes, one an epoch`,
+    ],
+    ["ε of each", exactly(charge)],
+    ["ε in all", exactly(charge.times(BigInt(epochs)))],
+    ["Mechanism", `${solution}, ${dim} numbers`],
+  ]);
+}
+
+/** Try until the service answers. @template T @param {() => Promise<T>} work @returns {Promise<T>} */
+async function patiently(work) {
+  for (let wait = 1000; ; wait = Math.min(2 * wait, 30_000)) {
+    try {
+      return await work();
+    } catch (error) {
+      if (!(error instanceof Unreachable)) throw error;
+      trouble("The service cannot be reached. Trying again …");
+      await new Promise((resolve) => setTimeout(resolve, wait));
+    }
+  }
+}
+
+async function main() {
+  const task = await patiently(() => getJson("task"));
+  const request = await patiently(() => getPart("open", "request"));
+  trouble("");
+  const facts = request && readRequest(request);
+  showAsked(task, facts);
+  const model = new ModelView(task, await patiently(() => getPart("open", "preparing")));
+  model.show(await patiently(() => getJson("model.json")));
+  showRound(await patiently(() => getJson("rounds/open")));
+  if (facts === null) {
+    byId("steps").hidden = true;
+    state("The run is over: nobody can take part any more.");
+    if (navigator.locks) await showPast(task, new BrowserStore());
+    return;
+  }
+  if (task.features === null) {
+    trouble("This task is for devices that compute updates of their own. A page cannot take part.");
+    return;
+  }
+  if (!navigator.locks) {
+    trouble("This page must come by https, or from this machine: it needs locks between tabs.");
+    return;
+  }
+  await new Page(task, facts, new BrowserStore(), model).begin();
+}
+
+main().catch((error) => {
+  console.error(error);
+  trouble(`This page cannot go on: ${error?.message ?? "something went wrong"}.`);
+});

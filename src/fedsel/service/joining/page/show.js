@@ -1,0 +1,200 @@
+/** How things are shown: elements made of text alone, never of markup. */
+
+import { exactly } from "./meaning.js";
+
+/** How many reports are shown at once. */
+const LATEST = 3;
+const SVG = "http://www.w3.org/2000/svg";
+
+/** @param {string} id @returns {any} */
+export function byId(id) {
+  return document.getElementById(id);
+}
+
+/** An element with attributes and children. @param {string} name
+ * @param {Record<string, string>} [attributes] @param {(Node | string)[]} children */
+export function element(name, attributes = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.append(...children);
+  return made;
+}
+
+/** @param {string} name @param {Record<string, string | number>} attributes
+ * @param {(Node | string)[]} children */
+function drawn(name, attributes, ...children) {
+  const made = document.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, String(value));
+  made.append(...children);
+  return made;
+}
+
+/** Terms and what they are. @param {Element} list @param {[string, string][]} facts */
+export function showFacts(list, facts) {
+  list.replaceChildren(
+    ...facts.map(([term, text]) =>
+      element("div", {}, element("dt", {}, term), element("dd", {}, text)),
+    ),
+  );
+}
+
+/** Bytes for people: two digits each, eight of them together. @param {Uint8Array} bytes */
+function hex(bytes) {
+  const digits = Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0"));
+  const groups = Array.from({ length: Math.ceil(digits.length / 8) }, (_, i) =>
+    element("span", {}, digits.slice(8 * i, 8 * i + 8).join("\u00a0")),
+  );
+  return groups.flatMap((group, i) => (i ? [" ", group] : [group]));
+}
+
+/** What became of a report, in words. @type {Record<string, string>} */
+const OUTCOMES = {
+  accepted: "arrived, and counts",
+  late: "came after its round was over: it does not count, but is paid for",
+  conflict: "the service holds another report in its place: it does not count, but is paid for",
+  "": "charged, not sent yet",
+};
+
+/** @param {any} entry of the ledger @param {string} outcome */
+function reportItem({ round, epoch, time, charge, report }, outcome) {
+  const when = new Date(1000 * time);
+  const place = `Round ${round + 1}, epoch ${epoch + 1}, ε = ${exactly(charge)}, `;
+  const shown = element("time", { datetime: when.toISOString() }, when.toLocaleString());
+  return element(
+    "li",
+    { "data-outcome": outcome || "waiting" },
+    element("code", { class: "bytes" }, ...hex(report)),
+    element("p", { class: "note" }, place, shown, `: ${OUTCOMES[outcome]}.`),
+  );
+}
+
+/** The reports of a run, the latest first. @param {any} history @param {string} run
+ * @param {Record<string, string>} outcomes */
+export function showReports(history, run, outcomes) {
+  const own = history.entries.filter((/** @type {any} */ entry) => entry.run === run).reverse();
+  const items = own.map((/** @type {any} */ entry) =>
+    reportItem(entry, outcomes[entry.round] ?? ""),
+  );
+  const [latest, earlier] = [items.slice(0, LATEST), items.slice(LATEST)];
+  const words = `${earlier.length} earlier`;
+  const isOpen = byId("reports").querySelector("details")?.open;
+  const rest = element("details", isOpen ? { open: "" } : {}, element("summary", {}, words));
+  rest.append(element("ol", {}, ...earlier));
+  byId("reports").replaceChildren(...latest, ...(earlier.length ? [element("li", {}, rest)] : []));
+  const sent = own.filter((/** @type {any} */ { round }) => outcomes[round]);
+  const bytes = sent.reduce(
+    (/** @type {number} */ sum, /** @type {any} */ e) => sum + e.report.length,
+    0,
+  );
+  const plural = sent.length === 1 ? "this report" : `these ${sent.length} reports`;
+  byId("left-words").textContent = sent.length
+    ? `${bytes} bytes: ${plural}, with your invitation. They are all that left. The service also sees your network address, and when.`
+    : "Nothing yet.";
+}
+
+/** @param {any} history */
+export function showLedger({ lifetime, spent, left, entries }) {
+  byId("ledger").hidden = false;
+  const bar = byId("spent");
+  bar.max = lifetime.toNumber();
+  bar.value = Math.min(bar.max, spent.toNumber());
+  showFacts(byId("ledger-facts"), [
+    ["ε spent", exactly(spent)],
+    ["ε left", exactly(left)],
+    ["ε in total", exactly(lifetime)],
+    ["Reports", String(entries.length)],
+  ]);
+}
+
+/** A line of shares (0 … 1) by round. @param {[number, number][]} points @param {number} rounds */
+export function curve(points, rounds) {
+  const [width, height, edge] = [320, 90, 36];
+  const x = (/** @type {number} */ round) =>
+    edge + ((width - edge - 6) * round) / Math.max(1, rounds);
+  const y = (/** @type {number} */ share) => 6 + (height - 24) * (1 - share);
+  const line = points.map(([round, share]) => `${x(round).toFixed(1)},${y(share).toFixed(1)}`);
+  const [last] = points.slice(-1);
+  const label = `Accuracy on your records by round: ${percent(last[1])} after round ${last[0]} of ${rounds}`;
+  return drawn(
+    "svg",
+    {
+      viewBox: `0 0 ${width} ${height}`,
+      role: "img",
+      "aria-label": label,
+      class: "curve",
+    },
+    ...[0, 0.5, 1].flatMap((share) => [
+      drawn("line", {
+        x1: edge,
+        x2: width - 6,
+        y1: y(share),
+        y2: y(share),
+        class: "grid",
+      }),
+      drawn("text", { x: edge - 5, y: y(share) + 3, class: "tick end" }, percent(share)),
+    ]),
+    drawn("text", { x: edge, y: height - 3, class: "tick" }, "round 0"),
+    drawn("text", { x: width - 6, y: height - 3, class: "tick end" }, `round ${rounds}`),
+    drawn("polyline", { points: line.join(" "), class: "line" }),
+    drawn("circle", { cx: x(last[0]), cy: y(last[1]), r: 3, class: "dot" }),
+  );
+}
+
+/** @param {number} share */
+export function percent(share) {
+  return `${Math.round(100 * share)}\u00a0%`;
+}
+
+/** Coefficients as a table; bars say what a feature does over its whole range.
+ * @param {string[]} names @param {number[]} coefficients @param {number[] | null} widths */
+export function coefficientTable(names, coefficients, widths) {
+  const effects = coefficients.map((slope, j) => slope * (widths?.[j] ?? NaN));
+  const most = Math.max(...effects.map(Math.abs));
+  const rows = coefficients.map((slope, j) => {
+    const cells = [
+      element("th", { scope: "row" }, names[j]),
+      element("td", { class: "number" }, signed(slope)),
+    ];
+    if (widths) {
+      const share = most > 0 ? Math.abs(effects[j]) / most : 0;
+      const at = effects[j] < 0 ? 50 - 50 * share : 50;
+      const bar = drawn(
+        "svg",
+        {
+          viewBox: "0 0 100 10",
+          preserveAspectRatio: "none",
+          "aria-hidden": "true",
+          class: "bar",
+        },
+        drawn("rect", {
+          x: at,
+          y: 1,
+          width: 50 * share,
+          height: 8,
+          class: effects[j] < 0 ? "minus" : "plus",
+        }),
+        drawn("line", { x1: 50, x2: 50, y1: 0, y2: 10, class: "zero" }),
+      );
+      cells.push(element("td", { class: "wide" }, bar));
+    }
+    return element("tr", {}, ...cells);
+  });
+  const heads = ["feature", "coefficient", ...(widths ? ["over its range"] : [])].map((text, i) =>
+    element("th", { scope: "col", class: i === 1 ? "number" : "" }, text),
+  );
+  return element(
+    "table",
+    {},
+    element("thead", {}, element("tr", {}, ...heads)),
+    element("tbody", {}, ...rows),
+  );
+}
+
+/** @param {number} value */
+function signed(value) {
+  const text =
+    Math.abs(value) >= 1e-3 && Math.abs(value) < 1e5
+      ? value.toPrecision(3)
+      : value.toExponential(1);
+  return value === 0 ? "0" : text.replace("-", "−");
+}

@@ -1,0 +1,393 @@
+"""The page at /join in a real browser: what leaves it, what is charged, and how it is used."""
+
+import json
+
+import pytest
+
+from fedsel.statements import in_percent, meaning
+from tests.browsing import CONTRAST, width_is_kept
+from tests.service.joining import (
+    HEADER,
+    TABLE,
+    Visitor,
+    choose,
+    join_task,
+    ledger_facts,
+    shown_reports,
+    take_part,
+)
+from tests.service.support import reports_for, running
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("pages")]
+
+ACCEPTED = "#reports [data-outcome=accepted]"
+WAITING = "#reports [data-outcome=waiting]"
+
+
+@pytest.fixture
+def service(quick_path):
+    with running(join_task(), quick_path / "store") as client:
+        yield client
+
+
+@pytest.fixture
+def visitor(browser, service):
+    made = Visitor(browser, service.address)
+    yield made
+    made.close()
+
+
+def test_the_reports_bytes_are_all_that_leaves(service, visitor):
+    token = service.door.invite("device")
+    tab = visitor.open(token)
+    assert tab.inner_text("#purpose") == "Predict who leaves"
+    asked = tab.inner_text("#asked")
+    assert "Example Telecom" in asked
+    assert "2 reports of 16 bytes, one an epoch" in asked
+    choose(tab)
+    assert visitor.uploads() == []
+    tab.check("#anew-yes")
+    tab.click("#go")
+    tab.wait_for_selector(ACCEPTED)
+    ((outcome, report),) = shown_reports(tab)
+    assert outcome == "accepted"
+    assert tab.inner_text("#left-words").startswith("16 bytes: this report, with your invitation.")
+    assert visitor.uploads() == [(report, token)]
+    assert len(report) == 16
+    assert ledger_facts(tab) == {"ε spent": "1", "ε left": "1", "ε in total": "2", "Reports": "1"}
+    own = f"{service.address}/"
+    assert all(r.url.startswith(own) for r in visitor.requests)
+    assert not any("?" in r.url or token in r.url.split("#")[0] for r in visitor.requests)
+    told = {r.url for r in visitor.requests if token in json.dumps(r.headers)}
+    assert told == {f"{own}v1/invitation", f"{own}v1/reports"}
+    assert tab.url == f"{own}join"  # the token is kept, and gone from the address bar
+    assert service.get("/v1/rounds/open")["counts"]["accepted"] == 1
+    assert tab.evaluate("[localStorage.length, sessionStorage.length, document.cookie]") == [
+        0,
+        0,
+        "",
+    ]
+
+
+def test_it_goes_on_until_the_run_is_over(browser, quick_path):
+    with running(join_task(close_after={"reports": 1}, invitations="open"), quick_path) as service:
+        visitor = Visitor(browser, service.address)
+        tab = visitor.open()
+        assert tab.is_hidden("#invitation")
+        take_part(tab)
+        tab.get_by_text("The run is over. Thank you: you spent ε = 2 in all.").wait_for()
+        assert [outcome for outcome, _ in shown_reports(tab)] == ["accepted"] * 2
+        assert "of your 3 records" in tab.inner_text("#own")
+        assert tab.locator("#coefficients tbody tr").count() == 2
+        (_, name), (_, again) = visitor.uploads()
+        assert name == again  # a random name of its own, kept beside the ledger
+        assert len(name) == 32
+        later = visitor.open_over()
+        assert [outcome for outcome, _ in shown_reports(later)] == ["accepted"] * 2
+        visitor.close()
+
+
+def test_rounds_of_an_epoch_share_their_devices(browser, quick_path):
+    """A page answers a round that it has chosen at random; this one has chosen the last."""
+    task = join_task(close_after={"reports": 1}, rounds_per_epoch=3, epochs=1, epsilon=1)
+    with running(task, quick_path) as service:
+        visitor = Visitor(browser, service.address)
+        visitor.context.add_init_script("Math.random = () => 0.999")
+        tab = visitor.open(service.door.invite("device"))
+        take_part(tab)
+        for number in range(2):
+            tab.get_by_text("Your turn is a later round of this epoch").wait_for()
+            (report,) = reports_for(service.request(), 1)
+            assert service.send(report) == (200, "accepted")
+            service.wait_for(number + 1)
+        tab.get_by_text("The run is over. Thank you").wait_for()
+        ((body, _),) = visitor.uploads()
+        assert int.from_bytes(body[4:8], "little") == 2
+        assert service.get("/v1/rounds")["rounds"][2]["accepted"] == 1
+        visitor.close()
+
+
+def test_a_device_without_usable_records_answers_all_the_same(service, visitor):
+    tab = visitor.open(service.door.invite("device"))
+    choose(tab, f"{HEADER}\n1,2,perhaps\n", "0 records are ready. One is left out.")
+    tab.check("#anew-yes")
+    tab.click("#go")
+    tab.wait_for_selector(ACCEPTED)
+    assert [len(body) for body, _ in visitor.uploads()] == [16]
+
+
+def test_a_tab_killed_between_charge_and_send_sends_the_same_bytes_later(service, visitor):
+    tab = visitor.open(service.door.invite("device"))
+    tab.route("**/v1/reports", lambda route: None)  # never answered
+    with tab.expect_request("**/v1/reports"):
+        take_part(tab)
+    tab.wait_for_selector(WAITING)
+    ((_, report),) = shown_reports(tab)
+    tab.close()
+    assert service.get("/v1/rounds/open")["counts"]["accepted"] == 0
+    later = visitor.open()
+    assert shown_reports(later) == [("waiting", report)]
+    later.click("#send-now")
+    later.wait_for_selector(ACCEPTED)
+    assert shown_reports(later) == [("accepted", report)]
+    assert {body for body, _ in visitor.uploads()} == {report}
+    assert ledger_facts(later)["ε spent"] == "1"
+    assert service.get("/v1/rounds/open")["counts"]["accepted"] == 1
+    take_part(later)  # one report an epoch, however often one comes back
+    later.get_by_text("Your report of this epoch is made.").wait_for()
+    assert shown_reports(later) == [("accepted", report)]
+
+
+def test_a_second_tab_waits_for_the_first(service, visitor):
+    token = service.door.invite("device")
+    first, second = visitor.open(token), visitor.open(token)
+    choose(second)
+    take_part(first)
+    first.wait_for_selector(ACCEPTED)
+    second.get_by_text("Another tab of this browser is taking part. This one waits.").wait_for()
+    assert second.is_disabled("#go")
+    assert shown_reports(second) == shown_reports(first)
+    first.close()
+    second.get_by_text("The other tab has ended.").wait_for()
+    second.click("#go")
+    second.get_by_text("Your report of this epoch is made.").wait_for()
+    assert ledger_facts(second)["Reports"] == "1"
+    assert len(visitor.uploads()) == 1
+
+
+def test_two_tabs_at_once_are_one_charge(service, visitor):
+    token = service.door.invite("device")
+    tabs = [visitor.open(token) for _ in range(2)]
+    for tab in tabs:
+        choose(tab)
+        tab.check("#anew-yes")
+    for tab in tabs:
+        tab.evaluate("setTimeout(() => document.getElementById('go').click(), 200)")
+    tabs[0].locator(ACCEPTED).or_(tabs[0].get_by_text("Another tab of this")).first.wait_for()
+    tabs[1].locator(ACCEPTED).or_(tabs[1].get_by_text("Another tab of this")).first.wait_for()
+    assert service.get("/v1/rounds/open")["counts"]["accepted"] == 1
+    assert len({body for body, _ in visitor.uploads()}) == 1
+
+
+def test_cleared_storage_is_refused_unless_the_person_begins_anew(service, visitor):
+    token = service.door.invite("device")
+    tab = visitor.open(token)
+    take_part(tab)
+    tab.wait_for_selector(ACCEPTED)
+    session = tab.context.new_cdp_session(tab)
+    clear = {"origin": service.address, "storageTypes": "all"}
+    session.send("Storage.clearDataForOrigin", clear)
+    tab.get_by_text("Stopped: the ledger is gone. Nothing is sent.").wait_for()
+    assert "its data was cleared" in tab.inner_text("#anew")
+    assert tab.is_disabled("#go")
+    tab.close()
+    session = (later := visitor.open(service.door.invite("device"))).context.new_cdp_session(later)
+    session.send("Storage.clearDataForOrigin", clear)
+    later = visitor.open(service.door.invite("device"))
+    choose(later)
+    assert later.is_disabled("#go")
+    assert "There is no ledger in this browser" in later.inner_text("#anew")
+    assert len(visitor.uploads()) == 1
+    later.check("#anew-yes")
+    later.click("#go")
+    later.wait_for_selector(ACCEPTED)
+    assert ledger_facts(later)["ε spent"] == "1"
+
+
+def test_limits_are_the_persons(service, visitor):
+    tab = visitor.open(service.door.invite("device"))
+    sentence = tab.inner_text("#meaning").replace("\u00a0", " ")
+    assert sentence == meaning(2, "your device")
+    tab.fill("#lifetime", "-1")
+    assert "ε in total: must be a number > 0" in tab.inner_text("#limits-said")
+    tab.fill("#lifetime", "1.5")
+    assert "Enough for 1 of the 2 reports" in tab.inner_text("#limits-said")
+    tab.fill("#per-report", "0.9")
+    assert "more than you allow" in tab.inner_text("#limits-said")
+    take_part(tab)
+    tab.get_by_text("Stopped: the report would cost more than the policy").wait_for()
+    assert visitor.uploads() == []
+    assert ledger_facts(tab)["ε spent"] == "0"
+    tab.fill("#per-report", "1")
+    tab.click("#go")
+    tab.wait_for_selector(ACCEPTED)
+    assert ledger_facts(tab)["ε left"] == "0.5"
+
+
+def test_wrong_invitations(service, visitor):
+    tab = visitor.open("no.invitation")
+    take_part(tab)
+    tab.get_by_text("This is no whole invitation").wait_for()
+    token = service.door.invite("device")
+    tab.fill("#token", service.door.invite("gateway"))
+    tab.click("#go")
+    tab.get_by_text("This invitation is not for a device.").wait_for()
+    assert visitor.uploads() == []
+    head, claims, signature = token.split(".")
+    tab.fill("#token", f"{head}.{claims}.{signature[::-1]}")  # only the service can tell
+    tab.click("#go")
+    tab.get_by_text("The service does not know this invitation.").wait_for()
+    assert (visitor.uploads(), ledger_facts(tab)["ε spent"]) == ([], "0")
+    tab.fill("#token", token)
+    tab.click("#go")
+    tab.wait_for_selector(ACCEPTED)
+    assert len(visitor.uploads()) == 1
+    assert ledger_facts(tab)["Reports"] == "1"
+
+
+def test_what_cannot_be_sent_is_sent_again(service, visitor):
+    """The network fails at the report, then altogether: the same bytes when it is back."""
+    tab = visitor.open(service.door.invite("device"))
+    tab.context.set_offline(True)
+    choose(tab)  # all that comes before sending works without a network
+    tab.check("#anew-yes")
+    tab.click("#go")
+    tab.get_by_text("The service cannot be reached.").wait_for()
+    assert visitor.uploads() == []
+    tab.route("**/v1/reports", lambda route: route.abort(), times=1)
+    tab.context.set_offline(False)
+    tab.wait_for_selector(ACCEPTED)
+    failed, sent = visitor.uploads()
+    assert failed == sent
+    assert ledger_facts(tab)["Reports"] == "1"
+
+
+def test_a_keyboard_is_enough(service, visitor):
+    tab = visitor.open(service.door.invite("device"))
+
+    def go_to(name):
+        for _ in range(40):
+            tab.keyboard.press("Tab")
+            if tab.evaluate("document.activeElement.id") == name:
+                return
+        raise AssertionError(name)
+
+    go_to("file")
+    tab.keyboard.press("Shift+Tab")
+    tab.keyboard.press("ArrowRight")
+    go_to("feature-0")
+    tab.keyboard.type("41")
+    go_to("feature-1")
+    tab.keyboard.type("12.5")
+    go_to("typed-label")
+    tab.keyboard.type("stays")
+    assert tab.inner_text("#data-said") == "One record is ready."
+    go_to("lifetime")
+    tab.keyboard.press("End")
+    tab.keyboard.type(".5")
+    go_to("anew-yes")
+    tab.keyboard.press("Space")
+    go_to("go")
+    tab.keyboard.press("Enter")
+    tab.wait_for_selector(ACCEPTED)
+    assert ledger_facts(tab)["ε in total"] == "2.5"
+    assert tab.evaluate("document.activeElement.id") == "stop"
+    tab.keyboard.press("Enter")
+    tab.get_by_text("Paused. Nothing more is sent").wait_for()
+    tab.wait_for_function("document.activeElement.id === 'go'")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_phones_and_screen_readers(browser, service, scheme):
+    visitor = Visitor(
+        browser, service.address, viewport={"width": 380, "height": 800}, color_scheme=scheme
+    )
+    tab = visitor.open(service.door.invite("device"))
+    assert width_is_kept(tab)
+    tab.evaluate("document.querySelector('details').open = true")
+    tab.check("[value=typed]")
+    assert width_is_kept(tab)
+    tab.check("[value=file]")
+    take_part(tab)
+    tab.wait_for_selector(ACCEPTED)
+    assert width_is_kept(tab)
+    assert tab.evaluate(CONTRAST) == []
+    unnamed = """() => [...document.querySelectorAll("input, select, progress, button, a")]
+      .filter((e) => !(e.labels?.length || e.textContent.trim())).map((e) => e.outerHTML)"""
+    assert tab.evaluate(unnamed) == []
+    assert tab.locator("[role=status]").count() >= 4
+    visitor.close()
+
+
+def test_tables(visitor):
+    tab = visitor.open()
+    read = """async ([text, task]) => {
+      const { parseTable, DataProblem } = await import("/join/csv.js");
+      const { labelColumns, recordsOf } = await import("/join/data.js");
+      try {
+        const table = parseTable(text);
+        const label = labelColumns(task, table.header).at(-1);
+        const { X, y, leftOut, why } = recordsOf(task, table, label);
+        return leftOut ? { X, y, why } : { X, y };
+      } catch (error) {
+        if (!(error instanceof DataProblem)) throw error;
+        return error.message;
+      }
+    }"""
+    task = {"features": ["a", "b, c"], "labels": ["no", "yes"], "loss": "logistic"}
+    right = {"X": [[1, -2.5], [30, 0.001]], "y": [1, -1]}
+    lines = ['x,"b, c",a,label', "z,-2.5,1,yes", '"say ""hi"",\nyou", 1e-3 ,30,"no"']
+    for text in ("\n".join(lines), "\ufeff" + "\r\n".join(lines) + "\r\n\r\n"):
+        assert tab.evaluate(read, [text, {**task}]) == right
+    for text, wrong in {
+        "": "The file is empty.",
+        'a,"b, c",label\n': "The file has a header, but no record below it.",
+        "a,label\n1,yes": "The header has no column “b, c”.",
+        'a,"b, c"\n1,2': "Besides the features there is no column with the label.",
+        'a,a,"b, c",label\n1,1,2,yes': "The header has the column “a” twice.",
+        'a,"b, c",label\n1,2,yes\n\n1,2': "Line 4 has 2 fields, the header has 3.",
+        'a,"b, c",label\n1,2,"yes': "Line 2: a quote is never closed.",
+        'a,"b, c",label\n1,"2"3,yes': "Line 2: after a closing quote the field must end.",
+    }.items():
+        assert tab.evaluate(read, [text, task]) == wrong
+    # What is in a record never decides whether a person can take part: it is left out.
+    for row, why in {
+        "1,,yes": "Line 2, “b, c”: must be a number.",
+        "NaN,1,yes": "Line 2, “a”: must be a number.",
+        "0x10,1,yes": "Line 2, “a”: must be a number.",
+        "Infinity,1,yes": "Line 2, “a”: must be a number.",
+        '1,1,"may\nbe"': "Line 2, “label”: must be “no” or “yes”.",
+    }.items():
+        found = tab.evaluate(read, [f'a,"b, c",label\n{row}\n3,4,no', task])
+        assert found == {"X": [[3, 4]], "y": [-1], "why": why}
+        assert tab.evaluate(read, [f'a,"b, c",label\n{row}', task])["X"] == []
+    levels = {"features": ["age", "job=cook", "job=smith"], "labels": ["0", "1"], "loss": "svm"}
+    jobs = "job|y|age\ncook|1.0|30\nbaker|0|4e1"
+    assert tab.evaluate(read, [jobs, levels]) == {"X": [[30, 1, 0], [40, 0, 0]], "y": [1, -1]}
+    plain = {"features": 2, "labels": None, "loss": "logistic"}
+    assert tab.evaluate(read, ["p;q;y\n1;2;0\n3;4;1", plain]) == {
+        "X": [[1, 2], [3, 4]],
+        "y": [-1, 1],
+    }
+    assert "the task has 2" in tab.evaluate(read, ["p,y\n1,1", plain])
+    regression = {"features": ["p"], "labels": None, "loss": "squared", "target_range": [0, 10]}
+    assert tab.evaluate(read, ["p,y\n1,5\n2,99", regression]) == {"X": [[1], [2]], "y": [0, 1]}
+    # In the page such a sentence is shown; without the right header the button stays shut.
+    tab.check("#anew-yes")
+    choose(tab, "age,churned\n1,stays\n", "The header has no column “hours”.")
+    assert tab.is_disabled("#go")
+    said = "0 records are ready. One is left out. Line 2, “hours”: must be a number."
+    choose(tab, f"{HEADER}\n1,two,stays\n", said)
+    assert tab.is_enabled("#go")
+    choose(tab, TABLE)
+    assert tab.is_enabled("#go")
+
+
+def test_an_epsilon_means_what_the_statements_say(visitor):
+    tab = visitor.open()
+    amounts = [0.01, 0.5, 1, 2, 2.19, 2.2, 3, 4, 4.6, 8, 12, 19.9, 20, 21, 500]
+    said = tab.evaluate(
+        "async (all) => all.map((await import('/join/meaning.js')).inPercent)",
+        amounts,
+    )
+    assert [text.replace("\u00a0", " ") for text in said] == [in_percent(e) for e in amounts]
+    exact = tab.evaluate(
+        """async () => {
+          const { Fraction } = await import("/join/client/index.js");
+          const { exactly, written } = await import("/join/meaning.js");
+          const all = ["2", "0.5", "4/3", "1/1024", "12.34", "1/1000000007"].map(Fraction.parse);
+          return [all.map(exactly), all.map(written)];
+        }"""
+    )
+    assert exact[1] == ["2", "0.5", "4/3", "0.0009765625", "12.34", "1/1000000007"]
+    assert exact[0][2] == "1.33333 (4/3)"
