@@ -121,3 +121,26 @@ def test_means_have_a_unit_for_every_row():
     for units in ([2.0], [2.0, 10.0, 1.0]):
         with pytest.raises(ValueError, match="zip"):
             slot_means(sums, units, 2)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 5])
+def test_a_mean_is_over_as_many_as_there_are(count):
+    totals = Totals(Alphabet.of_numbers(2, 1, 1.0))
+    for _ in range(count):
+        totals.add(Reports([1], [3.0]))
+    assert totals.mean().tolist() == [0.0, 3.0 if count else 0.0]
+
+
+def test_the_largest_that_a_symbol_adds_lies_at_an_end_of_some_window():
+    alphabet = Alphabet(2, 5, 1, False, np.array([0, 3]), np.array([0, 1]), 1, np.array([1.0, 0.1]))
+    window, steps = alphabet.steps(np.arange(5))
+    assert (window.tolist(), steps.tolist()) == ([0, 0, 0, 1, 1], [0, 1, 2, 1, 2])
+    assert alphabet.bound == 2.0
+
+
+def test_numbers_have_no_symbols_and_no_bound():
+    numbers = Alphabet.of_numbers(3, 2, 0.5)
+    assert (numbers.slots, numbers.symbols, numbers.picks) == (3, 0, 2)
+    assert (numbers.abstains, numbers.plain, numbers.units.tolist()) == (False, True, [0.5])
+    assert numbers.bound == float("inf")
+    assert Alphabet.of_numbers(3, 2, 0.5, abstains=True).abstains

@@ -1,4 +1,4 @@
-"""Where fedsel keeps what it can make or fetch again."""
+"""Where fedsel keeps what it can make or fetch again, and names of files that must last."""
 
 from __future__ import annotations
 
@@ -18,6 +18,16 @@ def cache_folder() -> Path:
     # A relative XDG_CACHE_HOME is to be ignored, says the XDG specification.
     base = Path(platforms) if Path(platforms).is_absolute() else Path.home() / ".cache"
     return base / "fedsel"
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable, where the platform can."""
+    if os.name == "posix":
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def source_digest(*names: str, beside: str = "") -> str:

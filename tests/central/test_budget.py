@@ -3,7 +3,7 @@
 import pytest
 
 from fedsel import InvalidArgument, amplify, local_budget, solution
-from fedsel.central import budget, compose
+from fedsel.central import CentralGuarantee, budget, compose
 from fedsel.central.budget import gaussian_distance, proved_budget, rough_budget
 
 
@@ -92,3 +92,29 @@ def test_a_budget_beyond_the_goal_or_the_most():
     assert local_budget(of_local, most=0.25, **keeps_anything).local == pytest.approx(0.25)
     with pytest.raises(InvalidArgument, match=r"^epsilon = 0.5: must be one that the solution"):
         local_budget(lambda _: of_local(8.0), epsilon=0.5, reports=2, delta=1e-9)
+
+
+def test_several_epochs_are_proved_as_several(monkeypatch):
+    """One proof at the goal is for one epoch alone; what meets a goal exactly keeps it."""
+    asked = []
+
+    def composed(_, **how):
+        asked.append(how)
+        return CentralGuarantee(0.5, 0.01, 20, 1.0)
+
+    monkeypatch.setattr(budget, "compose", composed)
+    assert budget._kept(of_local(1.0), 0.5, 0.01, 20, 2).epsilon == 0.5
+    assert budget._kept(of_local(1.0), 0.49, 0.01, 20, 3) is None
+    assert asked == [{"reports": 20, "epochs": n, "delta": 0.01} for n in (2, 3)]
+    for proved, kept in ((0.01, True), (0.0101, False)):
+        monkeypatch.setattr(budget, "proved_delta", lambda *_, proved=proved: proved)
+        assert (budget._kept(of_local(1.0), 0.5, 0.01, 20, 1) is not None) == kept
+    assert len(asked) == 2
+
+
+@pytest.mark.parametrize("unit", [1e-5, 1e-3, 1e-2, 0.1, 1.0])
+def test_a_number_of_three_digits_is_its_own(unit):
+    for digits in range(100, 1000):
+        number = round(digits * unit, 12)
+        assert budget._three_digits(number) == number
+        assert budget._three_digits(number + 0.9 * unit) == number

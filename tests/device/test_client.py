@@ -397,6 +397,18 @@ def test_entropy_that_runs_dry_spends_nothing(client):
     client.answer(asked(), WEIGHTS, UPDATE)
 
 
+def test_an_error_on_the_way_to_an_earlier_report_tells_nothing(client, monkeypatch):
+    def broken(*given, **named):
+        raise RuntimeError("secret")
+
+    monkeypatch.setattr(client.ledger, "transaction", broken)
+    with pytest.raises(Refused) as error:
+        client.earlier(asked())
+    assert error.value.reason is Reason.INTERNAL
+    assert error.value.__context__ is None
+    assert error.value.__cause__ is None
+
+
 def test_of_two_processes_that_create_a_store_the_slower_one_uses_it(tmp_path, monkeypatch):
     create = Ledger.create
 

@@ -24,6 +24,10 @@ def test_the_lifetime_is_exact_and_final(tmp_path):
     richer = Client(policy(lifetime=0.4, per_report=0.1), tmp_path / "s")
     richer.answer(asked(3, of=tenths), WEIGHTS, UPDATE)
     assert richer.history().lifetime == Fraction(2, 5)
+    # Also downwards: what the ledger says is what holds.
+    poorer = Client(policy(lifetime=0.35, per_report=0.1), tmp_path / "s")
+    assert poorer.history().lifetime == Fraction(7, 20)
+    assert refusal(poorer, asked(4, of=tenths)) is Reason.EXHAUSTED
 
 
 def test_no_fractions_of_a_server_use_a_ledger_up(tmp_path):

@@ -1,6 +1,8 @@
 """The best k is the same on every machine: decided by real numbers, not by last bits."""
 
+import decimal
 import math
+from decimal import Decimal
 from fractions import Fraction
 
 import pytest
@@ -39,3 +41,46 @@ def test_floats_alone_would_be_off_among_tens_of_millions():
     assert abs(there - here) <= 4 * math.ulp(here)
     assert rises_exactly(Fraction(1), k - 1, d)
     assert not rises_exactly(Fraction(1), k, d)
+
+
+@pytest.mark.parametrize(
+    ("k", "d", "apart", "floats"),
+    [
+        (10, 10, 0.9e-13, False),
+        (10, 10, 1.1e-13, True),
+        (1, 1000, 1.0e-12, False),
+        (1, 1000, 1.2e-12, True),
+        (2, 1 << 26, 3.3e-8, False),
+        (2, 1 << 26, 3.4e-8, True),
+    ],
+)
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_floats_decide_where_they_can_tell(k, d, apart, floats, sign, monkeypatch):
+    """Both ends of the bound that is claimed: 10^−13 + 10^−15·d/k of the alignment."""
+    asked = []
+    monkeypatch.setattr(module, "rises_exactly", lambda *given: asked.append(given) or "asked")
+    monkeypatch.setattr(
+        module, "_alignment", lambda e, n, size: 0.25 * (1 + sign * apart * (n == k + 1))
+    )
+    found = module._rises(Fraction(1), k, d)
+    assert found == ((sign > 0) if floats else "asked")
+    assert asked == ([] if floats else [(Fraction(1), k, d)])
+
+
+@pytest.mark.parametrize("share", ["0.5", "0.25", "0.01", "1e-9"])
+def test_decimals_are_right_to_seventy_digits(share):
+    """Against a bisection of the tail, which has no step of Newton's."""
+    with decimal.localcontext(module._WIDE):
+        wanted, low, high = Decimal(share), Decimal(-1), Decimal(7)
+        for _ in range(260):
+            middle = (low + high) / 2
+            low, high = (middle, high) if module._normal(middle)[1] > wanted else (low, middle)
+        expected = module._normal(low)[0]
+        assert abs(module._density_above(wanted) / expected - 1) < Decimal("1e-70")
+
+
+def test_the_tail_of_a_normal_law():
+    """φ(1) and the probability of more than 1, as tables have them."""
+    density, tail = (float(x) for x in module._normal(Decimal(1)))
+    assert density == pytest.approx(0.24197072451914337, rel=1e-15)
+    assert tail == pytest.approx(0.15865525393145707, rel=1e-15)

@@ -167,7 +167,7 @@ def test_bad_residuals_and_values_are_refused_without_a_word_about_the_data():
     for gradient, residual in (([1.0, 2.0], [SECRET]), ([SECRET], [1.0, 2.0])):
         with pytest.raises(InvalidData, match=r"^gradient, residual: must have 2 entries each$"):
             made.encode(gradient, residual)
-    for t in (1.01, -SECRET, math.nan):
+    for t in (1.01, -1.01, -SECRET, math.nan):
         with pytest.raises(InvalidData, match=r"must lie in \[−1, 1\]$"):
             device.perturb(Duchi(1.0), t)
     for t in ("0.3", None, [0.3], 1j, np.ones(3)):

@@ -12,7 +12,8 @@ from fedsel.mechanisms import (
     Piecewise,
     TopK,
 )
-from fedsel.sampling import simulated
+from fedsel.random import stream
+from fedsel.sampling import device, simulated
 
 MECHANISM = TwoStage(PerturbedEncoding(0.7, k=2), Piecewise(1.3), clip=0.8)
 
@@ -83,6 +84,8 @@ def test_bad_values_are_refused(t):
         ({"seed": -1}, "seed"),
         ({"epoch": -1}, "epoch"),
         ({"epoch": 2**32}, "epoch"),
+        ({"first": -1}, "first"),
+        ({"first": 2**62 + 1}, "first"),
     ],
 )
 def test_impossible_cohorts_are_refused(arguments, name):
@@ -95,10 +98,57 @@ def test_an_unknown_executor_is_refused():
         simulated.select(TopK(), [[1.0]], simulated.cohort(1, seed=0), "gpu")
 
 
-@pytest.mark.parametrize("clients", [[-1], [1.5], [], [[1]]])
+@pytest.mark.parametrize("clients", [[-1], [1.5], [], [[1]], np.arange(0), 5])
 def test_impossible_clients_are_refused(clients):
     with pytest.raises(InvalidArgument, match=r"^clients = "):
         simulated.Cohort(0, np.array(clients))
+
+
+def test_the_last_cohorts_that_there_are():
+    assert simulated.cohort(1, seed=0, first=2**62).clients.tolist() == [2**62]
+    assert simulated.cohort(1, seed=0, epoch=2**32 - 1).epoch == 2**32 - 1
+    few = simulated.Cohort(0, np.array([3, 1], dtype=np.uint16)).clients
+    assert (few.dtype, few.tolist()) == (np.int64, [3, 1])
+
+
+@pytest.mark.parametrize("executor", ["kernel", "batch"])
+def test_single_draws_are_those_of_a_device(executor):
+    vectors, who = rows(50), simulated.Cohort(9, np.arange(50) * 7, epoch=2)
+    for selection in (PerturbedEncoding(0.7, k=2), Exponential(1.0), TopK(3)):
+        found = simulated.select(selection, vectors, who, executor).tolist()
+        pairs = zip(vectors, who.clients.tolist(), strict=True)
+        assert found == [device.select(selection, v, stream(9, 2, i)) for v, i in pairs]
+    t = np.linspace(-1, 1, 50)
+    for value in (Duchi(1.0), Piecewise(1.3)):
+        found = simulated.perturb(value, t, who, executor).tolist()
+        streams = [stream(9, 2, i, simulated.VALUES_ALONE) for i in who.clients.tolist()]
+        assert found == [device.perturb(value, x, e) for x, e in zip(t, streams, strict=True)]
+        one = simulated.perturb(value, t[:1], who, executor).tolist()
+        assert one == simulated.perturb(value, np.full(50, t[0]), who, executor).tolist()
+
+
+def test_the_wrong_kind_is_named():
+    who = simulated.cohort(1, seed=0)
+    for call, name in (
+        (lambda: simulated.select(MECHANISM, [[1.0]], who), "selection"),
+        (lambda: simulated.select(TopK(), [[1.0]], 5), "who"),
+        (lambda: simulated.perturb(TopK(), [1.0], who), "value"),
+        (lambda: simulated.perturb(Duchi(1.0), [1.0], None), "who"),
+        (lambda: simulated.report(TopK(), [[1.0]], who), "target"),
+        (lambda: simulated.report(MECHANISM, [[1.0] * 3], "all"), "who"),
+    ):
+        with pytest.raises(InvalidArgument, match=f"^{name} = "):
+            call()
+
+
+class OfSomebodyElse(TwoStage):
+    """No executor but a device's knows it."""
+
+
+def test_mechanisms_of_somebody_else_run_as_a_device_runs_them():
+    own = OfSomebodyElse(PerturbedEncoding(0.7, k=2), Piecewise(1.3), clip=0.8)
+    vectors, who = rows(20), simulated.cohort(20, seed=3)
+    assert simulated.report(own, vectors, who) == simulated.report(MECHANISM, vectors, who)
 
 
 def test_all_clients_of_a_call_may_abstain():

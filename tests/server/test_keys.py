@@ -27,6 +27,20 @@ def test_a_key_is_for_its_owner_alone(tmp_path):
     assert ServerKey.generate().public != key.public
 
 
+def test_a_key_is_durable_before_it_is_returned(tmp_path, monkeypatch):
+    """The bytes, and then the name of the file in its folder."""
+    file, flush, flushed = tmp_path / "key.pem", os.fsync, []
+
+    def noted(handle):
+        flush(handle)
+        whole = os.path.samestat(os.fstat(handle), tmp_path.stat())
+        flushed.append("folder" if whole else file.read_bytes())
+
+    monkeypatch.setattr(os, "fsync", noted)
+    ServerKey.create(file)
+    assert flushed == [file.read_bytes(), "folder"]
+
+
 def test_a_key_is_never_written_over(tmp_path):
     file = tmp_path / "key.pem"
     key = ServerKey.create(file)
@@ -36,7 +50,7 @@ def test_a_key_is_never_written_over(tmp_path):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes of files are POSIX's")
-@pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o666])
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o601, 0o666])
 def test_a_key_that_others_may_read_is_refused(tmp_path, mode):
     file = tmp_path / "key.pem"
     ServerKey.create(file)
@@ -83,6 +97,19 @@ def test_what_opens_is_taken_once_and_the_rest_is_counted(tmp_path):
         for i in range(5):
             plain.receive(None, one_report(plain, i))
         assert plain.mean().tolist() == mean.tolist()
+
+
+def test_reports_of_a_batch_and_what_names_them(tmp_path):
+    key = ServerKey.generate()
+    with Aggregator(recipe(), tmp_path) as server:
+        reports = [one_report(server, i) for i in range(2)]
+        good = [sealed(server, key, report) for report in reports]
+        request, nothing = server.request(), bytes(len(good[0]))
+        both = b"".join(reports)
+        assert key.opened(request, b"".join(good)) == (both, good)
+        assert key.opened(request, nothing) == (bytes(len(reports[0])), [nothing])
+        for rest in (b"!", nothing[1:]):  # is no report, and counts as one that is wrong
+            assert key.opened(request, b"".join(good) + rest) == (both + b"\0", good)
 
 
 def test_a_batch_is_bytes(tmp_path):

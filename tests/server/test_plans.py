@@ -49,6 +49,18 @@ def test_some_rounds_of_an_epoch_train(tmp_path):
         assert server.preparation == PLAN.begin.preparation
 
 
+def test_the_plan_of_a_checkpoint_stays(tmp_path):
+    with opened(tmp_path) as server:
+        assert (server.plan, server.epoch) == (PLAN, 0)
+        assert server.influence == RECIPE.build().influence
+        request = server.request()
+    for other in (replace(PLAN, noise=2 * PLAN.noise), replace(PLAN, octaves=9)):
+        with pytest.raises(InvalidArgument, match=r"^plan = .*that of the checkpoint"):
+            opened(tmp_path, plan=other)
+    with opened(tmp_path) as server:
+        assert server.request() == request
+
+
 def test_without_a_plan_all_rounds_train(tmp_path):
     with opened(tmp_path, UNPREPARED, plan=None) as server:
         assert (server.stage, server.preparation) == ("training", None)

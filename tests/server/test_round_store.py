@@ -30,6 +30,7 @@ def test_what_is_over_is_erased(quick_path):
         (secret,) = base.execute("SELECT secret FROM rounds").fetchone()
         base.close()
         sealed = [Sealing.split(message).content for message in messages]
+        assert len(secret) == 32
         held = contents(quick_path)
         assert all(part in held for part in (*hashes, secret, *sealed))  # the search finds things
         assert not any(name.encode() in held for name in names)
@@ -78,6 +79,41 @@ def test_files_that_are_not_ours_are_refused(quick_path):
         Shuffler(quick_path, n_min=3)
     (quick_path / FILE_NAME).unlink()
     Shuffler(quick_path, n_min=3).close()  # no lock was left
+
+
+@pytest.mark.parametrize("change", ["application_id = 1", "application_id = 2000000000"])
+@pytest.mark.parametrize("also", ["", "user_version = 0", "user_version = 2"])
+def test_a_store_of_another_program_or_version_is_refused(quick_path, change, also):
+    Shuffler(quick_path, n_min=3).close()
+    other = sqlite3.connect(quick_path / FILE_NAME)
+    other.execute(f"PRAGMA {also or change}")
+    other.close()
+    with pytest.raises(CheckpointError, match="is no shuffler's of today"):
+        Shuffler(quick_path, n_min=3)
+
+
+@pytest.mark.parametrize("change", ["DROP TABLE reports", "CREATE INDEX i ON reports (sealed)"])
+def test_a_store_without_a_table_or_with_more_is_refused(quick_path, change):
+    Shuffler(quick_path, n_min=3).close()
+    other = sqlite3.connect(quick_path / FILE_NAME)
+    other.execute(change)
+    other.close()
+    with pytest.raises(CheckpointError, match="is no shuffler's of today"):
+        Shuffler(quick_path, n_min=3)
+
+
+def test_what_is_deleted_is_overwritten_and_what_is_written_is_flushed(quick_path):
+    """Asked of SQLite itself: how it was compiled decides what it does unless told."""
+    expected = {"journal_mode": "delete", "secure_delete": 1, "synchronous": 3}
+    expected |= {"fullfsync": 1, "temp_store": 2, "trusted_schema": 0}
+    expected |= {"application_id": int.from_bytes(b"FSSH"), "user_version": 1}
+    with Shuffler(quick_path, n_min=3) as shuffler:
+        base = shuffler._store._base
+        found = {name: base.execute(f"PRAGMA {name}").fetchone()[0] for name in expected}
+        assert shuffler._store._close.atexit is False
+    assert found == expected
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        base.execute("SELECT 1")
 
 
 def test_a_trigger_of_somebody_else_is_refused(quick_path):

@@ -231,13 +231,16 @@ def test_a_round_goes_on_after_a_restart(quick_path):
 
 def test_what_the_folder_was_begun_with_is_kept(quick_path):
     Shuffler(quick_path, n_min=3).close()
-    with pytest.raises(InvalidArgument, match=r"^n_min = 2: must be that of the folder: 3"):
-        Shuffler(quick_path, n_min=2)
+    for other in (2, 4):
+        with pytest.raises(InvalidArgument, match=rf"^n_min = {other}: .* the folder: 3") as error:
+            Shuffler(quick_path, n_min=other)
+        Shuffler(quick_path, n_min=3).close()  # though the error still knows of the other
+        assert error.value
     with Shuffler(quick_path, n_min=3) as shuffler:
         assert shuffler.n_min == 3
 
 
-@pytest.mark.parametrize("n_min", [1, 0, -1, 2.5, None, "3", True, float("nan")])
+@pytest.mark.parametrize("n_min", [1, 0, -1, 2.5, None, "3", True, float("nan"), 2**32 + 1])
 def test_one_report_is_not_shuffled(tmp_path, n_min):
     with pytest.raises(InvalidArgument, match=r"^n_min = "):
         Shuffler(tmp_path / "never made", n_min=n_min)
@@ -269,6 +272,19 @@ def test_rounds_are_begun_in_their_order_and_once(shuffler):
     assert shuffler.waiting(third) == 1
 
 
+def test_the_key_of_a_round_stays_whichever_tag_is_larger(quick_path):
+    keys = sorted(
+        (ServerKey.generate().public for _ in range(2)),
+        key=lambda key: Sealing(request_of(), key).tag,
+    )
+    for number, (first, second) in enumerate(permutations(keys)):
+        with Shuffler(quick_path / "new" / str(number), n_min=2**32) as shuffler:
+            shuffler.begin(request_of(), first)
+            shuffler.begin(request_of(), first)
+            with pytest.raises(InvalidArgument, match=r"^server_key = .*has begun with"):
+                shuffler.begin(request_of(), second)
+
+
 def test_a_round_that_was_too_small_is_dropped(shuffler, quick_path):
     """The server has gone on: what has come is erased, and what comes is late."""
     fill(shuffler, 2)
@@ -296,6 +312,9 @@ def test_wrong_arguments_of_the_server(shuffler):
         shuffler.confirm("run", 0)
     with pytest.raises(InvalidArgument, match=r"^rounds = "):
         shuffler.confirm(RUN, -1)
+    with pytest.raises(InvalidArgument, match=r"^rounds = "):
+        shuffler.confirm(RUN, 2**32 + 1)
+    shuffler.confirm(bytes(16), 2**32)
     fill(shuffler)  # nothing of it has done anything
     assert len(shuffler.release(request_of())) == 3 * SIZE
 

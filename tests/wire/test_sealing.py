@@ -14,7 +14,7 @@ from fedsel import InvalidArgument
 from fedsel.extras import MissingExtra
 from fedsel.server import ServerKey
 from fedsel.wire import Sealing
-from fedsel.wire.sealing import _suite
+from fedsel.wire.sealing import ADDED_BYTES, _suite
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "sealed.json").read_text())
 KEY = ServerKey.generate()
@@ -99,6 +99,15 @@ def test_what_is_no_message_has_no_parts():
     assert Sealing.split(message) is not None
     for wrong in (b"", message[:80], b"\x02" + message[1:], bytearray(message), None, 5, "text"):
         assert Sealing.split(wrong) is None
+    shortest = Sealing(b"a request", KEY.public).seal(b"")
+    assert len(shortest) == 33 + ADDED_BYTES == 81
+    assert Sealing.split(shortest) == (shortest[1:33], shortest[33:])
+
+
+@pytest.mark.parametrize("request_", ["a request", bytearray(b"a request"), None, 5])
+def test_a_request_is_bytes(request_):
+    with pytest.raises(InvalidArgument, match=r"^request = "):
+        Sealing(request_, KEY.public)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from fedsel.device.refusal import Fault, LedgerError
+from fedsel.paths import sync_folder
 
 APPLICATION = 0x4645_4453
 """SQLite's application_id of our files: "FEDS"."""
@@ -178,9 +179,9 @@ def create(store: Path, witness: Path, lifetime: str) -> None:
             witness.parent.mkdir(parents=True, exist_ok=True)
             _copy_synced(scratch / WITNESS_NAME, witness)
             (scratch / WITNESS_NAME).unlink()
-        _sync_folder(scratch)
+        sync_folder(scratch)
         scratch.rename(store)  # fails if another process was faster
-        _sync_folder(store.parent)
+        sync_folder(store.parent)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
@@ -206,19 +207,9 @@ def _copy_synced(source: Path, target: Path) -> None:
         file.write(source.read_bytes())
         file.flush()
         os.fsync(file.fileno())
-    _sync_folder(target.parent)
+    sync_folder(target.parent)
 
 
 def _new(file: Path) -> BinaryIO:
     """A file that was not there, for its owner alone whatever the umask."""
     return open(file, "xb", opener=lambda path, flags: os.open(path, flags, 0o600))
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable, where the platform can."""
-    if os.name == "posix":
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)

@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedsel.budget import THETA
 from fedsel.errors import InvalidArgument, check_count, check_kind, check_vectors
+from fedsel.paths import sync_folder
 from fedsel.preparation import Plan, PlanState, Preparation
 from fedsel.preparation.plan import Stage
 from fedsel.recipe import Recipe
@@ -293,12 +294,7 @@ def replace_file(path: Path, data: bytes) -> None:
         scratch.replace(path)
     finally:
         scratch.unlink(missing_ok=True)
-    if os.name == "posix":
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+    sync_folder(path.parent)
 
 
 def remove_scratch(path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any, final
 
 from fedsel.errors import InvalidArgument, check_kind
 from fedsel.extras import needed
+from fedsel.paths import sync_folder
 from fedsel.server.checkpoint import CheckpointError
 from fedsel.wire import Request, Sealing
 from fedsel.wire.sealing import ADDED_BYTES
@@ -57,6 +58,7 @@ class ServerKey:
             opened.write(written)
             opened.flush()
             os.fsync(opened.fileno())
+        sync_folder(Path(file).parent)
         return key
 
     @classmethod
