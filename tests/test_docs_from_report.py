@@ -83,6 +83,7 @@ def test_missing_cells_are_no_result(tool, tmp_path, monkeypatch, capsys):
     row = (json.dumps(parameters), "{}", "abc", "2026-11-17 12:00:00")
     store.execute("INSERT INTO results VALUES (?, ?, ?, ?)", row)
     store.commit()
+    store.close()
     arguments = [str(TOOL), "ablation", str(tmp_path / "results.sqlite"), "--docs", str(tmp_path)]
     monkeypatch.setattr(sys, "argv", arguments)
     with pytest.raises(SystemExit, match="missing cells: run fedsel reproduce ablation"):

@@ -15,6 +15,7 @@ import re
 import sqlite3
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ def read_rows(name: str, files: Sequence[Path]) -> tuple[list[Row], int, str]:
     for file in files:
         if not file.is_file():
             sys.exit(f"{file}: no such file; wanted is a results.sqlite of fedsel reproduce")
-        with sqlite3.connect(f"file:{file}?mode=ro", uri=True, timeout=60) as store:
+        with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True, timeout=60)) as store:
             query = "SELECT parameters, result, code, finished FROM results"
             for parameters, *rest in store.execute(query):
                 found[_key(json.loads(parameters))] = tuple(rest)
