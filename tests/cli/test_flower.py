@@ -187,6 +187,7 @@ def test_the_app_asks_for_the_recommended_recipe(monkeypatch):
     strategy_of = importlib.import_module("flower_adult.server_app").strategy_of
     linear = strategy_of({**config["config"], **Demo().config()}).recipe_of(11)
     assert (linear.solution, linear.averaging, round(linear.rho, 2)) == ("RJ", 3.0, 0.08)
+    pytest.importorskip("torch", reason="torch is not there for this Python")
     network = strategy_of({**config["config"], **Demo(model="mlp").config()}).recipe_of(48)
     assert (network.solution, network.averaging, network.rho) == ("RJ", 3.0, None)
     given = {"rho": 0.1, "learning-rate": 2.0}

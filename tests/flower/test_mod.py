@@ -101,6 +101,7 @@ def test_arrays_of_any_shape_and_their_scales(tmp_path, dtype):
 
 
 def test_torch_models(tmp_path):
+    pytest.importorskip("torch", reason="torch is not there for this Python")
     import torch
 
     net = torch.nn.Sequential(torch.nn.Linear(1, 2), torch.nn.Linear(2, 1, bias=False))
