@@ -104,8 +104,9 @@ def test_the_demo_leaves_neither_processes_nor_files_when_interrupted(tmp_path):
             time.sleep(0.2)
             process.send_signal(signal.SIGINT)
             process.send_signal(signal.SIGTERM)
-        assert process.wait(300) == 130
-    assert "interrupted" in (tmp_path / "err").read_text()
+        status = process.wait(300)
+    assert status in (130, 128 + signal.SIGTERM)  # whichever came in time
+    assert status != 130 or "interrupted" in (tmp_path / "err").read_text()
     assert marked(mark) == []
     assert list(temporary.iterdir()) == []
 

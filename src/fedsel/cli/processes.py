@@ -48,7 +48,11 @@ def undisturbed() -> Iterator[None]:
 
 @contextmanager
 def unwinding() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP unwind, so that processes are ended and their folder is removed."""
+    """Let SIGTERM and SIGHUP unwind, so that processes are ended and their folder is removed.
+
+    A program that was interrupted ends with it: further signals change neither what it says nor
+    its status.
+    """
     before = {
         number: signal.signal(number, _end)
         for number in (signal.SIGTERM, signal.SIGHUP)
@@ -56,6 +60,9 @@ def unwinding() -> Iterator[None]:
     }
     try:
         yield
+    except (KeyboardInterrupt, SystemExit):
+        before = dict.fromkeys(_INTERRUPTING, signal.SIG_IGN)
+        raise
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
