@@ -1,5 +1,7 @@
 """The contract of stores: both kinds do the same, and no report is in a round that is over."""
 
+import os
+import stat
 import threading
 import time
 
@@ -35,6 +37,20 @@ def test_a_run_begins_once(store, store_url):
     assert not store.choose("no run")
     assert store.choose("a run")
     assert store.key() == key
+
+
+def test_only_its_owner_reads_a_database_in_a_folder(tmp_path):
+    """It holds the key that signs invitations, and so does the log beside it."""
+    before = os.umask(0)
+    try:
+        opened = open_store(tmp_path / "s")
+        opened.begin("a run", b"begun", 10.0)
+    finally:
+        os.umask(before)
+    modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in (tmp_path / "s").iterdir()}
+    opened.close()
+    assert "service.sqlite-wal" in modes
+    assert set(modes.values()) == {0o600}
 
 
 def test_reports_are_added_once(store):

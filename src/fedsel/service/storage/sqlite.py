@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -62,6 +63,8 @@ class SQLiteStore:
         folder.mkdir(parents=True, exist_ok=True)
         self._lock = FolderLock(folder) if alone else None
         try:
+            # It holds the key that signs invitations; the log beside it gets the same mode.
+            os.close(os.open(folder / FILE_NAME, os.O_RDWR | os.O_CREAT, 0o600))
             self._connection = sqlite3.connect(
                 folder / FILE_NAME, isolation_level=None, check_same_thread=False, timeout=60.0
             )
