@@ -10,7 +10,6 @@ import os
 import sys
 import weakref
 from pathlib import Path
-from types import TracebackType
 from typing import Self, final
 
 from fedsel.server.checkpoint import CheckpointError
@@ -94,12 +93,7 @@ class FolderLock:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.release()
 
 

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from numbers import Integral
 from pathlib import Path
-from types import TracebackType
 from typing import Self, final
 
 from fedsel.central import CentralGuarantee, compose
@@ -75,12 +74,7 @@ class Shuffler:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @contextmanager
