@@ -65,7 +65,7 @@ def compile_kernels(source: Path) -> None:
     lean = [] if "CFLAGS" in os.environ else ["-g0"]  # symbols are for who asks for them
     extension = Extension(
         NAME,
-        [str(folder / file) for file in ("module.c", "base.c", "avx2.c")],
+        [str(folder / file) for file in ("module.c", "base.c", "avx2.c", "avx512.c")],
         depends=[str(header) for header in folder.glob("*.h")],
         extra_compile_args=MICROSOFT if sys.platform == "win32" else [*FLAGS, *WARNINGS, *lean],
         py_limited_api=True,

@@ -2,19 +2,22 @@
    (eight lanes, then a fixed tree), polynomials in place of the platform's library. */
 
 #define UNROLLED 4
+#define AT_A_TIME (UNROLLED * LANES)
 
 /* x · y, summed in a fixed order. */
 INLINE float dot(const float *x, const float *y, int64_t n) {
-    Lanes sums[UNROLLED];
+    Wide sums[AT_A_TIME / WIDE];
     memset(sums, 0, sizeof sums);
     int64_t i = 0;
-    for (; i + UNROLLED * LANES <= n; i += UNROLLED * LANES)
-        for (int u = 0; u < UNROLLED; u++)
-            sums[u] = ADD(sums[u], MULTIPLY(LOAD(x + i + u * LANES), LOAD(y + i + u * LANES)));
-    for (; i + LANES <= n; i += LANES) sums[0] = ADD(sums[0], MULTIPLY(LOAD(x + i), LOAD(y + i)));
-    Lanes v = ADD(ADD(sums[0], sums[1]), ADD(sums[2], sums[3]));
-    float total = ((LANE(v, 0) + LANE(v, 4)) + (LANE(v, 2) + LANE(v, 6))) +
-                  ((LANE(v, 1) + LANE(v, 5)) + (LANE(v, 3) + LANE(v, 7)));
+    for (; i + AT_A_TIME <= n; i += AT_A_TIME)
+        for (int u = 0; u < AT_A_TIME / WIDE; u++)
+            sums[u] = ADD(sums[u], MULTIPLY(LOAD(x + i + u * WIDE), LOAD(y + i + u * WIDE)));
+    Lanes v[UNROLLED];
+    memcpy(v, sums, sizeof v);
+    for (; i + LANES <= n; i += LANES) v[0] = ADD(v[0], MULTIPLY(LOAD_LANES(x + i), LOAD_LANES(y + i)));
+    v[0] = ADD(ADD(v[0], v[1]), ADD(v[2], v[3]));
+    float total = ((LANE(v[0], 0) + LANE(v[0], 4)) + (LANE(v[0], 2) + LANE(v[0], 6))) +
+                  ((LANE(v[0], 1) + LANE(v[0], 5)) + (LANE(v[0], 3) + LANE(v[0], 7)));
     for (; i < n; i++) total += x[i] * y[i];
     return total;
 }

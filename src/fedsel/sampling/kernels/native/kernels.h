@@ -8,11 +8,13 @@
 #include "attempts.h"
 
 #define REAL float
+#define REALS_ARE_FLOATS
 #define NAMED(function) function##_float
 #define ABSOLUTE(x) fabsf(x)
 #define NEXT_AFTER(x, y) nextafterf(x, y)
 #include "ranks.h"
 #undef REAL
+#undef REALS_ARE_FLOATS
 #undef NAMED
 #undef ABSOLUTE
 #undef NEXT_AFTER

@@ -2,16 +2,34 @@
 
 #include "arguments.h"
 
-static const Kernels *kernels = &kernels_base;
+/* The sets of instructions that the module is compiled for, the best last. */
+static const Kernels *const variants[] = {
+    &kernels_base,
+#if defined(FEDSEL_HAS_AVX2)
+    &kernels_avx2,
+#endif
+#if defined(FEDSEL_HAS_AVX512)
+    &kernels_avx512,
+#endif
+};
+#define VARIANTS ((int)(sizeof variants / sizeof *variants))
 
-static int has_avx2(void) {
+/* How many of them this processor has: one that has a set has those before it. */
+static int usable_variants(void) {
+    int count = 1;
 #if defined(FEDSEL_HAS_AVX2)
     __builtin_cpu_init();
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2");
-#else
-    return 0;
+    count += __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
 #endif
+#if defined(FEDSEL_HAS_AVX512)
+    /* The first processors with AVX-512, without VBMI2, clock down for vectors of 512 bits. */
+    count += count == 2 && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+             __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vbmi2");
+#endif
+    return count;
 }
+
+static const Kernels *kernels = &kernels_base;
 
 static PyObject *py_run_rounds(PyObject *module, PyObject *args) {
     (void)module;
@@ -280,23 +298,28 @@ static PyObject *py_public_signs(PyObject *module, PyObject *args) {
 static PyObject *py_variants(PyObject *module, PyObject *nothing) {
     (void)module;
     (void)nothing;
-    return has_avx2() ? Py_BuildValue("(ss)", "base", "avx2") : Py_BuildValue("(s)", "base");
+    int count = usable_variants();
+    PyObject *names = PyTuple_New(count);
+    for (int i = 0; names && i < count; i++) {
+        PyObject *name = PyUnicode_FromString(variants[i]->name);
+        if (!name || PyTuple_SetItem(names, i, name)) {
+            Py_DecRef(names);
+            return NULL;
+        }
+    }
+    return names;
 }
 
 static PyObject *py_use(PyObject *module, PyObject *args) {
     (void)module;
     const char *name, *before = kernels->name;
     if (!PyArg_ParseTuple(args, "s", &name)) return NULL;
-    if (!strcmp(name, "base")) {
-        kernels = &kernels_base;
-#if defined(FEDSEL_HAS_AVX2)
-    } else if (!strcmp(name, "avx2") && has_avx2()) {
-        kernels = &kernels_avx2;
-#endif
-    } else {
-        return PyErr_Format(PyExc_ValueError, "this processor or build has no variant %s", name);
-    }
-    return Py_BuildValue("s", before);
+    for (int i = 0; i < usable_variants(); i++)
+        if (!strcmp(name, variants[i]->name)) {
+            kernels = variants[i];
+            return Py_BuildValue("s", before);
+        }
+    return PyErr_Format(PyExc_ValueError, "this processor or build has no variant %s", name);
 }
 
 static PyMethodDef methods[] = {
@@ -322,9 +345,7 @@ static PyMethodDef methods[] = {
 
 static int execute(PyObject *module) {
     (void)module;
-#if defined(FEDSEL_HAS_AVX2)
-    if (has_avx2()) kernels = &kernels_avx2;
-#endif
+    kernels = variants[usable_variants() - 1];
     return 0;
 }
 

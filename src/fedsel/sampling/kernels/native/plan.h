@@ -123,7 +123,9 @@ static int read_ranks(Plan *plan, PyObject *law, int64_t atoms, RankTable *table
     table->edges = edges;
     table->dense = runs == atoms;
     table->uniform = table->maximum == table->minimum;
-    table->threshold = !table->dense && runs == 2 && table->weights[0] > table->weights[1];
+    table->threshold = table->by_rejection && !table->dense && runs == 2 && atoms <= INT32_MAX &&
+                       table->weights[0] > table->weights[1];
+    table->certain = table->uniform ? 0 : share_of((uint64_t)table->minimum, (uint64_t)table->maximum);
     if (!table->dense && !edges) return refused("counts: needed where runs are not ranks");
     table->places = (uint64_t)(table->by_rejection ? atoms * table->maximum : table->total);
     table->surplus = surplus_of(table->places);

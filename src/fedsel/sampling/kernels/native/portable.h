@@ -29,6 +29,7 @@
 /* Compiled beside the base where the compiler can: chosen at run time by what the processor has. */
 #if (defined(__GNUC__) || defined(__clang__)) && defined(__x86_64__) && !defined(FEDSEL_NO_AVX2)
 #define FEDSEL_HAS_AVX2
+#define FEDSEL_HAS_AVX512
 #endif
 
 #define CACHE_LINE 64
@@ -45,6 +46,28 @@ INLINE uint64_t mulhi(uint64_t a, uint64_t b) {
     uint64_t carried = (uint32_t)middle + a0 * b1;
     return a1 * b1 + (middle >> 32) + (carried >> 32);
 #endif
+}
+
+/* The place of the lowest bit of a number that is not 0. */
+INLINE int lowest_bit(uint32_t bits) {
+#if defined(_MSC_VER)
+    unsigned long place;
+    _BitScanForward(&place, bits);
+    return (int)place;
+#else
+    return __builtin_ctz(bits);
+#endif
+}
+
+/* ⌈part · 2^64 / whole⌉ for part < whole < 2^63. */
+INLINE uint64_t share_of(uint64_t part, uint64_t whole) {
+    uint64_t share = 0;
+    for (int bit = 0; bit < 64; bit++) {
+        part *= 2;
+        share = 2 * share + (part >= whole);
+        part -= part >= whole ? whole : 0;
+    }
+    return share + (part > 0);
 }
 
 /* 2^64 mod n: how many words too many there are to serve n numbers evenly. */

@@ -60,9 +60,12 @@ static void public_signs(const uint32_t *entropy, int64_t count, const uint32_t 
         uint64_t key[2], words[4];
         float *row = signs + t * d;
         seed_of(entropy, count, spawn + t * POOL, key);
-        for (int64_t i = 0; i < d; i++) {
-            if (i % 32 == 0) wide_philox((uint64_t)(i / 32 + 1), key, words);
-            row[i] = words[i / 8 % 4] >> (8 * (i % 8) + 7) & 1 ? 1.0f : -1.0f;
+        for (int64_t i = 0; i < d; i += 32) {
+            wide_philox((uint64_t)(i / 32 + 1), key, words);
+            float block[32]; /* in numbers, not in branches: no processor foresees random signs */
+            for (int j = 0; j < 32; j++)
+                block[j] = (float)(2 * (int)(words[j / 8] >> (8 * (j % 8) + 7) & 1) - 1);
+            memcpy(row + i, block, (size_t)(d - i < 32 ? d - i : 32) * sizeof *row);
         }
     }
 }

@@ -9,25 +9,7 @@
 #define PATIENCE 8
 #define BLOCK 64
 
-/* How many magnitudes are larger than the pivot; where there are ``enough``, at least so many. */
-PURE int64_t NAMED(count_above)(const REAL *vector, int64_t d, REAL pivot, int64_t enough) {
-    int64_t larger = 0, i = 0;
-    for (; i + BLOCK <= d && larger < enough; i += BLOCK) {
-        int32_t found = 0;
-        for (int64_t j = i; j < i + BLOCK; j++) found += ABSOLUTE(vector[j]) > pivot;
-        larger += found;
-    }
-    if (larger < enough)
-        for (; i < d; i++) larger += ABSOLUTE(vector[i]) > pivot;
-    return larger;
-}
-
-/* How many magnitudes equal the pivot. */
-PURE int64_t NAMED(count_equal)(const REAL *vector, int64_t d, REAL pivot) {
-    int32_t equal = 0;
-    for (int64_t i = 0; i < d; i++) equal += ABSOLUTE(vector[i]) == pivot;
-    return equal;
-}
+#include "counts.h"
 
 /* The largest magnitude that is not above the bound; 0 if there is none. */
 PURE REAL NAMED(largest_up_to)(const REAL *vector, int64_t d, REAL bound) {
@@ -117,34 +99,40 @@ PURE int64_t NAMED(find_equal)(const REAL *vector, int64_t d, REAL sign, REAL pi
     return left - pick - 1;
 }
 
+/* How many atoms share the magnitude m, of which so many are ``larger``. */
+INLINE uint64_t NAMED(sharing)(const RankTable *table, const REAL *vector, int64_t d, REAL sign, REAL m,
+                               int64_t larger) {
+    return (uint64_t)(sign != 0 && m == 0 ? table->atoms - larger : NAMED(count_equal)(vector, d, m));
+}
+
 /* From the attempt ``first`` on. */
 OUTLINE int64_t NAMED(draw_by_rejection)(const RankTable *table, Attempt first, const REAL *vector,
                                          int64_t d, REAL sign, Stream *s) {
-    const int64_t minimum = table->minimum, atoms = table->atoms;
     const int64_t top = table->threshold ? table->edges[0] : INT64_MAX;
     const REAL signs[2] = {sign, -sign};
     REAL outside = -1;
     for (Attempt attempt = first;; attempt = next_attempt(table, s)) {
-        const int64_t j = attempt.atom, level = attempt.level;
+        const int64_t j = attempt.atom;
         /* As `magnitude_of`, without a branch: which of both atoms it is cannot be foreseen. */
         int negative = j >= d;
         REAL value = vector[negative ? j - d : j] * signs[negative];
         REAL m = sign == 0 ? ABSOLUTE(vector[j]) : value > 0 ? value : 0;
-        if (level < minimum || m <= outside) {
-            next_word(s);
-            if (level < minimum) return j;
+        int certain = is_certain(table, attempt);
+        if (certain || m <= outside) {
+            skip_word(s);
+            if (certain) return j;
             continue;
         }
         int64_t larger = NAMED(count_above)(vector, d, m, top);
         if (larger >= top) {
-            next_word(s);
+            skip_word(s);
             outside = m;
             continue;
         }
-        int64_t equal = sign != 0 && m == 0 ? atoms - larger : NAMED(count_equal)(vector, d, m);
-        int64_t rank = larger + below(s, (uint64_t)equal), run = table->dense ? rank : 0;
+        int64_t rank = larger + below(s, NAMED(sharing)(table, vector, d, sign, m, larger));
+        int64_t run = table->dense ? rank : 0;
         while (!table->dense && rank >= table->edges[run]) run++;
-        if (level < table->weights[run]) return j;
+        if (level_of(table, attempt) < table->weights[run]) return j;
     }
 }
 
@@ -162,18 +150,23 @@ OUTLINE int64_t NAMED(draw_rank_first)(const RankTable *table, const REAL *vecto
     int64_t back = (table->cumulative[run] - 1 - x) / table->weights[run];
     int64_t rank = table->edges[run] - 1 - back;
     REAL pivot = rank < d ? NAMED(magnitude_at)(rank, vector, d) : 0;
-    int64_t equal = sign != 0 && pivot == 0
-                        ? table->atoms - NAMED(count_above)(vector, d, pivot, d)
-                        : NAMED(count_equal)(vector, d, pivot);
-    int64_t pick = below(s, (uint64_t)equal);
+    int64_t larger = sign != 0 && pivot == 0 ? NAMED(count_above)(vector, d, pivot, d) : 0;
+    int64_t pick = below(s, NAMED(sharing)(table, vector, d, sign, pivot, larger));
     int64_t j = NAMED(find_equal)(vector, d, sign, pivot, pick);
     if (j >= 0) return j;
     return d + NAMED(find_equal)(vector, d, -sign, pivot, pick + j + 1);
 }
 
+#if defined(FEDSEL_AVX512) && defined(REALS_ARE_FLOATS)
+#include "threshold.h"
+#endif
+
 /* What `draw_unseen` has left open, on the vector. */
 INLINE int64_t NAMED(draw_seen)(const RankTable *table, Attempt first, const REAL *vector, int64_t d,
                                 REAL sign, Stream *s) {
+#if defined(FEDSEL_AVX512) && defined(REALS_ARE_FLOATS)
+    if (table->threshold) return draw_by_threshold(table, vector, d, sign, s);
+#endif
     if (table->by_rejection) return NAMED(draw_by_rejection)(table, first, vector, d, sign, s);
     return NAMED(draw_rank_first)(table, vector, d, sign, s);
 }

@@ -89,8 +89,8 @@ INLINE int64_t draw_signed(const Sending *sending, const float *vector, Stream *
     const float *ranked = scored ? sending->scratch->scores : vector;
     float squared = 0;
     if (table->radius > 0 || (scored && few)) squared = dot(vector, vector, tables->dim);
-    if (scored && few) fill_scores(sending, vector, squared);
     float sign = draw_sign(table, squared, s);
+    if (scored && few) fill_scores(sending, vector, squared);
     Attempt first = {0, 0};
     int64_t atom = draw_unseen(&table->ranks, &first, s);
     if (atom != UNSEEN) return atom;
@@ -146,18 +146,20 @@ OUTLINE void keep_rest(const Sending *sending, const float *vector, float *resid
 /* The words of a report: those of the key, epoch and client, or of 128 bits that are its alone, the
    first half of them as the key, the second in place of the client's number. */
 INLINE void begin_report(Stream *s, const Sending *sending, int64_t client, int64_t place) {
-    if (!sending->own) {
+    if (sending->tables->kind == WHOLE) return; /* and needs none */
+    if (sending->own) {
+        const uint64_t *own = sending->own + 2 * place;
+        const uint64_t key[2] = {own[0] & LOW_HALF, own[0] >> 32};
+        begin_stream(s, key, sending->epoch, own[1]);
+    } else {
         begin_stream(s, sending->key, sending->epoch, (uint64_t)client);
-        return;
     }
-    const uint64_t *own = sending->own + 2 * place;
-    const uint64_t key[2] = {own[0] & LOW_HALF, own[0] >> 32};
-    begin_stream(s, key, sending->epoch, own[1]);
+    refill(s); /* at once: they take a while, in which the vector is made */
 }
 
-/* A client's report on its vector, the one at ``place`` of the call, added to the round's sums; the
-   residual is updated. ``vector`` becomes the accumulated one where there is a residual. */
-INLINE void send_report(const Sending *sending, float *vector, int64_t client, int64_t place,
+/* A client's report on its vector, from the words s, added to the round's sums; the residual is
+   updated. ``vector`` becomes the accumulated one where there is a residual. */
+INLINE void send_report(const Sending *sending, float *vector, int64_t client, Stream *s,
                         int64_t *sent) {
     const Tables *tables = sending->tables;
     Scratch *scratch = sending->scratch;
@@ -166,12 +168,10 @@ INLINE void send_report(const Sending *sending, float *vector, int64_t client, i
         for (int64_t i = 0; i < d; i++) sending->total[i] += (double)vector[i];
         return;
     }
-    Stream s;
-    begin_report(&s, sending, client, place);
     Sending in_basis;
     int64_t moved = 0;
     if (tables->bases > 1) { /* the report takes one of them, whatever the vector is */
-        int64_t basis = below(&s, (uint64_t)tables->bases);
+        int64_t basis = below(s, (uint64_t)tables->bases);
         moved = basis * tables->slots;
         in_basis = *sending;
         in_basis.signs += basis * tables->rotations * d;
@@ -184,21 +184,21 @@ INLINE void send_report(const Sending *sending, float *vector, int64_t client, i
         for (int64_t i = 0; i < d; i++) vector[i] += residual[i];
     if (tables->kind == BASELINE) {
         if (tables->baseline.sizes)
-            send_set(&tables->baseline, tables->scale, vector, d, scratch->room, &s, sending->total);
+            send_set(&tables->baseline, tables->scale, vector, d, scratch->room, s, sending->total);
         else
-            send_direction(&tables->baseline, tables->scale, vector, d, scratch->room, &s,
+            send_direction(&tables->baseline, tables->scale, vector, d, scratch->room, s,
                            sending->total);
         return;
     }
     if (tables->kind == SIGNS) {
-        send_sign(sending, vector, residual, &s, sent);
+        send_sign(sending, vector, residual, s, sent);
     } else {
         const float *ranked = vector;
         if (tables->ranked && tables->basis != COORDINATES) {
             fill_scores(sending, vector, dot(vector, vector, d));
             ranked = scratch->scores;
         }
-        send_values(sending, vector, ranked, residual, &s, sent);
+        send_values(sending, vector, ranked, residual, s, sent);
     }
     if (residual) keep_rest(sending, vector, residual, sent);
     if (moved)
@@ -317,8 +317,10 @@ static int64_t send_vectors(const Vectors *call) {
         int64_t client = call->clients[n];
         if (client < 0 || (sending->residual && client >= call->clients_with_residual))
             return OUT_OF_BOUNDS;
+        Stream s;
+        begin_report(&s, sending, client, n);
         if (!gather_vector(call, n, vector, d)) return n;
-        send_report(sending, vector, client, n, call->sent + (call->keeps ? n * picks : 0));
+        send_report(sending, vector, client, &s, call->sent + (call->keeps ? n * picks : 0));
     }
     return call->count;
 }

@@ -122,12 +122,14 @@ static int64_t run_rounds(const Rounds *call) {
             if (dense) fetch_quarters(ahead, d, 0, 1);
             if (sending.residual && (client < 0 || client >= call->clients_with_residual))
                 return OUT_OF_BOUNDS;
+            Stream s;
+            begin_report(&s, &sending, client, n);
             int wrong = client_gradient(records, client, call->loss, scratch->weights,
                                         scratch->decay, call->factor, ahead, scratch->gradient);
             if (wrong) return wrong;
             if (dense) fetch_quarters(ahead, d, 2, 4); /* the report takes longest */
             int64_t row = call->keeps ? n * 2 * tables->picks : 0;
-            send_report(&sending, scratch->gradient, client, n, call->sent + row);
+            send_report(&sending, scratch->gradient, client, &s, call->sent + row);
         }
         if (n > start) {
             fill_mean(&sending, n - start);

@@ -7,7 +7,8 @@
 
 typedef struct {
     uint64_t words[WORDS]; /* first those of even places, then those of odd ones */
-    uint64_t key[2], epoch, client, taken;
+    uint64_t key[2], epoch, client;
+    uint64_t taken, filled; /* how many words were taken, and how many there were to take */
 } Stream;
 
 INLINE void begin_stream(Stream *s, const uint64_t key[2], uint64_t epoch, uint64_t client) {
@@ -15,22 +16,50 @@ INLINE void begin_stream(Stream *s, const uint64_t key[2], uint64_t epoch, uint6
     s->key[1] = key[1];
     s->epoch = epoch;
     s->client = client;
-    s->taken = 0;
+    s->taken = s->filled = 0;
 }
 
 #define LOW_HALF 0xFFFFFFFFu
 #define MULTIPLY_0 0xD2511F53u
 #define MULTIPLY_1 0xCD9E8D57u
+#define XOR_OF_3 0x96
 #define WEYL_0 0x9E3779B9u
 #define WEYL_1 0xBB67AE85u
 
-#if defined(FEDSEL_AVX2)
+#if defined(FEDSEL_AVX512)
+
+/* A product reads the low halves of its factors alone: what stands in the high ones is no matter. */
+OUTLINE void fill_words(Stream *s) {
+    const __m512i m0 = _mm512_set1_epi64(MULTIPLY_0), m1 = _mm512_set1_epi64(MULTIPLY_1);
+    uint32_t k0 = (uint32_t)s->key[0], k1 = (uint32_t)s->key[1];
+    __m512i c0 = _mm512_add_epi64(_mm512_set1_epi64((int64_t)(s->filled >> 1)),
+                                  _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7));
+    __m512i c1 = _mm512_set1_epi64((int64_t)s->epoch);
+    __m512i c2 = _mm512_set1_epi64((int64_t)(s->client & LOW_HALF));
+    __m512i c3 = _mm512_set1_epi64((int64_t)(s->client >> 32));
+    for (int round = 0; round < ROUNDS_OF_PHILOX; round++) {
+        __m512i p0 = _mm512_mul_epu32(c0, m0), p1 = _mm512_mul_epu32(c2, m1);
+        c0 = _mm512_ternarylogic_epi64(_mm512_srli_epi64(p1, 32), c1, _mm512_set1_epi64(k0), XOR_OF_3);
+        c2 = _mm512_ternarylogic_epi64(_mm512_srli_epi64(p0, 32), c3, _mm512_set1_epi64(k1), XOR_OF_3);
+        c1 = p1;
+        c3 = p0;
+        k0 += WEYL_0;
+        k1 += WEYL_1;
+    }
+    const __m512i low = _mm512_set1_epi64(LOW_HALF);
+    __m512i even = _mm512_or_si512(_mm512_and_si512(c0, low), _mm512_slli_epi64(c1, 32));
+    __m512i odd = _mm512_or_si512(_mm512_and_si512(c2, low), _mm512_slli_epi64(c3, 32));
+    _mm512_storeu_si512(s->words, even);
+    _mm512_storeu_si512(s->words + BLOCKS, odd);
+}
+
+#elif defined(FEDSEL_AVX2)
 
 /* Two halves of four blocks: the one computes while the other waits for its products. */
-OUTLINE void refill(Stream *s) {
+OUTLINE void fill_words(Stream *s) {
     const __m256i low = _mm256_set1_epi64x(LOW_HALF);
     const __m256i m0 = _mm256_set1_epi64x(MULTIPLY_0), m1 = _mm256_set1_epi64x(MULTIPLY_1);
-    const __m256i first = _mm256_set1_epi64x((int64_t)(s->taken >> 1));
+    const __m256i first = _mm256_set1_epi64x((int64_t)(s->filled >> 1));
     uint32_t k0 = (uint32_t)s->key[0], k1 = (uint32_t)s->key[1];
     __m256i c0[2], c1[2], c2[2], c3[2];
     for (int half = 0; half < 2; half++) {
@@ -63,11 +92,11 @@ OUTLINE void refill(Stream *s) {
 
 #else
 
-OUTLINE void refill(Stream *s) {
+OUTLINE void fill_words(Stream *s) {
     uint64_t c0[BLOCKS], c1[BLOCKS], c2[BLOCKS], c3[BLOCKS];
     uint32_t k0 = (uint32_t)s->key[0], k1 = (uint32_t)s->key[1];
     for (int b = 0; b < BLOCKS; b++) {
-        c0[b] = ((s->taken >> 1) + (uint64_t)b) & LOW_HALF;
+        c0[b] = ((s->filled >> 1) + (uint64_t)b) & LOW_HALF;
         c1[b] = s->epoch;
         c2[b] = s->client & LOW_HALF;
         c3[b] = s->client >> 32;
@@ -91,13 +120,20 @@ OUTLINE void refill(Stream *s) {
 
 #endif
 
+INLINE void refill(Stream *s) {
+    fill_words(s);
+    s->filled += WORDS;
+}
+
 /* The next 64-bit word: block b gives the words 2b and 2b + 1. */
 INLINE uint64_t next_word(Stream *s) {
-    uint64_t place = s->taken & (WORDS - 1);
-    if (place == 0) refill(s);
-    s->taken++;
+    if (s->taken >= s->filled) refill(s);
+    uint64_t place = s->taken++ & (WORDS - 1);
     return s->words[(place >> 1) + (place & 1) * BLOCKS];
 }
+
+/* Pass over the next word. */
+INLINE void skip_word(Stream *s) { s->taken++; }
 
 /* A word of which mulhi(word, n) is uniform in 0 … n−1, exactly: rejection (Lemire 2019). Where n is
    near 2^64 its ``surplus`` is asked for often, and is better known before. */

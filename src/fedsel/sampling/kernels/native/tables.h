@@ -18,6 +18,7 @@ typedef struct {
     const int64_t *weights, *edges, *cumulative;
     int64_t runs, total, bottom, maximum, minimum, atoms;
     uint64_t places, surplus; /* what is drawn from first */
+    uint64_t certain;         /* the share of 2^64 of a level that is below every weight */
     int uniform, by_rejection, dense, threshold;
 } RankTable;
 
@@ -161,6 +162,9 @@ typedef struct {
 extern const Kernels kernels_base;
 #if defined(FEDSEL_HAS_AVX2)
 extern const Kernels kernels_avx2;
+#endif
+#if defined(FEDSEL_HAS_AVX512)
+extern const Kernels kernels_avx512;
 #endif
 
 #endif

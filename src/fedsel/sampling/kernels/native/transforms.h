@@ -2,11 +2,11 @@
    first, then pairs at a distance of 2, 4, 8, …; several distances are taken in one pass. */
 
 /* a + b and a − b at distances 1, 2, … count / 2 of these vectors. */
-INLINE void hadamard_of_vectors(Lanes *v, const int count) {
+INLINE void hadamard_of_vectors(Wide *v, const int count) {
     for (int h = 1; h < count; h *= 2)
         for (int j = 0; j < count; j++)
             if (!(j & h)) {
-                Lanes a = v[j], b = v[j + h];
+                Wide a = v[j], b = v[j + h];
                 v[j] = ADD(a, b);
                 v[j + h] = SUBTRACT(a, b);
             }
@@ -15,8 +15,8 @@ INLINE void hadamard_of_vectors(Lanes *v, const int count) {
 /* Distances h, 2h, … of ``count`` stretches of h entries. Those after the first ``filled`` are
    zero, and are not read: padding costs little more than its writing. */
 INLINE void combine_filled(float *x, int64_t h, const int count, const int filled) {
-    for (float *p = x; p < x + h; p += LANES) {
-        Lanes v[8];
+    for (float *p = x; p < x + h; p += WIDE) {
+        Wide v[8];
         for (int j = 0; j < count; j++) {
             v[j] = ZERO;
             if (j < filled) v[j] = LOAD(p + j * h);
@@ -83,53 +83,51 @@ INLINE void hadamard_small(float *x, int64_t n) {
             }
 }
 
-#define GROUP (8 * LANES)
+#define GROUP (8 * WIDE)
 #define CACHED 4096
 
-/* x ← the steps below GROUP of signs·vector, or of the vector where it is not ``turned``, as far as
-   it has whole groups; returns how far. */
-INLINE int64_t hadamard_of_groups(const float *vector, const float *signs, const int turned,
-                                  int64_t d, float *x) {
+/* WIDE entries of signs·vector, or of the vector where it is not ``turned``, and zeros after the first
+   ``left``. */
+INLINE Wide turned_entries(const float *vector, const float *signs, const int turned, int64_t left) {
+    if (left <= 0) return ZERO;
+    Wide entries = load_up_to(vector, left);
+    return turned ? MULTIPLY(entries, load_up_to(signs, left)) : entries;
+}
+
+/* x ← the steps below GROUP of the first d entries, and as many zeros as make groups of them whole. */
+INLINE void hadamard_of_groups(const float *vector, const float *signs, const int turned, int64_t d,
+                               float *x) {
+    Wide v[8];
     int64_t i = 0;
     for (; i + GROUP <= d; i += GROUP) {
-        Lanes v[8];
-        for (int j = 0; j < 8; j++) {
-            Lanes entries = LOAD(vector + i + j * LANES);
-            if (turned) entries = MULTIPLY(entries, LOAD(signs + i + j * LANES));
-            v[j] = hadamard_of_lanes(entries);
-        }
+        for (int j = 0; j < 8; j++)
+            v[j] = hadamard_of_wide(turned_entries(vector + i + j * WIDE, signs + i + j * WIDE, turned, WIDE));
         hadamard_of_vectors(v, 8);
-        for (int j = 0; j < 8; j++) STORE(x + i + j * LANES, v[j]);
+        for (int j = 0; j < 8; j++) STORE(x + i + j * WIDE, v[j]);
     }
-    return i;
+    if (i == d) return;
+    for (int j = 0; j < 8; j++)
+        v[j] = hadamard_of_wide(
+            turned_entries(vector + i + j * WIDE, signs + i + j * WIDE, turned, d - i - j * WIDE));
+    hadamard_of_vectors(v, 8);
+    for (int j = 0; j < 8; j++) STORE(x + i + j * WIDE, v[j]);
 }
 
 /* Of the n = 2^m ≤ CACHED entries signs·vector, and zeros after the first d. */
 INLINE void hadamard_in_cache(const float *vector, const float *signs, const int turned, int64_t d,
                               float *x, int64_t n) {
-    if (n < LANES) {
+    if (n < WIDE) {
         for (int64_t i = 0; i < n; i++) x[i] = i < d ? turned ? vector[i] * signs[i] : vector[i] : 0;
         hadamard_small(x, n);
-        return;
+    } else if (n < GROUP) {
+        int64_t i = 0;
+        for (; i < d; i += WIDE)
+            STORE(x + i, hadamard_of_wide(turned_entries(vector + i, signs + i, turned, d - i)));
+        hadamard_from(x, n, WIDE, i);
+    } else {
+        hadamard_of_groups(vector, signs, turned, d, x);
+        hadamard_from(x, n, GROUP, round_up(d, GROUP));
     }
-    int64_t last = hadamard_of_groups(vector, signs, turned, d, x), i = last;
-    if (last < d) {
-        for (; i < d; i += LANES) {
-            Lanes entries = ZERO;
-            if (i + LANES <= d) {
-                entries = LOAD(vector + i);
-                if (turned) entries = MULTIPLY(entries, LOAD(signs + i));
-            } else {
-                float rest[LANES] = {0};
-                for (int64_t at = i; at < d; at++)
-                    rest[at - i] = turned ? vector[at] * signs[at] : vector[at];
-                entries = LOAD(rest);
-            }
-            STORE(x + i, hadamard_of_lanes(entries));
-        }
-        hadamard_from(x + last, n < GROUP ? n : GROUP, LANES, i - last);
-    }
-    hadamard_from(x, n, GROUP, round_up(d, GROUP));
 }
 
 /* Of the n = 2^m entries signs·vector, and zeros after the first d: stretch by stretch as far as
