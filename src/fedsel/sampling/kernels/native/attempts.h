@@ -36,11 +36,14 @@ INLINE Attempt next_attempt(const RankTable *table, Stream *s) {
     return attempt;
 }
 
+INLINE int abstains(const RankTable *table, Stream *s) {
+    return table->bottom && below(s, (uint64_t)(table->total + table->bottom)) >= table->total;
+}
+
 /* An atom, or BOTTOM, where the words decide it whatever the vector is: a share e^−ε of an ε-private
    law. UNSEEN where they do not; a law by rejection has then made its ``first`` attempt. */
 INLINE int64_t draw_unseen(const RankTable *table, Attempt *first, Stream *s) {
-    if (table->bottom && below(s, (uint64_t)(table->total + table->bottom)) >= table->total)
-        return BOTTOM;
+    if (abstains(table, s)) return BOTTOM;
     if (!table->by_rejection) return UNSEEN;
     *first = next_attempt(table, s);
     if (table->uniform) return first->atom;

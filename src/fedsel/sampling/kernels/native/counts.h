@@ -5,6 +5,7 @@
 
 #if defined(FEDSEL_AVX512) && defined(REALS_ARE_FLOATS)
 
+#undef STRETCH
 #define STRETCH 64
 #define BITS_FROM(v, there, pivot, relation) \
     _mm512_mask_cmp_ps_mask(there, _mm512_abs_ps(_mm512_maskz_loadu_ps(there, v)), pivot, relation)
@@ -29,6 +30,7 @@
 
 #else
 
+#undef STRETCH
 #define STRETCH 256
 #define COUNT_IN_STRETCH(name, operator, relation)                            \
     INLINE int64_t NAMED(name)(const REAL *v, int64_t count, REAL pivot) {    \
@@ -61,7 +63,6 @@ PURE int64_t NAMED(count_equal)(const REAL *vector, int64_t d, REAL pivot) {
     return i < d ? equal + NAMED(equal_in_stretch)(vector + i, d - i, pivot) : equal;
 }
 
-#undef STRETCH
 #undef BITS_FROM
 #undef ALL_BITS
 #undef COUNT_IN_STRETCH

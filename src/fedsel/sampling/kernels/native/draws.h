@@ -30,7 +30,7 @@ INLINE float draw_sign(const SignTable *table, float squared, Stream *s) {
     double share = sqrt((double)squared) / table->radius;
     share = share < 1.0 ? share : 1.0;
     int64_t steps = (int64_t)((1.0 + share) * (double)(INPUT_STEPS / 2) + 0.5);
-    return below(s, (uint64_t)INPUT_STEPS) >= steps ? -1 : 1;
+    return (float)(1 - 2 * (below(s, (uint64_t)INPUT_STEPS) >= steps)); /* a branch could not be foreseen */
 }
 
 /* A symbol by the law at t in [−1, 1]. */

@@ -29,10 +29,19 @@
 #undef ABSOLUTE
 #undef NEXT_AFTER
 
+#if defined(FEDSEL_AVX512)
+#include "threshold.h"
+#else
+#define draw_from_vector(table, first, vector, d, sign, length, guess, s) \
+    draw_seen_float(table, first, vector, d, sign, s)
+#endif
+
 #include "transforms.h"
 #include "draws.h"
 #include "baselines.h"
 #include "report.h"
+#include "mean.h"
+#include "vectors.h"
 #include "rounds.h"
 #include "public.h"
 

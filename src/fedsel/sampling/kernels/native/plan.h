@@ -7,6 +7,8 @@
 
 #define MOST_BLOCKS 32
 #define ALIGNMENT 64
+#define CACHE_FOR_REPORTS 16384 /* a part of the innermost one: records and weights are there, too */
+#define MANY_ATTEMPTS 6
 #define MOST_SLOTS ((int64_t)1 << 40)
 #define LARGEST_WEIGHT ((double)((int64_t)1 << 62))
 
@@ -125,6 +127,7 @@ static int read_ranks(Plan *plan, PyObject *law, int64_t atoms, RankTable *table
     table->uniform = table->maximum == table->minimum;
     table->threshold = table->by_rejection && !table->dense && runs == 2 && atoms <= INT32_MAX &&
                        table->weights[0] > table->weights[1];
+    table->many = attempts > MANY_ATTEMPTS * total;
     table->certain = table->uniform ? 0 : share_of((uint64_t)table->minimum, (uint64_t)table->maximum);
     if (!table->dense && !edges) return refused("counts: needed where runs are not ranks");
     table->places = (uint64_t)(table->by_rejection ? atoms * table->maximum : table->total);
@@ -280,11 +283,16 @@ static int read_tables(Plan *plan, PyObject *object) {
 static int fill_scratch(Plan *plan) {
     Scratch *s = &plan->scratch;
     int64_t d = plan->tables.dim, M = plan->tables.slots;
+    s->vector_room = round_up(d, ALIGNMENT / sizeof(float));
+    s->score_room = round_up(M, ALIGNMENT / sizeof(float));
+    int64_t at_once = CACHE_FOR_REPORTS / ((int64_t)sizeof(float) * (s->vector_room + s->score_room));
+    at_once = at_once < 1 ? 1 : at_once > MOST_REPORTS ? MOST_REPORTS : at_once;
+    plan->tables.at_once = at_once;
     return !(s->weights = room_for(plan, d, sizeof *s->weights)) ||
            !(s->decay = room_for(plan, d, sizeof *s->decay)) ||
-           !(s->gradient = room_for(plan, d, sizeof *s->gradient)) ||
+           !(s->vectors = room_for(plan, at_once * s->vector_room, sizeof *s->vectors)) ||
            !(s->mean = room_for(plan, d, sizeof *s->mean)) ||
-           !(s->scores = room_for(plan, M, sizeof *s->scores)) ||
+           !(s->scores = room_for(plan, at_once * s->score_room, sizeof *s->scores)) ||
            !(s->room = room_for(plan, M, sizeof *s->room)) ||
            !(s->turned = room_for(plan, M, sizeof *s->turned)) ||
            !(s->spare = room_for(plan, M, sizeof *s->spare)) ||

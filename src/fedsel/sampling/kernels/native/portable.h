@@ -70,12 +70,28 @@ INLINE uint64_t share_of(uint64_t part, uint64_t whole) {
     return share + (part > 0);
 }
 
+/* To a multiple of a power of two. */
+INLINE int64_t round_up(int64_t count, int64_t unit) { return (count + unit - 1) & -unit; }
+
 /* 2^64 mod n: how many words too many there are to serve n numbers evenly. */
 INLINE uint64_t surplus_of(uint64_t n) { return n ? (0 - n) % n : 0; }
 
 /* Ask for a row before it is needed: shuffled clients lie anywhere in memory. */
 INLINE void prefetch_row(const float *row, int64_t count) {
     for (int64_t at = 0; at < count; at += CACHE_LINE / (int64_t)sizeof(float)) PREFETCH(row + at);
+}
+
+#define ASKED_AT_ONCE 256
+
+/* Ask for a stretch of a row, in eighths of it; for nothing where there is no row. A long one all at
+   once is more than a processor has in flight, and it waits; in between, memory delivers while the
+   processor computes. */
+INLINE void fetch_eighths(const float *row, int64_t d, int64_t from, int64_t to) {
+    if (!row) return;
+    if (d > ASKED_AT_ONCE)
+        prefetch_row(row + d * from / 8, d * to / 8 - d * from / 8);
+    else if (from == 0)
+        prefetch_row(row, d);
 }
 
 #endif

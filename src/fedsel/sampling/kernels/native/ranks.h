@@ -157,16 +157,9 @@ OUTLINE int64_t NAMED(draw_rank_first)(const RankTable *table, const REAL *vecto
     return d + NAMED(find_equal)(vector, d, -sign, pivot, pick + j + 1);
 }
 
-#if defined(FEDSEL_AVX512) && defined(REALS_ARE_FLOATS)
-#include "threshold.h"
-#endif
-
 /* What `draw_unseen` has left open, on the vector. */
 INLINE int64_t NAMED(draw_seen)(const RankTable *table, Attempt first, const REAL *vector, int64_t d,
                                 REAL sign, Stream *s) {
-#if defined(FEDSEL_AVX512) && defined(REALS_ARE_FLOATS)
-    if (table->threshold) return draw_by_threshold(table, vector, d, sign, s);
-#endif
     if (table->by_rejection) return NAMED(draw_by_rejection)(table, first, vector, d, sign, s);
     return NAMED(draw_rank_first)(table, vector, d, sign, s);
 }

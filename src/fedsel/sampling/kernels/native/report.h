@@ -1,7 +1,32 @@
-/* A client's report, and what the server makes of a round's: for every solution.
+/* Clients' reports, of every solution.
 
-   Feedback, transform and mechanism follow each other as in `Solution.encode`. Sums are integers,
-   and the mean is rounded as `Totals.mean` and `Transform.combine` round it. */
+   Feedback, transform and mechanism follow each other as in `Solution.encode`. Sums are integers.
+
+   A few reports are made side by side, step by step: while one waits for its numbers, the processor
+   works for the others. */
+
+typedef struct {
+    const Sending *sending; /* that of the round; its own where it takes one of several bases */
+    Sending in_basis;
+    Stream words;
+    float *vector, *scores;
+    const float *ahead; /* memory that will be needed soon, or none */
+    int64_t client, moved, atom;
+    int64_t *sent;
+    Attempt first;
+    float squared, sign;
+} Report;
+
+INLINE float *residual_of(const Report *r) {
+    const Sending *sending = r->sending;
+    return sending->residual ? sending->residual + r->client * sending->tables->dim : NULL;
+}
+
+/* How many are made side by side: what they need stays in the processor's cache. A client's residual
+   must be that of its report before. */
+INLINE int64_t reports_at_once(const Sending *sending) {
+    return sending->residual ? 1 : sending->tables->at_once;
+}
 
 /* What is told at a slot: the codeword with r + momentum · residual, before it is clipped. */
 INLINE double value_at(const Sending *sending, const float *vector, const float *residual,
@@ -52,79 +77,101 @@ INLINE int64_t next_distinct(int64_t *drawn, int64_t count, int64_t slots, Strea
 }
 
 /* Report (slot, symbol) pairs, and add them up. */
-OUTLINE void send_values(const Sending *sending, const float *vector, const float *ranked,
-                        const float *residual, Stream *s, int64_t *sent) {
+OUTLINE void send_values(Report *r) {
+    const Sending *sending = r->sending;
     const Tables *tables = sending->tables;
-    int64_t M = tables->slots;
+    const float *ranked = r->vector, *residual = residual_of(r);
+    const int64_t M = tables->slots;
+    if (tables->ranked && tables->basis != COORDINATES) {
+        fill_scores(sending, r->vector, dot(r->vector, r->vector, tables->dim), r->scores);
+        ranked = r->scores;
+    }
     for (int64_t p = 0; p < tables->picks; p++) {
-        int64_t j = tables->flat ? next_distinct(sending->scratch->drawn, p, M, s)
-                                 : draw_ranked_float(&tables->ranks, ranked, M, 0, s);
-        sent[2 * p] = j;
-        sent[2 * p + 1] = 0;
+        int64_t j = tables->flat ? next_distinct(sending->scratch->drawn, p, M, &r->words)
+                                 : draw_ranked_float(&tables->ranks, ranked, M, 0, &r->words);
+        int64_t *sent = r->sent + 2 * p;
+        sent[0] = j;
+        sent[1] = 0;
         if (j == BOTTOM) continue;
-        double value = value_at(sending, vector, residual, j);
+        double value = value_at(sending, r->vector, residual, j);
         if (tables->plain) {
             sending->total[j] += value;
             continue;
         }
         double clip = tables->clip, t = value < clip ? value : clip;
         t = value == value ? (t > -clip ? t : -clip) / clip : 0.0;
-        int64_t symbol = draw_symbol(&tables->symbols, t, s), which = tables->symbols.count - 1;
-        sent[2 * p + 1] = symbol;
+        int64_t symbol = draw_symbol(&tables->symbols, t, &r->words), which = tables->symbols.count - 1;
+        sent[1] = symbol;
         while (symbol < tables->symbols.windows[which].offset) which--;
         const Window *w = tables->symbols.windows + which;
         sending->sums[which * tables->bases * M + j] += 2 * (symbol - w->offset) - w->centre;
     }
 }
 
-/* Up to so many scores are computed while the draw waits for its words; more, only where it depends
-   on them. */
-#define FEW_SCORES 512
-
-/* A signed slot by J. */
-INLINE int64_t draw_signed(const Sending *sending, const float *vector, Stream *s) {
-    const Tables *tables = sending->tables;
-    const SignTable *table = &tables->sign;
-    const int scored = tables->basis != COORDINATES, few = tables->slots <= FEW_SCORES;
-    const float *ranked = scored ? sending->scratch->scores : vector;
-    float squared = 0;
-    if (table->radius > 0 || (scored && few)) squared = dot(vector, vector, tables->dim);
-    float sign = draw_sign(table, squared, s);
-    if (scored && few) fill_scores(sending, vector, squared);
-    Attempt first = {0, 0};
-    int64_t atom = draw_unseen(&table->ranks, &first, s);
-    if (atom != UNSEEN) return atom;
-    if (scored && !few) {
-        if (!(table->radius > 0)) squared = dot(vector, vector, tables->dim);
-        fill_scores(sending, vector, squared);
-    }
-    return draw_seen_float(&table->ranks, first, ranked, tables->slots, sign, s);
+OUTLINE void send_baseline(Report *r) {
+    const Tables *tables = r->sending->tables;
+    float *room = r->sending->scratch->room;
+    if (tables->baseline.sizes)
+        send_set(&tables->baseline, tables->scale, r->vector, tables->dim, room, &r->words, r->sending->total);
+    else
+        send_direction(&tables->baseline, tables->scale, r->vector, tables->dim, room, &r->words,
+                       r->sending->total);
 }
 
-/* Report one signed slot, and add it up. */
-OUTLINE void send_sign(const Sending *sending, const float *vector, const float *residual, Stream *s,
-                       int64_t *sent) {
-    const Tables *tables = sending->tables;
-    int64_t M = tables->slots, atom;
-    if (tables->sign.unbiased) {
-        fill_values(sending, vector, residual);
-        atom = draw_unbiased(&tables->sign, sending->scratch->turned, M, s);
-    } else {
-        atom = draw_signed(sending, vector, s);
+/* Signed slots by J. Scores are made for those reports alone that depend on the vector. */
+OUTLINE void draw_signed(const Tables *tables, Report *reports, int64_t count) {
+    const SignTable *table = &tables->sign;
+    const int scored = tables->basis != COORDINATES;
+    Report *open[MOST_REPORTS];
+    int64_t left = 0;
+    for (Report *r = reports; r < reports + count; r++) {
+        fetch_eighths(r->ahead, tables->dim, 2, 3);
+        r->squared = table->radius > 0 || scored ? dot(r->vector, r->vector, tables->dim) : 0;
     }
-    int negative = atom >= M;
-    sent[0] = negative ? atom - M : atom;
-    sent[1] = negative;
-    if (atom != BOTTOM) sending->sums[sent[0]] += 1 - 2 * negative;
+    for (Report *r = reports; r < reports + count; r++) {
+        r->sign = draw_sign(table, r->squared, &r->words);
+        r->atom = draw_unseen(&table->ranks, &r->first, &r->words);
+        open[left] = r;
+        left += r->atom == UNSEEN;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        fetch_eighths(reports[i].ahead, tables->dim, 3, 6);
+        if (scored && i < left)
+            fill_scores(open[i]->sending, open[i]->vector, open[i]->squared, open[i]->scores);
+    }
+    for (int64_t i = 0; i < count; i++) {
+        fetch_eighths(reports[i].ahead, tables->dim, 6, 8);
+        if (i >= left) continue;
+        Report *r = open[i];
+        r->atom = draw_from_vector(&table->ranks, r->first, scored ? r->scores : r->vector, tables->slots,
+                                   r->sign, sqrtf(r->squared), &r->sending->scratch->guess, &r->words);
+    }
+}
+
+/* Report one signed slot each, and add them up. */
+OUTLINE void send_signs(const Tables *tables, Report *reports, int64_t count) {
+    const int64_t M = tables->slots;
+    if (!tables->sign.unbiased) draw_signed(tables, reports, count);
+    for (Report *r = reports; r < reports + count; r++) {
+        if (tables->sign.unbiased) {
+            fill_values(r->sending, r->vector, residual_of(r));
+            r->atom = draw_unbiased(&tables->sign, r->sending->scratch->turned, M, &r->words);
+        }
+        int negative = r->atom >= M;
+        r->sent[0] = negative ? r->atom - M : r->atom;
+        r->sent[1] = negative;
+        if (r->atom != BOTTOM) r->sending->sums[r->sent[0]] += 1 - 2 * negative;
+    }
 }
 
 /* The residual: what was accumulated, less what was sent. */
-OUTLINE void keep_rest(const Sending *sending, const float *vector, float *residual,
-                       const int64_t *sent) {
+OUTLINE void keep_rest(const Report *r) {
+    const Sending *sending = r->sending;
+    float *residual = residual_of(r);
     int64_t d = sending->tables->dim;
-    memcpy(residual, vector, (size_t)d * sizeof *residual);
+    memcpy(residual, r->vector, (size_t)d * sizeof *residual);
     for (int64_t p = 0; p < sending->tables->picks; p++) {
-        int64_t slot = sent[2 * p];
+        int64_t slot = r->sent[2 * p];
         if (slot == BOTTOM) continue;
         if (sending->tables->basis == COORDINATES) {
             residual[slot] = 0;
@@ -144,9 +191,9 @@ OUTLINE void keep_rest(const Sending *sending, const float *vector, float *resid
 }
 
 /* The words of a report: those of the key, epoch and client, or of 128 bits that are its alone, the
-   first half of them as the key, the second in place of the client's number. */
-INLINE void begin_report(Stream *s, const Sending *sending, int64_t client, int64_t place) {
-    if (sending->tables->kind == WHOLE) return; /* and needs none */
+   first half of them as the key, the second in place of the client's number. They are made at once,
+   which takes as long as the vector that they wait for. */
+INLINE void begin_words(Stream *s, const Sending *sending, int64_t client, int64_t place) {
     if (sending->own) {
         const uint64_t *own = sending->own + 2 * place;
         const uint64_t key[2] = {own[0] & LOW_HALF, own[0] >> 32};
@@ -154,173 +201,63 @@ INLINE void begin_report(Stream *s, const Sending *sending, int64_t client, int6
     } else {
         begin_stream(s, sending->key, sending->epoch, (uint64_t)client);
     }
-    refill(s); /* at once: they take a while, in which the vector is made */
+    have_next(s);
 }
 
-/* A client's report on its vector, from the words s, added to the round's sums; the residual is
-   updated. ``vector`` becomes the accumulated one where there is a residual. */
-INLINE void send_report(const Sending *sending, float *vector, int64_t client, Stream *s,
-                        int64_t *sent) {
+/* The report of a client, the one at ``place`` of a call, with its room in the scratch. */
+INLINE void begin_report(Report *r, const Sending *sending, int64_t at, int64_t client, int64_t place,
+                         int64_t *sent) {
     const Tables *tables = sending->tables;
-    Scratch *scratch = sending->scratch;
-    int64_t d = tables->dim;
+    r->sending = sending;
+    r->client = client;
+    r->vector = sending->scratch->vectors + at * sending->scratch->vector_room;
+    r->scores = sending->scratch->scores + at * sending->scratch->score_room;
+    r->sent = sent;
+    r->ahead = NULL;
+    r->moved = 0;
+    if (tables->kind == WHOLE) return;
+    begin_words(&r->words, sending, client, place);
+    if (tables->bases == 1) return;
+    int64_t basis = below(&r->words, (uint64_t)tables->bases); /* whatever the vector is */
+    r->moved = basis * tables->slots;
+    r->in_basis = *sending;
+    r->in_basis.signs += basis * tables->rotations * tables->dim;
+    r->in_basis.total += r->moved;
+    if (r->in_basis.sums) r->in_basis.sums += r->moved;
+    r->sending = &r->in_basis;
+}
+
+/* Clients' reports on their vectors, added to the round's sums; residuals are updated. A vector becomes
+   the accumulated one where there is a residual. */
+INLINE void send_reports(const Tables *tables, Report *reports, int64_t count) {
+    const int64_t d = tables->dim;
     if (tables->kind == WHOLE) {
-        for (int64_t i = 0; i < d; i++) sending->total[i] += (double)vector[i];
+        for (Report *r = reports; r < reports + count; r++) {
+            fetch_eighths(r->ahead, d, 2, 8);
+            for (int64_t i = 0; i < d; i++) r->sending->total[i] += (double)r->vector[i];
+        }
         return;
     }
-    Sending in_basis;
-    int64_t moved = 0;
-    if (tables->bases > 1) { /* the report takes one of them, whatever the vector is */
-        int64_t basis = below(s, (uint64_t)tables->bases);
-        moved = basis * tables->slots;
-        in_basis = *sending;
-        in_basis.signs += basis * tables->rotations * d;
-        in_basis.total += moved;
-        if (in_basis.sums) in_basis.sums += moved;
-        sending = &in_basis;
-    }
-    float *residual = sending->residual ? sending->residual + client * d : NULL;
-    if (residual)
-        for (int64_t i = 0; i < d; i++) vector[i] += residual[i];
-    if (tables->kind == BASELINE) {
-        if (tables->baseline.sizes)
-            send_set(&tables->baseline, tables->scale, vector, d, scratch->room, s, sending->total);
-        else
-            send_direction(&tables->baseline, tables->scale, vector, d, scratch->room, s,
-                           sending->total);
-        return;
+    for (Report *r = reports; r < reports + count; r++) {
+        const float *residual = residual_of(r);
+        if (residual)
+            for (int64_t i = 0; i < d; i++) r->vector[i] += residual[i];
     }
     if (tables->kind == SIGNS) {
-        send_sign(sending, vector, residual, s, sent);
+        send_signs(tables, reports, count);
     } else {
-        const float *ranked = vector;
-        if (tables->ranked && tables->basis != COORDINATES) {
-            fill_scores(sending, vector, dot(vector, vector, d));
-            ranked = scratch->scores;
+        for (Report *r = reports; r < reports + count; r++) {
+            fetch_eighths(r->ahead, d, 2, 8);
+            if (tables->kind == VALUES)
+                send_values(r);
+            else
+                send_baseline(r);
         }
-        send_values(sending, vector, ranked, residual, s, sent);
     }
-    if (residual) keep_rest(sending, vector, residual, sent);
-    if (moved)
-        for (int64_t p = 0; p < tables->picks; p++)
-            if (sent[2 * p] != BOTTOM) sent[2 * p] += moved;
-}
-
-INLINE void clear_sums(const Sending *sending) {
-    const Tables *tables = sending->tables;
-    size_t places = (size_t)(tables->bases * tables->slots);
-    memset(sending->total, 0, places * sizeof *sending->total);
-    if (!tables->plain)
-        memset(sending->sums, 0, (size_t)tables->symbols.count * places * sizeof *sending->sums);
-}
-
-/* The mean update of a round of ``count`` reports. */
-OUTLINE void fill_mean(const Sending *sending, int64_t count) {
-    const Tables *tables = sending->tables;
-    double *total = sending->total, *mean = sending->scratch->mean, n = (double)count;
-    int64_t M = tables->bases * tables->slots, d = tables->dim;
-    if (tables->plain)
-        for (int64_t j = 0; j < M; j++) total[j] *= tables->units[0];
-    else
-        for (int64_t j = 0; j < M; j++) {
-            total[j] = tables->units[0] * (double)sending->sums[j];
-            for (int64_t w = 1; w < tables->symbols.count; w++)
-                total[j] += tables->units[w] * (double)sending->sums[w * M + j];
-        }
-    for (int64_t j = 0; j < M; j++) total[j] /= n;
-    if (tables->basis == COORDINATES) {
-        memcpy(mean, total, (size_t)d * sizeof *mean);
-    } else if (tables->basis == ROTATED) {
-        memset(mean, 0, (size_t)d * sizeof *mean);
-        const float *signs = sending->signs;
-        for (double *row = total; row < total + M; row += tables->width, signs += d) {
-            hadamard_double(row, sending->scratch->turned, tables->width);
-            for (int64_t i = 0; i < d; i++) mean[i] += row[i] * (double)signs[i] / tables->root;
-        }
-    } else {
-        memset(mean, 0, (size_t)d * sizeof *mean);
-        for (int64_t j = 0; j < M; j++)
-            if (total[j] != 0)
-                for (int64_t i = 0; i < d; i++) mean[i] += total[j] * tables->recovery[j * d + i];
+    for (Report *r = reports; r < reports + count; r++) {
+        if (residual_of(r) && tables->kind != BASELINE) keep_rest(r);
+        if (r->moved)
+            for (int64_t p = 0; p < tables->picks; p++)
+                if (r->sent[2 * p] != BOTTOM) r->sent[2 * p] += r->moved;
     }
-}
-
-/* The pattern of a magnitude: ordered as magnitudes are, NaN above infinity. */
-INLINE int32_t pattern_of(float x) {
-    int32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits & INT32_MAX;
-}
-
-INLINE int32_t largest_pattern(const float *entries, int64_t count) {
-    int32_t largest = 0;
-    for (int64_t i = 0; i < count; i++) {
-        int32_t bits = pattern_of(entries[i]);
-        largest = bits > largest ? bits : largest;
-    }
-    return largest;
-}
-
-INLINE float magnitude_from(int32_t pattern) {
-    float x;
-    memcpy(&x, &pattern, sizeof x);
-    return x;
-}
-
-/* The products of a part at its row; returns the largest pattern. Rounding keeps order: it is that
-   of the product of the largest factors, and not finite where one of them is not. */
-INLINE int32_t multiply_part(const Part *part, int64_t row, float *target) {
-    const int64_t inner = part->inner, outer = part->size / inner;
-    const float *left = part->left + row * outer, *right = part->right + row * inner;
-    for (int64_t i = 0; i < outer; i++)
-        for (int64_t j = 0; j < inner; j++) target[i * inner + j] = left[i] * right[j];
-    return pattern_of(magnitude_from(largest_pattern(left, outer)) *
-                      magnitude_from(largest_pattern(right, inner)));
-}
-
-/* Put a client's vector together from its parts, times factors if there are any. Returns whether
-   every entry is finite: the largest pattern of a magnitude tells it. */
-OUTLINE int gather_vector(const Vectors *call, int64_t n, float *vector, int64_t d) {
-    int32_t largest = 0;
-    const int64_t row = n * call->stride;
-    float *target = vector;
-    for (const Part *part = call->parts; part < call->parts + call->part_count; part++) {
-        int32_t found = 0;
-        if (part->right && part->size) {
-            found = multiply_part(part, row, target);
-        } else {
-            const float *entries = part->left + row * part->size;
-            for (int64_t i = 0; i < part->size; i++) {
-                int32_t bits = pattern_of(entries[i]);
-                target[i] = entries[i];
-                found = bits > found ? bits : found;
-            }
-        }
-        largest = found > largest ? found : largest;
-        target += part->size;
-    }
-    if (call->factors) {
-        for (int64_t i = 0; i < d; i++) vector[i] *= call->factors[i];
-        largest = largest_pattern(vector, d);
-    }
-    return largest < 0x7F800000; /* that of infinity; those of NaN are larger */
-}
-
-/* The reports of clients on vectors computed elsewhere, added to the sums. A vector lies in parts,
-   as a model's parameters do; each is put together, times factors, in room that stays in the
-   processor's cache. Returns how many clients reported, less than all at a vector not finite. */
-static int64_t send_vectors(const Vectors *call) {
-    const Sending *sending = &call->sending;
-    float *vector = sending->scratch->gradient;
-    int64_t d = sending->tables->dim, picks = 2 * sending->tables->picks;
-    for (int64_t n = 0; n < call->count; n++) {
-        int64_t client = call->clients[n];
-        if (client < 0 || (sending->residual && client >= call->clients_with_residual))
-            return OUT_OF_BOUNDS;
-        Stream s;
-        begin_report(&s, sending, client, n);
-        if (!gather_vector(call, n, vector, d)) return n;
-        send_report(sending, vector, client, &s, call->sent + (call->keeps ? n * picks : 0));
-    }
-    return call->count;
 }

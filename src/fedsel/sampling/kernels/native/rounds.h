@@ -5,8 +5,10 @@
    arrays say about each other (who holds which record, which entries a record has) is checked
    where it is read: an impossible one ends the call with OUT_OF_BOUNDS. */
 
+/* How many records ahead memory is asked for one: so many, or as few as fill this much of the cache. */
 #define AHEAD 8
-#define AT_ONCE 256
+#define LEAST_AHEAD 4
+#define CACHE_AHEAD 16384
 
 /* Derivative of the loss by the margin x·w. */
 INLINE double slope(int loss, double margin, int8_t label) {
@@ -15,20 +17,16 @@ INLINE double slope(int loss, double margin, int8_t label) {
     return y * margin < 1.0 ? -y : 0.0;
 }
 
-/* The dense record that is read AHEAD clients later; the first one where there is no such. */
-INLINE const float *record_ahead(const Records *records, const int64_t *rows, int64_t n,
-                                 int64_t last) {
-    int64_t row = rows[n + AHEAD < last ? n + AHEAD : last];
-    return records->dense + (row >= 0 && row < records->rows ? row * records->dim : 0);
+INLINE int64_t records_ahead(int64_t d) {
+    int64_t count = CACHE_AHEAD / ((int64_t)sizeof(float) * d);
+    return count < LEAST_AHEAD ? LEAST_AHEAD : count > AHEAD ? AHEAD : count;
 }
 
-/* Ask for a stretch of the record ahead, in quarters of it. A long one all at once is more than a
-   processor has in flight, and it waits; in between, memory delivers while the processor computes. */
-INLINE void fetch_quarters(const float *record, int64_t d, int64_t from, int64_t to) {
-    if (d > AT_ONCE)
-        prefetch_row(record + d * from / 4, d * to / 4 - d * from / 4);
-    else if (from == 0)
-        prefetch_row(record, d);
+/* The dense record that is read ``ahead`` clients later; the first one where there is no such. */
+INLINE const float *record_ahead(const Records *records, const int64_t *rows, int64_t n, int64_t last,
+                                 int64_t ahead) {
+    int64_t row = rows[n + ahead < last ? n + ahead : last];
+    return records->dense + (row >= 0 && row < records->rows ? row * records->dim : 0);
 }
 
 /* Whether a record exists and its entries lie inside of the weights. */
@@ -67,29 +65,19 @@ INLINE void add_gradient(const Records *records, int64_t row, int loss, const fl
     }
 }
 
-/* gradient ← rate · (mean gradient of the client's records + λw); decay is rate · λw. ``ahead`` is
-   the dense record to ask for on the way. */
+/* gradient ← rate · (mean gradient of the client's records + λw); decay is rate · λw. */
 INLINE int client_gradient(const Records *records, int64_t client, int loss, const float *weights,
-                           const float *decay, double rate, const float *ahead, float *gradient) {
+                           const float *decay, double rate, float *gradient) {
     int64_t d = records->dim;
+    memcpy(gradient, decay, (size_t)d * sizeof *gradient);
     if (!records->starts) {
         if (!readable(records, client)) return OUT_OF_BOUNDS;
-        if (!records->indptr) { /* one dense record: one pass less */
-            const float *x = records->dense + client * d;
-            double margin = (double)dot(x, weights, d);
-            float c = (float)(slope(loss, margin, records->labels[client]) * rate);
-            fetch_quarters(ahead, d, 1, 2);
-            for (int64_t i = 0; i < d; i++) gradient[i] = c * x[i] + decay[i];
-            return 0;
-        }
-        memcpy(gradient, decay, (size_t)d * sizeof *gradient);
         add_gradient(records, client, loss, weights, rate, gradient);
         return 0;
     }
     if (client < 0 || client >= records->clients) return OUT_OF_BOUNDS;
     int64_t first = records->starts[client], end = records->starts[client + 1];
     if (first < 0 || end < first || end > records->ordered) return OUT_OF_BOUNDS;
-    memcpy(gradient, decay, (size_t)d * sizeof *gradient);
     for (int64_t p = first; p < end; p++) {
         if (!readable(records, records->order[p])) return OUT_OF_BOUNDS;
         double share = rate / (double)(end - first);
@@ -98,15 +86,66 @@ INLINE int client_gradient(const Records *records, int64_t client, int loss, con
     return 0;
 }
 
+/* The gradients of clients with one dense record each: one pass less, and memory is asked for the
+   records ahead on the way. */
+INLINE int dense_gradients(const Rounds *call, Report *reports, int64_t count, const float *weights,
+                           const float *decay) {
+    const Records *records = call->records;
+    const int64_t d = records->dim;
+    double margins[MOST_REPORTS];
+    float slopes[MOST_REPORTS];
+    for (int64_t at = 0; at < count; at++) {
+        Report *r = reports + at;
+        if (!readable(records, r->client)) return OUT_OF_BOUNDS;
+        fetch_eighths(r->ahead, d, 0, 1);
+        margins[at] = (double)dot(records->dense + r->client * d, weights, d);
+    }
+    for (int64_t at = 0; at < count; at++)
+        slopes[at] = (float)(slope(call->loss, margins[at], records->labels[reports[at].client]) * call->factor);
+    for (int64_t at = 0; at < count; at++) {
+        Report *r = reports + at;
+        const float *x = records->dense + r->client * d;
+        const float c = slopes[at];
+        float *gradient = r->vector;
+        fetch_eighths(r->ahead, d, 1, 2);
+        for (int64_t i = 0; i < d; i++) gradient[i] = c * x[i] + decay[i];
+    }
+    return 0;
+}
+
+/* The reports of clients n, n + 1, …, ``count`` of them, in a round. */
+INLINE int report_together(const Rounds *call, const Sending *sending, int64_t n, int64_t count) {
+    const Tables *tables = sending->tables;
+    const Records *records = call->records;
+    const float *weights = sending->scratch->weights, *decay = sending->scratch->decay;
+    const int64_t dense = !records->starts && !records->indptr, ahead = records_ahead(tables->dim);
+    Report reports[MOST_REPORTS];
+    int wrong = 0;
+    for (int64_t at = 0; at < count; at++) {
+        int64_t client = call->clients[n + at];
+        if (sending->residual && (client < 0 || client >= call->clients_with_residual))
+            return OUT_OF_BOUNDS;
+        begin_report(reports + at, sending, at, client, n + at,
+                     call->sent + (call->keeps ? (n + at) * 2 * tables->picks : 0));
+        if (dense) reports[at].ahead = record_ahead(records, call->clients, n + at, call->count - 1, ahead);
+    }
+    if (dense)
+        wrong = dense_gradients(call, reports, count, weights, decay);
+    else
+        for (Report *r = reports; r < reports + count && !wrong; r++)
+            wrong = client_gradient(records, r->client, call->loss, weights, decay, call->factor, r->vector);
+    if (!wrong) send_reports(tables, reports, count);
+    return wrong;
+}
+
 /* Several rounds: in round t the clients up to ends[t] report, and the server steps. */
 static int64_t run_rounds(const Rounds *call) {
     Sending sending = call->sending;
     const Tables *tables = sending.tables;
-    const Records *records = call->records;
     Scratch *scratch = sending.scratch;
     double *weights = call->weights;
-    int64_t d = tables->dim, n = 0, last = call->count - 1;
-    int dense = !records->starts && !records->indptr;
+    const int64_t d = tables->dim, most = reports_at_once(&sending);
+    int64_t n = 0;
     for (int64_t t = 0; t < call->rounds; t++) {
         int64_t start = n;
         clear_sums(&sending);
@@ -116,20 +155,11 @@ static int64_t run_rounds(const Rounds *call) {
             scratch->decay[i] =
                 tables->decays_at_server ? 0 : (float)(call->factor * call->reg * weights[i]);
         }
-        for (; n < call->ends[t]; n++) {
-            int64_t client = call->clients[n];
-            const float *ahead = dense ? record_ahead(records, call->clients, n, last) : NULL;
-            if (dense) fetch_quarters(ahead, d, 0, 1);
-            if (sending.residual && (client < 0 || client >= call->clients_with_residual))
-                return OUT_OF_BOUNDS;
-            Stream s;
-            begin_report(&s, &sending, client, n);
-            int wrong = client_gradient(records, client, call->loss, scratch->weights,
-                                        scratch->decay, call->factor, ahead, scratch->gradient);
+        while (n < call->ends[t]) {
+            int64_t count = call->ends[t] - n < most ? call->ends[t] - n : most;
+            int wrong = report_together(call, &sending, n, count);
             if (wrong) return wrong;
-            if (dense) fetch_quarters(ahead, d, 2, 4); /* the report takes longest */
-            int64_t row = call->keeps ? n * 2 * tables->picks : 0;
-            send_report(&sending, scratch->gradient, client, &s, call->sent + row);
+            n += count;
         }
         if (n > start) {
             fill_mean(&sending, n - start);
@@ -151,13 +181,13 @@ static int64_t nonprivate_rounds(const Records *records, const int64_t *clients,
         int64_t start = n;
         memset(total, 0, (size_t)d * sizeof *total);
         for (; n < ends[t]; n++) {
-            const float *ahead = record_ahead(records, clients, n, last);
-            fetch_quarters(ahead, d, 0, 2);
+            const float *ahead = record_ahead(records, clients, n, last, AHEAD);
+            fetch_eighths(ahead, d, 0, 4);
             if (!readable(records, clients[n])) return OUT_OF_BOUNDS;
             const float *x = records->dense + clients[n] * d;
             double margin = (double)dot(x, weights, d);
             float c = (float)slope(LOGISTIC, margin, records->labels[clients[n]]);
-            fetch_quarters(ahead, d, 2, 4);
+            fetch_eighths(ahead, d, 4, 8);
             for (int64_t i = 0; i < d; i++) total[i] += c * x[i];
         }
         for (int64_t i = 0; i < d; i++)
@@ -171,7 +201,7 @@ static int64_t judge(const Records *records, const int64_t *rows, int64_t count,
                      const float *weights, int64_t models, double *hits, double *losses) {
     for (int64_t n = 0; n < count; n++) {
         int64_t row = rows[n];
-        if (!records->indptr) prefetch_row(record_ahead(records, rows, n, count - 1), records->dim);
+        if (!records->indptr) prefetch_row(record_ahead(records, rows, n, count - 1, AHEAD), records->dim);
         if (!readable(records, row)) return OUT_OF_BOUNDS;
         for (int64_t m = 0; m < models; m++) {
             double margin = margin_of(records, row, weights + m * records->dim);

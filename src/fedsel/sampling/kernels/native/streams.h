@@ -8,7 +8,7 @@
 typedef struct {
     uint64_t words[WORDS]; /* first those of even places, then those of odd ones */
     uint64_t key[2], epoch, client;
-    uint64_t taken, filled; /* how many words were taken, and how many there were to take */
+    uint64_t taken, first; /* how many words were taken, and which is the first of those at hand */
 } Stream;
 
 INLINE void begin_stream(Stream *s, const uint64_t key[2], uint64_t epoch, uint64_t client) {
@@ -16,7 +16,8 @@ INLINE void begin_stream(Stream *s, const uint64_t key[2], uint64_t epoch, uint6
     s->key[1] = key[1];
     s->epoch = epoch;
     s->client = client;
-    s->taken = s->filled = 0;
+    s->taken = 0;
+    s->first = WORDS; /* none is at hand */
 }
 
 #define LOW_HALF 0xFFFFFFFFu
@@ -32,7 +33,7 @@ INLINE void begin_stream(Stream *s, const uint64_t key[2], uint64_t epoch, uint6
 OUTLINE void fill_words(Stream *s) {
     const __m512i m0 = _mm512_set1_epi64(MULTIPLY_0), m1 = _mm512_set1_epi64(MULTIPLY_1);
     uint32_t k0 = (uint32_t)s->key[0], k1 = (uint32_t)s->key[1];
-    __m512i c0 = _mm512_add_epi64(_mm512_set1_epi64((int64_t)(s->filled >> 1)),
+    __m512i c0 = _mm512_add_epi64(_mm512_set1_epi64((int64_t)(s->first >> 1)),
                                   _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7));
     __m512i c1 = _mm512_set1_epi64((int64_t)s->epoch);
     __m512i c2 = _mm512_set1_epi64((int64_t)(s->client & LOW_HALF));
@@ -59,7 +60,7 @@ OUTLINE void fill_words(Stream *s) {
 OUTLINE void fill_words(Stream *s) {
     const __m256i low = _mm256_set1_epi64x(LOW_HALF);
     const __m256i m0 = _mm256_set1_epi64x(MULTIPLY_0), m1 = _mm256_set1_epi64x(MULTIPLY_1);
-    const __m256i first = _mm256_set1_epi64x((int64_t)(s->filled >> 1));
+    const __m256i first = _mm256_set1_epi64x((int64_t)(s->first >> 1));
     uint32_t k0 = (uint32_t)s->key[0], k1 = (uint32_t)s->key[1];
     __m256i c0[2], c1[2], c2[2], c3[2];
     for (int half = 0; half < 2; half++) {
@@ -96,7 +97,7 @@ OUTLINE void fill_words(Stream *s) {
     uint64_t c0[BLOCKS], c1[BLOCKS], c2[BLOCKS], c3[BLOCKS];
     uint32_t k0 = (uint32_t)s->key[0], k1 = (uint32_t)s->key[1];
     for (int b = 0; b < BLOCKS; b++) {
-        c0[b] = ((s->filled >> 1) + (uint64_t)b) & LOW_HALF;
+        c0[b] = ((s->first >> 1) + (uint64_t)b) & LOW_HALF;
         c1[b] = s->epoch;
         c2[b] = s->client & LOW_HALF;
         c3[b] = s->client >> 32;
@@ -120,15 +121,17 @@ OUTLINE void fill_words(Stream *s) {
 
 #endif
 
-INLINE void refill(Stream *s) {
+/* See to it that the next word is at hand. */
+INLINE void have_next(Stream *s) {
+    if (s->taken - s->first < WORDS) return; /* a difference below 0 is a large one */
+    s->first = s->taken - s->taken % WORDS;
     fill_words(s);
-    s->filled += WORDS;
 }
 
 /* The next 64-bit word: block b gives the words 2b and 2b + 1. */
 INLINE uint64_t next_word(Stream *s) {
-    if (s->taken >= s->filled) refill(s);
-    uint64_t place = s->taken++ & (WORDS - 1);
+    have_next(s);
+    uint64_t place = s->taken++ - s->first;
     return s->words[(place >> 1) + (place & 1) * BLOCKS];
 }
 

@@ -8,6 +8,7 @@
 #define STEP_BITS 31
 #define INPUT_STEPS ((int64_t)1 << STEP_BITS)
 #define UNIT ((int64_t)1 << 16)
+#define MOST_REPORTS 8
 
 enum { WHOLE, VALUES, SIGNS, BASELINE };
 enum { COORDINATES, ROTATED, MATRIX };
@@ -20,6 +21,7 @@ typedef struct {
     uint64_t places, surplus; /* what is drawn from first */
     uint64_t certain;         /* the share of 2^64 of a level that is below every weight */
     int uniform, by_rejection, dense, threshold;
+    int many; /* whether many attempts are to be expected */
 } RankTable;
 
 typedef struct {
@@ -52,6 +54,7 @@ typedef struct {
     int kind, basis, ranked, flat, plain, decays_at_server;
     int64_t dim, slots, picks;      /* slots: those of one basis */
     int64_t bases, rotations, width; /* a basis is so many rotations, each of so many codewords */
+    int64_t at_once;                 /* how many reports are made side by side */
     double clip, momentum, scale, root;
     RankTable ranks;
     SymbolTable symbols;
@@ -64,9 +67,12 @@ typedef struct {
 
 /* Room that the kernels work in: they allocate nothing. */
 typedef struct {
-    float *weights, *decay, *gradient, *scores, *room;
+    float *weights, *decay, *room;
+    float *vectors, *scores; /* (at_once, …): rows of so many floats as fill cache lines */
+    int64_t vector_room, score_room;
     double *mean, *turned, *spare;
     int64_t *drawn;
+    float guess; /* where the top of a vector ends, as a share of its length; 0 before the first */
 } Scratch;
 
 /* What outlives a client: the round's sums, and where its report goes. */

@@ -56,9 +56,6 @@ OUTLINE void combine_2(float *x, int64_t h, int64_t left) {
         combine_filled(x, h, 2, 1);
 }
 
-/* To a multiple of a power of two. */
-INLINE int64_t round_up(int64_t count, int64_t unit) { return (count + unit - 1) & -unit; }
-
 /* The steps at a distance of h and more of n entries, of which those from ``end`` on, a multiple of
    h, are zero and need not be there. */
 INLINE void hadamard_from(float *x, int64_t n, int64_t h, int64_t end) {
@@ -175,9 +172,8 @@ OUTLINE void without_overflow(float *x, int64_t n) {
 }
 
 /* The scores of all codewords, where slots are not coordinates; ``squared`` is ‖vector‖². */
-OUTLINE void fill_scores(const Sending *sending, const float *vector, float squared) {
+OUTLINE void fill_scores(const Sending *sending, const float *vector, float squared, float *scores) {
     const Tables *tables = sending->tables;
-    float *scores = sending->scratch->scores;
     if (tables->basis == ROTATED)
         for (int64_t r = 0; r < tables->rotations; r++)
             hadamard_of_signed(vector, sending->signs + r * tables->dim, tables->dim,
