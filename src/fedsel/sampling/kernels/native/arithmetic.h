@@ -4,6 +4,19 @@
 #define UNROLLED 4
 #define AT_A_TIME (UNROLLED * LANES)
 
+/* The sum of UNROLLED · LANES numbers, in a fixed order, after those of the rest: x · y from i on. */
+INLINE float sum_of(const Wide *sums, const float *x, const float *y, int64_t i, int64_t n) {
+    Lanes v[UNROLLED];
+    memcpy(v, sums, sizeof v);
+    for (; i + LANES <= n; i += LANES)
+        v[0] = ADD(v[0], MULTIPLY(LOAD_LANES(x + i), LOAD_LANES(y + i)));
+    v[0] = ADD(ADD(v[0], v[1]), ADD(v[2], v[3]));
+    float total = ((LANE(v[0], 0) + LANE(v[0], 4)) + (LANE(v[0], 2) + LANE(v[0], 6))) +
+                  ((LANE(v[0], 1) + LANE(v[0], 5)) + (LANE(v[0], 3) + LANE(v[0], 7)));
+    for (; i < n; i++) total += x[i] * y[i];
+    return total;
+}
+
 /* x · y, summed in a fixed order. */
 INLINE float dot(const float *x, const float *y, int64_t n) {
     Wide sums[AT_A_TIME / WIDE];
@@ -12,14 +25,23 @@ INLINE float dot(const float *x, const float *y, int64_t n) {
     for (; i + AT_A_TIME <= n; i += AT_A_TIME)
         for (int u = 0; u < AT_A_TIME / WIDE; u++)
             sums[u] = ADD(sums[u], MULTIPLY(LOAD(x + i + u * WIDE), LOAD(y + i + u * WIDE)));
-    Lanes v[UNROLLED];
-    memcpy(v, sums, sizeof v);
-    for (; i + LANES <= n; i += LANES) v[0] = ADD(v[0], MULTIPLY(LOAD_LANES(x + i), LOAD_LANES(y + i)));
-    v[0] = ADD(ADD(v[0], v[1]), ADD(v[2], v[3]));
-    float total = ((LANE(v[0], 0) + LANE(v[0], 4)) + (LANE(v[0], 2) + LANE(v[0], 6))) +
-                  ((LANE(v[0], 1) + LANE(v[0], 5)) + (LANE(v[0], 3) + LANE(v[0], 7)));
-    for (; i < n; i++) total += x[i] * y[i];
-    return total;
+    return sum_of(sums, x, y, i, n);
+}
+
+/* out ← c · x; returns its square as `dot` sums it. */
+INLINE float scale(const float *x, float c, int64_t n, float *out) {
+    Wide sums[AT_A_TIME / WIDE];
+    const Wide factors = ALL(c);
+    memset(sums, 0, sizeof sums);
+    int64_t i = 0;
+    for (; i + AT_A_TIME <= n; i += AT_A_TIME)
+        for (int u = 0; u < AT_A_TIME / WIDE; u++) {
+            Wide product = MULTIPLY(factors, LOAD(x + i + u * WIDE));
+            STORE(out + i + u * WIDE, product);
+            sums[u] = ADD(sums[u], MULTIPLY(product, product));
+        }
+    for (int64_t rest = i; rest < n; rest++) out[rest] = c * x[rest];
+    return sum_of(sums, out, out, i, n);
 }
 
 INLINE double floor_of(double x) {

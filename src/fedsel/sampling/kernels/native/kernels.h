@@ -32,8 +32,12 @@
 #if defined(FEDSEL_AVX512)
 #include "threshold.h"
 #else
-#define draw_from_vector(table, first, vector, d, sign, length, guess, s) \
-    draw_seen_float(table, first, vector, d, sign, s)
+typedef struct {
+    Attempt first;
+} Draft;
+#define draw_from_words(table, draft, s) draw_unseen(table, &(draft)->first, s)
+#define draw_from_vector(table, draft, vector, d, sign, length, guess, s) \
+    draw_seen_float(table, (draft)->first, vector, d, sign, s)
 #endif
 
 #include "transforms.h"

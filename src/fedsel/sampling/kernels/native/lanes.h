@@ -28,6 +28,7 @@ typedef int32_t WideBits __attribute__((vector_size(4 * WIDE)));
 #define MULTIPLY(a, b) ((a) * (b))
 #define LANE(lanes, i) ((lanes)[i])
 #define ZERO ((Wide){0})
+#define ALL(x) ((x) - ZERO)
 
 #if defined(__clang__)
 #define SHUFFLED(v, ...) __builtin_shufflevector(v, v, __VA_ARGS__)
@@ -95,6 +96,7 @@ INLINE Lanes lanes_from(const float *address) {
 INLINE Lanes added(Lanes a, Lanes b) { EACH_LANE(a.of[i] + b.of[i]); }
 INLINE Lanes subtracted(Lanes a, Lanes b) { EACH_LANE(a.of[i] - b.of[i]); }
 INLINE Lanes multiplied(Lanes a, Lanes b) { EACH_LANE(a.of[i] * b.of[i]); }
+INLINE Lanes all_lanes(float x) { EACH_LANE(x); }
 
 #define LOAD_LANES(address) lanes_from(address)
 #define LOAD(address) lanes_from(address)
@@ -104,6 +106,7 @@ INLINE Lanes multiplied(Lanes a, Lanes b) { EACH_LANE(a.of[i] * b.of[i]); }
 #define MULTIPLY(a, b) multiplied(a, b)
 #define LANE(lanes, i) ((lanes).of[i])
 #define ZERO ((Wide){{0}})
+#define ALL(x) all_lanes(x)
 
 INLINE Wide load_up_to(const float *address, int64_t count) {
     if (count >= WIDE) return LOAD(address);

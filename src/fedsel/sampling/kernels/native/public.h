@@ -34,38 +34,45 @@ INLINE void seed_of(const uint32_t *entropy, int64_t count, const uint32_t *spaw
     key[1] = words[2] | (uint64_t)words[3] << 32;
 }
 
-/* A block of numpy's Philox4x64-10, whose first counter is 1. */
-INLINE void wide_philox(uint64_t counter, const uint64_t key[2], uint64_t out[4]) {
-    uint64_t c0 = counter, c1 = 0, c2 = 0, c3 = 0, k0 = key[0], k1 = key[1];
+#define BLOCKS_OF_SIGNS 4
+#define SIGNS_OF_A_BLOCK 32
+
+/* Blocks of numpy's Philox4x64-10, whose first counter is 1: several, for one alone mostly waits. */
+INLINE void wide_philox(uint64_t counter, const uint64_t key[2], uint64_t out[BLOCKS_OF_SIGNS][4]) {
+    uint64_t k0 = key[0], k1 = key[1];
+    for (uint64_t b = 0; b < BLOCKS_OF_SIGNS; b++) {
+        out[b][0] = counter + b;
+        out[b][1] = out[b][2] = out[b][3] = 0;
+    }
     for (int round = 0; round < ROUNDS_OF_PHILOX; round++) {
-        uint64_t high_0 = mulhi(0xD2E7470EE14C6C93u, c0), low_0 = 0xD2E7470EE14C6C93u * c0;
-        uint64_t high_1 = mulhi(0xCA5A826395121157u, c2), low_1 = 0xCA5A826395121157u * c2;
-        c0 = high_1 ^ c1 ^ k0;
-        c1 = low_1;
-        c2 = high_0 ^ c3 ^ k1;
-        c3 = low_0;
+        for (int b = 0; b < BLOCKS_OF_SIGNS; b++) {
+            uint64_t *c = out[b];
+            uint64_t high_0 = mulhi(0xD2E7470EE14C6C93u, c[0]), low_0 = 0xD2E7470EE14C6C93u * c[0];
+            uint64_t high_1 = mulhi(0xCA5A826395121157u, c[2]), low_1 = 0xCA5A826395121157u * c[2];
+            c[0] = high_1 ^ c[1] ^ k0;
+            c[1] = low_1;
+            c[2] = high_0 ^ c[3] ^ k1;
+            c[3] = low_0;
+        }
         k0 += 0x9E3779B97F4A7C15u;
         k1 += 0xBB67AE8584CAA73Bu;
     }
-    out[0] = c0;
-    out[1] = c1;
-    out[2] = c2;
-    out[3] = c3;
 }
 
 /* ±1 (rounds, d): a row for each spawn key (rounds, POOL) beside the seed's entropy. */
 static void public_signs(const uint32_t *entropy, int64_t count, const uint32_t *spawn,
                          int64_t rounds, float *signs, int64_t d) {
+    const int64_t at_once = BLOCKS_OF_SIGNS * SIGNS_OF_A_BLOCK;
     for (int64_t t = 0; t < rounds; t++) {
-        uint64_t key[2], words[4];
-        float *row = signs + t * d;
+        uint64_t key[2], words[BLOCKS_OF_SIGNS][4];
+        float *row = signs + t * d, some[BLOCKS_OF_SIGNS * SIGNS_OF_A_BLOCK];
         seed_of(entropy, count, spawn + t * POOL, key);
-        for (int64_t i = 0; i < d; i += 32) {
-            wide_philox((uint64_t)(i / 32 + 1), key, words);
-            float block[32]; /* in numbers, not in branches: no processor foresees random signs */
-            for (int j = 0; j < 32; j++)
-                block[j] = (float)(2 * (int)(words[j / 8] >> (8 * (j % 8) + 7) & 1) - 1);
-            memcpy(row + i, block, (size_t)(d - i < 32 ? d - i : 32) * sizeof *row);
+        for (int64_t i = 0; i < d; i += at_once) {
+            wide_philox((uint64_t)(i / SIGNS_OF_A_BLOCK + 1), key, words);
+            for (int j = 0; j < BLOCKS_OF_SIGNS * 4; j++) /* no branches: who could foresee them */
+                for (int byte = 0; byte < 8; byte++)
+                    some[8 * j + byte] = (float)(int32_t)(words[j / 4][j % 4] >> (8 * byte + 6) & 2) - 1.0f;
+            memcpy(row + i, some, (size_t)(d - i < at_once ? d - i : at_once) * sizeof *row);
         }
     }
 }

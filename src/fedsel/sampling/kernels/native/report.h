@@ -13,8 +13,9 @@ typedef struct {
     const float *ahead; /* memory that will be needed soon, or none */
     int64_t client, moved, atom;
     int64_t *sent;
-    Attempt first;
-    float squared, sign;
+    Draft draft;
+    float squared; /* the vector's; below 0 as long as it is not known */
+    float sign;
 } Report;
 
 INLINE float *residual_of(const Report *r) {
@@ -126,11 +127,11 @@ OUTLINE void draw_signed(const Tables *tables, Report *reports, int64_t count) {
     int64_t left = 0;
     for (Report *r = reports; r < reports + count; r++) {
         fetch_eighths(r->ahead, tables->dim, 2, 3);
-        r->squared = table->radius > 0 || scored ? dot(r->vector, r->vector, tables->dim) : 0;
+        if (r->squared < 0) r->squared = dot(r->vector, r->vector, tables->dim);
     }
     for (Report *r = reports; r < reports + count; r++) {
         r->sign = draw_sign(table, r->squared, &r->words);
-        r->atom = draw_unseen(&table->ranks, &r->first, &r->words);
+        r->atom = draw_from_words(&table->ranks, &r->draft, &r->words);
         open[left] = r;
         left += r->atom == UNSEEN;
     }
@@ -143,7 +144,7 @@ OUTLINE void draw_signed(const Tables *tables, Report *reports, int64_t count) {
         fetch_eighths(reports[i].ahead, tables->dim, 6, 8);
         if (i >= left) continue;
         Report *r = open[i];
-        r->atom = draw_from_vector(&table->ranks, r->first, scored ? r->scores : r->vector, tables->slots,
+        r->atom = draw_from_vector(&table->ranks, &r->draft, scored ? r->scores : r->vector, tables->slots,
                                    r->sign, sqrtf(r->squared), &r->sending->scratch->guess, &r->words);
     }
 }
@@ -215,6 +216,7 @@ INLINE void begin_report(Report *r, const Sending *sending, int64_t at, int64_t 
     r->sent = sent;
     r->ahead = NULL;
     r->moved = 0;
+    r->squared = -1;
     if (tables->kind == WHOLE) return;
     begin_words(&r->words, sending, client, place);
     if (tables->bases == 1) return;
@@ -240,8 +242,9 @@ INLINE void send_reports(const Tables *tables, Report *reports, int64_t count) {
     }
     for (Report *r = reports; r < reports + count; r++) {
         const float *residual = residual_of(r);
-        if (residual)
-            for (int64_t i = 0; i < d; i++) r->vector[i] += residual[i];
+        if (!residual) continue;
+        for (int64_t i = 0; i < d; i++) r->vector[i] += residual[i];
+        r->squared = -1;
     }
     if (tables->kind == SIGNS) {
         send_signs(tables, reports, count);

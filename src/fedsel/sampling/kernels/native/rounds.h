@@ -65,11 +65,14 @@ INLINE void add_gradient(const Records *records, int64_t row, int loss, const fl
     }
 }
 
-/* gradient ← rate · (mean gradient of the client's records + λw); decay is rate · λw. */
+/* gradient ← rate · (mean gradient of the client's records + λw); decay is rate · λw, if there is one. */
 INLINE int client_gradient(const Records *records, int64_t client, int loss, const float *weights,
                            const float *decay, double rate, float *gradient) {
-    int64_t d = records->dim;
-    memcpy(gradient, decay, (size_t)d * sizeof *gradient);
+    const size_t bytes = (size_t)records->dim * sizeof *gradient;
+    if (decay)
+        memcpy(gradient, decay, bytes);
+    else
+        memset(gradient, 0, bytes);
     if (!records->starts) {
         if (!readable(records, client)) return OUT_OF_BOUNDS;
         add_gradient(records, client, loss, weights, rate, gradient);
@@ -86,8 +89,8 @@ INLINE int client_gradient(const Records *records, int64_t client, int loss, con
     return 0;
 }
 
-/* The gradients of clients with one dense record each: one pass less, and memory is asked for the
-   records ahead on the way. */
+/* The gradients of clients with one dense record each: a pass or two less, and memory is asked for the
+   records ahead on the way. Without decay their squares come along. */
 INLINE int dense_gradients(const Rounds *call, Report *reports, int64_t count, const float *weights,
                            const float *decay) {
     const Records *records = call->records;
@@ -108,7 +111,10 @@ INLINE int dense_gradients(const Rounds *call, Report *reports, int64_t count, c
         const float c = slopes[at];
         float *gradient = r->vector;
         fetch_eighths(r->ahead, d, 1, 2);
-        for (int64_t i = 0; i < d; i++) gradient[i] = c * x[i] + decay[i];
+        if (!decay)
+            r->squared = scale(x, c, d, gradient);
+        else
+            for (int64_t i = 0; i < d; i++) gradient[i] = c * x[i] + decay[i];
     }
     return 0;
 }
@@ -117,7 +123,8 @@ INLINE int dense_gradients(const Rounds *call, Report *reports, int64_t count, c
 INLINE int report_together(const Rounds *call, const Sending *sending, int64_t n, int64_t count) {
     const Tables *tables = sending->tables;
     const Records *records = call->records;
-    const float *weights = sending->scratch->weights, *decay = sending->scratch->decay;
+    const float *weights = sending->scratch->weights;
+    const float *decay = tables->decays_at_server ? NULL : sending->scratch->decay;
     const int64_t dense = !records->starts && !records->indptr, ahead = records_ahead(tables->dim);
     Report reports[MOST_REPORTS];
     int wrong = 0;
@@ -152,8 +159,7 @@ static int64_t run_rounds(const Rounds *call) {
         if (call->signs) sending.signs = call->signs + t * tables->bases * tables->rotations * d;
         for (int64_t i = 0; i < d; i++) {
             scratch->weights[i] = (float)weights[i];
-            scratch->decay[i] =
-                tables->decays_at_server ? 0 : (float)(call->factor * call->reg * weights[i]);
+            scratch->decay[i] = (float)(call->factor * call->reg * weights[i]);
         }
         while (n < call->ends[t]) {
             int64_t count = call->ends[t] - n < most ? call->ends[t] - n : most;
@@ -181,7 +187,7 @@ static int64_t nonprivate_rounds(const Records *records, const int64_t *clients,
         int64_t start = n;
         memset(total, 0, (size_t)d * sizeof *total);
         for (; n < ends[t]; n++) {
-            const float *ahead = record_ahead(records, clients, n, last, AHEAD);
+            const float *ahead = record_ahead(records, clients, n, last, records_ahead(d));
             fetch_eighths(ahead, d, 0, 4);
             if (!readable(records, clients[n])) return OUT_OF_BOUNDS;
             const float *x = records->dense + clients[n] * d;

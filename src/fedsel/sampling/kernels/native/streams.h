@@ -27,65 +27,66 @@ INLINE void begin_stream(Stream *s, const uint64_t key[2], uint64_t epoch, uint6
 #define WEYL_0 0x9E3779B9u
 #define WEYL_1 0xBB67AE85u
 
+/* With vectors a product reads the low halves of its factors alone: what stands in the high halves of
+   counters and keys is no matter until the end. */
+
 #if defined(FEDSEL_AVX512)
 
-/* A product reads the low halves of its factors alone: what stands in the high ones is no matter. */
 OUTLINE void fill_words(Stream *s) {
     const __m512i m0 = _mm512_set1_epi64(MULTIPLY_0), m1 = _mm512_set1_epi64(MULTIPLY_1);
-    uint32_t k0 = (uint32_t)s->key[0], k1 = (uint32_t)s->key[1];
+    const __m512i weyl0 = _mm512_set1_epi64(WEYL_0), weyl1 = _mm512_set1_epi64(WEYL_1);
+    __m512i k0 = _mm512_set1_epi64((int64_t)s->key[0]), k1 = _mm512_set1_epi64((int64_t)s->key[1]);
     __m512i c0 = _mm512_add_epi64(_mm512_set1_epi64((int64_t)(s->first >> 1)),
                                   _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7));
     __m512i c1 = _mm512_set1_epi64((int64_t)s->epoch);
-    __m512i c2 = _mm512_set1_epi64((int64_t)(s->client & LOW_HALF));
-    __m512i c3 = _mm512_set1_epi64((int64_t)(s->client >> 32));
+    __m512i c2 = _mm512_set1_epi64((int64_t)s->client);
+    __m512i c3 = _mm512_srli_epi64(c2, 32);
     for (int round = 0; round < ROUNDS_OF_PHILOX; round++) {
         __m512i p0 = _mm512_mul_epu32(c0, m0), p1 = _mm512_mul_epu32(c2, m1);
-        c0 = _mm512_ternarylogic_epi64(_mm512_srli_epi64(p1, 32), c1, _mm512_set1_epi64(k0), XOR_OF_3);
-        c2 = _mm512_ternarylogic_epi64(_mm512_srli_epi64(p0, 32), c3, _mm512_set1_epi64(k1), XOR_OF_3);
+        c0 = _mm512_ternarylogic_epi64(_mm512_srli_epi64(p1, 32), c1, k0, XOR_OF_3);
+        c2 = _mm512_ternarylogic_epi64(_mm512_srli_epi64(p0, 32), c3, k1, XOR_OF_3);
         c1 = p1;
         c3 = p0;
-        k0 += WEYL_0;
-        k1 += WEYL_1;
+        k0 = _mm512_add_epi64(k0, weyl0);
+        k1 = _mm512_add_epi64(k1, weyl1);
     }
     const __m512i low = _mm512_set1_epi64(LOW_HALF);
-    __m512i even = _mm512_or_si512(_mm512_and_si512(c0, low), _mm512_slli_epi64(c1, 32));
-    __m512i odd = _mm512_or_si512(_mm512_and_si512(c2, low), _mm512_slli_epi64(c3, 32));
-    _mm512_storeu_si512(s->words, even);
-    _mm512_storeu_si512(s->words + BLOCKS, odd);
+    _mm512_storeu_si512(s->words, _mm512_or_si512(_mm512_and_si512(c0, low), _mm512_slli_epi64(c1, 32)));
+    _mm512_storeu_si512(s->words + BLOCKS,
+                        _mm512_or_si512(_mm512_and_si512(c2, low), _mm512_slli_epi64(c3, 32)));
 }
 
 #elif defined(FEDSEL_AVX2)
 
 /* Two halves of four blocks: the one computes while the other waits for its products. */
 OUTLINE void fill_words(Stream *s) {
-    const __m256i low = _mm256_set1_epi64x(LOW_HALF);
     const __m256i m0 = _mm256_set1_epi64x(MULTIPLY_0), m1 = _mm256_set1_epi64x(MULTIPLY_1);
+    const __m256i weyl0 = _mm256_set1_epi64x(WEYL_0), weyl1 = _mm256_set1_epi64x(WEYL_1);
     const __m256i first = _mm256_set1_epi64x((int64_t)(s->first >> 1));
-    uint32_t k0 = (uint32_t)s->key[0], k1 = (uint32_t)s->key[1];
+    __m256i k0 = _mm256_set1_epi64x((int64_t)s->key[0]), k1 = _mm256_set1_epi64x((int64_t)s->key[1]);
     __m256i c0[2], c1[2], c2[2], c3[2];
     for (int half = 0; half < 2; half++) {
-        __m256i block = _mm256_add_epi64(first, _mm256_setr_epi64x(4 * half, 4 * half + 1, 4 * half + 2, 4 * half + 3));
-        c0[half] = _mm256_and_si256(block, low);
+        c0[half] = _mm256_add_epi64(
+            first, _mm256_setr_epi64x(4 * half, 4 * half + 1, 4 * half + 2, 4 * half + 3));
         c1[half] = _mm256_set1_epi64x((int64_t)s->epoch);
-        c2[half] = _mm256_set1_epi64x((int64_t)(s->client & LOW_HALF));
-        c3[half] = _mm256_set1_epi64x((int64_t)(s->client >> 32));
+        c2[half] = _mm256_set1_epi64x((int64_t)s->client);
+        c3[half] = _mm256_srli_epi64(c2[half], 32);
     }
     for (int round = 0; round < ROUNDS_OF_PHILOX; round++) {
-        __m256i key0 = _mm256_set1_epi64x(k0), key1 = _mm256_set1_epi64x(k1);
         for (int half = 0; half < 2; half++) {
             __m256i p0 = _mm256_mul_epu32(c0[half], m0), p1 = _mm256_mul_epu32(c2[half], m1);
-            __m256i x0 = _mm256_xor_si256(c1[half], key0), x1 = _mm256_xor_si256(c3[half], key1);
+            __m256i x0 = _mm256_xor_si256(c1[half], k0), x1 = _mm256_xor_si256(c3[half], k1);
             c0[half] = _mm256_xor_si256(_mm256_srli_epi64(p1, 32), x0);
             c2[half] = _mm256_xor_si256(_mm256_srli_epi64(p0, 32), x1);
-            c1[half] = _mm256_and_si256(p1, low);
-            c3[half] = _mm256_and_si256(p0, low);
+            c1[half] = p1;
+            c3[half] = p0;
         }
-        k0 += WEYL_0;
-        k1 += WEYL_1;
+        k0 = _mm256_add_epi64(k0, weyl0);
+        k1 = _mm256_add_epi64(k1, weyl1);
     }
-    for (int half = 0; half < 2; half++) {
-        __m256i even = _mm256_or_si256(c0[half], _mm256_slli_epi64(c1[half], 32));
-        __m256i odd = _mm256_or_si256(c2[half], _mm256_slli_epi64(c3[half], 32));
+    for (int half = 0; half < 2; half++) { /* the low halves of c0 and c1, and of c2 and c3 */
+        __m256i even = _mm256_blend_epi32(c0[half], _mm256_slli_epi64(c1[half], 32), 0xAA);
+        __m256i odd = _mm256_blend_epi32(c2[half], _mm256_slli_epi64(c3[half], 32), 0xAA);
         _mm256_storeu_si256((__m256i *)(s->words + 4 * half), even);
         _mm256_storeu_si256((__m256i *)(s->words + BLOCKS + 4 * half), odd);
     }

@@ -71,7 +71,7 @@ typedef struct {
 INLINE Bounds bounds_of(const RankTable *table, const float *vector, int64_t d, float length,
                         float *guess) {
     const int64_t top = table->edges[0];
-    const float margin = 2.0f / sqrtf((float)d); /* about twice the deviation of a rank's magnitude */
+    const float margin = 2.6f / sqrtf((float)d); /* about twice the deviation of a rank's magnitude */
     if (!(*guess > 0)) *guess = magnitude_at_float(top - 1, vector, d) / length;
     if (!(*guess > LEAST_GUESS)) *guess = LEAST_GUESS;
     const float low = *guess * length * (1 - margin), high = *guess * length * (1 + margin);
@@ -139,13 +139,32 @@ OUTLINE int64_t draw_by_threshold(const RankTable *table, Attempts *attempts, co
     }
 }
 
-/* As `draw_seen_float`, of a vector of that length. */
-INLINE int64_t draw_from_vector(const RankTable *table, Attempt first, const float *vector, int64_t d,
-                                float sign, float length, float *guess, Stream *s) {
-    if (!table->threshold) return draw_seen_float(table, first, vector, d, sign, s);
+/* What words tell of a draw before a vector is looked at: of many attempts all, else the first. */
+typedef struct {
+    Attempt first;
     Attempts attempts;
-    s->taken--; /* the first attempt is among them */
-    next_attempts(table, &attempts, s);
+} Draft;
+
+/* As `draw_unseen`. */
+INLINE int64_t draw_from_words(const RankTable *table, Draft *draft, Stream *s) {
+    if (!table->threshold || !table->many) return draw_unseen(table, &draft->first, s);
+    Attempts *attempts = &draft->attempts;
+    if (abstains(table, s)) return BOTTOM;
+    next_attempts(table, attempts, s);
+    const uint32_t first = attempts->made & (0 - attempts->made);
+    const int place = lowest_bit(first | 1u << 31); /* there may be none */
+    s->taken = attempts->start + (uint64_t)place + 2;
+    return first & attempts->certain ? attempts->atoms[place] : UNSEEN;
+}
+
+/* As `draw_seen_float`, of a vector of that length. */
+INLINE int64_t draw_from_vector(const RankTable *table, Draft *draft, const float *vector, int64_t d,
+                                float sign, float length, float *guess, Stream *s) {
+    if (!table->threshold) return draw_seen_float(table, draft->first, vector, d, sign, s);
+    if (!table->many) {
+        s->taken--; /* the first attempt is among them */
+        next_attempts(table, &draft->attempts, s);
+    }
     const Bounds bounds = bounds_of(table, vector, d, length, guess);
-    return draw_by_threshold(table, &attempts, vector, d, sign, bounds, s);
+    return draw_by_threshold(table, &draft->attempts, vector, d, sign, bounds, s);
 }
