@@ -134,7 +134,7 @@ class _Watch(TorchFunctionMode):  # type: ignore[misc]
         self.entries = 0
         self.doubtful = False
 
-    # Where a module is compiled, this is not to be compiled with it. vmap needs the compiler anyway.
+    # Where a module is compiled, this is not; vmap needs the compiler's modules anyway.
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None

@@ -27,7 +27,7 @@ Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 CHUNK_BYTES = 2**26
 _COPIES = 2
-"""A chunk of updates, and what torch needs on the way to it."""
+"""What is held for a chunk, and what torch needs on the way to it."""
 
 
 @dataclass(frozen=True)
