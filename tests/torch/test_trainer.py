@@ -14,6 +14,7 @@ from fedsel.auto import Setting, resolved
 from fedsel.data.partition import by_groups
 from fedsel.errors import InvalidArgument, InvalidData
 from fedsel.models import LinearModel
+from fedsel.sampling.parts import rows_of
 from fedsel.simulation import Population, Training, train
 from fedsel.simulation.vector_rounds import VectorReports
 from fedsel.torch import ClientUpdates, FederatedTrainer, Local
@@ -45,7 +46,7 @@ def records(shape, n=11):
 
 
 def flat(parts):
-    return np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1)
+    return np.concatenate([rows_of(part) for part in parts], axis=1)
 
 
 def autograd(module, loss, x, y):
@@ -176,7 +177,7 @@ def test_no_more_than_a_chunk_is_ever_held(monkeypatch):
     report = VectorReports.report
 
     def watched(self, epoch, clients, parts):
-        held.append(sum(part.size for part in parts))
+        held.append(flat(parts).size)
         report(self, epoch, clients, parts)
 
     monkeypatch.setattr(VectorReports, "report", watched)

@@ -1,8 +1,7 @@
 """Per-client updates of any module by torch.func: vmap over clients, chunk by chunk.
 
-A chunk of updates (n, d) is the only thing of that size that is ever held: memory is bounded by
-the chunk, not by the number of clients. Gradients of a chain of linear layers stay factored, and
-not even a chunk is held (`fedsel.torch.chains`).
+Memory is bounded by the chunk, not by the number of clients. Gradients of linear layers stay
+factored, and not even a chunk (n, d) is held of them (`fedsel.torch.factored`).
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from torch.func import functional_call, grad, vmap
 from fedsel.data.partition import Clients
 from fedsel.errors import InvalidArgument, InvalidData, check_count, check_finite, check_positive
 from fedsel.sampling.parts import Outer, Part
-from fedsel.torch.chains import Chain
+from fedsel.torch.factored import Gradients
 from fedsel.torch.modules import Layout, check_module
 
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
@@ -28,7 +27,7 @@ Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 CHUNK_BYTES = 2**26
 _COPIES = 2
-"""A chunk of updates, and what torch needs on the way to it."""
+"""What is held for a chunk, and what torch needs on the way to it."""
 
 
 @dataclass(frozen=True)
@@ -94,8 +93,6 @@ class ClientUpdates:
         self.partition = partition
         if partition is not None and int(partition.order.max()) >= len(self.X):
             raise InvalidArgument("partition", repr(partition), f"of {len(self.X)} records")
-        fits = max(1, CHUNK_BYTES // (4 * _COPIES * self.layout.dim))
-        self.chunk = fits if chunk is None else check_count("chunk", chunk)
         self.scales = self.layout.scales(clip_scale)
         self._frozen = {
             name: p.detach().to(self.device)
@@ -112,33 +109,44 @@ class ClientUpdates:
             and not self.y.is_floating_point()
             and int(self.y.min()) >= 0  # a negative one may mean that a record is left out
         )
-        factored = self._single and local is None and self.reg == 0
-        self._chain = Chain.of(module, self.X) if factored else None
+        self._gradients: Gradients | None = None
+        entries = self.layout.dim
+        if self._single and local is None and self.reg == 0:
+            self._gradients = Gradients(self._mean_loss)
+            start = self._tensors(self.layout.read(module))
+            # The first client twice: what differs by client has two rows, and what does not, one.
+            entries = self._gradients.learn(start, *self._records(np.zeros(2, np.int64)))
+        fits = max(1, CHUNK_BYTES // (4 * _COPIES * entries))
+        self.chunk = fits if chunk is None else check_count("chunk", chunk)
 
     @property
     def clients(self) -> int:
         return len(self.X) if self.partition is None else self.partition.n
 
     def receive(self, weights: NDArray[np.float64], /) -> None:
-        for name, shape, place in zip(
-            self.layout.names, self.layout.shapes, self.layout.slices, strict=True
-        ):
-            part = torch.from_numpy(weights[place]).to(self.device, self._dtype)
-            self._weights[name] = part.reshape(shape)
+        self._weights = self._tensors(weights)
+
+    def _tensors(self, weights: NDArray[np.float64]) -> dict[str, torch.Tensor]:
+        """A vector (d,) as the parameters that it is."""
+        places = zip(self.layout.names, self.layout.slices, self.layout.shapes, strict=True)
+        return {
+            name: torch.from_numpy(weights[place]).to(self.device, self._dtype).reshape(shape)
+            for name, place, shape in places
+        }
 
     def vectors(self, clients: NDArray[np.int64], /) -> list[Part]:
         """The updates (n, d) of these clients, in parts (n, …) as the parameters are."""
         records = self._records(clients)
-        if self._chain is not None:
-            x, y = records[0].squeeze(1), records[1].squeeze(1)
-            slopes = self._chain.slopes({**self._weights, **self._frozen}, x, self._losses, y)
-            return [self._part(*slopes[name]) for name in self.layout.names]
+        if self._gradients is not None:
+            x, y = records
+            gradients = self._gradients(self._weights, x, y)
+            return [self._part(*gradients[name]) for name in self.layout.names]
         updates = self._updates(self._weights, *records)
         return [self._part(updates[name]) for name in self.layout.names]
 
     @staticmethod
     def _part(*factors: torch.Tensor) -> Part:
-        held = [factor.to("cpu", torch.float32).numpy() for factor in factors]
+        held = [factor.detach().to("cpu", torch.float32).numpy() for factor in factors]
         return held[0] if len(held) == 1 else Outer(*held)
 
     def _records(self, clients: NDArray[np.int64]) -> tuple[torch.Tensor, ...]:
