@@ -1,8 +1,7 @@
 """Do many tasks in parallel, keep each result as soon as it is whole.
 
 A task is parameters and nothing else; it is cut into parts (training runs), which go through
-joblib as one stream: threads on one machine, or whatever cluster a joblib backend speaks to.
-Results do not depend on how the parts are spread.
+`fedsel.parallel` as one stream. Results do not depend on how the parts are spread.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Any, Protocol
 
 from fedsel.experiments.datasets import Source
 from fedsel.experiments.store import Store, key_of
-from fedsel.extras import needed
+from fedsel.parallel import in_parallel
 
 Row = dict[str, Any]
 
@@ -60,9 +59,6 @@ def perform(
 
     ``advance`` is told the cost of what is done, ``finished`` each whole result.
     """
-    with needed("simulation", "experiments"):
-        from joblib import Parallel, delayed
-
     keys = [key_of(task.kind, task.parameters, source.identity) for task in tasks]
     rows: dict[str, Row] = {}
     todo: dict[str, Task] = {}
@@ -77,9 +73,8 @@ def perform(
         advance(task.cost * task.parts)
         finished(Finished(task, row, known=True, seconds=store.seconds(key)))
     units = [(key, task, number) for key, task in todo.items() for number in range(task.parts)]
-    work = Parallel(n_jobs=jobs, prefer="threads", return_as="generator")(
-        delayed(_timed)(task, number, source) for _, task, number in units
-    )
+    calls = ((task, number, source) for _, task, number in units)
+    work = in_parallel(_timed, calls, jobs)
     parts: list[Any] = []
     seconds = 0.0
     for (key, task, number), (part, taken) in zip(units, work, strict=True):

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from fedsel.errors import InvalidArgument
 from fedsel.extras import needed
+from fedsel.parallel import in_parallel
 from fedsel.recipe import Recipe
 from fedsel.reports import Totals
 from fedsel.wire.report import ReportFormat
@@ -107,14 +108,10 @@ def aggregated(
 ) -> Sums:
     """The sums of all files; ``advance`` is told the parts that are done, one by one.
 
-    Work is done by joblib: threads on this machine, or whatever backend is chosen.
+    Work is done by `fedsel.parallel`: threads on this machine, or whatever backend is chosen.
     """
-    with needed("simulation", "reports at rest"):
-        from joblib import Parallel, delayed
-
     parts, sums = parts_of(paths, form.size), Sums()
-    work = (delayed(added)(part, form, recipe) for part in parts)
-    for done in Parallel(n_jobs=jobs, prefer="threads", return_as="generator_unordered")(work):
+    for done in in_parallel(added, ((part, form, recipe) for part in parts), jobs):
         sums.merge(done)
         advance(1)
     return sums

@@ -1,7 +1,6 @@
 """Cross-validation: k folds × repeats, in parallel over runs.
 
-Runs go through joblib: threads on one machine (the kernel releases the GIL and the data is
-shared), and a cluster of Dask, through joblib, where a sweep outgrows it.
+Runs go through `fedsel.parallel`: threads on one machine, and a cluster where a sweep outgrows it.
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsel.errors import InvalidArgument, check_count
-from fedsel.extras import needed
 from fedsel.history import History
+from fedsel.parallel import in_parallel
 from fedsel.progress import note
 from fedsel.random import key_of
 from fedsel.simulation.evaluation import EvaluationSet
@@ -85,17 +84,13 @@ def cross_validate(
     not depend on ``jobs``. A cross-validation is a simulation, and needs a seed: the scores of one
     client's several runs are nothing to publish anyway.
     """
-    with needed("simulation", "simulations"):
-        from joblib import Parallel, delayed
-
     if check_count("folds", folds, least=2) > population.clients:
         raise InvalidArgument("folds", folds, f"at most the {population.clients} clients")
     check_count("repeats", repeats)
     _seed_of(training)
     runs = [(repeat, fold) for repeat in range(repeats) for fold in range(folds)]
-    work = Parallel(n_jobs=jobs, prefer="threads", return_as="generator")(
-        delayed(one_run)(training, population, folds, repeat, fold) for repeat, fold in runs
-    )
+    calls = ((training, population, folds, repeat, fold) for repeat, fold in runs)
+    work = in_parallel(one_run, calls, jobs)
     scores = []
     with note("cross-validation", len(runs)) as tell:
         for score in work:

@@ -216,7 +216,7 @@ class Solution:
         """
         return self.mechanism.loss_ratio(self.transform.size)
 
-    @property
+    @cached_property
     def privacy(self) -> Privacy:
         """The exact ε of a report and of all."""
         certified = self.mechanism.certified
@@ -246,7 +246,7 @@ class Solution:
         alphabet = self.mechanism.alphabet(transform.size, transform.spread)
         return alphabet if transform.bases == 1 else replace(alphabet, slots=transform.slots)
 
-    @property
+    @cached_property
     def bits(self) -> int:
         """The length of a report in bits."""
         return self.mechanism.bits(self.transform.slots)
