@@ -1,4 +1,5 @@
-/* The kernels for processors with AVX2. No fused multiply-add: it would change the last bits. */
+/* The kernels for processors with AVX2. Nothing is contracted to a fused multiply-add, which would change
+   the last bits; one stands only where its product is exact, a number times 1 or −1. */
 #include "tables.h"
 
 #if defined(FEDSEL_HAS_AVX2)

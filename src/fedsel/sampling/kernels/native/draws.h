@@ -30,7 +30,8 @@ INLINE float draw_sign(const SignTable *table, float squared, Stream *s) {
     double share = sqrt((double)squared) / table->radius;
     share = share < 1.0 ? share : 1.0;
     int64_t steps = (int64_t)((1.0 + share) * (double)(INPUT_STEPS / 2) + 0.5);
-    return (float)(1 - 2 * (below(s, (uint64_t)INPUT_STEPS) >= steps)); /* a branch could not be foreseen */
+    const int negative = below(s, (uint64_t)INPUT_STEPS) >= steps;
+    return (float)(1 - 2 * negative); /* in numbers: a branch could not be foreseen */
 }
 
 /* A symbol by the law at t in [−1, 1]. */

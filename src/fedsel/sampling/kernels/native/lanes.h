@@ -50,9 +50,11 @@ INLINE Wide load_up_to(const float *address, int64_t count) {
 
 /* a + (signs ±1)·v: one rounding either way, for the product is exact. */
 #if defined(FEDSEL_AVX512)
-#define ADD_SIGNED(a, v, ...) ((Wide)_mm512_fmadd_ps((__m512)(v), (__m512)(Wide){__VA_ARGS__}, (__m512)(a)))
+#define ADD_SIGNED(a, v, ...) \
+    ((Wide)_mm512_fmadd_ps((__m512)(v), (__m512)(Wide){__VA_ARGS__}, (__m512)(a)))
 #elif defined(FEDSEL_AVX2)
-#define ADD_SIGNED(a, v, ...) ((Wide)_mm256_fmadd_ps((__m256)(v), (__m256)(Wide){__VA_ARGS__}, (__m256)(a)))
+#define ADD_SIGNED(a, v, ...) \
+    ((Wide)_mm256_fmadd_ps((__m256)(v), (__m256)(Wide){__VA_ARGS__}, (__m256)(a)))
 #else
 #define ADD_SIGNED(a, v, ...) ((a) + (v) * (Wide){__VA_ARGS__})
 #endif

@@ -19,7 +19,8 @@ static int usable_variants(void) {
     int count = 1;
 #if defined(FEDSEL_HAS_AVX2)
     __builtin_cpu_init();
-    count += __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
+    count += __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+             __builtin_cpu_supports("bmi2");
 #endif
 #if defined(FEDSEL_HAS_AVX512)
     /* The first processors with AVX-512, without VBMI2, clock down for vectors of 512 bits. */

@@ -70,8 +70,10 @@ static void public_signs(const uint32_t *entropy, int64_t count, const uint32_t 
         for (int64_t i = 0; i < d; i += at_once) {
             wide_philox((uint64_t)(i / SIGNS_OF_A_BLOCK + 1), key, words);
             for (int j = 0; j < BLOCKS_OF_SIGNS * 4; j++) /* no branches: who could foresee them */
-                for (int byte = 0; byte < 8; byte++)
-                    some[8 * j + byte] = (float)(int32_t)(words[j / 4][j % 4] >> (8 * byte + 6) & 2) - 1.0f;
+                for (int byte = 0; byte < 8; byte++) {
+                    int32_t twice = (int32_t)(words[j / 4][j % 4] >> (8 * byte + 6) & 2);
+                    some[8 * j + byte] = (float)(twice - 1);
+                }
             memcpy(row + i, some, (size_t)(d - i < at_once ? d - i : at_once) * sizeof *row);
         }
     }

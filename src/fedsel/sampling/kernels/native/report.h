@@ -113,7 +113,8 @@ OUTLINE void send_baseline(Report *r) {
     const Tables *tables = r->sending->tables;
     float *room = r->sending->scratch->room;
     if (tables->baseline.sizes)
-        send_set(&tables->baseline, tables->scale, r->vector, tables->dim, room, &r->words, r->sending->total);
+        send_set(&tables->baseline, tables->scale, r->vector, tables->dim, room, &r->words,
+                 r->sending->total);
     else
         send_direction(&tables->baseline, tables->scale, r->vector, tables->dim, room, &r->words,
                        r->sending->total);
@@ -144,8 +145,9 @@ OUTLINE void draw_signed(const Tables *tables, Report *reports, int64_t count) {
         fetch_eighths(reports[i].ahead, tables->dim, 6, 8);
         if (i >= left) continue;
         Report *r = open[i];
-        r->atom = draw_from_vector(&table->ranks, &r->draft, scored ? r->scores : r->vector, tables->slots,
-                                   r->sign, sqrtf(r->squared), &r->sending->scratch->guess, &r->words);
+        const float *ranked = scored ? r->scores : r->vector;
+        r->atom = draw_from_vector(&table->ranks, &r->draft, ranked, tables->slots, r->sign,
+                                   sqrtf(r->squared), &r->sending->scratch->guess, &r->words);
     }
 }
 

@@ -103,8 +103,10 @@ INLINE int dense_gradients(const Rounds *call, Report *reports, int64_t count, c
         fetch_eighths(r->ahead, d, 0, 1);
         margins[at] = (double)dot(records->dense + r->client * d, weights, d);
     }
-    for (int64_t at = 0; at < count; at++)
-        slopes[at] = (float)(slope(call->loss, margins[at], records->labels[reports[at].client]) * call->factor);
+    for (int64_t at = 0; at < count; at++) {
+        const int8_t label = records->labels[reports[at].client];
+        slopes[at] = (float)(slope(call->loss, margins[at], label) * call->factor);
+    }
     for (int64_t at = 0; at < count; at++) {
         Report *r = reports + at;
         const float *x = records->dense + r->client * d;
@@ -134,13 +136,15 @@ INLINE int report_together(const Rounds *call, const Sending *sending, int64_t n
             return OUT_OF_BOUNDS;
         begin_report(reports + at, sending, at, client, n + at,
                      call->sent + (call->keeps ? (n + at) * 2 * tables->picks : 0));
-        if (dense) reports[at].ahead = record_ahead(records, call->clients, n + at, call->count - 1, ahead);
+        if (dense)
+            reports[at].ahead = record_ahead(records, call->clients, n + at, call->count - 1, ahead);
     }
     if (dense)
         wrong = dense_gradients(call, reports, count, weights, decay);
     else
         for (Report *r = reports; r < reports + count && !wrong; r++)
-            wrong = client_gradient(records, r->client, call->loss, weights, decay, call->factor, r->vector);
+            wrong = client_gradient(records, r->client, call->loss, weights, decay, call->factor,
+                                    r->vector);
     if (!wrong) send_reports(tables, reports, count);
     return wrong;
 }
@@ -207,7 +211,8 @@ static int64_t judge(const Records *records, const int64_t *rows, int64_t count,
                      const float *weights, int64_t models, double *hits, double *losses) {
     for (int64_t n = 0; n < count; n++) {
         int64_t row = rows[n];
-        if (!records->indptr) prefetch_row(record_ahead(records, rows, n, count - 1, AHEAD), records->dim);
+        if (!records->indptr)
+            prefetch_row(record_ahead(records, rows, n, count - 1, AHEAD), records->dim);
         if (!readable(records, row)) return OUT_OF_BOUNDS;
         for (int64_t m = 0; m < models; m++) {
             double margin = margin_of(records, row, weights + m * records->dim);

@@ -71,14 +71,14 @@ typedef struct {
 INLINE Bounds bounds_of(const RankTable *table, const float *vector, int64_t d, float length,
                         float *guess) {
     const int64_t top = table->edges[0];
-    const float margin = 2.6f / sqrtf((float)d); /* about twice the deviation of a rank's magnitude */
+    const float margin = 2 / sqrtf((float)d); /* about twice a rank's deviation */
     if (!(*guess > 0)) *guess = magnitude_at_float(top - 1, vector, d) / length;
     if (!(*guess > LEAST_GUESS)) *guess = LEAST_GUESS;
     const float low = *guess * length * (1 - margin), high = *guess * length * (1 + margin);
     int64_t above_low = 0, above_high = 0, i = 0;
-    for (; i + STRETCH <= d; i += STRETCH) {
-        above_low += above_in_stretch_float(vector + i, STRETCH, low);
-        above_high += above_in_stretch_float(vector + i, STRETCH, high);
+    for (; i + stretch_float <= d; i += stretch_float) {
+        above_low += above_in_stretch_float(vector + i, stretch_float, low);
+        above_high += above_in_stretch_float(vector + i, stretch_float, high);
     }
     if (i < d) {
         above_low += above_in_stretch_float(vector + i, d - i, low);
@@ -96,7 +96,8 @@ INLINE __m512 magnitudes_of(const float *vector, int64_t d, const int32_t *atoms
     const __mmask16 negative = _mm512_cmpge_epi32_mask(j, dim);
     __m512 values = _mm512_i32gather_ps(_mm512_mask_sub_epi32(j, negative, j, dim), vector, 4);
     if (sign == 0) return _mm512_abs_ps(values);
-    values = _mm512_mul_ps(values, _mm512_mask_blend_ps(negative, _mm512_set1_ps(sign), _mm512_set1_ps(-sign)));
+    const __m512 signs = _mm512_mask_blend_ps(negative, _mm512_set1_ps(sign), _mm512_set1_ps(-sign));
+    values = _mm512_mul_ps(values, signs);
     return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(values, _mm512_setzero_ps(), _CMP_GT_OQ), values);
 }
 
@@ -131,7 +132,8 @@ OUTLINE int64_t draw_by_threshold(const RankTable *table, Attempts *attempts, co
                 bounds.outside = magnitude;
                 continue;
             }
-            if (larger + below(s, sharing_float(table, vector, d, sign, magnitude, larger)) < top) return j;
+            const uint64_t equal = sharing_float(table, vector, d, sign, magnitude, larger);
+            if (larger + below(s, equal) < top) return j;
             next = s->taken; /* one of several equals at the edge of the top */
             break;
         }

@@ -83,29 +83,22 @@ INLINE void hadamard_small(float *x, int64_t n) {
 #define GROUP (8 * WIDE)
 #define CACHED 4096
 
-/* WIDE entries of signs·vector, or of the vector where it is not ``turned``, and zeros after the first
-   ``left``. */
-INLINE Wide turned_entries(const float *vector, const float *signs, const int turned, int64_t left) {
-    if (left <= 0) return ZERO;
-    Wide entries = load_up_to(vector, left);
-    return turned ? MULTIPLY(entries, load_up_to(signs, left)) : entries;
+/* WIDE entries from i on of signs·vector, or of the vector where it is not ``turned``, and zeros after
+   the first d. */
+INLINE Wide entries_from(int64_t i, const float *vector, const float *signs, const int turned, int64_t d) {
+    if (i >= d) return ZERO;
+    Wide entries = load_up_to(vector + i, d - i);
+    return turned ? MULTIPLY(entries, load_up_to(signs + i, d - i)) : entries;
 }
 
-/* x ← the steps below GROUP of the first d entries, and as many zeros as make groups of them whole. */
-INLINE void hadamard_of_groups(const float *vector, const float *signs, const int turned, int64_t d,
-                               float *x) {
+/* x ← the steps below GROUP of the entries from i on; ``whole`` where none of them is after the d-th. */
+INLINE void hadamard_of_group(int64_t i, const float *vector, const float *signs, const int turned,
+                              int64_t d, const int whole, float *x) {
     Wide v[8];
-    int64_t i = 0;
-    for (; i + GROUP <= d; i += GROUP) {
-        for (int j = 0; j < 8; j++)
-            v[j] = hadamard_of_wide(turned_entries(vector + i + j * WIDE, signs + i + j * WIDE, turned, WIDE));
-        hadamard_of_vectors(v, 8);
-        for (int j = 0; j < 8; j++) STORE(x + i + j * WIDE, v[j]);
+    for (int j = 0; j < 8; j++) {
+        int64_t at = i + j * WIDE;
+        v[j] = hadamard_of_wide(entries_from(at, vector, signs, turned, whole ? at + WIDE : d));
     }
-    if (i == d) return;
-    for (int j = 0; j < 8; j++)
-        v[j] = hadamard_of_wide(
-            turned_entries(vector + i + j * WIDE, signs + i + j * WIDE, turned, d - i - j * WIDE));
     hadamard_of_vectors(v, 8);
     for (int j = 0; j < 8; j++) STORE(x + i + j * WIDE, v[j]);
 }
@@ -113,16 +106,17 @@ INLINE void hadamard_of_groups(const float *vector, const float *signs, const in
 /* Of the n = 2^m ≤ CACHED entries signs·vector, and zeros after the first d. */
 INLINE void hadamard_in_cache(const float *vector, const float *signs, const int turned, int64_t d,
                               float *x, int64_t n) {
+    int64_t i = 0;
     if (n < WIDE) {
-        for (int64_t i = 0; i < n; i++) x[i] = i < d ? turned ? vector[i] * signs[i] : vector[i] : 0;
+        for (; i < n; i++) x[i] = i < d ? turned ? vector[i] * signs[i] : vector[i] : 0;
         hadamard_small(x, n);
     } else if (n < GROUP) {
-        int64_t i = 0;
         for (; i < d; i += WIDE)
-            STORE(x + i, hadamard_of_wide(turned_entries(vector + i, signs + i, turned, d - i)));
+            STORE(x + i, hadamard_of_wide(entries_from(i, vector, signs, turned, d)));
         hadamard_from(x, n, WIDE, i);
     } else {
-        hadamard_of_groups(vector, signs, turned, d, x);
+        for (; i + GROUP <= d; i += GROUP) hadamard_of_group(i, vector, signs, turned, d, 1, x);
+        if (i < d) hadamard_of_group(i, vector, signs, turned, d, 0, x);
         hadamard_from(x, n, GROUP, round_up(d, GROUP));
     }
 }
