@@ -51,7 +51,7 @@ app.command(
 )(certify_command)
 app.command(epilog="Example: fedsel mechanisms --json")(mechanisms)
 app.command(epilog=reproducing.EXAMPLE)(reproducing.reproduce)
-app.command(epilog="Example: fedsel bench --json")(bench)
+app.command(epilog="Example: fedsel bench --instructions avx2 --json")(bench)
 app.command("vectors", epilog=VECTORS_EXAMPLE)(vectors_command)
 app.command("serve", epilog=SERVE_EXAMPLE)(serve_command)
 app.command("invite", epilog=INVITE_EXAMPLE)(invite_command)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from typing import Annotated
 
 import typer
 from rich.table import Table
 
 from fedsel.cli.common import JsonOption, output
 from fedsel.cli.waiting import patience
+from fedsel.errors import InvalidArgument
 from fedsel.extras import check_installed
 
 TARGETS = {
@@ -25,21 +27,41 @@ TARGETS = {
 }
 
 
-def bench(as_json: JsonOption = False) -> None:
+InstructionsOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SET",
+        show_default="the best that this processor has",
+        help="The kernels to measure: base, avx2 or avx512. Changes no result.",
+    ),
+]
+
+
+def bench(instructions: InstructionsOption = None, as_json: JsonOption = False) -> None:
     """Measure the engine against a non-private loop, numpy and plain Python.
 
     All are ratios within this run; the machine may be busy. Takes a minute or two.
     """
     from fedsel.cli.bench import speed
+    from fedsel.sampling.kernels import native
 
     check_installed("simulation", "fedsel bench", "joblib", "scipy")
-    with patience("measuring") as notify:
-        result = speed.measure(lambda part: notify(f"measuring {part}"))
+    has = native.variants()
+    used = has[-1] if instructions is None else instructions
+    if used not in has:
+        raise InvalidArgument("--instructions", used, f"one that is here: {', '.join(has)}")
+    before = native.use(used)
+    try:
+        with patience("measuring") as notify:
+            result = speed.measure(lambda part: notify(f"measuring {part}"))
+    finally:
+        native.use(before)
     if as_json:
-        content = {"ratios": result.ratios, "seconds": result.seconds}
+        content = {"instructions": used, "ratios": result.ratios, "seconds": result.seconds}
         typer.echo(json.dumps(content, indent=1, allow_nan=False))
         return
-    table = Table(title="One private epoch: PS-PM at ε′ = 2, J and RJ at ε = 1 … 4; one thread")
+    setting = f"PS-PM at ε′ = 2, J and RJ at ε = 1 … 4; one thread, instructions: {used}"
+    table = Table(title=f"One private epoch: {setting}")
     for heading in ("ratio", "measured", "target", ""):
         table.add_column(heading, justify="left" if heading == "ratio" else "right")
     for name, measured in result.ratios.items():
