@@ -12,6 +12,14 @@ typedef struct {
     uint64_t fraction;
 } Attempt;
 
+/* What is known of the top of a vector, by a law of two weights: magnitudes up to ``outside`` are not in
+   it, those above ``inside`` are, whoever of the equals comes first. */
+typedef struct {
+    float outside, inside;
+} Bounds;
+
+#define NO_BOUNDS ((Bounds){-1, INFINITY})
+
 INLINE Attempt attempt_from(const RankTable *table, uint64_t word) {
     uint64_t atoms = (uint64_t)table->atoms;
     return (Attempt){(int64_t)mulhi(word, atoms), word * atoms};

@@ -29,15 +29,11 @@
 #undef ABSOLUTE
 #undef NEXT_AFTER
 
+#include "bounds.h"
 #if defined(FEDSEL_AVX512)
 #include "threshold.h"
 #else
-typedef struct {
-    Attempt first;
-} Draft;
-#define draw_from_words(table, draft, s) draw_unseen(table, &(draft)->first, s)
-#define draw_from_vector(table, draft, vector, d, sign, length, guess, s) \
-    draw_seen_float(table, (draft)->first, vector, d, sign, s)
+#include "one_by_one.h"
 #endif
 
 #include "transforms.h"

@@ -107,17 +107,17 @@ INLINE uint64_t NAMED(sharing)(const RankTable *table, const REAL *vector, int64
 
 /* From the attempt ``first`` on. */
 OUTLINE int64_t NAMED(draw_by_rejection)(const RankTable *table, Attempt first, const REAL *vector,
-                                         int64_t d, REAL sign, Stream *s) {
+                                         int64_t d, REAL sign, Bounds bounds, Stream *s) {
     const int64_t top = table->threshold ? table->edges[0] : INT64_MAX;
     const REAL signs[2] = {sign, -sign};
-    REAL outside = -1;
+    REAL outside = bounds.outside;
     for (Attempt attempt = first;; attempt = next_attempt(table, s)) {
         const int64_t j = attempt.atom;
         /* As `magnitude_of`, without a branch: which of both atoms it is cannot be foreseen. */
         int negative = j >= d;
         REAL value = vector[negative ? j - d : j] * signs[negative];
         REAL m = sign == 0 ? ABSOLUTE(vector[j]) : value > 0 ? value : 0;
-        int certain = is_certain(table, attempt);
+        int certain = is_certain(table, attempt) || m > bounds.inside;
         if (certain || m <= outside) {
             skip_word(s);
             if (certain) return j;
@@ -159,8 +159,9 @@ OUTLINE int64_t NAMED(draw_rank_first)(const RankTable *table, const REAL *vecto
 
 /* What `draw_unseen` has left open, on the vector. */
 INLINE int64_t NAMED(draw_seen)(const RankTable *table, Attempt first, const REAL *vector, int64_t d,
-                                REAL sign, Stream *s) {
-    if (table->by_rejection) return NAMED(draw_by_rejection)(table, first, vector, d, sign, s);
+                                REAL sign, Bounds bounds, Stream *s) {
+    if (table->by_rejection)
+        return NAMED(draw_by_rejection)(table, first, vector, d, sign, bounds, s);
     return NAMED(draw_rank_first)(table, vector, d, sign, s);
 }
 
@@ -174,7 +175,7 @@ INLINE int64_t NAMED(draw_ranked)(const RankTable *table, const REAL *vector, in
                                   Stream *s) {
     Attempt first = {0, 0};
     int64_t drawn = draw_unseen(table, &first, s);
-    return drawn == UNSEEN ? NAMED(draw_seen)(table, first, vector, d, sign, s) : drawn;
+    return drawn == UNSEEN ? NAMED(draw_seen)(table, first, vector, d, sign, NO_BOUNDS, s) : drawn;
 }
 
 #undef SAMPLES

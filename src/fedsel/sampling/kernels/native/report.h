@@ -146,8 +146,10 @@ OUTLINE void draw_signed(const Tables *tables, Report *reports, int64_t count) {
         if (i >= left) continue;
         Report *r = open[i];
         const float *ranked = scored ? r->scores : r->vector;
-        r->atom = draw_from_vector(&table->ranks, &r->draft, ranked, tables->slots, r->sign,
-                                   sqrtf(r->squared), &r->sending->scratch->guess, &r->words);
+        const Bounds bounds = bounds_of(&table->ranks, ranked, tables->slots, sqrtf(r->squared),
+                                        &r->sending->scratch->guess);
+        r->atom =
+            draw_within(&table->ranks, &r->draft, ranked, tables->slots, r->sign, bounds, &r->words);
     }
 }
 

@@ -4,7 +4,6 @@
 
 #define EVEN_BITS 0x55555555u
 #define ODD_BITS 0xAAAAAAAAu
-#define LEAST_GUESS 1e-6f
 
 /* The attempts in some words of a stream: a bit for each word from ``start`` on. */
 typedef struct {
@@ -58,36 +57,6 @@ INLINE void next_attempts(const RankTable *table, Attempts *found, Stream *s) {
        lowest bit to a row of ones carries it away: gone are the rows that begin at an even place. */
     uint32_t begins = fair & ~(fair << 1), even = fair & ~(fair + (begins & EVEN_BITS));
     found->made = (even & EVEN_BITS) | (fair & ~even & ODD_BITS);
-}
-
-/* What is known of a vector's top: magnitudes up to ``outside`` are not in it, those above ``inside``
-   are, whoever of the equals comes first. */
-typedef struct {
-    float outside, inside;
-} Bounds;
-
-/* Bounds from how many magnitudes are above two pivots, on both sides of a guess at the one where the
-   top ends. The ``guess``, a share of the vector's length, is mended by what is found. */
-INLINE Bounds bounds_of(const RankTable *table, const float *vector, int64_t d, float length,
-                        float *guess) {
-    const int64_t top = table->edges[0];
-    const float margin = 2 / sqrtf((float)d); /* about twice a rank's deviation */
-    if (!(*guess > 0)) *guess = magnitude_at_float(top - 1, vector, d) / length;
-    if (!(*guess > LEAST_GUESS)) *guess = LEAST_GUESS;
-    const float low = *guess * length * (1 - margin), high = *guess * length * (1 + margin);
-    int64_t above_low = 0, above_high = 0, i = 0;
-    for (; i + stretch_float <= d; i += stretch_float) {
-        above_low += above_in_stretch_float(vector + i, stretch_float, low);
-        above_high += above_in_stretch_float(vector + i, stretch_float, high);
-    }
-    if (i < d) {
-        above_low += above_in_stretch_float(vector + i, d - i, low);
-        above_high += above_in_stretch_float(vector + i, d - i, high);
-    }
-    const int towards = 2 * (above_low + above_high > 2 * top) - 1;
-    const int missed = (above_high > top) - (above_low < top);
-    *guess *= 1 + margin / 32 * (float)(towards + 7 * missed);
-    return (Bounds){above_low >= top ? low : -1, above_high <= top ? high : INFINITY};
 }
 
 /* The magnitudes by which WORDS atoms are ranked, as `magnitude_of` tells them. */
@@ -159,14 +128,13 @@ INLINE int64_t draw_from_words(const RankTable *table, Draft *draft, Stream *s) 
     return first & attempts->certain ? attempts->atoms[place] : UNSEEN;
 }
 
-/* As `draw_seen_float`, of a vector of that length. */
-INLINE int64_t draw_from_vector(const RankTable *table, Draft *draft, const float *vector, int64_t d,
-                                float sign, float length, float *guess, Stream *s) {
-    if (!table->threshold) return draw_seen_float(table, draft->first, vector, d, sign, s);
+/* As `draw_seen_float`, of a vector with these bounds. */
+INLINE int64_t draw_within(const RankTable *table, Draft *draft, const float *vector, int64_t d, float sign,
+                           Bounds bounds, Stream *s) {
+    if (!table->threshold) return draw_seen_float(table, draft->first, vector, d, sign, bounds, s);
     if (!table->many) {
         s->taken--; /* the first attempt is among them */
         next_attempts(table, &draft->attempts, s);
     }
-    const Bounds bounds = bounds_of(table, vector, d, length, guess);
     return draw_by_threshold(table, &draft->attempts, vector, d, sign, bounds, s);
 }
