@@ -170,7 +170,8 @@ INLINE int64_t NAMED(draw_seen)(const RankTable *table, Attempt first, const REA
 
    A rank among equals takes a word; where it cannot matter that word is passed over (`below` would
    take a second with probability under 2^−30). Nothing is counted for a level below every weight,
-   nor in a threshold law for a magnitude up to one that was found outside of the top. */
+   nor in a threshold law for a magnitude that is known to be in the top, or outside of it.
+   Proof: docs/proofs/sampling.md, D10. */
 INLINE int64_t NAMED(draw_ranked)(const RankTable *table, const REAL *vector, int64_t d, REAL sign,
                                   Stream *s) {
     Attempt first = {0, 0};
