@@ -250,6 +250,27 @@ def test_double_precision_and_embeddings():
     assert 0 <= trainer.history.accuracy <= 1
 
 
+class Constrained(nn.Linear):
+    """Keeps its weights within bounds, in place, whenever it is used."""
+
+    def forward(self, x):
+        with torch.no_grad():
+            self.weight.clamp_(-0.1, 0.1)
+        return super().forward(x)
+
+
+@pytest.mark.parametrize("local", [None, Local(rate=0.1)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_module_that_changes_its_weights_leaves_the_servers_alone(dtype, local):
+    X, y = records((6,))
+    module = Constrained(6, 3, dtype=dtype)
+    updates = ClientUpdates(module, cross_entropy, X.to(dtype), y, local=local)
+    weights = np.ones(updates.layout.dim)
+    updates.receive(weights)
+    updates.vectors(np.arange(4))
+    assert weights.tolist() == [1.0] * len(weights)
+
+
 def test_history_privacy_and_communication():
     X, y = records((6,), 40)
     trainer = FederatedTrainer(mlp(), epsilon=3.0, epochs=2, batch=0.25, **{**PAPER, "mu": 0.2})
