@@ -34,6 +34,7 @@ from fedsel.solutions.registry import (
     PLAIN,
     REPORTING_DIRECTIONS,
     REPORTING_MEANS,
+    by_name,
     selection_of,
     value_of,
 )
@@ -114,6 +115,7 @@ class Setting:
             raise InvalidArgument("model", self.model, f"one of {', '.join(get_args(Model))}")
 
 
+@by_name
 @lru_cache(maxsize=4096)
 def resolved(recipe: Recipe, setting: Setting) -> Recipe:
     """The recipe with a number for everything that was automatic, for vectors of setting.dim.

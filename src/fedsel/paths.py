@@ -30,6 +30,21 @@ def sync_folder(folder: Path) -> None:
             os.close(handle)
 
 
+def make_folder(folder: Path) -> None:
+    """Create a folder, and those above it, where they are missing; each name is then durable.
+
+    >>> import tempfile
+    >>> place = Path(tempfile.mkdtemp()) / "a" / "b"
+    >>> make_folder(place)
+    >>> place.is_dir()
+    True
+    """
+    missing = [place for place in (folder, *folder.parents) if not place.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    for place in missing:
+        sync_folder(place.parent)
+
+
 def source_digest(*names: str, beside: str = "") -> str:
     """A name for the sources under these files and folders of the package, and what is beside.
 

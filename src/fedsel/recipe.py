@@ -29,6 +29,7 @@ from fedsel.solutions.registry import (
     REPORTING_DIRECTIONS,
     Parameters,
     build,
+    by_name,
     canonical,
     selection_of,
 )
@@ -240,6 +241,7 @@ def _share(name: str, value: object) -> float | Auto:
     return float(value)  # type: ignore[arg-type]
 
 
+@by_name
 @lru_cache(maxsize=512)
 def _built(recipe: Recipe) -> Solution:
     parameters = {f.name: getattr(recipe, f.name) for f in fields(Parameters)}

@@ -137,22 +137,26 @@ def not_finite(msg, ctx):
 
 
 NONSENSE = [
-    raises,
-    leaves,
-    other_shape,
-    not_finite,
-    lambda msg, ctx: None,
-    lambda msg, ctx: Message(Error(0, f"{SECRET}"), reply_to=msg),
-    lambda msg, ctx: Message(RecordDict(), reply_to=msg),
+    (raises, "ValueError"),
+    (leaves, "SystemExit"),
+    (other_shape, "InvalidArgument"),
+    (not_finite, None),  # numbers like others: NaN counts as 0
+    (lambda msg, ctx: None, "AttributeError"),
+    (lambda msg, ctx: Message(Error(0, f"{SECRET}"), reply_to=msg), "ValueError"),
+    (lambda msg, ctx: Message(RecordDict(), reply_to=msg), "ValueError"),
 ]
 
 
-@pytest.mark.parametrize("result", NONSENSE)
-def test_whether_a_node_answers_does_not_depend_on_its_app(tmp_path, result, caplog):
+@pytest.mark.parametrize(("result", "told"), NONSENSE)
+def test_whether_a_node_answers_does_not_depend_on_its_app(tmp_path, result, told, caplog):
     reply = FedSelMod()(message(question()), context(config(tmp_path / "s")), App(result=result))
     assert isinstance(report_of(reply.content), bytes)
     assert len(report_of(reply.content)) == 16
     assert str(SECRET) not in caplog.text + repr(reply)
+    said = [r for r in caplog.records if r.name == "fedsel.flower" and r.levelname == "WARNING"]
+    expected = [] if told is None else [f"the app or its records failed: {told}"]
+    assert [r.getMessage() for r in said] == expected  # for the node's owner
+    assert not any(r.exc_info for r in said)
 
 
 def nan_model():

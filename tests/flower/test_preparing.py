@@ -298,8 +298,8 @@ def test_a_misunderstanding_costs_nothing(tmp_path):
 
 
 @pytest.mark.parametrize("fails", ["raises", "shape", "nan", "exits"])
-def test_records_that_fail_count_as_zeros(tmp_path, fails):
-    """Whether a node answers must not depend on its records."""
+def test_records_that_fail_count_as_zeros(tmp_path, fails, caplog):
+    """Whether a node answers must not depend on its records; its owner is told what failed."""
 
     def broken(_):
         if fails == "raises":
@@ -316,6 +316,10 @@ def test_records_that_fail_count_as_zeros(tmp_path, fails):
     )
     request = Request.decode(msg.content["fedsel"]["request"])
     assert told == request.format.encode(0, expected)
+    if fails in ("raises", "exits"):
+        kind = "RuntimeError" if fails == "raises" else "SystemExit"
+        assert f"the app or its records failed: {kind}" in caplog.text
+    assert "secret" not in caplog.text
 
 
 def test_preparing_travels_and_nonsense_is_refused(tmp_path):

@@ -64,7 +64,9 @@ def test_invitations_as_links(task_file):
     links = lines.stdout.split()
     assert len(set(links)) == 2
     assert all(link.startswith("https://learn.example/join#token=ey") for link in links)
-    for wrong in ("learn.example", "ftp://learn.example", "https://a.example/b", "https://a?b=c"):
+    below = run_here("invite", task_file, "--links", "https://learn.example/some/where/").stdout
+    assert below.startswith("https://learn.example/some/where/join#token=ey")
+    for wrong in ("learn.example", "ftp://learn.example", "https://a/b c", "https://a?b=c"):
         refused = run_here("invite", task_file, "--links", wrong, status=2).stderr
         assert "--links" in refused
     refused = run_here("invite", task_file, "--gateway", "--links", "https://a", status=2)

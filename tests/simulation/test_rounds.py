@@ -1,5 +1,6 @@
 """Reports on vectors computed elsewhere: the same training as the engine's own."""
 
+import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -17,7 +18,7 @@ from fedsel.simulation import Population, Training, train, train_vectors
 from fedsel.simulation import rounds as rounds_module
 from fedsel.simulation.linear_rounds import LinearRunner, runner_for
 from fedsel.simulation.validation import cross_validate
-from fedsel.simulation.vector_rounds import VectorReports, VectorRunner
+from fedsel.simulation.vector_rounds import VectorReports, VectorRunner, chunks
 
 D, N, BATCH = 12, 57, 10
 NAMES = [
@@ -128,6 +129,18 @@ def test_the_training_is_the_engines(name, epochs, stranger):
             theirs.reports,
         )
         assert (ours.epsilon, ours.bits) == (theirs.epsilon, theirs.bits)
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 8, 20, 1000])
+@pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 20])
+def test_chunks_are_few_and_equally_large(count, most):
+    clients = np.arange(count)[::-1]
+    cut = chunks(clients, most)
+    sizes = [len(some) for some in cut]
+    assert np.concatenate([*cut, clients[:0]]).tolist() == clients.tolist()
+    assert len(cut) == math.ceil(count / most)
+    assert max(sizes, default=0) <= most
+    assert max(sizes, default=0) - min(sizes, default=0) <= 1
 
 
 @pytest.mark.parametrize("name", ["NP", "PS-PM", "PS-PM-O", "RJ"])

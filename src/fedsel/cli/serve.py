@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -177,13 +178,13 @@ def invite_command(
 
 def _page(address: str, gateway: bool) -> str:
     """The page where people take part, of the service at an address."""
-    parts = urlsplit(address)
-    plain = not (parts.query or parts.fragment) and parts.path in ("", "/")
     if gateway:
         raise InvalidArgument("--links", address, "left out with --gateway")
-    if parts.scheme not in ("http", "https") or not parts.netloc or not plain:
+    parts = urlsplit(address)
+    whole = parts.scheme in ("http", "https") and parts.netloc
+    if not whole or parts.query or parts.fragment or not re.fullmatch(r"[!-~]+", address):
         raise InvalidArgument("--links", address, "the service's address, as https://learn.example")
-    return f"{parts.scheme}://{parts.netloc}/join"
+    return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}/join"
 
 
 def _check_meant(ctx: typer.Context, demo: bool) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from fedsel.device.refusal import Fault, LedgerError
-from fedsel.paths import sync_folder
+from fedsel.paths import make_folder, sync_folder
 
 APPLICATION = 0x4645_4453
 """SQLite's application_id of our files: "FEDS"."""
@@ -158,7 +158,7 @@ def create(store: Path, witness: Path, lifetime: str) -> None:
     apart = witness.parent != store
     if (store.exists() and any(store.iterdir())) or (apart and witness.exists()):
         raise LedgerError(Fault.OCCUPIED)
-    store.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(store.parent)
     identity = secrets.token_bytes(16)
     scratch = store.parent / f".{store.name}.{secrets.token_hex(8)}"
     scratch.mkdir(mode=0o700)
@@ -176,7 +176,7 @@ def create(store: Path, witness: Path, lifetime: str) -> None:
             (identity, GENESIS),
         )
         if apart:
-            witness.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(witness.parent)
             _copy_synced(scratch / WITNESS_NAME, witness)
             (scratch / WITNESS_NAME).unlink()
         sync_folder(scratch)

@@ -38,7 +38,8 @@ class FedSelMod:
     arrays; metrics and whatever else it returns are dropped. The update is (model − returned
     arrays)/scale, and goes through the node's `Client`: policy and ledger come from the node's own
     ``node_config`` (see `Node`). The app runs only when nothing speaks against the request. If it
-    fails, a report on zeros leaves: whether a node answers must not depend on its data.
+    fails, a report on zeros leaves: whether a node answers must not depend on its data. The node's
+    log has the type of the exception, and nothing else of it.
 
     Evaluate and query messages are refused with a fixed sentence: metrics of private data are not
     private. Put the mod first in the list, so that no other sees its reply before it is sent; or
@@ -99,11 +100,16 @@ class FedSelMod:
                 after = layout.vector(returned, np.float64)
             except KeyboardInterrupt:
                 raise
-            except BaseException:
+            except BaseException as error:
                 # Also sys.exit: a node that is silent on some data would tell of them.
-                raise ValueError("the app failed") from None
-            with np.errstate(all="ignore"):  # a warning may be an error: that would tell
-                return (weights.astype(np.float64) - after) / layout.spread(question.scales)
+                failed = type(error).__name__
+            else:
+                with np.errstate(all="ignore"):  # a warning may be an error: that would tell
+                    return (weights.astype(np.float64) - after) / layout.spread(question.scales)
+            # For the node's owner, who pays for a report on zeros. The exception itself is gone
+            # here: its text may hold data.
+            _LOG.warning("the app or its records failed: %s", failed)
+            raise ValueError("the app failed")
 
         try:
             return client.answer(question.request, model, update)

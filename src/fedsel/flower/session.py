@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from fedsel.errors import InvalidArgument
 from fedsel.flower.messages import Layout, Question
 from fedsel.flower.preparing import Preparing
+from fedsel.paths import make_folder
 from fedsel.server import Aggregator
 from fedsel.server.checkpoint import remove_scratch, replace_file
 from fedsel.server.lock import FolderLock
@@ -61,7 +62,7 @@ class Session:
         if begun is not None:
             ends = (begun.scale.low, begun.scale.high)
             description["feature_range"] = [end.tolist() for end in ends]
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         with FolderLock(folder):
             _remember(folder / _MODEL, json.dumps(description))
         # The server works in units of the scale: there a report is on w/scale itself.

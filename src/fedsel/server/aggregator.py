@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedsel.errors import InvalidArgument, check_count
+from fedsel.paths import make_folder
 from fedsel.preparation import Plan, Preparation
 from fedsel.preparation.plan import Stage
 from fedsel.recipe import Recipe
@@ -91,7 +92,7 @@ class Aggregator:
         self.limit = None if limit is None else check_count("limit", limit)
         self._invited: frozenset[Hashable] | None = None
         self._file = Path(folder) / FILE_NAME
-        self._file.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(self._file.parent)
         self._lock = FolderLock(self._file.parent)
         try:
             remove_scratch(self._file)

@@ -13,6 +13,7 @@ from typing import Self, final
 
 from fedsel.central import CentralGuarantee, compose
 from fedsel.errors import InvalidArgument, check_count, check_kind
+from fedsel.paths import make_folder
 from fedsel.server.lock import FolderLock
 from fedsel.server.outcome import Counts, Outcome
 from fedsel.server.round_store import RoundStore, StoredRound
@@ -50,7 +51,7 @@ class Shuffler:
     def __init__(self, folder: str | Path, *, n_min: int) -> None:
         self.n_min = check_count("n_min", n_min, least=2, most=1 << 32)  # one alone is not hidden
         place = Path(folder)
-        place.mkdir(parents=True, exist_ok=True)
+        make_folder(place)
         self._mutex = threading.Lock()
         self._counts = dict.fromkeys(Outcome, 0)
         self._lock = FolderLock(place)

@@ -29,6 +29,7 @@ def document(name: str, report_bytes: int, limits: Limits) -> dict[str, Any]:
             "the open round, answers it with one report, and sends that until it is told that it "
             "was accepted or is a duplicate.",
         },
+        "servers": [{"url": ".."}],  # relative to this document's own address, wherever it lies
         "paths": {
             "/v1/reports": {
                 "post": _operation(

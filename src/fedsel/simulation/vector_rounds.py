@@ -116,6 +116,18 @@ class Source(Protocol):
         ...
 
 
+def chunks(clients: NDArray[np.int64], most: int) -> list[NDArray[np.int64]]:
+    """Clients (n,) in as few chunks of at most so many as can be, all of one size or one less.
+
+    A small last chunk would cost nearly as much time as a full one.
+
+    >>> [len(some) for some in chunks(np.arange(500), 444)]
+    [250, 250]
+    """
+    count = -(-len(clients) // most)
+    return np.array_split(clients, count) if count else []
+
+
 class VectorRunner:
     """Rounds on a `Source`, one after another; what clients divide by, the server multiplies."""
 
@@ -157,8 +169,7 @@ class VectorRunner:
             number = self.state.rounds
             self._reports.begin(number)
             source.receive(self.state.weights)
-            for at in range(first, end, source.chunk):
-                some = clients[at : min(at + source.chunk, end)]
+            for some in chunks(clients[first:end], source.chunk):
                 self._reports.report(epoch, some, source.vectors(some))
             self.state = step(
                 self.state, rule, solution.in_round(number), self._reports.totals, self._scales

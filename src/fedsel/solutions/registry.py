@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import final
+from typing import Protocol, TypeVar, final
 
 from fedsel.budget import Budget
 from fedsel.errors import Epsilon, InvalidArgument, check_kind
@@ -69,6 +69,20 @@ Composer = Callable[["Parameters"], Solution]
 _OWN: dict[str, Composer] = {}
 
 
+class _Cache(Protocol):
+    def cache_clear(self) -> None: ...
+
+
+_CACHES: list[_Cache] = []
+_Cached = TypeVar("_Cached", bound=_Cache)
+
+
+def by_name(cache: _Cached) -> _Cached:
+    """Have a cache emptied when a name is taken back, which may then mean another composition."""
+    _CACHES.append(cache)
+    return cache
+
+
 def register(name: str, compose: Composer) -> None:
     """Give a composition of your own a name, under which every front end, server and device has it.
 
@@ -102,6 +116,8 @@ def unregister(name: str) -> None:
     if name not in _OWN:
         raise InvalidArgument("name", name, f"one of yours: {', '.join(_OWN) or 'there is none'}")
     del _OWN[name]
+    for cache in _CACHES:
+        cache.cache_clear()
 
 
 def canonical(name: str, argument: str = "name") -> str:

@@ -128,11 +128,14 @@ class ClientUpdates:
 
     def _tensors(self, weights: NDArray[np.float64]) -> dict[str, torch.Tensor]:
         """A vector (d,) as the parameters that it is."""
+
+        def own(place: slice, shape: torch.Size) -> torch.Tensor:
+            # A copy, in float64 too: what a module does to its parameters stays with it.
+            part = torch.from_numpy(weights[place])
+            return part.to(self.device, self._dtype, copy=True).reshape(shape)
+
         places = zip(self.layout.names, self.layout.slices, self.layout.shapes, strict=True)
-        return {
-            name: torch.from_numpy(weights[place]).to(self.device, self._dtype).reshape(shape)
-            for name, place, shape in places
-        }
+        return {name: own(place, shape) for name, place, shape in places}
 
     def vectors(self, clients: NDArray[np.int64], /) -> list[Part]:
         """The updates (n, d) of these clients, in parts (n, …) as the parameters are."""

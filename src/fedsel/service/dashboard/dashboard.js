@@ -41,7 +41,7 @@ const heard = () => {
 
 function listen() {
   window.clearTimeout(timer);
-  source = new EventSource("/v1/events");
+  source = new EventSource("v1/events");
   source.addEventListener("change", ({ data }) => {
     heard();
     for (const [name, html] of Object.entries(JSON.parse(data).page)) put(name, html);

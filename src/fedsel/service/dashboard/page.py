@@ -1,4 +1,7 @@
-"""The page around its live parts: head, sections, links."""
+"""The page around its live parts: head, sections, links.
+
+All addresses are relative to the page's own: a proxy may serve it below any path.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +20,13 @@ POLICY = (
 )
 _COUNTS = ("Accepted", "Rejected", "Duplicate", "Late")
 _LINKS = (
-    ("/join", "Take part", "from this browser, with records that stay in it"),
-    ("/v1/model.json", "Model (JSON)", "what has been learnt so far"),
-    ("/v1/model", "Model (float64)", "the same for programs"),
-    ("/v1/rounds", "All rounds (JSON)", "with times and what was measured"),
-    ("/v1/task", "Task (JSON)", "all that is public about the run"),
-    ("/v1/openapi.json", "OpenAPI", "the interface, described for programs"),
-    ("/metrics", "Metrics", "figures for Prometheus"),
+    ("join", "Take part", "from this browser, with records that stay in it"),
+    ("v1/model.json", "Model (JSON)", "what has been learnt so far"),
+    ("v1/model", "Model (float64)", "the same for programs"),
+    ("v1/rounds", "All rounds (JSON)", "with times and what was measured"),
+    ("v1/task", "Task (JSON)", "all that is public about the run"),
+    ("v1/openapi.json", "OpenAPI", "the interface, described for programs"),
+    ("metrics", "Metrics", "figures for Prometheus"),
     (
         "https://github.com/fedsel/fedsel/blob/main/SPEC.md",
         "Specification",
@@ -48,8 +51,8 @@ def render(
         element("meta", name="color-scheme", content="light dark"),
         element("link", rel="icon", href="data:,"),
         element("title", f"{task.name} · fedsel"),
-        element("link", rel="stylesheet", href="/dashboard.css"),
-        element("script", type="module", src="/dashboard.js"),
+        element("link", rel="stylesheet", href="dashboard.css"),
+        element("script", type="module", src="dashboard.js"),
     ]
     body = [
         element("a", "Skip to the run", href="#now", class_="skip"),

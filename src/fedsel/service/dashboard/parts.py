@@ -166,10 +166,10 @@ def pager(first: int, beyond: int, over: int, size: int) -> Markup:
         return Markup("")
     places = [element("span", f"Rounds {first} to {beyond - 1} of {shown(over, 0)}")]
     if first > 0:
-        older = element("a", "Older", href=f"/?before={first}#rounds", id="older", rel="prev")
+        older = element("a", "Older", href=f"./?before={first}#rounds", id="older", rel="prev")
         places.append(older)
     if beyond < over:
-        newer = "/#rounds" if beyond + size >= over else f"/?before={beyond + size}#rounds"
+        newer = "./#rounds" if beyond + size >= over else f"./?before={beyond + size}#rounds"
         places.append(element("a", "Newer", href=newer, id="newer", rel="next"))
     return joined(places, " ")
 

@@ -55,7 +55,7 @@ def _with_meaning(page: str, modules: list[str]) -> str:
     section = meaning_section()
     table = section.tables[0]
     parts = {
-        "modules": "\n".join(f'<link rel="modulepreload" href="/join/{n}">' for n in modules),
+        "modules": "\n".join(f'<link rel="modulepreload" href="join/{n}">' for n in modules),
         "sentence": escape(SENTENCE.format(whose="your device", certainty="{certainty}")),
         "paragraphs": "\n".join(f"<p>{escape(text)}</p>" for text in section.text),
         "points": "\n".join(f"<li>{escape(text)}</li>" for text in section.points),

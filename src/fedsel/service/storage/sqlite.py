@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, final
 
+from fedsel.paths import make_folder
 from fedsel.server.lock import FolderLock
 from fedsel.server.outcome import Counts
 from fedsel.service.storage.base import (
@@ -60,7 +61,7 @@ class SQLiteStore:
     several_processes = False
 
     def __init__(self, folder: Path, *, alone: bool = True) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         self._lock = FolderLock(folder) if alone else None
         try:
             # It holds the key that signs invitations; the log beside it gets the same mode.

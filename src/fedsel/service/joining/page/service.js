@@ -1,4 +1,5 @@
-/** The service that the page came from: the only one that it speaks to. */
+/** The service that the page came from: the only one that it speaks to. Its addresses are relative to
+ * the page's own, which may lie below any path. */
 
 /** The service cannot be reached, or is too busy: the same can be tried again. */
 export class Unreachable extends Error {
@@ -19,7 +20,7 @@ async function ask(path, options) {
   let answer;
   try {
     const signal = AbortSignal.timeout(30_000);
-    answer = await fetch(`/v1/${path}`, {
+    answer = await fetch(`v1/${path}`, {
       ...options,
       signal,
       credentials: "omit",
