@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,9 +60,17 @@ class Scores:
         return float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
 
 
-@lru_cache(maxsize=4)
+_SPLITTING = Lock()
+
+
 def split(clients: int, folds: int, seed: int, repeat: int) -> tuple[NDArray[np.int64], ...]:
     """The members of each fold, a random partition of the clients."""
+    with _SPLITTING:  # runs that begin at the same time share one
+        return _split(clients, folds, seed, repeat)
+
+
+@lru_cache(maxsize=4)
+def _split(clients: int, folds: int, seed: int, repeat: int) -> tuple[NDArray[np.int64], ...]:
     from fedsel.sampling.kernels import native
 
     order = np.arange(clients, dtype=np.int64)
