@@ -77,7 +77,7 @@ def measure(advance: Callable[[str], object] = id) -> Speed:
             )
             for jobs in (1, 2)
         },
-        repeats=4,
+        repeats=8,
         clock=time.perf_counter,
     )
     seconds |= times

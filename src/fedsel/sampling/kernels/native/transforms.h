@@ -174,7 +174,7 @@ OUTLINE void fill_scores(const Sending *sending, const float *vector, float squa
                                scores + r * tables->width, tables->width);
     else
         for (int64_t j = 0; j < tables->slots; j++)
-            scores[j] = dot(tables->matrix + j * tables->dim, vector, tables->dim);
+            scores[j] = dot_of_rows(tables->matrix + j * tables->dim, vector, tables->dim);
     /* A sum of entries is at most √M times the norm: it cannot overflow where the square does not. */
     if (!(squared < INFINITY)) without_overflow(scores, tables->slots);
 }
