@@ -6,19 +6,9 @@ import pytest
 from fedsel.mechanisms import PerturbedSampling, SignedSampling, TopK
 from fedsel.sampling import simulated
 from fedsel.sampling.kernels import native
+from tests.sampling.support import SHAPES
 
 EXECUTORS = ("kernel", "batch")
-SHAPES = {
-    "normal": lambda rng, d: rng.standard_normal(d),
-    "scales far apart": lambda rng, d: np.exp(12 * rng.standard_normal(d)),
-    "mostly zero": lambda rng, d: rng.standard_normal(d) * (rng.random(d) < 0.03),
-    "few values": lambda rng, d: rng.integers(-3, 4, d) * 0.25,
-    "all equal": lambda _, d: np.full(d, -0.5),
-    "zero": lambda _, d: np.zeros(d),
-    "neighbours": lambda rng, d: 1 + rng.integers(0, 5, d) * 2.0**-23,
-    "denormal": lambda rng, d: rng.integers(-9, 10, d) * 1e-44,
-    "largest": lambda rng, d: np.where(rng.random(d) < 0.2, 3.4e38, rng.random(d)),
-}
 
 
 @pytest.mark.parametrize("shape", SHAPES)

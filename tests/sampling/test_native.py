@@ -18,17 +18,13 @@ from fedsel.sampling.kernels.tables import Ranks, Symbols, signs_of, tables_of
 from fedsel.simulation import Population, Training, train
 from fedsel.simulation.records import records_of
 from fedsel.solutions import names
+from tests.sampling.support import instructions  # noqa: F401 (a fixture)
 
 D, N = 9, 40
 KEY = key_of(3)
 
 
-@pytest.fixture(autouse=True)
-def variant_as_before():
-    used = native.use("base")
-    native.use(used)
-    yield
-    native.use(used)
+pytestmark = pytest.mark.usefixtures("instructions")
 
 
 def data(d=D, n=N, seed=0):

@@ -18,32 +18,14 @@ from fedsel.random import key_of, stream
 from fedsel.sampling.kernels import native
 from fedsel.sampling.kernels.clients import ReportKernel
 from fedsel.simulation import Population, Training, train
+from tests.sampling.support import SHAPES, instructions  # noqa: F401 (a fixture)
 
 ROOT = Path(__file__).parents[2]
 SEED = 5
 DEVICES = 6
 """How many of the clients of a cohort are encoded as a device does it."""
-SHAPES = {
-    "normal": lambda rng, d: rng.standard_normal(d),
-    "scales far apart": lambda rng, d: np.exp(12 * rng.standard_normal(d)),
-    "one entry": lambda rng, d: np.where(np.arange(d) == d // 3, 1.0, 0.0),
-    "mostly zero": lambda rng, d: rng.standard_normal(d) * (rng.random(d) < 0.1),
-    "few values": lambda rng, d: rng.integers(-3, 4, d) * 0.25,
-    "all equal": lambda _, d: np.full(d, -0.5),
-    "zero": lambda _, d: np.zeros(d),
-    "neighbours": lambda rng, d: 1 + rng.integers(0, 5, d) * 2.0**-23,
-    "denormal": lambda rng, d: rng.integers(-9, 10, d) * 1e-44,
-    "largest": lambda rng, d: np.where(rng.random(d) < 0.2, 3.4e38, rng.random(d)),
-    "lengths far apart": lambda rng, d: rng.standard_normal(d) * 10.0 ** rng.integers(-18, 18),
-}
 
-
-@pytest.fixture(autouse=True)
-def variant_as_before():
-    used = native.use("base")
-    native.use(used)
-    yield
-    native.use(used)
+pytestmark = pytest.mark.usefixtures("instructions")
 
 
 def reports_by_variant(made, vectors, clients):
