@@ -1,6 +1,6 @@
-/* Drawing by rejection from a law of two weights, the larger one for the top ranks, with vectors of 512
-   bits: what `draw_by_rejection` does attempt by attempt, here for many words at once, because no
-   processor foresees which attempt it will be. */
+/* Drawing signed atoms by rejection from a law of two weights, the larger one for the top ranks, with
+   vectors of 512 bits: what `draw_by_rejection` does attempt by attempt, here for many words at once,
+   because no processor foresees which attempt it will be. */
 
 #define EVEN_BITS 0x55555555u
 #define ODD_BITS 0xAAAAAAAAu
@@ -59,12 +59,11 @@ INLINE void next_attempts(const RankTable *table, Attempts *found, Stream *s) {
     found->made = (even & EVEN_BITS) | (fair & ~even & ODD_BITS);
 }
 
-/* The magnitudes by which WORDS atoms are ranked, as `magnitude_of` tells them. */
+/* The magnitudes by which WORDS signed atoms are ranked, as `magnitude_of` tells them. */
 INLINE __m512 magnitudes_of(const float *vector, int64_t d, const int32_t *atoms, float sign) {
     const __m512i j = _mm512_loadu_si512(atoms), dim = _mm512_set1_epi32((int32_t)d);
     const __mmask16 negative = _mm512_cmpge_epi32_mask(j, dim);
     __m512 values = _mm512_i32gather_ps(_mm512_mask_sub_epi32(j, negative, j, dim), vector, 4);
-    if (sign == 0) return _mm512_abs_ps(values);
     const __m512 signs = _mm512_mask_blend_ps(negative, _mm512_set1_ps(sign), _mm512_set1_ps(-sign));
     values = _mm512_mul_ps(values, signs);
     return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(values, _mm512_setzero_ps(), _CMP_GT_OQ), values);
