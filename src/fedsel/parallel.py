@@ -50,16 +50,38 @@ def in_parallel(
 def _in_threads(
     function: Callable[..., Result], calls: Iterator[tuple[Any, ...]], threads: int
 ) -> Iterator[Result]:
-    running: deque[Future[Result]] = deque()
-    with ThreadPoolExecutor(threads) as pool:
+    """In this thread and others: who waits for a result makes a later one meanwhile."""
+    pending: deque[tuple[Future[Result], tuple[Any, ...]]] = deque()
+    with ThreadPoolExecutor(threads - 1) as pool:
         try:
-            for call in islice(calls, _AHEAD * threads):
-                running.append(pool.submit(function, *call))
-            while running:
-                result = running.popleft().result()
-                for call in islice(calls, 1):
-                    running.append(pool.submit(function, *call))
-                yield result
+            while True:
+                for call in islice(calls, _AHEAD * threads - len(pending)):
+                    pending.append((pool.submit(function, *call), call))
+                if not pending:
+                    return
+                future, call = pending.popleft()
+                if future.cancel():  # nobody has begun it
+                    yield function(*call)
+                    continue
+                while not future.done() and _made_one(function, pending):
+                    pass
+                yield future.result()
         finally:  # an error, or nobody wants the rest
-            for future in running:
+            for future, _ in pending:
                 future.cancel()
+
+
+def _made_one(
+    function: Callable[..., Result], pending: deque[tuple[Future[Result], tuple[Any, ...]]]
+) -> bool:
+    """Make the first call that nobody has begun; False if there is none."""
+    for place, (future, call) in enumerate(pending):
+        if future.cancel():
+            made: Future[Result] = Future()
+            try:
+                made.set_result(function(*call))
+            except Exception as error:  # raised when it is this one's turn
+                made.set_exception(error)
+            pending[place] = (made, call)
+            return True
+    return False
