@@ -29,6 +29,7 @@ Example:
 
 from __future__ import annotations
 
+import copy
 import argparse
 import json
 import math
@@ -126,8 +127,7 @@ def honest_limit(made: Solution, clients: int) -> int:
 
 def trimmed(totals: Totals, limit: int) -> Totals:
     """The totals with every sum within the limit."""
-    kept = Totals(totals.alphabet)
-    kept.merge(totals)
+    kept = copy.deepcopy(totals)
     np.clip(kept.sums, -limit, limit, out=kept.sums)
     return kept
 

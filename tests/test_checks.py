@@ -199,11 +199,11 @@ class Borrowed(ReportMechanism):
     def loss_ratio(self, d=None):
         return self.signs.loss_ratio(d)
 
-    def unit(self, size, spread=None):
-        return self.signs.unit(size, spread)
+    def unit(self, size, codebook=None):
+        return self.signs.unit(size, codebook)
 
-    def alphabet(self, size, spread=None):
-        return self.signs.alphabet(size, spread)
+    def alphabet(self, size, codebook=None):
+        return self.signs.alphabet(size, codebook)
 
     def draw(self, scores, entropy, /):
         return self.signs.draw(scores, entropy)

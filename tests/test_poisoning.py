@@ -21,7 +21,7 @@ def built(name, epsilon=2.0):
 
 
 def nothing(made):
-    return Totals(made.alphabet)
+    return made.totals()
 
 
 @pytest.mark.parametrize("name", poisoning.PRIVATE)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Self, final
+from typing import Any, Protocol, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -128,21 +128,40 @@ class Alphabet:
         return float(np.abs(steps * self.units[window]).max())
 
 
+class Adder(Protocol):
+    """Totals in which a slot is not one place: a transform of `fedsel.solutions`."""
+
+    @property
+    def places(self) -> int:
+        """How many numbers the totals have."""
+        ...
+
+    def add(
+        self,
+        sums: NDArray[Any],
+        window: NDArray[np.int64],
+        slot: NDArray[np.int64],
+        steps: NDArray[np.int64],
+    ) -> None:
+        """Add the steps of slots, each in its window, to sums (windows, places)."""
+        ...
+
+
 @final
 class Totals:
-    """The sums of reports of one alphabet, and how many clients are in them.
+    """The sums of a round's reports, and how many clients are in them (`Solution.totals`).
 
     >>> from fedsel import solution
     >>> joint = solution("J", epsilon=1.0, dim=3)
-    >>> totals = Totals(joint.alphabet)
+    >>> totals = joint.totals()
     >>> totals.add(Reports([[1], [1], [2]], [[0], [0], [1]]))
     >>> totals.count, totals.sums.tolist()
     (3, [[0, 2, -1]])
     """
 
-    def __init__(self, alphabet: Alphabet) -> None:
-        self.alphabet, self.count = alphabet, 0
-        shape = (len(alphabet.units), alphabet.slots)
+    def __init__(self, alphabet: Alphabet, adder: Adder | None = None) -> None:
+        self.alphabet, self.count, self._adder = alphabet, 0, adder
+        shape = (len(alphabet.units), alphabet.slots if adder is None else adder.places)
         kind = np.float64 if alphabet.plain else np.int64
         self.sums: NDArray[Any] = np.zeros(shape, dtype=kind)
 
@@ -156,7 +175,10 @@ class Totals:
             np.add.at(self.sums, (0, slot), symbol)
         else:
             window, steps = alphabet.steps(symbol)
-            np.add.at(self.sums, (window, slot), steps)
+            if self._adder is None:
+                np.add.at(self.sums, (window, slot), steps)
+            else:
+                self._adder.add(self.sums, window, slot, steps)
         self.count += reports.clients
 
     def merge(self, other: Totals) -> None:

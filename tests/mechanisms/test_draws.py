@@ -20,6 +20,7 @@ from fedsel.mechanisms.one_symbol import MINUS, PLUS, UNIT
 from fedsel.mechanisms.reporting import PlainScores
 from fedsel.mechanisms.selection import Share
 from fedsel.mechanisms.two_stage import FlatPicks, FullGradient
+from fedsel.solutions.rotated import Rotated
 
 VECTORS = [
     [0.5, 0.0, -0.25],
@@ -85,7 +86,7 @@ def test_the_noise_of_unbiased_reports_is_what_is_said_of_nothing(size):
     made = UnbiasedJoint(1.5, k=1)
     silent = made.report_law([Fraction(0)] * size)[()]
     assert made.noise_power(size) == pytest.approx(float(1 - silent), rel=1e-12)
-    assert made.unit(size, spread=0.25) == pytest.approx(made.unit(size) / (size / 16), rel=1e-12)
+    assert made.unit(size, Rotated(16)) == pytest.approx(made.unit(size) / (size / 16), rel=1e-12)
 
 
 class Says:
@@ -138,11 +139,11 @@ def test_one_symbol_takes_as_many_bits_as_there_are_reports():
 
 
 def test_a_direction_is_told_in_units_of_one_or_of_the_radius():
-    for spread in (None, 0.5):
-        unit = SignedSampling(1.0, k=2).unit(8, spread)
-        assert unit == SignedSampling(1.0, k=2, radius=1.0).unit(8, spread) > 0
-        assert SignedSampling(1.0, k=2, radius=2.5).unit(8, spread) == pytest.approx(2.5 * unit)
-        assert SignedSampling(1e-18, k=1).unit(4, spread) == 0  # nothing is raised
+    for codebook in (None, Rotated(4)):
+        unit = SignedSampling(1.0, k=2).unit(8, codebook)
+        assert unit == SignedSampling(1.0, k=2, radius=1.0).unit(8, codebook) > 0
+        assert SignedSampling(1.0, k=2, radius=2.5).unit(8, codebook) == pytest.approx(2.5 * unit)
+        assert SignedSampling(1e-18, k=1).unit(4, codebook) == 0  # nothing is raised
     assert SignedSampling(1.0, k=1).law(1 << 31).d == 1 << 32
     with pytest.raises(InvalidArgument, match=r"^d = "):
         SignedSampling(1.0, k=1).law((1 << 31) + 1)

@@ -270,7 +270,7 @@ def test_reports_of_a_law_that_tells_nothing_apart_count_nothing():
     mechanism = UnbiasedJoint(1e-15, k=1)
     assert mechanism.loss_ratio(4) == 1
     assert mechanism.unit(4) == 0
-    assert mechanism.unit(4, spread=0.5) == 0
+    assert mechanism.unit(4, Rotated(4)) == 0
 
 
 @pytest.mark.parametrize("k", [1, 2, 3])

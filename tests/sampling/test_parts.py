@@ -71,7 +71,7 @@ def test_parts_side_by_side_are_one_vector(name):
     for parts in ([ROWS], [Outer(LEFT, RIGHT), REST], [ROWS[:, :2], ROWS[:, 2:]]):
         kernel, sent = sent_by(made, parts)
         assert sent.tolist() == expected
-        totals = Totals(made.alphabet)
+        totals = made.totals()
         for report in reports:
             totals.add(report)
         assert kernel.totals.count == 4

@@ -35,7 +35,7 @@ def heard(made, clients=40):
         made.encode(np.cos(np.arange(D) * (i + 1.0)), np.zeros(D), stream(1, 0, i))[0]
         for i in range(clients)
     ]
-    totals = Totals(made.alphabet)
+    totals = made.totals()
     for report in reports:
         totals.add(report)
     return reports, totals
@@ -155,7 +155,7 @@ def test_the_mean_is_a_sum_over_codewords(name):
 def test_the_order_of_reports_and_the_number_of_servers_do_not_matter(name):
     made = built(name)
     reports, totals = heard(made)
-    one, other = Totals(made.alphabet), Totals(made.alphabet)
+    one, other = made.totals(), made.totals()
     one.add(Reports.of(reports[:0:-2]))
     other.add(Reports.of(reports[::2]))
     one.merge(other)
@@ -174,7 +174,7 @@ def test_decay_comes_before_the_step():
 def test_a_round_of_silence_changes_no_weight_and_counts_in_the_average(rule):
     """Not even by the decay: nothing is known of a round without reports."""
     made = built("RJ")
-    after = step(STATE, rule, made, Totals(made.alphabet))
+    after = step(STATE, rule, made, made.totals())
     assert after.rounds == 5
     np.testing.assert_array_equal(after.weights, STATE.weights)
     share = (rule.averaging + 1) / (5 + rule.averaging) if rule.averaging else 1.0
@@ -186,7 +186,7 @@ def test_reports_of_nothing_are_reports():
     """⊥ is an answer: the weights decay, and the mean is that of all who answered."""
     made = built("PE-PM")
     assert made.alphabet.abstains
-    totals = Totals(made.alphabet)
+    totals = made.totals()
     totals.add(Reports([[-1], [-1]], [[0], [0]]))
     after = step(STATE, StepRule(0.3, decay=0.5), made, totals)
     np.testing.assert_array_equal(after.weights, STATE.weights - 0.5 * STATE.weights)

@@ -141,7 +141,7 @@ def check_exactly_once(task, store_url, accepted):
         assert found == sorted(mine[i : i + size] for i in range(0, len(mine), size)), number
         reports += len(found)
         if number < kept.round:
-            totals = Totals(form.alphabet)
+            totals = form.in_round(number).totals()
             totals.add(request_format(state).decode_many(rows).reports)
             record = kept.records[number]
             assert record.accepted == totals.count == len(found)

@@ -30,7 +30,7 @@ def test_a_round_is_closed_by_count_and_steps_as_a_checkpoint_does(client):
     now = client.wait_for(1)
     assert (now["round"], now["counts"]["accepted"], now["of"]) == (1, 0, 4)
     begun = replace(task_of().begin, run=request.run)
-    totals = Totals(begun.recipe.build().alphabet)
+    totals = begun.recipe.build().totals()
     totals.add(request.format.decode_many(b"".join(rows)).reports)
     expected = begun.advanced(totals, Counts(5))
     assert client.get("/v1/rounds/1/weights") == expected.state.weights.astype("<f8").tobytes()

@@ -79,11 +79,11 @@ class Stranger(ReportMechanism):
     def loss_ratio(self, d=None):
         return self.known.loss_ratio(d)
 
-    def unit(self, size, spread=None):
-        return self.known.unit(size, spread)
+    def unit(self, size, codebook=None):
+        return self.known.unit(size, codebook)
 
-    def alphabet(self, size, spread=None):
-        return self.known.alphabet(size, spread)
+    def alphabet(self, size, codebook=None):
+        return self.known.alphabet(size, codebook)
 
     def draw(self, scores, entropy):
         return self.known.draw(scores, entropy)

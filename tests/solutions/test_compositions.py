@@ -98,7 +98,7 @@ def one_by_one(made, vectors, seed):
     """As devices do it: totals of every epoch, and the residuals that are left."""
     found, kept = [], np.zeros_like(vectors[0])
     for epoch, rows in enumerate(vectors):
-        in_round, totals = made.in_round(epoch), Totals(made.alphabet)
+        in_round, totals = made.in_round(epoch), made.totals()
         for client, row in enumerate(rows):
             said, kept[client] = in_round.encode(row, kept[client], stream(seed, epoch, client))
             totals.add(said)

@@ -369,6 +369,6 @@ def test_an_update_of_one_entry_comes_out_shorter_than_a_random_one():
     k, size = made.mechanism.top(128), made.transform.size
     one, shrunk = np.eye(128)[5], k / upper_sum(k, size)
     scores = made.transform.values(one)
-    means = made.mechanism.unit(size, made.transform.spread) * made.mechanism.lift(size) * k / size
+    means = made.mechanism.unit(size, made.transform) * made.mechanism.lift(size) * k / size
     np.testing.assert_allclose(made.expand(means * np.sign(scores)), shrunk * one, atol=1e-12)
     assert 0.5 < shrunk < 0.53

@@ -249,7 +249,7 @@ def test_rounds_of_the_server():
         state = ServerState.begin(np.array(case["start"]))
         close(made.alphabet.units, case["units"], case["tolerance"])
         for one in case["rounds"]:
-            totals = Totals(made.alphabet)
+            totals = made.totals()
             received = [form.decode(bytes.fromhex(report)) for report in one["reports"]]
             if received:
                 totals.add(Reports.of(report for _, report in received))

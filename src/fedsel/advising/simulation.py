@@ -75,7 +75,7 @@ def _round(
     """⟨m, u⟩ and ‖m‖² of one round's mean m."""
     generator = np.random.Generator(np.random.Philox(np.random.SeedSequence((seed, t))))
     solution = solution.in_round(t)
-    totals = Totals(solution.alphabet)
+    totals = solution.totals()
     s, a = updates.support, updates.agreement
     places = generator.permutation(updates.dim)[:s] if updates.sparse else slice(s)
     common = generator.standard_normal(s)

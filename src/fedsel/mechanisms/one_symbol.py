@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 
 from fedsel.errors import Epsilon, check_count, check_epsilon, check_positive
 from fedsel.exact import WEIGHT_BUDGET, exp_lower
-from fedsel.mechanisms.best_top import best_top, upper_sum
+from fedsel.mechanisms.best_top import best_top
 from fedsel.mechanisms.blanket import Blanket
 from fedsel.mechanisms.drawing import Entropy, draw_dimension
 from fedsel.mechanisms.laws import INPUT_STEPS, RankLaw
-from fedsel.mechanisms.reporting import ReportLaw, ReportMechanism, Scores, bits_for
+from fedsel.mechanisms.reporting import Codebook, ReportLaw, ReportMechanism, Scores, bits_for
 from fedsel.mechanisms.selection import Top, check_top, count_top, threshold_law
 from fedsel.reports import BOTTOM, Alphabet, Reports
 
@@ -42,7 +42,7 @@ class OneSymbol(ReportMechanism):
     def top(self, d: int) -> int:
         """k, for d slots."""
 
-    def alphabet(self, size: int, spread: float | None = None) -> Alphabet:
+    def alphabet(self, size: int, codebook: Codebook | None = None) -> Alphabet:
         return Alphabet(
             slots=size,
             symbols=2,
@@ -51,7 +51,7 @@ class OneSymbol(ReportMechanism):
             offsets=np.array([0]),
             first=np.array([1]),
             stride=-2,
-            units=np.array([self.unit(size, spread)]),
+            units=np.array([self.unit(size, codebook)]),
         )
 
     def bits(self, size: int) -> int:
@@ -124,16 +124,16 @@ class SignedSampling(OneSymbol):
         law = self.law(d)
         return (law.maximum - law.minimum) / law.total
 
-    def unit(self, size: int, spread: float | None = None) -> float:
+    def unit(self, size: int, codebook: Codebook | None = None) -> float:
         """On coordinates exact for k equal magnitudes and the norm of the radius.
 
-        On codewords of a spread, exact on the mean over all directions: what a report has in
-        common with its update is the top k of M scores, raised by the lift.
+        On codewords, exact on the mean over all directions: what a report has in common with its
+        update is the top k of M scores, raised by the lift.
         """
         lift, k = self.lift(size), self.top(size)
-        if spread is None:
+        if codebook is None or codebook.spread is None:
             return (self.radius or 1.0) / (lift * math.sqrt(k)) if lift else 0.0
-        shared = lift * upper_sum(k, size) * spread
+        shared = lift * codebook.top_sum(k) * codebook.spread
         return (self.radius or 1.0) / shared if shared else 0.0
 
     def describe(self, d: int | None = None) -> list[str]:
@@ -255,9 +255,10 @@ class UnbiasedJoint(OneSymbol):
         low, high = self.weights(size)
         return Blanket.of_ranks(RankLaw([high, low], [self.top(size), 2 * size]))
 
-    def unit(self, size: int, spread: float | None = None) -> float:
+    def unit(self, size: int, codebook: Codebook | None = None) -> float:
         low, high = self.weights(size)
         unit = self.clip * self.total(size) / (UNIT * (high - low)) if high > low else 0.0
+        spread = None if codebook is None else codebook.spread
         return unit if spread is None else unit / (size * spread * spread)
 
     def describe(self, d: int | None = None) -> list[str]:

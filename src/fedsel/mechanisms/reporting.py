@@ -45,6 +45,19 @@ class Scores(Protocol):
         ...
 
 
+class Codebook(Protocol):
+    """What a mechanism may ask of the codewords that its scores are inner products with."""
+
+    @property
+    def spread(self) -> float | None:
+        """√E⟨codeword, direction⟩² over all directions."""
+        ...
+
+    def top_sum(self, k: int) -> float:
+        """E of the sum of the k largest |⟨codeword, direction⟩|, over the spread."""
+        ...
+
+
 class PlainScores:
     """A vector whose entries are their own scores and values."""
 
@@ -96,15 +109,15 @@ class ReportMechanism(Mechanism):
     """Whether a report speaks of all entries at once, and so of coordinates only."""
 
     @abstractmethod
-    def unit(self, size: int, spread: float | None = None) -> float:
+    def unit(self, size: int, codebook: Codebook | None = None) -> float:
         """What the smallest step of a symbol stands for on the scale of the update.
 
-        ``spread`` is that of the codewords that the scores are inner products with (see
-        `fedsel.solutions.transforms`), None for coordinates and projections.
+        ``codebook`` holds the codewords that the scores are inner products with
+        (`fedsel.solutions.transforms`), None for coordinates and projections.
         """
 
     @abstractmethod
-    def alphabet(self, size: int, spread: float | None = None) -> Alphabet:
+    def alphabet(self, size: int, codebook: Codebook | None = None) -> Alphabet:
         """What a report can say, and what its symbols add to a total."""
 
     @abstractmethod

@@ -17,7 +17,7 @@ from fedsel.mechanisms.base import Mechanism, Selection, Value
 from fedsel.mechanisms.blanket import Blanket, Class
 from fedsel.mechanisms.drawing import Entropy, draw_dimension, draw_distinct, draw_symbol
 from fedsel.mechanisms.laws import RankLaw
-from fedsel.mechanisms.reporting import ReportLaw, ReportMechanism, Scores
+from fedsel.mechanisms.reporting import Codebook, ReportLaw, ReportMechanism, Scores
 from fedsel.mechanisms.value import AsIs
 from fedsel.reports import BOTTOM, Alphabet, Reports
 
@@ -46,14 +46,15 @@ class ValueReports(ReportMechanism):
     def slot_law(self, vector: Sequence[Fraction]) -> dict[tuple[int, ...], Fraction]:
         """Exact probability of each choice of slots."""
 
-    def unit(self, size: int, spread: float | None = None) -> float:
+    def unit(self, size: int, codebook: Codebook | None = None) -> float:
         scale = self.scale(size)
+        spread = None if codebook is None else codebook.spread
         if spread is not None:  # together M codewords tell an update M·spread² times
             scale /= size * spread * spread
         return scale if self.value.plain else scale * self.clip
 
-    def alphabet(self, size: int, spread: float | None = None) -> Alphabet:
-        unit, abstains = self.unit(size, spread), self.abstains(size)
+    def alphabet(self, size: int, codebook: Codebook | None = None) -> Alphabet:
+        unit, abstains = self.unit(size, codebook), self.abstains(size)
         if not isinstance(self.value, Value):
             return Alphabet.of_numbers(size, self.picks, unit, abstains=abstains)
         law = self.value.law
@@ -289,10 +290,10 @@ class FullGradient(ReportMechanism):
     def loss_ratio(self, d: int | None = None) -> Fraction | None:  # noqa: ARG002
         return None
 
-    def unit(self, size: int, spread: float | None = None) -> float:  # noqa: ARG002
+    def unit(self, size: int, codebook: Codebook | None = None) -> float:  # noqa: ARG002
         return 1.0
 
-    def alphabet(self, size: int, spread: float | None = None) -> Alphabet:  # noqa: ARG002
+    def alphabet(self, size: int, codebook: Codebook | None = None) -> Alphabet:  # noqa: ARG002
         return Alphabet.of_numbers(size, size, 1.0)
 
     def draw(self, scores: Scores, entropy: Entropy, /) -> Reports:  # noqa: ARG002

@@ -109,7 +109,6 @@ class Aggregator:
             self._lock.release()  # whoever catches the error may keep its traceback, and us
             raise
         self._format = Request(self.run, 0, 0, recipe).format
-        self._totals = Totals(self.solution.alphabet)
         self._waiting = bytearray()  # accepted reports that are not added up yet
         self._open_round()
 
@@ -337,7 +336,7 @@ class Aggregator:
         return after.records[-1]
 
     def _open_round(self) -> None:
-        self._totals.clear()
+        self._totals = self.solution.in_round(self.round).totals()
         self._waiting.clear()
         self._seen: set[Hashable] = set()
         self._invited = None

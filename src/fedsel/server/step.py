@@ -75,7 +75,7 @@ def step(
 
     >>> from fedsel import Reports, solution
     >>> plain = solution("NP", dim=2)
-    >>> totals = Totals(plain.alphabet)
+    >>> totals = plain.totals()
     >>> totals.add(Reports([[0, 1], [0, 1]], [[1.0, 2.0], [3.0, 4.0]]))
     >>> step(ServerState.begin(np.zeros(2)), StepRule(rate=0.5), plain, totals).weights
     array([-1. , -1.5])

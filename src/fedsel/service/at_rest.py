@@ -86,12 +86,14 @@ def parts_of(paths: Sequence[str | Path], size: int) -> list[Part]:
 
 def added(part: Part, form: ReportFormat, recipe: Recipe) -> Sums:
     """The sums of one part: what a worker does."""
-    sums, alphabet = Sums(), recipe.build().alphabet
+    sums, solution = Sums(), recipe.build()
     for data in _chunks(part, form.size, sums):
         batch = form.decode_many(data)
         sums.rejected += int(np.count_nonzero(~batch.valid))
         for number in np.unique(batch.round[batch.valid]).tolist():
-            totals = sums.by_round.setdefault(number, Totals(alphabet))
+            if number not in sums.by_round:
+                sums.by_round[number] = solution.in_round(number).totals()
+            totals = sums.by_round[number]
             which = np.flatnonzero(batch.valid & (batch.round == number))
             everything = len(which) == len(batch.valid)
             totals.add(batch.reports if everything else batch.reports.rows(which))

@@ -241,7 +241,7 @@ class Collector:
     def _added(self, books: Books, place: Place) -> Totals:
         """The sums of the round, from the database: memory does not grow with the reports."""
         form = self.view.form
-        totals = Totals(self.view.state.recipe.build().alphabet)
+        totals = self.view.state.recipe.build().in_round(place.round).totals()
         for chunk in books.reports(place.round):
             totals.add(form.decode_many(chunk).reports)
         if totals.count != place.counts.accepted:

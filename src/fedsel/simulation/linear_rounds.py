@@ -108,7 +108,7 @@ class LinearRunner:
         solution, tables = training.solution, tables_of(training.solution)
         self._records = records_of(population.X, population.y, population.order, population.starts)
         self._plan = native.plan(tables)
-        places = tables.bases * tables.slots
+        places = solution.transform.places
         self._sums = np.zeros((len(tables.units), places), dtype=np.int64)
         self._total = np.zeros(places)
         self.sent = np.zeros((1, 2 * tables.picks), dtype=np.int64)
@@ -121,7 +121,7 @@ class LinearRunner:
         """Rounds of one kernel call: long enough to be fast, short enough to show progress."""
         # Weights of each round are kept, and the signs of its bases.
         solution = self.training.solution
-        held = _ENTRIES_AT_A_TIME // max(solution.dim, solution.transform.slots)
+        held = _ENTRIES_AT_A_TIME // max(solution.dim, solution.transform.places)
         return max(1, min(held, _CLIENTS_AT_A_TIME // self.training.batch))
 
     def run(

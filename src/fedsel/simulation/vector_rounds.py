@@ -55,7 +55,7 @@ class VectorReports:
         self.solution, self._seed, self._factors = solution, seed, factors
         self.residual = residual_for(solution, clients, residual_directory)
         self._kernel = ReportKernel(solution, seed, factors) if known(solution) else None
-        self.totals = Totals(solution.alphabet) if self._kernel is None else self._kernel.totals
+        self.totals = solution.totals() if self._kernel is None else self._kernel.totals
         self._round = 0
 
     def report(self, epoch: int, clients: NDArray[np.int64], parts: Sequence[Part]) -> None:
@@ -83,9 +83,11 @@ class VectorReports:
 
     def begin(self, number: int) -> None:
         """Begin a round; rounds count through all epochs."""
-        self.totals.clear()
         self._round = number
-        if self._kernel is not None:
+        if self._kernel is None:
+            self.totals = self.solution.in_round(number).totals()
+        else:
+            self.totals.clear()
             self._kernel.in_round(number)
 
 

@@ -243,7 +243,7 @@ class Solution:
     def alphabet(self) -> Alphabet:
         """What a report can say, and what its symbols stand for."""
         transform = self.transform
-        alphabet = self.mechanism.alphabet(transform.size, transform.spread)
+        alphabet = self.mechanism.alphabet(transform.size, transform.codebook)
         return alphabet if transform.bases == 1 else replace(alphabet, slots=transform.slots)
 
     @cached_property
@@ -260,7 +260,7 @@ class Solution:
         56
         """
         power = self.mechanism.noise_power(self.transform.size)
-        unit = self.mechanism.unit(self.transform.size, self.transform.spread)
+        unit = self.mechanism.unit(self.transform.size, self.transform.codebook)
         return unit * self.transform.length * math.sqrt(power) if power else 0.0
 
     @cached_property
@@ -309,12 +309,16 @@ class Solution:
         kept = self.feedback.kept(before, r, report.slot.tolist(), transform)
         return report.moved(basis * transform.size) if basis else report, kept
 
+    def totals(self) -> Totals:
+        """Empty totals for the reports of a round: the one that this solution is of."""
+        return Totals(self.alphabet, self.transform.adder)
+
     def expand(self, means: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The update (d,) that means (M,) of all slots stand for."""
+        """The update (d,) that the means of totals stand for."""
         return self.transform.combine(means)
 
     def decode(self, reports: Reports) -> NDArray[np.float64]:
         """The server's estimate of the mean update, from the reports of a round."""
-        totals = Totals(self.alphabet)
+        totals = self.totals()
         totals.add(reports)
         return self.expand(totals.mean())

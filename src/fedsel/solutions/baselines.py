@@ -21,7 +21,7 @@ from fedsel.errors import Epsilon, InvalidArgument
 from fedsel.exact import exp_lower
 from fedsel.extras import needed
 from fedsel.mechanisms.drawing import Entropy
-from fedsel.mechanisms.reporting import ReportLaw, ReportMechanism, Scores, bits_for
+from fedsel.mechanisms.reporting import Codebook, ReportLaw, ReportMechanism, Scores, bits_for
 from fedsel.mechanisms.selection import Top, count_top
 from fedsel.reports import Alphabet, Reports
 
@@ -60,10 +60,10 @@ class Baseline(ReportMechanism):
     def sample(self, vector: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
         """The vector that a report adds: the readable twin of the kernel's."""
 
-    def unit(self, size: int, spread: float | None = None) -> float:  # noqa: ARG002
+    def unit(self, size: int, codebook: Codebook | None = None) -> float:  # noqa: ARG002
         return self.scale
 
-    def alphabet(self, size: int, spread: float | None = None) -> Alphabet:  # noqa: ARG002
+    def alphabet(self, size: int, codebook: Codebook | None = None) -> Alphabet:  # noqa: ARG002
         return Alphabet.of_numbers(size, size, 1.0)
 
     def draw(self, scores: Scores, entropy: Entropy, /) -> Reports:

@@ -27,6 +27,7 @@ from fedsel.mechanisms.selection import Exponential, Top
 from fedsel.solutions.base import Solution
 from fedsel.solutions.baselines import UNCERTIFIED, PrivUnit, SignDS
 from fedsel.solutions.feedback import NOTHING_KEPT, Feedback
+from fedsel.solutions.fresh import fresh_for, raised_for
 from fedsel.solutions.rotated import rotated
 from fedsel.solutions.transforms import Projection, RandomDirections, Transform
 
@@ -36,12 +37,12 @@ UNSCALED = "RS-"
 """A flat solution without its factor d: what is left of two-stage when selection is by chance."""
 PLAIN = ("NP", "NP-RS", "NP-K", "RS")
 SUFFIXES = ("", "-C", "-O", "-C-O")
-ONE_SYMBOL = ("J", "UJ", "RJ", "RC")
+ONE_SYMBOL = ("J", "UJ", "RJ", "RC", "FJ")
 BASELINES = ("PrivUnit", "Duchi-L2", "SignDS")
 """Rivals to compare with, in floating point."""
-REPORTING_DIRECTIONS = ("J", "RJ", "RC", *BASELINES)
+REPORTING_DIRECTIONS = ("J", "RJ", "RC", "FJ", *BASELINES)
 """Those that report a direction, and its length at most by a public radius."""
-REPORTING_MEANS = ("RJ", "RC", "PrivUnit", "Duchi-L2", "NP")
+REPORTING_MEANS = ("FJ", "RJ", "RC", "PrivUnit", "Duchi-L2", "NP")
 """Those whose reports have the mean of vectors of no particular shape, so that they can prepare
 records; RJ and RC shorten what is very sparse (docs/proofs/transforms.md, T10)."""
 NAME_BYTES = 24
@@ -141,10 +142,10 @@ def canonical(name: str, argument: str = "name") -> str:
 def has_public_matrix(name: str) -> bool:
     """Whether a solution's projection or codebook is drawn from its seed.
 
-    >>> [n for n in ("PM", "PM-RP", "J", "RJ", "RC") if has_public_matrix(n)]
-    ['PM-RP', 'RJ', 'RC']
+    >>> [n for n in ("PM", "PM-RP", "J", "RJ", "RC", "FJ") if has_public_matrix(n)]
+    ['PM-RP', 'RJ', 'RC', 'FJ']
     """
-    return name.endswith("-RP") or name in ("RJ", "RC")
+    return name.endswith("-RP") or name in ("RJ", "RC", "FJ")
 
 
 @final
@@ -273,6 +274,10 @@ def _one_symbol(
     if name == "RJ":
         bases = rotated(dim, seed, epsilon, parameters.bases)
         return mechanism, bases, note + "direction of a rotated basis"
+    if name == "FJ":
+        fresh = fresh_for(epsilon, dim, seed)
+        raised = SignedSampling(epsilon, raised_for(epsilon, dim), parameters.rho)
+        return raised, fresh, note + "direction of a basis of its own"
     if name == "RC":
         codewords = default_codewords(dim) if parameters.words is None else parameters.words
         codebook = RandomDirections(dim, codewords, seed)

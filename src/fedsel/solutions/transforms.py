@@ -20,8 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsel.errors import InvalidArgument, check_count
-from fedsel.mechanisms.reporting import Vector
+from fedsel.mechanisms.best_top import upper_sum
+from fedsel.mechanisms.reporting import Codebook, Vector
 from fedsel.random import public_generator
+from fedsel.reports import Adder
 from fedsel.solutions.influence import Influence, influence_of
 
 Doubles = NDArray[np.float64]
@@ -66,6 +68,25 @@ class Transform(ABC):
         return None
 
     @property
+    def codebook(self) -> Codebook | None:
+        """What a mechanism may ask of the codewords; None where slots stand for themselves."""
+        return None if self.spread is None else self
+
+    def top_sum(self, k: int) -> float:
+        """E of the sum of the k largest |⟨codeword, direction⟩|, over the spread: normal scores."""
+        return upper_sum(k, self.size)
+
+    @property
+    def adder(self) -> Adder | None:
+        """What adds reports up; None where totals have one place a slot."""
+        return None
+
+    @property
+    def places(self) -> int:
+        """How many numbers the totals of a round have."""
+        return self.slots
+
+    @property
     def length(self) -> float:
         """The root mean square of the norm of what `combine` makes of one slot."""
         return 1.0
@@ -93,7 +114,7 @@ class Transform(ABC):
 
     @abstractmethod
     def combine(self, means: Doubles) -> Doubles:
-        """The update (d,) that means of all slots, those of every basis, stand for."""
+        """The update (d,) that the means of all totals (places,) stand for."""
 
     def influence(self, picks: int = 1) -> Influence:
         """What ``picks`` pairs ±1 in distinct slots, of any basis, can add to an update."""

@@ -57,13 +57,13 @@ def _trained(name: str, **changes: Any) -> Case:
     """Three rounds of a server; in the second nobody reports."""
     recipe = _recipe(name, **changes)
     solution, rule = recipe.build(), StepRule.of(recipe)
-    alphabet = solution.alphabet
     state = ServerState.begin(np.linspace(-1, 1, solution.dim))
     form = Request(_RUN, 0, 0, recipe).format
     nothing = np.zeros(solution.dim, dtype=np.float32)
     rounds = []
     for number in range(3):
-        turned, totals, messages = solution.in_round(number), Totals(alphabet), []
+        turned, messages = solution.in_round(number), []
+        totals = turned.totals()
         for client in range(0 if number == 1 else _CLIENTS):
             update = (np.arange(solution.dim) - client % 3 - 1.5).astype(np.float32) / 4
             report, _ = turned.encode(update, nothing, stream(26, number, client))

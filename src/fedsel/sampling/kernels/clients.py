@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from fedsel.errors import InvalidArgument, InvalidData
 from fedsel.random import key_of, own_bits
-from fedsel.reports import Reports, Totals
+from fedsel.reports import Reports
 from fedsel.sampling.kernels import native
 from fedsel.sampling.kernels.tables import signs_of, tables_of
 from fedsel.sampling.parts import Outer, Part
-from fedsel.solutions import Rotated, Solution
+from fedsel.solutions import Solution
 
 
 class ReportKernel:
@@ -31,11 +31,10 @@ class ReportKernel:
         tables = tables_of(solution)
         self._plan = native.plan(tables)
         self._sent = np.zeros((1, 2 * tables.picks), dtype=np.int64)
-        transform = solution.transform
-        self.in_round(transform.round if isinstance(transform, Rotated) else 0)
-        self.totals = Totals(solution.alphabet)
+        self.in_round(getattr(solution.transform, "round", 0))
+        self.totals = solution.totals()
         # One array, seen by both: the kernel adds to the sums that the server decodes.
-        places = tables.bases * tables.slots
+        places = solution.transform.places
         self._total = np.zeros(places)
         self._sums = np.zeros((len(tables.units), places), dtype=np.int64)
         self.totals.sums = self._total[None] if tables.plain else self._sums

@@ -24,10 +24,11 @@ from fedsel.mechanisms.laws import RankLaw, SymbolLaw
 from fedsel.random import public_key
 from fedsel.sampling.kernels import native
 from fedsel.solutions import Coordinates, Projection, RandomDirections, Rotated, Solution
+from fedsel.solutions.fresh import Fresh, key_of_round
 from fedsel.solutions.baselines import Baseline, PrivUnit, SignDS
 
 WHOLE, VALUES, SIGNS, BASELINE = 0, 1, 2, 3
-COORDINATES, ROTATED, MATRIX = 0, 1, 2
+COORDINATES, ROTATED, MATRIX, FRESH = 0, 1, 2, 3
 
 
 class Ranks(NamedTuple):
@@ -83,6 +84,7 @@ class Tables(NamedTuple):
     bases: int
     rotations: int
     width: int
+    factors: int
     picks: int
     ranked: bool
     flat: bool
@@ -119,6 +121,8 @@ _TRANSFORMS = (Coordinates, Rotated, RandomDirections, Projection)
 def known(solution: Solution) -> bool:
     """Whether the kernels can run this solution; another is run as a device runs it."""
     mechanism, transform = type(solution.mechanism), type(solution.transform)
+    if transform is Fresh:
+        return mechanism is SignedSampling and not solution.accumulates
     return mechanism in _MECHANISMS and transform in _TRANSFORMS
 
 
@@ -131,7 +135,7 @@ def tables_of(solution: Solution) -> Tables:
     mechanism, transform, M = solution.mechanism, solution.transform, solution.transform.size
     value = mechanism.value if isinstance(mechanism, ValueReports) else None
     symbols = (value if isinstance(value, Value) else Identity()).law
-    kind, basis, matrix, recovery, rotations = VALUES, COORDINATES, None, None, 1
+    kind, basis, matrix, recovery, rotations, factors = VALUES, COORDINATES, None, None, 1, 0
     if isinstance(mechanism, Baseline):
         kind = BASELINE
     elif mechanism.whole:
@@ -140,6 +144,8 @@ def tables_of(solution: Solution) -> Tables:
         kind = SIGNS
     if isinstance(transform, Rotated):
         basis, rotations = ROTATED, transform.rotations
+    elif isinstance(transform, Fresh):
+        basis, rotations, factors = FRESH, M // transform.width, transform.factors
     elif isinstance(transform, RandomDirections | Projection):
         basis, matrix, recovery = MATRIX, transform.matrix, transform.recovery
     return Tables(
@@ -150,6 +156,7 @@ def tables_of(solution: Solution) -> Tables:
         bases=transform.bases,
         rotations=rotations,
         width=M // rotations,
+        factors=factors,
         picks=1 if mechanism.whole else mechanism.picks,
         ranked=isinstance(mechanism, TwoStage | SignedSampling),
         flat=isinstance(mechanism, FlatPicks),
@@ -169,13 +176,20 @@ def tables_of(solution: Solution) -> Tables:
     )
 
 
-def signs_of(solution: Solution, first: int, count: int) -> NDArray[np.float32] | None:
-    """The signs of a rotated basis in the rounds from ``first`` on; None for other transforms.
+def signs_of(
+    solution: Solution, first: int, count: int
+) -> NDArray[np.float32] | NDArray[np.uint32] | None:
+    """What the bases of the rounds from ``first`` on are made of; None for other transforms.
 
-    (count · bases · rotations, d): those of a round one after another, as `Rotated.combine` has
+    Fresh bases: the key of each round (count, 2). Rotated ones: their signs
+    (count · bases · rotations, d), those of a round one after another, as `Rotated.combine` has
     them.
     """
     transform = solution.transform
+    if isinstance(transform, Fresh):
+        rounds_ahead = range(first, first + count)
+        keys_of_rounds = [key_of_round(transform.seed, number) for number in rounds_ahead]
+        return np.array(keys_of_rounds, dtype=np.uint32).reshape(count, 2)
     if not isinstance(transform, Rotated):
         return None
     in_round = range(transform.bases * transform.rotations)

@@ -49,16 +49,16 @@ static int read_sending(Held *held, Plan *plan, PyObject *sums, PyObject *total,
                         PyObject *sent, int64_t count, Sending *sending, int64_t **row,
                         int64_t *keeps, int64_t *clients) {
     Tables *tables = &plan->tables;
-    int64_t windows = tables->symbols.count, slots = tables->bases * tables->slots, rows = ANY;
+    int64_t windows = tables->symbols.count, places = tables->places, rows = ANY;
     int64_t columns = 2 * tables->picks;
     sending->tables = tables;
     sending->scratch = &plan->scratch;
     sending->residual = NULL;
     *clients = 0;
-    if (!(sending->total = row_of(held, total, "total", DOUBLES, 1, &slots))) return -1;
+    if (!(sending->total = row_of(held, total, "total", DOUBLES, 1, &places))) return -1;
     if (tables->plain)
         sending->sums = NULL;
-    else if (!(sending->sums = array_of(held, sums, "sums", INTEGERS, 1, 2, &windows, &slots)))
+    else if (!(sending->sums = array_of(held, sums, "sums", INTEGERS, 1, 2, &windows, &places)))
         return -1;
     if (residual != Py_None) {
         *clients = ANY;

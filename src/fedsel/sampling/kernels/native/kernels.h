@@ -37,6 +37,7 @@
 #endif
 
 #include "transforms.h"
+#include "fresh.h"
 #include "draws.h"
 #include "baselines.h"
 #include "report.h"
@@ -64,6 +65,7 @@ const Kernels KERNELS = {
     drop,
     take_words,
     public_signs,
+    add_codewords,
     hadamard_float,
     hadamard_of_doubles,
     magnitude_of_rank,

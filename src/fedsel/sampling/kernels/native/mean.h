@@ -2,7 +2,7 @@
 
 INLINE void clear_sums(const Sending *sending) {
     const Tables *tables = sending->tables;
-    size_t places = (size_t)(tables->bases * tables->slots);
+    size_t places = (size_t)tables->places;
     memset(sending->total, 0, places * sizeof *sending->total);
     if (!tables->plain)
         memset(sending->sums, 0, (size_t)tables->symbols.count * places * sizeof *sending->sums);
@@ -12,7 +12,7 @@ INLINE void clear_sums(const Sending *sending) {
 OUTLINE void fill_mean(const Sending *sending, int64_t count) {
     const Tables *tables = sending->tables;
     double *total = sending->total, *mean = sending->scratch->mean, n = (double)count;
-    int64_t M = tables->bases * tables->slots, d = tables->dim;
+    int64_t M = tables->places, d = tables->dim;
     if (tables->plain)
         for (int64_t j = 0; j < M; j++) total[j] *= tables->units[0];
     else
@@ -22,7 +22,7 @@ OUTLINE void fill_mean(const Sending *sending, int64_t count) {
                 total[j] += tables->units[w] * (double)sending->sums[w * M + j];
         }
     for (int64_t j = 0; j < M; j++) total[j] /= n;
-    if (tables->basis == COORDINATES) {
+    if (tables->basis == COORDINATES || tables->basis == FRESH) {
         memcpy(mean, total, (size_t)d * sizeof *mean);
     } else if (tables->basis == ROTATED) {
         memset(mean, 0, (size_t)d * sizeof *mean);

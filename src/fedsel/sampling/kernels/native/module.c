@@ -46,7 +46,7 @@ static PyObject *py_run_rounds(PyObject *module, PyObject *args) {
                           &trace))
         return NULL;
     Plan *plan = plan_of(capsule);
-    int64_t status = 0, rounds, turns, dim;
+    int64_t status = 0, rounds, turns, dim, two = 2;
     if (!plan || read_records(&held, records_object, &records)) goto end;
     dim = plan->tables.dim;
     if (records.dim != dim) {
@@ -66,6 +66,9 @@ static PyObject *py_run_rounds(PyObject *module, PyObject *args) {
     turns = rounds * plan->tables.bases * plan->tables.rotations;
     if (plan->tables.basis == ROTATED &&
         !(call.signs = array_of(&held, signs, "signs", FLOATS, 0, 2, &turns, &dim)))
+        goto end;
+    if (plan->tables.basis == FRESH &&
+        !(call.round_keys = array_of(&held, signs, "signs", SHORT_UNSIGNED, 0, 2, &rounds, &two)))
         goto end;
     if (trace != Py_None &&
         !(call.trace = array_of(&held, trace, "trace", DOUBLES, 1, 2, &rounds, &dim)))
@@ -96,7 +99,7 @@ static PyObject *py_send_vectors(PyObject *module, PyObject *args) {
     if (call.part_count < 0) return NULL;
     Part *taken = PyMem_Calloc((size_t)call.part_count + 1, sizeof *taken);
     int64_t status = 0, dim = plan->tables.dim;
-    int64_t turns = plan->tables.bases * plan->tables.rotations;
+    int64_t turns = plan->tables.bases * plan->tables.rotations, one = 1, two = 2;
     if (!taken) {
         PyErr_NoMemory();
         goto end;
@@ -111,6 +114,9 @@ static PyObject *py_send_vectors(PyObject *module, PyObject *args) {
         goto end;
     if (plan->tables.basis == ROTATED &&
         !(call.sending.signs = array_of(&held, signs, "signs", FLOATS, 0, 2, &turns, &dim)))
+        goto end;
+    if (plan->tables.basis == FRESH &&
+        !(call.sending.round_key = array_of(&held, signs, "signs", SHORT_UNSIGNED, 0, 2, &one, &two)))
         goto end;
     call.parts = taken;
     call.sending.epoch = epoch;
@@ -294,6 +300,35 @@ static PyObject *py_public_signs(PyObject *module, PyObject *args) {
     return PyErr_Occurred() ? NULL : done(0);
 }
 
+static PyObject *py_add_codewords(PyObject *module, PyObject *args) {
+    (void)module;
+    PyObject *slots, *steps, *sums;
+    Tables tables = {.basis = FRESH};
+    Scratch scratch = {0};
+    uint32_t key[2];
+    Held held = {NULL};
+    int64_t status = 0, count = ANY;
+    if (!PyArg_ParseTuple(args, "(LLLLL)(II)OOO", &tables.dim, &tables.slots, &tables.bases, &tables.width,
+                          &tables.factors, &key[0], &key[1], &slots, &steps, &sums))
+        return NULL;
+    tables.rotations = tables.width > 0 ? tables.slots / tables.width : 0;
+    Plan *plan = calloc(1, sizeof *plan);
+    if (!plan) return PyErr_NoMemory();
+    const int64_t *which = row_of(&held, slots, "slots", INTEGERS, 0, &count);
+    const int64_t *each = which ? row_of(&held, steps, "steps", INTEGERS, 0, &count) : NULL;
+    int64_t *into = each ? row_of(&held, sums, "sums", INTEGERS, 1, &tables.dim) : NULL;
+    if (into && !check_fresh(&tables) &&
+        (scratch.room = room_for(plan, tables.width, sizeof *scratch.room)) &&
+        (scratch.words = room_for(plan, tables.factors * tables.width / 32 + 1, sizeof *scratch.words))) {
+        Py_BEGIN_ALLOW_THREADS
+        status = kernels->add_codewords(&tables, &scratch, key, which, each, count, into);
+        Py_END_ALLOW_THREADS
+    }
+    let_go(&held);
+    free_plan(plan);
+    return PyErr_Occurred() ? NULL : done(status);
+}
+
 #include "steps.h"
 
 static PyObject *py_variants(PyObject *module, PyObject *nothing) {
@@ -334,6 +369,7 @@ static PyMethodDef methods[] = {
     {"shuffle", py_shuffle, METH_VARARGS, "A random order, in place."},
     {"drop", py_drop, METH_VARARGS, "Mark the clients that do not answer."},
     {"public_signs", py_public_signs, METH_VARARGS, "The signs of rotated bases."},
+    {"add_codewords", py_add_codewords, METH_VARARGS, "Add up codewords of fresh bases."},
     {"take_words", py_take_words, METH_VARARGS, "The first words of a stream."},
     {"hadamard", py_hadamard, METH_O, "The Walsh-Hadamard transform, in place."},
     {"magnitude_at", py_magnitude_at, METH_VARARGS, "The magnitude of a rank."},

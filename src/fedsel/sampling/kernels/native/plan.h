@@ -220,6 +220,17 @@ static int read_baseline(Plan *plan, PyObject *object, int64_t dim, BaselineTabl
         if (wrong_part) return -1;                                          \
     } while (0)
 
+/* The numbers of a fresh basis: blocks of a power of two, or single codewords of few entries. */
+static int check_fresh(const Tables *t) {
+    const int64_t w = t->width;
+    const int rotated = t->factors >= 2 && t->factors <= 3 && w >= 64 && w <= (int64_t)1 << 22 &&
+                        !(w & (w - 1)) && t->dim <= w && t->slots % w == 0;
+    const int drawn = t->factors == 0 && w == 1 && t->dim < 64;
+    if (t->dim < 1 || t->slots < 1 || t->bases < 1 || t->slots > MOST_SLOTS / t->bases || !(rotated || drawn))
+        return refused("not the numbers of a fresh basis");
+    return 0;
+}
+
 static int read_transform(Plan *plan, PyObject *object, Tables *t) {
     const void *matrix, *recovery;
     if (copy_at(plan, object, "matrix", FLOATS, 2, &t->slots, &t->dim, &matrix) ||
@@ -227,14 +238,16 @@ static int read_transform(Plan *plan, PyObject *object, Tables *t) {
         return -1;
     t->matrix = matrix;
     t->recovery = recovery;
-    if (t->basis == MATRIX ? !matrix || !recovery : t->basis != COORDINATES && t->basis != ROTATED)
+    if (t->basis == MATRIX ? !matrix || !recovery : t->basis < COORDINATES || t->basis > FRESH)
         return refused("basis: unknown, or without its matrix");
     if (t->basis == COORDINATES && t->slots != t->dim) return refused("slots: not those of dim");
     if (t->bases < 1 || t->bases > MOST_SLOTS / t->slots) return refused("bases: too many, or none");
     if (t->rotations < 1 || t->width < 1 || t->slots / t->rotations != t->width ||
         t->slots % t->rotations)
         return refused("slots: not those of the rotations");
-    if (t->basis != ROTATED && (t->bases > 1 || t->rotations > 1))
+    t->places = t->basis == FRESH ? t->dim : t->bases * t->slots;
+    if (t->basis == FRESH && check_fresh(t)) return -1;
+    if (t->basis != ROTATED && t->basis != FRESH && (t->bases > 1 || t->rotations > 1))
         return refused("bases, rotations: of a rotated basis alone");
     if (t->basis == ROTATED && (t->width < t->dim || (t->width & (t->width - 1))))
         return refused("width: not a power of two, or fewer than dim");
@@ -248,7 +261,8 @@ static int read_tables(Plan *plan, PyObject *object) {
     if (integer_at(object, "kind", &kind) || integer_at(object, "basis", &basis) ||
         integer_at(object, "dim", &t->dim) || integer_at(object, "slots", &t->slots) ||
         integer_at(object, "bases", &t->bases) || integer_at(object, "rotations", &t->rotations) ||
-        integer_at(object, "width", &t->width) || integer_at(object, "picks", &t->picks) ||
+        integer_at(object, "width", &t->width) || integer_at(object, "factors", &t->factors) ||
+        integer_at(object, "picks", &t->picks) ||
         flag_at(object, "ranked", &t->ranked) ||
         flag_at(object, "flat", &t->flat) || flag_at(object, "plain", &t->plain) ||
         flag_at(object, "decays_at_server", &t->decays_at_server) ||
@@ -271,6 +285,8 @@ static int read_tables(Plan *plan, PyObject *object) {
     t->units = copied;
     if (!copied || units != (t->plain ? 1 : t->symbols.count)) return refused("units: one a window");
     if (t->kind == VALUES && !t->flat && !t->ranks.runs) return refused("ranks: needed");
+    if (t->basis == FRESH && (t->kind != SIGNS || t->sign.unbiased || t->symbols.count != 1))
+        return refused("kind: fresh bases are for J alone");
     if (t->kind == SIGNS && (!t->sign.ranks.runs || t->symbols.count != 1 || t->plain))
         return refused("sign: needed, with one unit");
     if (t->kind == BASELINE && !t->baseline.knots && !t->baseline.sizes)
@@ -283,6 +299,7 @@ static int read_tables(Plan *plan, PyObject *object) {
 static int fill_scratch(Plan *plan) {
     Scratch *s = &plan->scratch;
     int64_t d = plan->tables.dim, M = plan->tables.slots;
+    int64_t words = plan->tables.basis == FRESH ? plan->tables.factors * plan->tables.width / 32 + 1 : 1;
     s->vector_room = round_up(d, ALIGNMENT / sizeof(float));
     s->score_room = round_up(M, ALIGNMENT / sizeof(float));
     int64_t at_once = CACHE_FOR_REPORTS / ((int64_t)sizeof(float) * (s->vector_room + s->score_room));
@@ -293,7 +310,8 @@ static int fill_scratch(Plan *plan) {
            !(s->vectors = room_for(plan, at_once * s->vector_room, sizeof *s->vectors)) ||
            !(s->mean = room_for(plan, d, sizeof *s->mean)) ||
            !(s->scores = room_for(plan, at_once * s->score_room, sizeof *s->scores)) ||
-           !(s->room = room_for(plan, M, sizeof *s->room)) ||
+           !(s->room = room_for(plan, M > d ? M : d, sizeof *s->room)) ||
+           !(s->words = room_for(plan, words, sizeof *s->words)) ||
            !(s->turned = room_for(plan, M, sizeof *s->turned)) ||
            !(s->spare = room_for(plan, M, sizeof *s->spare)) ||
            !(s->drawn = room_for(plan, plan->tables.picks, sizeof *s->drawn));

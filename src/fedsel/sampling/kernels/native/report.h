@@ -16,6 +16,7 @@ typedef struct {
     Draft draft;
     float squared; /* the vector's; below 0 as long as it is not known */
     float sign;
+    uint32_t state; /* of its basis, where that is fresh */
 } Report;
 
 INLINE float *residual_of(const Report *r) {
@@ -27,6 +28,23 @@ INLINE float *residual_of(const Report *r) {
    must be that of its report before. */
 INLINE int64_t reports_at_once(const Sending *sending) {
     return sending->residual ? 1 : sending->tables->at_once;
+}
+
+/* The scores of all codewords, where slots are not coordinates; ``squared`` is ‖vector‖². */
+OUTLINE void fill_scores(const Sending *sending, uint32_t state, const float *vector, float squared,
+                         float *scores) {
+    const Tables *tables = sending->tables;
+    if (tables->basis == FRESH)
+        fresh_scores(sending, state, vector, scores);
+    else if (tables->basis == ROTATED)
+        for (int64_t r = 0; r < tables->rotations; r++)
+            hadamard_of_signed(vector, sending->signs + r * tables->dim, tables->dim,
+                               scores + r * tables->width, tables->width);
+    else
+        for (int64_t j = 0; j < tables->slots; j++)
+            scores[j] = dot_of_rows(tables->matrix + j * tables->dim, vector, tables->dim);
+    /* A sum of entries is at most √M times the norm: it cannot overflow where the square does not. */
+    if (!(squared < INFINITY)) without_overflow(scores, tables->slots);
 }
 
 /* What is told at a slot: the codeword with r + momentum · residual, before it is clipped. */
@@ -84,7 +102,7 @@ OUTLINE void send_values(Report *r) {
     const float *ranked = r->vector, *residual = residual_of(r);
     const int64_t M = tables->slots;
     if (tables->ranked && tables->basis != COORDINATES) {
-        fill_scores(sending, r->vector, dot(r->vector, r->vector, tables->dim), r->scores);
+        fill_scores(sending, 0, r->vector, dot(r->vector, r->vector, tables->dim), r->scores);
         ranked = r->scores;
     }
     for (int64_t p = 0; p < tables->picks; p++) {
@@ -139,7 +157,7 @@ OUTLINE void draw_signed(const Tables *tables, Report *reports, int64_t count) {
     for (int64_t i = 0; i < count; i++) {
         fetch_eighths(reports[i].ahead, tables->dim, 3, 6);
         if (scored && i < left)
-            fill_scores(open[i]->sending, open[i]->vector, open[i]->squared, open[i]->scores);
+            fill_scores(open[i]->sending, open[i]->state, open[i]->vector, open[i]->squared, open[i]->scores);
     }
     for (int64_t i = 0; i < count; i++) {
         fetch_eighths(reports[i].ahead, tables->dim, 6, 8);
@@ -165,7 +183,11 @@ OUTLINE void send_signs(const Tables *tables, Report *reports, int64_t count) {
         int negative = r->atom >= M;
         r->sent[0] = negative ? r->atom - M : r->atom;
         r->sent[1] = negative;
-        if (r->atom != BOTTOM) r->sending->sums[r->sent[0]] += 1 - 2 * negative;
+        if (r->atom == BOTTOM) continue;
+        if (tables->basis == FRESH)
+            add_codeword(tables, r->sending->scratch, r->state, r->sent[0], 1 - 2 * negative, r->sending->sums);
+        else
+            r->sending->sums[r->sent[0]] += 1 - 2 * negative;
     }
 }
 
@@ -226,6 +248,10 @@ INLINE void begin_report(Report *r, const Sending *sending, int64_t at, int64_t 
     if (tables->bases == 1) return;
     int64_t basis = below(&r->words, (uint64_t)tables->bases); /* whatever the vector is */
     r->moved = basis * tables->slots;
+    if (tables->basis == FRESH) {
+        r->state = state_of(sending->round_key, basis);
+        return;
+    }
     r->in_basis = *sending;
     r->in_basis.signs += basis * tables->rotations * tables->dim;
     r->in_basis.total += r->moved;

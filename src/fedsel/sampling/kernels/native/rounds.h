@@ -161,6 +161,7 @@ static int64_t run_rounds(const Rounds *call) {
         int64_t start = n;
         clear_sums(&sending);
         if (call->signs) sending.signs = call->signs + t * tables->bases * tables->rotations * d;
+        if (call->round_keys) sending.round_key = call->round_keys + 2 * t;
         for (int64_t i = 0; i < d; i++) {
             scratch->weights[i] = (float)weights[i];
             scratch->decay[i] = (float)(call->factor * call->reg * weights[i]);

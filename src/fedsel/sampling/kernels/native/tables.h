@@ -11,7 +11,7 @@
 #define MOST_REPORTS 8
 
 enum { WHOLE, VALUES, SIGNS, BASELINE };
-enum { COORDINATES, ROTATED, MATRIX };
+enum { COORDINATES, ROTATED, MATRIX, FRESH };
 enum { LOGISTIC, HINGE };
 
 /* A law over ranks; what it will not read is absent. */
@@ -54,6 +54,8 @@ typedef struct {
     int kind, basis, ranked, flat, plain, decays_at_server;
     int64_t dim, slots, picks;      /* slots: those of one basis */
     int64_t bases, rotations, width; /* a basis is so many rotations, each of so many codewords */
+    int64_t factors;                 /* of a rotation of a fresh basis; 0: no rotation, single codewords */
+    int64_t places;                  /* of a round's sums: slots of all bases, or entries of an update */
     int64_t at_once;                 /* how many reports are made side by side */
     double clip, momentum, scale, root;
     RankTable ranks;
@@ -72,6 +74,7 @@ typedef struct {
     int64_t vector_room, score_room;
     double *mean, *turned, *spare;
     int64_t *drawn;
+    uint32_t *words; /* the signs of a block */
     float guess; /* where the top of a vector ends, as a share of its length; 0 before the first */
 } Scratch;
 
@@ -80,8 +83,9 @@ typedef struct {
     const Tables *tables;
     Scratch *scratch;
     const float *signs; /* (bases · rotations, dim) of this round, where a basis is rotated */
-    int64_t *sums;      /* (windows, bases · slots) */
-    double *total;      /* (bases · slots) */
+    const uint32_t *round_key; /* of this round, where bases are fresh */
+    int64_t *sums;      /* (windows, places) */
+    double *total;      /* (places) */
     float *residual;    /* (clients, dim), or none */
     const uint64_t *key;
     const uint64_t *own; /* (reports, 2), random bits of each report alone; or none, and the key */
@@ -112,6 +116,7 @@ typedef struct {
     int64_t *sent;
     double *trace;
     const float *signs; /* (rounds · bases · rotations, dim) */
+    const uint32_t *round_keys; /* (rounds, 2) */
 } Rounds;
 
 /* Entries of vectors (clients, size); with ``right`` the products of left (clients, size / inner)
@@ -158,6 +163,8 @@ typedef struct {
                        uint64_t client);
     void (*public_signs)(const uint32_t *entropy, int64_t count, const uint32_t *spawn,
                          int64_t rounds, float *signs, int64_t d);
+    int64_t (*add_codewords)(const Tables *, Scratch *, const uint32_t *key, const int64_t *slots,
+                             const int64_t *steps, int64_t count, int64_t *sums);
     void (*hadamard_float)(float *, int64_t);
     void (*hadamard_double)(double *, double *room, int64_t);
     double (*magnitude_at)(int64_t rank, const float *, int64_t d);

@@ -165,20 +165,6 @@ OUTLINE void without_overflow(float *x, int64_t n) {
     }
 }
 
-/* The scores of all codewords, where slots are not coordinates; ``squared`` is ‖vector‖². */
-OUTLINE void fill_scores(const Sending *sending, const float *vector, float squared, float *scores) {
-    const Tables *tables = sending->tables;
-    if (tables->basis == ROTATED)
-        for (int64_t r = 0; r < tables->rotations; r++)
-            hadamard_of_signed(vector, sending->signs + r * tables->dim, tables->dim,
-                               scores + r * tables->width, tables->width);
-    else
-        for (int64_t j = 0; j < tables->slots; j++)
-            scores[j] = dot_of_rows(tables->matrix + j * tables->dim, vector, tables->dim);
-    /* A sum of entries is at most √M times the norm: it cannot overflow where the square does not. */
-    if (!(squared < INFINITY)) without_overflow(scores, tables->slots);
-}
-
 INLINE int parity(uint64_t x) {
     for (int shift = 32; shift; shift /= 2) x ^= x >> shift;
     return (int)(x & 1);

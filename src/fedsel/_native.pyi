@@ -29,7 +29,7 @@ def run_rounds(
     residual: _Floats | None,
     key: _Keys,
     epoch: int,
-    signs: _Floats | None,
+    signs: _Floats | NDArray[np.uint32] | None,
     sums: _Integers,
     total: _Doubles,
     sent: _Integers,
@@ -44,7 +44,7 @@ def send_vectors(
     residual: _Floats | None,
     key: _Keys,
     epoch: int,
-    signs: _Floats | None,
+    signs: _Floats | NDArray[np.uint32] | None,
     sums: _Integers,
     total: _Doubles,
     sent: _Integers,
@@ -91,6 +91,14 @@ def shuffle(order: _Integers, key: _Key, epoch: int, /) -> int: ...
 def drop(stays: NDArray[np.bool_], rate: float, key: _Key, epoch: int, /) -> int: ...
 def public_signs(
     entropy: NDArray[np.uint32], spawn: NDArray[np.uint32], signs: _Floats, /
+) -> int: ...
+def add_codewords(
+    numbers: tuple[int, int, int, int, int],
+    key: tuple[int, int],
+    slots: _Integers,
+    steps: _Integers,
+    sums: _Integers,
+    /,
 ) -> int: ...
 def take_words(words: NDArray[np.uint64], key: _Key, epoch: int, client: int, /) -> int: ...
 def hadamard(x: _Floats, /) -> int: ...
