@@ -338,13 +338,12 @@ def _drawn(states: Words, fresh: Fresh, slots: Integers) -> tuple[Integers, Inte
 # --- d ≥ SMALL: blocks of rotated codewords ------------------------------------------------------
 
 
-def _signs(states: Words, fresh: Fresh, block: Integers, factor: int) -> NDArray[np.int32]:
-    """±1 (n, width): − where a bit is set, the lowest bit of each word first."""
-    words = fresh.width // 32
-    first = (block * fresh.factors + factor) * words
-    drawn = _words(states, first[:, None] + np.arange(words))
-    bits = drawn[..., None] >> np.arange(32, dtype=np.uint32) & np.uint32(1)
-    return 1 - 2 * bits.reshape(len(states), fresh.width).astype(np.int32)
+def _signs(states: Words, fresh: Fresh, block: Integers) -> NDArray[np.int32]:
+    """±1 (n, factors, width): − where a bit is set, the lowest bit of each word first."""
+    words = fresh.factors * fresh.width // 32
+    drawn = _words(states, block[:, None] * words + np.arange(words)).astype("<u4")
+    bits = np.unpackbits(drawn.view(np.uint8), axis=1, bitorder="little")
+    return (1 - 2 * bits.astype(np.int32)).reshape(len(states), fresh.factors, fresh.width)
 
 
 def _rotated_scores(state: Words, vectors: Vector, fresh: Fresh) -> Vector:
@@ -353,9 +352,8 @@ def _rotated_scores(state: Words, vectors: Vector, fresh: Fresh) -> Vector:
     for block in range(fresh.size // fresh.width):
         x = np.zeros((*vectors.shape[:-1], fresh.width), dtype=vectors.dtype)
         x[..., : fresh.dim] = vectors
-        for factor in range(fresh.factors):
-            signs = _signs(state, fresh, np.array([block]), factor)[0]
-            x = hadamard(x * signs.astype(vectors.dtype))
+        for signs in _signs(state, fresh, np.array([block]))[0].astype(vectors.dtype):
+            x = hadamard(x * signs)
         parts.append(x)
     return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
 
@@ -366,12 +364,11 @@ def _rotated(states: Words, fresh: Fresh, slots: Integers) -> tuple[Integers, In
     Row j of H·D₃·H·D₂·H·D₁ is D₁·H·D₂·H·D₃ times row j of H.
     """
     block, row = np.divmod(slots, fresh.width)
+    signs = _signs(states, fresh, block)
     shared = np.bitwise_count(np.arange(fresh.width) & row[:, None]) & 1
-    x = 1 - 2 * shared.astype(np.int32)
-    for factor in reversed(range(fresh.factors)):
-        x = x * _signs(states, fresh, block, factor)
-        if factor:
-            x = hadamard(x)
+    x = (1 - 2 * shared.astype(np.int32)) * signs[:, -1]
+    for factor in reversed(range(fresh.factors - 1)):
+        x = hadamard(x) * signs[:, factor]
     words = x[:, : fresh.dim].astype(np.int64)
     return words, _factor(words)
 

@@ -2,7 +2,6 @@
    its state, so nothing is kept between reports. */
 
 #define GOLDEN 0x9E3779B9u
-#define WORD_BITS 32
 #define LENGTH 4294967296.0
 #define ROWS_AT_ONCE 64
 
@@ -18,10 +17,12 @@ INLINE uint32_t state_of(const uint32_t key[2], int64_t basis) {
     return mixed_word(mixed_word((uint32_t)basis ^ key[0]) ^ key[1]);
 }
 
-INLINE uint32_t bits_of(uint32_t x) {
+/* How many bits of both are set; of the second only its low 16 may be. */
+INLINE uint32_t bits_of(uint32_t x, uint32_t y) {
     x -= x >> 1 & 0x55555555u;
-    x = (x & 0x33333333u) + (x >> 2 & 0x33333333u);
-    x = (x + (x >> 4)) & 0x0F0F0F0Fu;
+    y -= y >> 1 & 0x55555555u;
+    x = (x & 0x33333333u) + (x >> 2 & 0x33333333u) + (y & 0x33333333u) + (y >> 2 & 0x33333333u);
+    x = (x & 0x0F0F0F0Fu) + (x >> 4 & 0x0F0F0F0Fu);
     return x * 0x01010101u >> 24;
 }
 
@@ -35,7 +36,7 @@ INLINE double factor_of(double squared) {
 INLINE int32_t entry_at(uint32_t state, uint32_t place) {
     const uint32_t first = mixed_word(state + place * GOLDEN);
     const uint32_t second = mixed_word(state + (place + 1) * GOLDEN);
-    const int32_t bits = (int32_t)(bits_of(first) + bits_of(second >> 16)) - 24;
+    const int32_t bits = (int32_t)bits_of(first, second >> 16) - 24;
     return bits * (1 << 17) + 2 * (int32_t)(second & 0xFFFFu) - 0xFFFF;
 }
 
@@ -74,44 +75,14 @@ INLINE void fill_sign_words(uint32_t state, int64_t block, int64_t count, uint32
     for (uint32_t i = 0; i < (uint32_t)count; i++) words[i] = mixed_word(state + (first + i) * GOLDEN);
 }
 
-/* WIDE entries from i on, negated where a bit of the words is set. */
-#if (defined(__GNUC__) || defined(__clang__)) && !defined(FEDSEL_PLAIN_LANES)
-typedef uint32_t WideWords __attribute__((vector_size(4 * WIDE)));
-#if WIDE == 16
-#define PLACES ((WideWords){31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 19, 18, 17, 16})
-#else
-#define PLACES ((WideWords){31, 30, 29, 28, 27, 26, 25, 24})
-#endif
-INLINE Wide flipped(Wide entries, const uint32_t *words, int64_t i) {
-    const uint32_t word = words[i / WORD_BITS] >> (i % WORD_BITS);
-    const WideWords signs = ((word - (WideWords){0}) << PLACES) & 0x80000000u;
-    return (Wide)((WideWords)entries ^ signs);
-}
-#else
-INLINE Wide flipped(Wide entries, const uint32_t *words, int64_t i) {
-    const uint32_t word = words[i / WORD_BITS] >> (i % WORD_BITS);
-    for (int j = 0; j < WIDE; j++)
-        if (word >> j & 1) entries.of[j] = -entries.of[j];
-    return entries;
-}
-#endif
-
-/* x ← signs · x. */
-INLINE void flip(float *x, int64_t n, const uint32_t *words) {
-    for (int64_t i = 0; i < n; i += WIDE) STORE(x + i, flipped(LOAD(x + i), words, i));
-}
-
 OUTLINE void scores_of_rotated(const Tables *tables, uint32_t state, const float *vector, uint32_t *words,
                                float *scores) {
     const int64_t d = tables->dim, w = tables->width, each = w / WORD_BITS;
     for (int64_t block = 0; block < tables->rotations; block++, scores += w) {
         fill_sign_words(state, block, tables->factors * each, words);
-        for (int64_t i = 0; i < d; i += WIDE) STORE(scores + i, flipped(load_up_to(vector + i, d - i), words, i));
-        hadamard_padded(scores, NULL, 0, d, scores, w);
-        for (int64_t f = 1; f < tables->factors; f++) {
-            flip(scores, w, words + f * each);
-            hadamard_float(scores, w);
-        }
+        hadamard_of_flipped(vector, words, d, scores, w);
+        for (int64_t f = 1; f < tables->factors; f++)
+            hadamard_of_flipped(scores, words + f * each, w, scores, w);
     }
 }
 
@@ -125,13 +96,27 @@ INLINE uint32_t bits_of_row(int64_t row, int64_t q) {
     return bits ^ (row & 16 ? 0xFFFF0000u : 0);
 }
 
-/* sums ← sums + factor · x, of whole numbers below 2^31. */
-INLINE void add_whole(int64_t *sums, const float *x, int64_t d, int64_t factor) {
+/* sums ← sums + factor · signs · x, of whole numbers below 2^31; x may become signs · x. */
+INLINE void add_flipped(int64_t *sums, float *x, const uint32_t *words, int64_t d, int64_t factor) {
     const int32_t narrow = (int32_t)factor;
+    int64_t i = 0;
+#if defined(FEDSEL_AVX512) /* compilers multiply all 64 bits here, which takes three times as long */
+    const __m512i times = _mm512_set1_epi64(factor);
+    for (; i + WIDE <= d && narrow == factor; i += WIDE) {
+        const __m512i entries = _mm512_cvttps_epi32((__m512)flipped(LOAD(x + i), words, i));
+        const __m512i low = _mm512_cvtepi32_epi64(_mm512_castsi512_si256(entries));
+        const __m512i high = _mm512_cvtepi32_epi64(_mm512_extracti64x4_epi64(entries, 1));
+        int64_t *to = sums + i;
+        _mm512_storeu_si512(to, _mm512_add_epi64(_mm512_loadu_si512(to), _mm512_mul_epi32(low, times)));
+        to += 8;
+        _mm512_storeu_si512(to, _mm512_add_epi64(_mm512_loadu_si512(to), _mm512_mul_epi32(high, times)));
+    }
+#endif
+    for (int64_t j = i; j < d; j += WIDE) STORE(x + j, flipped(LOAD(x + j), words, j));
     if (narrow == factor)
-        for (int64_t i = 0; i < d; i++) sums[i] += (int64_t)narrow * (int64_t)(int32_t)x[i];
+        for (; i < d; i++) sums[i] += (int64_t)narrow * (int64_t)(int32_t)x[i];
     else
-        for (int64_t i = 0; i < d; i++) sums[i] += factor * (int64_t)(int32_t)x[i];
+        for (; i < d; i++) sums[i] += factor * (int64_t)(int32_t)x[i];
 }
 
 /* The lengths of all w entries are w^factors in all: what is cut off tells what is left. */
@@ -139,18 +124,15 @@ OUTLINE void add_rotated(const Tables *tables, uint32_t state, int64_t slot, int
                          float *x, int64_t *sums) {
     const int64_t d = tables->dim, w = tables->width, each = w / WORD_BITS;
     const int64_t block = slot / w, row = slot % w;
-    double squared = 1;
+    const int64_t squared = w * w * (tables->factors == 3 ? w : 1);
+    int64_t cut = 0;
     fill_sign_words(state, block, tables->factors * each, words);
     uint32_t *last = words + (tables->factors - 1) * each;
     for (int64_t q = 0; q < each; q++) last[q] ^= bits_of_row(row, q);
-    for (int64_t i = 0; i < w; i += WIDE) STORE(x + i, flipped(ALL(1.0f), last, i));
-    for (int64_t f = tables->factors - 1; f > 0; f--) {
-        hadamard_float(x, w);
-        flip(x, w, words + (f - 1) * each);
-    }
-    for (int64_t f = 0; f < tables->factors; f++) squared *= (double)w;
-    for (int64_t i = d; i < w; i++) squared -= (double)x[i] * (double)x[i];
-    add_whole(sums, x, d, steps * (int64_t)factor_of(squared));
+    hadamard_of_words(last, x, w);
+    for (int64_t f = tables->factors - 2; f > 0; f--) hadamard_of_flipped(x, words + f * each, w, x, w);
+    for (int64_t i = d; i < w; i++) cut += (int64_t)(int32_t)x[i] * (int64_t)(int32_t)x[i];
+    add_flipped(sums, x, words, d, steps * (int64_t)factor_of((double)(squared - cut)));
 }
 
 /* --- both ----------------------------------------------------------------------------------------- */

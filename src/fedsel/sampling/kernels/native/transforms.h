@@ -83,16 +83,43 @@ INLINE void hadamard_small(float *x, int64_t n) {
 #define GROUP (8 * WIDE)
 #define CACHED 4096
 
-/* WIDE entries from i on of signs·vector, or of the vector where it is not ``turned``, and zeros after
-   the first d. */
-INLINE Wide entries_from(int64_t i, const float *vector, const float *signs, const int turned, int64_t d) {
+/* WIDE entries from i on, negated where a bit of the words is set, the lowest first. */
+#define WORD_BITS 32
+#if (defined(__GNUC__) || defined(__clang__)) && !defined(FEDSEL_PLAIN_LANES)
+typedef uint32_t WideWords __attribute__((vector_size(4 * WIDE)));
+#if WIDE == 16
+#define PLACES ((WideWords){31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 19, 18, 17, 16})
+#else
+#define PLACES ((WideWords){31, 30, 29, 28, 27, 26, 25, 24})
+#endif
+INLINE Wide flipped(Wide entries, const uint32_t *words, int64_t i) {
+    const uint32_t word = words[i / WORD_BITS] >> (i % WORD_BITS);
+    const WideWords signs = ((word - (WideWords){0}) << PLACES) & 0x80000000u;
+    return (Wide)((WideWords)entries ^ signs);
+}
+#else
+INLINE Wide flipped(Wide entries, const uint32_t *words, int64_t i) {
+    const uint32_t word = words[i / WORD_BITS] >> (i % WORD_BITS);
+    for (int j = 0; j < WIDE; j++)
+        if (word >> j & 1) entries.of[j] = -entries.of[j];
+    return entries;
+}
+#endif
+
+/* What a transform reads: a vector as it is, times signs, times those of words, or these alone. */
+enum { AS_IT_IS, TIMES_SIGNS, TIMES_WORDS, WORDS_ALONE };
+
+/* WIDE entries from i on, and zeros after the first d. */
+INLINE Wide entries_from(int64_t i, const float *vector, const void *signs, const int turned, int64_t d) {
     if (i >= d) return ZERO;
+    if (turned == WORDS_ALONE) return flipped(ALL(1.0f), signs, i);
     Wide entries = load_up_to(vector + i, d - i);
-    return turned ? MULTIPLY(entries, load_up_to(signs + i, d - i)) : entries;
+    if (turned == TIMES_WORDS) return flipped(entries, signs, i);
+    return turned ? MULTIPLY(entries, load_up_to((const float *)signs + i, d - i)) : entries;
 }
 
 /* x ← the steps below GROUP of the entries from i on; ``whole`` where none of them is after the d-th. */
-INLINE void hadamard_of_group(int64_t i, const float *vector, const float *signs, const int turned,
+INLINE void hadamard_of_group(int64_t i, const float *vector, const void *signs, const int turned,
                               int64_t d, const int whole, float *x) {
     Wide v[8];
     for (int j = 0; j < 8; j++) {
@@ -103,12 +130,12 @@ INLINE void hadamard_of_group(int64_t i, const float *vector, const float *signs
     for (int j = 0; j < 8; j++) STORE(x + i + j * WIDE, v[j]);
 }
 
-/* Of the n = 2^m ≤ CACHED entries signs·vector, and zeros after the first d. */
-INLINE void hadamard_in_cache(const float *vector, const float *signs, const int turned, int64_t d,
+/* Of the n = 2^m ≤ CACHED entries, and zeros after the first d. Words are of n ≥ WIDE entries. */
+INLINE void hadamard_in_cache(const float *vector, const void *signs, const int turned, int64_t d,
                               float *x, int64_t n) {
     int64_t i = 0;
     if (n < WIDE) {
-        for (; i < n; i++) x[i] = i < d ? turned ? vector[i] * signs[i] : vector[i] : 0;
+        for (; i < n; i++) x[i] = i < d ? turned ? vector[i] * ((const float *)signs)[i] : vector[i] : 0;
         hadamard_small(x, n);
     } else if (n < GROUP) {
         for (; i < d; i += WIDE)
@@ -121,27 +148,41 @@ INLINE void hadamard_in_cache(const float *vector, const float *signs, const int
     }
 }
 
-/* Of the n = 2^m entries signs·vector, and zeros after the first d: stretch by stretch as far as
-   the innermost cache holds, then across. */
-INLINE void hadamard_padded(const float *vector, const float *signs, const int turned, int64_t d,
+/* Of the n = 2^m entries, and zeros after the first d: stretch by stretch as far as the innermost
+   cache holds, then across. */
+INLINE void hadamard_padded(const float *vector, const void *signs, const int turned, int64_t d,
                             float *x, int64_t n) {
     if (n <= CACHED) {
         hadamard_in_cache(vector, signs, turned, d, x, n);
         return;
     }
+    const int64_t bytes = CACHED * (turned == TIMES_SIGNS ? (int64_t)sizeof(float) : 1) /
+                          (turned == TIMES_SIGNS ? 1 : WORD_BITS / (int64_t)sizeof(uint32_t));
     for (int64_t at = 0; at < d; at += CACHED)
-        hadamard_in_cache(vector + at, turned ? signs + at : NULL, turned,
+        hadamard_in_cache(turned == WORDS_ALONE ? NULL : vector + at,
+                          turned ? (const char *)signs + at / CACHED * bytes : NULL, turned,
                           d - at < CACHED ? d - at : CACHED, x + at, CACHED);
     hadamard_from(x, n, CACHED, round_up(d, CACHED));
 }
 
 OUTLINE void hadamard_of_signed(const float *vector, const float *signs, int64_t d, float *x,
                                 int64_t n) {
-    hadamard_padded(vector, signs, 1, d, x, n);
+    hadamard_padded(vector, signs, TIMES_SIGNS, d, x, n);
+}
+
+/* Of entries with the signs of words; x may be the vector. */
+OUTLINE void hadamard_of_flipped(const float *vector, const uint32_t *words, int64_t d, float *x,
+                                 int64_t n) {
+    hadamard_padded(vector, words, TIMES_WORDS, d, x, n);
+}
+
+/* Of the signs ±1 of words. */
+OUTLINE void hadamard_of_words(const uint32_t *words, float *x, int64_t n) {
+    hadamard_padded(NULL, words, WORDS_ALONE, n, x, n);
 }
 
 /* Of n = 2^m floats, in place. */
-OUTLINE void hadamard_float(float *x, int64_t n) { hadamard_padded(x, NULL, 0, n, x, n); }
+OUTLINE void hadamard_float(float *x, int64_t n) { hadamard_padded(x, NULL, AS_IT_IS, n, x, n); }
 
 /* Of n = 2^m doubles, in place: every step takes neighbours to two halves. */
 INLINE void hadamard_double(double *x, double *room, int64_t n) {
@@ -166,6 +207,9 @@ OUTLINE void without_overflow(float *x, int64_t n) {
 }
 
 INLINE int parity(uint64_t x) {
+#if defined(__GNUC__) || defined(__clang__)
+    return __builtin_parityll(x);
+#endif
     for (int shift = 32; shift; shift /= 2) x ^= x >> shift;
     return (int)(x & 1);
 }
