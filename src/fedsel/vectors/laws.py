@@ -25,6 +25,7 @@ from fedsel.mechanisms.laws import RankLaw
 from fedsel.mechanisms.one_symbol import UNIT
 from fedsel.mechanisms.selection import Top
 from fedsel.solutions.registry import default_codewords, flat_picks
+from fedsel.solutions.fresh import cap_share, codewords_for, raised_for
 from fedsel.solutions.rotated import rotations_for, width_for
 from fedsel.vectors.encoding import Case, integers, rational, top
 
@@ -186,6 +187,16 @@ def _one_symbol() -> Iterator[Case]:
                 "dim": dim,
                 "width": width_for(dim),
                 "rotations": rotations_for(epsilon, dim),
+            }
+    for epsilon in _EPSILONS:
+        for dim in (1, 2, 3, 5, 63, 64, 65, 100, 256, 1000, 65_537):
+            yield {
+                "kind": "fresh",
+                "epsilon": rational(epsilon),
+                "dim": dim,
+                "share": cap_share(epsilon, dim),
+                "codewords": codewords_for(epsilon, dim),
+                "top": raised_for(epsilon, dim),
             }
     for dim in (1, 5, 100, 5000):
         yield {"kind": "codewords", "dim": dim, "codewords": default_codewords(dim)}

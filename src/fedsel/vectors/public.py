@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 
 from fedsel.random import public_bits, public_key
+from fedsel.solutions.fresh import fresh_for, key_of_round
 from fedsel.solutions.rotated import Rotated, hadamard
 from fedsel.solutions.transforms import Projection, RandomDirections
-from fedsel.vectors.encoding import Case, f32, word
+from fedsel.vectors.encoding import Case, f32, integers, word
 
 ABOUT = (
     "What both ends derive from public parameters: words of a seed and a purpose, signs of rotated "
@@ -22,6 +25,7 @@ def cases() -> Iterator[Case]:
     yield from _bits()
     yield from _signs()
     yield from _transforms()
+    yield from _fresh_bases()
     yield from _matrices()
 
 
@@ -84,6 +88,36 @@ def _transforms() -> Iterator[Case]:
             "basis": basis,
             "vector_f32": f32(vector),
             "scores_f32": f32(rotated.scores(vector)),
+        }
+
+
+def _fresh_bases() -> Iterator[Case]:
+    """Scores and codewords of FJ, as one basis of a round has them."""
+    for dim, epsilon, basis in (
+        (1, 1, 0),
+        (2, 8, 5),
+        (63, 1, 77),
+        (64, 1, 3),
+        (123, 8, 9),
+        (300, 2, 4),
+    ):
+        fresh = replace(fresh_for(Fraction(epsilon), dim, 7), round=3, basis=basis)
+        vector = (np.arange(dim) % 11 - 4).astype(np.float32) / np.float32(7)
+        slots = [0, 1, fresh.size - 1]
+        words = fresh.codewords(basis * fresh.size + np.array(slots))
+        yield {
+            "kind": "fresh",
+            "dim": dim,
+            "seed": "7",
+            "round": 3,
+            "codewords": fresh.size,
+            "bases": fresh.bases,
+            "basis": basis,
+            "key": list(key_of_round(7, 3)),
+            "vector_f32": f32(vector),
+            "scores_f32": f32(fresh.scores(vector)),
+            "slots": slots,
+            "totals": [integers(row) for row in words],
         }
 
 

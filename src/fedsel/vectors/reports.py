@@ -106,7 +106,7 @@ class Scenario:
             "shows": self.label,
             "run": RUN.hex(),
             "recipe": recipe_fields(recipe),
-            "portable": not has_public_matrix(recipe.solution) or recipe.solution == "RJ",
+            "portable": not has_public_matrix(recipe.solution) or recipe.solution in ("RJ", "FJ"),
             "charge": rational(recipe.charge),
             "report_bytes": Request(RUN, 0, 0, recipe).format.size,
             "steps": steps,
@@ -163,6 +163,7 @@ def scenarios() -> Iterator[Scenario]:
     yield from _picks()
     yield from _residuals()
     yield from _rotations()
+    yield from _fresh_bases()
     yield from _sizes()
     yield from _words()
 
@@ -220,6 +221,22 @@ def _rotations() -> Iterator[Scenario]:
         rounds = ((0, 0), (1, (1 << 32) - 1))
         label = f"seed {seed}, first and last round"
         yield Scenario(label, recipe, _updates(2, 6, 9), rounds)
+
+
+def _fresh_bases() -> Iterator[Scenario]:
+    for epsilon, dim in ((1, 1), (8, 2), (2, 5), (4, 63), (1, 64), (8, 65), (2, 123), (1, 300)):
+        recipe = _recipe("FJ", epsilon=2 * Fraction(epsilon), dim=dim, k=1)
+        label = f"d = {dim}, ε of {epsilon} per report"
+        yield Scenario(label, recipe, _updates(2, dim, 17))
+    yield Scenario("directions alone: no radius", _recipe("FJ", rho=None), _updates(2, 6, 18))
+    rounds = ((0, 0), (1, (1 << 32) - 1))
+    for dim in (6, 64):
+        last = _recipe("FJ", seed=(1 << 64) - 1, dim=dim)
+        yield Scenario("the last seed, first and last round", last, _updates(2, dim, 19), rounds)
+        huge = [np.full(dim, 3e38), np.tile([np.inf, np.nan], dim // 2)]
+        yield Scenario("scores that overflow", _recipe("FJ", dim=dim), huge)
+    recipe = replace(_recipe("FJ", k=1, dim=40), epsilon=Fraction(30), epochs=1)
+    yield Scenario("ε = 30: the rank is drawn first", recipe, _updates(1, 40, 20))
 
 
 def _sizes() -> Iterator[Scenario]:

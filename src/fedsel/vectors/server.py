@@ -31,6 +31,8 @@ def cases() -> Iterator[Case]:
     for name in ("PM", "HM", "RS-OW", "PS-PM", "EXP-HM", "PE-Duchi", "J", "UJ", "RJ"):
         yield _trained(name)
     yield _trained("RJ", bases=3, averaging=2.0, reg=0.1)
+    yield _trained("FJ", averaging=2.0, reg=0.1)
+    yield _trained("FJ", dim=65, k=1)
     yield _trained("PM", epsilon=Fraction(15), averaging=3.0)
     yield _trained("PS-PM-O", reg=0.1)
     yield from _learnt()
@@ -88,7 +90,7 @@ def _trained(name: str, **changes: Any) -> Case:
         "reg": recipe.reg,
         "rate": rule.rate,
         "decay": rule.decay,
-        "units": alphabet.units.tolist(),
+        "units": solution.alphabet.units.tolist(),
         "start": np.linspace(-1, 1, solution.dim).tolist(),
         "rounds": rounds,
         "tolerance": CLOSE,
