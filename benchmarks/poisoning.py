@@ -29,8 +29,8 @@ Example:
 
 from __future__ import annotations
 
-import copy
 import argparse
+import copy
 import json
 import math
 from functools import lru_cache

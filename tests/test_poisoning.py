@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks import poisoning
-from fedsel import Reports, Totals, solution
+from fedsel import Reports, solution
 from fedsel.random import stream
 from fedsel.simulation.vector_rounds import VectorReports
 

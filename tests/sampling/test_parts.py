@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fedsel import InvalidArgument, InvalidData, Totals, solution
+from fedsel import InvalidArgument, InvalidData, solution
 from fedsel.random import own_stream, stream
 from fedsel.sampling.kernels import clients as clients_module
 from fedsel.sampling.kernels.clients import ReportKernel

@@ -19,7 +19,7 @@ PAIR = TwoStage(PerturbedSampling(0.5, k=2), Duchi(1.0), clip=0.7)
 def test_two_stages():
     made = Solution("x", 6, PAIR, 2, feedback=Feedback(True, 0.25))
     tables, law = tables_of(made), PAIR.selection.law(6)
-    assert tables[:16] == (
+    assert tables[:17] == (
         1,
         0,
         6,
@@ -27,6 +27,7 @@ def test_two_stages():
         1,
         1,
         6,
+        0,
         1,
         *(True, False, False, False),
         0.7,
@@ -40,13 +41,31 @@ def test_two_stages():
     window = PAIR.value.law.windows[0]
     assert tables.windows.tolist() == [[1, window.G, window.W, window.L, window.H]]
     np.testing.assert_array_equal(tables.units, made.alphabet.units)
-    assert tables[19:] == (None, None, None, None)
+    assert tables[20:] == (None, None, None, None)
 
 
 def test_signs_in_several_rotations():
     made = Solution("x", 6, SignedSampling(2.0, k=3, radius=1.5), transform=Rotated(6, rotations=4))
     tables = tables_of(made)
-    assert tables[:16] == (2, 1, 6, 32, 1, 4, 8, 1, True, False, False, True, 1, 0, 1, math.sqrt(8))
+    assert tables[:17] == (
+        2,
+        1,
+        6,
+        32,
+        1,
+        4,
+        8,
+        0,
+        1,
+        True,
+        False,
+        False,
+        True,
+        1,
+        0,
+        1,
+        math.sqrt(8),
+    )
     sign, law = tables.sign, made.mechanism.law(32)
     assert (sign.unbiased, sign.radius, sign.clip) == (False, 1.5, 1.0)
     np.testing.assert_array_equal(sign.ranks.weights, law.weights)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fedsel import Reports, Totals
+from fedsel import Reports
 from fedsel.random import stream
 from fedsel.server import ServerState, StepRule, step
 from fedsel.server.step import averaged, stepped

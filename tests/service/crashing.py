@@ -9,7 +9,6 @@ from dataclasses import replace
 import numpy as np
 
 from fedsel import Reports
-from fedsel.reports import Totals
 from fedsel.server import Counts
 from fedsel.server.checkpoint import Checkpoint
 from fedsel.service.inviting import admission

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from fedsel.errors import InvalidArgument
-from fedsel.reports import Totals
 from fedsel.service import at_rest
 from fedsel.service.at_rest import aggregated, parts_of
 from fedsel.wire.report import ReportFormat

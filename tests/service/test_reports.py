@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fedsel.reports import Totals
 from fedsel.server import Counts
 from fedsel.server.checkpoint import Checkpoint
 from fedsel.service.judging import Arrival, Parcel, Verdict, judge_batch, judge_reports, tallied

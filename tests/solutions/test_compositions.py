@@ -26,7 +26,6 @@ from fedsel.checks import check_solution
 from fedsel.errors import InvalidArgument
 from fedsel.mechanisms import Duchi, Hybrid, PerturbedEncoding, PerturbedSampling, UnbiasedJoint
 from fedsel.random import stream
-from fedsel.reports import Totals
 from fedsel.sampling.kernels.tables import known
 from fedsel.sampling.simulated import cohort, report
 from fedsel.simulation.vector_rounds import VectorReports

@@ -23,7 +23,8 @@ def built(name, dim, epsilon=1.0, ratio=0.7):
     return solution(name, epsilon=epsilon, dim=dim, **given)
 
 
-PRIVATE = [name for name in names() if built(name, 3).private]
+PRIVATE = [name for name in names() if built(name, 3).private and name != "FJ"]
+"""FJ has more reports than can be listed: see test_fresh.py."""
 
 
 def moved(made, report, others=3):

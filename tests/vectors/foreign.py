@@ -12,6 +12,7 @@ from fractions import Fraction
 from functools import cache
 from statistics import NormalDist
 
+from tests.vectors import foreign_fresh
 from tests.vectors.foreign_public import LARGEST, hadamard, signs, single
 
 B = 1 << 59
@@ -275,7 +276,7 @@ def report(recipe, round_number, g, residual, words):
     """Pairs (slot, symbol), and the residual after."""
     name, d = recipe["solution"], recipe["dim"]
     epsilon = Fraction(recipe["epsilon"]) / recipe["epochs"]
-    if name in ("J", "RJ"):
+    if name in ("J", "RJ", "FJ"):
         return [one_symbol(recipe, epsilon, round_number, g, words)], residual
     k, clip = count(recipe["k"], d), recipe["clip"]
     if name == "UJ":
@@ -319,14 +320,19 @@ def one_symbol(recipe, epsilon, round_number, g, words):
         basis = words.below(bases) if bases is not None and bases > 1 else 0
         y = scores(g, int(recipe["seed"]), round_number, R, basis)
         offset = basis * len(y)
-    M = len(y)
+    M, k = len(y), None
+    if recipe["solution"] == "FJ":
+        M, k, bases = foreign_fresh.of(recipe, exp_lower)
+        basis = words.below(bases)
+        own = foreign_fresh.Basis(d, k, int(recipe["seed"]), round_number, basis)
+        y, offset = saturated(own.scores(g, M)), basis * M
     if recipe["rho"] is not None:
         norm = math.sqrt(sum(v * v for v in g))
         steps = math.floor((1 + min(1.0, norm / recipe["rho"])) * 2**30 + 0.5)
         if words.below(2**31) >= steps:
             y = [-v for v in y]
     signed = [max(v, 0.0) for v in y] + [max(-v, 0.0) for v in y]
-    atom = dimension(threshold(epsilon, best_k(epsilon, M), 2 * M), signed, words)
+    atom = dimension(threshold(epsilon, k or best_k(epsilon, M), 2 * M), signed, words)
     return [offset + atom % M, int(atom >= M)]
 
 

@@ -10,13 +10,14 @@ import unicodedata
 from decimal import Decimal, localcontext
 from fractions import Fraction
 
-from tests.vectors import foreign, foreign_public
+from tests.vectors import foreign, foreign_fresh, foreign_public
 
 SELECTIONS = ("PE-published", "EXP", "PE", "PS")
 PRIVATE = {
     "J",
     "UJ",
     "RJ",
+    "FJ",
     "RC",
     *(f"{a}{v}{b}" for v in foreign.VALUES for a, b in (("", ""), ("", "-RP"), ("RS-", ""))),
     *(f"{s}-{v}{x}" for s in SELECTIONS for v in foreign.VALUES for x in ("", "-C", "-O", "-C-O")),
@@ -127,7 +128,11 @@ def charge(recipe):
         wanted(share >= Fraction(1e-12))
         return max(Fraction(H, L) for _, _, L, H in foreign.symbol_law(value, share)[0])
 
-    if name in ("J", "RJ", "RC"):
+    if name == "FJ":
+        M, k, _ = foreign_fresh.of(recipe, foreign.exp_lower)
+        weights = foreign.threshold(epsilon, k, 2 * M)[0]
+        ratio = Fraction(max(weights), min(weights))
+    elif name in ("J", "RJ", "RC"):
         M = slots(recipe, epsilon)
         weights = foreign.threshold(epsilon, foreign.best_k(epsilon, M), 2 * M)[0]
         ratio = Fraction(max(weights), min(weights))

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import pytest
 
-from tests.vectors import foreign, foreign_public
+from tests.vectors import foreign, foreign_fresh, foreign_public
 from tests.vectors.support import cases
 
 REPORTS = [case for case in cases("reports") if case["portable"]]
@@ -25,7 +25,7 @@ def packed(values):
 
 @pytest.mark.slow
 def test_every_report_of_every_portable_solution():
-    assert len({case["solution"] for case in REPORTS}) == 75
+    assert len({case["solution"] for case in REPORTS}) == 76
     for case in REPORTS:
         recipe, run = case["recipe"], bytes.fromhex(case["run"])
         residual = [0.0] * recipe["dim"]
@@ -46,7 +46,9 @@ def test_every_report_of_every_portable_solution():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["selection", "value", "J", "UJ", "rotations", "exp_lower"])
+@pytest.mark.parametrize(
+    "kind", ["selection", "value", "J", "UJ", "rotations", "fresh", "exp_lower"]
+)
 def test_laws(kind):
     found = [case for case in cases("laws") if case["kind"] == kind]
     assert found
@@ -70,6 +72,10 @@ def test_laws(kind):
         elif kind == "UJ":
             low, high = foreign.unbiased(epsilon, case["top"], case["d"])
             assert (str(low), str(high)) == (case["L"], case["H"])
+        elif kind == "fresh":
+            growth = foreign.exp_lower(epsilon)
+            assert foreign_fresh.share(growth, case["dim"]) == case["share"]
+            assert foreign_fresh.sizes(growth, case["dim"]) == (case["codewords"], case["top"])
         elif kind == "rotations" and case["dim"] <= 128:
             assert foreign.rotations(epsilon, case["dim"]) == case["rotations"], case
 
@@ -98,6 +104,13 @@ def test_public_data():
             seed, vector = int(case["seed"]), singles(case["vector_f32"])
             of = (case["round"], case["rotations"], case["basis"])
             assert packed(foreign.scores(vector, seed, *of)) == case["scores_f32"]
+        elif case["kind"] == "fresh":
+            of = (case["dim"], case["top"], int(case["seed"]), case["round"], case["basis"])
+            own, vector = foreign_fresh.Basis(*of), singles(case["vector_f32"])
+            assert foreign_fresh.bases(case["codewords"]) == case["bases"]
+            assert packed(own.scores(vector, case["codewords"])) == case["scores_f32"]
+            for slot, total in zip(case["slots"], case["totals"], strict=True):
+                assert [str(v) for v in own.counted(slot)] == total
 
 
 def test_draws():

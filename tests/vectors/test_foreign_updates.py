@@ -165,7 +165,8 @@ def units(recipe):
 
 def test_what_a_symbol_stands_for():
     for case in of("rounds", "server"):
-        close(units(case["recipe"]), case["units"], 1e-12)
+        if case["recipe"]["solution"] != "FJ":  # an integral: tests/solutions/test_fresh.py
+            close(units(case["recipe"]), case["units"], 1e-12)
 
 
 def turned_back(recipe, means, number):

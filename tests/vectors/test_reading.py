@@ -13,7 +13,6 @@ from fedsel.device.linear import LinearRecords
 from fedsel.models import LinearModel
 from fedsel.preparation import FeatureScale, Plan, PlanState, Preparation, advanced
 from fedsel.random import Stream
-from fedsel.reports import Totals
 from fedsel.server.step import ServerState, StepRule, step
 from fedsel.wire import Intent, InvalidMessage, ReportFormat, Sealing, UnknownVersion
 from fedsel.wire.intent import check_text
@@ -249,7 +248,7 @@ def test_rounds_of_the_server():
         state = ServerState.begin(np.array(case["start"]))
         close(made.alphabet.units, case["units"], case["tolerance"])
         for one in case["rounds"]:
-            totals = made.totals()
+            totals = made.in_round(one["round"]).totals()
             received = [form.decode(bytes.fromhex(report)) for report in one["reports"]]
             if received:
                 totals.add(Reports.of(report for _, report in received))

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from fedsel.advising.moments import Moments, Updates
 from fedsel.extras import needed
-from fedsel.reports import Totals
 from fedsel.sampling import simulated
 from fedsel.solutions import Solution
 

@@ -14,7 +14,6 @@ from fedsel.paths import make_folder
 from fedsel.preparation import Plan, Preparation
 from fedsel.preparation.plan import Stage
 from fedsel.recipe import Recipe
-from fedsel.reports import Totals
 from fedsel.server.checkpoint import (
     SEAL_BYTES,
     Checkpoint,

@@ -19,7 +19,6 @@ from fedsel.errors import InvalidArgument, InvalidData
 from fedsel.history import History
 from fedsel.preparation import Preparation
 from fedsel.random import SYSTEM, stream
-from fedsel.reports import Totals
 from fedsel.sampling.parts import Part, rows_of
 from fedsel.server.step import ServerState, step
 from fedsel.simulation.rounds import Evaluate, Judge, Training, residual_for, run_rounds

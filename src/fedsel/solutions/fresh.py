@@ -3,8 +3,8 @@
 A report tells which basis it took, a number that the device drew before it looked at its data. Both
 ends make the codewords from that number, from a public key of the round, and from nothing else:
 
-- d ≥ 64: blocks of w = 2^m ≥ d codewords, each block the first d columns of H·D₃·H·D₂·H·D₁ (two
-  factors from w = 256 on), with signs D of its own and the Walsh–Hadamard transform H.
+- d ≥ 64: blocks of w = 2^m ≥ d codewords, each block the first d columns of H·D₃·H·D₂·H·D₁ (or of
+  two factors, see `mixings_for`), with signs D of its own and the Walsh–Hadamard transform H.
 - d < 64: single codewords, whose entries are nearly normal integers.
 
 A codeword is counted with one length, about `LENGTH`, whatever its integers are: that length is
@@ -17,6 +17,7 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
+from importlib import import_module
 from typing import Any, ClassVar, Self, final
 
 import numpy as np
@@ -30,10 +31,10 @@ from fedsel.solutions.influence import Influence
 from fedsel.solutions.rotated import hadamard, width_for
 from fedsel.solutions.transforms import Doubles, Transform
 
-try:
-    from fedsel import _native
+try:  # by name: a linter of imports takes the compiled module for the package that it lies in
+    _native: Any = import_module("fedsel._native")
 except ImportError:  # a pure installation: devices and servers, more slowly
-    _native = None  # type: ignore[assignment]
+    _native = None
 
 Words = NDArray[np.uint32]
 Integers = NDArray[np.int64]
@@ -41,8 +42,12 @@ Integers = NDArray[np.int64]
 SMALL = 64
 """Below so many entries codewords are drawn one by one; from here on they are rotations."""
 FEWEST_CODEWORDS = 64
-WELL_MIXED = 256
-"""From this width on two factors mix as well as three do below."""
+WELL_MIXED, MANY_RAISED, MOST_MIXED = 256, 16, 1 << 12
+"""From the first width on two factors do where as many codewords are raised; above the last, always.
+
+Two factors turn a vector of two equal entries into pairs of equal scores. That shortens the mean
+where few are raised: by 0.3 % with 33 of 256, by 2.4 % with 3. Three factors keep whole numbers
+below 2^24, where singles are exact, up to the last width."""
 MOST_CODEWORDS, MOST_BLOCKS, FEW_CODEWORDS = 1 << 22, 64, 1 << 13
 """Of one basis: so many codewords; and so many blocks, or more of them while they are few."""
 ALL_SLOTS = 1 << 32
@@ -51,7 +56,7 @@ LENGTH = 1 << 32
 """The length of a codeword in totals, up to the rounding of its factor."""
 CELLS, REACH = 1024, 8.0
 """The grid on which the best cap is looked for, and its end in deviations of a cosine."""
-RAISED, RAISED_OF_FEW = 2.5, 32
+RAISED, RAISED_OF_FEW = 4, 32
 """How many codewords are raised at least, as a real number: so many, or so many over d."""
 _AT_ONCE = 1 << 21
 """Entries of codewords that are held at a time where nothing is compiled."""
@@ -61,6 +66,8 @@ _AT_ONCE = 1 << 21
 @dataclass(frozen=True)
 class Fresh(Transform):
     """``bases`` sets of ``words`` codewords, of which a report takes one by chance.
+
+    A block of codewords is mixed ``factors`` times; 0 where each is drawn by itself.
 
     Proof: docs/proofs/transforms.md, T11, T12.
 
@@ -74,13 +81,19 @@ class Fresh(Transform):
 
     name: ClassVar[str] = "fresh bases"
     words: int = FEWEST_CODEWORDS
+    factors: int = 0
     seed: int = 0
     round: int = 0
     basis: int = 0
+    fewer: int | None = None
+    """How many bases there are, if fewer than a report can tell: for whoever enumerates them."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_count("words", self.words, most=MOST_CODEWORDS)
+        if self.factors not in ((0,) if self.dim < SMALL else (2, 3)):
+            allowed = "0 for fewer than 64 entries, else 2 or 3"
+            raise InvalidArgument("factors", self.factors, allowed)
         if self.words % self.width:
             raise InvalidArgument("words", self.words, f"whole blocks of {self.width}")
         check_count("seed", self.seed, least=0)
@@ -94,17 +107,15 @@ class Fresh(Transform):
     @property
     def bases(self) -> int:
         """As many as a report can tell: a power of two."""
-        return ALL_SLOTS // width_for(self.size)
+        return ALL_SLOTS // width_for(self.size) if self.fewer is None else self.fewer
+
+    def with_fewer_bases(self, count: int) -> Self:
+        return replace(self, fewer=count)
 
     @property
     def width(self) -> int:
         """The codewords of one block; 1 where each is drawn by itself."""
         return 1 if self.dim < SMALL else width_for(self.dim)
-
-    @property
-    def factors(self) -> int:
-        """How many times a block of codewords is mixed; 0 where each is drawn by itself."""
-        return mixings_of(self.dim)
 
     @property
     def adder(self) -> Self:
@@ -147,7 +158,8 @@ class Fresh(Transform):
 
     def codeword(self, slot: int) -> Vector:
         """One codeword as totals count it: integers, in double precision."""
-        return self.codewords(np.array([self.basis * self.size + slot]))[0].astype(np.float64)
+        slots = np.array([self.basis * self.size + slot])
+        return np.asarray(self.codewords(slots)[0], dtype=np.float64)
 
     def codewords(self, slots: Integers) -> Integers:
         """The codewords (n, d) of slots (n,) of any basis, times their factor."""
@@ -183,7 +195,9 @@ class Fresh(Transform):
 
     def influence(self, picks: int = 1) -> Influence:
         """A codeword may have all of its length in one entry; its factor is rounded."""
-        longest = self.width ** (self.factors / 2) if self.factors else (1 << 22) * SMALL
+        longest = (
+            self.width ** (self.factors / 2) if self.factors else (1 << 22) * math.sqrt(self.dim)
+        )
         bound = picks * (LENGTH + longest / 2)
         return Influence(bound, bound)
 
@@ -193,16 +207,22 @@ class Fresh(Transform):
         return hashed(hashed(basis.astype(np.uint32) ^ low) ^ high)
 
 
-def mixings_of(dim: int) -> int:
-    """How many factors H·D a block of codewords has; 0 where codewords are drawn one by one."""
+def fresh_for(epsilon: Fraction, dim: int, seed: int) -> Fresh:
+    """The transform with as many codewords as reports of ε need, mixed as often as they need."""
+    return Fresh(dim, codewords_for(epsilon, dim), mixings_for(epsilon, dim), seed)
+
+
+def mixings_for(epsilon: Fraction, dim: int) -> int:
+    """How many factors H·D a block of codewords has; 0 where codewords are drawn one by one.
+
+    >>> [mixings_for(Fraction(e), d) for e, d in ((1, 10), (1, 100), (1, 1000), (8, 1000))]
+    [0, 3, 2, 3]
+    """
     if dim < SMALL:
         return 0
-    return 3 if width_for(dim) < WELL_MIXED else 2
-
-
-def fresh_for(epsilon: Fraction, dim: int, seed: int) -> Fresh:
-    """The transform with as many codewords as reports of ε need (see `raised_for`)."""
-    return Fresh(dim, codewords_for(epsilon, dim), seed)
+    width = width_for(dim)
+    many = raised_for(epsilon, dim) >= MANY_RAISED
+    return 2 if width >= WELL_MIXED and (many or width > MOST_MIXED) else 3
 
 
 @lru_cache(maxsize=256)
@@ -210,7 +230,7 @@ def codewords_for(epsilon: Fraction, dim: int) -> int:
     """How many codewords a basis has: doubled until enough of them are raised, within bounds.
 
     >>> [codewords_for(Fraction(e), 100) for e in (1, 4, 8, 12)]
-    [128, 128, 512, 8192]
+    [128, 128, 1024, 8192]
     """
     share = cap_share(epsilon, dim)
     size = max(FEWEST_CODEWORDS, width_for(dim))
@@ -227,7 +247,7 @@ def raised_for(epsilon: Fraction, dim: int) -> int:
     """k: how many of the signed codewords are raised, the share of the best cap of a sphere.
 
     >>> [raised_for(Fraction(e), 100) for e in (1, 4, 8, 12)]
-    [88, 17, 3, 3]
+    [88, 17, 6, 2]
     """
     size = codewords_for(epsilon, dim)
     return max(1, math.floor(size * cap_share(epsilon, dim) + 0.5))

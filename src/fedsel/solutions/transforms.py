@@ -104,6 +104,10 @@ class Transform(ABC):
         """The transform with one of its bases in use."""
         return self
 
+    def with_fewer_bases(self, count: int) -> Self:  # noqa: ARG002
+        """The transform with so many of its bases, if a report may take any of very many."""
+        return self
+
     @abstractmethod
     def scores(self, vectors: Vector) -> Vector:
         """Inner products of the codewords with vectors (…, d), times any constant > 0."""

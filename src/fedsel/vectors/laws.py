@@ -24,8 +24,8 @@ from fedsel.mechanisms.base import Selection, Value
 from fedsel.mechanisms.laws import RankLaw
 from fedsel.mechanisms.one_symbol import UNIT
 from fedsel.mechanisms.selection import Top
+from fedsel.solutions.fresh import cap_share, codewords_for, mixings_for, raised_for
 from fedsel.solutions.registry import default_codewords, flat_picks
-from fedsel.solutions.fresh import cap_share, codewords_for, raised_for
 from fedsel.solutions.rotated import rotations_for, width_for
 from fedsel.vectors.encoding import Case, integers, rational, top
 
@@ -197,6 +197,7 @@ def _one_symbol() -> Iterator[Case]:
                 "share": cap_share(epsilon, dim),
                 "codewords": codewords_for(epsilon, dim),
                 "top": raised_for(epsilon, dim),
+                "factors": mixings_for(epsilon, dim),
             }
     for dim in (1, 5, 100, 5000):
         yield {"kind": "codewords", "dim": dim, "codewords": default_codewords(dim)}

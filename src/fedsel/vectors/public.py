@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from fedsel.random import public_bits, public_key
-from fedsel.solutions.fresh import fresh_for, key_of_round
+from fedsel.solutions.fresh import fresh_for, key_of_round, raised_for
 from fedsel.solutions.rotated import Rotated, hadamard
 from fedsel.solutions.transforms import Projection, RandomDirections
 from fedsel.vectors.encoding import Case, f32, integers, word
@@ -111,6 +111,7 @@ def _fresh_bases() -> Iterator[Case]:
             "seed": "7",
             "round": 3,
             "codewords": fresh.size,
+            "top": raised_for(Fraction(epsilon), dim),
             "bases": fresh.bases,
             "basis": basis,
             "key": list(key_of_round(7, 3)),

@@ -225,9 +225,9 @@ def _rotations() -> Iterator[Scenario]:
 
 def _fresh_bases() -> Iterator[Scenario]:
     for epsilon, dim in ((1, 1), (8, 2), (2, 5), (4, 63), (1, 64), (8, 65), (2, 123), (1, 300)):
-        recipe = _recipe("FJ", epsilon=2 * Fraction(epsilon), dim=dim, k=1)
-        label = f"d = {dim}, ε of {epsilon} per report"
-        yield Scenario(label, recipe, _updates(2, dim, 17))
+        recipe = _recipe("FJ", epsilon=Fraction(epsilon), dim=dim, k=1, epochs=1)
+        label = f"d = {dim}, ε of {epsilon}"
+        yield Scenario(label, recipe, _updates(1, dim, 17))
     yield Scenario("directions alone: no radius", _recipe("FJ", rho=None), _updates(2, 6, 18))
     rounds = ((0, 0), (1, (1 << 32) - 1))
     for dim in (6, 64):

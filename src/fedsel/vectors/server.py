@@ -11,7 +11,7 @@ import numpy as np
 from fedsel.preparation import advanced
 from fedsel.random import stream
 from fedsel.recipe import Recipe
-from fedsel.reports import Reports, Totals
+from fedsel.reports import Reports
 from fedsel.server.step import ServerState, StepRule, step
 from fedsel.vectors.encoding import Case, integers, recipe_fields
 from fedsel.vectors.updates import plan_fields, plans

@@ -5,7 +5,7 @@ devices and servers all the same; simulations need them.
 """
 
 try:
-    from fedsel import _native as native
+    import fedsel._native as native
 except ImportError as error:
     from fedsel.extras import MissingExtra
 

@@ -24,8 +24,8 @@ from fedsel.mechanisms.laws import RankLaw, SymbolLaw
 from fedsel.random import public_key
 from fedsel.sampling.kernels import native
 from fedsel.solutions import Coordinates, Projection, RandomDirections, Rotated, Solution
-from fedsel.solutions.fresh import Fresh, key_of_round
 from fedsel.solutions.baselines import Baseline, PrivUnit, SignDS
+from fedsel.solutions.fresh import Fresh, key_of_round
 
 WHOLE, VALUES, SIGNS, BASELINE = 0, 1, 2, 3
 COORDINATES, ROTATED, MATRIX, FRESH = 0, 1, 2, 3
