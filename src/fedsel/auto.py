@@ -278,7 +278,7 @@ def bases_for(recipe: Recipe, dim: int, rounds: int) -> int | None:
     >>> [bases_for(Recipe(epsilon=2.0), 100, rounds) for rounds in (1, 10, 100)]
     [64, 7, None]
     """
-    if recipe.solution != RECOMMENDED or recipe.epsilon is None:
+    if recipe.solution != "RJ" or recipe.epsilon is None:
         return None
     rotations = rotations_for(Budget(recipe.epsilon, recipe.epochs, 0.0).per_epoch, dim)
     fit = max(1, MOST_CODEWORDS // (rotations * width_for(dim)))

@@ -37,7 +37,7 @@ from fedsel.solutions.rotated import MOST_BASES
 
 Auto = Literal["auto"]
 AUTO: Auto = "auto"
-RECOMMENDED = "RJ"
+RECOMMENDED = "FJ"
 """The solution that every front end takes unless told otherwise."""
 
 

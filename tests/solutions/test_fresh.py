@@ -262,13 +262,13 @@ def test_sizes_are_within_bounds(d, epsilon):
 def test_what_no_basis_is():
     with pytest.raises(InvalidArgument, match=r"^words = 100: must be whole blocks of 128$"):
         Fresh(100, 100, 3)
-    with pytest.raises(InvalidArgument, match="^factors = 0: must be 0 for fewer"):
+    with pytest.raises(InvalidArgument, match=r"^factors = 0: must be 0 for fewer"):
         Fresh(100, 128)
     with pytest.raises(InvalidArgument, match=r"^basis = "):
         Fresh(3, 64, basis=1 << 26)
     sums = np.zeros(3, dtype=np.int64)
     for numbers in ((3, 64, 1 << 26, 1, 2), (100, 128, 1, 64, 3), (0, 64, 1, 1, 0)):
-        with pytest.raises(ValueError, match="fresh basis|entries"):
+        with pytest.raises(ValueError, match=r"fresh basis|entries"):
             native.add_codewords(numbers, (1, 2), np.zeros(1, int), np.ones(1, int), sums)
     outside = np.array([1 << 32])
     with pytest.raises(ValueError, match="outside"):
