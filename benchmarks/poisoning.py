@@ -110,7 +110,7 @@ def honest_limit(made: Solution, clients: int) -> int:
     at most, all slots together.
     """
     mechanism, slots, says = made.mechanism, made.transform.size, made.alphabet
-    unit = mechanism.unit(slots, made.transform.spread)
+    unit = mechanism.unit(slots, made.transform.codebook)
     if isinstance(mechanism, SignedSampling):
         law = mechanism.law(slots)
         mean, power = mechanism.lift(slots), min(1.0, 2 * law.maximum / law.total)

@@ -195,14 +195,14 @@ FRONT, CELLS = (load("frontends")[part] for part in ("front", "cells"))
 RECORDS = np.vstack([np.tanh(X.astype(float))] * 20)
 LABELS, CLASSES = np.tile(Y, 20), np.tile(WEIGHTS["classes"], 20)
 SKLEARN = {
-    "default": {"epsilon": 2.0},
-    "svm": {"epsilon": 2.0, "model": "svm", "epochs": 2},
-    "three": {"epsilon": 4.0},
+    "default": {"solution": "RJ", "epsilon": 2.0},
+    "svm": {"solution": "RJ", "epsilon": 2.0, "model": "svm", "epochs": 2},
+    "three": {"solution": "RJ", "epsilon": 4.0},
     "PS-PM": {"epsilon": 4.0, "solution": "PS-PM", "epochs": 2, "momentum": 0.3, "mu": 0.1},
     "PM-RP": {"epsilon": 4.0, "solution": "PM-RP"},
     "HM": {"epsilon": 4.0, "solution": "HM"},
     "J": {"epsilon": 4.0, "solution": "J", "rho": None},
-    "last": {"epsilon": 4.0, "learning_rate": 0.5},
+    "last": {"solution": "RJ", "epsilon": 4.0, "learning_rate": 0.5},
     "NP": {"solution": "NP"},
 }
 TORCH = {

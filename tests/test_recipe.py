@@ -103,7 +103,7 @@ def test_what_is_not_said():
     made = Recipe(epsilon=1)
     numbers = (made.epochs, made.reg, made.theta, made.clip, made.momentum, made.ratio, made.seed)
     assert numbers == (1, 0.0, 0.2, 1.0, 0.0, 0.1, 0)
-    assert made.solution == "RJ"
+    assert made.solution == "FJ"
     assert made.k == Share(0.1)
     assert made.dim is made.words is made.asked is None
     for name in ("learning_rate", "averaging", "rho", "mu", "bases", "spread", "centre"):

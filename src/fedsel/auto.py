@@ -28,7 +28,7 @@ from fedsel.budget import Budget, hyper_parameters_free
 from fedsel.errors import InvalidArgument, check_count, check_positive
 from fedsel.preparation import Plan
 from fedsel.preparation.plan import OCTAVES
-from fedsel.recipe import AUTO, RECOMMENDED, Recipe
+from fedsel.recipe import AUTO, Recipe
 from fedsel.solutions.base import Solution
 from fedsel.solutions.registry import (
     PLAIN,

@@ -47,7 +47,8 @@ _SINGLE = {
     "RS": Look(GREY, "h", DASHED),
     "J": Look(WINE, "<", SOLID),
     "UJ": Look(WINE, ">", DASHED),
-    "RJ": Look(RED, "P", SOLID),
+    "FJ": Look(RED, "P", SOLID),
+    "RJ": Look(RED, "d", DASH_DOT),
     "RC": Look(RED, "X", DASHED),
     "PrivUnit": Look(BLACK, "x", DASHED),
     "Duchi-L2": Look(BLACK, "+", DOTTED),
@@ -71,7 +72,7 @@ def look(name: str) -> Look:
     A value has a colour where it is sent flat, a selection where it comes first; -C is dashed, -O
     dotted, -RP dash-dotted.
 
-    >>> look("RJ")
+    >>> look("FJ")
     Look(colour='#D55E00', marker='P', line='-')
     >>> look("PS-HM-C").line, look("PS-HM").marker == look("HM").marker
     ('--', True)

@@ -15,14 +15,15 @@ from fedsel.advising.candidates import NAMES
 from fedsel.advising.simulation import simulate
 from fedsel.advising.sufficiency import GOAL
 from fedsel.auto import CENTRE, SPREAD
-from fedsel.solutions.rotated import hadamard, rotations_for
+from fedsel.solutions.fresh import codewords_for
+from fedsel.solutions.rotated import hadamard
 from tests.cli.support import run_here
 
 ADULT = {"dim": 124, "clients": 39_000, "batch": 390, "epsilon": 1.0}
 
 
 def made(name, dim, epsilon, rho):
-    radius = {"rho": rho} if name in ("J", "RJ", "RC") else {}
+    radius = {"rho": rho} if name in ("J", "FJ", "RC") else {}
     return solution(name, epsilon=epsilon, dim=dim, mu=0.2, **radius)
 
 
@@ -70,7 +71,7 @@ def test_several_rotations_and_bases_align_as_computed(epsilon, bases):
 
 def test_unbiased_solutions_have_the_signal_of_the_mean():
     updates = Updates(100, 0.4, 0.25)
-    for name in ("PM", "HM", "UJ", "RJ"):
+    for name in ("PM", "HM", "UJ", "FJ"):
         told = moments(made(name, 100, 1.0, 0.4), updates)
         assert told.signal == pytest.approx(0.1, rel=1e-2), name
     plain = moments(solution("NP", dim=100), updates)
@@ -101,14 +102,14 @@ def test_rows_are_transformed_as_vectors_are():
 def test_more_clients_and_more_epsilon_are_never_worse(sparse):
     clients = [advise(dim=80, clients=n, epsilon=2.0, sparse=sparse) for n in (1000, 5000, 10**5)]
     for few, many in pairwise(clients):
-        for name in ("PM", "HM", "PM-RP", "J", "UJ", "RJ", "RC"):
+        for name in ("PM", "HM", "PM-RP", "J", "UJ", "FJ", "RC"):
             assert few[name].alignment_all <= many[name].alignment_all
     budgets = [
         advise(dim=80, clients=10_000, batch=100, epsilon=e, sparse=sparse)
         for e in (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
     ]
     for small, large in pairwise(budgets):
-        for name in ("PM", "HM", "PM-RP", "J", "UJ", "RJ", "RC"):
+        for name in ("PM", "HM", "PM-RP", "J", "UJ", "FJ", "RC"):
             if large.epsilon < 5:
                 assert small[name].alignment_all <= large[name].alignment_all, name
             elif name not in ("PM", "HM"):
@@ -124,10 +125,10 @@ def test_more_clients_and_more_epsilon_are_never_worse(sparse):
 def test_known_case_ranks_as_experiments_do(norm):
     """ADULT's size: RJ and RC above flat and two-stage."""
     advice = advise(**ADULT, norm=norm)
-    for ours in ("RJ", "RC"):
+    for ours in ("FJ", "RC"):
         for theirs in ("PM", "PS-PM"):
             assert advice[ours].rank < advice[theirs].rank
-    assert advice.recommended == "RJ"
+    assert advice.recommended == "FJ"
     assert advice.usable
     assert [o.rank for o in advice.outlooks] == list(range(1, len(NAMES) + 1))
 
@@ -172,7 +173,7 @@ def test_splitting_epsilon_over_epochs_loses_what_is_said():
     assert split.one_epoch == once.outlooks[0].alignment_all > split.outlooks[0].alignment_all
     assert any(w.startswith("ε split over 4 epochs loses") for w in split.warnings)
     measured = [
-        simulate(a["RJ"].solution, a.updates, a["RJ"].moments, reports, rounds=24, seed=1)
+        simulate(a["FJ"].solution, a.updates, a["FJ"].moments, reports, rounds=24, seed=1)
         for a, reports in ((once, 4000), (split, 16_000))
     ]
     assert all(m.agrees for m in measured)
@@ -221,7 +222,7 @@ def fedsel_command(*arguments, status=0):
 def test_the_command_shows_table_recommendation_and_warnings():
     options = ["--dim", "124", "--clients", "39000", "--batch", "390", "--epsilon", "1"]
     text = fedsel_command(*options).stdout
-    assert "Recommended: RJ." in text
+    assert "Recommended: FJ." in text
     assert "PS-PM (as PM)" in text
     assert "Warning: μ = 0" in text
     assert "Simulated rounds" not in text
@@ -264,14 +265,10 @@ def test_it_says_which_share_of_the_clients_the_first_wave_takes():
 
 
 def test_it_says_what_codebooks_a_round_has():
-    assert advise(**ADULT).codebook.startswith("RJ takes 1 rotation in a codebook and 13 codebooks")
+    assert "among 128 codewords of its own" in advise(**ADULT).codebook
     many = advise(dim=64, clients=2000, epsilon=12.0, batch=500)
-    assert many.rotations == rotations_for(Fraction(12), 64) > 1
-    assert many.bases == 16
-    assert f"{many.rotations} rotations in a codebook" in many.codebook
-    plain = advise(dim=124, clients=390_000, batch=39, epsilon=1.0)
-    assert (plain.rotations, plain.bases) == (1, 1)
-    assert "one rotation a round" in plain.codebook
+    assert many.codewords == codewords_for(Fraction(12), 64) == many.as_dict()["codewords"]
+    assert f"{many.codewords:,} codewords" in many.codebook
 
 
 def test_public_names():

@@ -98,7 +98,7 @@ def test_the_command_says_both(advice):
     options = ["--dim", "16", "--clients", "4000", "--central", "0.5", "--delta", "1e-5"]
     text = run_here("advise", *options).stdout
     assert "central ε = 0.5 at δ = 1e-05 if shuffled" in text
-    assert "RJ, shuffled, by the rounds of an epoch" in text
+    assert "FJ, shuffled, by the rounds of an epoch" in text
     assert "With a shuffler: RJ" in text
     assert "Without a shuffler: RJ" in text
     found = json.loads(run_here("advise", *options, "--json").stdout)

@@ -41,7 +41,7 @@ def test_the_demo_runs_and_sums_up(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
-    assert (told["solution"], told["averaging"]) == ("RJ", 3.0)
+    assert (told["solution"], told["averaging"]) == ("FJ", 3.0)
     assert told["dim"] == 11
     assert told["epsilon_per_report"] == "2"
     assert [(n["reports"], n["spent"], n["left"]) for n in told["nodes"]] == [(1, "2", "0")] * 2
@@ -187,10 +187,10 @@ def test_the_app_asks_for_the_recommended_recipe(monkeypatch):
     config = tomllib.loads((app_folder() / "pyproject.toml").read_text())["tool"]["flwr"]["app"]
     strategy_of = importlib.import_module("flower_adult.server_app").strategy_of
     linear = strategy_of({**config["config"], **Demo().config()}).recipe_of(11)
-    assert (linear.solution, linear.averaging, round(linear.rho, 2)) == ("RJ", 3.0, 0.08)
+    assert (linear.solution, linear.averaging, round(linear.rho, 2)) == ("FJ", 3.0, 0.08)
     pytest.importorskip("torch", reason="torch is not there for this Python")
     network = strategy_of({**config["config"], **Demo(model="mlp").config()}).recipe_of(48)
-    assert (network.solution, network.averaging, network.rho) == ("RJ", 3.0, None)
+    assert (network.solution, network.averaging, network.rho) == ("FJ", 3.0, None)
     given = {"rho": 0.1, "learning-rate": 2.0}
     named = strategy_of({**config["config"], **given}).recipe_of(11)
     assert (named.rho, named.learning_rate, named.averaging) == (0.1, 2.0, 0.0)

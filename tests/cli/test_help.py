@@ -100,7 +100,7 @@ def test_run_tells_its_defaults_as_they_are():
 
 def test_run_lists_solutions_and_where_to_find_the_others():
     text = " ".join(help_of("run").split())
-    assert "--solution TEXT RJ, J," in text
+    assert "--solution TEXT FJ, J," in text
     assert "PS-PM" in text
     assert "fedsel solutions" in text
 

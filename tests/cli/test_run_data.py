@@ -255,7 +255,7 @@ def test_too_few_clients_to_learn_ranges_are_told_of(fedsel_run, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["-s", "RJ", "-s", "PM"], "another for PM: only reports of RJ, RC"),
+        (["-s", "RJ", "-s", "PM"], "another for PM: only reports of FJ, RJ, RC"),
         (["-s", "RJ", "--no-intercept"], "another without an intercept"),
         (["-s", "RJ", "-a", "1", "--rho", "0.4"], "where records keep their norm"),
     ],

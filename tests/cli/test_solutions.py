@@ -47,7 +47,7 @@ def test_each_has_a_sentence_of_its_own():
 
 def test_the_recommended_one_is_first_and_those_over_their_budget_last():
     order = [row["name"] for row in json.loads(run_here("solutions", "--json").stdout)]
-    assert order[0] == "RJ"
+    assert order[0] == "FJ"
     assert order.index("PS-PM") < order.index("NP")
     assert "PS-HM" not in order
 

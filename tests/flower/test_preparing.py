@@ -58,7 +58,7 @@ class Nodes:
     """A grid of nodes with two records each; the app sees raw records, and prepares them."""
 
     def __init__(self, folder, mod=FedSelMod, **policy):
-        own = {"lifetime": 40.0, "per-report": 20.0, "solutions": "RJ", "dimensions": FEATURES + 1}
+        own = {"lifetime": 40.0, "per-report": 20.0, "solutions": "FJ", "dimensions": FEATURES + 1}
         self.own = [node_config(folder / f"{n}", **{**own, **policy}) for n in range(NODES)]
         self.X, self.y = records()
         self.mod, self.trained = mod(records=self.of_node), 0
@@ -252,7 +252,7 @@ def asked(folder, **changes):
 
 
 def answered(msg, tmp_path, mod):
-    own = {"lifetime": 40.0, "per-report": 20.0, "solutions": "RJ", "dimensions": FEATURES + 1}
+    own = {"lifetime": 40.0, "per-report": 20.0, "solutions": "FJ", "dimensions": FEATURES + 1}
     grid = Nodes(tmp_path)
     reply = mod(msg, context(node_config(tmp_path / "one", **own) | {"partition-id": 0}), grid.app)
     return reply.error.reason if reply.has_error() else reply.content["fedsel"]["report"]

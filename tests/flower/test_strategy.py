@@ -191,16 +191,16 @@ def recommended(folder, **changes):
 
 def test_unless_told_otherwise_it_is_the_recommended_recipe(tmp_path):
     made = FedSelStrategy(epsilon=4.0, nodes=4, epochs=2, patience=0.0)
-    made.start(Network(tmp_path, range(4), "RJ"), model())
+    made.start(Network(tmp_path, range(4), "FJ"), model())
     recipe = made.recipe
-    assert (recipe.solution, recipe.rho, recipe.averaging, recipe.reg) == ("RJ", None, 3.0, 0.0)
+    assert (recipe.solution, recipe.rho, recipe.averaging, recipe.reg) == ("FJ", None, 3.0, 0.0)
     assert recipe.learning_rate > 0
     assert [r.reports for r in made.history.rounds] == [4, 4]
 
 
 def test_strategy_aggregator_and_simulator_are_one(tmp_path):
     """The recommended recipe with λ > 0, on the same random words: weights and average alike."""
-    grid = Network(tmp_path, range(4), "RJ", app=Trained, mod=Replayed)
+    grid = Network(tmp_path, range(4), "FJ", app=Trained, mod=Replayed)
     made = recommended(tmp_path / "server")
     start = ArrayRecord([np.full((2, 2), 0.25, np.float32), np.zeros(2, np.float32)])
     result = made.start(grid, start)
@@ -237,9 +237,9 @@ def test_strategy_aggregator_and_simulator_are_one(tmp_path):
 def test_the_average_survives_a_restart(tmp_path):
     """Begun again after each round, or never: the same weights and the same average."""
     whole = recommended(tmp_path / "whole" / "server")
-    whole.start(Network(tmp_path / "whole", range(4), "RJ", app=Trained, mod=Replayed), model())
+    whole.start(Network(tmp_path / "whole", range(4), "FJ", app=Trained, mod=Replayed), model())
     folder = tmp_path / "parts"
-    grid = Network(folder, range(4), "RJ", app=Trained, mod=Replayed)
+    grid = Network(folder, range(4), "FJ", app=Trained, mod=Replayed)
     for _ in range(3):
         part = recommended(folder / "server")
         result = part.start(grid, model(), num_rounds=1)
@@ -265,7 +265,7 @@ def test_nodes_train_on_the_weights_and_the_average_is_judged(tmp_path):
             return super().__call__(msg, ctx)
 
     made = FedSelStrategy(epsilon=3.0, nodes=1, epochs=3, patience=0.0)
-    grid = Network(tmp_path, [0], "RJ", app=lambda _: Watching())
+    grid = Network(tmp_path, [0], "FJ", app=lambda _: Watching())
 
     def judge(number, arrays):
         judged.append(Layout.of(model()).vector(arrays).tolist())
@@ -283,7 +283,7 @@ def test_the_server_decays_only_where_nodes_need_not_know(tmp_path):
     for name in ("PS-PM", "PM", "PM-RP"):
         with pytest.raises(InvalidArgument, match=rf"^reg = 0.1: must be 0 for {name}: "):
             strategy(tmp_path, solution=name, reg=0.1)
-    for name in ("RJ", "J", "RC"):
+    for name in ("FJ", "J", "RC"):
         assert strategy(tmp_path, solution=name, reg=0.1).recipe_of(D).reg == 0.1
     assert not list(tmp_path.iterdir())
 
@@ -339,7 +339,7 @@ def test_where_no_norm_is_known_directions_are_reported(tmp_path):
     """Then nothing depends on how large the updates are, nor on a scale of all arrays."""
     made = FedSelStrategy(epsilon=4.0, nodes=100, epochs=4, norm=None)
     recipe = made.recipe_of(101)
-    assert (recipe.solution, recipe.rho, recipe.averaging) == ("RJ", None, 3.0)
+    assert (recipe.solution, recipe.rho, recipe.averaging) == ("FJ", None, 3.0)
     known = FedSelStrategy(epsilon=4.0, nodes=100, epochs=4, norm=2.0).recipe_of(101)
     assert known.rho == 0.8
     assert FedSelStrategy(epsilon=4.0, nodes=100, epochs=4).recipe_of(101) == recipe
@@ -351,7 +351,7 @@ def test_where_no_norm_is_known_directions_are_reported(tmp_path):
     weights = []
     for scale in (1.0, 0.125):
         folder = tmp_path / str(scale)
-        grid = Network(folder, range(4), "RJ", app=Trained, mod=Replayed)
+        grid = Network(folder, range(4), "FJ", app=Trained, mod=Replayed)
         run = recommended(folder / "server", norm=None, scale=scale)
         run.start(grid, model())
         weights.append(run.history.weights)
@@ -383,7 +383,7 @@ def test_where_no_norm_is_known_directions_are_reported(tmp_path):
         ({"reg": float("nan")}, "reg"),
         ({"radius": 1.0}, "radius"),
         ({"dim": 6}, "dim"),
-        ({"asked": "RJ"}, "asked"),
+        ({"asked": "FJ"}, "asked"),
     ],
 )
 def test_wrong_parameters_are_refused_at_once(tmp_path, changes, name):

@@ -34,7 +34,7 @@ from fedsel.wire import Request
 from tests.wire.support import complete
 
 D = 12
-NAMES = ["PS-PM", "PE-Duchi", "EXP-HM", "PM", "HM", "PM-RP", "PS-PM-O", "J", "UJ", "RJ", "RC"]
+NAMES = ["PS-PM", "PE-Duchi", "EXP-HM", "PM", "HM", "PM-RP", "PS-PM-O", "J", "UJ", "RJ", "RC", "FJ"]
 
 
 def recipe(name="PS-PM", **changes):
@@ -505,7 +505,7 @@ RUNS = {
 
 def test_the_recommended_recipe_is_all_that_the_server_can_do():
     made, rule = RECOMMENDED, StepRule.of(RECOMMENDED)
-    assert (made.solution, made.averaging) == ("RJ", 3.0)
+    assert (made.solution, made.averaging) == ("FJ", 3.0)
     assert made.rho > 0
     assert rule == StepRule(made.learning_rate, made.learning_rate * 0.02, 3.0)
 

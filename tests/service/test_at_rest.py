@@ -50,7 +50,7 @@ def test_files_are_added_up_as_reports_are(lot, monkeypatch):
     assert sum(done) == 9
     assert (sums.count, sums.rejected) == (300, 4)
     for number, part in ((0, rows[:200]), (1, rows[200:])):
-        totals = state.recipe.build().totals()
+        totals = state.recipe.build().in_round(number).totals()
         totals.add(form.decode_many(b"".join(part)).reports)
         np.testing.assert_array_equal(sums.by_round[number].sums, totals.sums)
         expected = state.recipe.build().in_round(number).expand(totals.mean())

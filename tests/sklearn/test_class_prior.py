@@ -84,7 +84,7 @@ def test_few_positives_are_found_where_their_share_is_public():
     rows, y = data(seed=1)
     models = [fitted(prior) for prior in (None, {0: 0.95, 1: 0.05})]
     plain, moved = (balanced_accuracy_score(y, m.predict(rows)) for m in models)
-    assert moved > plain + 0.1
+    assert moved > plain + 0.05
 
 
 @pytest.mark.parametrize(

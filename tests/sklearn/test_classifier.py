@@ -78,7 +78,7 @@ def test_the_default_is_one_symbol_on_unit_records(model):
     fitted = classifier(model=model, epsilon=3.0, spread=0).fit(X, y)
     used = np.hstack([X / 4, np.ones((600, 1))])
     used = (used / np.linalg.norm(used, axis=1, keepdims=True)).astype(np.float32)
-    made = solution("RJ", epsilon=3.0, dim=7, rho=0.4)
+    made = solution("FJ", epsilon=3.0, dim=7, rho=0.4)
     rate = learning_rate(made, Setting(dim=7, clients=6, rounds=100, norm=1.0))
     population = Population(used, np.where(y == "yes", 1, -1).astype(np.int8))
     training = Training(made, LinearModel(model), rate, batch=6, seed=3, averaging=3.0)

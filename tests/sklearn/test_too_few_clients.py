@@ -39,7 +39,7 @@ def test_569_clients_at_epsilon_1_are_too_few_and_advise_says_the_same():
     X, y = load_breast_cancer(return_X_y=True)
     said = told(lambda: classifier(feature_range=(0, 4300)).fit(X, y))
     advice = advise(dim=31, clients=569, epsilon=1.0)
-    outlook = advice["RJ"]
+    outlook = advice["FJ"]
     needed = re.search(r"a usable model needs ([^.]*\.\d+, about [\d,]+ clients)", said)[1]
     assert needed in advice.warnings[0]
     assert f"align {outlook.alignment_all:.2g} with" in said
@@ -50,7 +50,7 @@ def test_569_clients_at_epsilon_1_are_too_few_and_advise_says_the_same():
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
 def test_a_fit_warns_just_where_advise_does(clients, epsilon):
     X, y = records(clients, 20)
-    outlook = advise(dim=21, clients=clients, epsilon=epsilon)["RJ"]
+    outlook = advise(dim=21, clients=clients, epsilon=epsilon)["FJ"]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         classifier(epsilon=epsilon, batch_fraction=0.01).fit(X, y)

@@ -192,7 +192,7 @@ def test_reports_and_totals_of_every_executor(d, epsilon, monkeypatch):
             compiled = made.totals()
             compiled.add(found)
             with monkeypatch.context() as pure:
-                pure.setattr(fresh, "_native", None)
+                pure.setattr(fresh, "native", None)
                 plain = made.totals()
                 plain.add(found)
             np.testing.assert_array_equal(compiled.sums, plain.sums)

@@ -269,7 +269,7 @@ def test_requests_with_several_bases_have_a_version_of_their_own():
 
 
 def test_reports_of_several_bases_keep_to_their_format():
-    recipe = Recipe(epsilon=4.0, dim=5, rho=0.4, learning_rate=1.0, bases=4).for_devices
+    recipe = Recipe("RJ", epsilon=4.0, dim=5, rho=0.4, learning_rate=1.0, bases=4).for_devices
     made, form = recipe.build(), Request(RUN, 0, 0, recipe).format
     assert (form.slots, form.symbols, form.size) == (64, 2, 16)
     assert made.bits == 7

@@ -316,7 +316,7 @@ def test_the_default_is_the_recommended_recipe(norm):
     assert trainer.recipe == resolved(Recipe(epsilon=2.0), setting)
     assert trainer.solution == trainer.recipe.build()
     assert trainer.rate == trainer.recipe.learning_rate
-    assert (trainer.recipe.solution, trainer.recipe.averaging) == ("RJ", 3.0)
+    assert (trainer.recipe.solution, trainer.recipe.averaging) == ("FJ", 3.0)
     assert trainer.recipe.rho == pytest.approx(0.8 * norm * np.sqrt(2 / 3))
     # The same in numbers, by a composed solution.
     trainer.layout.write(module, start)

@@ -139,7 +139,7 @@ def copied(tree: Path) -> Path:
     shutil.rmtree(tree, ignore_errors=True)
     git = ["git", "-C", str(ROOT), "ls-files", "-co", "--exclude-standard"]
     names = subprocess.run(git, check=True, capture_output=True, text=True).stdout.splitlines()  # noqa: S603
-    kernels = (ROOT / "src/fedsel/sampling/kernels").glob("_native*.*")
+    kernels = (ROOT / "src/fedsel/_compiled").glob("_native*.*")
     for name in {*names, *(str(file.relative_to(ROOT)) for file in kernels)}:
         if (ROOT / name).is_file():
             (tree / name).parent.mkdir(parents=True, exist_ok=True)

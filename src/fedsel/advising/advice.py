@@ -19,7 +19,7 @@ from fedsel.mechanisms import FullGradient, OneSymbol
 from fedsel.progress import note
 from fedsel.recipe import Recipe
 from fedsel.solutions import RandomDirections, Solution
-from fedsel.solutions.rotated import rotations_for
+from fedsel.solutions.fresh import codewords_for
 
 if TYPE_CHECKING:
     from fedsel.advising.central import CentralAdvice
@@ -39,9 +39,9 @@ class Advice:
     are the shares of the rounds that would learn these of the records, where declared ranges are
     loose or not symmetric about zero (`fedsel.preparation`); 0 where it would be noise.
     ``centre_error`` is the norm of the noise in a centre that is learnt so, over a record's.
-    ``rotations`` and ``bases`` are RJ's: a codebook is the union of so many rotations, and a round
-    has so many codebooks. ``central`` is there where a central goal was given: then ``epsilon`` is
-    the local ε that it allows the recommended solution, if reports are shuffled.
+    A report of FJ chooses among so many ``codewords``. ``central`` is there where a central goal
+    was given: then ``epsilon`` is the local ε that it allows the recommended solution, if reports
+    are shuffled.
     """
 
     dim: int
@@ -64,8 +64,7 @@ class Advice:
     centre: float = 0.0
     regression: bool = False
     centre_error: float = 0.0
-    rotations: int = 1
-    bases: int = 1
+    codewords: int = 1
     central: CentralAdvice | None = None
 
     @property
@@ -113,11 +112,11 @@ class Advice:
 
     @property
     def codebook(self) -> str:
-        """Rotations and bases of RJ, in a sentence."""
-        one = self.rotations == self.bases == 1
-        what = "one rotation a round" if one else _many(self.rotations, "rotation", "a codebook")
-        more = "" if one else f" and {_many(self.bases, 'codebook', 'a round')}"
-        return f"RJ takes {what}{more}, so that the mean of its reports does not bend."
+        """What a report of FJ chooses from, in a sentence."""
+        return (
+            f"A report of FJ chooses among {self.codewords:,} codewords of its own, so that the"
+            " mean of all reports does not bend."
+        )
 
     def __getitem__(self, name: str) -> Outlook:
         """The outlook of a solution by its name."""
@@ -210,11 +209,5 @@ def advice_for(
         spread=float(automatic.spread),
         centre=float(automatic.centre),
         centre_error=math.sqrt(asked.dim * noise),
-        rotations=rotations_for(automatic.charge, asked.dim),
-        bases=automatic.bases if isinstance(automatic.bases, int) else 1,
+        codewords=codewords_for(automatic.charge, asked.dim),
     )
-
-
-def _many(count: int, name: str, of: str) -> str:
-    """A count in words: "2 rotations in a codebook"."""
-    return f"{count} {name}{'s' if count > 1 else ''} in {of}"

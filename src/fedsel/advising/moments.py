@@ -36,6 +36,7 @@ from fedsel.mechanisms import (
     Value,
 )
 from fedsel.solutions import Coordinates, Projection, RandomDirections, Solution
+from fedsel.solutions.fresh import Fresh
 
 Floats = NDArray[np.float64]
 
@@ -285,6 +286,9 @@ def _(mechanism: SignedSampling, solution: Solution, updates: Updates) -> Moment
     whole = _assemble(profile, f, a, unit**2)
     if plain:
         return whole
+    if isinstance(basis, Fresh):  # its mean is the update, and nothing is shared but that
+        signal = a * min(updates.length, mechanism.radius or 1.0)
+        return Moments(signal, signal**2, solution.noise**2)
     if isinstance(basis, RandomDirections):
         # Codewords are not orthogonal: seen from u, the others point anywhere.
         signal = whole.signal * math.sqrt(basis.size / solution.dim)

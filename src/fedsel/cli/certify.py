@@ -18,11 +18,15 @@ from fedsel.mechanisms import (
     certify,
 )
 from fedsel.mechanisms.registry import ONE_SYMBOL, SELECTIONS, VALUES, mechanism
+from fedsel.recipe import decimal
+from fedsel.solutions.fresh import codewords_for, raised_for
+from fedsel.solutions.registry import default_codewords
+from fedsel.solutions.rotated import width_for
 
 if TYPE_CHECKING:
     from fedsel.central import CentralGuarantee
 
-CODED = ("RJ", "RC")
+CODED = ("FJ", "RJ", "RC")
 """J on the scores of a public codebook."""
 NAMES = ", ".join((*SELECTIONS, *VALUES, *ONE_SYMBOL, *CODED))
 
@@ -62,13 +66,16 @@ def certify_command(
     """
     top = None if k is None else parse_top(k)
     coded = name.upper() if name.upper() in CODED else None
+    fresh = coded == "FJ" and epsilon is not None and dim is not None
+    if fresh and k is None:  # as many as its codewords need; another k would be another law
+        top = raised_for(decimal("epsilon", epsilon), check_count("dim", dim))
     target = mechanism("J" if coded else name, epsilon=epsilon, k=top, mu=0.1 if mu is None else mu)
     if dim is None and not isinstance(target, Value):
         raise InvalidArgument("--dim", None, f"given for {name}")
     _refuse_unused(target, {"--epsilon": epsilon, "--k": k, "--mu": mu, "--dim": dim})
     if codewords is not None and coded != "RC":
         raise InvalidArgument("--words", codewords, f"left out: {name} has no such parameter")
-    size = dim if coded is None or dim is None else _codewords(coded, dim, codewords)
+    size = dim if coded is None or dim is None else _codewords(coded, epsilon, dim, codewords)
     if delta is not None and shuffled is None:
         raise InvalidArgument("--delta", delta, "left out, or given with --shuffled")
     own_size = None if isinstance(target, Value) else size
@@ -117,12 +124,11 @@ def _central(
         return amplify(target, size, reports=reports, delta=DELTA if delta is None else delta)
 
 
-def _codewords(name: str, dim: int, codewords: int | None) -> int:
-    """M of the public codebook of RJ or RC."""
-    from fedsel.solutions.registry import default_codewords
-    from fedsel.solutions.rotated import width_for
-
+def _codewords(name: str, epsilon: float | None, dim: int, codewords: int | None) -> int:
+    """M of the public codebook of FJ, RJ or RC."""
     check_count("dim", dim)
+    if name == "FJ":
+        return codewords_for(decimal("epsilon", epsilon), dim)
     if name == "RJ":
         return width_for(dim)
     return default_codewords(dim) if codewords is None else check_count("words", codewords)

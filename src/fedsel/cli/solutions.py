@@ -18,7 +18,7 @@ from fedsel.errors import InvalidArgument
 from fedsel.solutions.registry import ONE_SYMBOL, PLAIN, canonical, names
 
 EXAMPLE = (
-    "Example: fedsel solutions   ·   fedsel solutions RJ PS-PM --epsilon 4 --dim 1000   ·   "
+    "Example: fedsel solutions   ·   fedsel solutions FJ PS-PM --epsilon 4 --dim 1000   ·   "
     "fedsel solutions --all --json"
 )
 ROUNDS = 100

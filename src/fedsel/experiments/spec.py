@@ -18,7 +18,7 @@ from fedsel.preparation.scale import PRIVATE
 from fedsel.recipe import AUTO, Recipe, check_averaging
 from fedsel.solutions.registry import PLAIN, REPORTING_DIRECTIONS, REPORTING_MEANS, canonical
 
-DEMO_SOLUTIONS = ("NP", "PM", "EXP-PM", "PE-PM", "PS-PM", "RJ")
+DEMO_SOLUTIONS = ("NP", "PM", "EXP-PM", "PE-PM", "PS-PM", "FJ")
 DEMO_EPSILONS = (0.5, 1.0, 2.0, 4.0)
 MOST_REPEATS = 10_000
 LEARNING_SCALES = tuple(name for name in REPORTING_MEANS if name in REPORTING_DIRECTIONS)

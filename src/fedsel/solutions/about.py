@@ -16,7 +16,8 @@ _SINGLE = {
     "NP-RS": "For ablations: what a random entry alone costs, without noise.",
     "NP-K": "For ablations: what sending the largest entry alone costs, without noise.",
     "RS": "For ablations: a random entry without its factor d.",
-    "RJ": "First of all: the most accurate at every ε for dense updates, and nothing to tune.",
+    "FJ": "First of all: accurate at every ε, its mean is right for every update, nothing to tune.",
+    "RJ": "Where devices know no FJ, at ε ≤ 2: it bends the mean of sparse or similar updates.",
     "J": "Where updates have few entries that are not zero: cheaper than RJ, no rotation.",
     "UJ": "Where every single mean must be exactly unbiased.",
     "RC": "To compare with RJ: hardly better anywhere, and far slower.",
@@ -39,6 +40,7 @@ _VALUES = {
 _SLOTS = {
     "coordinates": "entries",
     "rotated": "directions of a rotated basis",
+    "fresh bases": "directions in all bases",
     "random directions": "directions of a random codebook",
     "projection": "coordinates of a random projection",
 }

@@ -17,12 +17,12 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from importlib import import_module
 from typing import Any, ClassVar, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsel._compiled import native
 from fedsel.errors import InvalidArgument, check_count
 from fedsel.exact import exp_lower
 from fedsel.mechanisms.reporting import Vector
@@ -31,11 +31,6 @@ from fedsel.solutions.influence import Influence
 from fedsel.solutions.rotated import hadamard, width_for
 from fedsel.solutions.transforms import Doubles, Transform
 
-try:  # by name: a linter of imports takes the compiled module for the package that it lies in
-    _native: Any = import_module("fedsel._native")
-except ImportError:  # a pure installation: devices and servers, more slowly
-    _native = None
-
 Words = NDArray[np.uint32]
 Integers = NDArray[np.int64]
 
@@ -43,7 +38,7 @@ SMALL = 64
 """Below so many entries codewords are drawn one by one; from here on they are rotations."""
 FEWEST_CODEWORDS = 64
 WELL_MIXED, MANY_RAISED, MOST_MIXED = 256, 16, 1 << 12
-"""From the first width on two factors do where as many codewords are raised; above the last, always.
+"""Two factors do from the first width on where so many codewords are raised, and above the last.
 
 Two factors turn a vector of two equal entries into pairs of equal scores. That shortens the mean
 where few are raised: by 0.3 % with 33 of 256, by 2.4 % with 3. Three factors keep whole numbers
@@ -174,7 +169,7 @@ class Fresh(Transform):
 
     def add(self, sums: NDArray[Any], window: Integers, slot: Integers, steps: Integers) -> None:
         """Add each report's codeword, ``steps`` times, to the sums of its window (windows, d)."""
-        if _native is not None and len(sums) == 1:
+        if native is not None and len(sums) == 1:
             self._add_compiled(sums, slot, steps)
             return
         most = max(1, _AT_ONCE // max(self.dim, self.width))
@@ -187,7 +182,7 @@ class Fresh(Transform):
     def _add_compiled(self, sums: NDArray[Any], slot: Integers, steps: Integers) -> None:
         held = np.ascontiguousarray(sums[0])
         numbers = (self.dim, self.size, self.bases, self.width, self.factors)
-        _native.add_codewords(numbers, key_of_round(self.seed, self.round), slot, steps, held)
+        native.add_codewords(numbers, key_of_round(self.seed, self.round), slot, steps, held)
         sums[0] = held
 
     def combine(self, means: Doubles) -> Doubles:

@@ -60,7 +60,7 @@ def bench(instructions: InstructionsOption = None, as_json: JsonOption = False) 
         content = {"instructions": used, "ratios": result.ratios, "seconds": result.seconds}
         typer.echo(json.dumps(content, indent=1, allow_nan=False))
         return
-    setting = f"PS-PM at ε′ = 2, J and RJ at ε = 1 … 4; one thread, instructions: {used}"
+    setting = f"PS-PM at ε′ = 2, J, RJ and FJ at ε = 1 … 4; one thread, instructions: {used}"
     table = Table(title=f"One private epoch: {setting}")
     for heading in ("ratio", "measured", "target", ""):
         table.add_column(heading, justify="left" if heading == "ratio" else "right")

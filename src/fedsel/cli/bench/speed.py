@@ -92,6 +92,12 @@ def measure(advance: Callable[[str], object] = id) -> Speed:
             "rj_over_nonprivate_d1000": max(
                 seconds[f"RJ_eps{e:g}_d1000"] / seconds["nonprivate_beside_d1000"] for e in EPSILONS
             ),
+            **{
+                f"fj_over_rj_d{d}": max(
+                    seconds[f"FJ_eps{e:g}_d{d}"] / seconds[f"RJ_eps{e:g}_d{d}"] for e in EPSILONS
+                )
+                for d in (100, 1000)
+            },
             "rc_over_rj_d100": seconds[f"RC_eps{EPSILON:g}_d100"]
             / seconds[f"RJ_eps{EPSILON:g}_d100"],
             "rc_over_rj_d1000": seconds[f"RC_eps{EPSILON:g}_d1000"]
@@ -132,11 +138,11 @@ def _interleaved(
 
 
 def _one_symbol(data: Dataset) -> dict[str, float]:
-    """Seconds a client-round of J and RJ at each ε in the engine, and a report on a device."""
+    """Seconds a client-round of J, RJ and FJ at each ε in the engine, and a report on a device."""
     works = {"nonprivate_beside": _fused_epoch(data), "PS-PM": _engine_epoch(data, "PS-PM")}
     devices: dict[str, Callable[[], object]] = {}
     rows = [np.array(row) for row in data.X[:_DEVICE_REPORTS]]
-    for name in ("J", "RJ"):
+    for name in ("J", "RJ", "FJ"):
         for epsilon in EPSILONS:
             private_solution = solution(name, epsilon=epsilon, dim=data.d, rho=1.0)
             works[f"{name}_eps{epsilon:g}"] = _engine_epoch(data, name, epsilon)

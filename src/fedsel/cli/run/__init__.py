@@ -18,8 +18,8 @@ from fedsel.cli.run.work import announce, perform, source_of
 from fedsel.extras import check_installed
 
 EXAMPLE = (
-    "Example: fedsel run --dataset adult --solution RJ --solution PS-PM --epsilon 2   ·   "
-    "fedsel run --data my.csv --label income --solution RJ --scale private --json   ·   "
+    "Example: fedsel run --dataset adult --solution FJ --solution PS-PM --epsilon 2   ·   "
+    "fedsel run --data my.csv --label income --solution FJ --scale private --json   ·   "
     "fedsel run --config examples/run.toml --epsilon 4"
 )
 
@@ -97,7 +97,7 @@ def run(
             "--solution",
             "-s",
             help=f"{usual_names()} and others, which fedsel solutions lists; repeat for several.",
-            show_default="NP, PM, EXP-PM, PE-PM, PS-PM and RJ",
+            show_default="NP, PM, EXP-PM, PE-PM, PS-PM and FJ",
             rich_help_panel=_WHAT,
         ),
     ] = None,
@@ -151,7 +151,7 @@ def run(
             "--learning-rate",
             "-a",
             help="α, or auto.",
-            show_default="auto for RJ, J, RC; else by data set",
+            show_default="auto for FJ, RJ, J, RC; else by data set",
             rich_help_panel=_TRAIN,
         ),
     ] = None,
@@ -179,7 +179,7 @@ def run(
         str | None,
         typer.Option(
             help="unit or symmetric (from public bounds), private (the first rounds learn how wide "
-            "features are; RJ and RC), standard (by the records' own mean and deviation: not "
+            "features are; FJ, RJ and RC), standard (by the records' own mean and deviation: not "
             "private), or none.",
             show_default="by data set; your own: unit if it has bounds, else standard",
             rich_help_panel=_PREPARE,
@@ -199,7 +199,7 @@ def run(
         typer.Option(
             "--unit-records/--no-unit-records",
             help="Clients divide their record by its norm.",
-            show_default="with automatic α or ρ of RJ, J, RC",
+            show_default="with automatic α or ρ of FJ, RJ, J, RC",
             rich_help_panel=_PREPARE,
         ),
     ] = None,
@@ -222,7 +222,7 @@ def run(
     rho: Annotated[
         str | None,
         typer.Option(
-            help="ρ, the public radius of J, RJ and RC, or auto.",
+            help="ρ, the public radius of FJ, J, RJ and RC, or auto.",
             show_default="auto where α is automatic, else none",
             rich_help_panel=_SOLUTION,
         ),

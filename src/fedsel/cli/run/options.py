@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from fedsel.cli.common import parse_top
 from fedsel.errors import InvalidArgument
+from fedsel.recipe import RECOMMENDED
 from fedsel.solutions.registry import ONE_SYMBOL, PERTURBING, PLAIN, SELECTING
 
 if TYPE_CHECKING:
@@ -31,9 +32,9 @@ def usual_names() -> str:
     """Solutions for a help text: the recommended first, then those of the paper, and plain ones.
 
     >>> usual_names()
-    'RJ, J, UJ, RC, PM, HM, Duchi, OW, EXP-PM, PE-PM, PS-PM, NP'
+    'FJ, J, UJ, RJ, RC, PM, HM, Duchi, OW, EXP-PM, PE-PM, PS-PM, NP'
     """
-    first = sorted(ONE_SYMBOL, key=lambda name: name != "RJ")
+    first = sorted(ONE_SYMBOL, key=lambda name: name != RECOMMENDED)
     stages = [f"{name}-{PERTURBING[0]}" for name in SELECTING if "published" not in name]
     return ", ".join((*first, *PERTURBING, *stages, PLAIN[0]))
 

@@ -4,14 +4,13 @@ They are compiled when the package is built (`native/`, C). An installation with
 devices and servers all the same; simulations need them.
 """
 
-try:
-    import fedsel._native as native
-except ImportError as error:
-    from fedsel.extras import MissingExtra
+from fedsel._compiled import native
+from fedsel.extras import MissingExtra
 
+if native is None:
     raise MissingExtra(
         "simulations need fedsel's compiled kernels, which this installation lacks: install a "
         "wheel of this platform, or a C compiler and then: pip install --force-reinstall fedsel"
-    ) from error
+    )
 
 __all__ = ["native"]
