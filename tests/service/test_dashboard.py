@@ -285,7 +285,7 @@ def test_who_does_not_read_is_ended():
     one._transport = SimpleNamespace(abort=lambda: ended.append(1))
     one.http = SimpleNamespace(pause_writing=lambda: None)
     one.request_begins("/v1/events")
-    one.answer_begins()
+    one.answer_goes_on()
     one.end_if_slow(one._since + 1e6)
     one.pause_writing()
     one.end_if_slow(one._since + 4)

@@ -3,13 +3,20 @@
 import json
 import signal
 import ssl
-import subprocess
 
 import pytest
 
 from fedsel.service.running import Serving
 from tests.cli.support import run_here
-from tests.service.support import FREE, Http, ServiceProcess, reports_for, running, task_of
+from tests.service.support import (
+    FREE,
+    Http,
+    ServiceProcess,
+    certificate,
+    reports_for,
+    running,
+    task_of,
+)
 
 pytestmark = [pytest.mark.xdist_group("processes"), pytest.mark.slow]
 TASK = """
@@ -92,17 +99,6 @@ def test_wrong_tasks_and_options_are_named(task_file, quick_path):
     assert "nothing.toml" in run_here("serve", quick_path / "nothing.toml", status=2).stderr
     nowhere = ("--store", "postgresql://x@/y?host=/no/where")
     assert "the store cannot be used" in run_here("serve", task_file, *nowhere, status=1).stderr
-
-
-def certificate(folder):
-    """A certificate of our own for this machine."""
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
-         "-nodes", "-keyout", "key.pem", "-out", "cert.pem", "-days", "2", "-subj", "/CN=localhost",
-         "-addext", "subjectAltName=IP:127.0.0.1"],
-        check=True, capture_output=True, cwd=folder,
-    )  # fmt: skip
-    return folder / "cert.pem", folder / "key.pem"
 
 
 def test_over_tls(quick_path):

@@ -9,7 +9,8 @@ connection gets a `Connection` here, between its transport and uvicorn's protoco
 asyncio and ASGI specify (protocols, transports, ``scope["state"]``), not the protocol's inside:
 
 - **Memory.** Bytes are handed on a part at a time, and none while an answer is under way: then
-  reading stops. `MOST_UNREAD_BYTES` that the application has not taken end the connection.
+  reading stops. `MOST_UNREAD_BYTES` that the application has not taken end the connection, as
+  does whatever follows a request whose answer has no end.
 - **Places.** Connections are counted when they are accepted, before any handshake, in all and by
   network (`Limits.connections`, ``connections_per_address``).
 - **Time.** Each connection notes since when, and for what, it has waited for its client. One sweep
@@ -38,8 +39,8 @@ CONNECTION = "fedsel.connection"
 """Where the state of a scope has the connection of a request."""
 ENDLESS = frozenset({"/v1/events"})
 """Paths whose answers have no end: what is sent must be read in time, and the server ends them."""
-PART_BYTES = 1 << 14
-"""Handed on at a time: so many bytes hold a few hundred requests at most."""
+PART_BYTES, BODY_PART_BYTES = 1 << 12, 1 << 16
+"""Handed on at a time: so few bytes of headers hold a hundred requests or two at most."""
 MOST_UNREAD_BYTES = 1 << 16
 """Of a header, of trailers, and of a body that comes after its answer."""
 SPARE_CONNECTIONS = 128
@@ -49,6 +50,10 @@ _HANDSHAKE, _HEADER, _BODY, _ANSWER, _IDLE = "handshake", "header", "body", "ans
 _DEAF = frozenset({_HANDSHAKE, _ANSWER})
 """Meanwhile nobody waits for bytes of a request."""
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+class Gone(Exception):
+    """The client of an answer has gone."""
 
 
 @final
@@ -126,7 +131,7 @@ class Connection(asyncio.Protocol):
         self._phase, self._since = _HANDSHAKE, time.monotonic()
         self._held = b""  # has come, and is not handed on
         self._untaken = 0  # bytes handed on since the application last took any
-        self._handing = self._lost = self._endless = self._write_paused = False
+        self._handing = self.lost = self._endless = self._write_paused = False
         self._securing: asyncio.Task[None] | None = None
         self.network: Hashable = None
 
@@ -162,7 +167,7 @@ class Connection(asyncio.Protocol):
             self._begin(secured)
 
     def _begin(self, transport: asyncio.Transport) -> None:
-        if self._lost:  # right after its handshake
+        if self.lost:  # right after its handshake
             return
         self._transport = transport
         self._enter(_HEADER)
@@ -172,8 +177,11 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Hand bytes on, unless they are many or nobody waits for them: then stop reading."""
-        if not self._held and len(data) <= PART_BYTES and self._phase not in _DEAF:
+        if not self._held and len(data) <= self._part and self._phase not in _DEAF:
             self._give(data)
+            return
+        if self._endless:
+            self._transport.abort()
             return
         self._held += data
         if self._phase is not _HANDSHAKE:  # else TLS reads what is below us
@@ -190,7 +198,7 @@ class Connection(asyncio.Protocol):
         self._handing = False
         if self._phase in _DEAF or self._transport.is_closing():
             return
-        data, self._held = self._held[:PART_BYTES], self._held[PART_BYTES:]
+        data, self._held = self._held[: self._part], self._held[self._part :]
         self._give(data)
         if self._transport.is_closing():
             return
@@ -198,6 +206,10 @@ class Connection(asyncio.Protocol):
             self._hand_on_soon()
         else:
             self._transport.resume_reading()
+
+    @property
+    def _part(self) -> int:
+        return BODY_PART_BYTES if self._phase is _BODY else PART_BYTES
 
     def _give(self, data: bytes) -> None:
         if self._untaken > MOST_UNREAD_BYTES:
@@ -227,7 +239,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """The end."""
         self._door.leave(self)
-        self._held, self._lost = b"", True
+        self._held, self.lost = b"", True
         if self._phase is not _HANDSHAKE:
             self.http.connection_lost(exc)
 
@@ -237,6 +249,8 @@ class Connection(asyncio.Protocol):
         """A header is whole; its body follows, if it has one."""
         self._enter(_BODY)
         self._untaken, self._endless = 0, path in ENDLESS
+        if self._endless and self._held:
+            self._transport.abort()
 
     def body_taken(self, more: bool) -> None:
         """A part of the body has arrived at the application."""
@@ -244,8 +258,13 @@ class Connection(asyncio.Protocol):
         if not more:
             self._enter(_ANSWER)
 
-    def answer_begins(self) -> None:
-        """From now on the client is to read."""
+    def answer_goes_on(self) -> None:
+        """The client is to read a part of the answer, if it is there.
+
+        uvicorn tells so to the last one of pipelined requests alone.
+        """
+        if self.lost:
+            raise Gone
         if self._phase is not _ANSWER:
             self._enter(_ANSWER)
 

@@ -6,7 +6,7 @@ import time
 from typing import Any, final
 
 from fedsel.service.answers import PROBLEM, Headers, Message, Receive, Scope, Send
-from fedsel.service.connections import CONNECTION, Connection
+from fedsel.service.connections import CONNECTION, Connection, Gone
 from fedsel.service.limits import Buckets, network_of
 from fedsel.service.logs import LOG, log_event
 from fedsel.service.metrics import Metrics
@@ -50,10 +50,10 @@ class Shell:
 
         async def sending(message: Message) -> None:
             nonlocal status
+            if connection is not None:
+                connection.answer_goes_on()
             if message["type"] == "http.response.start":
                 status = message["status"]
-                if connection is not None:
-                    connection.answer_begins()
                 headers = [*message.get("headers", ()), *_SECURITY]
                 if not any(name == _POLICY[0] for name, _ in headers):
                     headers.append(_POLICY)
@@ -71,6 +71,8 @@ class Shell:
                 await PROBLEM["too_often"](scope, receiving, sending)
             else:
                 await self._app(scope, receiving, sending)
+        except Gone:
+            pass
         except Exception:
             LOG.error("request failed", exc_info=True)
             if not status:  # else uvicorn ends what was begun
