@@ -376,11 +376,11 @@ def test_a_large_answer_is_sent_in_parts():
 ELSEWHERE = pytest.mark.skipif(sys.platform != "linux", reason="needs 127.0.0.2")
 
 
-def status_from(source, port):
+def status_from(source, port, headers=None):
     """What somebody at another address of this machine is answered; None without an answer."""
     asked = http.client.HTTPConnection("127.0.0.1", port, 60, (source, 0))
     try:
-        asked.request("GET", "/v1/task")
+        asked.request("GET", "/v1/task", headers=headers or {})
         return asked.getresponse().status
     except (ConnectionError, http.client.BadStatusLine):
         return None
@@ -437,13 +437,9 @@ def test_clients_of_ipv4_differ_at_a_socket_of_ipv6(quick_path):
         port = int(at.rpartition(":")[2])
         asked = [status_from(f"127.0.0.{i}", port) for i in (1, 2, 1, 2)]
         assert asked == [200, 200, 429, 429]
-        with socket.create_connection(("127.0.0.1", port), 60, ("127.0.0.3", 0)) as proxy:
-            for client in (b"10.0.0.1", b"10.0.0.2", b"10.0.0.1"):
-                proxy.sendall(
-                    b"GET /v1/task HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: " + client + b"\r\n\r\n"
-                )
-                asked.append(int(proxy.recv(1 << 16)[9:12]))
-        assert asked[4:] == [200, 200, 429]
+        behind = ("10.0.0.1", "10.0.0.2", "10.0.0.1")
+        asked = [status_from("127.0.0.3", port, {"X-Forwarded-For": one}) for one in behind]
+        assert asked == [200, 200, 429]
 
 
 @pytest.mark.slow
@@ -469,7 +465,12 @@ def test_a_handshake_takes_only_so_long(quick_path):
                 while one.recv(1024):  # an alert, perhaps
                     pass
         client = Http(address, ssl.create_default_context(cafile=cert))
-        assert client.get("/healthz") == {"status": "alive"}
+
+        def served():  # its handshake is timed as well
+            with suppress(OSError):
+                return client.get("/healthz") == {"status": "alive"}
+
+        wait_until(served)
         client.close()
 
 

@@ -21,10 +21,12 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import math
+import socket
 import ssl
 import time
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from typing import Any, cast, final
 
@@ -45,10 +47,8 @@ MOST_UNREAD_BYTES = 1 << 16
 """Of a header, of trailers, and of a body that comes after its answer."""
 SPARE_CONNECTIONS = 128
 """Beyond the limit: they are answered with 503 as long as there are so few of them."""
-SWEEP_SECONDS = 1.0
+SWEEP_SECONDS, ACCEPT_AGAIN_SECONDS = 1.0, 0.1
 _HANDSHAKE, _HEADER, _BODY, _ANSWER, _IDLE = "handshake", "header", "body", "answer", "idle"
-_DEAF = frozenset({_HANDSHAKE, _ANSWER})
-"""Meanwhile nobody waits for bytes of a request."""
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
@@ -75,6 +75,7 @@ class Door:
             self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             self.tls.load_cert_chain(*certificate)
         self._within: set[Connection] = set()
+        self._handshakes: set[asyncio.Task[None]] = set()
         self._of_network: Counter[Hashable] = Counter()
 
     def __call__(self, *, app_state: dict[str, Any], **options: Any) -> Connection:
@@ -86,6 +87,8 @@ class Door:
 
     def enter(self, one: Connection, host: str) -> bool:
         """Whether there is room for one more, of this network and in all."""
+        if one in self._within:
+            return True
         address = address_of(host)
         if address is None or not any(address in proxy for proxy in self._proxies):
             one.network = network_of(host)
@@ -105,6 +108,37 @@ class Door:
             if not self._of_network[one.network]:
                 del self._of_network[one.network]
 
+    async def accept(self, listening: socket.socket, make: Callable[[], Connection]) -> None:
+        """Take in connections over TLS, for ever: `asyncio.Server` tells of none before it is safe.
+
+        They have their places, and their time runs, from the first byte of their handshake on.
+        """
+        listening.setblocking(False)
+        while True:
+            try:
+                client, (host, *_) = await asyncio.get_running_loop().sock_accept(listening)
+            except OSError:  # gone before it was taken in, or no more sockets
+                await asyncio.sleep(ACCEPT_AGAIN_SECONDS)
+                continue
+            one = make()
+            if self.enter(one, host):
+                task = asyncio.ensure_future(self._handshake(client, one))
+                self._handshakes.add(task)
+                task.add_done_callback(self._handshakes.discard)
+            else:
+                client.close()
+
+    async def _handshake(self, client: socket.socket, one: Connection) -> None:
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(
+                lambda: one,
+                client,
+                ssl=self.tls,
+                ssl_handshake_timeout=self.limits.header_seconds,
+            )
+        except OSError:  # it took too long, was no TLS, or the client has gone
+            self.leave(one)
+
     async def sweep(self) -> None:
         """End slow connections, once a second, for ever."""
         while True:
@@ -115,6 +149,8 @@ class Door:
 
     def close(self) -> None:
         """The server ends: cut off what would not end by itself."""
+        for task in self._handshakes:
+            task.cancel()
         for one in list(self._within):
             one.end_if_endless()
 
@@ -132,61 +168,30 @@ class Connection(asyncio.Protocol):
         self._held = b""  # has come, and is not handed on
         self._untaken = 0  # bytes handed on since the application last took any
         self._handing = self.lost = self._endless = self._write_paused = False
-        self._securing: asyncio.Task[None] | None = None
         self.network: Hashable = None
 
     # --- from the transport ---------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A client is there: over TLS its handshake comes first, and counts as its header."""
+        """A client is there, and over TLS its handshake is over."""
         self._transport = cast(asyncio.Transport, transport)
-        host = (transport.get_extra_info("peername") or ("",))[0]
-        if not self._door.enter(self, host):
-            self._transport.abort()
-        elif self._door.tls is None:
-            self._begin(self._transport)
+        if self._door.enter(self, (transport.get_extra_info("peername") or ("",))[0]):
+            self._enter(_HEADER)
+            self.http.connection_made(transport)
         else:
-            self._transport.pause_reading()
-            self._securing = asyncio.ensure_future(self._secure(self._door.tls))
-
-    async def _secure(self, context: ssl.SSLContext) -> None:
-        try:
-            secured = await asyncio.get_running_loop().start_tls(
-                self._transport,
-                self,
-                context,
-                server_side=True,
-                ssl_handshake_timeout=self._door.limits.header_seconds,
-            )
-        except (OSError, RuntimeError):  # no TLS, or the client has gone; the second is uvloop's
-            secured = None
-        if secured is None:
             self._transport.abort()
-            self._door.leave(self)
-        else:
-            self._begin(secured)
-
-    def _begin(self, transport: asyncio.Transport) -> None:
-        if self.lost:  # right after its handshake
-            return
-        self._transport = transport
-        self._enter(_HEADER)
-        self.http.connection_made(transport)
-        if self._held:  # came with the end of the handshake
-            self._hand_on_soon()
 
     def data_received(self, data: bytes) -> None:
         """Hand bytes on, unless they are many or nobody waits for them: then stop reading."""
-        if not self._held and len(data) <= self._part and self._phase not in _DEAF:
+        if not self._held and len(data) <= self._part and self._phase is not _ANSWER:
             self._give(data)
             return
         if self._endless:
             self._transport.abort()
             return
         self._held += data
-        if self._phase is not _HANDSHAKE:  # else TLS reads what is below us
-            self._transport.pause_reading()
-            self._hand_on_soon()
+        self._transport.pause_reading()
+        self._hand_on_soon()
 
     def _hand_on_soon(self) -> None:
         if not self._handing:
@@ -196,7 +201,7 @@ class Connection(asyncio.Protocol):
     def _hand_on(self) -> None:
         """Hand a part on, and the next one after the application had its turn."""
         self._handing = False
-        if self._phase in _DEAF or self._transport.is_closing():
+        if self._phase is _ANSWER or self._transport.is_closing():
             return
         data, self._held = self._held[: self._part], self._held[self._part :]
         self._give(data)
@@ -222,7 +227,7 @@ class Connection(asyncio.Protocol):
 
     def eof_received(self) -> bool | None:
         """The client sends no more."""
-        return self.http.eof_received() if self._phase is not _HANDSHAKE else None
+        return self.http.eof_received()
 
     def pause_writing(self) -> None:
         """The client has not read what was sent: from now on it is waited for."""
@@ -240,7 +245,7 @@ class Connection(asyncio.Protocol):
         """The end."""
         self._door.leave(self)
         self._held, self.lost = b"", True
-        if self._phase is not _HANDSHAKE:
+        if self._phase is not _HANDSHAKE:  # else it was refused at the door
             self.http.connection_lost(exc)
 
     # --- from the application -------------------------------------------------------------------
@@ -284,7 +289,7 @@ class Connection(asyncio.Protocol):
         """End the connection if its client takes too long."""
         limits = self._door.limits
         allowed = {
-            _HANDSHAKE: limits.header_seconds,
+            _HANDSHAKE: math.inf,  # the event loop's own timer ends it
             _HEADER: limits.header_seconds,
             _BODY: limits.body_seconds,
             _ANSWER: limits.answer_seconds,
@@ -294,8 +299,6 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
     def end_if_endless(self) -> None:
-        """End it if nothing else will: an answer without an end, a handshake."""
+        """End it if its answer has no end."""
         if self._endless:
             self._transport.close()
-        elif self._phase is _HANDSHAKE:
-            self._transport.abort()

@@ -99,17 +99,22 @@ class _Server(uvicorn.Server):
     def __init__(self, task: Task, serving: Serving) -> None:
         self._door = serving.door(task.limits)
         super().__init__(_config(task, serving, self._door))
-        self._sweeping: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen, and begin to sweep."""
-        await super().startup(sockets)
-        self._sweeping = asyncio.create_task(self._door.sweep())
+        await super().startup(sockets if self._door.tls is None else [])
+        self._tasks.append(asyncio.create_task(self._door.sweep()))
+        if self._door.tls is not None:
+            of_uvicorn = {"server_state": self.server_state, "app_state": self.lifespan.state}
+            make = partial(self._door, config=self.config, **of_uvicorn)
+            for one in sockets or []:
+                self._tasks.append(asyncio.create_task(self._door.accept(one, make)))
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End the sweep, and listen no more."""
-        if self._sweeping is not None:
-            self._sweeping.cancel()
+        for task in self._tasks:
+            task.cancel()
         self._door.close()
         await super().shutdown(sockets)
 
