@@ -43,8 +43,9 @@ ENDLESS = frozenset({"/v1/events"})
 """Paths whose answers have no end: what is sent must be read in time, and the server ends them."""
 PART_BYTES, BODY_PART_BYTES = 1 << 12, 1 << 16
 """Handed on at a time: so few bytes of headers hold a hundred requests or two at most."""
-MOST_UNREAD_BYTES = 1 << 16
-"""Of a header, of trailers, and of a body that comes after its answer."""
+MOST_UNREAD_BYTES = 1 << 17
+"""Of a header, of trailers, and of a body that comes after its answer: that of a report too large
+by little is still read away, so that its sender sees the answer."""
 SPARE_CONNECTIONS = 128
 """Beyond the limit: they are answered with 503 as long as there are so few of them."""
 SWEEP_SECONDS, ACCEPT_AGAIN_SECONDS = 1.0, 0.1
