@@ -139,6 +139,9 @@ def test_over_tls(quick_path):
             untrusting.get("/v1/task")
     with pytest.raises(ValueError, match="must be given together"):
         Serving("x", tls_cert=cert)
+    wrong = Serving(str(quick_path / "w"), port=0, tls_cert=key, tls_key=key)
+    with pytest.raises(ValueError, match="must be a certificate and its key"):
+        Serving.door(wrong, task_of().limits)
 
 
 def test_behind_a_proxy_addresses_are_those_of_clients(quick_path):

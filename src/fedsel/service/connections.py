@@ -1,12 +1,12 @@
 """What a connection may cost: memory, a place among others, and time.
 
 With httptools uvicorn takes a quarter of h11's time for a request, a sixth of hypercorn's. But it
-takes a header, a pipelined request or the trailers of a body without any bound, does not time a client
-that sends byte by byte or never reads, and sees a TLS connection only after its handshake. Servers
-that bound headers (uvicorn with h11, hypercorn, granian) leave the rest undone: none of them times
-bodies, or counts connections by network, and granian's are out of Python's reach. So each
-connection has a `Connection` here, between its transport and uvicorn's protocol. It uses what
-asyncio and ASGI specify (protocols, transports, ``scope["state"]``), nothing of the protocol's own:
+takes headers, pipelined requests and trailers without any bound, does not time a client that sends
+byte by byte or never reads, and sees a TLS connection only after its handshake. Servers that bound
+headers (uvicorn with h11, hypercorn, granian) leave the rest undone: none of them times bodies, or
+counts connections by network, and granian's are out of Python's reach. So each connection has a
+`Connection` here, between its transport and uvicorn's protocol. It uses what asyncio and ASGI
+specify (protocols, transports, ``scope["state"]``), nothing of the protocol's own:
 
 - **Memory.** Bytes are handed on a part at a time, and none while an answer is under way: then
   reading stops. `MOST_UNREAD_BYTES` that the application has not taken end the connection, as
