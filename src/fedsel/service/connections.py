@@ -184,7 +184,7 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Hand bytes on, unless they are many or nobody waits for them: then stop reading."""
-        if not self._held and len(data) <= self._part and self._phase is not _ANSWER:
+        if not self._held and len(data) <= PART_BYTES and self._phase is not _ANSWER:
             self._give(data)
             return
         if self._endless:
@@ -204,7 +204,8 @@ class Connection(asyncio.Protocol):
         self._handing = False
         if self._phase is _ANSWER or self._transport.is_closing():
             return
-        data, self._held = self._held[: self._part], self._held[self._part :]
+        size = BODY_PART_BYTES if self._phase is _BODY else PART_BYTES
+        data, self._held = self._held[:size], self._held[size:]
         self._give(data)
         if self._transport.is_closing():
             return
@@ -212,10 +213,6 @@ class Connection(asyncio.Protocol):
             self._hand_on_soon()
         else:
             self._transport.resume_reading()
-
-    @property
-    def _part(self) -> int:
-        return BODY_PART_BYTES if self._phase is _BODY else PART_BYTES
 
     def _give(self, data: bytes) -> None:
         if self._untaken > MOST_UNREAD_BYTES:
