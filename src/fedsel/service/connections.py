@@ -118,7 +118,9 @@ class Door:
         while True:
             try:
                 client, (host, *_) = await asyncio.get_running_loop().sock_accept(listening)
-            except OSError:  # gone before it was taken in, or no more sockets
+            except ConnectionError:  # gone before it was taken in
+                continue
+            except OSError:  # no more sockets
                 await asyncio.sleep(ACCEPT_AGAIN_SECONDS)
                 continue
             one = make()
@@ -137,8 +139,10 @@ class Door:
                 ssl=self.tls,
                 ssl_handshake_timeout=self.limits.header_seconds,
             )
-        except OSError:  # it took too long, was no TLS, or the client has gone
+        except BaseException as error:
             self.leave(one)
+            if not isinstance(error, OSError):  # it took too long, was no TLS, or has gone
+                raise
 
     async def sweep(self) -> None:
         """End slow connections, once a second, for ever."""
