@@ -73,6 +73,15 @@ def test_ports_paths_and_names_agree():
         assert port.startswith("127.0.0.1:")  # Docker's rules would go past a firewall
 
 
+def test_no_command_line_has_a_secret():
+    """Whoever is on the machine sees command lines; libpq takes PGPASSWORD."""
+    for one in COMPOSE["services"].values():
+        assert not re.search(
+            "PASSWORD|KEY", json.dumps([one.get("command"), one.get("healthcheck")])
+        )
+    assert "PGPASSWORD" in COMPOSE["services"]["service"]["environment"]
+
+
 def test_no_secret_has_a_default():
     text = (DEPLOY / "compose.yaml").read_text()
     for name in ("POSTGRES_PASSWORD", "FEDSEL_SERVICE_KEY"):

@@ -106,7 +106,7 @@ def test_a_run_may_have_as_many_rounds_as_a_request_can_number(tmp_path):
 @pytest.mark.parametrize("rounds", [2, 4])
 def test_a_run_keeps_its_rounds(tmp_path, rounds):
     Aggregator(recipe(), tmp_path, rounds_per_epoch=3).close()
-    with pytest.raises(InvalidArgument, match=r"^recipe = "):
+    with pytest.raises(InvalidArgument, match=r"^rounds_per_epoch = "):
         Aggregator(recipe(), tmp_path, rounds_per_epoch=rounds)
 
 

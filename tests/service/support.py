@@ -126,6 +126,17 @@ def reports_for(request, count, seed=0):
     return rows
 
 
+def certificate(folder):
+    """A certificate of our own for this machine."""
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
+         "-nodes", "-keyout", "key.pem", "-out", "cert.pem", "-days", "2", "-subj", "/CN=localhost",
+         "-addext", "subjectAltName=IP:127.0.0.1"],
+        check=True, capture_output=True, cwd=folder,
+    )  # fmt: skip
+    return folder / "cert.pem", folder / "key.pem"
+
+
 class ServiceProcess:
     """``fedsel serve`` as a process of its own, which can be killed and started again."""
 

@@ -6,6 +6,7 @@
 import os
 import random
 import signal
+import socket
 import subprocess
 import time
 
@@ -72,6 +73,25 @@ def test_kill_minus_nine_of_workers_and_of_postgresql(task_file, postgres_url, c
         rounds, reports = check_exactly_once(task, postgres_url, crowd.accepted)
         assert rounds >= 5
         assert reports >= 100
+
+
+def test_workers_end_with_their_supervisor(task_file, postgres_url):
+    """Killed, it cannot end them; whoever starts the service again needs the port."""
+    with ServiceProcess(task_file, postgres_url, "--workers", "2") as service:
+        wait_until(lambda: len(workers_of(service)) == 2)
+        service.kill()
+
+        def refused():
+            try:
+                socket.create_connection(("127.0.0.1", int(service.port))).close()
+            except ConnectionRefusedError:
+                return True
+            return False
+
+        wait_until(refused)
+        service.start()
+        assert wait_until(lambda: workers_of(service))
+        assert service.stop() == 0
 
 
 def workers_of(service):

@@ -15,7 +15,7 @@ from fedsel.central import CentralGuarantee, amplify
 from fedsel.extras import MissingExtra
 from fedsel.server.checkpoint import RoundRecord
 from fedsel.server.outcome import Counts
-from fedsel.service.connections import TimedConnection
+from fedsel.service.connections import Connection, Door
 from fedsel.service.dashboard import handlers, live, parts, proving
 from fedsel.service.dashboard.privacy import guarantees
 from fedsel.service.dashboard.progress import rows, run_left
@@ -281,16 +281,16 @@ def test_only_so_many_may_listen(quick_path, listening):
 
 
 def test_who_does_not_read_is_ended():
-    ended, limits = [], Limits(answer_seconds=5.0)
-    one = TimedConnection.__new__(TimedConnection)
-    one._enter("answer")
-    one.scope = {"path": "/v1/events"}
-    one.flow = SimpleNamespace(write_paused=False)
-    one.transport = SimpleNamespace(abort=lambda: ended.append(1))
-    assert not one.end_if_slow(limits, one._since + 1e6)
-    one.flow.write_paused = True
-    assert not one.end_if_slow(limits, one._since + 4)
-    assert one.end_if_slow(limits, one._since + 6)
+    ended, one = [], Connection(Door(Limits(answer_seconds=5.0)))
+    one._transport = SimpleNamespace(abort=lambda: ended.append(1))
+    one.http = SimpleNamespace(pause_writing=lambda: None)
+    one.request_begins("/v1/events")
+    one.answer_goes_on()
+    one.end_if_slow(one._since + 1e6)
+    one.pause_writing()
+    one.end_if_slow(one._since + 4)
+    assert not ended
+    one.end_if_slow(one._since + 6)
     assert ended
 
 

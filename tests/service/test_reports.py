@@ -239,7 +239,7 @@ class Kept:
     """A store in memory: the slow twin of a group's verdicts."""
 
     def __init__(self, number):
-        self.round, self.kept, self.batches = number, {}, {}
+        self.round, self.kept, self.batches, self.added = number, {}, {}, []
 
     def add(self, number, rows):
         return [self.kept.setdefault((number, name), row) and None for name, row in rows]
@@ -252,6 +252,7 @@ class Kept:
 
     def add_batch(self, number, batch):
         self.batches[batch.gateway, batch.number] = batch.result
+        self.added.append(batch.reports)
 
 
 def test_a_group_is_judged_as_one_after_another():
@@ -282,3 +283,20 @@ def test_a_batch_is_judged_as_its_reports():
     books.round = 1
     receipt = judge_batch(books, Parcel(b"g", b"2", rows[0] + bytes(16)), request.format, 4)
     assert receipt == (Verdict.ACCEPTED, Counts(0, 1, 0, 1))
+
+
+def test_what_is_no_report_in_a_batch_counts_in_no_round():
+    """Of another run, or with slots that there are none of: neither accepted nor late."""
+    request = task_of().begin.request()
+    (good,), form = reports_for(request, 1), request.format
+    strange = reports_for(replace(request, run=bytes(16)), 1)[0]
+    broken = good[: -form.size // 4] + b"\xff" * (form.size - len(good[: -form.size // 4]))
+    data = strange + good + broken
+    assert [form.round_of(row) for row in (strange, good, broken)] == [None, 0, None]
+    books = Kept(0)
+    receipt = judge_batch(books, Parcel(b"g", b"1", data), form, 4)
+    assert receipt == (Verdict.ACCEPTED, Counts(1, 2))
+    assert books.added == [good]
+    books.round = 1
+    receipt = judge_batch(books, Parcel(b"g", b"2", data), form, 4)
+    assert receipt == (Verdict.ACCEPTED, Counts(0, 2, 0, 1))

@@ -3,13 +3,20 @@
 import json
 import signal
 import ssl
-import subprocess
 
 import pytest
 
 from fedsel.service.running import Serving
 from tests.cli.support import run_here
-from tests.service.support import FREE, Http, ServiceProcess, reports_for, running, task_of
+from tests.service.support import (
+    FREE,
+    Http,
+    ServiceProcess,
+    certificate,
+    reports_for,
+    running,
+    task_of,
+)
 
 pytestmark = [pytest.mark.xdist_group("processes"), pytest.mark.slow]
 TASK = """
@@ -90,19 +97,31 @@ def test_wrong_tasks_and_options_are_named(task_file, quick_path):
     error = run_here("serve", task_file, "--workers", 2, status=2).stderr
     assert "--workers = 2: must be 1 with SQLite" in error
     assert "nothing.toml" in run_here("serve", quick_path / "nothing.toml", status=2).stderr
+    for wrong in ("postgresq://x:SECRET@db/y", "postgresql://x:a@SECRET@db/y"):
+        error = run_here("serve", task_file, "--store", wrong, status=2).stderr
+        assert "--store = " in error
+        assert "SECRET" not in error
     nowhere = ("--store", "postgresql://x@/y?host=/no/where")
     assert "the store cannot be used" in run_here("serve", task_file, *nowhere, status=1).stderr
 
 
-def certificate(folder):
-    """A certificate of our own for this machine."""
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
-         "-nodes", "-keyout", "key.pem", "-out", "cert.pem", "-days", "2", "-subj", "/CN=localhost",
-         "-addext", "subjectAltName=IP:127.0.0.1"],
-        check=True, capture_output=True, cwd=folder,
-    )  # fmt: skip
-    return folder / "cert.pem", folder / "key.pem"
+def test_a_changed_task_says_what_has_changed(task_file):
+    run_here("invite", task_file)
+    for change, said in (
+        (("epsilon = 2", "epsilon = 3"), "epsilon of the task 'trial' = 3.0: must be that of"),
+        (("dim = 8", "dim = 9"), "dim of the task 'trial' = 9: must be that of"),
+        (("epoch = 2", "epoch = 3"), "rounds_per_epoch of the task 'trial' = 3: must be that of"),
+        (("Try it", "Sell it"), "purpose of the task 'trial' = 'Sell it': must be that of"),
+    ):
+        task_file.write_text(TASK.replace(*change))
+        error = run_here("serve", task_file, status=2).stderr
+        assert said in error
+        assert "undo the change, or give the task another name or another --store" in error
+        assert "Recipe(" not in error
+    task_file.write_text(TASK.replace("epsilon = 2", "epsilon = 3\nclip = 2.0"))
+    error = run_here("serve", task_file, status=2).stderr
+    assert "of the checkpoint: 2.0; " in error
+    assert "; clip was 1.0, is 2.0" in error
 
 
 def test_over_tls(quick_path):
@@ -120,6 +139,9 @@ def test_over_tls(quick_path):
             untrusting.get("/v1/task")
     with pytest.raises(ValueError, match="must be given together"):
         Serving("x", tls_cert=cert)
+    wrong = Serving(str(quick_path / "w"), port=0, tls_cert=key, tls_key=key)
+    with pytest.raises(ValueError, match="must be a certificate and its key"):
+        Serving.door(wrong, task_of().limits)
 
 
 def test_behind_a_proxy_addresses_are_those_of_clients(quick_path):

@@ -195,7 +195,7 @@ def _check_meant(ctx: typer.Context, demo: bool) -> None:
         given = source is not None and source.name == "COMMANDLINE"
         if given and name != "as_json" and (name in _OF_A_DEMO) != demo:
             allowed = "left out with --demo" if demo else "left out without --demo"
-            value = ctx.params[name]
+            value = "…" if name == "store" else ctx.params[name]  # it may hold a password
             raise InvalidArgument(name, str(value) if isinstance(value, Path) else value, allowed)
 
 
@@ -217,10 +217,11 @@ def _plain_failures() -> Iterator[None]:
 
 def _say(task: Task, address: str, serving: Serving, as_json: bool) -> None:
     """What is served, where: for people, or as one line for programs."""
+    from fedsel.service.storage import shown
+
     recipe, rule = task.begin.recipe, task.close_after
     epsilon, rounds = recipe.build().privacy.per_report, recipe.epochs * task.rounds_per_epoch
-    place = serving.store  # without a password
-    place = place.rpartition("@")[2] if "://" in place else place
+    place = shown(serving.store)
     if as_json:
         told = {"address": address, "task": task.name, "store": place, "rounds": rounds}
         typer.echo(json.dumps({**told, "epsilon_per_report": float(epsilon)}))

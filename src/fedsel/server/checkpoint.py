@@ -13,6 +13,7 @@ import secrets
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, Self, final
 
@@ -63,6 +64,11 @@ class RoundRecord:
     rejected: int
     duplicate: int
     late: int
+
+
+def _shown(value: object) -> str:
+    text = repr(float(value) if isinstance(value, Fraction) else value)
+    return text if len(text) <= 100 else text[:97] + "…"
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,17 +124,27 @@ class Checkpoint:
         )
 
     def check_same(self, other: Checkpoint) -> None:
-        """Refuse to go on with another task than that of this checkpoint."""
+        """Refuse to go on with another task than that of this checkpoint; say what has changed."""
         # How a recipe was come to is not kept.
         mine, theirs = (replace(c.recipe, theta=THETA, asked=None) for c in (self, other))
-        if mine != theirs or self.rounds_per_epoch != other.rounds_per_epoch:
-            raise InvalidArgument("recipe", other.recipe, f"that of the checkpoint: {self.recipe}")
+        was = {"rounds_per_epoch": self.rounds_per_epoch, **vars(mine), **vars(self.intent)}
+        now = {"rounds_per_epoch": other.rounds_per_epoch, **vars(theirs), **vars(other.intent)}
+        changed = [name for name in was if was[name] != now[name]]
+        if changed:
+            first, *more = changed
+            allowed = f"that of the checkpoint: {_shown(was[first])}" + "".join(
+                f"; {name} was {_shown(was[name])}, is {_shown(now[name])}" for name in more
+            )
+            value = now[first]
+            raise InvalidArgument(
+                first, float(value) if isinstance(value, Fraction) else value, allowed
+            )
         if self.plan != other.plan:
-            raise InvalidArgument("plan", other.plan, f"that of the checkpoint: {self.plan}")
-        for name, begun_with in vars(self.intent).items():
-            if getattr(other.intent, name) != begun_with:  # devices would refuse another one
-                allowed = f"that of the checkpoint: {begun_with!r}"
-                raise InvalidArgument(name, getattr(other.intent, name), allowed)
+            was, now = ({} if c.plan is None else vars(c.plan) for c in (self, other))
+            changed = [name for name in {**was, **now} if was.get(name) != now.get(name)]
+            begun = _shown({name: was.get(name) for name in changed})
+            value = {name: now.get(name) for name in changed}
+            raise InvalidArgument("plan", value, f"that of the checkpoint: {begun}")
 
     @property
     def round(self) -> int:

@@ -16,6 +16,8 @@ Headers = tuple[tuple[bytes, bytes], ...]
 
 JSON_TYPE = b"application/json"
 OCTETS_TYPE = b"application/octet-stream"
+PART_BYTES = 1 << 18
+"""Of a body, sent at a time."""
 
 
 class Application(Protocol):
@@ -39,8 +41,12 @@ class Answer(NamedTuple):
         del receive
         start = {"type": "http.response.start", "status": self.status, "headers": self.headers}
         await send(start)
-        body = b"" if scope["method"] == "HEAD" else self.body
-        await send({"type": "http.response.body", "body": body})
+        body, sent = b"" if scope["method"] == "HEAD" else self.body, 0
+        while len(body) - sent > PART_BYTES:  # a slow reader's buffer holds no more than that
+            part = body[sent : sent + PART_BYTES]
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+            sent += PART_BYTES
+        await send({"type": "http.response.body", "body": body[sent:]})
 
 
 def json_answer(values: Any, status: int = 200, headers: Headers = ()) -> Answer:
@@ -57,7 +63,7 @@ def text_answer(body: bytes, kind: bytes, status: int = 200, headers: Headers = 
     )
 
 
-def octets_answer(octets: Octets, scope: Scope, kind: bytes = OCTETS_TYPE) -> Answer:
+async def octets_answer(octets: Octets, scope: Scope, kind: bytes = OCTETS_TYPE) -> Answer:
     """Octets that a client may keep as long as their ETag is the same: 304 if it has them."""
     asked = dict(scope["headers"])
     tag = octets.etag.encode()
@@ -72,9 +78,11 @@ def octets_answer(octets: Octets, scope: Scope, kind: bytes = OCTETS_TYPE) -> An
     if tag in known or b"*" in known:
         return Answer(304, b"", headers)
     body = octets.plain
-    if _takes_gzip(asked.get(b"accept-encoding", b"")) and len(octets.compressed) < len(body):
-        body = octets.compressed
-        headers += ((b"content-encoding", b"gzip"),)
+    if _takes_gzip(asked.get(b"accept-encoding", b"")):
+        shorter = await octets.compressed.get()
+        if len(shorter) < len(body):
+            body = shorter
+            headers += ((b"content-encoding", b"gzip"),)
     length = (b"content-length", str(len(body)).encode())
     return Answer(200, body, ((b"content-type", kind), length, *headers))
 

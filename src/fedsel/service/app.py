@@ -179,19 +179,13 @@ class Service:
     async def get_task(self, scope: Scope, receive: Receive) -> Answer:
         """What the run is about."""
         del receive
-        return octets_answer(self.view.task_text, scope, JSON_TYPE)
+        return await octets_answer(self.view.task_text, scope, JSON_TYPE)
 
     async def get_rounds(self, scope: Scope, receive: Receive) -> Answer:
         """All rounds: what became of their reports, and when they began and ended."""
         del scope, receive
-        view = self.view
-        rounds = [
-            {**vars(record), "opened": times[0], "closed": times[1], "measured": measured}
-            for record, times, measured in zip(
-                view.state.records, view.times, view.measures, strict=False
-            )
-        ]
-        return json_answer({**self._now(), "rounds": rounds})
+        now, over = json_answer(self._now()), self.view.rounds_text  # of the same view
+        return text_answer(now.body[:-1] + b',"rounds":' + await over.get() + b"}", JSON_TYPE)
 
     async def get_open(self, scope: Scope, receive: Receive) -> Answer:
         """The open round, for people."""
@@ -230,29 +224,20 @@ class Service:
                 raise Refusal("late")
         parts: dict[str, Octets] = {"request": view.request, "weights": view.weights}
         if asked["part"] == "preparing":
-            return octets_answer(view.preparing_text, scope, JSON_TYPE)
+            return await octets_answer(view.preparing_text, scope, JSON_TYPE)
         if asked["part"] not in parts:
             raise Refusal("not_found")
-        return octets_answer(parts[asked["part"]], scope)
+        return await octets_answer(parts[asked["part"]], scope)
 
     async def get_model(self, scope: Scope, receive: Receive) -> Answer:
         """What has been learnt so far, as float64."""
         del receive
-        return octets_answer(self.view.model, scope)
+        return await octets_answer(self.view.model, scope)
 
     async def get_model_json(self, scope: Scope, receive: Receive) -> Answer:
         """What has been learnt so far, as numbers; of a linear model on raw records, too."""
-        del scope, receive
-        view = self.view
-        numbers: dict[str, Any] = {
-            "rounds": view.round,
-            "finished": view.state.finished,
-            "weights": view.state.state.average.tolist(),
-            "linear": view.linear_model(),
-            "features": view.task.features,
-            "labels": view.task.labels,
-        }
-        return json_answer(numbers)
+        del receive
+        return await octets_answer(await self.view.model_text.get(), scope, JSON_TYPE)
 
     async def get_openapi(self, scope: Scope, receive: Receive) -> Answer:
         """The description of all this for programs."""

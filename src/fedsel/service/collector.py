@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, final
 
+from fedsel.errors import InvalidArgument
 from fedsel.reports import Totals
 from fedsel.server.checkpoint import Checkpoint, CheckpointError
 from fedsel.server.outcome import Counts
@@ -53,7 +54,15 @@ def opened(task: Task, store: Store, now: float | None = None) -> Checkpoint:
     """The checkpoint of a task's run, which begins if it is new; another task is refused."""
     kept = store.begin(task.name, task.begin.encode(), time.time() if now is None else now)
     state = Checkpoint.decode(kept)
-    state.check_same(task.begin)
+    try:
+        state.check_same(task.begin)
+    except InvalidArgument as error:
+        error.name += f" of the task {task.name!r}"
+        error.allowed += (
+            " (its run has begun so, and what is automatic follows from the rest of the task; undo"
+            " the change, or give the task another name or another --store)"
+        )
+        raise
     return state
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -41,6 +42,35 @@ class Buckets:
         if len(self._known) > MOST_REMEMBERED:
             self._known.popitem(last=False)
         return allowed
+
+
+def address_of(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """The address of a peer; one of IPv4 is the same at a socket of IPv6.
+
+    >>> address_of("::ffff:10.0.0.1")
+    IPv4Address('10.0.0.1')
+    """
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return None
+    return getattr(address, "ipv4_mapped", None) or address
+
+
+def network_of(host: str) -> Hashable:
+    """What limits by address count as one: of IPv6 the 64 bits that a household is given.
+
+    >>> network_of("10.0.0.1"), network_of("::ffff:10.0.0.1")
+    ('10.0.0.1', '10.0.0.1')
+    >>> network_of("2001:db8::1") == network_of("2001:db8::2:3")
+    True
+    """
+    if ":" not in host:  # as most are: what follows takes microseconds
+        return host
+    address = address_of(host)
+    if isinstance(address, ipaddress.IPv6Address):
+        return address.packed[:8]
+    return host if address is None else str(address)
 
 
 def declared_length(scope: Scope) -> int | None:

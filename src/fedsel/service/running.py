@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import math
+import multiprocessing
 import os
 import signal
 import socket
@@ -15,24 +16,27 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from multiprocessing.connection import wait
+from multiprocessing.process import BaseProcess as Worker
 from pathlib import Path
-from typing import Any, final
+from typing import cast, final
 
 from fedsel.errors import InvalidArgument, check_count
 from fedsel.extras import needed
 from fedsel.service.app import create_app
 from fedsel.service.collector import opened
-from fedsel.service.connections import TimedConnection, sweep
+from fedsel.service.connections import Door, Network
 from fedsel.service.evaluation import Evaluation
-from fedsel.service.logs import log_to_stderr
+from fedsel.service.logs import log_event, log_to_stderr
 from fedsel.service.storage import open_store
-from fedsel.service.task import Task
+from fedsel.service.task import Limits, Task
 
 with needed("service", "fedsel.service"):
     import uvicorn
-    from uvicorn.supervisors import Multiprocess
 
 SHUTDOWN_SECONDS = 10
+RESTART_SECONDS = 1.0
+"""Before a worker that has ended gets a successor: one that cannot begin must not be all we do."""
 BACKLOG = 2048
 
 
@@ -59,36 +63,59 @@ class Serving:
         if (self.tls_cert is None) != (self.tls_key is None):
             given = str(self.tls_cert or self.tls_key)
             raise InvalidArgument("tls_cert + tls_key", given, "given together")
-        for proxy in self.proxies:
-            try:
-                ipaddress.ip_network(proxy, strict=False)
-            except ValueError:
-                raise InvalidArgument("proxy", proxy, "an address, or a network") from None
+        _ = self.networks
         for name in ("tls_cert", "tls_key"):
             path = getattr(self, name)
             if path is not None and not path.is_file():
                 raise InvalidArgument(name, str(path), "a file that exists")
 
+    @property
+    def networks(self) -> list[Network]:
+        """The proxies as networks."""
+        found = []
+        for proxy in self.proxies:
+            try:
+                found.append(ipaddress.ip_network(proxy, strict=False))
+            except ValueError:
+                raise InvalidArgument("proxy", proxy, "an address, or a network") from None
+        return found
+
+    def door(self, limits: Limits) -> Door:
+        """Where connections come in, of one process."""
+        if self.tls_cert is None or self.tls_key is None:
+            return Door(limits, self.networks)
+        try:
+            return Door(limits, self.networks, (self.tls_cert, self.tls_key))
+        except OSError as error:  # of TLS, too
+            given = f"{self.tls_cert} + {self.tls_key}"
+            allowed = f"a certificate and its key in PEM, not encrypted ({error.strerror})"
+            raise InvalidArgument("tls_cert + tls_key", given, allowed) from None
+
 
 @final
 class _Server(uvicorn.Server):
-    """uvicorn's server, with a sweep of slow connections."""
+    """uvicorn's server, with a `Door` of ours."""
 
-    def __init__(self, config: uvicorn.Config, task: Task) -> None:
-        super().__init__(config)
-        self._task = task
-        self._sweeping: asyncio.Task[None] | None = None
+    def __init__(self, task: Task, serving: Serving) -> None:
+        self._door = serving.door(task.limits)
+        super().__init__(_config(task, serving, self._door))
+        self._tasks: list[asyncio.Task[None]] = []
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen, and begin to sweep."""
-        await super().startup(sockets)
-        connections: set[Any] = self.server_state.connections
-        self._sweeping = asyncio.create_task(sweep(connections, self._task.limits))
+        await super().startup(sockets if self._door.tls is None else [])
+        self._tasks.append(asyncio.create_task(self._door.sweep()))
+        if self._door.tls is not None:
+            of_uvicorn = {"server_state": self.server_state, "app_state": self.lifespan.state}
+            make = partial(self._door, config=self.config, **of_uvicorn)
+            for one in sockets or []:
+                self._tasks.append(asyncio.create_task(self._door.accept(one, make)))
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End the sweep, and listen no more."""
-        if self._sweeping is not None:
-            self._sweeping.cancel()
+        for task in self._tasks:
+            task.cancel()
+        self._door.close()
         await super().shutdown(sockets)
 
 
@@ -97,25 +124,24 @@ def serve(task: Task, serving: Serving, ready: Callable[[str], object] = id) -> 
 
     What is wrong with the store is told before anything listens.
     """
-    _check_store(task, serving)
+    _check(task, serving)
     _allow_connections(task)
     listening, address = _bound(serving)
     with listening:
         ready(address)
         if serving.workers == 1:
-            _worker(task, serving, [listening])  # ends by itself when a signal asks it to
+            _worker(task, serving, listening)  # ends by itself when a signal asks it to
         else:
             log_to_stderr(serving.log_level)
-            target = partial(_worker, task, serving)
-            Multiprocess(_config(task, serving), target=target, sockets=[listening]).run()
+            _supervise(task, serving, listening)
 
 
 @contextmanager
 def background(task: Task, serving: Serving) -> Iterator[str]:
     """Serve a task from a thread of this process, until the block ends; yields the address."""
-    _check_store(task, serving)
+    _check(task, serving)
     listening, address = _bound(serving)
-    server = _Server(_config(task, serving), task)
+    server = _Server(task, serving)
     thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
     thread.start()
     try:
@@ -130,8 +156,10 @@ def background(task: Task, serving: Serving) -> Iterator[str]:
         listening.close()
 
 
-def _check_store(task: Task, serving: Serving) -> None:
+def _check(task: Task, serving: Serving) -> None:
+    """Whatever would fail once it is served: test set, certificate, store."""
     Evaluation.of(task)
+    serving.door(task.limits)
     store = open_store(serving.store)
     try:
         if serving.workers > 1 and not store.several_processes:
@@ -177,20 +205,61 @@ def _bound(serving: Serving) -> tuple[socket.socket, str]:
     return listening, f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
-def _worker(task: Task, serving: Serving, sockets: list[socket.socket] | None) -> None:
-    """One of several processes."""
+def _supervise(task: Task, serving: Serving, listening: socket.socket) -> None:
+    """Keep so many workers alive until a signal asks to end; then end them.
+
+    uvicorn's own supervisor is none of its interface, and has changed; this one is a loop.
+    """
+    spawn = multiprocessing.get_context("spawn")
+
+    def begun() -> Worker:
+        process = spawn.Process(target=_worker, args=(task, serving, listening))
+        process.start()
+        return process
+
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    workers: list[Worker] = []
+    try:
+        while True:
+            workers = [worker for worker in workers if worker.is_alive()]
+            while len(workers) < serving.workers:
+                workers.append(begun())
+            wait([worker.sentinel for worker in workers])
+            log_event("worker ended", level="error")
+            time.sleep(RESTART_SECONDS)
+    except KeyboardInterrupt:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        for worker in workers:
+            worker.terminate()
+        for worker in workers:
+            worker.join(2 * SHUTDOWN_SECONDS)
+            worker.kill()  # no more than a word to one that has ended
+
+
+def _worker(task: Task, serving: Serving, listening: socket.socket) -> None:
+    """The one process that serves, or one of several."""
     log_to_stderr(serving.log_level)
     # uvicorn ends in order, then raises the signal that it got once more: the order is enough.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    supervisor = multiprocessing.parent_process()
+    if supervisor is not None:
+        threading.Thread(target=_end_with, args=(supervisor,), daemon=True).start()
     with suppress(KeyboardInterrupt):
-        _Server(_config(task, serving), task).run(sockets=sockets)
+        _Server(task, serving).run(sockets=[listening])
 
 
-def _config(task: Task, serving: Serving) -> uvicorn.Config:
+def _end_with(supervisor: Worker) -> None:
+    """End this process when its supervisor was killed: nobody else would, and it has the port."""
+    supervisor.join()
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _config(task: Task, serving: Serving, door: Door) -> uvicorn.Config:
     return uvicorn.Config(
         partial(create_app, task, serving.store),
         factory=True,
-        http=TimedConnection,
+        http=cast(type[asyncio.Protocol], door),
         ws="none",
         lifespan="on",
         interface="asgi3",
@@ -200,12 +269,20 @@ def _config(task: Task, serving: Serving) -> uvicorn.Config:
         server_header=False,
         date_header=False,
         proxy_headers=bool(serving.proxies),
-        forwarded_allow_ips=list(serving.proxies) or None,
+        forwarded_allow_ips=[name for one in serving.networks for name in _names(one)] or None,
         limit_concurrency=task.limits.connections,
         backlog=BACKLOG,
         timeout_keep_alive=math.ceil(task.limits.idle_seconds),
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
-        workers=serving.workers,
-        ssl_certfile=None if serving.tls_cert is None else os.fspath(serving.tls_cert),
-        ssl_keyfile=None if serving.tls_key is None else os.fspath(serving.tls_key),
     )
+
+
+def _names(network: Network) -> list[str]:
+    """A network as sockets tell its addresses: those of IPv4 have two forms.
+
+    >>> _names(ipaddress.ip_network("10.0.0.0/8"))
+    ['10.0.0.0/8', '::ffff:10.0.0.0/104']
+    """
+    if network.version == 6:
+        return [str(network)]
+    return [str(network), f"::ffff:{network.network_address}/{96 + network.prefixlen}"]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ipaddress
 import time
 from typing import Any, final
 
 from fedsel.service.answers import PROBLEM, Headers, Message, Receive, Scope, Send
-from fedsel.service.limits import Buckets
+from fedsel.service.connections import CONNECTION, Connection, Gone
+from fedsel.service.limits import Buckets, network_of
 from fedsel.service.logs import LOG, log_event
 from fedsel.service.metrics import Metrics
 
@@ -22,20 +22,6 @@ _SECURITY: Headers = (
 _POLICY = (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'")
 _TRANSPORT = (b"strict-transport-security", b"max-age=31536000")
 _UNLIMITED = ("/healthz", "/readyz")
-
-
-def _network(address: str) -> str | bytes:
-    """What limits by address count as one: of IPv6 the 64 bits that a household is given.
-
-    >>> _network("10.0.0.1"), _network("2001:db8::1") == _network("2001:db8::2:3")
-    ('10.0.0.1', True)
-    """
-    if ":" not in address:
-        return address
-    try:
-        return ipaddress.IPv6Address(address.partition("%")[0]).packed[:8]
-    except ValueError:
-        return address
 
 
 @final
@@ -54,9 +40,18 @@ class Shell:
         if scope["type"] != "http":  # there are no websockets here
             return
         begin, status = time.perf_counter(), 0
+        connection: Connection | None = scope.get("state", {}).get(CONNECTION)  # of our own server
+
+        async def receiving() -> Message:
+            message = await receive()
+            if connection is not None:
+                connection.body_taken(message.get("more_body", False))
+            return message
 
         async def sending(message: Message) -> None:
             nonlocal status
+            if connection is not None:
+                connection.answer_goes_on()
             if message["type"] == "http.response.start":
                 status = message["status"]
                 headers = [*message.get("headers", ()), *_SECURITY]
@@ -67,18 +62,24 @@ class Shell:
                 message["headers"] = headers
             await send(message)
 
+        if connection is not None:
+            connection.request_begins(scope["path"])
         try:
             client = scope.get("client")
             address = client[0] if client else ""
-            if scope["path"] not in _UNLIMITED and not self._addresses.take(_network(address)):
-                await PROBLEM["too_often"](scope, receive, sending)
+            if scope["path"] not in _UNLIMITED and not self._addresses.take(network_of(address)):
+                await PROBLEM["too_often"](scope, receiving, sending)
             else:
-                await self._app(scope, receive, sending)
+                await self._app(scope, receiving, sending)
+        except Gone:
+            pass
         except Exception:
             LOG.error("request failed", exc_info=True)
             if not status:  # else uvicorn ends what was begun
-                await PROBLEM["internal"](scope, receive, sending)
+                await PROBLEM["internal"](scope, receiving, sending)
         finally:
+            if connection is not None:
+                connection.request_ends()
             route, seconds = scope.get(ROUTE, "other"), time.perf_counter() - begin
             if self.metrics is not None:
                 self.metrics.observe(route, status, seconds)

@@ -68,8 +68,9 @@ class Limits:
     ``batch_bytes``: of a gateway's batch, at most. ``header_seconds``, ``body_seconds``: how long a
     request may take to arrive; ``answer_seconds``: how long a client may take to read the answer;
     ``idle_seconds``: how long a connection is kept without a request.
-    ``connections``: at a time; ``waiting``: reports that wait for their commit; ``listeners``:
-    pages that are kept up to date, in each process.
+    ``connections``: at a time, ``connections_per_address``: of one network, a proxy's excepted;
+    ``waiting``: reports that wait for their commit; ``listeners``: pages that are kept up to date.
+    These four hold in each process.
     """
 
     per_client: float = 5.0
@@ -80,6 +81,7 @@ class Limits:
     answer_seconds: float = 60.0
     idle_seconds: float = 75.0
     connections: int = 4096
+    connections_per_address: int = 512
     waiting: int = 16384
     listeners: int = 256
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import hashlib
 import json
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self, final
+from typing import Any, Generic, Self, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,19 +20,41 @@ from fedsel.service.task import Task
 from fedsel.wire.preparing import Preparing
 from fedsel.wire.report import ReportFormat
 
+T = TypeVar("T")
+_AT_A_TIME = 4096
+
+
+@final
+class Made(Generic[T]):
+    """A value that a thread makes when it is first asked for, once for all who ask.
+
+    The event loop goes on meanwhile: what ``make`` does must not hold the interpreter for long.
+    """
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make, self._making = make, threading.Lock()
+        self._value: list[T] = []
+
+    async def get(self) -> T:
+        """The value, once it is made."""
+        return self._value[0] if self._value else await asyncio.to_thread(self._first)
+
+    def _first(self) -> T:
+        with self._making:
+            if not self._value:
+                self._value.append(self._make())
+                del self._make  # it may hold whoever holds this
+        return self._value[0]
+
 
 @final
 class Octets:
-    """Bytes with their ETag, and compressed when somebody first asks for that."""
+    """Bytes with their ETag, and by gzip, the same for the same bytes."""
 
     def __init__(self, plain: bytes) -> None:
         self.plain = plain
         self.etag = f'"{hashlib.sha256(plain).hexdigest()[:32]}"'
-
-    @cached_property
-    def compressed(self) -> bytes:
-        """The bytes by gzip; the same for the same bytes."""
-        return gzip.compress(self.plain, compresslevel=6, mtime=0)
+        self.compressed = Made(lambda: gzip.compress(plain, compresslevel=6, mtime=0))
 
 
 @final
@@ -127,12 +151,44 @@ class View:
             "averaging": float(recipe.averaging),
         }
 
-    def linear_model(self) -> dict[str, Any] | None:
-        """Coefficients and constant on raw records; None where the model is not linear in them."""
+    @cached_property
+    def model_text(self) -> Made[Octets]:
+        """What has been learnt so far, as numbers; of a linear model on raw records, too."""
+        return Made(lambda: Octets(b"".join(self._model_parts())))
+
+    def _model_parts(self) -> Iterator[bytes]:
+        yield _json({"rounds": self.round, "finished": self.state.finished})[:-1]
+        yield b',"weights":['
+        yield from _numbers(self.state.state.average)
+        yield b'],"linear":'
         if self.preparing is None or self.task.features is None:
-            return None
-        slopes, constants = self.preparing.linear(self.state.state.average[None, :])
-        return {"coefficients": slopes[0].tolist(), "constant": float(constants[0])}
+            yield b"null"
+        else:
+            slopes, constants = self.preparing.linear(self.state.state.average[None, :])
+            yield b'{"coefficients":['
+            yield from _numbers(slopes[0])
+            yield b'],"constant":' + _json(float(constants[0])) + b"}"
+        yield b"," + _json({"features": self.task.features, "labels": self.task.labels})[1:]
+
+    @cached_property
+    def rounds_text(self) -> Made[bytes]:
+        """The rounds that are over, as JSON: what became of their reports, and when they were."""
+        return Made(lambda: b"[" + b",".join(map(_json, self._rounds())) + b"]")
+
+    def _rounds(self) -> Iterator[dict[str, Any]]:
+        of_all = zip(self.state.records, self.times, self.measures, strict=False)
+        for record, (opened, closed), measured in of_all:
+            yield {**vars(record), "opened": opened, "closed": closed, "measured": measured}
+
+
+def _json(values: Any) -> bytes:
+    return json.dumps(values, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+
+
+def _numbers(vector: NDArray[np.float64]) -> Iterator[bytes]:
+    """Numbers of a list in JSON, some at a time: other threads have their turn in between."""
+    for start in range(0, len(vector), _AT_A_TIME):
+        yield (b"," if start else b"") + _json(vector[start : start + _AT_A_TIME].tolist())[1:-1]
 
 
 def _doubles(vector: NDArray[np.float64]) -> bytes:

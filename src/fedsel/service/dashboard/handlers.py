@@ -55,18 +55,18 @@ class Dashboard:
         self._proofs.begin()
         view = self._collector.view
         html = render(view, self._fragments(view), self._older(view, scope), time.time())
-        answer = octets_answer(Octets(html.encode()), scope, b"text/html; charset=utf-8")
+        answer = await octets_answer(Octets(html.encode()), scope, b"text/html; charset=utf-8")
         return answer._replace(headers=(*answer.headers, POLICY))
 
     async def get_style(self, scope: Scope, receive: Receive) -> Answer:
         """Its style sheet."""
         del receive
-        return octets_answer(_style(), scope, b"text/css; charset=utf-8")
+        return await octets_answer(_style(), scope, b"text/css; charset=utf-8")
 
     async def get_script(self, scope: Scope, receive: Receive) -> Answer:
         """Its script, which only replaces what the events send anew."""
         del receive
-        return octets_answer(_script(), scope, b"text/javascript; charset=utf-8")
+        return await octets_answer(_script(), scope, b"text/javascript; charset=utf-8")
 
     async def get_events(self, scope: Scope, receive: Receive) -> Application:
         """What changes, as it changes."""

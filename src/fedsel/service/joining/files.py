@@ -72,20 +72,20 @@ def join_routes() -> list[tuple[str, str, Handler]]:
     """The routes of the page: for the table of the application."""
     files = join_files()
 
-    def answer(name: str, scope: Scope) -> Answer:
+    async def answer(name: str, scope: Scope) -> Answer:
         if name not in files:
             raise Refusal("not_found")
-        made = octets_answer(files[name], scope, _KINDS[Path(name).suffix])
+        made = await octets_answer(files[name], scope, _KINDS[Path(name).suffix])
         return made._replace(headers=(*made.headers, (b"content-security-policy", POLICY)))
 
     async def get_page(scope: Scope, receive: Receive) -> Answer:
         """The page itself."""
         del receive
-        return answer(_PAGE, scope)
+        return await answer(_PAGE, scope)
 
     async def get_file(scope: Scope, receive: Receive) -> Answer:
         """One of its files."""
         del receive
-        return answer(scope["path_params"]["file"], scope)
+        return await answer(scope["path_params"]["file"], scope)
 
     return [("GET", "/join", get_page), ("GET", "/join/{file:path}", get_file)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from fedsel.errors import InvalidArgument
@@ -23,7 +24,13 @@ __all__ = [
     "Store",
     "StoreUnavailable",
     "open_store",
+    "shown",
 ]
+POSTGRES = ("postgresql://", "postgres://")
+
+
+_LIKE_A_URL = re.compile(r"[A-Za-z][\w+.-]+:/|[^/\\:]+:(?!\\)[^/]*@|.*\bpassword *=", re.IGNORECASE)
+"""No folder: an address, of which no message may show the password."""
 
 
 def open_store(url: str | Path, *, alone: bool = True) -> Store:
@@ -31,12 +38,30 @@ def open_store(url: str | Path, *, alone: bool = True) -> Store:
 
     A folder belongs to one service at a time; who only reads is not ``alone``.
     """
-    text = str(url)
-    if text.startswith(("postgresql://", "postgres://")):
+    text = str(url).removeprefix("sqlite:///")
+    if text.startswith(POSTGRES):
         from fedsel.service.storage.postgres import PostgresStore
 
         return PostgresStore(text)
-    text = text.removeprefix("sqlite:///")
-    if "://" in text or not text:
-        raise InvalidArgument("store", url, "a folder, or postgresql://…")
+    if _LIKE_A_URL.match(text) or not text:
+        raise InvalidArgument("store", shown(text), "a folder, or postgresql://…")
     return SQLiteStore(Path(text), alone=alone)
+
+
+def shown(url: str | Path) -> str:
+    """A store as messages show it: a folder as it is, of a URL no more than its place.
+
+    >>> shown("postgresql://fedsel:secret@db.example:5432/fedsel?sslmode=require")
+    'postgresql://db.example:5432/fedsel'
+    >>> shown("postgresq://fedsel:secret@db.example/fedsel"), shown("my.store")
+    ('postgresq://…', 'my.store')
+    """
+    text = str(url)
+    if text.startswith(POSTGRES):
+        from fedsel.service.storage.postgres import place_of
+
+        return place_of(text)
+    if _LIKE_A_URL.match(text):
+        scheme, found, _ = text.partition("://")
+        return f"{scheme}://…" if found else "…"
+    return text

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, final
 
+from fedsel.errors import InvalidArgument
 from fedsel.extras import needed
 from fedsel.server.outcome import Counts
 from fedsel.service.storage.base import (
@@ -24,6 +25,7 @@ from fedsel.service.storage.base import (
 
 with needed("service", "a store in PostgreSQL"):
     import psycopg
+    from psycopg.conninfo import conninfo_to_dict
 
 AT_A_TIME = 16384
 """Reports that are read at a time."""
@@ -59,6 +61,32 @@ CREATE INDEX IF NOT EXISTS batches_of_round ON fedsel.batches (run, round);
 """
 
 
+def _parsed(url: str) -> dict[str, Any]:
+    """The parameters of a URL; one that libpq takes otherwise than it was meant is refused.
+
+    libpq's own words may hold a part of the password: they are not repeated.
+    """
+    try:
+        found = {name: str(value) for name, value in conninfo_to_dict(url).items()}
+    except psycopg.Error:
+        found = {"host": "@"}
+    port = found.get("port", "").replace(",", "")
+    if "@" in found.get("host", "") or "@" in found.get("dbname", "") or port.strip("0123456789"):
+        allowed = (
+            "postgresql://USER@HOST:PORT/DATABASE; special characters of a password are written as"
+            " %40 and so on, or leave it to PGPASSWORD"
+        )
+        raise InvalidArgument("store", "postgresql://…", allowed)
+    return found
+
+
+def place_of(url: str) -> str:
+    """What a URL names, without user, password and options."""
+    found = _parsed(url)
+    port = f":{found['port']}" if "port" in found else ""
+    return f"postgresql://{found.get('host', '')}{port}/{found.get('dbname', '')}"
+
+
 @final
 class PostgresStore:
     """A database that any number of services share. Each has its own row of each tally."""
@@ -66,12 +94,16 @@ class PostgresStore:
     several_processes = True
 
     def __init__(self, url: str) -> None:
+        self._place, self._password = place_of(url), _parsed(url).get("password", "")
         self._url, self._run = url, 0
         self._worker = secrets.token_bytes(8)
         self._kept: psycopg.Connection[Any] | None = None
-        with self._answering(), self._connection.transaction():
-            self._connection.execute("SELECT pg_advisory_xact_lock(%s, 0)", (_SETUP,))
-            self._connection.execute(_SCHEMA)
+        try:
+            with self._answering(), self._connection.transaction():
+                self._connection.execute("SELECT pg_advisory_xact_lock(%s, 0)", (_SETUP,))
+                self._connection.execute(_SCHEMA)
+        except psycopg.Error as error:  # it answers, but not to this user
+            raise StoreUnavailable(self._said("does not let us in", error)) from None
 
     @property
     def _connection(self) -> psycopg.Connection[Any]:
@@ -90,7 +122,17 @@ class PostgresStore:
             if self._kept is not None:
                 self._kept.close()
             self._kept = None
-            raise StoreUnavailable(type(error).__name__) from error
+            raise StoreUnavailable(self._said("does not answer", error)) from error
+
+    def _said(self, what: str, error: psycopg.Error) -> str:
+        """What is wrong in the database's words, and what to do; never the password."""
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        if self._password:
+            reason = reason.replace(self._password, "…")
+        return (
+            f"PostgreSQL at {self._place} {what} ({reason}). Start it there, or correct --store;"
+            " its password is best given by PGPASSWORD, or a file that PGPASSFILE names"
+        )
 
     def begin(self, name: str, checkpoint: bytes, opened: float) -> bytes:
         """Choose the run of this name; begin it if it is new."""
