@@ -217,7 +217,7 @@ def _limits(asked: Asked, lifetime: float | None, per_report: float | None) -> P
         lifetime=lifetime or 0.0,
         per_report=(lifetime if per_report is None else per_report) or 0.0,
         solutions=[solution],
-        dimensions=[1 + (asked.task.feature_count or 0)],
+        dimensions=[asked.task.dim or 1],
     )
 
 
