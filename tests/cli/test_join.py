@@ -10,6 +10,8 @@ import pytest
 pytest.importorskip("starlette", reason="needs the extra fedsel[service]")
 
 from fedsel.device import Ledger
+from fedsel.device import client as clients
+from fedsel.device.joining.records import SuitedRecords
 from fedsel.service import Task
 from fedsel.service.inviting import invitations
 from tests.cli.support import FEDSEL, run_here, wait_for
@@ -67,6 +69,19 @@ def test_it_says_what_is_asked_and_shows_the_ledger(folder):
     assert "1 report(s) accepted" in done.stdout
 
 
+def test_what_a_service_says_is_text_and_nothing_else(folder):
+    """A terminal may be where JSON goes, too."""
+    hostile = "\u202e\u2066\x9b31m\x1b[31m\ud800"
+    script = Script()
+    script.next["/v1/reports"] = [(400, json.dumps({"error": hostile}).encode(), {})]
+    with Server(script) as server:
+        done = run_here(*arguments(folder, server.url, "--json"), status=1)
+    told = json.loads(done.stdout)
+    assert (told["ending"], told["message"].endswith(hostile)) == ("not_understood", True)
+    printed = done.stdout + done.stderr
+    assert not any(letter in printed for letter in hostile.replace("31m", "").replace("[", ""))
+
+
 def test_two_numbers_in_place_of_a_policy(folder):
     with Server(Script(epochs=2)) as server:
         limits = ("--lifetime", "1.5", "--per-report", "1")
@@ -76,6 +91,25 @@ def test_two_numbers_in_place_of_a_policy(folder):
         limits = ("--lifetime", "1.5", "--per-report", "0.5")
         refused = run_here(*arguments(folder, server.url, *limits, store="b"), status=1)
     assert "this device refuses what it is asked: the report would cost more" in refused.stdout
+
+
+def test_the_records_of_the_file_are_read_within_an_update_alone(folder, monkeypatch):
+    reads, evaluated, arranged = [], clients.evaluated, SuitedRecords.arranged
+
+    def update(*given):
+        reads.append("begin")
+        value = evaluated(*given)
+        reads.append("end")
+        return value
+
+    monkeypatch.setattr(clients, "evaluated", update)
+    monkeypatch.setattr(SuitedRecords, "arranged", lambda s: reads.append("read") or arranged(s))
+    with Server(Script()) as server:
+        limits = ("--lifetime", "1.5", "--per-report", "0.5")
+        run_here(*arguments(folder, server.url, *limits), status=1)
+        assert reads == []
+        run_here(*arguments(folder, server.url, store="b"))
+    assert reads == ["begin", "read", "end"]
 
 
 def test_it_asks_on_a_terminal_alone(folder, monkeypatch):

@@ -136,7 +136,7 @@ def join_command(
         outcome = _taken_part(visit, limits, records, store, witness, create)
     if as_json:
         told = {**outcome.as_dict(), "ledger": plain_history(outcome.history)}
-        typer.echo(json.dumps(told, indent=1, ensure_ascii=False))
+        typer.echo(json.dumps(told, indent=1))
     else:
         print_history(outcome.history)
         typer.echo(_summary(outcome))
