@@ -28,7 +28,11 @@ TASK = {"epochs": 1, "rounds": 1, "purpose": "Testing", "recipient": "Testers"}
 # The page's loop without the page; nobody waits for long.
 PAGE = """async ([task, policy, silence]) => {
   const later = setTimeout;
-  window.setTimeout = (work, milliseconds) => later(work, Math.min(milliseconds, 5));
+  const events = [];
+  window.setTimeout = (work, milliseconds) => {
+    events.push("pause");
+    return later(work, Math.min(milliseconds, 5));
+  };
   const timeout = AbortSignal.timeout.bind(AbortSignal);
   AbortSignal.timeout = (given) => timeout(silence && given === 30_000 ? silence : given);
   const { Device } = await import("/join/device.js");
@@ -43,13 +47,18 @@ PAGE = """async ([task, policy, silence]) => {
     history: () => client.history(),
     answer: (...given) => ((before += reads), client.answer(...given)),
   };
-  const told = { round() {}, model() {}, waiting() {}, async ledger() {} };
+  const fetched = window.fetch;
+  window.fetch = (path, ...rest) => (events.push(path), fetched(path, ...rest));
+  const told = { round() {}, model: () => events.push("shown"), waiting() {}, async ledger() {} };
   const device = new Device(asked, task, "invitation", records, told);
   const patience = new AbortController();
   later(() => patience.abort(), 60_000);
   const end = await device.run(patience.signal);
   const { entries } = await client.history();
   const { outcomes = {} } = await kept(task.run);
+  // A model is judged on the records when it is shown: in a pause or at the end, no request waits.
+  const hurried = (event, i) => event === "shown" && events[i - 1] !== "pause";
+  if (events.slice(0, -1).some(hurried)) before += 1;
   if (before) return { end: "records were read before they were asked for" };
   return { end, outcomes: Object.values(outcomes), reports: entries.map((e) => toHex(e.report)) };
 }"""

@@ -30,8 +30,10 @@ export class Device {
   #token;
   #records;
   #told;
-  /** Of the last model that was seen. */
+  /** Of the last model that was seen, and the model itself until it is shown. */
   #etag = "";
+  /** @type {any} */
+  #model = null;
   /** The round that was last seen, since when, and how often. */
   #round = -1;
   #since = 0;
@@ -60,7 +62,10 @@ export class Device {
       let least = 0;
       try {
         const end = await this.#step();
-        if (end !== null) return end;
+        if (end !== null) {
+          this.#showModel();
+          return end;
+        }
         failures = 0;
       } catch (error) {
         if (error instanceof Refused) return error.reason;
@@ -73,9 +78,19 @@ export class Device {
       // Devices that were refused together must not come back together.
       const away = Math.min(LONGEST, PERIOD * 2 ** failures);
       const period = failures ? away : Math.min(QUIET, PERIOD * 1.2 ** this.#looks);
-      await pause(Math.max(least, period * (0.75 + 0.5 * Math.random())), failures > 0, signal);
+      const length = Math.max(least, period * (0.75 + 0.5 * Math.random()));
+      const paused = pause(length, failures > 0, signal);
+      this.#showModel();
+      await paused;
     }
     return "stopped";
+  }
+
+  /** Show a new model, while no request waits for it: how long it takes to judge it on the person's
+   * records tells how many those are. */
+  #showModel() {
+    if (this.#model !== null) this.#told.model(this.#model);
+    this.#model = null;
   }
 
   /** @returns {Promise<End | null>} */
@@ -92,7 +107,7 @@ export class Device {
       [this.#round, this.#since, this.#looks] = [now.round, performance.now(), 0];
     }
     if (now.model !== this.#etag) {
-      this.#told.model(await getJson("model.json"));
+      this.#model = await getJson("model.json");
       this.#etag = now.model;
     }
     if (now.finished) return "over";
