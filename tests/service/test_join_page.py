@@ -60,6 +60,9 @@ def test_the_reports_bytes_are_all_that_leaves(service, visitor):
     assert not any("?" in r.url or token in r.url.split("#")[0] for r in visitor.requests)
     told = {r.url for r in visitor.requests if token in json.dumps(r.headers)}
     assert told == {f"{own}v1/invitation", f"{own}v1/reports"}
+    began = {r.url.removeprefix(own): r.timing["startTime"] for r in visitor.requests}
+    waited = began["v1/reports"] - began["v1/rounds/0/preparing"]
+    assert waited > 990  # an update is hidden in a second, whatever it takes
     assert tab.url == f"{own}join"  # the token is kept, and gone from the address bar
     assert service.get("/v1/rounds/open")["counts"]["accepted"] == 1
     assert tab.evaluate("[localStorage.length, sessionStorage.length, document.cookie]") == [
