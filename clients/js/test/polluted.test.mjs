@@ -140,6 +140,8 @@ test("a seal is whole", async () => {
   const key = Uint8Array.from(Buffer.from(FIELDS.server_key, "hex"));
   const report = new Uint8Array(16);
   const { length } = await sealed(report, report, key);
-  const found = await polluted({ tagLength: 32, additionalData: report }, () => sealed(report, report, key));
+  const found = await polluted({ tagLength: 32, additionalData: report }, () =>
+    sealed(report, report, key),
+  );
   assert.equal(found.length, length);
 });
