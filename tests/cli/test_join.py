@@ -93,25 +93,6 @@ def test_two_numbers_in_place_of_a_policy(folder):
     assert "this device refuses what it is asked: the report would cost more" in refused.stdout
 
 
-def test_the_records_of_the_file_are_read_within_an_update_alone(folder, monkeypatch):
-    reads, evaluated, arranged = [], clients.evaluated, SuitedRecords.arranged
-
-    def update(*given):
-        reads.append("begin")
-        value = evaluated(*given)
-        reads.append("end")
-        return value
-
-    monkeypatch.setattr(clients, "evaluated", update)
-    monkeypatch.setattr(SuitedRecords, "arranged", lambda s: reads.append("read") or arranged(s))
-    with Server(Script()) as server:
-        limits = ("--lifetime", "1.5", "--per-report", "0.5")
-        run_here(*arguments(folder, server.url, *limits), status=1)
-        assert reads == []
-        run_here(*arguments(folder, server.url, store="b"))
-    assert reads == ["begin", "read", "end"]
-
-
 def test_it_asks_on_a_terminal_alone(folder, monkeypatch):
     from typer.testing import CliRunner
 
@@ -174,6 +155,25 @@ def test_whatever_ends_it_too_early_is_told(folder):
         done = run_here(*arguments(folder, server.url))
         assert "The run 'test' is over." in done.stderr
         assert "0 report(s) accepted; the run is over" in done.stdout
+
+
+def test_the_records_of_the_file_are_read_within_an_update_alone(folder, monkeypatch):
+    reads, evaluated, arranged = [], clients.evaluated, SuitedRecords.arranged
+
+    def update(*given):
+        reads.append("begin")
+        value = evaluated(*given)
+        reads.append("end")
+        return value
+
+    monkeypatch.setattr(clients, "evaluated", update)
+    monkeypatch.setattr(SuitedRecords, "arranged", lambda s: reads.append("read") or arranged(s))
+    with Server(Script()) as server:
+        limits = ("--lifetime", "1.5", "--per-report", "0.5")
+        run_here(*arguments(folder, server.url, *limits), status=1)
+        assert reads == []
+        run_here(*arguments(folder, server.url, store="b"))
+    assert reads == ["begin", "read", "end"]
 
 
 def test_killed_between_charge_and_send_it_sends_the_same_bytes_and_pays_once(folder):
