@@ -10,6 +10,8 @@ import pytest
 pytest.importorskip("starlette", reason="needs the extra fedsel[service]")
 
 from fedsel.device import Ledger
+from fedsel.device import client as clients
+from fedsel.device.joining.records import SuitedRecords
 from fedsel.service import Task
 from fedsel.service.inviting import invitations
 from tests.cli.support import FEDSEL, run_here, wait_for
@@ -65,6 +67,19 @@ def test_it_says_what_is_asked_and_shows_the_ledger(folder):
         assert line in done.stderr
     assert "ε left: 0" in done.stdout
     assert "1 report(s) accepted" in done.stdout
+
+
+def test_what_a_service_says_is_text_and_nothing_else(folder):
+    """A terminal may be where JSON goes, too."""
+    hostile = "\u202e\u2066\x9b31m\x1b[31m\ud800"
+    script = Script()
+    script.next["/v1/reports"] = [(400, json.dumps({"error": hostile}).encode(), {})]
+    with Server(script) as server:
+        done = run_here(*arguments(folder, server.url, "--json"), status=1)
+    told = json.loads(done.stdout)
+    assert (told["ending"], told["message"].endswith(hostile)) == ("not_understood", True)
+    printed = done.stdout + done.stderr
+    assert not any(letter in printed for letter in hostile.replace("31m", "").replace("[", ""))
 
 
 def test_two_numbers_in_place_of_a_policy(folder):
@@ -127,8 +142,8 @@ def test_whatever_ends_it_too_early_is_told(folder):
         assert "column = 'shoe': must be in the records, as the task asks for it" in done.stderr
         assert not (folder / "ledger").exists()
         url = server.url
-    done = run_here(*arguments(folder, url, "--patience", "0.01"), status=1)
-    assert "the service does not answer: connection refused" in done.stderr
+    done = run_here(*arguments(folder, url, "--patience", "1"), status=1)
+    assert "the service does not answer: " in done.stderr
     script = Script()
     script.next["/v1/invitation"] = [(401, b"{}", {})]
     with Server(script) as server:
@@ -140,6 +155,25 @@ def test_whatever_ends_it_too_early_is_told(folder):
         done = run_here(*arguments(folder, server.url))
         assert "The run 'test' is over." in done.stderr
         assert "0 report(s) accepted; the run is over" in done.stdout
+
+
+def test_the_records_of_the_file_are_read_within_an_update_alone(folder, monkeypatch):
+    reads, evaluated, arranged = [], clients.evaluated, SuitedRecords.arranged
+
+    def update(*given):
+        reads.append("begin")
+        value = evaluated(*given)
+        reads.append("end")
+        return value
+
+    monkeypatch.setattr(clients, "evaluated", update)
+    monkeypatch.setattr(SuitedRecords, "arranged", lambda s: reads.append("read") or arranged(s))
+    with Server(Script()) as server:
+        limits = ("--lifetime", "1.5", "--per-report", "0.5")
+        run_here(*arguments(folder, server.url, *limits), status=1)
+        assert reads == []
+        run_here(*arguments(folder, server.url, store="b"))
+    assert reads == ["begin", "read", "end"]
 
 
 def test_killed_between_charge_and_send_it_sends_the_same_bytes_and_pays_once(folder):

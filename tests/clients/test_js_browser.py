@@ -223,6 +223,39 @@ def test_a_browser_that_crashes_after_the_charge_has_it_on_the_disk(browser, sit
     context.close()
 
 
+def test_every_write_is_on_the_disk_and_alone_before_a_report_leaves(tabs):
+    """Whatever others have put into `Object.prototype`."""
+    page = tabs()
+    seen = page.evaluate(
+        """async () => {
+          const seen = { writes: [], completed: 0, locks: [] };
+          const begin = IDBDatabase.prototype.transaction;
+          IDBDatabase.prototype.transaction = function (...given) {
+            const made = begin.apply(this, given);
+            if (made.mode === "readwrite") {
+              seen.writes.push([this.name, made.durability]);
+              made.addEventListener("complete", () => (seen.completed += 1));
+            }
+            return made;
+          };
+          const request = LockManager.prototype.request;
+          LockManager.prototype.request = function (name, options, work) {
+            return request.call(this, name, options, (lock) => {
+              seen.locks.push(lock.mode);
+              return work(lock);
+            });
+          };
+          Object.assign(Object.prototype, { durability: "relaxed", mode: "shared", steal: true });
+          await device.open(true).then(device.answer);
+          return seen;
+        }"""
+    )
+    names = [["fedsel witness test", "strict"], ["fedsel ledger test", "strict"]]
+    assert seen["writes"] == [*names, *reversed(names)]  # to begin, and to charge
+    assert seen["completed"] == 4
+    assert set(seen["locks"]) == {"exclusive"}
+
+
 def test_cleared_storage_is_refused_unless_the_owner_begins_anew(tabs):
     page = tabs()
     page.evaluate("device.open(true).then(device.answer)")

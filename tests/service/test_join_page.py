@@ -60,6 +60,9 @@ def test_the_reports_bytes_are_all_that_leaves(service, visitor):
     assert not any("?" in r.url or token in r.url.split("#")[0] for r in visitor.requests)
     told = {r.url for r in visitor.requests if token in json.dumps(r.headers)}
     assert told == {f"{own}v1/invitation", f"{own}v1/reports"}
+    began = {r.url.removeprefix(own): r.timing["startTime"] for r in visitor.requests}
+    waited = began["v1/reports"] - began["v1/rounds/0/preparing"]
+    assert waited > 990  # an update is hidden in a second, whatever it takes
     assert tab.url == f"{own}join"  # the token is kept, and gone from the address bar
     assert service.get("/v1/rounds/open")["counts"]["accepted"] == 1
     assert tab.evaluate("[localStorage.length, sessionStorage.length, document.cookie]") == [
@@ -83,6 +86,8 @@ def test_it_goes_on_until_the_run_is_over(browser, quick_path):
         assert name == again  # a random name of its own, kept beside the ledger
         assert len(name) == 32
         later = visitor.open_over()
+        assert later.inner_text("#purpose") == "Predict who leaves"
+        assert "Example Telecom" in later.inner_text("#asked")
         assert [outcome for outcome, _ in shown_reports(later)] == ["accepted"] * 2
         visitor.close()
 
@@ -250,6 +255,36 @@ def test_what_cannot_be_sent_is_sent_again(service, visitor):
     tab.wait_for_selector(ACCEPTED)
     failed, sent = visitor.uploads()
     assert failed == sent
+    assert ledger_facts(tab)["Reports"] == "1"
+
+
+def test_a_failing_service_is_not_said_to_have_refused_what_was_charged(service, visitor):
+    tab = visitor.open(service.door.invite("device"))
+    answers = [500, 401]
+    tab.route("**/v1/reports", lambda route: route.fulfill(status=answers.pop(0)))
+    take_part(tab)
+    tab.wait_for_selector(WAITING)
+    assert "charged, and not known to have arrived" in tab.inner_text("#reports")
+    assert tab.inner_text("#left-words").startswith("One report is charged and may have left")
+    tab.get_by_text("Stopped: the service does not take this invitation any more.").wait_for()
+    assert answers == []
+    said = tab.inner_text("#state")
+    assert "What was charged stays charged" in said
+    assert "nothing was spent" not in said
+    assert ledger_facts(tab)["ε spent"] == "1"
+    tab.unroute("**/v1/reports")
+    tab.click("#send-now")
+    tab.wait_for_selector(ACCEPTED)
+    assert len({body for body, _ in visitor.uploads()}) == 1
+
+
+def test_a_strange_answer_ends_it_and_what_was_charged_is_kept(service, visitor):
+    tab = visitor.open(service.door.invite("device"))
+    tab.route("**/v1/reports", lambda route: route.fulfill(status=202), times=1)
+    take_part(tab)
+    tab.get_by_text("does not answer as a service of fedsel would").wait_for()
+    tab.click("#send-now")
+    tab.wait_for_selector(ACCEPTED)
     assert ledger_facts(tab)["Reports"] == "1"
 
 

@@ -25,6 +25,13 @@ function shown(value) {
   return text.length <= 200 ? text : `${text.slice(0, 197)}…`;
 }
 
+/** The fields that an object has itself, and none that it inherits: what others put into
+ * `Object.prototype` is no option of a caller, and in no message.
+ * @template {object} T @param {T | null} [fields] @returns {T} */
+export function own(fields) {
+  return /** @type {T} */ (/** @type {unknown} */ ({ __proto__: null, ...fields }));
+}
+
 /** A finite number > 0. @param {string} name @param {unknown} value */
 export function checkPositive(name, value) {
   if (typeof value !== "number" || !Number.isFinite(value) || value <= 0) {
@@ -35,7 +42,8 @@ export function checkPositive(name, value) {
 
 /** An integer in least … most. @param {string} name @param {unknown} value
  * @param {{ least?: number, most?: number }} [limits] */
-export function checkCount(name, value, { least = 1, most = Number.MAX_SAFE_INTEGER } = {}) {
+export function checkCount(name, value, limits) {
+  const { least = 1, most = Number.MAX_SAFE_INTEGER } = own(limits);
   if (typeof value !== "number" || !Number.isSafeInteger(value) || value < least || value > most) {
     const below = most === Number.MAX_SAFE_INTEGER ? `≥ ${least}` : `in ${least} … ${most}`;
     throw new InvalidArgument(name, value, `an integer ${below}`);

@@ -98,7 +98,7 @@ def advise_command(
         content = advice.as_dict()
         if check:
             content["checks"] = [{**asdict(c), "agrees": c.agrees} for c in checks]
-        typer.echo(json.dumps(content, ensure_ascii=False, indent=1, allow_nan=False))
+        typer.echo(json.dumps(content, indent=1, allow_nan=False))
         return
     _show(advice, checks)
 

@@ -152,7 +152,7 @@ def mechanisms(as_json: JsonOption = False) -> None:
         for name, cls in table.items()
     ]
     if as_json:
-        typer.echo(json.dumps(rows, indent=1, ensure_ascii=False, allow_nan=False))
+        typer.echo(json.dumps(rows, indent=1, allow_nan=False))
         return
     table = Table(*rows[0])
     for row in rows:

@@ -136,7 +136,7 @@ def join_command(
         outcome = _taken_part(visit, limits, records, store, witness, create)
     if as_json:
         told = {**outcome.as_dict(), "ledger": plain_history(outcome.history)}
-        typer.echo(json.dumps(told, indent=1, ensure_ascii=False))
+        typer.echo(json.dumps(told, indent=1))
     else:
         print_history(outcome.history)
         typer.echo(_summary(outcome))
@@ -217,7 +217,7 @@ def _limits(asked: Asked, lifetime: float | None, per_report: float | None) -> P
         lifetime=lifetime or 0.0,
         per_report=(lifetime if per_report is None else per_report) or 0.0,
         solutions=[solution],
-        dimensions=[1 + (asked.task.feature_count or 0)],
+        dimensions=[asked.task.dim or 1],
     )
 
 

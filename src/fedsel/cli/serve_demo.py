@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from fedsel.cli.processes import Process, ProcessError, Processes
 from fedsel.data import synthetic
 from fedsel.device import Ledger
-from fedsel.device.joining.connection import Connection, Interrupted
+from fedsel.device.joining.connection import SECONDS, Connection, Interrupted
+from fedsel.device.joining.patience import Deadline
 from fedsel.errors import check_count, check_epsilon
 from fedsel.models.linear import LinearModel, predict
 from fedsel.service import Task
@@ -268,7 +269,7 @@ class _Watch:
             if begun == self._demo.devices:
                 self.ready = time.monotonic() - self._started
         try:
-            reply = self._connection.ask("/v1/rounds", _MOST)
+            reply = self._connection.ask("/v1/rounds", _MOST, Deadline(SECONDS))
         except Interrupted:
             return False
         if reply.status != HTTPStatus.OK:

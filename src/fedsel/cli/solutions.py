@@ -79,7 +79,7 @@ def solutions_command(
         rows, missing = _all(everything, epsilon, dim, epochs)
     if as_json:
         content: list[dict[str, Any]] = [vars(row) for row in rows]
-        typer.echo(json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False))
+        typer.echo(json.dumps(content, indent=1, allow_nan=False))
         return
     console = output()
     over = "" if epochs == 1 else f" over {epochs} reports"

@@ -4,6 +4,7 @@ import gzip
 import json
 import threading
 from collections import Counter, defaultdict
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
@@ -53,7 +54,7 @@ class Script:
         return Request(RUN, self.epoch, self.round, self.recipe, intent).encode()
 
     def answer(self, path, body):
-        """(status, body, headers) or CUT."""
+        """(status, body, headers), or CUT, or an iterator over bytes as they are to be sent."""
         self.seen[path] += 1
         if self.next[path]:
             told = self.next[path].pop(0)
@@ -101,8 +102,12 @@ class Server:
 
             def answer(self, body):
                 told = script.answer(self.path, body)
-                if told == CUT:
+                if not isinstance(told, tuple):
                     self.close_connection = True
+                    with suppress(OSError):  # the device has gone
+                        for data in () if told == CUT else told:
+                            self.wfile.write(data)
+                            self.wfile.flush()
                     return
                 status, data, headers = told
                 self.send_response(status)

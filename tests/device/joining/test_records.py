@@ -1,6 +1,7 @@
 """A device's own records: by the names of their columns, whatever their order."""
 
 import math
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -8,12 +9,21 @@ import pytest
 
 from fedsel import InvalidArgument, Recipe, Setting, resolved
 from fedsel.device import LinearRecords, RawRecords
+from fedsel.device.joining import records as joining
 from fedsel.device.joining.announcement import Announcement
 from fedsel.errors import InvalidData
 from fedsel.models import LinearModel
-from fedsel.preparation import FeatureScale
+from fedsel.preparation import FeatureScale, Preparation
 from fedsel.wire.preparing import Preparing
 from tests.device.joining.support import TASK
+
+
+def arranged(records, task):
+    """All records that a task can use: features, labels, and the columns without a use."""
+    suited = records.suited(task)
+    X, y = (np.concatenate(parts) for parts in zip(*suited.arranged(), strict=True))
+    return X.tolist(), y.tolist(), suited.unused
+
 
 NAMED = Announcement.of({**TASK, "features": ["age", "pay", "job=cook", "job=smith"]})
 
@@ -21,15 +31,15 @@ NAMED = Announcement.of({**TASK, "features": ["age", "pay", "job=cook", "job=smi
 def test_columns_are_found_by_name_and_texts_by_level(tmp_path):
     file = tmp_path / "my.csv"
     file.write_text("y;job;pay; age ;shoe\nyes;cook;50;30;41\nno; smith ;20;60;44\n", "utf-8-sig")
-    suited = RawRecords.read(file, "y").suited(NAMED)
-    assert suited.X.tolist() == [[30, 50, 1, 0], [60, 20, 0, 1]]
-    assert suited.y.tolist() == [1, -1]
-    assert (suited.left_out, suited.unused) == (0, ("shoe",))
+    X, y, unused = arranged(RawRecords.read(file, "y"), NAMED)
+    assert X == [[30, 50, 1, 0], [60, 20, 0, 1]]
+    assert y == [1, -1]
+    assert unused == ("shoe",)
 
 
 def test_a_count_of_features_takes_all_columns_in_their_order():
     task = replace(NAMED, features=2)
-    assert RawRecords([[1, 2]], ["yes"]).suited(task).X.tolist() == [[1, 2]]
+    assert arranged(RawRecords([[1, 2]], ["yes"]), task)[0] == [[1, 2]]
     with pytest.raises(InvalidArgument, match="2 columns beside the label"):
         RawRecords([[1, 2, 3]], ["yes"]).suited(task)
     with pytest.raises(InvalidArgument, match="names = None: must be given"):
@@ -40,7 +50,7 @@ def test_labels_are_what_the_task_calls_them():
     def signs(labels, called):
         task = replace(NAMED, features=1, labels=called)
         records = RawRecords([[0.0]] * len(labels), labels)
-        return records._targets(task).tolist()
+        return records.suited(task)._targets(records._labels).tolist()
 
     assert signs(["yes", " no", "YES"], ("no", "yes"))[:2] == [1, -1]
     assert math.isnan(signs(["YES"], ("no", "yes"))[0])
@@ -52,15 +62,13 @@ def test_labels_are_what_the_task_calls_them():
 
 def test_targets_of_a_regression_are_on_their_public_scale():
     task = replace(NAMED, features=1, labels=None, loss="squared", target_range=(0.0, 10.0))
-    suited = RawRecords([[0.0]] * 5, [0, 5, 10, 99, "?"]).suited(task)
-    assert suited.y.tolist() == [-1, 0, 1, 1]
-    assert suited.left_out == 1
+    assert arranged(RawRecords([[0.0]] * 5, [0, 5, 10, 99, "?"]), task)[1] == [-1, 0, 1, 1]
 
 
 def test_tables_bring_their_names():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"job": ["cook"], "age": [3], "pay": [4.5]})
-    assert RawRecords(frame, ["yes"]).suited(NAMED).X.tolist() == [[3, 4.5, 1, 0]]
+    assert arranged(RawRecords(frame, ["yes"]), NAMED)[0] == [[3, 4.5, 1, 0]]
 
 
 @pytest.mark.parametrize(
@@ -118,3 +126,55 @@ def test_what_is_told_is_what_the_simulator_would(loss):
     for number in range(10):
         told = suited.update(number, preparing, 4)(weights)
         assert told.tolist() == records.update(number, preparing.preparation)(weights).tolist()
+
+
+def preparing_of(features, intercept=1.0):
+    plain = Preparation.plain(features, intercept=intercept, unit=False)
+    return Preparing(FeatureScale.of((0, 100), features), plain)
+
+
+@pytest.mark.parametrize("cells_at_a_time", [1, 9, 1 << 20])
+@pytest.mark.parametrize("loss", ["logistic", "squared"])
+def test_records_count_the_same_however_few_are_used_at_a_time(monkeypatch, loss, cells_at_a_time):
+    rng = np.random.default_rng(2)
+    X, y = rng.uniform(0, 100, (50, 3)), rng.choice([-1.0, 1.0], 50)
+    task = replace(Announcement.of({**TASK, "features": 3}), loss=loss, labels=None)
+    task = replace(task, target_range=(-1.0, 1.0) if loss == "squared" else None)
+    preparing, weights, left_out = preparing_of(3), rng.normal(size=4), []
+    model = LinearModel(loss, reg=0.0)
+    whole = LinearRecords(preparing.scale.apply(X), y, model).update(0, preparing.preparation)
+    labels = [*y.tolist(), *["?"] * 10]
+    records = RawRecords(np.vstack([X, np.full((10, 3), 50.0)]), labels)
+    monkeypatch.setattr(joining, "_CELLS_AT_A_TIME", cells_at_a_time)
+    told = records.suited(task).update(0, preparing, 4, left_out.append)(weights)
+    assert told == pytest.approx(whole(weights), rel=1e-9)
+    assert left_out == [10]
+
+
+def test_the_memory_of_an_update_depends_on_the_task_alone():
+    """Levels are the service's to choose: a device with more records must not run out of it."""
+    features = [f"job={level}" for level in range(10_000)]
+    task = Announcement.of({**TASK, "features": features})
+    preparing, weights = preparing_of(len(features)), np.zeros(len(features) + 1)
+
+    def most_of(count):
+        records = RawRecords([[str(i)] for i in range(count)], ["yes"] * count, ["job"])
+        tracemalloc.start()
+        told = records.suited(task).update(0, preparing, len(weights))(weights)
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert np.count_nonzero(told) == count + 1
+        return most
+
+    several = 1 + joining._CELLS_AT_A_TIME // len(features)
+    assert most_of(600) < 1.1 * most_of(several)
+    assert most_of(several) - most_of(2) < 8 * 8 * joining._CELLS_AT_A_TIME
+
+
+def test_a_plan_that_suits_no_record_is_refused_without_one():
+    """Else the update would fail on the device's records, and zeros would be paid for."""
+    records = RawRecords([[1.0, 2.0]], ["yes"]).suited(replace(NAMED, features=2))
+    records.update(0, preparing_of(2), 3)
+    for preparing, dim in ((preparing_of(2), 4), (preparing_of(2, intercept=0.0), 3)):
+        with pytest.raises(ValueError, match=r"matmul|preparing"):
+            records.update(0, preparing, dim)

@@ -1,15 +1,20 @@
 """A device that takes part: it pays once, sends the same bytes, and tells nothing by silence."""
 
 import gzip
+import socket
 import threading
 import time
+import tracemalloc
 
 import numpy as np
 import pytest
 
 from fedsel import InvalidArgument
 from fedsel.device import Client, Ending, Policy, RawRecords, join
+from fedsel.device import client as clients
+from fedsel.device.joining import connection as connections
 from fedsel.device.joining import visit as visiting
+from fedsel.device.joining.outcome import Ended
 from tests.device.joining.support import CUT, RUN, Script, Server
 
 RECORDS = RawRecords([[30, 50], [60, 20]], ["yes", "no"], ["age", "pay"])
@@ -21,6 +26,14 @@ def hurry(monkeypatch):
     """Nobody waits for long."""
     sleep = time.sleep
     monkeypatch.setattr(time, "sleep", lambda seconds: sleep(min(seconds, 0.002)))
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """What time the device takes it to be; it passes as a test says."""
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    return now
 
 
 @pytest.fixture
@@ -69,6 +82,15 @@ def test_a_report_that_comes_too_late_is_paid_for_and_counted(client):
     assert outcome.ending is Ending.DONE  # and it does not pay for another of the epoch
 
 
+def test_a_device_that_came_late_says_how_many_reports_it_has_made(quick_path):
+    script = Script(epochs=4)
+    script.round = script.epoch = 1
+    outcome = taken_part(script, Client(POLICY, quick_path / "ledger", create=True))
+    assert (outcome.ending, outcome.accepted) == (Ending.DONE, 3)
+    told = outcome.as_dict()["message"]
+    assert told == "the run asks this device for no further report: it has made 3 of 4"
+
+
 def test_a_service_that_has_gone_back_gets_the_report_once_it_is_there_again(client):
     script = Script()
     script.next["/v1/reports"] = [(409, b'{"error": "early"}', {})] * 3
@@ -76,10 +98,10 @@ def test_a_service_that_has_gone_back_gets_the_report_once_it_is_there_again(cli
     assert (outcome.accepted, len(script.bodies), len(set(script.bodies))) == (1, 4, 1)
 
 
-def test_a_service_that_stays_behind_is_given_up(client):
+def test_a_service_that_stays_behind_is_given_up(client, clock):
     script = Script()
     script.took = lambda body: (409, b'{"error": "early"}', {})
-    outcome = taken_part(script, client, patience=0.05)
+    outcome = taken_part(script, client, patience=1.0)
     assert outcome.ending is Ending.UNREACHABLE
     assert set(script.bodies) == {outcome.history.entries[0].report}
 
@@ -166,6 +188,24 @@ def test_weights_that_are_none_are_refused_before_anything_is_spent(client, weig
     assert outcome.history.entries == ()
 
 
+def test_what_is_packed_is_unpacked_no_further_than_it_may_be_long():
+    packed = gzip.compress(bytes(1 << 25))
+    tracemalloc.start()
+    with pytest.raises(Ended, match="too long"):
+        connections._unpacked(packed, 1000)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 1 << 20
+
+
+def test_an_answer_that_is_packed_and_cut_is_asked_for_again(client):
+    script = Script()
+    cut = gzip.compress(np.arange(3.0).tobytes())[:-9]
+    script.next["/v1/rounds/0/weights"] = [(200, cut, {"content-encoding": "gzip"})]
+    assert taken_part(script, client).accepted == 1
+    assert script.seen["/v1/rounds/0/weights"] == 2
+
+
 @pytest.mark.parametrize("change", [{"dimensions": [4]}, {"per_report": 0.1}, {"purposes": ["x"]}])
 def test_what_the_policy_forbids_is_not_even_fetched(quick_path, change):
     fields = {"lifetime": 2.0, "per_report": 2.0, "solutions": ["RJ"], "dimensions": [3], **change}
@@ -199,13 +239,66 @@ def test_it_ends_when_the_budget_is_spent(quick_path):
     assert outcome.history.left == 0
 
 
-def test_nobody_there(client):
+def test_nobody_there(client, clock):
     with Server(Script()) as server:
         url = server.url
-    outcome = join(url, client, RECORDS, token="invitation", patience=0.01, every=0.01)
+    outcome = join(url, client, RECORDS, token="invitation", patience=1.0, every=0.01)
     assert outcome.ending is Ending.UNREACHABLE
     assert outcome.detail == "connection refused"
     assert outcome.run is None
+
+
+DONE = b'HTTP/1.1 200 OK\r\nContent-Length: 23\r\n\r\n{"outcome": "accepted"}'
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n"
+
+
+@pytest.mark.parametrize(
+    ("beginning", "part", "then"),
+    [
+        (b"", b"HTTP/1.1 100 Continue\r\n\r\n", DONE),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n", b" ", b"x" * 5000),
+        (b"HTTP/1.1 200 ", b"K", DONE[15:]),
+        (CHUNKED + b"\r\n", b"1\r\n \r\n", b"4\r\nnull\r\n0\r\n\r\n"),
+        (CHUNKED + b"\r\n0\r\n", b"a: b\r\n", b"\r\n"),
+    ],
+    ids=["100 Continue", "body", "status line", "chunks", "trailers"],
+)
+def test_who_answers_without_end_is_given_up_in_time(client, clock, beginning, part, then):
+    gone = threading.Event()
+
+    def answer(_):
+        """A part every five seconds of the device's clock until it has gone, or all of it."""
+        yield beginning
+        for _ in range(1000):
+            yield part
+            clock[0] += 5.0
+            if gone.wait(0.02):
+                return
+        yield then
+
+    script = Script()
+    script.next["/v1/reports"] = [answer] * 3
+    with Server(script) as server:
+        outcome = join(server.url, client, RECORDS, token="invitation", every=0.01, patience=60.0)
+        gone.set()
+    assert (outcome.ending, outcome.detail) == (Ending.UNREACHABLE, "no answer in time")
+    assert len(script.bodies) == 1
+
+
+def test_addresses_that_lead_nowhere_share_one_deadline(client, clock, monkeypatch):
+    """A name may have any number of them."""
+    given, nowhere = [], (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("192.0.2.1", 80))
+
+    def connect(address, seconds):
+        given.append(seconds)
+        clock[0] += seconds
+        raise TimeoutError
+
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [nowhere] * 1000)
+    monkeypatch.setattr(socket, "create_connection", connect)
+    outcome = join("http://nowhere", client, RECORDS, token="invitation", patience=70.0)
+    assert (outcome.ending, outcome.detail) == (Ending.UNREACHABLE, "no answer in time")
+    assert given == [30.0, 30.0, 10.0]
 
 
 def test_a_run_that_is_over_asks_for_nothing(client):
@@ -242,6 +335,82 @@ def test_a_column_that_is_missing_is_told_before_anything_is_spent(client):
     records = RawRecords([[30, 50]], ["yes"], ["age", "shoe"])
     with pytest.raises(InvalidArgument, match="column = 'pay': must be in the records"):
         taken_part(Script(), client, records)
+    assert client.history().entries == ()
+
+
+class Cell:
+    """A cell that notes when it is read."""
+
+    def __init__(self, value, note):
+        self.value, self.note = value, note
+
+    def __str__(self):
+        self.note()
+        return str(self.value)
+
+    def __float__(self):
+        self.note()
+        return float(self.value)
+
+
+@pytest.fixture
+def watched(monkeypatch):
+    """Records, and where they were read: within an update, or not."""
+    reads, where = [], ["outside"]
+    evaluated = clients.evaluated
+
+    def update(*given):
+        where.append("within an update")
+        try:
+            return evaluated(*given)
+        finally:
+            where.pop()
+
+    def cell(value):
+        return Cell(value, lambda: reads.append(where[-1]))
+
+    monkeypatch.setattr(clients, "evaluated", update)
+    table = [[cell(30), cell(50)], [cell(60), cell(20)]]
+    return RawRecords(table, [cell("yes"), cell("maybe")], ["age", "pay"]), reads
+
+
+def test_records_are_read_within_an_update_alone(client, watched):
+    """What a report costs in time and memory is told by the report, and `least_seconds` hides it.
+
+    Read any sooner, the records would tell how many and how long they are for nothing.
+    """
+    records, reads = watched
+    outcome = taken_part(Script(epochs=2), client, records)
+    assert (outcome.accepted, outcome.left_out) == (2, 1)
+    assert set(reads) == {"within an update"}
+
+
+@pytest.mark.parametrize(
+    ("task", "limits", "next_", "ending"),
+    [
+        ({}, {"dimensions": [4]}, {}, Ending.REFUSED),
+        ({}, {"per_report": 0.1}, {}, Ending.REFUSED),
+        ({}, {"purposes": ["x"]}, {}, Ending.REFUSED),
+        ({"features": ["age", "pay=1", "pay=2"]}, {}, {}, Ending.NOT_UNDERSTOOD),
+        ({"features": 2 << 20}, {}, {}, Ending.NOT_UNDERSTOOD),
+        ({"features": ["age", "shoe"]}, {}, {}, InvalidArgument),
+        ({}, {}, {"/v1/invitation": (401, b"{}", {})}, Ending.UNINVITED),
+        ({}, {}, {"/v1/rounds/0/weights": (200, b"x", {})}, Ending.REFUSED),
+        ({}, {}, {"/v1/rounds/0/preparing": (200, b"{}", {})}, Ending.NOT_UNDERSTOOD),
+    ],
+)
+def test_nothing_is_read_for_what_is_not_answered(quick_path, watched, task, limits, next_, ending):
+    records, reads = watched
+    fields = {"lifetime": 2.0, "per_report": 2.0, "solutions": ["RJ"], "dimensions": [3], **limits}
+    client = Client(Policy(**fields), quick_path / "ledger", create=True)
+    script = Script(**task)
+    script.next.update({path: [answer] for path, answer in next_.items()})
+    try:
+        found = taken_part(script, client, records).ending
+    except InvalidArgument:
+        found = InvalidArgument
+    assert found is ending
+    assert reads == []
     assert client.history().entries == ()
 
 

@@ -7,7 +7,7 @@
  * @typedef {import("./books.js").Books} Books
  */
 
-import { InvalidArgument } from "../errors.js";
+import { InvalidArgument, own } from "../errors.js";
 import { fromHex, sha256, toHex } from "../hash.js";
 import { SYSTEM } from "../random/entropy.js";
 import { solutionOf } from "../solutions/solution.js";
@@ -39,7 +39,8 @@ export class Client {
    * a wiped one does not begin anew unnoticed.
    * @param {Policy | import("./policy.js").PolicyFields} policy @param {Store} store
    * @param {{ create?: boolean }} [options] */
-  static async open(policy, store, { create = false } = {}) {
+  static async open(policy, store, options) {
+    const { create = false } = own(options);
     const checked = policy instanceof Policy ? policy : new Policy(policy);
     await checkKey(checked.serverKey);
     const ledger = new Ledger(store);

@@ -1,6 +1,6 @@
 /** The policy: what the owner of a device lets any server have. A server may only ask for less. */
 
-import { InvalidArgument, checkCount, checkPositive } from "../errors.js";
+import { InvalidArgument, checkCount, checkPositive, own } from "../errors.js";
 import { Fraction, ZERO } from "../exact/fraction.js";
 import { toHex } from "../hash.js";
 import { serverKeyOf } from "../sealing/sealing.js";
@@ -53,11 +53,12 @@ const KNOWN = [
 
 /** The limits of one device. */
 export class Policy {
-  /** @param {PolicyFields} fields */
-  constructor(fields) {
-    if (typeof fields !== "object" || fields === null) {
-      throw new InvalidArgument("policy", fields, "an object of its fields");
+  /** @param {PolicyFields} given */
+  constructor(given) {
+    if (typeof given !== "object" || given === null) {
+      throw new InvalidArgument("policy", given, "an object of its fields");
     }
+    const fields = own(given);
     const unknown = Object.keys(fields).find((name) => !KNOWN.includes(name));
     if (unknown !== undefined) {
       const value = /** @type {Record<string, unknown>} */ (fields)[unknown];

@@ -1,6 +1,6 @@
 /** Linear models with an ℓ2 regulariser: logistic regression, SVM, least squares and Huber. */
 
-import { InvalidArgument } from "../errors.js";
+import { InvalidArgument, own } from "../errors.js";
 
 const CLASSIFYING = ["logistic", "svm"];
 export const REGRESSING = ["squared", "huber"];
@@ -10,7 +10,8 @@ const [HUBER, SQUARED] = [0.2, 2];
 /** mean of loss(y, x·w) + λ/2 ‖w‖², with labels y = ±1, or targets y in [−1, 1] of a regression. */
 export class LinearModel {
   /** @param {{ loss?: string, reg?: number }} [options] */
-  constructor({ loss = "logistic", reg = 0 } = {}) {
+  constructor(options) {
+    const { loss = "logistic", reg = 0 } = own(options);
     if (![...CLASSIFYING, ...REGRESSING].includes(loss)) {
       throw new InvalidArgument("loss", loss, '"logistic", "svm", "squared" or "huber"');
     }

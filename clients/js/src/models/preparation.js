@@ -1,7 +1,7 @@
 /** What every client does with a record before it trains, and what it tells in rounds that prepare:
  * public, and the same for all. Both are given as JSON by the server, beside the weights. */
 
-import { InvalidArgument, checkCount, checkPositive } from "../errors.js";
+import { InvalidArgument, checkCount, checkPositive, own } from "../errors.js";
 
 /** A record x in [−1, 1] becomes (clip(x/spread, −1, 1) − centre, intercept), divided by its norm
  * if `unit`, else multiplied by `factor`; with `mixing`, a public matrix, it is multiplied by that
@@ -16,7 +16,8 @@ import { InvalidArgument, checkCount, checkPositive } from "../errors.js";
  */
 export class Preparation {
   /** @param {PreparationFields} fields */
-  constructor({ spread, centre, intercept, unit, factor, mixing }) {
+  constructor(fields) {
+    const { spread, centre, intercept, unit, factor, mixing } = own(fields);
     /** @readonly */
     this.spread = numbers("spread", spread);
     /** @readonly */
@@ -43,7 +44,8 @@ export class Preparation {
   /** Before anything is learnt: records as they are, with an intercept.
    * @param {number} features
    * @param {{ intercept?: number, unit?: boolean, factor?: number }} [options] */
-  static plain(features, { intercept = 1, unit = true, factor = 1 } = {}) {
+  static plain(features, options) {
+    const { intercept = 1, unit = true, factor = 1 } = own(options);
     const count = checkCount("features", features);
     const [spread, centre] = [new Array(count).fill(1), new Array(count).fill(0)];
     return new Preparation({ spread, centre, intercept, unit, factor });
@@ -79,8 +81,9 @@ const [MARGIN, KAPPA, REACH] = [4, 0.1, 0.75];
  * @property {boolean} [scattered] whether a record's entries do not lie side by side
  */
 export class Plan {
-  /** @param {PlanFields} fields */
-  constructor(fields) {
+  /** @param {PlanFields} given */
+  constructor(given) {
+    const fields = own(given);
     /** @readonly */
     this.features = checkCount("features", fields.features);
     /** @readonly */

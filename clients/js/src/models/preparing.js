@@ -1,7 +1,7 @@
 /** Records whose public bounds the server knows: bounds, preparation and plan, as a server tells them
  * in JSON beside the request. */
 
-import { InvalidArgument, checkCount } from "../errors.js";
+import { InvalidArgument, checkCount, own } from "../errors.js";
 import { Plan, Preparation } from "./preparation.js";
 import { LinearRecords } from "./records.js";
 import { FeatureScale } from "./scale.js";
@@ -40,17 +40,18 @@ export class Preparing {
     checkCount("octaves", parts.octaves, { most: MOST_OCTAVES });
     const each = (/** @type {unknown} */ value) =>
       Array.isArray(value) ? value : new Array(features).fill(value);
-    const { preparation: learnt, plan } = parts;
+    const { plan } = parts;
+    const learnt = own(parts.preparation);
     const scale = new FeatureScale(each(parts.low), each(parts.high));
     if (scale.low.length !== features) {
       throw new InvalidArgument("feature_range", scale.low.length, `of ${features} features`);
     }
     const preparation = new Preparation({
       ...learnt,
-      spread: each(learnt?.spread),
-      centre: each(learnt?.centre),
+      spread: each(learnt.spread),
+      centre: each(learnt.centre),
     });
-    const planned = plan === null ? null : new Plan({ ...plan, loose: each(plan?.loose) });
+    const planned = plan === null ? null : new Plan({ ...plan, loose: each(own(plan).loose) });
     return new Preparing(scale, preparation, planned);
   }
 
@@ -78,5 +79,5 @@ function parsed(text) {
   if (typeof parts !== "object" || parts === null) {
     throw new InvalidArgument("preparing", typeof parts, "an object in JSON");
   }
-  return parts;
+  return own(parts);
 }

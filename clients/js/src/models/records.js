@@ -1,6 +1,6 @@
 /** A device's own part of training a linear model: its records, and what it would tell of them. */
 
-import { InvalidArgument, InvalidData } from "../errors.js";
+import { InvalidArgument, InvalidData, own } from "../errors.js";
 import { LinearModel, REGRESSING } from "./linear.js";
 import { Plan, Preparation } from "./preparation.js";
 
@@ -16,7 +16,8 @@ export class LinearRecords {
 
   /** @param {readonly ArrayLike<number>[]} X @param {ArrayLike<number>} y
    * @param {{ model?: LinearModel, plan?: Plan }} [options] */
-  constructor(X, y, { model = new LinearModel(), plan } = {}) {
+  constructor(X, y, options) {
+    const { model = new LinearModel(), plan } = own(options);
     this.#records = rows(X);
     this.#model = model;
     this.#y = targets(y, this.#records.length, REGRESSING.includes(model.loss));

@@ -41,7 +41,8 @@ export async function sealed(report, request, serverKey) {
   const secret = new Uint8Array(shared);
   const { key, nonce } = await schedule(secret, encapsulated, serverKey, tag);
   const cipher = await subtle.importKey("raw", key, "AES-GCM", false, ["encrypt"]);
-  const content = await subtle.encrypt({ name: "AES-GCM", iv: nonce }, cipher, joined(report));
+  const whole = { name: "AES-GCM", iv: nonce, tagLength: 128, additionalData: NOTHING };
+  const content = await subtle.encrypt(whole, cipher, joined(report));
   return joined(Uint8Array.of(1), tag, encapsulated, new Uint8Array(content));
 }
 

@@ -6,7 +6,7 @@
  * client refuses to answer unless its owner begins anew. See `persist`.
  */
 
-import { InvalidArgument, checkPositive } from "../errors.js";
+import { InvalidArgument, checkPositive, own } from "../errors.js";
 import { LedgerError } from "../device/refusal.js";
 
 /** @typedef {import("../device/books.js").Held} Held */
@@ -18,7 +18,8 @@ const KEY = "text";
 export class BrowserStore {
   /** @param {string} [name] one ledger a name and origin
    * @param {{ timeout?: number }} [options] seconds to wait for other tabs */
-  constructor(name = "device", { timeout = 60 } = {}) {
+  constructor(name = "device", options) {
+    const { timeout = 60 } = own(options);
     if (typeof name !== "string" || !name) throw new InvalidArgument("name", name, "a text");
     if (!globalThis.navigator?.locks || !globalThis.indexedDB) {
       throw new InvalidArgument(
@@ -97,10 +98,10 @@ export class BrowserStore {
   /** One tab at a time; the lock ends with its tab. @template T @param {() => Promise<T>} work
    * @returns {Promise<T>} */
   async #alone(work) {
-    const signal = AbortSignal.timeout(1000 * this.timeout);
+    const options = own({ signal: AbortSignal.timeout(1000 * this.timeout) });
     let begun = false;
     try {
-      return await navigator.locks.request(this.ledger, { signal }, () => {
+      return await navigator.locks.request(this.ledger, options, () => {
         begun = true;
         return work();
       });

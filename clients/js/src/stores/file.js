@@ -13,6 +13,7 @@ import * as fs from "node:fs/promises";
 import * as path from "node:path";
 
 import { LedgerError } from "../device/refusal.js";
+import { own } from "../errors.js";
 
 /** @typedef {import("../device/books.js").Held} Held */
 /** @typedef {import("../device/books.js").Change} Change */
@@ -24,7 +25,8 @@ const ABANDONED = 3_600_000;
 
 export class FileStore {
   /** @param {string} folder @param {{ witness?: string }} [options] `witness`: another folder */
-  constructor(folder, { witness } = {}) {
+  constructor(folder, options) {
+    const { witness } = own(options);
     this.folder = path.resolve(folder);
     this.witness = witness === undefined ? this.folder : path.resolve(witness);
   }
@@ -41,13 +43,13 @@ export class FileStore {
     if (await this.exists()) throw new LedgerError("OCCUPIED");
     await explained("UNWRITABLE", async () => {
       const parent = path.dirname(this.folder);
-      await fs.mkdir(parent, { recursive: true });
+      await makeFolder(parent);
       // The folder appears whole or not at all.
       const scratch = path.join(parent, `.${path.basename(this.folder)}.${token()}`);
-      await fs.mkdir(scratch, { mode: 0o700 });
+      await fs.mkdir(scratch, own({ mode: 0o700 }));
       try {
         const apart = this.witness !== this.folder;
-        if (apart) await fs.mkdir(this.witness, { recursive: true, mode: 0o700 });
+        if (apart) await makeFolder(this.witness, 0o700);
         const seen = path.join(apart ? this.witness : scratch, "witness-1.json");
         await writeDurably(seen, held.witness);
         await writeDurably(path.join(scratch, "ledger-1.json"), held.ledger);
@@ -193,6 +195,16 @@ async function writeDurably(file, text) {
     await handle.sync();
   } finally {
     await handle.close();
+  }
+}
+
+/** A folder and those above it, durably, where they are not there. @param {string} folder
+ * @param {number} [mode] */
+async function makeFolder(folder, mode = 0o777) {
+  const first = await fs.mkdir(folder, own({ recursive: true, mode }));
+  if (first === undefined) return;
+  for (let made = folder; made.length >= first.length; made = path.dirname(made)) {
+    await syncFolder(path.dirname(made));
   }
 }
 

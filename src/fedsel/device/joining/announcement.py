@@ -42,6 +42,11 @@ class Announcement:
         return len(self.features) if isinstance(self.features, tuple) else self.features
 
     @property
+    def dim(self) -> int | None:
+        """The entries of an update of a linear model, which has an intercept; None: any number."""
+        return None if self.feature_count is None else self.feature_count + 1
+
+    @property
     def regression(self) -> bool:
         """Whether the label is a number."""
         return self.loss in REGRESSING

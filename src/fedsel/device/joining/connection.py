@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import http.client
+import io
 import json
 import re
+import socket
 import ssl
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self, final
+from typing import Any, Self, cast, final
 from urllib.parse import urlsplit
 
 from fedsel.device.joining.outcome import Ended, Ending
+from fedsel.device.joining.patience import Deadline
 from fedsel.errors import InvalidArgument
 
 SECONDS = 30.0
-"""How long one step of an exchange may take: to connect, to send, to read on."""
+"""How long one step of an exchange may take: to connect, to send, to read on. The whole of it has a
+deadline of its own."""
 OCTETS = "application/octet-stream"
 _MOST_TOKEN = 4096
 _MOST_WAIT = 300.0
@@ -62,14 +66,13 @@ class Connection:
     What was fetched before is not sent again (ETag), and comes compressed where that is shorter.
     """
 
-    def __init__(self, url: str, *, ca: str | Path | None = None, seconds: float = SECONDS) -> None:
+    def __init__(self, url: str, *, ca: str | Path | None = None) -> None:
         self.url = url
         self._secure, self._host, self._port, self._base = _address(url)
         self._context = _context(ca) if self._secure else None
         if ca is not None and not self._secure:
             raise InvalidArgument("ca", str(ca), "left out with http, which verifies nobody")
-        self._seconds = seconds
-        self._connection: http.client.HTTPConnection | None = None
+        self._connection: _InTime | None = None
         self._kept: dict[str, tuple[str, bytes]] = {}
         self.token: str | None = None
 
@@ -94,12 +97,13 @@ class Connection:
         self,
         path: str,
         most: int,
+        deadline: Deadline,
         *,
         body: bytes | None = None,
         keep: str | None = None,
         named: bool = False,
     ) -> Reply:
-        """What the service answers, of at most so many bytes; POST with a body, else GET.
+        """What the service answers, of at most so many bytes, in time; POST with a body, else GET.
 
         ``keep`` is the name under which the answer is kept for the next time; ``named`` shows the
         token.
@@ -113,12 +117,12 @@ class Connection:
             headers["If-None-Match"] = self._kept[str(keep)][0]
         reused = self._connection is not None
         try:
-            reply, tag = self._exchange(path, body, headers, most)
+            reply, tag = self._exchange(path, body, headers, most, deadline)
         except Interrupted:
             if not reused:
                 raise
             # A connection that was idle for long is closed by the service: that is no failure.
-            reply, tag = self._exchange(path, body, headers, most)
+            reply, tag = self._exchange(path, body, headers, most, deadline)
         if keep is None:
             return reply
         if reply.status == http.HTTPStatus.NOT_MODIFIED and keep in self._kept:
@@ -129,10 +133,15 @@ class Connection:
         return reply
 
     def _exchange(
-        self, path: str, body: bytes | None, headers: dict[str, str], most: int
+        self,
+        path: str,
+        body: bytes | None,
+        headers: dict[str, str],
+        most: int,
+        deadline: Deadline,
     ) -> tuple[Reply, str]:
         try:
-            connection = self._opened()
+            connection = self._opened(deadline)
             connection.request("GET" if body is None else "POST", self._base + path, body, headers)
             response = connection.getresponse()
             length = response.length
@@ -159,17 +168,76 @@ class Connection:
             "etag", ""
         )
 
-    def _opened(self) -> http.client.HTTPConnection:
+    def _opened(self, deadline: Deadline) -> _InTime:
         if self._connection is None:
-            if self._context is None:
-                self._connection = http.client.HTTPConnection(
-                    self._host, self._port, timeout=self._seconds
-                )
-            else:
-                self._connection = http.client.HTTPSConnection(
-                    self._host, self._port, timeout=self._seconds, context=self._context
-                )
+            self._connection = _InTime(self._host, self._port, self._context)
+        self._connection.deadline = deadline
         return self._connection
+
+
+@final
+class _InTime(http.client.HTTPConnection):
+    """Every step of an exchange ends with the deadline of the whole.
+
+    The time-out of `http.client` is that of one step: a service that sends a byte now and then, or
+    "100 Continue" without end, never exceeds it.
+    """
+
+    deadline: Deadline
+
+    def __init__(self, host: str, port: int | None, context: ssl.SSLContext | None) -> None:
+        self.default_port = http.client.HTTP_PORT if context is None else http.client.HTTPS_PORT
+        super().__init__(host, port or self.default_port)
+        self._context = context
+        self.response_class = self._response  # type: ignore[assignment]
+
+    def connect(self) -> None:
+        """Connect to one of the host's addresses, and shake hands."""
+        places = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
+        for number, (*_, place) in enumerate(places, 1):
+            try:
+                address = cast("tuple[str, int]", place[:2])
+                sock = socket.create_connection(address, self.deadline.left(SECONDS))
+                break
+            except OSError:
+                if number == len(places):
+                    raise
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.sock = sock
+        if self._context is not None:
+            sock.settimeout(self.deadline.left(SECONDS))
+            self.sock = self._context.wrap_socket(sock, server_hostname=self.host)
+
+    def send(self, data: Any) -> None:
+        """Send it all; a connection is opened where there is none."""
+        if self.sock is None:
+            self.connect()
+        self.sock.settimeout(self.deadline.left(SECONDS))
+        super().send(data)
+
+    def _response(self, sock: socket.socket, **options: Any) -> http.client.HTTPResponse:
+        response = http.client.HTTPResponse(sock, **options)
+        response.fp = io.BufferedReader(_Reading(sock, response.fp.detach(), self.deadline))
+        return response
+
+
+@final
+class _Reading(io.RawIOBase):
+    """What a socket receives before a deadline."""
+
+    def __init__(self, sock: socket.socket, raw: io.RawIOBase, deadline: Deadline) -> None:
+        self._sock, self._raw, self._deadline = sock, raw, deadline
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        self._sock.settimeout(self._deadline.left(SECONDS))
+        return self._raw.readinto(buffer)
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
 
 
 def check_token(name: str, token: str) -> str:
@@ -216,12 +284,15 @@ def _why(error: Exception) -> str:
 
 
 def _unpacked(data: bytes, most: int) -> bytes:
+    unpacker = zlib.decompressobj(_GZIP)
     try:
-        unpacked = zlib.decompressobj(_GZIP).decompress(data, most + 1)
+        unpacked = unpacker.decompress(data, most + 1)
     except zlib.error:
         raise Interrupted("the answer is damaged") from None
     if len(unpacked) > most:
         raise Ended(Ending.NOT_UNDERSTOOD, "its answer is too long")
+    if data and not unpacker.eof:
+        raise Interrupted("the answer was cut")
     return unpacked
 
 

@@ -13,7 +13,7 @@ class Ending(Enum):
     """Why a device takes part no longer. None of these depends on its data."""
 
     FINISHED = "the run is over"
-    DONE = "this device has made all reports that the run asks of it"
+    DONE = "the run asks this device for no further report"
     SPENT = "the budget of this device does not suffice for another report"
     REFUSED = "this device refuses what it is asked"
     UNINVITED = "the service does not let this device take part"

@@ -25,11 +25,26 @@ def one_of(first: int, last: int) -> int:
 
 
 @final
+class Deadline:
+    """The end of an exchange, however many steps it takes."""
+
+    def __init__(self, seconds: float) -> None:
+        self._end = time.monotonic() + seconds
+
+    def left(self, most: float) -> float:
+        """Seconds that the next step may take; after the end, a `TimeoutError`."""
+        left = self._end - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        return min(left, most)
+
+
+@final
 class Patience:
     """Waits longer from failure to failure, at random, and ends when nothing has worked for long.
 
     >>> slept = []
-    >>> patience = Patience(10.0, sleep=slept.append)
+    >>> patience = Patience(100.0, sleep=slept.append)
     >>> for _ in range(9):
     ...     patience.wait("busy")
     >>> slept[0] <= 0.25, max(slept) <= 30.0
@@ -38,25 +53,31 @@ class Patience:
 
     def __init__(self, most: float, *, sleep: Sleep | None = None) -> None:
         self._most, self._sleep = most, time.sleep if sleep is None else sleep
-        self._failures, self._since = 0, 0.0
-
-    def wait(self, why: str, asked: float = 0.0) -> None:
-        """After a failure: wait, for as long as the service asks at least; or give up."""
-        now = time.monotonic()
-        if not self._failures:
-            self._since = now
-        if now - self._since > self._most:
-            raise Ended(Ending.UNREACHABLE, why)
-        # "Full jitter": devices that failed together come back spread over the whole time.
-        longest = min(_MOST, _FIRST * 2.0 ** min(self._failures, 16))
-        self._failures += 1
-        self._sleep(asked + _RANDOM.uniform(0.0, longest))
+        self.renew()
 
     def renew(self) -> None:
-        """After a success."""
-        self._failures = 0
+        """Begin anew: nothing has failed yet."""
+        self._failures, self._since = 0, time.monotonic()
+
+    @property
+    def left(self) -> float:
+        """Seconds until it ends."""
+        return self._most - (time.monotonic() - self._since)
 
     @property
     def tried(self) -> bool:
         """Whether the last try failed."""
         return self._failures > 0
+
+    def wait(self, why: str, asked: float = 0.0) -> None:
+        """After a failure: wait, for as long as the service asks at least.
+
+        Gives up where that would leave no time for another try.
+        """
+        # "Full jitter": devices that failed together come back spread over the whole time.
+        longest = min(_MOST, _FIRST * 2.0 ** min(self._failures, 16))
+        pause = asked + _RANDOM.uniform(0.0, longest)
+        if pause >= self.left:
+            raise Ended(Ending.UNREACHABLE, why)
+        self._failures += 1
+        self._sleep(pause)

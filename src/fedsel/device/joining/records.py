@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self, final
+from typing import Any, Self, cast, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,12 +20,15 @@ from numpy.typing import NDArray
 from fedsel.device.joining.announcement import Announcement
 from fedsel.device.linear import LinearRecords, Update
 from fedsel.errors import InvalidArgument, InvalidData
-from fedsel.models.linear import LinearModel
+from fedsel.models.linear import LinearModel, Loss
 from fedsel.wire.preparing import Preparing
 
 _DELIMITERS = ",;\t|"
 _SHOWN = 8
+_CELLS_AT_A_TIME = 1 << 20
 Cells = NDArray[Any]
+LeftOut = Callable[[int], object]
+"""leave_out(how many records the task has no use for)."""
 
 
 @final
@@ -86,88 +89,135 @@ class RawRecords:
         return cls(np.delete(cells, own, axis=1), cells[:, own], others)
 
     def suited(self, task: Announcement) -> SuitedRecords:
-        """The records as a task wants them; a column that it asks for and is not there is told."""
-        if task.features is None:
+        """How a task finds its features among the columns, by their names alone.
+
+        No record is looked at. A column that the task asks for and the table lacks is an error.
+        """
+        wanted = task.features
+        if wanted is None:
             allowed = "an update, a function of the weights: the task has no features"
             raise InvalidArgument("records", "records", allowed)
-        X, unused = self._arranged(task)
-        y = self._targets(task)
-        usable = np.isfinite(X).all(axis=1) & np.isfinite(y)
-        return SuitedRecords(X[usable], y[usable], int((~usable).sum()), unused, task.loss)
-
-    def _arranged(self, task: Announcement) -> tuple[NDArray[np.float64], tuple[str, ...]]:
-        """Features in the task's order, and the columns that it does not ask for."""
-        wanted = task.features
         if not isinstance(wanted, tuple):
             if self._cells.shape[1] != wanted:
                 allowed = f"{wanted} columns beside the label, as the task has"
                 raise InvalidArgument("data", f"{self._cells.shape[1]} columns", allowed)
-            return _numbers(self._cells), ()
+            return SuitedRecords(self._cells, self._labels, task, {j: j for j in range(wanted)}, {})
         if self.names is None:
             raise InvalidArgument("names", None, f"given: the task asks for {_listed(wanted)}")
         place = {name: j for j, name in enumerate(self.names)}
-        columns, used = [], set()
-        for name in wanted:
+        numbers: dict[int, int] = {}
+        levels: dict[int, dict[str, int]] = {}
+        for feature, name in enumerate(wanted):
             owner = name if name in place else _owner(name, place)
             if owner is None:
                 allowed = f"in the records, as the task asks for it; they have {_listed(place)}"
                 raise InvalidArgument("column", name, allowed)
-            used.add(owner)
-            cells = self._cells[:, place[owner]]
             if owner == name:
-                columns.append(_numbers(cells))
+                numbers[feature] = place[owner]
             else:
-                level = name.removeprefix(f"{owner}=")
-                columns.append(np.array([str(cell).strip() == level for cell in cells], float))
-        return np.stack(columns, axis=1), tuple(n for n in self.names if n not in used)
+                known = levels.setdefault(place[owner], {})
+                known[name.removeprefix(f"{owner}=")] = feature
+        used = {*numbers.values(), *levels}
+        unused = tuple(name for name, j in place.items() if j not in used)
+        return SuitedRecords(self._cells, self._labels, task, numbers, levels, unused)
 
-    def _targets(self, task: Announcement) -> NDArray[np.float64]:
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class SuitedRecords:
+    """Records, and where a task finds its features: columns of numbers, and levels of texts.
+
+    ``numbers`` has the column of a feature, ``levels`` the features of a column by their levels.
+    Nothing is made of the records before an update is computed: how long that takes and how much
+    memory it needs tells how many they are.
+    """
+
+    cells: Cells
+    labels: Cells
+    task: Announcement
+    numbers: dict[int, int]
+    levels: dict[int, dict[str, int]]
+    unused: tuple[str, ...] = ()
+
+    @property
+    def features(self) -> int:
+        """The entries of a record as the task wants it."""
+        return len(self.numbers) + sum(map(len, self.levels.values()))
+
+    def update(
+        self, number: int, preparing: Preparing, dim: int, leave_out: LeftOut | None = None
+    ) -> Update:
+        """What to tell in a round: a function of the weights, in which alone records are used.
+
+        Whether the round's plan makes sense is seen by a made-up record: what is raised here must
+        not depend on those of the device. ``leave_out`` is called, within the update, with the
+        number of records that have a label or a value that the task does not know.
+        """
+        made_up = self._told(np.zeros((1, self.features)), np.ones(1), number, preparing)
+        if np.shape(made_up(np.zeros(dim))) != (dim,):
+            raise InvalidArgument("preparing", "its records", f"of {dim} entries")
+
+        def update(weights: NDArray[np.floating]) -> NDArray[np.floating]:
+            mean: NDArray[np.floating] = np.zeros(dim)
+            seen = 0
+            for X, y in self.arranged():
+                if len(y):
+                    told = self._told(X, y, number, preparing)(weights)
+                    seen += len(y)
+                    # The first as it is: few records give the bits that they always gave.
+                    first = seen == len(y)
+                    mean = told if first else mean + (told - mean) * (len(y) / seen)
+            if leave_out is not None:
+                leave_out(len(self.labels) - seen)
+            return mean
+
+        return update
+
+    def arranged(self) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+        """Raw features (m, d) in the task's order and labels (m,), of the records it can use.
+
+        A few records at a time: the memory that they need at once depends on d alone.
+        """
+        step = max(1, _CELLS_AT_A_TIME // self.features)
+        features, columns = np.array([*self.numbers.items()], dtype=np.intp).reshape(-1, 2).T
+        for at in range(0, len(self.labels), step):
+            cells = self.cells[at : at + step]
+            X = np.zeros((len(cells), self.features))
+            X[:, features] = _numbers(cells[:, columns])
+            self._mark_levels(cells, X)
+            y = self._targets(self.labels[at : at + step])
+            usable = np.isfinite(X).all(axis=1) & np.isfinite(y)
+            yield X[usable], y[usable]
+
+    def _mark_levels(self, cells: Cells, X: NDArray[np.float64]) -> None:
+        """Set the feature of each record's level to 1; the others are 0."""
+        for column, features in self.levels.items():
+            for i, cell in enumerate(cells[:, column]):
+                feature = features.get(str(cell).strip())
+                if feature is not None:
+                    X[i, feature] = 1.0
+
+    def _targets(self, labels: Cells) -> NDArray[np.float64]:
         """−1 or +1, or a number on its public scale; NaN where the task has no use for it."""
+        task = self.task
         if task.regression and task.target_range is not None:
             low, high = task.target_range
             with np.errstate(all="ignore"):
-                scaled = (2 * _numbers(self._labels) - low - high) / (high - low)
+                scaled = (2 * _numbers(labels) - low - high) / (high - low)
             return np.clip(scaled, -1.0, 1.0)
         known = (("-1", "0"), ("1",)) if task.labels is None else [(x,) for x in task.labels]
-        numbers = _numbers(self._labels)
-        texts = [str(cell).strip() for cell in self._labels]
-        y = np.full(len(self), np.nan)
+        numbers = _numbers(labels)
+        texts = [str(cell).strip() for cell in labels]
+        y = np.full(len(labels), np.nan)
         for sign, names in zip((-1.0, 1.0), known, strict=True):
             for name in names:
                 same = np.array([text == name for text in texts])
                 y[same | (numbers == _number(name))] = sign  # 1.0 is what the task calls 1
         return y
 
-
-@final
-@dataclass(frozen=True, eq=False)
-class SuitedRecords:
-    """Records that a task can use: raw features in its order, labels as its loss wants them."""
-
-    X: NDArray[np.float64]
-    y: NDArray[np.float64]
-    left_out: int
-    unused: tuple[str, ...]
-    loss: Any
-
-    def update(self, number: int, preparing: Preparing, dim: int) -> Update:
-        """What to tell in a round: a function of the weights, in which alone records are used.
-
-        Whether the round's plan makes sense is seen by a made-up record: what is raised here must
-        not depend on those of the device.
-        """
-        self._told(np.zeros((1, self.X.shape[1])), np.ones(1), number, preparing)
-
-        def update(weights: NDArray[np.floating]) -> NDArray[np.floating]:
-            if not len(self.y):
-                return np.zeros(dim)
-            return self._told(self.X, self.y, number, preparing)(weights)
-
-        return update
-
     def _told(self, X: Cells, y: Cells, number: int, preparing: Preparing) -> Update:
         # The regulariser, where there is one, is the server's to apply.
-        model = LinearModel(self.loss, reg=0.0)
+        model = LinearModel(cast("Loss", self.task.loss), reg=0.0)
         records = LinearRecords(preparing.scale.apply(X), y, model, preparing.plan)
         return records.update(number, preparing.preparation)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
@@ -19,8 +20,8 @@ from fedsel.device.client import Client
 from fedsel.device.joining.announcement import MOST_BYTES, Announcement
 from fedsel.device.joining.connection import Connection, Interrupted, Reply, check_token
 from fedsel.device.joining.outcome import Ended, Ending, Outcome
-from fedsel.device.joining.patience import Patience, around, one_of
-from fedsel.device.joining.records import RawRecords, SuitedRecords
+from fedsel.device.joining.patience import Deadline, Patience, around, one_of
+from fedsel.device.joining.records import LeftOut, RawRecords, SuitedRecords
 from fedsel.device.refusal import Reason, Refused
 from fedsel.device.updates import Update
 from fedsel.errors import InvalidArgument, check_kind, check_positive
@@ -56,9 +57,9 @@ class Asked:
 class Visit:
     """A device's visit to a service: what it asks, and taking part.
 
-    ``every``: seconds between two polls; ``patience``: seconds without an answer after which the
-    device gives up; ``ca``: a file of certificates to verify the service by, in place of those of
-    the operating system.
+    ``every``: seconds between two polls; ``patience``: seconds without a whole answer after which
+    the device gives up; ``ca``: a file of certificates to verify the service by, in place of those
+    of the operating system.
     """
 
     def __init__(
@@ -126,8 +127,13 @@ class Visit:
             request = Request.decode(message)
         except InvalidMessage:
             raise Ended(Ending.REFUSED, Reason.MALFORMED.value) from None
-        if self._asked is not None and request.run != self._asked.task.run:
-            raise Ended(Ending.FINISHED, "the service leads another one now")
+        if self._asked is not None:
+            task = self._asked.task
+            if request.run != task.run:
+                raise Ended(Ending.FINISHED, "the service leads another one now")
+            if task.dim not in (None, request.recipe.dim):
+                detail = f"it asks for d = {request.recipe.dim}, its task has {task.dim}"
+                raise Ended(Ending.NOT_UNDERSTOOD, detail)
         return request
 
     # --- taking part ----------------------------------------------------------------------------
@@ -155,9 +161,10 @@ class Visit:
 
     def _take_part(self, client: Client, records: RawRecords | Update) -> None:
         asked = self.asked()
-        work = self._work(asked.task, records)
         if asked.request is None:
             return
+        self._check_allowed(client, asked.request)
+        work = self._work(asked.task, records)
         self._introduce(client, asked.task)
         while (message := self._open_request()) is not None:
             request = self._understood(message)
@@ -185,17 +192,20 @@ class Visit:
         if report is not None:
             self._send(request, report)
 
+    def _check_allowed(self, client: Client, request: Request) -> None:
+        """End where the policy forbids what is asked, before anything else is done for it."""
+        try:
+            client.earlier(request.encode())
+        except Refused as refused:
+            if refused.reason not in _FOR_NOW:
+                raise _refusal(refused) from None
+
     def _work(self, task: Announcement, records: Any) -> SuitedRecords | Update:
+        """What updates are made of, by the names of columns alone: no record is looked at yet."""
         if isinstance(records, RawRecords):
             suited = records.suited(task)
-            self._left_out = suited.left_out
             if suited.unused:
                 self._tell(f"columns that the task does not ask for: {', '.join(suited.unused)}")
-            if suited.left_out:
-                self._tell(
-                    f"{suited.left_out} of {len(records)} records are left out: a label or a value "
-                    "of theirs is none that the task knows"
-                )
             return suited
         if task.features is not None:
             raise InvalidArgument("records", "an update", f"RawRecords: {task.name!r} has features")
@@ -238,14 +248,25 @@ class Visit:
         """The report; None if the round was over before it was paid for."""
         dim, place = int(request.recipe.dim or 0), f"/v1/rounds/{request.round}"
         weights = self._fetched(f"{place}/weights", 8 * dim, keep="weights")
-        features = work.X.shape[1] if isinstance(work, SuitedRecords) else 0
+        features = work.features if isinstance(work, SuitedRecords) else 0
         most = _SHORT + _OF_A_FEATURE * features
         text = self._fetched(f"{place}/preparing", most, keep="preparing")
         if HTTPStatus.GONE in (weights.status, text.status):
             return None
         if not weights.status == text.status == HTTPStatus.OK:
             raise self._not_understood(weights if weights.status != HTTPStatus.OK else text)
-        return client.answer(message, weights.body, _update(work, text.body, request, dim))
+        update = _update(work, text.body, request, dim, self._leave_out)
+        return client.answer(message, weights.body, update)
+
+    def _leave_out(self, records: int) -> None:
+        """Within an update, so that the time it takes belongs to the answer's."""
+        if records != self._left_out:
+            self._left_out = records
+            with suppress(Exception):  # what the owner's own function does changes no report
+                self._tell(
+                    f"{records} records are left out: a label or a value of theirs is none that "
+                    "the task knows"
+                )
 
     def _send(self, request: Request, report: bytes) -> None:
         """Send the same bytes until the service says what became of them."""
@@ -276,11 +297,13 @@ class Visit:
 
     def _fetched(self, path: str, most: int, **options: Any) -> Reply:
         """The answer to a request, which is made again until there is one."""
+        self._patience.renew()
         while True:
             wait = 0.0
             try:
                 # An error page may be longer than what is asked for.
-                reply = self._connection.ask(path, max(most, _SHORT), **options)
+                deadline = Deadline(self._patience.left)
+                reply = self._connection.ask(path, max(most, _SHORT), deadline, **options)
             except Interrupted as error:
                 why = str(error)
             else:
@@ -288,7 +311,6 @@ class Visit:
                 if reply.status not in _AGAIN and not server_failed:
                     if self._patience.tried:
                         self._tell("the service answers again")
-                    self._patience.renew()
                     return reply
                 why, wait = f"status {reply.status}", reply.wait
             if not self._patience.tried:
@@ -304,10 +326,11 @@ def _check_more_to_do(client: Client, request: Request) -> None:
     """End once the last epoch has all that this device gives."""
     if request.epoch < request.recipe.epochs - 1:
         return
-    with client.ledger.transaction() as books:
-        made = books.reports_in(request.run, request.epoch)
-    if made >= client.policy.reports_per_epoch:
-        raise Ended(Ending.DONE)
+    per_epoch = client.policy.reports_per_epoch
+    own = [entry for entry in client.history().entries if entry.run == request.run]
+    if sum(entry.epoch == request.epoch for entry in own) >= per_epoch:
+        detail = f"it has made {len(own)} of {request.recipe.epochs * per_epoch}"
+        raise Ended(Ending.DONE, detail)
 
 
 def _refusal(refused: Refused) -> Ended:
@@ -317,16 +340,18 @@ def _refusal(refused: Refused) -> Ended:
     return Ended(Ending.REFUSED, str(refused))
 
 
-def _update(work: SuitedRecords | Update, text: bytes, request: Request, dim: int) -> Update:
+def _update(
+    work: SuitedRecords | Update, text: bytes, request: Request, dim: int, leave_out: LeftOut
+) -> Update:
     """What the client is to tell in this round; what the service says of it is checked before."""
     if not isinstance(work, SuitedRecords):
         if text.strip() != b"null":
             raise Ended(Ending.NOT_UNDERSTOOD, "it prepares records, but its task has none")
         return work
     try:
-        preparing = Preparing.decode(text.decode("utf-8"), work.X.shape[1])
-        sized = len(preparing.scale.low) == work.X.shape[1] and preparing.fits(dim)
-        update = work.update(request.round, preparing, dim)
+        preparing = Preparing.decode(text.decode("utf-8"), work.features)
+        sized = len(preparing.scale.low) == work.features and preparing.fits(dim)
+        update = work.update(request.round, preparing, dim, leave_out)
     except Exception:  # whatever its parts do not bear
         sized = False
     if not sized:

@@ -3,6 +3,8 @@
  * @typedef {object} Task what the service says of the run, at /v1/task
  * @property {string} name
  * @property {string} run
+ * @property {string} purpose as the service says; requests say it, too
+ * @property {string} recipient
  * @property {string[] | number | null} features
  * @property {string[] | null} labels
  * @property {string | null} loss

@@ -6,7 +6,8 @@
 
 import { LinearModel, Preparing, Refused, readRequest } from "./client/index.js";
 import { kept } from "./keeping.js";
-import { Unreachable, getJson, getPart, isInvited, send } from "./service.js";
+import { featureNames } from "./data.js";
+import { NotUnderstood, Unreachable, getJson, getPart, isInvited, send } from "./service.js";
 
 /** Milliseconds between two looks at the service: at first, while nothing changes, while it is away. */
 const [PERIOD, QUIET, LONGEST] = [2_000, 15_000, 60_000];
@@ -19,7 +20,8 @@ const OVERDUE = 20_000;
  * @property {(model: any) => void} model
  * @property {(waits: "epoch" | "last" | "turn" | "service") => void} waiting
  *
- * @typedef {"over" | "invitation" | "conflict" | "stopped" | "sent" | import("./client/device/refusal.js").Reason} End
+ * "invitation" is refused before anything is charged, "uninvited" afterwards.
+ * @typedef {"over" | "invitation" | "uninvited" | "conflict" | "strange" | "stopped" | "sent" | import("./client/device/refusal.js").Reason} End
  */
 
 export class Device {
@@ -28,8 +30,10 @@ export class Device {
   #token;
   #records;
   #told;
-  /** Of the last model that was seen. */
+  /** Of the last model that was seen, and the model itself until it is shown. */
   #etag = "";
+  /** @type {any} */
+  #model = null;
   /** The round that was last seen, since when, and how often. */
   #round = -1;
   #since = 0;
@@ -58,10 +62,14 @@ export class Device {
       let least = 0;
       try {
         const end = await this.#step();
-        if (end !== null) return end;
+        if (end !== null) {
+          this.#showModel();
+          return end;
+        }
         failures = 0;
       } catch (error) {
         if (error instanceof Refused) return error.reason;
+        if (error instanceof NotUnderstood) return "strange";
         if (!(error instanceof Unreachable)) throw error;
         failures += 1;
         least = 1000 * error.seconds;
@@ -70,9 +78,19 @@ export class Device {
       // Devices that were refused together must not come back together.
       const away = Math.min(LONGEST, PERIOD * 2 ** failures);
       const period = failures ? away : Math.min(QUIET, PERIOD * 1.2 ** this.#looks);
-      await pause(Math.max(least, period * (0.75 + 0.5 * Math.random())), failures > 0, signal);
+      const length = Math.max(least, period * (0.75 + 0.5 * Math.random()));
+      const paused = pause(length, failures > 0, signal);
+      this.#showModel();
+      await paused;
     }
     return "stopped";
+  }
+
+  /** Show a new model, while no request waits for it: how long it takes to judge it on the person's
+   * records tells how many those are. */
+  #showModel() {
+    if (this.#model !== null) this.#told.model(this.#model);
+    this.#model = null;
   }
 
   /** @returns {Promise<End | null>} */
@@ -89,7 +107,7 @@ export class Device {
       [this.#round, this.#since, this.#looks] = [now.round, performance.now(), 0];
     }
     if (now.model !== this.#etag) {
-      this.#told.model(await getJson("model.json"));
+      this.#model = await getJson("model.json");
       this.#etag = now.model;
     }
     if (now.finished) return "over";
@@ -141,21 +159,44 @@ export class Device {
     if (request === null) return false;
     const { run, round, dim } = readRequest(request);
     if (run !== this.#task.run) throw new Refused("CONFLICT"); // not what the person was shown
+    if (dim !== featureNames(this.#task).length + 1) throw new NotUnderstood();
     const [weights, told] = [await getPart(round, "weights"), await getPart(round, "preparing")];
     if (weights === null || told === null) return false;
-    const preparing = Preparing.parse(new TextDecoder().decode(told), dim);
-    const { X, y } = /** @type {import("./data.js").Records} */ (this.#records);
-    const model = new LinearModel({ loss: this.#task.loss ?? undefined });
-    // Where no record can be used the device answers all the same, on zeros: who stays away is seen.
-    const update = X.length
-      ? preparing.records(X, y, model).update(round, preparing.preparation)
-      : new Float64Array(dim);
-    await this.#client.answer(request, weights, update);
+    await this.#client.answer(request, weights, this.#update(round, dim, told));
     return true;
   }
 
+  /** What to tell in a round: a function of the weights, in which alone records are used.
+   * @param {number} round @param {number} dim @param {Uint8Array} told how records are prepared */
+  #update(round, dim, told) {
+    const { preparing, model } = this.#prepared(dim, told);
+    const { X, y } = /** @type {import("./data.js").Records} */ (this.#records);
+    return (/** @type {Float32Array | Float64Array} */ weights) => {
+      // Where no record can be used the device answers all the same, on zeros: who stays away is
+      // seen.
+      if (!X.length) return new Float64Array(dim);
+      return preparing.records(X, y, model).update(round, preparing.preparation)(weights);
+    };
+  }
+
+  /** What the service says of records, if it suits the task. @param {number} dim
+   * @param {Uint8Array} told */
+  #prepared(dim, told) {
+    const features = featureNames(this.#task).length;
+    try {
+      const preparing = Preparing.parse(new TextDecoder().decode(told), features);
+      const model = new LinearModel({ loss: this.#task.loss ?? undefined });
+      const { scale, preparation, plan } = preparing;
+      const fits = scale.low.length === features && preparation.size === dim;
+      if (fits && (plan === null || plan.dim === dim)) return { preparing, model };
+    } catch {
+      // Told below.
+    }
+    throw new NotUnderstood();
+  }
+
   /** Send what was charged and is not known to have arrived; why that cannot go on, if it cannot.
-   * @returns {Promise<"invitation" | "conflict" | null>} */
+   * @returns {Promise<"uninvited" | "conflict" | null>} */
   async #deliver() {
     const { run } = this.#task;
     const { entries } = await this.#client.history();
@@ -163,7 +204,7 @@ export class Device {
       const { outcomes = {} } = await kept(run);
       if (asked !== run || outcomes[round]) continue;
       const outcome = await send(report, this.#token);
-      if (outcome === "refused") return "invitation";
+      if (outcome === "uninvited") return "uninvited";
       await kept(run, { outcomes: { ...outcomes, [round]: outcome } });
       await this.#told.ledger();
       if (outcome === "conflict") return "conflict"; // others would be paid for in vain, too

@@ -217,6 +217,13 @@ class Page {
       byId("invitation").hidden = false;
       return "The service does not know this invitation. Correct it and take part again; nothing was spent for it.";
     }
+    if (end === "uninvited") {
+      byId("invitation").hidden = false;
+      return "Stopped: the service does not take this invitation any more. What was charged stays charged; with another invitation it can still be sent.";
+    }
+    if (end === "strange") {
+      return "Stopped: the service does not answer as a service of fedsel would. What was charged stays charged, and is sent when you take part again.";
+    }
     if (end === "conflict") {
       return "Stopped: the service holds another report in place of yours. Does another browser use the same invitation, or was this one's data cleared?";
     }
@@ -270,8 +277,10 @@ function trouble(text) {
 function showAsked(task, facts) {
   document.title = `Take part: ${task.name}`;
   byId("title").textContent = `Take part in “${task.name}”`;
-  byId("purpose").textContent = facts?.purpose || "The service does not say what the model is for.";
-  if (facts === null) return;
+  const { purpose, recipient: receives } = facts ?? task; // a run that is over has no request
+  byId("purpose").textContent = purpose || "The service does not say what the model is for.";
+  if (facts === null)
+    return showFacts(byId("asked"), [["Who gets the model", receives || "not said"]]);
   const { recipient, reportBytes, epochs, charge, solution, dim } = facts;
   showFacts(byId("asked"), [
     ["Who gets the model", recipient || "not said"],

@@ -9,6 +9,9 @@ const NAMES = /** @type {Record<string, string>} */ ({
   per_report: "ε of one report",
 });
 
+/** Longer than an update takes: else the time until a report comes tells how many records there are. */
+const LEAST_SECONDS = 1;
+
 export class Limits {
   #facts;
   #spent = new Fraction(0n);
@@ -54,6 +57,7 @@ export class Limits {
         solutions: [recipe.solution],
         dimensions: [recipe.dim],
         clip: recipe.clip,
+        least_seconds: LEAST_SECONDS,
         purposes: purpose ? [purpose] : null,
         recipients: recipient ? [recipient] : null,
       });

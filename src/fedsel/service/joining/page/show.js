@@ -52,7 +52,7 @@ const OUTCOMES = {
   accepted: "arrived, and counts",
   late: "came after its round was over: it does not count, but is paid for",
   conflict: "the service holds another report in its place: it does not count, but is paid for",
-  "": "charged, not sent yet",
+  "": "charged, and not known to have arrived",
 };
 
 /** @param {any} entry of the ledger @param {string} outcome */
@@ -87,9 +87,14 @@ export function showReports(history, run, outcomes) {
     0,
   );
   const plural = sent.length === 1 ? "this report" : `these ${sent.length} reports`;
-  byId("left-words").textContent = sent.length
-    ? `${bytes} bytes: ${plural}, with your invitation. They are all that left. The service also sees your network address, and when.`
-    : "Nothing yet.";
+  const unsure = own.length - sent.length;
+  const all = unsure ? "" : " They are all that left.";
+  const known = sent.length
+    ? `${bytes} bytes: ${plural}, with your invitation.${all} The service also sees your network address, and when.`
+    : "";
+  byId("left-words").textContent = unsure
+    ? `${known} ${unsure === 1 ? "One report is" : `${unsure} reports are`} charged and may have left: the service has not said that it has arrived.`.trim()
+    : known || "Nothing yet.";
 }
 
 /** @param {any} history */
