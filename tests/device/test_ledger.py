@@ -96,6 +96,8 @@ LIMITS = [
     "UPDATE lifetimes SET time = NULL",
     "UPDATE lifetimes SET reports = 1",
     "UPDATE lifetimes SET allowed_by = 'Somebody'",
+    "UPDATE lifetimes SET allowed_by = CAST(X'ff' AS TEXT)",
+    "UPDATE lifetimes SET allowed_by = 'a' || char(27)",
     "INSERT INTO lifetimes VALUES (2, '80', 0, 0, 'x'); UPDATE state SET lifetime = '80'",
     "INSERT INTO lifetimes VALUES (0, '80', 0, 0, 'x')",
     "DELETE FROM lifetimes",
@@ -131,6 +133,10 @@ def test_changes_to_lifetimes_and_runs_are_noticed(store, statements):
         ("UPDATE state SET spent = '0'", Fault.DAMAGED),
         ("UPDATE state SET spent = 'nothing'", Fault.DAMAGED),
         ("UPDATE state SET lifetime = X'00'", Fault.DAMAGED),
+        *(  # at once, whatever it would take to read such a number
+            (f"UPDATE {where} = '1e999999999'", Fault.DAMAGED)
+            for where in ("state SET lifetime", "lifetimes SET lifetime", "state SET spent")
+        ),
         ("UPDATE state SET reports = 2", Fault.DISAGREES),
         ("UPDATE state SET head = zeroblob(32)", Fault.DISAGREES),
         ("UPDATE state SET identity = zeroblob(16)", Fault.DISAGREES),

@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import final
 
 from fedsel.device.refusal import Fault, LedgerError
+from fedsel.device.spending import written
 from fedsel.recipe import Recipe
 from fedsel.wire import Intent, Request, encode_recipe
 from fedsel.wire.intent import check_text
@@ -55,7 +56,7 @@ class Entry:
             epoch=epoch,  # type: ignore[arg-type]
             round=place,  # type: ignore[arg-type]
             time=time,  # type: ignore[arg-type]
-            charge=Fraction(charge),
+            charge=written(charge),
             digest=as_bytes(digest),
             report=as_bytes(report),
         )
@@ -103,7 +104,7 @@ class Lifetime:
         if not whole or not isinstance(epsilon, str):
             raise LedgerError(Fault.DAMAGED)
         name = check_text("by", by, "recipient")
-        return cls(Fraction(epsilon), time, reports, name)  # type: ignore[arg-type]
+        return cls(written(epsilon), time, reports, name)  # type: ignore[arg-type]
 
 
 @final

@@ -68,7 +68,7 @@ class LedgerTransaction:
         self.identity, lifetime, self.reports, spent, self.head = rows[0]
         if seen[0] != (self.identity, self.reports, self.head):
             raise LedgerError(Fault.DISAGREES)
-        self.lifetime, self.spent = Fraction(lifetime), Fraction(spent)
+        self.lifetime, self.spent = spending.written(lifetime), spending.written(spent)
         self.begun = self.image()
         if self.begun is None or self.begun != known or self.version != storage.VERSION:
             self.spent = self._verified_sum(self.spent)
@@ -99,7 +99,7 @@ class LedgerTransaction:
             raise LedgerError(Fault.DAMAGED)
         spent = spending.total(charges)
         exact = self.version == storage.EXACT_VERSION
-        if written != (sum(map(Fraction, charges)) if exact else spent):
+        if written != (sum(map(spending.written, charges)) if exact else spent):
             raise LedgerError(Fault.DAMAGED)
         return spent
 

@@ -158,7 +158,8 @@ def fault_of(error: sqlite3.Error) -> Fault:
         return Fault.BUSY
     if code == _NOT_A_DATABASE:
         return Fault.FOREIGN
-    if code == _CORRUPT or isinstance(error, sqlite3.IntegrityError):
+    # Without a code it is Python that cannot read it: a text that is no UTF-8.
+    if code in (_CORRUPT, 0) or isinstance(error, sqlite3.IntegrityError):
         return Fault.DAMAGED
     return Fault.UNWRITABLE
 
