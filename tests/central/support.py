@@ -1,6 +1,7 @@
-"""The general bound that knows only the local ε: what a bound by the law must be below."""
+"""What a bound by the law must not be below, and the general bound that it must be below."""
 
 import math
+from decimal import Decimal, localcontext
 from functools import lru_cache
 
 import numpy as np
@@ -38,3 +39,39 @@ def clone_epsilon(reports, local, delta):
         found = clone_delta(reports, local, middle)
         low, high = (low, middle) if found <= delta else (middle, high)
     return high
+
+
+def exact_delta(blanket, reports, epsilon):
+    """E[(G₁ + … + Gₙ)₊]/n of a law of three kinds of outputs, term by term, with 60 digits.
+
+    Kinds are those likelier for the one input, those likelier for the other, and all others.
+    """
+    with localcontext(prec=60):
+        return _exact_delta(blanket, reports, Decimal(epsilon).exp())
+
+
+def _exact_delta(blanket, reports, growth):
+    up, down, other = (
+        next(c for c in blanket.classes if kind(c.first, c.second))
+        for kind in (int.__gt__, int.__lt__, int.__eq__)
+    )
+    assert len(blanket.classes) == 3
+    gains = [(c.first - growth * c.second) / c.least for c in (up, down, other)]
+    shares = [Decimal(c.least * c.outputs) / blanket.total for c in (up, down, other)]
+    shares.append(1 - sum(shares))
+    powers = [[share**k for k in range(reports + 1)] for share in shares]
+    total = Decimal(0)
+    for a in range(1, reports + 1):
+        for b in range(reports + 1 - a):
+            if a * gains[0] + b * gains[1] <= 0:
+                break
+            for c in range(reports + 1 - a - b):
+                gain = a * gains[0] + b * gains[1] + c * gains[2]
+                if gain <= 0:
+                    break
+                rest = reports - a - b - c
+                ways = math.comb(reports, a) * math.comb(reports - a, b)
+                ways *= math.comb(reports - a - b, c)
+                chance = powers[0][a] * powers[1][b] * powers[2][c] * powers[3][rest]
+                total += ways * chance * gain
+    return total / reports

@@ -1,6 +1,7 @@
 """Central guarantees: the values known from theory, and what is refused."""
 
 import math
+from decimal import Context, Decimal
 
 import pytest
 
@@ -14,8 +15,10 @@ from fedsel.central.amplification import (
     proved_delta,
 )
 from fedsel.exact import Fraction
+from fedsel.mechanisms import RankLaw
+from fedsel.mechanisms.blanket import Blanket
 from fedsel.solutions.registry import names
-from tests.central.support import clone_epsilon
+from tests.central.support import clone_epsilon, exact_delta
 
 KNOWN = [
     (600, 2.0, 0.448, 0.73),
@@ -55,6 +58,53 @@ def test_every_private_solution_is_below_the_bound_by_clones(reports, epsilon):
         assert proved_delta(blanket, reports, by_clones, 1e-6) < 1e-6, name
         amplified += by_clones < 0.99 * local
     assert amplified > 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("local", "reports", "delta"),
+    [(2.0, 50, 1e-2), (4.0, 100, 1e-6), (8.0, 300, 1e-3), (8.0, 300, 1e-6), (12.0, 40, 1e-3)],
+)
+def test_it_is_at_most_a_thousandth_above_the_exact_blanket_bound(local, reports, delta):
+    """The sum itself, term by term, with 60 digits; also where few reports hide a large ε₀."""
+    rj = solution("RJ", epsilon=local, dim=128, rho=1.0, bases=None)
+    found = amplify(rj, reports=reports, delta=delta).epsilon
+    blanket = rj.blanket()
+    assert exact_delta(blanket, reports, found) <= delta
+    assert exact_delta(blanket, reports, found * (1 - 1e-3)) > delta
+    for epsilon in (found * (1 - 1e-3), found):
+        true = exact_delta(blanket, reports, epsilon)
+        proved = Decimal(amplify(rj, reports=reports, epsilon=epsilon).delta)
+        assert true <= proved <= true * Decimal("1.01")
+
+
+PRECISE = Context(prec=60)
+
+
+def test_e_to_the_epsilon_is_bounded_by_rationals_and_not_by_floats(monkeypatch):
+    """math.exp is above e^ε for about half of all ε: a δ that is computed with it is no proof."""
+    used = []
+
+    def noted(blanket, reports, growth, delta):
+        used.append(growth)
+        return Fraction(0)
+
+    monkeypatch.setattr(amplification, "excess", noted)
+    blanket = solution("RJ", epsilon=8.0, dim=128, rho=1.0, bases=None).blanket()
+    for i in range(1, 100):
+        epsilon = 0.0789 * i
+        proved_delta(blanket, 10, epsilon, 0.1)
+        true = Fraction(Decimal(epsilon).exp(PRECISE))
+        assert true * (1 - Fraction(1, 10**30)) <= used[-1] <= true * (1 + Fraction(1, 10**58))
+
+
+def test_the_local_epsilon_is_not_below_the_loss():
+    """Where it is, δ would be said to be 0 at an ε at which it is not."""
+    for high in range(1001, 1200):
+        blanket = Blanket.of_ranks(RankLaw([high, 7], [1, 5]))
+        epsilon = local_epsilon(blanket)
+        assert Decimal(epsilon).exp(PRECISE) >= PRECISE.divide(high, 7)
+        assert Decimal(epsilon * (1 - 1e-15)).exp(PRECISE) < PRECISE.divide(high, 7)
 
 
 def test_delta_and_epsilon_are_each_others_inverse():

@@ -93,6 +93,15 @@ def test_two_numbers_in_place_of_a_policy(folder):
     assert "this device refuses what it is asked: the report would cost more" in refused.stdout
 
 
+def test_a_lifetime_above_the_ledgers_is_refused_before_any_contact(folder):
+    run_here("ledger", "create", folder / "ledger", "--lifetime", "1")
+    for limits in (("--lifetime", "1.5"), ("--policy", folder / "policy.toml")):
+        given = ("--data", folder / "my.csv", "--label", "y", "--store", folder / "ledger")
+        refused = run_here("join", "http://127.0.0.1:1", *given, *limits, status=1)
+        assert "must be at most 1.0" in refused.stderr
+        assert "fedsel ledger raise DIR" in refused.stderr
+
+
 def test_it_asks_on_a_terminal_alone(folder, monkeypatch):
     from typer.testing import CliRunner
 

@@ -91,3 +91,30 @@ def test_purposes_are_shown_with_their_runs(tmp_path):
         (said.purpose, said.recipient),
         (None, None),
     ]
+
+
+def test_a_lifetime_is_raised_by_a_command_that_leaves_a_trace(store):
+    own = ("--witness", store.parent / "w")
+    text = run(store, "--lifetime", 3, "--by", "Ada Bell", *own, command="raise")
+    raised = "Its lifetime was raised from ε = 1 to 3 on "
+    assert raised in text
+    assert "after 2 reports, by Ada Bell." in text
+    Client(Policy(0.5, 0.5, ["PM"], [4]), store, witness=store.parent / "w")
+    assert raised in run(store, *own)
+    assert raised in run(store, *own, command="report")
+    told = json.loads(run(store, *own, "--json"))
+    assert [(one["epsilon"], one["raised_by"]) for one in told["lifetimes"]] == [
+        (1.0, None),
+        (3.0, "Ada Bell"),
+        (0.5, None),
+    ]
+    for lifetime, by, said in (
+        (0.5, "Ada", "--lifetime = 0.5: must be above 1/2"),
+        ("nan", "Ada", "--lifetime = nan"),
+        (2, "", "--by = "),
+        (2, "two\nlines", "--by = "),
+    ):
+        wrong = ("--lifetime", lifetime, "--by", by, *own)
+        assert said in run(store, *wrong, status=2, command="raise")
+    assert json.loads(run(store, *own, "--json")) == told
+    assert "disagree" in run(store, "--lifetime", 2, "--by", "Ada", status=1, command="raise")

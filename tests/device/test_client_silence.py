@@ -123,10 +123,31 @@ def test_a_huge_longdouble_is_no_error(client):
         assert books.residual(RUN, D).any()
 
 
-def test_any_real_numbers_are_an_update(client):
-    client.answer(asked(0), WEIGHTS, lambda w: [1] * D)
-    client.answer(asked(1), WEIGHTS, lambda w: np.ones(D, dtype=np.float16))
-    client.answer(asked(2), WEIGHTS, np.ones(D, dtype=bool))
+@pytest.mark.parametrize(
+    "update",
+    [
+        lambda w: [1] * D,
+        lambda w: (True,) * D,
+        lambda w: np.ones(D, dtype=np.float16),
+        lambda w: np.ones(D, dtype=np.int8),
+        np.ones(D, dtype=bool),
+        np.ones(D, dtype=np.uint64),
+        np.ones(D, dtype=">f4"),
+        np.ones(D, dtype=np.longdouble),
+    ],
+)
+def test_any_real_numbers_are_an_update(tmp_path, update, caplog):
+    """On the same words the report and the residual of the same numbers in double precision."""
+    seen = []
+    for name, what in (("doubles", np.ones(D)), ("others", update)):
+        client = Client(policy(), tmp_path / name, create=True)
+        client._entropy = stream(7, 0, 0)
+        report = client.answer(asked(), WEIGHTS, what)
+        with client.ledger.transaction() as books:
+            seen.append((report, books.residual(RUN, D).tolist()))
+    assert seen[0] == seen[1]
+    assert any(seen[0][1])
+    assert caplog.text == ""
 
 
 def test_errors_hold_nothing_private(tmp_path, monkeypatch):

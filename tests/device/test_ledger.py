@@ -21,6 +21,7 @@ from fedsel.device import (
     Request,
     storage,
 )
+from fedsel.wire import encode_recipe
 from fedsel.wire.recipe import RECIPE_BYTES
 from tests.wire.support import complete
 
@@ -43,9 +44,9 @@ def answer(client, number):
     return client.answer(asked(number), WEIGHTS, update)
 
 
-def used(folder):
+def used(folder, policy=POLICY):
     """A store with three reports."""
-    client = Client(POLICY, folder, create=True)
+    client = Client(policy, folder, create=True)
     for number in range(3):
         answer(client, number)
     return folder
@@ -86,6 +87,38 @@ def test_history_survives_and_is_exact(store):
     assert again.history().spent == Fraction(4, 10)
 
 
+OTHER = encode_recipe(complete("PS-PM", epsilon=4.0, dim=D, epochs=20)).hex()
+LIMITS = [
+    "UPDATE state SET lifetime = '80'",
+    "UPDATE state SET lifetime = '1'",
+    "UPDATE lifetimes SET lifetime = '80'; UPDATE state SET lifetime = '80'",
+    "UPDATE lifetimes SET time = time - 1",
+    "UPDATE lifetimes SET time = NULL",
+    "UPDATE lifetimes SET reports = 1",
+    "UPDATE lifetimes SET allowed_by = 'Somebody'",
+    "UPDATE lifetimes SET allowed_by = CAST(X'ff' AS TEXT)",
+    "UPDATE lifetimes SET allowed_by = 'a' || char(27)",
+    "INSERT INTO lifetimes VALUES (2, '80', 0, 0, 'x'); UPDATE state SET lifetime = '80'",
+    "INSERT INTO lifetimes VALUES (0, '80', 0, 0, 'x')",
+    "DELETE FROM lifetimes",
+    "UPDATE runs SET open = 0",
+    "UPDATE runs SET open = 2",
+    "UPDATE runs SET number = 7",
+    f"UPDATE runs SET task = X'{OTHER}'",
+    f"INSERT INTO runs VALUES (X'{bytes(16).hex()}', 2, X'{OTHER}', 1, NULL)",
+    f"INSERT INTO purposes VALUES (X'{bytes(16).hex()}', 'A purpose', '')",
+]
+"""Changes to what a device may still do."""
+
+
+@pytest.mark.parametrize("statements", LIMITS)
+def test_changes_to_lifetimes_and_runs_are_noticed(store, statements):
+    tamper(store / storage.LEDGER_NAME, *statements.split("; "))
+    assert fault_of(store) is Fault.DAMAGED
+    with pytest.raises(LedgerError):
+        Ledger(store).inspect()
+
+
 @pytest.mark.parametrize(
     ("statement", "fault"),
     [
@@ -100,6 +133,10 @@ def test_history_survives_and_is_exact(store):
         ("UPDATE state SET spent = '0'", Fault.DAMAGED),
         ("UPDATE state SET spent = 'nothing'", Fault.DAMAGED),
         ("UPDATE state SET lifetime = X'00'", Fault.DAMAGED),
+        *(  # at once, whatever it would take to read such a number
+            (f"UPDATE {where} = '1e999999999'", Fault.DAMAGED)
+            for where in ("state SET lifetime", "lifetimes SET lifetime", "state SET spent")
+        ),
         ("UPDATE state SET reports = 2", Fault.DISAGREES),
         ("UPDATE state SET head = zeroblob(32)", Fault.DISAGREES),
         ("UPDATE state SET identity = zeroblob(16)", Fault.DISAGREES),
@@ -111,7 +148,7 @@ def test_history_survives_and_is_exact(store):
         ("CREATE TRIGGER t AFTER INSERT ON reports BEGIN DELETE FROM state; END", Fault.FOREIGN),
         ("CREATE VIEW v AS SELECT 1", Fault.FOREIGN),
         ("PRAGMA user_version = 1", Fault.DISAGREES),
-        ("PRAGMA user_version = 4", Fault.FOREIGN),
+        ("PRAGMA user_version = 5", Fault.FOREIGN),
         ("PRAGMA application_id = 0", Fault.FOREIGN),
     ],
 )

@@ -51,7 +51,7 @@ def test_what_both_files_say_is_not_believed(store, statement, fault):
         (storage.WITNESS_NAME, "UPDATE state SET reports = 4", Fault.DISAGREES),
         (storage.WITNESS_NAME, f"UPDATE state SET head = {HIGH}", Fault.DISAGREES),
         (storage.WITNESS_NAME, "PRAGMA user_version = 1", Fault.DISAGREES),
-        (storage.WITNESS_NAME, "PRAGMA user_version = 4", Fault.FOREIGN),
+        (storage.WITNESS_NAME, "PRAGMA user_version = 5", Fault.FOREIGN),
         (storage.WITNESS_NAME, "PRAGMA application_id = 1", Fault.FOREIGN),
         (storage.WITNESS_NAME, "CREATE TABLE a (b)", Fault.FOREIGN),
         (storage.WITNESS_NAME, "ALTER TABLE state RENAME COLUMN head TO a", Fault.FOREIGN),
@@ -81,7 +81,8 @@ def forge(store, change):
         places = f"number = {-forged.number}, time = '{forged.time}', link = X'{link.hex()}'"
         statements.append(f"UPDATE reports SET {places} WHERE number = {entry.number}")
     statements.append("UPDATE reports SET number = -number WHERE number < 0")
-    head = f"UPDATE state SET head = X'{link.hex()}'"
+    with Ledger(store).transaction() as books:
+        head = f"UPDATE state SET head = X'{books._head(link).hex()}'"
     tamper(store / storage.LEDGER_NAME, *statements, head)
     tamper(store / storage.WITNESS_NAME, head)
 

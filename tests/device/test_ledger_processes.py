@@ -33,7 +33,7 @@ def test_a_ledger_that_another_process_holds(store):
 
 
 def test_a_full_disk_sends_nothing(store, monkeypatch):
-    client = Client(replace(POLICY, lifetime=4.0), store)
+    client = Client(replace(POLICY, lifetime=4.0), store, raised_by="The owner")
     connect = storage.connect
 
     def full(*arguments):

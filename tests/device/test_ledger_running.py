@@ -8,7 +8,7 @@ import pytest
 
 from fedsel.device import Client, Fault, LedgerError, storage
 from fedsel.device.ledger import LedgerTransaction
-from tests.device.test_ledger import POLICY, answer, tamper, used
+from tests.device.test_ledger import LIMITS, POLICY, answer, tamper, used
 
 RICH = replace(POLICY, lifetime=100)
 SHORT, LONG = 3, 38
@@ -24,10 +24,10 @@ def quicker(monkeypatch):
 @pytest.fixture(scope="module")
 def stores(tmp_path_factory):
     folder = tmp_path_factory.mktemp("stores")
-    client = Client(RICH, used(folder / f"{LONG}"))
+    client = Client(RICH, used(folder / f"{LONG}", RICH))
     for number in range(SHORT, LONG):
         answer(client, number)
-    Client(RICH, used(folder / f"{SHORT}"))
+    used(folder / f"{SHORT}", RICH)
     return folder
 
 
@@ -70,6 +70,7 @@ def checks(monkeypatch):
         ["DELETE FROM reports WHERE number = 1"],
         ["DELETE FROM reports WHERE number = 3"],
         ["DELETE FROM reports WHERE number < 3", "UPDATE state SET spent = '1/10'"],
+        *(statements.split("; ") for statements in LIMITS),
     ],
 )
 def test_every_change_is_noticed_before_a_report_is_charged_or_handed_out(
@@ -127,7 +128,7 @@ def test_a_transaction_that_is_not_finished_leaves_nothing_known(stores, quick_p
 
     def abandoned():
         with client.ledger.transaction(write=True) as books:
-            books.set_lifetime(books.lifetime + 1)
+            books.set_lifetime(books.lifetime - 1, 0)
             raise RuntimeError
 
     with pytest.raises(RuntimeError):

@@ -24,6 +24,7 @@ from fedsel.device import (
     Intent,
     Ledger,
     LedgerError,
+    Lifetime,
     Policy,
     Reason,
     Refused,
@@ -104,7 +105,7 @@ def test_an_old_ledger_is_brought_up_to_date_with_the_first_report(store):
     assert ask(client, 1) == old.entries[1].report  # a report that left before
     assert versions(store) == [1, 1]
     new_run(client, 0.35)  # which version 1 refused
-    assert versions(store) == [3, 3]
+    assert versions(store) == [4, 4]
     history = client.history()
     assert history.entries[:10] == old.entries
     assert 0 < history.spent - Fraction(7, 20) - exact < Fraction(1, 10**60)
@@ -117,9 +118,21 @@ def test_an_old_ledger_is_brought_up_to_date_with_the_first_report(store):
         assert not np.array_equal(books.residual(HONEST_RUN, D), kept)
 
 
-def test_a_new_lifetime_brings_it_up_to_date_as_well(store):
-    assert Client(policy(lifetime=3), store).history().left > Fraction(27, 10)
-    assert versions(store) == [3, 3]
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_a_new_lifetime_brings_it_up_to_date_as_well(quick_path, version):
+    store = shutil.copytree(GOLDEN.with_name(f"ledger-v{version}"), quick_path / "old")
+    before = Ledger(store).read()
+    first = Lifetime(Fraction(2), None, len(before.entries), "")
+    assert before.lifetimes == (first,)
+    with pytest.raises(LedgerError) as error:
+        Client(policy(lifetime=3), store)
+    assert error.value.fault is Fault.LIFETIME
+    assert versions(store) == [version] * 2
+    history = Client(policy(lifetime=3), store, raised_by="The owner").history()
+    assert versions(store) == [4, 4]
+    assert history.left == before.left + 1
+    assert (history.lifetimes[0], history.entries) == (first, before.entries)
+    assert (history.lifetime, history.lifetimes[1].by) == (3, "The owner")
 
 
 def test_what_rounding_puts_above_the_lifetime_is_spent(store):
@@ -186,7 +199,7 @@ def test_kills_around_the_migration_leave_the_old_or_the_new_ledger(quick_path):
     rng = random.Random(1)
     exact = written_sum(GOLDEN)
     new_run(Client(policy(), shutil.copytree(GOLDEN, quick_path / "warm")), 0.35)
-    longest, seen = 0.001, {1: 0, 3: 0}
+    longest, seen = 0.001, {1: 0, 4: 0}
     for number in range(1000):
         store = shutil.copytree(GOLDEN, quick_path / str(number))
         mine, theirs = os.pipe()
@@ -205,14 +218,14 @@ def test_kills_around_the_migration_leave_the_old_or_the_new_ledger(quick_path):
         os.close(theirs)
         history = Client(policy(), store).history()  # rolls back what was not finished
         found = versions(store)
-        assert found in ([1, 1], [3, 3])
+        assert found in ([1, 1], [4, 4])
         seen[found[0]] += 1
         assert len(history.entries) == (10 if found == [1, 1] else 11)
         due = exact + (0 if found == [1, 1] else Fraction(7, 20))
         assert due < history.spent < due + Fraction(1, 10**60)
         ask(Client(policy(), store))
-        assert versions(store) == [3, 3]
-        longest *= 0.8 if found == [3, 3] else 1.3  # around the instant that matters
+        assert versions(store) == [4, 4]
+        longest *= 0.8 if found == [4, 4] else 1.3  # around the instant that matters
         if min(seen.values()) == 10:
             break
     assert min(seen.values()) == 10
@@ -230,7 +243,7 @@ def test_two_processes_on_one_old_ledger(store):
     for child in children:
         os.waitpid(child, 0)
     history = Ledger(store).read()
-    assert versions(store) == [3, 3]
+    assert versions(store) == [4, 4]
     assert len(history.entries) == 30
     assert 0 < history.spent - Fraction(1, 5) - written_sum(GOLDEN) < Fraction(1, 10**60)
 
@@ -273,7 +286,7 @@ def test_a_ledger_of_version_2_gets_purposes_with_the_first_report(second):
     assert error.value.reason is Reason.CONFLICT
     assert versions(second) == [2, 2]
     ask(client)
-    assert versions(second) == [3, 3]
+    assert versions(second) == [4, 4]
     plan = complete("PM", epsilon=0.35, dim=D)
     client.answer(Request(b"n" * 16, 0, 0, plan, STATED).encode(), WEIGHTS, UPDATE)
     history = client.history()
@@ -283,11 +296,38 @@ def test_a_ledger_of_version_2_gets_purposes_with_the_first_report(second):
     assert history.identity == old.identity
 
 
-def test_an_old_ledger_that_is_brought_up_to_date_is_as_one_that_is_new(second, quick_path):
-    ask(Client(v2_policy(), second))
+V3 = GOLDEN.with_name("ledger-v3")
+"""A run with a purpose, closed by one of PS-PM with two reports, before lifetimes were recorded."""
+
+
+@pytest.fixture
+def third(quick_path):
+    return shutil.copytree(V3, quick_path / "third")
+
+
+def test_a_ledger_of_version_3_gets_its_lifetime_and_runs_into_the_chain(third):
+    client = Client(v2_policy(), third)
+    old = client.history()
+    assert (versions(third), len(old.entries)) == ([3, 3], 3)
+    ask(client)
+    assert versions(third) == [4, 4]
+    history = client.history()
+    assert history.entries[:3] == old.entries
+    assert history.lifetimes == old.lifetimes
+    assert (history.intents, history.recipes) == (old.intents, old.recipes)
+    tamper(third / storage.LEDGER_NAME, "UPDATE runs SET open = 1")
+    with pytest.raises(LedgerError) as error:
+        client.history()
+    assert error.value.fault is Fault.DAMAGED
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_an_old_ledger_that_is_brought_up_to_date_is_as_one_that_is_new(quick_path, version):
+    old = shutil.copytree(GOLDEN.with_name(f"ledger-v{version}"), quick_path / "old")
+    ask(Client(v2_policy(), old))
     Ledger(quick_path / "fresh").create(Fraction(2))
     schemas = []
-    for store in (second, quick_path / "fresh"):
+    for store in (old, quick_path / "fresh"):
         connection = sqlite3.connect(store / storage.LEDGER_NAME)
         schemas.append(
             connection.execute("SELECT sql FROM sqlite_schema ORDER BY rowid").fetchall()

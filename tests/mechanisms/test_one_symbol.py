@@ -3,6 +3,7 @@
 import math
 from fractions import Fraction
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from fedsel.exact import exceeds_exp
 from fedsel.mechanisms import SignedSampling, UnbiasedJoint, certify
 from fedsel.mechanisms.best_top import best_top, upper_sum
 from fedsel.mechanisms.one_symbol import MINUS, PLUS, UNIT
+from fedsel.reports import BOTTOM
 from fedsel.sampling.kernels import native
 from fedsel.sampling.simulated import cohort, report
 from fedsel.simulation import Population, Training, train
@@ -53,6 +55,66 @@ def test_half_normal_sums_are_those_of_normal_magnitudes():
     for k in (1, 5, 40, 128):
         tolerance = 0.12 if k == 1 else 0.03
         assert upper_sum(k, 128) == pytest.approx(drawn[:, :k].sum(axis=1).mean(), rel=tolerance)
+
+
+class Counted(np.ndarray):
+    """A vector that notes what is computed from it, and on how many numbers."""
+
+    noted: list
+
+    def __array_finalize__(self, source):
+        self.noted = getattr(source, "noted", [])
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **options):
+        plain = [np.asarray(one) for one in inputs]
+        self.noted.append((ufunc.__name__, method, [one.shape for one in plain]))
+        found = getattr(ufunc, method)(*plain, **options)
+        return self.taken(found) if isinstance(found, np.ndarray) else found
+
+    def __array_function__(self, function, types, inputs, options):
+        plain = [np.asarray(one) if isinstance(one, Counted) else one for one in inputs]
+        self.noted.append((function.__name__, [np.shape(one) for one in plain]))
+        found = function(*plain, **options)
+        return self.taken(found) if isinstance(found, np.ndarray) else found
+
+    def taken(self, plain):
+        own = plain.view(Counted)
+        own.noted = self.noted
+        return own
+
+
+class Exactly:
+    """Entropy that gives one integer."""
+
+    def __init__(self, integer):
+        self.integer = integer
+
+    def below(self, n):
+        assert 0 <= self.integer < n
+        return self.integer
+
+
+def test_uj_does_the_same_work_whatever_its_report_depends_on():
+    """Short, long and zero vectors; reports that come from them, that do not, and ⊥."""
+    d, made = 40, UnbiasedJoint(1.0, k=2)
+    low, _ = made.weights(d)
+    base, total = 2 * d * low * UNIT, made.total(d)
+    work, told = [], []
+    for vector in (np.zeros(d), np.full(d, 0.01), np.linspace(-1, 1, d), np.full(d, 1e300)):
+        for x in (0, base - 1, base, (base + total) // 2, total - 1):
+            counted = vector.view(Counted)
+            counted.noted = []
+            scores = SimpleNamespace(size=d, values=lambda counted=counted: counted)
+            drawn = made.draw(scores, Exactly(x))
+            work.append(counted.noted)
+            told.append((int(drawn.slot[0]), x < base))
+    assert len(work[0]) > 5
+    assert all(one == work[0] for one in work)
+    assert {(slot == BOTTOM, noise) for slot, noise in told} == {
+        (True, False),
+        (False, True),
+        (False, False),
+    }
 
 
 def test_uj_is_exactly_unbiased_on_its_grid():

@@ -220,6 +220,37 @@ def test_limits_are_the_persons(service, visitor):
     assert ledger_facts(tab)["ε left"] == "0.5"
 
 
+def test_a_total_above_the_ledgers_is_raised_by_the_person_alone(service, visitor):
+    tab = visitor.open(service.door.invite("device"))
+    tab.fill("#lifetime", "1")
+    take_part(tab)
+    tab.wait_for_selector(ACCEPTED)
+    tab.click("#stop")
+    tab.get_by_text("Paused.").wait_for()
+    raises = "This raises the total of your ledger, on record."
+    assert raises not in tab.inner_text("#limits-said")
+    tab.fill("#lifetime", "2")
+    assert raises in tab.inner_text("#limits-said")
+    tab.click("#go")
+    tab.wait_for_selector("#ledger-facts >> text=to ε = 2")
+    facts = ledger_facts(tab)
+    assert (facts["ε in total"], facts["ε left"]) == ("2", "1")
+    # Another tab has lowered it: neither what this one shows nor what it keeps raises it.
+    tab.click("#stop")
+    tab.get_by_text("Paused.").wait_for()
+    other = visitor.open(service.door.invite("device"))
+    other.fill("#lifetime", "1.5")
+    choose(other)
+    other.click("#go")
+    other.wait_for_selector("#ledger-facts >> text=1.5")
+    other.click("#stop")
+    other.get_by_text("Paused.").wait_for()
+    tab.click("#go")
+    tab.get_by_text("Stopped: the lifetime of the policy is above").wait_for()
+    assert raises in tab.inner_text("#limits-said")
+    assert ledger_facts(tab)["ε in total"] == "1.5"
+
+
 def test_wrong_invitations(service, visitor):
     tab = visitor.open("no.invitation")
     take_part(tab)

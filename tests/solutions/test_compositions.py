@@ -26,11 +26,13 @@ from fedsel.checks import check_solution
 from fedsel.errors import InvalidArgument
 from fedsel.mechanisms import Duchi, Hybrid, PerturbedEncoding, PerturbedSampling, UnbiasedJoint
 from fedsel.random import stream
+from fedsel.sampling.kernels import native
 from fedsel.sampling.kernels.tables import known
 from fedsel.sampling.simulated import cohort, report
 from fedsel.simulation.vector_rounds import VectorReports
 from fedsel.solutions.base import TransformedScores
 from fedsel.solutions.baselines import PrivUnit
+from tests.sampling.support import instructions  # noqa: F401 (a fixture)
 
 TRANSFORMS = {
     "coordinates": Coordinates,
@@ -105,10 +107,20 @@ def one_by_one(made, vectors, seed):
     return found, kept
 
 
-def assert_kernel_is_encode(made, seed=4, clients=40):
+def ordinary(rng, shape):
+    return rng.normal(size=shape)
+
+
+def about_the_largest(rng, shape):
+    """Entries whose sums are beyond what a float can be, and ordinary ones."""
+    large = rng.choice([-1.0, 1.0], size=shape) * 3.4e38
+    return np.where(rng.random(shape) < 0.7, large, rng.normal(size=shape))
+
+
+def assert_kernel_is_encode(made, seed=4, clients=40, vectors=ordinary):
     """The same reports, so the same integers; residuals but for the last bits."""
     rng = np.random.default_rng(seed)
-    vectors = rng.normal(size=(made.epochs, clients, made.dim)).astype(np.float32)
+    vectors = vectors(rng, (made.epochs, clients, made.dim)).astype(np.float32)
     slow, kept = one_by_one(made, vectors, seed)
     assert known(made)
     fast = VectorReports(made, clients, seed=seed)
@@ -118,7 +130,8 @@ def assert_kernel_is_encode(made, seed=4, clients=40):
         assert fast.totals.count == slow[epoch].count == clients
         np.testing.assert_array_equal(fast.totals.sums, slow[epoch].sums)
     if made.accumulates:
-        np.testing.assert_allclose(fast.residual, kept, atol=1e-4)
+        np.testing.assert_allclose(fast.residual, kept, atol=1e-4, rtol=1e-4)
+        assert np.isfinite(kept).all()
         assert np.abs(kept).max() > 1
     else:
         assert len(fast.residual) == 0
@@ -130,6 +143,21 @@ def assert_kernel_is_encode(made, seed=4, clients=40):
 @every_feedback
 def test_kernels_send_what_devices_send(transform, mechanism, feedback):
     assert_kernel_is_encode(compose(transform, mechanism, feedback, dim=6, epochs=3))
+
+
+@pytest.mark.parametrize(
+    ("transform", "mechanism"),
+    [
+        *product(["coordinates", "rotated"], MECHANISMS),
+        *product(["projection"], ["flat", "unbiased"]),  # ranks of such sums depend on their order
+    ],
+)
+def test_kernels_saturate_as_devices_do(transform, mechanism, instructions):  # noqa: F811
+    """With every set of instructions: a residual that overflows stays the largest float."""
+    made = compose(transform, mechanism, "kept", dim=33, epochs=4)
+    for variant in instructions:
+        native.use(variant)
+        assert_kernel_is_encode(made, vectors=about_the_largest)
 
 
 @every_transform

@@ -90,6 +90,14 @@ def test_the_register_of_runs(report):
     assert (keyboard_.first, keyboard_.last) == (BEGUN + 3600, BEGUN + 4 * 3600)
 
 
+def test_the_register_does_not_depend_on_the_order_of_the_devices(report, stores):
+    """The device that has spent the most comes first in one order and last in the other."""
+    turned = inspect_ledgers([stores[1], stores[0], stores[3]], made=MADE)
+    assert {run.run: run for run in turned.runs} == {run.run: run for run in report.runs}
+    assert [device.runs[0].epsilon for device in turned.devices] == [2, 4, 4]
+    assert turned.most_spent == report.most_spent == 4
+
+
 def test_a_server_that_tells_different_devices_different_things(tmp_path):
     device(tmp_path / "a", [study(Intent("A study"))])
     device(tmp_path / "b", [study(Intent("Advertising"))])
@@ -157,8 +165,9 @@ def test_texts_of_a_server_are_text_on_the_page(report):
     assert not any(key.startswith("on") for _, attributes in page.elements for key in attributes)
 
 
-def test_nothing_on_it_depends_on_the_data(tmp_path):
+def test_nothing_on_it_depends_on_the_data(tmp_path, monkeypatch):
     """Devices of different data: the same page and the same JSON, but for their folders."""
+    monkeypatch.setattr("fedsel.device.ledger.time.time", lambda: BEGUN)  # all begin at once
     pages = []
     for name, update in (
         ("a", np.zeros(8)),
@@ -237,3 +246,21 @@ def test_a_lifetime_that_is_all_but_no_protection(report):
     text = Text(replace(report, devices=(device_,)).to_html()).text
     assert "practically 100 %" in text
     assert math.isfinite(device_.to_dict()["certainty_spent"])
+
+
+def test_a_raised_lifetime_is_shown_for_ever(tmp_path):
+    store = device(tmp_path / "raised", [keyboard(1)]).ledger.store
+    Client(replace(POLICY, lifetime=80), store, raised_by="Ada <b>Bell</b>")
+    Client(replace(POLICY, lifetime=1), store)  # and it was lowered since
+    report = inspect_ledgers([store])
+    (told,) = report.to_dict()["devices"]
+    assert [(one["epsilon"], one["raised_by"]) for one in told["lifetimes"]] == [
+        (8.0, None),
+        (80.0, "Ada <b>Bell</b>"),
+        (1.0, None),
+    ]
+    assert [one["after_reports"] for one in told["lifetimes"]] == [0, 1, 1]
+    page = Text(report.to_html()).text
+    assert page.count("Its lifetime was raised from ε = 8 to 80 on ") == 2
+    assert page.count("after 1 reports, by Ada <b>Bell</b>.") == 2
+    assert "Every lifetime that this ledger has had" in page

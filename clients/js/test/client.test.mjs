@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import test from "node:test";
 
 import { Client, LedgerError, Refused } from "../src/index.js";
@@ -188,7 +189,7 @@ test("damaged, foreign and rolled back ledgers are refused", async () => {
   assert.equal(await fault({ ...begun.held, witness: old.witness }), "DISAGREES");
   assert.equal(await fault({ ...now, ledger: "hello" }), "FOREIGN");
   assert.equal(
-    await fault({ ...now, ledger: now.ledger.replace('"version":1', '"version":2') }),
+    await fault({ ...now, ledger: now.ledger.replace('"version":2', '"version":3') }),
     "FOREIGN",
   );
   assert.equal(await fault({ ledger: now.witness, witness: now.witness }), "FOREIGN");
@@ -247,8 +248,23 @@ test("a ledger that was edited is refused also with a new sum of its text", asyn
     (state) => {
       state.entries[0].round = 0.5;
     },
+    ...["much", "80", "1", "-4", 4].map((lifetime) => (state) => {
+      state.lifetimes[0].lifetime = lifetime;
+    }),
     (state) => {
-      state.lifetime = "much";
+      state.lifetimes[0].by = "Somebody";
+    },
+    (state) => {
+      state.lifetimes[0].time -= 1;
+    },
+    (state) => {
+      state.lifetimes = [];
+    },
+    (state) => {
+      state.lifetimes.push({ ...state.lifetimes[0], lifetime: "80", by: "Somebody" });
+    },
+    (state) => {
+      state.lifetimes.push({ ...state.lifetimes[0], reports: 7 });
     },
   ];
   for (const [number, change] of changes.entries()) {
@@ -278,5 +294,87 @@ test("with a server's key a report leaves sealed, each time in other bytes, for 
       opened(new MemoryStore(), { ...POLICY, server_key: bad }),
       /server_key = /,
     );
+  }
+});
+
+const lifetimesOf = async (client) => (await client.history()).lifetimes;
+const withFault = (name) => (error) => error instanceof LedgerError && error.fault === name;
+
+test("a lifetime is raised in somebody's name alone, and on record for ever", async () => {
+  const store = new MemoryStore();
+  const client = await opened(store, { ...POLICY, lifetime: 2 });
+  await client.answer(requestOf(), WEIGHTS, UPDATE);
+  const before = store.held;
+  await assert.rejects(Client.open({ ...POLICY, lifetime: 80 }, store), withFault("LIFETIME"));
+  for (const raisedBy of [" ", "two\nlines", "x".repeat(101), 7, null]) {
+    const attempt = Client.open({ ...POLICY, lifetime: 80 }, store, { raisedBy });
+    await assert.rejects(attempt, /raisedBy = /);
+  }
+  assert.equal(store.held, before);
+  const begun = Math.floor(Date.now() / 1000);
+  await Client.open({ ...POLICY, lifetime: 80 }, store, { raisedBy: "Ada Bell" });
+  await Client.open({ ...POLICY, lifetime: 3 }, store, { raisedBy: "Ada Bell" });
+  await Client.open({ ...POLICY, lifetime: 4 }, store, { raisedBy: "Grace" });
+  const lifetimes = await lifetimesOf(client);
+  assert.deepEqual(
+    lifetimes.map(({ epsilon, reports, by }) => [String(epsilon), reports, by]),
+    [
+      ["2", 0, ""],
+      ["80", 1, "Ada Bell"],
+      ["3", 1, ""],
+      ["4", 1, "Grace"],
+    ],
+  );
+  assert.ok(lifetimes.every(({ time }, i) => i === 0 || time >= begun));
+  // The stricter of policy and ledger holds, also for a client that is open.
+  const next = requestOf({ epoch: 1, round: 1 });
+  await assert.rejects(client.answer(next, WEIGHTS, UPDATE), refused("EXHAUSTED"));
+  const richer = await Client.open({ ...POLICY, lifetime: 4 }, store);
+  await Client.open({ ...POLICY, lifetime: 3 }, store);
+  await assert.rejects(richer.answer(next, WEIGHTS, UPDATE), refused("EXHAUSTED"));
+});
+
+test("ledgers of the first version are read, and taken over also if that is cut off", async () => {
+  const golden = new URL("../../../tests/golden/ledger-js-v1.json", import.meta.url);
+  const { policy, ledger, witness, behind } = JSON.parse(readFileSync(golden, "utf-8"));
+  for (const seen of [witness, behind]) {
+    const held = { ledger, witness: seen };
+    const client = await Client.open(policy, new MemoryStore(held));
+    const first = [{ ...(await lifetimesOf(client))[0] }];
+    assert.deepEqual([String(first[0].epsilon), first[0].time, first[0].reports], ["8", null, 2]);
+    const attempt = Client.open({ ...policy, lifetime: 9 }, new MemoryStore(held));
+    await assert.rejects(attempt, withFault("LIFETIME"));
+    // Each of the three steps of the first change, at which a crash may leave the store.
+    for (const raisedBy of [undefined, "Ada Bell"]) {
+      let change = null;
+      const noting = new MemoryStore(held);
+      noting.update = async (body) => {
+        change = body(held);
+      };
+      if (raisedBy) await Client.open({ ...policy, lifetime: 9 }, noting, { raisedBy });
+      else {
+        const writer = await Client.open(policy, noting);
+        await writer.answer(requestOf({ run: 2 }), WEIGHTS, UPDATE);
+      }
+      for (const [step, left] of [
+        { ledger, witness: change.before },
+        { ledger: change.ledger, witness: change.before },
+        { ledger: change.ledger, witness: change.witness },
+      ].entries()) {
+        const store = new MemoryStore(left);
+        const later = await Client.open({ ...policy, lifetime: 8 }, store);
+        await later.answer(requestOf({ run: 3 }), WEIGHTS, UPDATE);
+        const { entries, lifetimes } = await later.history();
+        assert.equal(entries.length, 3 + (step > 0 && !raisedBy ? 1 : 0));
+        assert.equal(lifetimes.length, step > 0 && raisedBy ? 3 : 1);
+        // Neither goes back to what was there before.
+        await assert.rejects(
+          Client.open(policy, new MemoryStore({ ...store.held, ledger })),
+          withFault("DISAGREES"),
+        );
+      }
+      const stale = { ledger: change.ledger, witness: behind };
+      await assert.rejects(Client.open(policy, new MemoryStore(stale)), withFault("DISAGREES"));
+    }
   }
 });

@@ -6,8 +6,8 @@ import test from "node:test";
 import { Fraction, ZERO } from "../src/exact/fraction.js";
 import { BOTTOM, drawDimension, drawSymbol } from "../src/mechanisms/drawing.js";
 import { RankLaw, SymbolLaw, Window } from "../src/mechanisms/laws.js";
-import { signedLaw } from "../src/mechanisms/one_symbol.js";
-import { signedSampling } from "../src/mechanisms/reports.js";
+import { UNIT, jointWeights, signedLaw } from "../src/mechanisms/one_symbol.js";
+import { signedSampling, unbiasedJoint } from "../src/mechanisms/reports.js";
 import { solutionOf } from "../src/solutions/solution.js";
 
 /** Integers as they are given, one after another. */
@@ -149,4 +149,42 @@ test("momentum is added in double precision", () => {
     return solution.encode(gradient.slice(), residual, 0, entropy).symbols[0];
   };
   assert.deepEqual([symbolOf(steps - 1), symbolOf(steps)], [1, 0]);
+});
+
+test("UJ does the same work whatever its report depends on", () => {
+  const [size, k, epsilon] = [40, 2, new Fraction(1n)];
+  const { low, high } = jointWeights(epsilon, k, size);
+  const base = 2n * BigInt(size) * low * BigInt(UNIT);
+  const total = base + BigInt(k) * high * BigInt(UNIT);
+  const mechanism = unbiasedJoint(epsilon, size, k, 1);
+  /** Numbers that note what is computed from them. */
+  let noted = [];
+  class Counted extends Float64Array {
+    map(work) {
+      noted.push("map", this.length);
+      return super.map(work);
+    }
+    reduce(...given) {
+      noted.push("reduce", this.length);
+      return super.reduce(...given);
+    }
+    [Symbol.iterator]() {
+      noted.push("each", this.length);
+      return super[Symbol.iterator]();
+    }
+  }
+  const kinds = new Set();
+  const all = new Set();
+  for (const at of [() => 0, () => 0.01, (j) => j / 20 - 1, () => 1e300]) {
+    for (const x of [0n, base - 1n, base, (base + total) / 2n, total - 1n]) {
+      const values = Counted.from({ length: size }, (_, j) => at(j));
+      noted = [];
+      const { slots } = mechanism.draw({ values: () => values }, given(x));
+      kinds.add(`${slots[0] === BOTTOM} ${x < base}`);
+      all.add(JSON.stringify(noted));
+    }
+  }
+  assert.deepEqual([...kinds].sort(), ["false false", "false true", "true false"]);
+  assert.equal(all.size, 1);
+  assert.ok([...all][0].length > 30);
 });

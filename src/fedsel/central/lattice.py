@@ -4,7 +4,10 @@ G has a few values. Each is split between its two neighbours on a lattice, with 
 makes G larger in the convex order, and so the bound. The sum of m copies is a list of integer
 masses on the lattice. Sums are doubled by multiplying these lists as polynomials, exactly, and the
 lattice is made coarser as the sums grow wider. Whatever is rounded is rounded up: G and all masses.
-So the result is never below the true value, whatever the lattice; a finer one is only nearer to it.
+Values and sums so negative that they have next to no part in what is positive are raised, too. So
+the result is never below the true value, whatever the lattice; a finer one is only nearer to it.
+How fine it is, and what is raised, follows from the law of sums that are positive
+(`fedsel.central.guess`).
 
 Proof: docs/proofs/shuffling.md, S7.
 """
@@ -18,15 +21,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from fedsel.central.guess import Tilted
 from fedsel.mechanisms.blanket import Blanket
 
 _WIDENING = 4e-5
 """By which share of itself a change of lattice may widen the variance of a sum."""
-_MOST_POINTS = 1 << 17
+_MOST_POINTS = 1 << 12
+"""Of a lattice: more are not worth their time."""
 _PLACE_BITS = 64
 """How finely a value is placed between two points."""
 _SPARE_DIGITS = 6
 """Digits of δ that nothing which is cut off may reach."""
+
+_NEPERS = 20.0
+"""ln of the share of δ that raising negative sums may add: one part in 10^8, each time."""
 
 _EXACT = decimal.Context(
     prec=decimal.MAX_PREC, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN, traps=[decimal.Inexact]
@@ -80,31 +88,46 @@ def excess(blanket: Blanket, reports: int, growth: Fraction, delta: float) -> Fr
     largest = max(g for g, _ in values)
     if largest <= 0:
         return Fraction(0)
-    variance = _variance(values)
+    least = -reports * largest  # with one such value no sum is positive
+    theta, variance, share = _where_positive(_raised(values, least))
+    if theta:
+        least = max(least, Fraction(-(_NEPERS - math.log(delta)) / theta))
+    values = _raised(values, least)
     worst = max(1.0, float(largest)) * reports / delta
     digits = math.ceil(math.log10(worst)) + 2 * _SPARE_DIGITS
     unit = 10**digits
-    total = _spread(values, _first_step(values, variance), unit)
+    total = _spread(values, _first_step(values, variance, share), unit)
     for bit in bin(reports)[3:]:
         total = _sum_of(total, total)
         if bit == "1":
             total = _sum_of(total, _spread(values, total.step, unit))
         # What is cut off comes back reports/copies times and then counts as reports·largest: over
         # the fewer than 64 doublings at most one part of δ in 10^spare digits.
-        total = _trimmed(total, 10**_SPARE_DIGITS * total.copies // 64)
-        while 4.0 ** (total.step + 1) / 8 <= _WIDENING * total.copies * variance:
+        total = _trimmed(total, 10**_SPARE_DIGITS * total.copies // 64, float(least))
+        while (
+            4.0 ** (total.step + 1) / 8 <= _WIDENING * total.copies * variance
+            or len(total.masses) > _MOST_POINTS
+        ):
             total = _coarser(total)
     return total.positive_part / reports + Fraction(total.beyond, unit) * largest
 
 
-def _variance(values: Values) -> float:
-    mean = float(sum(g * p for g, p in values))
-    return float(sum(g * g * p for g, p in values)) - mean * mean
+def _raised(values: Values, least: Fraction) -> Values:
+    return [(max(g, least), p) for g, p in values]
 
 
-def _first_step(values: Values, variance: float) -> int:
+def _where_positive(values: Values) -> tuple[float, float, float]:
+    """θ, variance and probability of G ≠ 0 of the law that counts where sums are positive."""
+    g, p = ([float(x) for x in part] for part in zip(*values, strict=True))
+    tilted = Tilted.of([*g, 0.0], [*p, max(0.0, 1 - sum(p))])
+    law = tilted.law.tolist()
+    mean = math.fsum(x * q for x, q in zip(g, law, strict=False))
+    variance = math.fsum(x * x * q for x, q in zip(g, law, strict=False)) - mean * mean
+    return tilted.theta, max(0.0, variance), math.fsum(law[:-1])
+
+
+def _first_step(values: Values, variance: float, share: float) -> int:
     """The step of the first lattice: splitting widens the variance by at most share·4^step/4."""
-    share = float(sum(p for _, p in values))
     finest = float(max(g for g, _ in values) - min(g for g, _ in values)) / _MOST_POINTS
     wanted = 2 * math.sqrt(_WIDENING * variance / share)
     return math.floor(math.log2(max(wanted, finest)))
@@ -161,11 +184,16 @@ def _number(coefficients: list[int], width: int) -> decimal.Decimal:
     return _EXACT.create_decimal("".join([str(c).zfill(width) for c in coefficients]))
 
 
-def _trimmed(law: Sum, tolerance: int) -> Sum:
-    """Without ends that weigh at most ``tolerance``: the lower is moved up, the upper is beyond."""
+def _trimmed(law: Sum, tolerance: int, least: float = -math.inf) -> Sum:
+    """Without ends that weigh at most ``tolerance``: the lower is moved up, the upper is beyond.
+
+    What is below ``least`` is moved up whatever it weighs.
+    """
     masses, below, above = law.masses, 0, 0
     start, end = 0, len(masses)
-    while start < end - 1 and below + masses[start] <= tolerance:
+    while start < end - 1 and (
+        below + masses[start] <= tolerance or (law.low + start + 1) * 2.0**law.step <= least
+    ):
         below += masses[start]
         start += 1
     while end > start + 1 and above + masses[end - 1] <= tolerance:

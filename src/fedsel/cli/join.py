@@ -17,7 +17,7 @@ from fedsel.cli.ledger import plain_history, print_history
 from fedsel.cli.waiting import progress_console
 from fedsel.display import printable
 from fedsel.errors import InvalidArgument, check_epsilon
-from fedsel.recipe import RECOMMENDED
+from fedsel.recipe import RECOMMENDED, decimal
 
 if TYPE_CHECKING:
     from fedsel.device import Outcome, Policy, RawRecords, Visit
@@ -116,7 +116,8 @@ def join_command(
         if value is not None:
             check_epsilon(option, value)
     invitation = _invitation(token, token_file)
-    spent = _spent(store, witness, create)
+    most = Fraction(limits.lifetime) if limits else decimal("--lifetime", lifetime)
+    spent = _spent(store, witness, create, most)
     records = RawRecords.read(data, label)  # what is wrong with them is told before any contact
     with (
         _progress() as tell,
@@ -144,9 +145,10 @@ def join_command(
         raise typer.Exit(1)
 
 
-def _spent(store: Path, witness: Path | None, create: bool) -> Fraction:
+def _spent(store: Path, witness: Path | None, create: bool, lifetime: Fraction) -> Fraction:
     """What this device has spent so far; what is wrong with a ledger is told before any contact."""
     from fedsel.device import Ledger
+    from fedsel.device.entries import check_lifetime
 
     ledger = Ledger(store, witness)
     if store.exists() and not store.is_dir():
@@ -154,7 +156,9 @@ def _spent(store: Path, witness: Path | None, create: bool) -> Fraction:
     if witness is not None and (witness.is_dir() or not witness.parent.is_dir()):
         raise InvalidArgument("--witness", str(witness), "a file in a folder that is there")
     if ledger.exists:
-        return ledger.read().spent
+        history = ledger.read()
+        check_lifetime(lifetime, history.lifetime)
+        return history.spent
     if not create:
         raise InvalidArgument("--store", str(store), "a folder with a ledger; --create begins one")
     return Fraction(0)

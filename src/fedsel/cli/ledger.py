@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 ledger_app = App(
     help="The ledger of a device.",
     epilog="Example: fedsel ledger create store --lifetime 8   ·   fedsel ledger show store   ·   "
+    "fedsel ledger raise store --lifetime 12 --by 'Ada Bell'   ·   "
     "fedsel ledger report nodes/*/ --html report.html",
 )
 
@@ -50,7 +51,10 @@ def show(
 
     if not folder.is_dir():
         raise InvalidArgument("DIR", str(folder), "a folder that exists")
-    history = Ledger(folder, witness, timeout=5.0).read()
+    _show(Ledger(folder, witness, timeout=5.0).read(), as_json)
+
+
+def _show(history: History, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(plain_history(history), indent=1, ensure_ascii=False))
     else:
@@ -80,11 +84,36 @@ def create(
     if ledger.file.exists():
         raise InvalidArgument("DIR", str(folder), "a folder without a ledger: this one has begun")
     ledger.create(decimal("lifetime", lifetime))
-    history = ledger.read()
-    if as_json:
-        typer.echo(json.dumps(plain_history(history), indent=1, ensure_ascii=False))
-    else:
-        print_history(history)
+    _show(ledger.read(), as_json)
+
+
+@ledger_app.command(
+    "raise",
+    epilog="Example: fedsel ledger raise /var/lib/fedsel --lifetime 12 --by 'Ada Bell'   ·   "
+    "fedsel ledger raise store --lifetime 3 --by owner --witness /other/disk/witness --json",
+)
+def raise_lifetime(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of the store.")],
+    lifetime: Annotated[float, typer.Option(help="The new ε of all reports, above the present.")],
+    by: Annotated[str, typer.Option(help="The name of who allows it.")],
+    witness: Annotated[
+        Path | None, typer.Option(help="The witness, where it is outside of the store.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Raise the lifetime of a ledger: from then on every report shows when, by whom and from what.
+
+    A policy with a larger lifetime than the ledger's is refused until this was done. A smaller one
+    lowers the ledger's by itself.
+    """
+    from fedsel.device import Ledger
+
+    ledger = Ledger(folder, witness, timeout=5.0)
+    try:
+        ledger.raise_lifetime(lifetime, by)
+    except InvalidArgument as error:
+        raise InvalidArgument(f"--{error.name}", error.value, error.allowed) from None
+    _show(ledger.read(), as_json)
 
 
 @ledger_app.command(
@@ -127,7 +156,7 @@ def report(
 def plain_history(history: History) -> dict[str, Any]:
     """The history as JSON holds it: an ε is an exact fraction and the nearest number."""
     from fedsel.device import Intent
-    from fedsel.statements.ledgers import moment, numbers
+    from fedsel.statements.ledgers import lifetimes, moment, numbers
 
     totals: dict[str, Any] = {}
     for name in ("lifetime", "spent", "left"):
@@ -149,13 +178,14 @@ def plain_history(history: History) -> dict[str, Any]:
         }
         for entry in history.entries
     ]
-    return {**totals, "reports": reports}
+    return {**totals, "lifetimes": lifetimes(history), "reports": reports}
 
 
 def print_history(history: History) -> None:
     """A ledger as a table, and its totals."""
     console = output()
     from fedsel.statements import exactly
+    from fedsel.statements.ledger_page import raised
 
     rows = plain_history(history)["reports"]
     if rows:
@@ -177,11 +207,13 @@ def print_history(history: History) -> None:
         console.print("no reports yet")
     for name, label in (("spent", "ε spent"), ("left", "ε left"), ("lifetime", "ε of a lifetime")):
         console.print(f"{label}: {exactly(getattr(history, name))}")
+    for line in raised(history):
+        console.print(line, style="bold")
 
 
 def _print_report(read: LedgerReport, html: Path | None) -> None:
     from fedsel.statements import exactly, in_percent, meaning
-    from fedsel.statements.ledger_page import short, stated, when
+    from fedsel.statements.ledger_page import raised, short, stated, when
 
     console = output()
     devices = Table(title="Devices")
@@ -214,6 +246,9 @@ def _print_report(read: LedgerReport, html: Path | None) -> None:
     if read.read:
         most = read.most_spent
         console.print(f"largest ε spent: {exactly(most)}. {meaning(most)}")
+    for device in read.read:
+        for line in raised(device.history):
+            console.print(f"{device.store}: {line}", style="bold")
     console.print(f"{len(read.read)} of {len(read.devices)} ledgers were read")
     if html is not None:
         console.print(f"written: {html}")

@@ -1,7 +1,7 @@
 """What runs on a person's device: the owner's policy, the durable ledger, and the client."""
 
 from fedsel.device.client import Client
-from fedsel.device.entries import Entry, History
+from fedsel.device.entries import Entry, History, Lifetime
 from fedsel.device.joining import Ending, Outcome, RawRecords, Visit, join
 from fedsel.device.ledger import Ledger
 from fedsel.device.linear import LinearRecords
@@ -18,6 +18,7 @@ __all__ = [
     "Intent",
     "Ledger",
     "LedgerError",
+    "Lifetime",
     "LinearRecords",
     "Outcome",
     "Policy",

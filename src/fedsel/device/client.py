@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsel.device.entries import Entry, History, Task
-from fedsel.device.ledger import Ledger, LedgerTransaction
+from fedsel.device.ledger import Ledger, LedgerTransaction, checked_name
 from fedsel.device.policy import Policy
 from fedsel.device.refusal import LedgerError, Reason, Refused
 from fedsel.device.spending import added
@@ -35,6 +35,9 @@ class Client:
     ledger is refused, so that a wiped one does not begin anew unnoticed. ``witness`` names a second
     file, best on another disk, that tells whether the store was put back from an older copy.
 
+    The ledger keeps the least lifetime that a policy has had. A policy with a larger one is refused
+    (`Fault.LIFETIME`), unless ``raised_by`` names who allows it: every report shows that for ever.
+
     Randomness comes from the operating system; there is no seed.
 
     Proof: docs/proofs/composition.md, C6, C7.
@@ -47,8 +50,10 @@ class Client:
         *,
         witness: str | Path | None = None,
         create: bool = False,
+        raised_by: str | None = None,
     ) -> None:
         check_kind("policy", policy, Policy)
+        by = "" if raised_by is None else checked_name("raised_by", raised_by)
         self.policy = policy
         self.ledger = Ledger(store, witness)
         self._entropy: Entropy = SYSTEM  # replaced by tests alone
@@ -62,7 +67,7 @@ class Client:
                     raise
         if self.ledger.read().lifetime != lifetime:
             with self.ledger.transaction(write=True) as books:
-                books.set_lifetime(lifetime)
+                books.set_lifetime(lifetime, int(self._now()), by)
 
     def history(self) -> History:
         """What this device has reported and spent; the whole ledger is checked."""
@@ -207,7 +212,9 @@ class Client:
         per_day = policy.reports_per_day
         if per_day is not None and books.reports_since(int(self._now()) - _DAY) >= per_day:
             raise Refused(Reason.TOO_OFTEN)
-        if added(books.spent, request.recipe.charge) > policy.lifetime:
+        # The ledger's lifetime is less where another process has lowered it since.
+        lifetime = min(Fraction(policy.lifetime), books.lifetime)
+        if added(books.spent, request.recipe.charge) > lifetime:
             raise Refused(Reason.EXHAUSTED)
         return None
 

@@ -2,16 +2,18 @@
 
 A report is charged, kept with the new residual and flushed to the disk in one transaction over
 ledger and witness (see `fedsel.device.storage`) before its bytes are returned. Each entry is linked
-to the one before by SHA-256, and the witness holds the number of entries and the last link. What
-is spent is the sum of the entries (see `fedsel.device.spending`). In every transaction all entries
-and the sum are checked, or the file is found to be what was checked before and written since: a
-change is noticed before a client answers, also one that was made while it ran.
+to the one before by SHA-256. The head of this chain also covers all lifetimes that the ledger has
+had and the runs with their recipes, and the witness holds it with the number of entries. What is
+spent is the sum of the entries (see `fedsel.device.spending`). In every transaction all of this is
+checked, or the file is found to be what was checked before and written since: a change is noticed
+before a client answers, also one that was made while it ran.
 """
 
 from __future__ import annotations
 
 import hashlib
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
@@ -26,19 +28,29 @@ from fedsel.device.entries import (
     NOTHING_STATED,
     Entry,
     History,
+    Lifetime,
     Task,
     as_bytes,
+    check_lifetime,
+    head_of,
     link_of,
 )
 from fedsel.device.refusal import Fault, LedgerError
 from fedsel.errors import InvalidArgument
-from fedsel.recipe import Recipe
+from fedsel.recipe import Recipe, decimal
 from fedsel.wire import Intent, decode_recipe
+from fedsel.wire.intent import check_text
 
 Residual = NDArray[np.float32]
 Connect = Callable[[Path, Path, float], sqlite3.Connection]
 _SEAL_BYTES = 32
 _CHARGE = 5
+_COVERED = (
+    "SELECT number, lifetime, time, reports, allowed_by FROM main.lifetimes ORDER BY number",
+    "SELECT number, run, task, open FROM main.runs ORDER BY number",
+    "SELECT run, purpose, recipient FROM main.purposes ORDER BY run",
+)
+"""What the head covers beside the entries. A residual has a seal of its own."""
 _QUICKER = 1000
 """Bytes of a file that are copied and hashed in the time in which one entry is checked."""
 
@@ -56,10 +68,11 @@ class LedgerTransaction:
         self.identity, lifetime, self.reports, spent, self.head = rows[0]
         if seen[0] != (self.identity, self.reports, self.head):
             raise LedgerError(Fault.DISAGREES)
-        self.lifetime, self.spent = Fraction(lifetime), Fraction(spent)
+        self.lifetime, self.spent = spending.written(lifetime), spending.written(spent)
         self.begun = self.image()
         if self.begun is None or self.begun != known or self.version != storage.VERSION:
             self.spent = self._verified_sum(self.spent)
+        self.lifetimes = self._lifetimes(self.lifetime)
 
     def image(self) -> bytes | None:
         """A digest of all that the file holds, transaction included.
@@ -70,7 +83,7 @@ class LedgerTransaction:
         return storage.image(self._connection, self.reports * _QUICKER)
 
     def _verified_sum(self, written: Fraction) -> Fraction:
-        """What is spent, if every entry fits its link, the last one the head, and all the sum.
+        """What is spent, if every entry fits its link, all of them the head, and the sum.
 
         It takes some 4 µs an entry, ten times as long as to see that nothing has changed.
         """
@@ -82,11 +95,11 @@ class LedgerTransaction:
             if link != row[-1] or row[0] != number:
                 raise LedgerError(Fault.DAMAGED)
             charges.append(row[_CHARGE])
-        if (number, link) != (self.reports, self.head):
+        if (number, self._head(link)) != (self.reports, self.head):
             raise LedgerError(Fault.DAMAGED)
         spent = spending.total(charges)
         exact = self.version == storage.EXACT_VERSION
-        if written != (sum(map(Fraction, charges)) if exact else spent):
+        if written != (sum(map(spending.written, charges)) if exact else spent):
             raise LedgerError(Fault.DAMAGED)
         return spent
 
@@ -94,12 +107,47 @@ class LedgerTransaction:
         """Bring the files of an earlier version up to date.
 
         Version 1 kept the exact sum, of unbounded size. By the rule of `spending` it is never less.
-        Neither 1 nor 2 had a place for purposes: none was stated.
+        Neither 1 nor 2 had a place for purposes: none was stated. What lifetimes a ledger has had
+        before version 4 is not known: the last one is its first.
         """
         if self.version != storage.VERSION:
             self._rows("UPDATE main.state SET spent = ?", str(self.spent))
-            storage.upgrade(self._connection)
+            storage.upgrade(self._connection, self.version)
             self.version = storage.VERSION
+            self._add(self.lifetimes[0])
+
+    def _lifetimes(self, present: Fraction) -> tuple[Lifetime, ...]:
+        """All lifetimes, the present one last."""
+        if self.version < storage.SEALED_VERSION:
+            return (Lifetime(present, reports=self.reports),)
+        found = [Lifetime.of(*row) for _, *row in self._rows(_COVERED[0])]
+        if not found or found[-1].epsilon != present:
+            raise LedgerError(Fault.DAMAGED)
+        return tuple(found)
+
+    def _add(self, lifetime: Lifetime) -> None:
+        self._rows("INSERT INTO main.lifetimes VALUES (NULL, ?, ?, ?, ?)", *lifetime.row)
+
+    def _head(self, link: bytes) -> bytes:
+        """The head of the chain whose last entry has this link: it covers what may change, too."""
+        if self.version < storage.SEALED_VERSION:
+            return link
+        return head_of(link, [self._rows(query) for query in _COVERED])
+
+    @property
+    def _link(self) -> bytes:
+        """The link of the last entry."""
+        last = self._one("SELECT link FROM main.reports ORDER BY number DESC LIMIT 1")
+        return storage.GENESIS if last is None else as_bytes(last[0])
+
+    def finish(self) -> None:
+        """Make the heads of both files fit what was written, as the last thing of a transaction."""
+        head = self._head(self._link)
+        if head != self.head:
+            for name in ("main", "witness"):
+                told = f"UPDATE {name}.state SET reports = ?, head = ?"  # noqa: S608
+                self._rows(told, self.reports, head)
+            self.head = head
 
     def _stated(self) -> dict[bytes, tuple[object, object]]:
         """Purpose and recipient of each run that has some, as they are written."""
@@ -118,10 +166,17 @@ class LedgerTransaction:
     def _count(self, sql: str, *values: object) -> int:
         return int(self._rows(sql, *values).fetchone()[0])
 
-    def set_lifetime(self, lifetime: Fraction) -> None:
-        """Note the lifetime ε of the owner's policy, which `left` is shown against."""
+    def set_lifetime(self, lifetime: Fraction, time: int, by: str = "") -> None:
+        """Lower the lifetime ε; raise it only in the name of somebody who allows that."""
+        if lifetime == self.lifetime:
+            return
+        if not by:
+            check_lifetime(lifetime, self.lifetime)
+        raised = lifetime > self.lifetime
+        new = Lifetime(lifetime, time, self.reports, by if raised else "")
+        self._add(new)
         self._rows("UPDATE main.state SET lifetime = ?", str(lifetime))
-        self.lifetime = lifetime
+        self.lifetime, self.lifetimes = lifetime, (*self.lifetimes, new)
 
     def entries(self) -> Iterator[Entry]:
         """All entries in order."""
@@ -181,7 +236,8 @@ class LedgerTransaction:
         if not {entry.run for entry in entries} <= set(recipes):
             raise LedgerError(Fault.DAMAGED)
         intents, identity = self.intents(), as_bytes(self.identity)
-        return History(self.lifetime, self.spent, entries, recipes, intents, identity)
+        budget = (self.lifetime, self.spent)
+        return History(*budget, entries, recipes, intents, identity, self.lifetimes)
 
     def open_run(self, run: bytes, task: Task, at_a_time: int) -> None:
         """Begin a run; the oldest ones beyond the limit are closed, their residuals erased."""
@@ -209,24 +265,20 @@ class LedgerTransaction:
 
     def record(self, entry: Entry, residual: Residual | None) -> None:
         """Charge a report and keep the residual (None: erase it)."""
-        link = entry.link(self.head, self._stated_of(entry.run))
+        link = entry.link(self._link, self._stated_of(entry.run))
         self.spent = spending.added(self.spent, entry.charge)
         self._rows(
             "INSERT INTO main.reports VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             *(entry.number, entry.run, entry.epoch, entry.round, entry.time),
             *(str(entry.charge), entry.digest, entry.report, link),
         )
-        self._rows(
-            "UPDATE main.state SET reports = ?, spent = ?, head = ?",
-            *(entry.number, str(self.spent), link),
-        )
-        self._rows("UPDATE witness.state SET reports = ?, head = ?", entry.number, link)
+        self._rows("UPDATE main.state SET spent = ?", str(self.spent))
         kept = None
         if residual is not None:
             content = np.ascontiguousarray(residual, dtype="<f4").tobytes()
             kept = content + _seal(entry.run, content)
         self._rows("UPDATE main.runs SET residual = ? WHERE run = ?", kept, entry.run)
-        self.reports, self.head = entry.number, link
+        self.reports = entry.number
 
 
 class Ledger:
@@ -249,8 +301,21 @@ class Ledger:
 
     def create(self, lifetime: Fraction) -> None:
         """Create the store; refused where anything is in its place."""
+        first = (1, *Lifetime(lifetime, int(time.time())).row)
         with _explained():
-            storage.create(self.store, self.witness, str(lifetime))
+            storage.create(
+                self.store, self.witness, first, head_of(storage.GENESIS, [[first], [], []])
+            )
+
+    def raise_lifetime(self, lifetime: float | Fraction, by: str) -> None:
+        """Raise the lifetime ε, in the name ``by``; every report shows it from then on."""
+        raised, name = decimal("lifetime", lifetime), checked_name("by", by)
+        with self.transaction(write=True) as books:
+            before = books.lifetime
+            if raised > before:
+                books.set_lifetime(raised, int(time.time()), name)
+        if raised <= before:
+            raise InvalidArgument("lifetime", lifetime, f"above {before}, which is allowed already")
 
     @property
     def exists(self) -> bool:
@@ -274,6 +339,8 @@ class Ledger:
             if write:
                 books.upgrade()
             yield books
+            if write:
+                books.finish()
             image = books.image() if write else books.begun
             connection.execute("COMMIT" if write else "ROLLBACK")
             self._known = image
@@ -320,6 +387,14 @@ def _explained(*, unreadable: bool = False) -> Iterator[None]:
     else:
         return
     raise LedgerError(Fault.UNREADABLE if unreadable and fault is Fault.UNWRITABLE else fault)
+
+
+def checked_name(argument: str, name: object) -> str:
+    """The name of somebody, fit to be shown."""
+    text = check_text(argument, name, "recipient")
+    if not text:
+        raise InvalidArgument(argument, name, "the name of who allows the lifetime")
+    return text
 
 
 def _seal(run: bytes, content: bytes) -> bytes:

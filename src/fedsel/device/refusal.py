@@ -53,18 +53,22 @@ class Fault(Enum):
     UNFINISHED = "a transaction was cut off: the next answer of its client puts the ledger right"
     UNREADABLE = "the ledger cannot be read: no permission, or the disk is failing"
     UNWRITABLE = "the ledger cannot be written: read-only, or the disk is full or failing"
+    LIFETIME = "the lifetime of the policy is above the lifetime of the ledger"
 
 
 class LedgerError(Refused):
-    """The ledger cannot be used, so nothing is sent. Never mended or reset silently."""
+    """The ledger cannot be used, so nothing is sent. Never mended or reset silently.
 
-    def __init__(self, fault: Fault) -> None:
+    ``remedy`` tells the owner what to do, where the fault alone does not.
+    """
+
+    def __init__(self, fault: Fault, remedy: str = "") -> None:
         super().__init__(Reason.LEDGER)
-        self.fault = fault
-        self.args = (fault,)
+        self.fault, self.remedy = fault, remedy
+        self.args = (fault, remedy)
 
     def __str__(self) -> str:
-        return self.fault.value
+        return f"{self.fault.value}: {self.remedy}" if self.remedy else self.fault.value
 
     def afresh(self) -> Refused:
-        return LedgerError(self.fault)
+        return LedgerError(self.fault, self.remedy)

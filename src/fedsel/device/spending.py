@@ -25,6 +25,7 @@ Proof: docs/proofs/composition.md, C5, C6.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 from fractions import Fraction
 from itertools import groupby
@@ -32,6 +33,7 @@ from itertools import groupby
 GRID = math.lcm(*range(1, 101), 1 << 40, 10**17)
 """On the grid are decimals of up to 17 digits, also over any number of epochs up to 100 if they
 have few digits, and the steps of 2^−36 in which `fedsel.exact.log_upper` proves a charge."""
+_WRITTEN = re.compile(r"[0-9]+(/[0-9]+)?")
 
 
 def rounded_up(amount: Fraction) -> Fraction:
@@ -55,6 +57,20 @@ def added(spent: Fraction, charge: Fraction, reports: int = 1) -> Fraction:
     return (spent if fits else rounded_up(spent)) + reports * charge
 
 
+def written(text: str) -> Fraction:
+    """A fraction as a ledger writes it, and no other: an exponent could make it endless.
+
+    >>> written("2/15")
+    Fraction(2, 15)
+    >>> written("1e999999999")
+    Traceback (most recent call last):
+    ValueError: not a fraction of a ledger
+    """
+    if not _WRITTEN.fullmatch(text):
+        raise ValueError("not a fraction of a ledger")
+    return Fraction(text)
+
+
 def total(charges: Iterable[str]) -> Fraction:
     """What reports of these charges, written as fractions, have spent.
 
@@ -63,5 +79,5 @@ def total(charges: Iterable[str]) -> Fraction:
     """
     spent = Fraction(0)
     for charge, same in groupby(charges):
-        spent = added(spent, Fraction(charge), sum(1 for _ in same))
+        spent = added(spent, written(charge), sum(1 for _ in same))
     return spent

@@ -12,6 +12,7 @@ import os
 import secrets
 import shutil
 import sqlite3
+from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -20,10 +21,11 @@ from fedsel.paths import make_folder, sync_folder
 
 APPLICATION = 0x4645_4453
 """SQLite's application_id of our files: "FEDS"."""
-VERSION = 3
+VERSION = 4
 """Of the files."""
-EXACT_VERSION, STATED_VERSION = 1, 3
-"""The last that kept the exact sum of all charges, however long; the first that keeps purposes."""
+EXACT_VERSION, STATED_VERSION, SEALED_VERSION = 1, 3, 4
+"""The last that kept the exact sum of all charges, however long; the first that keeps purposes; the
+first that keeps all lifetimes, and whose head covers them and the runs."""
 LEDGER_NAME, WITNESS_NAME = "ledger.sqlite", "witness.sqlite"
 GENESIS = bytes(32)
 """The chain before the first report."""
@@ -41,6 +43,12 @@ _PURPOSES = (
     "CREATE TABLE purposes (run BLOB PRIMARY KEY, purpose TEXT NOT NULL, recipient TEXT NOT NULL) "
     "WITHOUT ROWID"
 )
+_LIFETIMES = (
+    "CREATE TABLE lifetimes (number INTEGER PRIMARY KEY, lifetime TEXT NOT NULL, time INTEGER, "
+    "reports INTEGER NOT NULL, allowed_by TEXT NOT NULL)"
+)
+_ADDED = ((STATED_VERSION, _PURPOSES), (SEALED_VERSION, _LIFETIMES))
+"""Tables of the ledger that came later, and with which version."""
 _WITNESS_TABLES = (
     "CREATE TABLE state (one INTEGER PRIMARY KEY CHECK (one = 1), identity BLOB NOT NULL, "
     "reports INTEGER NOT NULL, head BLOB NOT NULL)",
@@ -114,12 +122,14 @@ def check_files(connection: sqlite3.Connection) -> int:
 
 
 def _ledger_tables(version: int = VERSION) -> tuple[str, ...]:
-    return (*_LEDGER_TABLES, _PURPOSES) if version >= STATED_VERSION else _LEDGER_TABLES
+    return (*_LEDGER_TABLES, *(table for since, table in _ADDED if since <= version))
 
 
-def upgrade(connection: sqlite3.Connection) -> None:
+def upgrade(connection: sqlite3.Connection, version: int) -> None:
     """Add what the files of an earlier version lack, and mark both as ours of today."""
-    connection.execute(_PURPOSES)  # in the first of the two files, "main"
+    for since, table in _ADDED:
+        if since > version:
+            connection.execute(table)  # in the first of the two files, "main"
     for name in ("main", "witness"):
         connection.execute(f"PRAGMA {name}.user_version = {VERSION}")
 
@@ -148,13 +158,17 @@ def fault_of(error: sqlite3.Error) -> Fault:
         return Fault.BUSY
     if code == _NOT_A_DATABASE:
         return Fault.FOREIGN
-    if code == _CORRUPT or isinstance(error, sqlite3.IntegrityError):
+    # Without a code it is Python that cannot read it: a text that is no UTF-8.
+    if code in (_CORRUPT, 0) or isinstance(error, sqlite3.IntegrityError):
         return Fault.DAMAGED
     return Fault.UNWRITABLE
 
 
-def create(store: Path, witness: Path, lifetime: str) -> None:
-    """Create a store where there is none; its folder appears whole or not at all."""
+def create(store: Path, witness: Path, lifetime: Sequence[object], head: bytes) -> None:
+    """Create a store where there is none; its folder appears whole or not at all.
+
+    ``lifetime`` is the first row of that table.
+    """
     apart = witness.parent != store
     if (store.exists() and any(store.iterdir())) or (apart and witness.exists()):
         raise LedgerError(Fault.OCCUPIED)
@@ -166,14 +180,13 @@ def create(store: Path, witness: Path, lifetime: str) -> None:
         _write(
             scratch / LEDGER_NAME,
             _ledger_tables(),
-            "INSERT INTO state VALUES (1, ?, ?, 0, '0', ?)",
-            (identity, lifetime, GENESIS),
+            ("INSERT INTO state VALUES (1, ?, ?, 0, '0', ?)", (identity, lifetime[1], head)),
+            ("INSERT INTO lifetimes VALUES (?, ?, ?, ?, ?)", lifetime),
         )
         _write(
             scratch / WITNESS_NAME,
             _WITNESS_TABLES,
-            "INSERT INTO state VALUES (1, ?, 0, ?)",
-            (identity, GENESIS),
+            ("INSERT INTO state VALUES (1, ?, 0, ?)", (identity, head)),
         )
         if apart:
             make_folder(witness.parent)
@@ -186,7 +199,7 @@ def create(store: Path, witness: Path, lifetime: str) -> None:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _write(file: Path, tables: tuple[str, ...], insert: str, values: tuple[object, ...]) -> None:
+def _write(file: Path, tables: tuple[str, ...], *rows: tuple[str, Sequence[object]]) -> None:
     _new(file).close()  # SQLite gives its journals the same mode
     connection = sqlite3.connect(file, isolation_level=None)
     try:
@@ -196,7 +209,8 @@ def _write(file: Path, tables: tuple[str, ...], insert: str, values: tuple[objec
         connection.execute(f"PRAGMA user_version = {VERSION}")
         for table in tables:
             connection.execute(table)
-        connection.execute(insert, values)
+        for insert, values in rows:
+            connection.execute(insert, values)
         connection.execute("COMMIT")
     finally:
         connection.close()

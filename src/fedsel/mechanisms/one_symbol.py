@@ -275,13 +275,14 @@ class UnbiasedJoint(OneSymbol):
     def draw(self, scores: Scores, entropy: Entropy, /) -> Reports:
         d, vector = scores.size, scores.values()
         low, high = self.weights(d)
-        x = entropy.below(self.total(d))
-        if x < 2 * d * low * UNIT:
+        x, base = entropy.below(self.total(d)), 2 * d * low * UNIT
+        # All of this also where the report does not depend on it: the time must not tell.
+        units = np.cumsum(self.unit_entries(vector))
+        place = (x - base) // (high - low) if high > low else int(units[-1])
+        j = int(np.count_nonzero(units <= place))
+        if x < base:
             slot, sign = _signed(int(x // (low * UNIT)), d)
             return Reports([slot], [sign])
-        units = np.cumsum(self.unit_entries(vector))
-        place = (x - 2 * d * low * UNIT) // (high - low) if high > low else int(units[-1])
-        j = int(np.searchsorted(units, place, side="right"))
         if j == d:
             return Reports([BOTTOM], [0])
         return Reports([j], [PLUS if vector[j] > 0 else MINUS])
@@ -291,8 +292,8 @@ class UnbiasedJoint(OneSymbol):
         with np.errstate(over="ignore"):
             raw = np.floor(np.abs(vector.astype(np.float64)) / self.clip * UNIT)
         units = np.minimum(raw, UNIT).astype(np.int64)
-        most, total = self.top(len(vector)) * UNIT, int(units.sum())
-        return units * most // total if total > most else units
+        most = self.top(len(vector)) * UNIT
+        return units * most // max(most, int(units.sum()))
 
     def report_law(
         self,

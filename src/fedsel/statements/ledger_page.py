@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from fedsel.device import Intent
+from fedsel.device import History, Intent
 from fedsel.display import printable
 from fedsel.pages import Section, Table
 from fedsel.statements.document import Document
@@ -93,11 +93,12 @@ def _overview(report: LedgerReport) -> Section:
         for d in report.devices
         if d.copy_of
     ]
+    risen = [f"{printable(d.store)}: {line}" for d in report.read for line in raised(d.history)]
     return Section(
         name="devices",
         title="The devices at a glance",
-        missing=(*unread, *copies),
-        notice="Ledgers that cannot be relied on",
+        missing=(*unread, *copies, *risen),
+        notice="Ledgers that need a look",
         tables=(
             Table(
                 "Each device, and what it has spent of its lifetime ε",
@@ -188,12 +189,13 @@ def _device(device: Device, place: int) -> Section:
             facts={"store": printable(device.store)},
         )
     copies = (f"It is a copy of {printable(device.copy_of)}.",) if device.copy_of else ()
+    steps = (_lifetimes(history),) if len(history.lifetimes) > 1 else ()
     return Section(
         name=f"device {place}",
         title=title,
         where=f"Device {place}",
-        missing=copies,
-        notice="This ledger exists twice",
+        missing=(*copies, *raised(history)),
+        notice="This ledger needs a look",
         facts={
             "store": printable(device.store),
             "ε spent": exactly(history.spent),
@@ -203,8 +205,31 @@ def _device(device: Device, place: int) -> Section:
             "certainty in the end": f"at most {in_percent(history.lifetime)}, if all is spent",
         },
         text=() if device.runs else ("No report has left this device.",),
-        tables=_device_tables(device) if device.runs else (),
+        tables=(*steps, *(_device_tables(device) if device.runs else ())),
     )
+
+
+def raised(history: History | None) -> tuple[str, ...]:
+    """A sentence for each time that the lifetime was raised."""
+    return tuple(
+        f"Its lifetime was raised from ε = {_decimal(old.epsilon)} to {_decimal(new.epsilon)} on"
+        f" {when(new.time or 0)}, after {new.reports} reports, by {new.by}."
+        for old, new in (history.raises if history else ())
+    )
+
+
+def _lifetimes(history: History) -> Table:
+    rows = tuple(
+        (
+            _decimal(one.epsilon),
+            "before changes were recorded" if one.time is None else when(one.time),
+            one.reports,
+            one.by or "–",
+        )
+        for one in history.lifetimes
+    )
+    columns = ("lifetime ε", "since", "after reports", "raised by")
+    return Table("Every lifetime that this ledger has had", columns, rows)
 
 
 def _device_tables(device: Device) -> tuple[Table, ...]:

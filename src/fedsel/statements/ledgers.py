@@ -139,6 +139,7 @@ class Device:
             told |= numbers(name, getattr(history, name))
         for name in ("lifetime", "spent"):
             told[f"certainty_{name}"] = certainty(getattr(history, name))
+        told["lifetimes"] = lifetimes(history)
         told["runs"] = [_run_as_dict(run) for run in self.runs]
         told["reports"] = [
             {
@@ -168,6 +169,19 @@ def _run_as_dict(run: RunOnDevice) -> dict[str, Any]:
         "last": moment(run.last),
         **numbers("epsilon", run.epsilon),
     }
+
+
+def lifetimes(history: History) -> list[dict[str, Any]]:
+    """All lifetimes that a ledger has had, for JSON; the present one is the last."""
+    return [
+        {
+            **numbers("epsilon", one.epsilon),
+            "since": None if one.time is None else moment(one.time),
+            "after_reports": one.reports,
+            "raised_by": one.by or None,
+        }
+        for one in history.lifetimes
+    ]
 
 
 def numbers(name: str, exact: Fraction) -> dict[str, Any]:

@@ -1,20 +1,22 @@
 /** The ledger inside one transaction: what it says, whether it is whole, and what is added to it.
  *
- * A ledger is one text: JSON in a line and the SHA-256 of that line in the next. Each entry is
- * linked to the one before by SHA-256, as in the ledgers of the Python client, and the witness, a
- * second text, holds the number of entries and the last link. So a ledger that was put back from a
+ * A ledger is one text: JSON in a line and the SHA-256 of that line in the next. Each entry and each
+ * lifetime is linked to what came before it by SHA-256, and the witness, a second text, holds the
+ * number of entries and the last link. So a ledger that was put back from a
  * copy is noticed as long as the witness was not put back with it.
  */
 
 import { Fraction, ZERO } from "../exact/fraction.js";
 import { fromHex, sameBytes, sha256, toHex } from "../hash.js";
+import { checkText } from "../wire/intent.js";
 import { decodeRecipe } from "../wire/recipe.js";
 import { LedgerError } from "./refusal.js";
 import { added, total } from "./spending.js";
 
 const FORMAT = "fedsel ledger";
 const WITNESS = "fedsel witness";
-const VERSION = 1;
+const VERSION = 2;
+const FIRST_VERSION = 1; // which kept the present lifetime alone, outside of the chain
 const GENESIS = "0".repeat(64);
 const SEAL_BYTES = 32;
 
@@ -30,6 +32,15 @@ const SEAL_BYTES = 32;
  * @property {string} report
  * @property {string} link
  *
+ * A lifetime ε: since when (null: before changes were recorded), after how many reports, and who
+ * raised it; empty where nobody had to.
+ * @typedef {object} Lifetime
+ * @property {string} lifetime
+ * @property {number | null} time
+ * @property {number} reports
+ * @property {string} by
+ * @property {string} link
+ *
  * A run: its recipe, what its server says of it, whether it is open, and what it has kept.
  * @typedef {object} Run
  * @property {string} run
@@ -41,7 +52,7 @@ const SEAL_BYTES = 32;
  *
  * @typedef {object} State
  * @property {string} identity
- * @property {string} lifetime
+ * @property {readonly Lifetime[]} lifetimes the present one is the last
  * @property {number} reports
  * @property {string} spent
  * @property {string} head
@@ -52,23 +63,15 @@ const SEAL_BYTES = 32;
  * @typedef {{ readonly ledger: string, readonly witness: string }} Held
  *
  * What takes its place, and the witness of what was there before: it is written first where it is
- * not what is held, so that a witness is never more than one report behind.
+ * not what is held, so that a witness is never more than one link behind.
  * @typedef {Held & { readonly before: string }} Change
  */
 
 /** The texts of a ledger that begins. @param {Fraction} lifetime @param {string} identity
- * @returns {Held} */
-export function beginning(lifetime, identity) {
-  /** @type {State} */
-  const state = {
-    identity,
-    lifetime: String(lifetime),
-    reports: 0,
-    spent: "0",
-    head: GENESIS,
-    runs: [],
-    entries: [],
-  };
+ * @param {number} time @returns {Held} */
+export function beginning(lifetime, identity, time) {
+  const empty = { identity, reports: 0, spent: "0", head: GENESIS, runs: [], entries: [] };
+  const state = withLifetime({ ...empty, lifetimes: [] }, String(lifetime), time, "");
   return { ledger: sealed(FORMAT, state), witness: witnessOf(state) };
 }
 
@@ -95,7 +98,7 @@ export class Books {
   }
 
   get lifetime() {
-    return fraction(this.#state.lifetime);
+    return fraction(this.#state.lifetimes[this.#state.lifetimes.length - 1].lifetime);
   }
 
   get reports() {
@@ -114,9 +117,13 @@ export class Books {
     this.#state = { ...this.#state, ...changes };
   }
 
-  /** @param {Fraction} lifetime */
-  setLifetime(lifetime) {
-    this.#put({ lifetime: String(lifetime) });
+  /** Lower the lifetime; raise it only in the name of somebody who allows that.
+   * @param {Fraction} lifetime @param {number} time @param {string} by */
+  setLifetime(lifetime, time, by) {
+    const raised = lifetime.compare(this.lifetime);
+    if (raised === 0) return;
+    if (raised > 0 && !by) throw new LedgerError("LIFETIME");
+    this.#state = withLifetime(this.#state, String(lifetime), time, raised > 0 ? by : "");
   }
 
   /** The report of a round, if there is one. @param {string} run @param {number} round */
@@ -200,9 +207,27 @@ export function linkOf(before, entry, stated) {
   const content =
     `[${entry.number}, ${entry.epoch}, ${entry.round}, ${entry.time}, "${entry.charge}", ` +
     `"${entry.run}", "${entry.digest}", "${entry.report}"${texts.map((t) => `, ${ascii(t)}`).join("")}]`;
+  return linked(before, content);
+}
+
+/** @param {string} before @param {string} content */
+function linked(before, content) {
   const link = fromHex(before);
   if (link === null) throw new LedgerError("DAMAGED");
   return toHex(sha256(link, new TextEncoder().encode(content)));
+}
+
+/** @param {string} before @param {Omit<Lifetime, "link">} added */
+function lifetimeLinkOf(before, { lifetime, time, reports, by }) {
+  return linked(before, `["lifetime", "${lifetime}", ${time}, ${reports}, ${ascii(by)}]`);
+}
+
+/** The state with a further lifetime. @param {State} state @param {string} lifetime
+ * @param {number | null} time @param {string} by @returns {State} */
+function withLifetime(state, lifetime, time, by) {
+  const added = { lifetime, time, reports: state.reports, by };
+  const link = lifetimeLinkOf(state.head, added);
+  return { ...state, head: link, lifetimes: [...state.lifetimes, { ...added, link }] };
 }
 
 /** A text of JSON in ASCII. @param {string} text */
@@ -232,7 +257,8 @@ function unsealed(format, text) {
   } catch {
     throw new LedgerError(text.startsWith(`{"format":"${format}"`) ? "DAMAGED" : "FOREIGN");
   }
-  if (typeof content !== "object" || content?.format !== format || content.version !== VERSION) {
+  const known = [FIRST_VERSION, VERSION].includes(content?.version);
+  if (typeof content !== "object" || content?.format !== format || !known) {
     throw new LedgerError("FOREIGN");
   }
   const right = toHex(sha256(new TextEncoder().encode(line)));
@@ -242,50 +268,73 @@ function unsealed(format, text) {
 
 /** The state of two texts, every link, sum and type of it checked. @param {Held} held */
 function read(held) {
-  const content = unsealed(FORMAT, held.ledger);
+  const { format: _, version, ...content } = unsealed(FORMAT, held.ledger);
   const seen = unsealed(WITNESS, held.witness);
-  const state = /** @type {State} */ (/** @type {unknown} */ (content));
+  let state = /** @type {State} */ (/** @type {unknown} */ (content));
+  let places;
   try {
-    check(state);
+    if (version === FIRST_VERSION) {
+      const { lifetime, ...rest } = content;
+      state = /** @type {State} */ (/** @type {unknown} */ ({ ...rest, lifetimes: [] }));
+      state = withLifetime(state, String(lifetime), null, "");
+    }
+    places = check(state);
   } catch {
     throw new LedgerError("DAMAGED");
   }
-  // Where a commit was cut off between its two parts, the witness is one report behind. The report
-  // counts, and the next commit brings the witness up to date.
-  const { entries, reports, head } = state;
-  const before = entries.length > 1 ? entries[entries.length - 2].link : GENESIS;
-  const agrees =
-    (seen.reports === reports && seen.head === head) ||
-    (reports > 0 && seen.reports === reports - 1 && seen.head === before);
+  // Where a commit was cut off between its two parts, the witness is one link behind. What was
+  // added counts, and the next commit brings the witness up to date. The lifetime of the first
+  // version was no link yet.
+  const agrees = places
+    .slice(version === FIRST_VERSION ? -3 : -2)
+    .some(({ reports, link }) => seen.reports === reports && seen.head === link);
   if (seen.identity !== state.identity || !agrees) throw new LedgerError("DISAGREES");
   return state;
 }
 
-/** Throw unless a state is one that our own code wrote. @param {State} state */
+/** The number of reports and the link at each place of the chain. It throws unless the state is one
+ * that our own code wrote. @param {State} state */
 function check(state) {
-  const { identity, lifetime, spent, reports, head, runs, entries } = state;
+  const { identity, lifetimes, spent, reports, head, runs, entries } = state;
   const known = new Map(runs.map((run) => [run.run, run]));
   const ours = runs.every(isRun) && known.size === runs.length;
-  let link = GENESIS;
+  const chain = [{ reports: 0, link: GENESIS }];
+  const waiting = [...lifetimes];
   const places = new Set();
-  for (const [i, entry] of entries.entries()) {
+  for (const [i, entry] of [...entries, null].entries()) {
+    while (waiting.length && waiting[0].reports === i) {
+      const next = /** @type {Lifetime} */ (waiting.shift());
+      const link = lifetimeLinkOf(chain[chain.length - 1].link, next);
+      if (!isLifetime(next) || link !== next.link) throw new RangeError("damaged");
+      chain.push({ reports: i, link });
+    }
+    if (entry === null) break;
     const run = known.get(entry.run);
     const { number, epoch, round, time } = entry;
     const whole = [number, epoch, round, time].every(Number.isSafeInteger) && number === i + 1;
-    link = linkOf(link, entry, run ?? null);
+    const link = linkOf(chain[chain.length - 1].link, entry, run ?? null);
     if (!run || !whole || link !== entry.link) throw new RangeError("damaged");
+    chain.push({ reports: number, link });
     places.add(`${entry.run} ${round}`);
   }
   const charges = entries.map((entry) => fraction(entry.charge));
   const right =
     typeof identity === "string" &&
-    fraction(lifetime).compare(ZERO) > 0 &&
+    lifetimes.length > 0 &&
+    waiting.length === 0 &&
     ours &&
     places.size === entries.length &&
     reports === entries.length &&
-    head === link &&
+    head === chain[chain.length - 1].link &&
     spent === String(total(charges));
   if (!right) throw new RangeError("damaged");
+  return chain;
+}
+
+/** @param {Lifetime} one */
+function isLifetime({ lifetime, time, by }) {
+  checkText("by", by, "recipient");
+  return (time === null || Number.isSafeInteger(time)) && fraction(lifetime).compare(ZERO) > 0;
 }
 
 /** @param {Run} run */

@@ -12,6 +12,7 @@ import { fromHex, sha256, toHex } from "../hash.js";
 import { SYSTEM } from "../random/entropy.js";
 import { solutionOf } from "../solutions/solution.js";
 import { canSeal, sealed, serverKeyOf } from "../sealing/sealing.js";
+import { checkText } from "../wire/intent.js";
 import { bytesOf, decodeRequest, encodeReport } from "../wire/request.js";
 import { Ledger } from "./ledger.js";
 import { Policy } from "./policy.js";
@@ -36,18 +37,21 @@ export class Client {
   /** The client of a device.
    *
    * `create` makes the ledger where there is none; without it a missing ledger is refused, so that
-   * a wiped one does not begin anew unnoticed.
+   * a wiped one does not begin anew unnoticed. The ledger keeps the least lifetime that a policy has
+   * had. A policy with a larger one is refused, unless `raisedBy` names who allows it: the ledger
+   * shows that for ever.
    * @param {Policy | import("./policy.js").PolicyFields} policy @param {Store} store
-   * @param {{ create?: boolean }} [options] */
+   * @param {{ create?: boolean, raisedBy?: string }} [options] */
   static async open(policy, store, options) {
-    const { create = false } = own(options);
+    const { create = false, raisedBy } = own(options);
     const checked = policy instanceof Policy ? policy : new Policy(policy);
     await checkKey(checked.serverKey);
+    const by = raisedBy === undefined ? "" : checkText("raisedBy", raisedBy, "recipient");
     const ledger = new Ledger(store);
-    if (create) await ledger.create(checked.lifetime);
+    if (create) await ledger.create(checked.lifetime, seconds());
     const { lifetime } = await ledger.history();
     if (!lifetime.equals(checked.lifetime)) {
-      await ledger.change((books) => books.setLifetime(checked.lifetime));
+      await ledger.change((books) => books.setLifetime(checked.lifetime, seconds(), by));
     }
     return new Client(checked, ledger);
   }
@@ -177,7 +181,9 @@ export class Client {
       throw new Refused("TOO_OFTEN");
     }
     const after = added(books.spent, solution.charge);
-    if (after.compare(policy.lifetime) > 0) throw new Refused("EXHAUSTED");
+    // The ledger's lifetime is less where another tab or process has lowered it since.
+    const exhausted = [policy.lifetime, books.lifetime].some((most) => after.compare(most) > 0);
+    if (exhausted) throw new Refused("EXHAUSTED");
     return null;
   }
 

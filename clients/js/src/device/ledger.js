@@ -30,12 +30,12 @@ export class Ledger {
     this.#store = store;
   }
 
-  /** @param {Fraction} lifetime */
-  async create(lifetime) {
+  /** @param {Fraction} lifetime @param {number} time */
+  async create(lifetime, time) {
     if (await this.#store.exists()) return;
     const identity = toHex(randomBytes(16));
     try {
-      await this.#store.create(beginning(lifetime, identity));
+      await this.#store.create(beginning(lifetime, identity, time));
     } catch (error) {
       if (!(await this.#store.exists())) throw error; // else another process or tab was faster
     }
@@ -84,6 +84,12 @@ export class Ledger {
  * @property {Uint8Array} digest
  * @property {Uint8Array} report
  *
+ * @typedef {object} HistoryLifetime
+ * @property {Fraction} epsilon
+ * @property {number | null} time since when; null where it is not known
+ * @property {number} reports how many there were before
+ * @property {string} by who raised it; empty where it was not raised
+ *
  * @typedef {object} HistoryRun
  * @property {import("../wire/recipe.js").Recipe} recipe
  * @property {string} purpose
@@ -95,6 +101,7 @@ export class Ledger {
  * @property {Fraction} lifetime
  * @property {Fraction} spent
  * @property {Fraction} left
+ * @property {HistoryLifetime[]} lifetimes all that it has had, the present one last
  * @property {HistoryEntry[]} entries
  * @property {Map<string, HistoryRun>} runs by their names in hexadecimal digits
  */
@@ -108,6 +115,12 @@ function historyOf(books) {
     lifetime,
     spent,
     left: left.compare(ZERO) > 0 ? left : ZERO,
+    lifetimes: state.lifetimes.map(({ lifetime: epsilon, time, reports, by }) => ({
+      epsilon: /** @type {Fraction} */ (Fraction.parse(epsilon)),
+      time,
+      reports,
+      by,
+    })),
     entries: state.entries.map(({ link: _, ...entry }) => ({
       ...entry,
       charge: /** @type {Fraction} */ (Fraction.parse(entry.charge)),

@@ -26,6 +26,8 @@ export const FAULTS = Object.freeze({
   BUSY: "others hold the ledger",
   UNREADABLE: "the ledger cannot be read: no permission, or the storage is failing",
   UNWRITABLE: "the ledger cannot be written: read-only, or the storage is full or failing",
+  LIFETIME:
+    "the lifetime of the policy is above the lifetime of the ledger: lower it, or name who raises it, on record, with Client.open(…, { raisedBy })",
 });
 
 /** @typedef {keyof typeof REASONS} Reason */

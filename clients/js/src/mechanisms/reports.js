@@ -82,7 +82,7 @@ export function unbiasedJoint(epsilon, size, k, clip) {
     abstains: true,
     draw(scores, entropy) {
       const x = entropy.below(total);
-      if (x < base) return atom(Number(x / (low * unit)), size);
+      // All of this also where the report does not depend on it: the time must not tell.
       const values = scores.values();
       const units = unitEntries(values, k * UNIT, clip);
       const sum = units.reduce((all, one) => all + one, 0);
@@ -93,6 +93,7 @@ export function unbiasedJoint(epsilon, size, k, clip) {
         seen += entry;
         chosen += Number(seen <= place);
       }
+      if (x < base) return atom(Number(x / (low * unit)), size);
       if (chosen === size) return NOTHING;
       return { slots: [chosen], symbols: [values[chosen] > 0 ? PLUS : MINUS] };
     },
@@ -103,8 +104,8 @@ export function unbiasedJoint(epsilon, size, k, clip) {
  * @param {Float64Array} values @param {number} most @param {number} clip */
 function unitEntries(values, most, clip) {
   const units = values.map((value) => Math.min(UNIT, Math.floor((Math.abs(value) / clip) * UNIT)));
-  const total = units.reduce((all, one) => all + one, 0);
-  if (total <= most) return units;
+  const sum = units.reduce((all, one) => all + one, 0);
+  const total = Math.max(most, sum);
   if (UNIT * most <= Number.MAX_SAFE_INTEGER)
     return units.map((u) => Math.floor((u * most) / total));
   return units.map((u) => Number((BigInt(u) * BigInt(most)) / BigInt(total)));

@@ -191,6 +191,19 @@ OUTLINE void send_signs(const Tables *tables, Report *reports, int64_t count) {
     }
 }
 
+/* vector ← residual + vector, as `Feedback.accumulated` has it: an overflow gives ± the largest float.
+   The largest pattern of a magnitude tells whether there is one. */
+INLINE void accumulate(float *vector, const float *residual, int64_t d) {
+    int32_t largest = 0;
+    for (int64_t i = 0; i < d; i++) {
+        float x = vector[i] + residual[i];
+        int32_t bits = pattern_of(x);
+        vector[i] = x;
+        largest = bits > largest ? bits : largest;
+    }
+    if (largest >= 0x7F800000) without_overflow(vector, d);
+}
+
 /* The residual: what was accumulated, less what was sent. */
 OUTLINE void keep_rest(const Report *r) {
     const Sending *sending = r->sending;
@@ -214,6 +227,7 @@ OUTLINE void keep_rest(const Report *r) {
             double part = along / squared * entry_of(sending, slot, i);
             residual[i] = (float)((double)residual[i] - part);
         }
+        without_overflow(residual, d);
     }
 }
 
@@ -273,7 +287,7 @@ INLINE void send_reports(const Tables *tables, Report *reports, int64_t count) {
     for (Report *r = reports; r < reports + count; r++) {
         const float *residual = residual_of(r);
         if (!residual) continue;
-        for (int64_t i = 0; i < d; i++) r->vector[i] += residual[i];
+        accumulate(r->vector, residual, d);
         r->squared = -1;
     }
     if (tables->kind == SIGNS) {

@@ -197,7 +197,14 @@ INLINE void hadamard_double(double *x, double *room, int64_t n) {
     }
 }
 
-/* Scores of which some overflowed, as a device takes them: `numpy.nan_to_num`. */
+/* The pattern of a magnitude: ordered as magnitudes are, NaN above infinity. */
+INLINE int32_t pattern_of(float x) {
+    int32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits & INT32_MAX;
+}
+
+/* Floats of which some overflowed, as a device takes them: `numpy.nan_to_num`. */
 OUTLINE void without_overflow(float *x, int64_t n) {
     for (int64_t i = 0; i < n; i++) {
         if (x[i] != x[i]) x[i] = 0;

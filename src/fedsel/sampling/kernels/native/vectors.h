@@ -1,12 +1,5 @@
 /* Reports on vectors that are computed elsewhere. */
 
-/* The pattern of a magnitude: ordered as magnitudes are, NaN above infinity. */
-INLINE int32_t pattern_of(float x) {
-    int32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits & INT32_MAX;
-}
-
 INLINE int32_t largest_pattern(const float *entries, int64_t count) {
     int32_t largest = 0;
     for (int64_t i = 0; i < count; i++) {

@@ -179,7 +179,7 @@ class Page {
     this.#work = null;
     this.#busy = !done;
     byId("anew-yes").checked = false;
-    await this.#look();
+    this.limits.know(await this.#look());
     state(done ? text : ELSEWHERE);
     this.#enable();
     if (wasThere) byId("go").disabled ? byId("state").focus() : byId("go").focus();
@@ -191,7 +191,8 @@ class Page {
   async #run(policy, token, own, records, signal) {
     const { task, store } = this;
     const create = this.#ledger !== "there" && byId("anew-yes").checked;
-    const client = await Client.open(policy, store, { create });
+    const raisedBy = this.limits.raises(policy) ? "the person at this page" : undefined;
+    const client = await Client.open(policy, store, { create, raisedBy });
     if (create) own.outcomes = {};
     await kept("ledger", { created: true });
     await kept(task.run, {

@@ -15,6 +15,8 @@ const LEAST_SECONDS = 1;
 export class Limits {
   #facts;
   #spent = new Fraction(0n);
+  /** The total that the ledger allows; null where there is none. @type {Fraction | null} */
+  #allowed = null;
 
   /** @param {import("./client/facts.js").Facts} facts of the request, checked and computed here */
   constructor(facts) {
@@ -32,11 +34,26 @@ export class Limits {
   /** Begin with the person's own limits, else with what the task asks for.
    * @param {{ lifetime?: string, perReport?: string }} kept @param {any} history or null */
   begin({ lifetime, perReport }, history) {
-    if (history) this.#spent = history.spent;
-    const known = lifetime ?? (history ? written(history.lifetime) : undefined);
-    byId("lifetime").value = known ?? written(this.asked);
+    this.#allowed = history?.lifetime ?? null;
+    byId("lifetime").value = lifetime ?? written(this.#allowed ?? this.asked);
     byId("per-report").value = perReport ?? written(this.#facts.charge);
+    // What another task has lowered since is raised by the person alone, not by what was kept.
+    const own = this.policy();
+    if (own && this.raises(own)) byId("lifetime").value = written(history.lifetime);
+    this.know(history);
+  }
+
+  /** Say what the limits mean for the ledger as it is now. @param {any} history or null */
+  know(history) {
+    this.#spent = history?.spent ?? new Fraction(0n);
+    this.#allowed = history?.lifetime ?? null;
     this.tell();
+  }
+
+  /** Whether a policy allows more in total than the ledger, as far as this page has said.
+   * @param {Policy} policy */
+  raises({ lifetime }) {
+    return this.#allowed !== null && lifetime.compare(this.#allowed) > 0;
   }
 
   get written() {
@@ -94,7 +111,8 @@ export class Limits {
     }
     const fit = left.over(charge).floor();
     const reports = Number(fit < 0n ? 0n : fit > BigInt(epochs) ? BigInt(epochs) : fit);
-    const all = `Each costs ε = ${exactly(charge)}.`;
+    const more = this.raises(policy) ? " This raises the total of your ledger, on record." : "";
+    const all = `Each costs ε = ${exactly(charge)}.${more}`;
     if (reports === 0) this.#say(`Too little is left for a report. ${all}`, true);
     else if (reports < epochs)
       this.#say(`Enough for ${reports} of the ${epochs} reports that are asked for. ${all}`);

@@ -98,7 +98,7 @@ export function showReports(history, run, outcomes) {
 }
 
 /** @param {any} history */
-export function showLedger({ lifetime, spent, left, entries }) {
+export function showLedger({ lifetime, spent, left, entries, lifetimes }) {
   byId("ledger").hidden = false;
   const bar = byId("spent");
   bar.max = lifetime.toNumber();
@@ -108,6 +108,10 @@ export function showLedger({ lifetime, spent, left, entries }) {
     ["ε left", exactly(left)],
     ["ε in total", exactly(lifetime)],
     ["Reports", String(entries.length)],
+    ...lifetimes.flatMap((/** @type {any} */ { epsilon, time, by }) => {
+      const when = new Date(1000 * time).toLocaleString();
+      return by ? [["Raised", `to ε = ${exactly(epsilon)}, ${when}`]] : [];
+    }),
   ]);
 }
 
