@@ -120,7 +120,7 @@ def estimated_seconds(
 ) -> float:
     """About how long idle cores take for what the store does not hold, and for figures and page."""
     tasks = [task for one in experiments for task in one.without(list(missing))]
-    todo = [t for t in tasks if store.get(key_of(t.kind, t.parameters, source.identity)) is None]
+    todo = [t for t in tasks if store.get(key_of(t, source.identity)) is None]
     cores = jobs if jobs > 0 else os.cpu_count() or 1
     return _SECONDS_PER_ENTRY * total_cost(todo) / cores + _SECONDS_PER_PAGE * len(experiments)
 
@@ -194,7 +194,7 @@ def write_page(outcomes: Sequence[Outcome], request: Request, out: Path) -> Path
         sections,
         title=TITLE,
         summary=_summary(outcomes, request),
-        facts=_facts(request),
+        facts=_facts(outcomes, request),
         overview=_OVERVIEW,
     )
     path = out / "index.html"
@@ -203,7 +203,7 @@ def write_page(outcomes: Sequence[Outcome], request: Request, out: Path) -> Path
         markdown(
             TITLE,
             _summary(outcomes, request),
-            _facts(request),
+            _facts(outcomes, request),
             verdicts_of(outcomes, request),
             {outcome.name: outcome.view.tables for outcome in outcomes},
         ),
@@ -293,12 +293,14 @@ def _summary(outcomes: Sequence[Outcome], request: Request) -> list[str]:
     return lines
 
 
-def _facts(request: Request) -> dict[str, str]:
+def _facts(outcomes: Sequence[Outcome], request: Request) -> dict[str, str]:
+    kinds = {type(task).__module__ for outcome in outcomes for task in outcome.experiment.tasks}
+    codes = sorted(map(code_version, kinds))
     packages = ("numpy", "scipy", "matplotlib")
     return {
         "command": request.command(),
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
-        "fedsel": f"{__version__}, code {code_version()}",
+        "fedsel": f"{__version__}, code {', '.join(codes)}",
         "Python": platform.python_version(),
         **{name: version(name) for name in packages},
         "cores": str(os.cpu_count()),
