@@ -184,4 +184,5 @@ class ServiceProcess:
     def __exit__(self, *_):
         if self.process.poll() is None:
             self.stop()
+        self.process.stdout.close()
         self.log.close()
