@@ -13,6 +13,7 @@ from typing import Literal
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 Versions = Literal["newest", "lowest"]
 
@@ -60,6 +61,12 @@ def installed(folder: Path, wheel: Path, extras: Iterable[str], versions: Versio
     resolution = {"newest": "highest", "lowest": "lowest-direct"}[versions]
     uv_install(python, "--resolution", resolution, *map(_written, asked.values()))
     uv_install(python, "--no-deps", wheel)
+    if versions == "lowest":
+        found = metadata.distributions(path=[str(_site(python))])
+        there = {canonicalize_name(one.name): Version(one.version) for one in found}
+        for name in asked.keys() - required(wheel, ()).keys():
+            (bound,) = asked[name].specifier  # what is promised can be had
+            assert there[name] == Version(bound.version), (asked[name], there[name])
     if with_torch:
         uv_install(python, *map(_written, _asked(metadata.requires("torch") or (), "")))
         _link(python, metadata.distribution("torch"))
@@ -92,8 +99,12 @@ def _asked(lines: Iterable[str], extra: str) -> Iterator[Requirement]:
             yield asked
 
 
-def _link(python: Path, distribution: metadata.Distribution) -> None:
+def _site(python: Path) -> Path:
     paths = {"base": python.parents[1], "platbase": python.parents[1]}
-    site = Path(sysconfig.get_path("purelib", "venv", paths))
+    return Path(sysconfig.get_path("purelib", "venv", paths))
+
+
+def _link(python: Path, distribution: metadata.Distribution) -> None:
+    site = _site(python)
     for top in {file.parts[0] for file in distribution.files or ()} - {"..", "__pycache__"}:
         (site / top).symlink_to(Path(str(distribution.locate_file(top))))

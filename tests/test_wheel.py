@@ -279,6 +279,7 @@ def test_the_main_job_runs_on_the_simulation_alone(environment, versions, tmp_pa
     assert 0 < row["accuracy"] < 1
     assert {file.name for file in (tmp_path / "results").iterdir()} >= {"run.csv", "run.json"}
     assert "no figures: matplotlib is missing, pip install 'fedsel[plots]'" in done.stderr
+    assert "" not in done.stderr.splitlines()
 
 
 def test_the_demo_has_its_figure(environment, versions, tmp_path):
@@ -314,7 +315,10 @@ pyarrow.parquet.write_table(table, "x.parquet")
 """
 PICTURE = """
 from fedsel import plotting
-plotting.new_figure().savefig("figure.png")
+points = [plotting.Point("RJ", epsilon, 0.8, 0.01) for epsilon in (0.5, 1.0, 2.0)]
+axes = plotting.accuracy_against_epsilon(points)
+plotting.label_ends(axes, [("RJ", 2.0, 80.0), ("PM", 2.0, 80.0)])
+axes.figure.savefig("figure.png")
 print("drawn")
 """
 ACCOUNTING = """
