@@ -49,7 +49,9 @@ def test_files_are_added_up_as_reports_are(lot, monkeypatch):
     form = ReportFormat.of(state.recipe.build(), state.run)
     monkeypatch.setattr(at_rest, "PART_REPORTS", 50)
     monkeypatch.setattr(at_rest, "_AT_ONCE", 7 * form.size)
-    assert len(parts_of(paths, form.size)) == 3 + 3 + 3
+    assert len(parts_of(paths, form.size)) == 3 + 3 + 1
+    monkeypatch.setattr(at_rest, "PART_REPORTS", 40)
+    assert len(parts_of(paths, form.size)) == 3 + 4 + 2
     done = []
     (sums,) = aggregated(paths, form, state.recipe, 4, advance=done.append)
     assert sum(done) == 9
@@ -166,9 +168,10 @@ def test_a_damaged_file_is_named_with_its_row_group(lot, quick_path):
     path.write_bytes(whole[:start] + bytes(40) + whole[start + 40 :])
     with pytest.raises(InvalidArgument, match=r"cut.parquet.*row group 1 can be read"):
         list(aggregated([path], form, state.recipe, 4))
-    path.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(InvalidArgument, match=r"cut.parquet.*a Parquet file"):
-        parts_of([path], 16)
+    for damaged in (whole[: len(whole) // 2], whole.replace(b"report", b"\xffeport")):
+        path.write_bytes(damaged)
+        with pytest.raises(InvalidArgument, match=r"cut.parquet.*a Parquet file"):
+            parts_of([path], 16)
 
 
 # --- memory -----------------------------------------------------------------------------------
@@ -279,11 +282,18 @@ def test_the_command(lot, quick_path):
     assert [row["reports"] for row in told["rounds"]] == [200, 100]
     shown = run_here("aggregate", *paths, *common, "--out", quick_path / "means.npz").stdout
     assert "300 reports added up, 4 rejected" in shown
-    assert not (quick_path / "means.npz.part").exists()
+    assert not (quick_path / "means.npz.new").exists()
     with np.load(quick_path / "means.npz") as kept:
         assert kept["counts"].tolist() == [[0, 200], [1, 100]]
         norm = np.linalg.norm(kept["round_1"])
         assert norm == pytest.approx(told["rounds"][1]["mean_norm"])
+    for place in (paths[0], "/dev/null"):
+        told = run_here("aggregate", *paths, *common, "--out", place, status=2).stderr
+        assert "--out" in told
+        assert "a file of its own" in told
+    paths[0].write_bytes(paths[0].read_bytes()[:-1])
+    run_here("aggregate", *paths, *common, "--out", quick_path / "means.npz", status=2)
+    assert "counts" in np.load(quick_path / "means.npz")  # as it was
     wrong = ("--task", quick_path / "task.toml", "--run", "abc")
     assert "--run = 'abc': must be 32" in run_here("aggregate", *paths, *wrong, status=2).stderr
 

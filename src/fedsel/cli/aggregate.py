@@ -62,6 +62,8 @@ def aggregate(
     form = ReportFormat.of(recipe.build(), _run(run))
     check_file("--out", out)
     parts = len(parts_of(reports, form.size))
+    if out is not None and out.exists() and (not out.is_file() or any(map(out.samefile, reports))):
+        raise InvalidArgument("--out", str(out), "a file of its own, none of the reports")
     at_a_time = -1 if cluster and not jobs else jobs or os.cpu_count() or 1
     begin, rejected, rows = time.monotonic(), 0, []
     with on_cluster(cluster), Bar(parts, "adding up") as bar, _archive(out) as keep:
@@ -85,7 +87,7 @@ def _archive(path: Path | None) -> Iterator[Callable[[str, NDArray[Any]], None]]
     if path is None:
         yield lambda *_: None
         return
-    part = path.with_name(f"{path.name}.part")
+    part = path.with_name(f"{path.name}.new")
     try:
         with zipfile.ZipFile(part, "w") as archive:
 

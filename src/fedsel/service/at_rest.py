@@ -8,6 +8,7 @@ it, the files are read again for the next rounds.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, final
@@ -37,11 +38,11 @@ _AHEAD = 2
 
 
 class Part(NamedTuple):
-    """Some of the reports of a file: rows of a .bin, or a row group of a .parquet."""
+    """Some of the reports of a file: rows of a .bin, or row groups of a .parquet."""
 
     path: str
     start: int
-    reports: int
+    size: int
 
 
 @final
@@ -78,8 +79,9 @@ def parts_of(paths: Sequence[str | Path], size: int) -> list[Part]:
         if not path.is_file():
             raise InvalidArgument("reports", str(path), "files that exist, .bin or .parquet")
         if path.suffix.lower() == ".parquet":
-            groups = _parquet(path).file.metadata.num_row_groups
-            parts += [Part(str(path), group, 1) for group in range(groups)]
+            about = _parquet(path).file.metadata
+            sizes = [about.row_group(group).num_rows for group in range(about.num_row_groups)]
+            parts += [Part(str(path), *some) for some in _together(sizes)]
         elif path.suffix.lower() == ".bin":
             reports, rest = divmod(path.stat().st_size, size)
             if rest:
@@ -90,6 +92,16 @@ def parts_of(paths: Sequence[str | Path], size: int) -> list[Part]:
         else:
             raise InvalidArgument("reports", str(path), "files named .bin or .parquet")
     return parts
+
+
+def _together(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """The first and the number of row groups that make a part: to open a file takes time, too."""
+    start = reports = 0
+    for place, size in enumerate(sizes):
+        reports += size
+        if reports >= PART_REPORTS or place == len(sizes) - 1:
+            yield start, place + 1 - start
+            start, reports = place + 1, 0
 
 
 def added(part: Part, form: ReportFormat, recipe: Recipe, rounds: range, planned: int) -> Sums:
@@ -162,11 +174,13 @@ def aggregated(
 def _chunks(part: Part, size: int, sums: Sums) -> Iterator[bytes]:
     path, rows = Path(part.path), max(1, _AT_ONCE // size)
     if path.suffix.lower() == ".parquet":
-        yield from _group(path, part.start, size, rows, sums)
+        column = _parquet(path)
+        for group in range(part.start, part.start + part.size):
+            yield from _group(path, column, group, size, rows, sums)
         return
     with path.open("rb") as file:
         file.seek(part.start * size)
-        left = part.reports
+        left = part.size
         while left:
             data = file.read(min(left, rows) * size)
             if not data or len(data) % size:
@@ -188,24 +202,35 @@ class _Column(NamedTuple):
 
 def _parquet(path: Path) -> _Column:
     with needed("parquet", "reports in Parquet"):
-        import pyarrow as pa
         import pyarrow.parquet as pq
 
-    try:
+    with _readable(path, "a Parquet file"):
         schema = pq.read_metadata(path).schema
         leaves = {place: schema.column(place) for place in range(len(schema))}
         own = [place for place, leaf in leaves.items() if leaf.path.split(".")[0] == COLUMN]
-        if [_holds_bytes(leaves[place]) for place in own] != [True]:
-            wanted = f"a file with one column {COLUMN!r}, of bytes"
-            raise InvalidArgument("reports", str(path), wanted)
-        length = leaves[own[0]].length
-        # As a dictionary: a value that is there many times is unpacked once, however long it is.
-        apart = None if length else [COLUMN]
-        return _Column(
-            pq.ParquetFile(path, read_dictionary=apart, buffer_size=_AT_ONCE), own[0], length
-        )
-    except (OSError, pa.ArrowException) as error:
-        raise InvalidArgument("reports", str(path), f"a Parquet file ({error})") from None
+        fits = [_holds_bytes(leaves[place]) for place in own] == [True]
+    if not fits:
+        wanted = f"a file with one column {COLUMN!r}, of bytes"
+        raise InvalidArgument("reports", str(path), wanted)
+    length = leaves[own[0]].length
+    # As a dictionary: a value that is there many times is unpacked once, however long it is.
+    apart = None if length else [COLUMN]
+    with _readable(path, "a Parquet file"):
+        file = pq.ParquetFile(path, read_dictionary=apart, buffer_size=_AT_ONCE)
+    return _Column(file, own[0], length)
+
+
+@contextmanager
+def _readable(path: Path, wanted: str) -> Iterator[None]:
+    """Name a file that cannot be read as what is wanted, with what the reader says of it."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except MemoryError:
+        raise
+    except (OSError, ValueError, KeyError, pa.ArrowException) as error:
+        raise InvalidArgument("reports", str(path), f"{wanted} ({error})") from None
 
 
 def _holds_bytes(leaf: Any) -> bool:
@@ -217,30 +242,27 @@ def _holds_bytes(leaf: Any) -> bool:
     )
 
 
-def _group(path: Path, group: int, size: int, rows: int, sums: Sums) -> Iterator[bytes]:
+def _group(
+    path: Path, column: _Column, group: int, size: int, rows: int, sums: Sums
+) -> Iterator[bytes]:
     """The reports of a row group; those of another length are none."""
-    with needed("parquet", "reports in Parquet"):
-        import pyarrow as pa
-
-    file, place, length = _parquet(path)
+    file, place, length = column
     about = file.metadata.row_group(group)
     if length not in (0, size):
         sums.rejected += about.num_rows
         return
-    if (unpacked := about.column(place).total_uncompressed_size) > GROUP_BYTES:
-        actual = f"{path}: {unpacked} bytes in row group {group}"
-        wanted = f"row groups of at most {GROUP_BYTES} bytes: write fewer rows into each"
-        raise InvalidArgument("reports", actual, wanted)
-    try:
+    # Asked only where it matters: pyarrow ends the process where this part of a file is damaged.
+    if about.total_byte_size > GROUP_BYTES:
+        unpacked = about.column(place).total_uncompressed_size
+        if unpacked > GROUP_BYTES:
+            actual = f"{path}: {unpacked} bytes in row group {group}"
+            wanted = f"row groups of at most {GROUP_BYTES} bytes: write fewer rows into each"
+            raise InvalidArgument("reports", actual, wanted)
+    with _readable(path, f"a Parquet file whose row group {group} can be read"):
         for batch in file.iter_batches(rows, [group], [COLUMN], use_threads=False):
             data = b"".join(_of_length(batch.column(0), size))
             sums.rejected += len(batch) - len(data) // size
             yield data
-    except MemoryError:
-        raise
-    except (OSError, pa.ArrowException) as error:
-        wanted = f"a Parquet file whose row group {group} can be read ({error})"
-        raise InvalidArgument("reports", str(path), wanted) from None
 
 
 def _of_length(column: Any, size: int) -> Iterator[bytes]:
