@@ -60,7 +60,7 @@ def installed(folder: Path, wheel: Path, extras: Iterable[str], versions: Versio
     with_torch = asked.pop("torch", None) is not None
     resolution = {"newest": "highest", "lowest": "lowest-direct"}[versions]
     uv_install(python, "--resolution", resolution, *map(_written, asked.values()))
-    uv_install(python, "--no-deps", wheel)
+    uv_install(python, "--no-deps", "--no-cache", wheel)
     if versions == "lowest":
         found = metadata.distributions(path=[str(_site(python))])
         there = {canonicalize_name(one.name): Version(one.version) for one in found}
