@@ -47,7 +47,8 @@ def sources_of(module: str) -> dict[str, Path]:
         if file is not None:
             found[name] = file
             todo += _imported(ast.parse(file.read_bytes()))
-    above = {str(p).replace("/", ".") for name in found for p in Path(*name.split(".")).parents}
+    parts = [name.split(".") for name in found]
+    above = {".".join(some[:end]) for some in parts for end in range(1, len(some))}
     found |= {name: file for name in above if (file := _file_of(name))}
     kernels = {source.relative_to(PACKAGE).as_posix(): source for source in PACKAGE.rglob("*.[ch]")}
     return found | kernels
