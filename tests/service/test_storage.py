@@ -55,6 +55,27 @@ def test_only_its_owner_reads_a_database_in_a_folder(tmp_path):
     assert set(modes.values()) == {0o600}
 
 
+@pytest.mark.parametrize("kind", ["cut", "text", "another", "alike"])
+def test_a_damaged_or_foreign_database_is_named_and_left_as_it_is(quick_path, kind):
+    opened = open_store(quick_path)
+    opened.begin("a run", b"begun", 10.0)
+    opened.close()
+    file = quick_path / "service.sqlite"
+    if kind == "cut":
+        file.write_bytes(file.read_bytes()[:3000])
+    elif kind == "text":
+        file.write_bytes(b"no database")
+    else:
+        file.unlink()
+        with closing(sqlite3.connect(file)) as other:
+            other.execute(f"CREATE TABLE {'mine' if kind == 'another' else 'runs'} (x)")
+    before = file.read_bytes()
+    for alone in (True, False):  # and no lock is left
+        with pytest.raises(StoreUnavailable, match=r"service.sqlite: .*; restore it from a backup"):
+            open_store(quick_path, alone=alone)
+    assert file.read_bytes() == before
+
+
 def test_reports_are_added_once(store):
     with store.writing() as books:
         assert books.round == 0
@@ -146,27 +167,6 @@ def test_a_folder_belongs_to_one_service(quick_path):
     reader.close()
     first.close()
     open_store(quick_path / "store").close()
-
-
-@pytest.mark.parametrize("kind", ["cut", "text", "another", "alike"])
-def test_a_damaged_or_foreign_database_is_named_and_left_as_it_is(quick_path, kind):
-    opened = open_store(quick_path)
-    opened.begin("a run", b"begun", 10.0)
-    opened.close()
-    file = quick_path / "service.sqlite"
-    if kind == "cut":
-        file.write_bytes(file.read_bytes()[:3000])
-    elif kind == "text":
-        file.write_bytes(b"no database")
-    else:
-        file.unlink()
-        with closing(sqlite3.connect(file)) as other:
-            other.execute(f"CREATE TABLE {'mine' if kind == 'another' else 'runs'} (x)")
-    before = file.read_bytes()
-    for alone in (True, False):  # and no lock is left
-        with pytest.raises(StoreUnavailable, match=r"service.sqlite: .*; restore it from a backup"):
-            open_store(quick_path, alone=alone)
-    assert file.read_bytes() == before
 
 
 def test_what_is_no_store():
