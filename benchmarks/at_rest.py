@@ -38,19 +38,21 @@ def main() -> None:
     rows["pair"][:, 0] = rng.integers(0, form.slots, part)
     rows["pair"][:, 1] = rng.integers(0, form.symbols, part)
     rates = {}
+
+    def added_up(paths: list[Path], jobs: int) -> int:
+        return sum(s.count for s in aggregated(paths, form, state.recipe, planned=1, jobs=jobs))
+
     with tempfile.TemporaryDirectory() as folder:
         paths = [Path(folder) / f"{i}.bin" for i in range(-(-options.reports // part))]
         for path in paths:
             path.write_bytes(rows.tobytes())
         for jobs in (1, 2):
-            aggregated(paths[:jobs], form, state.recipe, jobs=jobs)  # the workers are there
+            added_up(paths[:jobs], jobs)  # the workers are there
             begin = time.perf_counter()
-            sums = aggregated(paths, form, state.recipe, jobs=jobs)
-            rates[jobs] = sums.count / (time.perf_counter() - begin)
+            rates[jobs] = added_up(paths, jobs) / (time.perf_counter() - begin)
             print(f"{jobs} worker(s): {rates[jobs]:,.0f} reports a second of the clock")
         begin = time.process_time()
-        sums = aggregated(paths, form, state.recipe, jobs=1)
-        core = sums.count / (time.process_time() - begin)
+        core = added_up(paths, 1) / (time.process_time() - begin)
     print(f"{core:,.0f} reports a second of one core: a billion in {1e9 / core / 60:.1f} minutes")
     print(
         f"two workers over one: {rates[2] / rates[1]:.2f} (load average {os.getloadavg()[0]:.1f})"

@@ -135,3 +135,24 @@ def check(arguments, *, values):
 def test_links_to_files_exist(page):
     for target in re.findall(r"\]\(([^)#:]+)[)#]", page.read_text()):
         assert (page.parent / target).exists(), target
+
+
+def test_a_figure_is_described_alike_on_every_page():
+    described = {}
+    for page in PAGES:
+        for told, target in re.findall(r"!\[([^]]*)\]\(([^)]+)\)", page.read_text()):
+            described.setdefault((page.parent / target).resolve(), set()).add(told)
+    assert all(len(told) == 1 for told in described.values()), described
+
+
+SOURCES = [
+    file.as_posix()
+    for folder in ("src", "tests", "clients/js/src", "clients/js/test", "tools", "benchmarks")
+    for file in (ROOT / folder).rglob("*.*")
+]
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=name)
+def test_sources_that_a_page_names_exist(page):
+    for source in re.findall(r"`((?:[\w-]+/)*\w+\.(?:py|js|c|sh))`", page.read_text()):
+        assert any(file.endswith(f"/{source}") for file in SOURCES), source

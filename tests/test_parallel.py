@@ -1,5 +1,7 @@
 """Calls in parallel: results in order, errors at once, nothing left running, other backends."""
 
+import subprocess
+import sys
 import threading
 
 import joblib
@@ -93,3 +95,18 @@ def test_another_backend_of_joblib_is_used_where_it_is_chosen(monkeypatch):
     with joblib.parallel_config(backend="counting"):
         assert list(in_parallel(squared, [(2,), (3,)], 2)) == [4, 9]
     assert used
+
+
+WITHOUT_JOBLIB = """
+import sys
+sys.modules["joblib"] = None
+from fedsel.parallel import in_parallel, workers_of
+print(*in_parallel(pow, [(2, n) for n in range(5)], jobs=2), workers_of(-1) >= 1, workers_of(-99))
+"""
+
+
+def test_threads_need_no_other_package():
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_JOBLIB], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["1", "2", "4", "8", "16", "True", "1"]

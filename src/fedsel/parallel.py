@@ -7,6 +7,8 @@ Dask, they run there.
 
 from __future__ import annotations
 
+import os
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -14,48 +16,69 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from fedsel.errors import InvalidArgument
-from fedsel.extras import needed
 
 Result = TypeVar("Result")
 
 _AHEAD = 16
-"""Calls for each thread that are handed over before the first result is taken."""
+"""Enough that no worker waits for the one who takes the results."""
 
 
 def in_parallel(
-    function: Callable[..., Result], calls: Iterable[tuple[Any, ...]], jobs: int
+    function: Callable[..., Result],
+    calls: Iterable[tuple[Any, ...]],
+    jobs: int,
+    *,
+    ahead: int = _AHEAD,
 ) -> Iterator[Result]:
     """The results of function(*call) for each of the ``calls``, in their order.
 
-    ``jobs`` are done at a time; -1 stands for as many as there are cores.
+    ``jobs`` are done at a time; -1 stands for as many as there are cores. Threads
+    are handed ``ahead`` calls each before the first result is taken.
 
     >>> list(in_parallel(pow, [(2, 3), (2, 5), (3, 2)], jobs=2))
     [8, 32, 9]
     """
-    with needed("simulation", "work in parallel"):
-        import joblib
-    if not isinstance(jobs, int) or jobs == 0:
-        raise InvalidArgument("jobs", jobs, "a number of threads, or -1 for one on each core")
-    backend, _ = joblib.parallel.get_active_backend(prefer="threads")
-    if type(backend) is not joblib.parallel.ThreadingBackend:
-        work = (joblib.delayed(function)(*call) for call in calls)
-        yield from joblib.Parallel(n_jobs=jobs, return_as="generator")(work)
-    elif (threads := joblib.effective_n_jobs(jobs)) == 1:
+    backend, threads = _backend(jobs)
+    if backend is not None:
+        work = (backend.delayed(function)(*call) for call in calls)
+        yield from backend.Parallel(n_jobs=jobs, return_as="generator")(work)
+    elif threads == 1:
         yield from (function(*call) for call in calls)
     else:
         # joblib's own threads answer for the same, but who waits for them looks every 10 ms.
-        yield from _in_threads(function, iter(calls), threads)
+        yield from _in_threads(function, iter(calls), threads, ahead * threads)
+
+
+def workers_of(jobs: int) -> int:
+    """How many calls `in_parallel` makes at a time.
+
+    >>> workers_of(2)
+    2
+    """
+    return _backend(jobs)[1]
+
+
+def _backend(jobs: int) -> tuple[Any, int]:
+    """joblib, where another of its backends than threads is chosen, or None; and the workers."""
+    if not isinstance(jobs, int) or jobs == 0:
+        raise InvalidArgument("jobs", jobs, "a number of threads, or -1 for one on each core")
+    joblib = sys.modules.get("joblib")  # who has chosen a backend has imported it
+    if joblib is None:
+        return None, jobs if jobs > 0 else max(1, (os.cpu_count() or 1) + 1 + jobs)
+    backend, _ = joblib.parallel.get_active_backend(prefer="threads")
+    own = type(backend) is joblib.parallel.ThreadingBackend
+    return None if own else joblib, joblib.effective_n_jobs(jobs)
 
 
 def _in_threads(
-    function: Callable[..., Result], calls: Iterator[tuple[Any, ...]], threads: int
+    function: Callable[..., Result], calls: Iterator[tuple[Any, ...]], threads: int, most: int
 ) -> Iterator[Result]:
     """In this thread and others: who waits for a result makes a later one meanwhile."""
     pending: deque[tuple[Future[Result], tuple[Any, ...]]] = deque()
     with ThreadPoolExecutor(threads - 1) as pool:
         try:
             while True:
-                for call in islice(calls, _AHEAD * threads - len(pending)):
+                for call in islice(calls, most - len(pending)):
                     pending.append((pool.submit(function, *call), call))
                 if not pending:
                     return

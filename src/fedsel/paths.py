@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from pathlib import Path
 
 PACKAGE = Path(__file__).parent
+"""The folder of the package."""
 
 
 def cache_folder() -> Path:
@@ -43,18 +43,3 @@ def make_folder(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for place in missing:
         sync_folder(place.parent)
-
-
-def source_digest(*names: str, beside: str = "") -> str:
-    """A name for the sources under these files and folders of the package, and what is beside.
-
-    >>> source_digest("errors.py") == source_digest("errors.py") != source_digest("exact.py")
-    True
-    """
-    digest = hashlib.sha256(beside.encode())
-    for entry in (PACKAGE / name for name in names):
-        files = [entry] if entry.is_file() else sorted(entry.rglob("*"))
-        for source in (file for file in files if file.suffix in (".py", ".c", ".h")):
-            digest.update(str(source.relative_to(PACKAGE)).encode())
-            digest.update(source.read_bytes())
-    return digest.hexdigest()[:16]

@@ -1,7 +1,10 @@
 """Experiments as data, and their store."""
 
+import shutil
 import sqlite3
+import sys
 from dataclasses import fields, replace
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +14,9 @@ from fedsel.experiments import Cell, Given, Named, Spec, Store
 from fedsel.experiments import sweep as sweep_over
 from fedsel.experiments.plot import accuracy_against_epsilon
 from fedsel.experiments.spec import expand, override, setting_of
-from fedsel.experiments.store import key_of
+from fedsel.experiments.store import code_version, key_of, sources_of
+from fedsel.paper.catalogue import experiment
+from fedsel.paths import PACKAGE
 from fedsel.simulation import EvaluationSet
 from fedsel.simulation.validation import held_out_run
 
@@ -26,10 +31,6 @@ def sweep(spec, data, store, **options):
     return sweep_over(spec, Given(data), store, **options)
 
 
-def key(cell):
-    return key_of(cell.kind, cell.parameters)
-
-
 def test_cells_name_every_point_once():
     cells = list(SMALL.cells())
     assert [(c.recipe.solution, c.recipe.epsilon) for c in cells] == [
@@ -37,16 +38,16 @@ def test_cells_name_every_point_once():
         ("PS-PM", 1.0),
         ("PS-PM", 2.0),
     ]
-    assert len({key(c) for c in cells}) == 3
+    assert len({key_of(c) for c in cells}) == 3
 
 
 def test_a_key_depends_on_every_parameter():
     cell = next(SMALL.cells())
-    assert key(replace(cell)) == key(cell)
+    assert key_of(replace(cell)) == key_of(cell)
     others = [{"seed": 1}, {"batch": 0.02}, {"model": "svm"}]
     others += [{"recipe": replace(cell.recipe, **more)} for more in ({"k": 1}, {"clip": 2.0})]
-    changed = {key(replace(cell, **more)) for more in others}
-    assert key(cell) not in changed
+    changed = {key_of(replace(cell, **more)) for more in others}
+    assert key_of(cell) not in changed
     assert len(changed) == 5
     # All that decides a result is a column: the data tell the dimensions, the seed all matrices.
     names = {f.name for f in (*fields(Cell), *fields(Recipe))} - {"recipe", "dim", "asked"}
@@ -79,7 +80,7 @@ def test_wrong_parameters_are_told_before_anything_runs(changes, complaint):
 
 def test_a_store_keeps_what_is_added_and_refuses_other_files(tmp_path):
     path = tmp_path / "results.sqlite"
-    Store(path).add("a", "cell", {}, {"x": 0.1})
+    Store(path).add("a", next(SMALL.cells()), {"x": 0.1})
     store = Store(path)
     assert (store.get("a"), store.get("b"), len(store)) == ({"x": 0.1}, None, 1)
     for name, content in (("text", b"no database at all" * 100), ("empty-ish", b"SQLite format 3")):
@@ -95,15 +96,69 @@ def test_a_store_keeps_what_is_added_and_refuses_other_files(tmp_path):
         Store(tmp_path / "other")
 
 
-def test_a_key_depends_on_data_in_hand_and_on_the_code(monkeypatch):
+def test_a_key_depends_on_data_in_hand():
     cell = next(SMALL.cells())
     one, two = Given(small_data()), Given(synthetic(d=10, n=600, seed=4))
     assert one.identity == Given(small_data()).identity != two.identity
     assert Named().identity == ""
-    keys = {key_of(cell.kind, cell.parameters, source.identity) for source in (one, two, Named())}
+    keys = {key_of(cell, source.identity) for source in (one, two, Named())}
     assert len(keys) == 3
-    monkeypatch.setattr("fedsel.experiments.store.code_version", lambda: "another")
-    assert key(cell) not in keys
+
+
+def run_files(task, source):
+    """The files of fedsel of which a function runs when a part of a task is computed."""
+    seen = set()
+    sys.setprofile(lambda frame, event, _: seen.add(frame.f_code.co_filename))
+    try:
+        task.part(0, source)
+    finally:
+        sys.setprofile(None)
+    return {Path(file) for file in seen if Path(file).is_relative_to(PACKAGE)}
+
+
+RECIPES = [
+    Spec(solutions=("RJ", "PM-RP"), scale="symmetric", unit_records=True, intercept=True),
+    Spec(solutions=("EXP-OW", "NP"), protocol="holdout", clients=100, skew=0.5),
+]
+
+
+@pytest.mark.slow
+def test_all_that_runs_is_in_the_key():
+    source = Given(synthetic(d=10, n=600, seed=3))
+    tasks = [cell for spec in RECIPES for cell in spec.cells() if cell.recipe.epsilon in (None, 2)]
+    tasks += [experiment(name, quick=True).tasks[0] for name in ("table1", "theorem2", "fig2e")]
+    for task in tasks:
+        files = run_files(task, source)
+        assert len(files) > 1
+        assert files <= set(sources_of(type(task).__module__).values()), task
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "decides"),
+    [
+        ("preparation/plan.py", True),
+        ("simulation/rounds.py", True),
+        ("sampling/kernels/native/steps.h", True),
+        ("experiments/trial.py", True),
+        ("__init__.py", True),
+        ("cli/run/work.py", False),
+        ("pages/page.py", False),
+        ("experiments/plot.py", False),
+        ("paper/measures/timing.py", False),
+    ],
+)
+def test_a_change_of_what_decides_a_result_changes_its_key(name, decides, quick_path, monkeypatch):
+    copy, cell = quick_path / "fedsel", next(SMALL.cells())
+    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
+    monkeypatch.setattr("fedsel.experiments.store.PACKAGE", copy)
+    code_version.cache_clear()
+    before = key_of(cell)
+    with (copy / name).open("a") as file:
+        file.write("\n")
+    code_version.cache_clear()
+    assert (key_of(cell) != before) == decides
+    code_version.cache_clear()
 
 
 def test_data_of_another_content_are_not_mistaken_for_the_first(tmp_path):

@@ -299,7 +299,7 @@ def reproduction(tmp_path_factory):
     outcomes = reproduce(request, request.experiments, Named(), store, {}, Watcher())
     for outcome in outcomes:
         write_outcome(outcome, folder)
-    return write_page(outcomes, request, folder, with_claims=True)
+    return write_page(outcomes, Request(("claims",), quick=True), folder)
 
 
 @pytest.mark.parametrize("width", [360, 1400])

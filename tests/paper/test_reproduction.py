@@ -273,7 +273,7 @@ def test_without_real_data_the_rest_is_done_and_the_gap_is_named(tmp_path, monke
     assert not figure.rows
     assert "FEDSEL_DATA" in figure.missing[0]
     assert {n["dataset"] for n in table.view.numbers["numbers"]} == {"syn-L"}
-    page = write_page([figure, table], request, tmp_path, with_claims=True).read_text()
+    page = write_page([figure, table], request, tmp_path).read_text()
     assert "bank is missing" in page
     assert "12 numbers" in page
 

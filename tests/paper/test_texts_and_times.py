@@ -1,5 +1,7 @@
 """What a reproduction says of itself beforehand: settings as they are used, and the time."""
 
+import re
+
 import pytest
 
 from fedsel.experiments import Named, Store
@@ -35,6 +37,20 @@ def test_changed_settings_are_said_too():
 
 
 @pytest.mark.slow
+def test_the_claims_that_are_counted_are_those_that_are_listed(quick_path):
+    for names in (("theorem2",), ("claims",)):
+        request = run.Request(names, quick=True, changes=[("draws", 1000)])
+        some = [one for one in request.experiments if one.name == "theorem2"]
+        store = Store(quick_path / "results.sqlite")
+        outcomes = run.reproduce(request, some, Named(), store, {}, run.Watcher())
+        run.write_page(outcomes, request, quick_path)
+        text = (quick_path / "summary.md").read_text(encoding="utf-8")
+        listed = re.search(r"^## Claims\n\n.*\n.*\n((?:\|.*\n)*)", text, re.M)[1].splitlines()
+        assert text.count(f"\n{len(listed)} claims judged: ") == 1
+        assert len(listed) == len(run.verdicts_of(outcomes, request)) > 0
+
+
+@pytest.mark.slow
 def test_the_page_draws_each_figure_once_however_often_it_is_written(quick_path, monkeypatch):
     drawn = []
     monkeypatch.setattr(run, "svg_of", lambda figure: drawn.append(figure) or svg_of(figure))
@@ -44,7 +60,7 @@ def test_the_page_draws_each_figure_once_however_often_it_is_written(quick_path,
     outcomes = run.reproduce(request, request.experiments, Named(), store, {}, run.Watcher())
     for _ in range(2):
         run.write_outcome(outcomes[0], quick_path)
-        run.write_page(outcomes, request, quick_path, with_claims=False)
+        run.write_page(outcomes, request, quick_path)
     assert len(drawn) == len(outcomes[0].view.pictures) > 0
     assert (quick_path / "fig2i.svg").read_text(encoding="utf-8") == outcomes[0].figures[0].svg
 
@@ -61,5 +77,5 @@ def test_the_time_is_estimated_from_what_is_left(quick_path):
     assert every > 5 * one  # ten times five folds in place of one
     tasks = request.experiments[0].tasks
     for task in tasks:
-        store.add(key_of(task.kind, task.parameters), task.kind, task.parameters, {}, 1.0)
+        store.add(key_of(task), task, {}, 1.0)
     assert run.estimated_seconds(*given, 1) < one

@@ -140,8 +140,8 @@ def certificate(folder):
 class ServiceProcess:
     """``fedsel serve`` as a process of its own, which can be killed and started again."""
 
-    def __init__(self, task_file, store, *arguments, **environment):
-        self._command = [sys.executable, "-m", "fedsel", "serve", str(task_file)]
+    def __init__(self, task_file, store, *arguments, python=sys.executable, **environment):
+        self._command = [str(python), "-m", "fedsel", "serve", str(task_file)]
         self._command += ["--store", str(store), *arguments]
         self._environment = {**os.environ, **environment}
         self.log = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed at the end
@@ -186,9 +186,14 @@ class ServiceProcess:
         return self.process.wait(PATIENCE)
 
     def __enter__(self):
-        return self.start()
+        try:
+            return self.start()
+        except BaseException:
+            self.__exit__()
+            raise
 
     def __exit__(self, *_):
         if self.process.poll() is None:
             self.stop()
+        self.process.stdout.close()
         self.log.close()

@@ -2,9 +2,11 @@
 
 import contextlib
 import os
+import sqlite3
 import stat
 import threading
 import time
+from contextlib import closing
 
 import pytest
 
@@ -52,6 +54,27 @@ def test_only_its_owner_reads_a_database_in_a_folder(tmp_path):
     opened.close()
     assert "service.sqlite-wal" in modes
     assert set(modes.values()) == {0o600}
+
+
+@pytest.mark.parametrize("kind", ["cut", "text", "another", "alike"])
+def test_a_damaged_or_foreign_database_is_named_and_left_as_it_is(quick_path, kind):
+    opened = open_store(quick_path)
+    opened.begin("a run", b"begun", 10.0)
+    opened.close()
+    file = quick_path / "service.sqlite"
+    if kind == "cut":
+        file.write_bytes(file.read_bytes()[:3000])
+    elif kind == "text":
+        file.write_bytes(b"no database")
+    else:
+        file.unlink()
+        with closing(sqlite3.connect(file)) as other:
+            other.execute(f"CREATE TABLE {'mine' if kind == 'another' else 'runs'} (x)")
+    before = file.read_bytes()
+    for alone in (True, False):  # and no lock is left
+        with pytest.raises(StoreUnavailable, match=r"service.sqlite: .*; restore it from a backup"):
+            open_store(quick_path, alone=alone)
+    assert file.read_bytes() == before
 
 
 def test_reports_are_added_once(store):

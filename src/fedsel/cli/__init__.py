@@ -93,3 +93,6 @@ def main() -> None:
     except (DataUnavailable, LedgerError, MissingExtra, OSError) as error:
         say_error(error)
         sys.exit(1)
+    except MemoryError as error:
+        say_error(MemoryError(f"not enough memory ({error or 'no more is to be had'})"))
+        sys.exit(1)

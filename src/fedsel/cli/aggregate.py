@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import os
 import time
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
+from numpy.typing import NDArray
 
 from fedsel.cli.cluster import ClusterOption, on_cluster
 from fedsel.cli.common import Column, JobsOption, JsonOption, check_file, fitted, output
@@ -17,10 +21,6 @@ from fedsel.cli.waiting import Bar
 from fedsel.errors import InvalidArgument
 from fedsel.extras import needed
 from fedsel.wire.report import RUN_BYTES, ReportFormat
-
-if TYPE_CHECKING:
-    from fedsel.recipe import Recipe
-    from fedsel.service.at_rest import Sums
 
 EXAMPLE = (
     "Example: fedsel aggregate reports/*.bin --task task.toml --run $RUN   ·   "
@@ -47,32 +47,58 @@ def aggregate(
 ) -> None:
     """Add up reports that lie in files, and tell the mean update of each round.
 
-    Every well-formed report counts, also one that is there twice: files have no names of clients.
+    Every well-formed report of a round of the task counts, also one that is there twice: files
+    have no names of clients.
     """
     with needed("service", "fedsel aggregate"):
         from fedsel.service import Task
         from fedsel.service.at_rest import aggregated, parts_of
 
     try:
-        recipe = Task.load(task).begin.recipe
+        begun = Task.load(task).begin
     except InvalidArgument as error:
         raise InvalidArgument("--task", str(task), f"a task ({error})") from None
+    recipe, planned = begun.recipe, begun.recipe.epochs * begun.rounds_per_epoch
     form = ReportFormat.of(recipe.build(), _run(run))
     check_file("--out", out)
     parts = len(parts_of(reports, form.size))
+    if out is not None and out.exists() and (not out.is_file() or any(map(out.samefile, reports))):
+        raise InvalidArgument("--out", str(out), "a file of its own, none of the reports")
     at_a_time = -1 if cluster and not jobs else jobs or os.cpu_count() or 1
-    begin = time.monotonic()
-    with on_cluster(cluster), Bar(parts, "adding up") as bar:
-        sums = aggregated(
-            reports, form, recipe, jobs=at_a_time, advance=lambda n: bar.update(advance=n)
-        )
-    seconds = time.monotonic() - begin
-    if out is not None:
-        means = {f"round_{n}": sums.mean(recipe, n) for n in sorted(sums.by_round)}
-        counts = np.array([[n, sums.by_round[n].count] for n in sorted(sums.by_round)])
-        with out.open("wb") as file:
-            np.savez(file, counts=counts.reshape(-1, 2), **means)  # type: ignore[arg-type]
-    _show(sums, recipe, seconds, as_json)
+    begin, rejected, rows = time.monotonic(), 0, []
+    with on_cluster(cluster), Bar(parts, "adding up") as bar, _archive(out) as keep:
+        for sums in aggregated(
+            reports, form, recipe, planned, jobs=at_a_time, advance=lambda n: bar.update(advance=n)
+        ):
+            rejected += sums.rejected
+            for number, totals in sorted(sums.by_round.items()):
+                mean = sums.mean(recipe, number)
+                keep(f"round_{number}", mean)
+                norm = float(np.linalg.norm(mean))
+                rows.append({"round": number, "reports": totals.count, "mean_norm": norm})
+        counts = [[row["round"], row["reports"]] for row in rows]
+        keep("counts", np.array(counts, dtype=np.int64).reshape(-1, 2))
+    _show(rows, rejected, time.monotonic() - begin, as_json)
+
+
+@contextmanager
+def _archive(path: Path | None) -> Iterator[Callable[[str, NDArray[Any]], None]]:
+    """An .npz file, one array after another; it is there once all of them are."""
+    if path is None:
+        yield lambda *_: None
+        return
+    part = path.with_name(f"{path.name}.new")
+    try:
+        with zipfile.ZipFile(part, "w") as archive:
+
+            def keep(name: str, array: NDArray[Any]) -> None:
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                    np.lib.format.write_array(file, array, allow_pickle=False)
+
+            yield keep
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def _run(text: str) -> bytes:
@@ -85,17 +111,10 @@ def _run(text: str) -> bytes:
     return name
 
 
-def _show(sums: Sums, recipe: Recipe, seconds: float, as_json: bool) -> None:
-    rows = [
-        {
-            "round": number,
-            "reports": sums.by_round[number].count,
-            "mean_norm": float(np.linalg.norm(sums.mean(recipe, number))),
-        }
-        for number in sorted(sums.by_round)
-    ]
+def _show(rows: list[dict[str, Any]], rejected: int, seconds: float, as_json: bool) -> None:
+    count = sum(row["reports"] for row in rows)
     if as_json:
-        told = {"reports": sums.count, "rejected": sums.rejected, "seconds": seconds}
+        told = {"reports": count, "rejected": rejected, "seconds": seconds}
         typer.echo(json.dumps({**told, "rounds": rows}, allow_nan=False))
         return
     console = output()
@@ -105,8 +124,8 @@ def _show(sums: Sums, recipe: Recipe, seconds: float, as_json: bool) -> None:
         Column("norm of the mean", lambda row: f"{row['mean_norm']:.4g}"),
     ]
     console.print(fitted(console, columns, rows))
-    rate = sums.count / max(seconds, 1e-9)
+    rate = count / max(seconds, 1e-9)
     typer.echo(
-        f"{sums.count:,} reports added up, {sums.rejected:,} rejected, in {seconds:.1f} seconds: "
+        f"{count:,} reports added up, {rejected:,} rejected, in {seconds:.1f} seconds: "
         f"{rate:,.0f} a second"
     )

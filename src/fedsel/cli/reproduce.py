@@ -141,7 +141,7 @@ def _work(request: Request, directory: Path | None, out: Path) -> tuple[list[Out
 
         def finished(outcome: Outcome) -> None:
             run.write_outcome(outcome, out)
-            run.write_page(watcher.outcomes, request, out, with_claims=_judges(request))
+            run.write_page(watcher.outcomes, request, out)
 
         watcher.started = lambda one: bar.update(f"{one.name}: {one.title}"[:34])
         watcher.advance = lambda cost: bar.update(advance=cost)
@@ -153,14 +153,10 @@ def _work(request: Request, directory: Path | None, out: Path) -> tuple[list[Out
     return watcher.outcomes, True
 
 
-def _judges(request: Request) -> bool:
-    return bool({"all", "claims"} & {name.lower() for name in request.names})
-
-
 def _show(outcomes: list[Outcome], request: Request, out: Path, *, as_json: bool) -> None:
     from fedsel.paper import run
 
-    verdicts = run.all_verdicts(outcomes) if _judges(request) else _verdicts(outcomes)
+    verdicts = run.verdicts_of(outcomes, request)
     if as_json:
         experiments = [run.to_json(outcome, request) for outcome in outcomes]
         result: Any = (
@@ -185,10 +181,6 @@ def _show(outcomes: list[Outcome], request: Request, out: Path, *, as_json: bool
         console.print(_verdict_table(verdicts))
     page = printable(out / "index.html")
     console.print(f"wrote {page} and, beside it, CSV, PNG and SVG files")
-
-
-def _verdicts(outcomes: list[Outcome]) -> list[Verdict]:
-    return [verdict for outcome in outcomes for verdict in outcome.view.verdicts]
 
 
 def _table(paper_table: Any) -> Table:

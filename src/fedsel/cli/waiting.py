@@ -53,17 +53,18 @@ class Bar:
             TimeRemainingColumn(elapsed_when_finished=False),
             console=self._console,
             transient=True,
-            disable=not self._console.is_terminal,
         )
         self._task = self._progress.add_task("", total=total, now=printable(now))
         self._next = time.monotonic() + PATIENCE
 
     def __enter__(self) -> Self:
-        self._progress.start()
+        if self._console.is_terminal:
+            self._progress.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._progress.stop()
+        if self._console.is_terminal:  # some versions of rich end a log with an empty line
+            self._progress.stop()
 
     def update(
         self, now: str | None = None, *, advance: float = 0.0, completed: float | None = None

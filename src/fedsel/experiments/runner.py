@@ -59,7 +59,7 @@ def perform(
 
     ``advance`` is told the cost of what is done, ``finished`` each whole result.
     """
-    keys = [key_of(task.kind, task.parameters, source.identity) for task in tasks]
+    keys = [key_of(task, source.identity) for task in tasks]
     rows: dict[str, Row] = {}
     todo: dict[str, Task] = {}
     for key, task in zip(keys, tasks, strict=True):
@@ -82,7 +82,7 @@ def perform(
         seconds += taken
         advance(task.cost)
         if number == task.parts - 1:
-            row = store.add(key, task.kind, task.parameters, task.combine(parts), seconds)
+            row = store.add(key, task, task.combine(parts), seconds)
             rows[key] = row
             finished(Finished(task, row, known=False, seconds=seconds))
             parts, seconds = [], 0.0
@@ -91,7 +91,7 @@ def perform(
 
 def total_cost(tasks: Sequence[Task]) -> float:
     """What ``advance`` will have been told in all: each task counts once."""
-    once = {key_of(task.kind, task.parameters): task for task in tasks}
+    once = {key_of(task): task for task in tasks}
     return sum(task.cost * task.parts for task in once.values())
 
 

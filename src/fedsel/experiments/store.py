@@ -2,51 +2,90 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import sqlite3
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fedsel.errors import InvalidArgument
-from fedsel.paths import source_digest
+from fedsel.paths import PACKAGE
+
+if TYPE_CHECKING:
+    from fedsel.experiments.runner import Task
 
 _APPLICATION = 0x66656453  # "fedS", in the header of the file
-_DECIDING = (
-    "exact.py",
-    "errors.py",
-    "random.py",
-    "budget.py",
-    "recipe.py",
-    "auto.py",
-    "reports.py",
-    "mechanisms",
-    "sampling",
-    "models",
-    "solutions",
-    "server/step.py",
-    "simulation",
-    "data",
-    "experiments/trial.py",
-    "experiments/datasets.py",
-    "paper/measures",
-)
-"""The sources that decide a result; pages, plots and commands do not."""
 
 
 @cache
-def code_version() -> str:
-    """A name for the code that decides results: another code, another result."""
-    return source_digest(*_DECIDING)
+def code_version(module: str) -> str:
+    """A name for the code that decides the results of the tasks that a module defines."""
+    digest = hashlib.sha256()
+    for name, source in sorted(sources_of(module).items()):
+        digest.update(name.encode())
+        digest.update(source.read_bytes())
+    return digest.hexdigest()[:16]
 
 
-def key_of(kind: str, parameters: Mapping[str, Any], data: str = "") -> str:
+def sources_of(module: str) -> dict[str, Path]:
+    """The files that decide what a module computes, by name.
+
+    These are its own, those of the modules of fedsel that it imports, directly or not, at the top
+    or within a function, and the C sources of the kernels. Of a package that merely lies on the way
+    to one of them, ``__init__.py`` counts, but not what that imports.
+    """
+    found: dict[str, Path] = {}
+    todo = [module]
+    while todo:
+        name = todo.pop()
+        file = None if name in found else _file_of(name)
+        if file is not None:
+            found[name] = file
+            todo += _imported(ast.parse(file.read_bytes()))
+    parts = [name.split(".") for name in found]
+    above = {".".join(some[:end]) for some in parts for end in range(1, len(some))}
+    found |= {name: file for name in above if (file := _file_of(name))}
+    kernels = {source.relative_to(PACKAGE).as_posix(): source for source in PACKAGE.rglob("*.[ch]")}
+    return found | kernels
+
+
+def _file_of(module: str) -> Path | None:
+    """The source of a module of fedsel, or of one that is loaded; None for any other name."""
+    package, *rest = module.split(".")
+    if package != PACKAGE.name:
+        loaded = getattr(sys.modules.get(module), "__file__", None)
+        return None if loaded is None else Path(loaded)
+    place = PACKAGE.joinpath(*rest)
+    files = (place / "__init__.py", place.with_suffix(".py"))
+    return next((file for file in files if file.is_file()), None)
+
+
+def _imported(tree: ast.Module) -> Iterator[str]:
+    """What of fedsel a source may import when it runs; a name may be a module or within one."""
+    todo: list[ast.AST] = [tree]
+    while todo:
+        node = todo.pop()
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        yield from (name for name in names if name.split(".")[0] == PACKAGE.name)
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            todo += node.orelse
+        else:
+            todo += ast.iter_child_nodes(node)
+
+
+def key_of(task: Task, data: str = "") -> str:
     """The key of a task: its exact parameters, a digest of data of one's own, and the code."""
-    text = json.dumps([kind, parameters, data, code_version()], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:24]
+    parts = [task.kind, task.parameters, data, code_version(type(task).__module__)]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:24]
 
 
 class Store:
@@ -86,20 +125,15 @@ class Store:
         return 0.0 if row is None else float(row[0])
 
     def add(
-        self,
-        key: str,
-        kind: str,
-        parameters: Mapping[str, Any],
-        result: Mapping[str, Any],
-        seconds: float = 0.0,
+        self, key: str, task: Task, result: Mapping[str, Any], seconds: float = 0.0
     ) -> dict[str, Any]:
         """Keep a result: it is on the disk when this returns, and returned as it will be read."""
-        text = json.dumps(result)
+        text, code = json.dumps(result), code_version(type(task).__module__)
         with self._open() as file:
             file.execute(
                 "INSERT OR REPLACE INTO results (key, kind, parameters, code, result, seconds) "
                 "VALUES (?, ?, ?, ?, ?, ?)",
-                (key, kind, json.dumps(parameters), code_version(), text, seconds),
+                (key, task.kind, json.dumps(task.parameters), code, text, seconds),
             )
         kept: dict[str, Any] = json.loads(text)
         return kept

@@ -51,6 +51,11 @@ class Request:
         names = [name for name in wanted(self.names) if name != CLAIMS]
         return [experiment(name, quick=self.quick, changes=self.changes) for name in names]
 
+    @property
+    def judges_all(self) -> bool:
+        """Whether the claims that need no run are judged as well."""
+        return bool({"all", CLAIMS} & {name.lower() for name in self.names})
+
     def command(self, names: Sequence[str] | None = None) -> str:
         """The command line that repeats it."""
         arguments = ["fedsel", "reproduce", *(self.names if names is None else names)]
@@ -115,7 +120,7 @@ def estimated_seconds(
 ) -> float:
     """About how long idle cores take for what the store does not hold, and for figures and page."""
     tasks = [task for one in experiments for task in one.without(list(missing))]
-    todo = [t for t in tasks if store.get(key_of(t.kind, t.parameters, source.identity)) is None]
+    todo = [t for t in tasks if store.get(key_of(t, source.identity)) is None]
     cores = jobs if jobs > 0 else os.cpu_count() or 1
     return _SECONDS_PER_ENTRY * total_cost(todo) / cores + _SECONDS_PER_PAGE * len(experiments)
 
@@ -157,9 +162,10 @@ def _others(tasks: Sequence[Task]) -> list[Task]:
     return [task for task in tasks if not isinstance(task, ClientTime)]
 
 
-def all_verdicts(outcomes: Sequence[Outcome]) -> list[Verdict]:
-    """Those of every experiment, and those that the exact laws give without any run."""
-    return [*lemmas.verdicts(), *(v for outcome in outcomes for v in outcome.view.verdicts)]
+def verdicts_of(outcomes: Sequence[Outcome], request: Request) -> list[Verdict]:
+    """Those of the experiments; where all claims are asked for, also those of the exact laws."""
+    by_law = lemmas.verdicts() if request.judges_all else ()
+    return [*by_law, *(v for outcome in outcomes for v in outcome.view.verdicts)]
 
 
 def write_outcome(outcome: Outcome, out: Path) -> list[Path]:
@@ -179,18 +185,16 @@ def write_outcome(outcome: Outcome, out: Path) -> list[Path]:
     return written
 
 
-def write_page(
-    outcomes: Sequence[Outcome], request: Request, out: Path, *, with_claims: bool
-) -> Path:
+def write_page(outcomes: Sequence[Outcome], request: Request, out: Path) -> Path:
     """The report: index.html, whole in itself, and its numbers as summary.md."""
     sections = [_section(outcome, request) for outcome in outcomes]
-    if with_claims:
+    if request.judges_all:
         sections.append(_claims_section(outcomes, request))
     page = pages.render(
         sections,
         title=TITLE,
         summary=_summary(outcomes, request),
-        facts=_facts(request),
+        facts=_facts(outcomes, request),
         overview=_OVERVIEW,
     )
     path = out / "index.html"
@@ -199,10 +203,8 @@ def write_page(
         markdown(
             TITLE,
             _summary(outcomes, request),
-            _facts(request),
-            all_verdicts(outcomes)
-            if with_claims
-            else [v for o in outcomes for v in o.view.verdicts],
+            _facts(outcomes, request),
+            verdicts_of(outcomes, request),
             {outcome.name: outcome.view.tables for outcome in outcomes},
         ),
         encoding="utf-8",
@@ -232,7 +234,7 @@ def _section(outcome: Outcome, request: Request) -> Section:
 
 
 def _claims_section(outcomes: Sequence[Outcome], request: Request) -> Section:
-    verdicts = all_verdicts(outcomes)
+    verdicts = verdicts_of(outcomes, request)
     body = tuple((v.claim, v.where, v.verdict, v.numbers, v.command) for v in verdicts)
     headings = ("claim", "where", "verdict", "numbers", "command")
     return Section(
@@ -268,7 +270,7 @@ def settings_of(one: Experiment) -> dict[str, str]:
 
 
 def _summary(outcomes: Sequence[Outcome], request: Request) -> list[str]:
-    verdicts = all_verdicts(outcomes)
+    verdicts = verdicts_of(outcomes, request)
     holds = sum(v.verdict == "holds" for v in verdicts)
     fails = sum(v.verdict.startswith("does not") for v in verdicts)
     unknown = sum(v.verdict == UNKNOWN for v in verdicts)
@@ -291,12 +293,14 @@ def _summary(outcomes: Sequence[Outcome], request: Request) -> list[str]:
     return lines
 
 
-def _facts(request: Request) -> dict[str, str]:
+def _facts(outcomes: Sequence[Outcome], request: Request) -> dict[str, str]:
+    kinds = {type(task).__module__ for outcome in outcomes for task in outcome.experiment.tasks}
+    codes = sorted(map(code_version, kinds))
     packages = ("numpy", "scipy", "matplotlib")
     return {
         "command": request.command(),
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
-        "fedsel": f"{__version__}, code {code_version()}",
+        "fedsel": f"{__version__}, code {', '.join(codes)}",
         "Python": platform.python_version(),
         **{name: version(name) for name in packages},
         "cores": str(os.cpu_count()),

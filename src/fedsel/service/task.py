@@ -25,6 +25,8 @@ Invitations = Literal["signed", "open"]
 _OF_RECIPE = [f.name for f in fields(Recipe) if f.name != "asked"]
 _RENAMED = {"nodes": "clients", "records_per_node": "records_per_client"}
 """What the layers below call that which the file calls otherwise."""
+MOST_DIM = 1 << 27
+"""Entries of an update: a gigabyte for each copy of the model that a server holds."""
 
 
 @final
@@ -139,6 +141,10 @@ class Task:
             raise InvalidArgument("invitations", self.invitations, '"signed" or "open"')
         LinearModel(self.loss)
         self._check_records()
+        if self.dim > MOST_DIM:
+            linear = self.features is not None
+            name, most = ("features", MOST_DIM - 1) if linear else ("dim", MOST_DIM)
+            raise InvalidArgument(name, self.dim - linear, f"at most {most}")
         _ = self.begin  # whatever else is wrong is told before anything is served
 
     def _check_records(self) -> None:

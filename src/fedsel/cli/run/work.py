@@ -99,7 +99,7 @@ def perform(
             )
         except KeyboardInterrupt:
             # All that is kept, also what was written a moment before it would have been shown.
-            keys = [key_of(c.kind, c.parameters, source.identity) for c in spec.cells()]
+            keys = [key_of(c, source.identity) for c in spec.cells()]
             kept = [store.get(key) for key in dict.fromkeys(keys)]
             return [row for row in kept if row is not None], False
     return rows, True

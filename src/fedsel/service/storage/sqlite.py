@@ -64,14 +64,7 @@ class SQLiteStore:
         make_folder(folder)
         self._lock = FolderLock(folder) if alone else None
         try:
-            # It holds the key that signs invitations; the log beside it gets the same mode.
-            os.close(os.open(folder / FILE_NAME, os.O_RDWR | os.O_CREAT, 0o600))
-            self._connection = sqlite3.connect(
-                folder / FILE_NAME, isolation_level=None, check_same_thread=False, timeout=60.0
-            )
-            self._connection.execute("PRAGMA journal_mode = WAL")
-            self._connection.execute("PRAGMA synchronous = FULL")
-            self._connection.executescript(_SCHEMA)
+            self._connection = _opened(folder / FILE_NAME)
         except BaseException:
             if self._lock is not None:
                 self._lock.release()
@@ -95,7 +88,8 @@ class SQLiteStore:
 
     def choose(self, name: str) -> bool:
         """Choose the run of this name, if there is one."""
-        row = self._connection.execute("SELECT id FROM runs WHERE name = ?", (name,)).fetchone()
+        with _usable():
+            row = self._one("SELECT id FROM runs WHERE name = ?", name)
         self._run = 0 if row is None else row[0]
         return row is not None
 
@@ -141,7 +135,7 @@ class SQLiteStore:
     @contextmanager
     def _transaction(self) -> Iterator[None]:
         connection = self._connection
-        try:
+        with _usable():
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield
@@ -150,8 +144,6 @@ class SQLiteStore:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
                 raise
-        except sqlite3.OperationalError as error:  # locked by a backup, or the disk is full
-            raise StoreUnavailable(str(error)) from error
 
     def _one(self, query: str, *values: Any) -> Any:
         return self._connection.execute(query, values).fetchone()
@@ -161,6 +153,34 @@ class SQLiteStore:
         self._connection.close()
         if self._lock is not None:
             self._lock.release()
+
+
+def _opened(file: Path) -> sqlite3.Connection:
+    # It holds the key that signs invitations; the log beside it gets the same mode.
+    os.close(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))
+    connection = sqlite3.connect(file, isolation_level=None, check_same_thread=False, timeout=60.0)
+    try:
+        with _usable(f"{file}: ", "; restore it from a backup, or take another folder"):
+            if connection.execute("SELECT 1 FROM sqlite_schema").fetchone():  # of a service?
+                connection.execute("SELECT id, name, key, checkpoint, round FROM runs LIMIT 0")
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.executescript(_SCHEMA)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+@contextmanager
+def _usable(before: str = "", after: str = "") -> Iterator[None]:
+    """What keeps a database from being used: a lock, a full disk, another or a damaged file."""
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        if type(error) not in (sqlite3.OperationalError, sqlite3.DatabaseError):
+            raise  # an error of ours
+        raise StoreUnavailable(f"{before}{error}{after}") from error
 
 
 @final
