@@ -26,7 +26,14 @@ from fedsel.flower.messages import (
     content_bytes,
     report_of,
 )
-from fedsel.flower.outcome import NoReports, Silence, refusal_name, released
+from fedsel.flower.outcome import (
+    NoReports,
+    Silence,
+    fates_of,
+    in_words,
+    refusal_name,
+    released,
+)
 from fedsel.flower.preparing import RECORD, Preparing
 from fedsel.flower.session import Session
 from fedsel.history import History, Round
@@ -131,6 +138,7 @@ class FedSelStrategy(Strategy):
         self._session: Session | None = None
         self._place = self.folder
         self._silence = Silence()
+        self._told: set[str] = set()
 
     # --- the recipe -----------------------------------------------------------------------------
 
@@ -218,7 +226,7 @@ class FedSelStrategy(Strategy):
         judges the model on the server's own data: its metrics "accuracy" and "loss" are kept.
         """
         server = self._open(initial_arrays).server
-        self._silence = Silence()
+        self._silence, self._told = Silence(), set()
         begun = server.round
         left = self.epochs * self.rounds_per_epoch - begun
         if begun:
@@ -302,12 +310,21 @@ class FedSelStrategy(Strategy):
         return self.arrays, MetricRecord(metrics)
 
     def _listen(self, record: RoundRecord, refused: Counter[str], silent: int) -> None:
-        """Warn of a round without a report; after several in a row, end the run."""
-        silence = self._silence
-        silence.add(record, self.session.invited, refused, silent)
+        """Warn of nodes that do not report; after several rounds without a report, end the run.
+
+        Of single nodes once for each reason, and whenever fewer than half of those asked report.
+        """
+        silence, asked = self._silence, self.session.invited
+        silence.add(record, asked, refused, silent)
+        fates, warning = fates_of(record, refused, silent), ""
         if silence.rounds:
             warning = f"No report in round {record.round + 1}, nothing is learnt; {silence}"
+        elif 2 * record.accepted < asked or set(refused) - self._told:
+            counts = f"{record.accepted} of {asked} nodes reported in round {record.round + 1}"
+            warning = f"{counts}; the others: {in_words(fates)}"
+        if warning:
             log(logging.WARNING, "%s", warning)  # as it is now: a handler may format it later
+        self._told |= set(refused)
         if self.max_empty_rounds is not None and silence.rounds >= self.max_empty_rounds:
             raise NoReports(f"no report in {silence.rounds} rounds in a row; {silence}")
 

@@ -220,7 +220,9 @@ class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
             judges = Examples(shown, codes_of("eval_set", own, labels, "labelled as y is"))
         prior = self._of_classes("class_prior", labels)
         weights = self._of_classes("class_weight", labels)
-        own = None if weights is None else weights[codes]
+        # Over the largest weight of all declared classes: whether this wave has one of that class
+        # is private.
+        own = None if weights is None else (weights / weights.max())[codes]
         factors = self._factors(len(codes), sample_weight, own)
         task = Classification(codes, len(labels), self.model, factors)
         read = self._bounds_of_weights(sample_weight)
