@@ -367,7 +367,7 @@ def test_wrong_settings_are_refused_by_name(tmp_path, changes, name):
 
 
 def test_what_a_server_hears_of_a_wrong_node_tells_the_cases_apart_and_no_value(tmp_path, caplog):
-    """No settings, a wrong key, a policy that is not there or wrong; the owner's log has the key."""
+    """No settings, a wrong key, a missing or wrong policy; the owner's log has the key."""
     gone = {"policy": str(tmp_path / "gone.toml"), "lifetime": None, **NO_FIELDS}
     cases = {
         NO_SETTINGS: [{"partition-id": 0}],

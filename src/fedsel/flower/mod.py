@@ -39,9 +39,9 @@ class FedSelMod:
     The app is called with a copy of the message as it would be without the mod, and returns the
     trained arrays; metrics and whatever else it returns or writes into the message are dropped. The
     update is (model − returned arrays)/scale, and goes through the node's `Client`: policy and
-    ledger come from the node's own ``node_config`` (see `Node`). The app runs only when nothing speaks against the request. If it
-    fails, a report on zeros leaves: whether a node answers must not depend on its data. The node's
-    log has the type of the exception, and nothing else of it.
+    ledger come from the node's own ``node_config`` (see `Node`). The app runs only when nothing
+    speaks against the request. If it fails, a report on zeros leaves: whether a node answers must
+    not depend on its data. The node's log has the type of the exception, and nothing else of it.
 
     Evaluate and query messages are refused with a fixed sentence: metrics of private data are not
     private. Put the mod first in the list, so that no other sees its reply before it is sent; or
@@ -151,8 +151,8 @@ class FedSelMod:
 def _for_the_app(message: Message, preparing: Preparing | None) -> Message:
     """The message as it would be without the mod; with it goes how to prepare records.
 
-    It is one of its own: what an app writes into its metadata must not reach the reply, which Flower
-    makes from the metadata of the message that came.
+    It has metadata of its own: Flower makes a reply from those of the message that came, and what
+    an app writes must not reach it.
     """
     kept = RecordDict({name: part for name, part in message.content.items() if name != RECORD})
     if preparing is not None:
