@@ -29,7 +29,7 @@ from fedsel.solutions import Privacy, Solution
 from fedsel.statements.fits import PrivacyStatement, fit_statement
 from fedsel.torch.gradients import ClientUpdates, Local, Loss, as_tensor
 from fedsel.torch.inputs import NEEDED, Inputs
-from fedsel.torch.modules import Layout, check_module
+from fedsel.torch.modules import Layout, Untouched, check_module
 
 _JUDGED_AT_A_TIME = 4096
 
@@ -345,10 +345,12 @@ class FederatedTrainer:
             shaped = public.shaped(prepared(inputs, public, known))
             inputs = as_tensor("eval_set", shaped, parameter.dtype)
 
+        untouched = Untouched(self.module, self.loss)
+
         def judged(weights: NDArray[np.float64]) -> tuple[float, float]:
             self.layout.write(self.module, weights)
             hits = total = 0.0
-            with torch.no_grad():
+            with torch.no_grad(), untouched:
                 for at in range(0, len(inputs), _JUDGED_AT_A_TIME):
                     part = slice(at, at + _JUDGED_AT_A_TIME)
                     x, t = inputs[part].to(parameter.device), targets[part].to(parameter.device)
@@ -378,7 +380,7 @@ def outputs_of(module: nn.Module, X: torch.Tensor) -> int:
     """
     parameter = next(module.parameters())
     nothing = torch.zeros_like(X[:1]).to(parameter.device)
-    with torch.no_grad():
+    with torch.no_grad(), Untouched(module):
         outputs = module(nothing)
     return max(2, int(outputs.shape[1])) if outputs.ndim > 1 else 2
 
