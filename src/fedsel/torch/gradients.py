@@ -100,7 +100,7 @@ class ClientUpdates:
             if not p.requires_grad
         }
         self._weights: dict[str, torch.Tensor] = {}
-        self._single = partition is None or int(partition.sizes.max()) == 1
+        self._single = partition is None  # not: if all hold one record, which is their affair
         dims = (None, 0, 0) if self._single else (None, 0, 0, 0)
         self._updates = vmap(self._update, in_dims=dims)
         self._classes = (
@@ -187,9 +187,8 @@ class ClientUpdates:
 
     def _records(self, clients: NDArray[np.int64]) -> tuple[torch.Tensor, ...]:
         """X (n, s, …), y (n, s, …) and, unless each holds one record, which are there (n, s)."""
-        if self.partition is None or self._single:
-            which = clients if self.partition is None else self.partition.order[clients]
-            rows = torch.from_numpy(which)
+        if self.partition is None:
+            rows = torch.from_numpy(clients)
             return (
                 self.X[rows].unsqueeze(1).to(self.device),
                 self.y[rows].unsqueeze(1).to(self.device),
