@@ -60,11 +60,22 @@ class FederatedLinear(BaseEstimator):  # type: ignore[misc]
         *("epsilon", "solution", "epochs", "learning_rate", "averaging", "rho", "words", "bases"),
         *("mu", "k", "clip", "momentum", "reg", "spread", "centre"),
     )
-    n_waves_: int
+    coef_: NDArray[np.float64]
+    intercept_: NDArray[np.float64]
+    privacy_: privacy.PrivacyStatement
     history_: History
+    spent_: float
+    recipe_: Recipe
+    solution_: Solution
+    learning_rate_: float
+    batch_: int
     seed_: int | None
-    preparation_: Preparation
+    feature_range_: NDArray[np.float64]
+    n_features_in_: int
+    n_clients_: int
     n_public_: int
+    n_waves_: int
+    preparation_: Preparation
     _weights: NDArray[np.float64]
 
     @property

@@ -52,47 +52,75 @@ class FederatedTrainer:
 
     Parameters
     ----------
-    module : any module without buffers, batch norm and dropout. Frozen parameters stay as they are.
-    loss : loss(outputs, targets), the mean over the first dimension.
-    epsilon : total ε of a client over all epochs; None for solutions without privacy.
-    solution : a name, as for `fedsel.solution`, or a Solution of d = the trainable parameters.
-    learning_rate : α of the server's step, or "auto": `fedsel.auto.learning_rate`.
-    batch : clients of a round: a count, or a share (float) of all.
-    epochs : how often each client reports.
-    local : None reports the gradient (one local step, as in the paper); `Local` the difference of
-        the weights after local training.
-    reg : λ of an ℓ2 regulariser, added by the clients (with J, UJ, RJ and RC by the server).
-    clip_scale : factors of the clip by parameter or submodule, such as {"0.weight": 0.1}: a client
-        divides by them before it reports, the server multiplies.
-    averaging : p > 0 takes the average of the weights over the rounds, t^p in round t; "auto" is 3
+    module
+        Any module without buffers, batch norm and dropout. Frozen parameters stay as they are.
+    loss
+        loss(outputs, targets), the mean over the first dimension.
+    epsilon
+        Total ε of a client over all epochs; None for solutions without privacy.
+    solution
+        A name, as for `fedsel.solution`, or a Solution of d = the trainable parameters.
+    learning_rate
+        α of the server's step, or "auto": `fedsel.auto.learning_rate`.
+    batch
+        Clients of a round: a count, or a share (float) of all.
+    epochs
+        How often each client reports.
+    local
+        None reports the gradient (one local step, as in the paper); `Local` the difference of the
+        weights after local training.
+    reg
+        λ of an ℓ2 regulariser, added by the clients (with J, UJ, RJ and RC by the server).
+    clip_scale
+        Factors of the clip by parameter or submodule, such as {"0.weight": 0.1}: a client divides
+        by them before it reports, the server multiplies.
+    averaging
+        A power p > 0 takes the average of the weights over the rounds, t^p in round t; "auto" is 3
         with the automatic learning rate, else 0.
-    norm : that of a record, as far as it is public: the automatic ρ is four fifths of the norm of
-        a softmax gradient on such records.
-    feature_range : public bounds of the inputs, (low, high): numbers, or arrays of an input's
-        shape. Clients clip to them and scale to [-1, 1]; the module's parameters at the start are
-        taken as those for such inputs, and after `fit` they are those for raw ones. None trains on
-        inputs as they are.
-    centre, spread : the share of the rounds in which clients report on their record in place of a
-        gradient, from which the server learns where and how wide the records lie; later clients
-        train on clip(x/spread) − centre. "auto" is a tenth and a twentieth where ``feature_range``
-        is not symmetric about zero and may be too wide, and the reports are enough; else 0.
-    chunk : clients whose updates are held at a time; by default what fits into 64 MiB.
-    seed : None draws every report from the operating system: for models that may be released. A
-        number repeats a simulation, and warns: who knows or guesses it can undo the noise. Results
-        then depend on it alone, up to the rounding of torch's own sums.
-    device : where gradients are computed; by default where the module is.
-    residual_directory : a folder for the residuals (clients × d) that solutions with accumulation
-        keep if epochs > 1; without it, they must fit into 1 GiB of memory.
-    **recipe : further fields of `fedsel.Recipe`: rho, mu, k, clip, momentum, words, …
+    norm
+        The norm of a record, as far as it is public: the automatic ρ is four fifths of that of a
+        softmax gradient on such records.
+    feature_range
+        Public bounds of the inputs, (low, high): numbers, or arrays of an input's shape. Clients
+        clip to them and scale to [-1, 1]; the module's parameters at the start are taken as those
+        for such inputs, and after `fit` they are those for raw ones. None trains on inputs as they
+        are.
+    centre, spread
+        The share of the rounds in which clients report on their record in place of a gradient, from
+        which the server learns where and how wide the records lie; later clients train on
+        clip(x/spread) − centre. "auto" is a tenth and a twentieth where ``feature_range`` is not
+        symmetric about zero and may be too wide, and the reports are enough; else 0.
+    chunk
+        Clients whose updates are held at a time; by default what fits into 64 MiB.
+    seed
+        None draws every report from the operating system: for models that may be released. A number
+        repeats a simulation, and warns: who knows or guesses it can undo the noise. Results then
+        depend on it alone, up to the rounding of torch's own sums.
+    device
+        Where gradients are computed; by default where the module is.
+    residual_directory
+        A folder for the residuals (clients × d) that solutions with accumulation keep if epochs >
+        1; without it, they must fit into 1 GiB of memory.
+    **recipe
+        Further fields of `fedsel.Recipe`: rho, mu, k, clip, momentum, words, …
 
     Attributes
     ----------
-    history, recipe, solution : what happened, and what was used.
-    preparation : what was learnt about the records (`fedsel.preparation.Preparation`), on their
-        public scale; None without ``feature_range``. A further `fit` goes on with it.
-    spent : the ε of one record over all fits of this process up to this one, as far as records were
+    history
+        What happened, by round.
+    recipe
+        What was used, with a number for everything automatic.
+    solution
+        What clients report by.
+    preparation
+        What was learnt about the records (`fedsel.preparation.Preparation`), on their public scale;
+        None without ``feature_range``. A further `fit` goes on with it.
+    spent
+        The ε of one record over all fits of this process up to this one, as far as records were
         recognised (`fedsel.simulation.account`). It is not pickled.
 
+    Examples
+    --------
     >>> torch.manual_seed(0)  # doctest: +ELLIPSIS
     <torch...>
     >>> X = torch.randn(400, 3)
