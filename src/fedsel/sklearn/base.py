@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
+from fedsel.advising import warn_about_clients
 from fedsel.auto import (
     Setting,
     noise_of_mean,
@@ -115,11 +116,12 @@ class FederatedLinear(BaseEstimator):  # type: ignore[misc]
         leaks.warn_about_solution(solution)
         leaks.warn_about_caller(solution.privacy.total)
         if only and rows is None:  # waves add up, and public rows make up for some noise
-            leaks.warn_about_clients(
+            warn_about_clients(
                 solution,
                 fit.setting,
                 clients=count,
                 epochs=self.epochs,
+                classes=None if task.regression else fit.setting.classes,
                 grouped=clients is not None,
             )
         if seed is not None:

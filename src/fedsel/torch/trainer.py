@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from fedsel.advising import warn_about_clients
 from fedsel.auto import Setting, decided, plan_for, resolved
 from fedsel.data.partition import by_groups
 from fedsel.errors import Epsilon, InvalidArgument, check_count, check_finite, check_positive
@@ -198,7 +199,9 @@ class FederatedTrainer:
             if getattr(self.asked, name) not in (AUTO, 0.0):
                 raise InvalidArgument(name, getattr(self.asked, name), f"0 {where}")
 
-    def _decide(self, batch: int, rounds: int, classes: int, inputs: Inputs | None = None) -> None:
+    def _decide(
+        self, batch: int, rounds: int, classes: int, inputs: Inputs | None = None
+    ) -> Setting:
         """Fix the solution and all numbers of the run, from public quantities alone."""
         learns = inputs is not None and inputs.foldable and self._composed is None
         learns = learns and self.preparation is None  # what is known is not learnt again
@@ -231,6 +234,7 @@ class FederatedTrainer:
                 rounds=rounds // self.recipe.epochs,
                 network=True,
             )
+        return setting
 
     @property
     def privacy(self) -> Privacy:
@@ -303,7 +307,7 @@ class FederatedTrainer:
         batch = max(1, round(self.batch * updates.clients)) if share else int(self.batch)
         rounds = self.solution.epochs * -(-updates.clients // batch)
         inputs = self._inputs(updates.X)
-        self._decide(batch, rounds, outputs_of(self.module, updates.X), inputs)
+        setting = self._decide(batch, rounds, outputs_of(self.module, updates.X), inputs)
         known = self.preparation or (None if inputs is None else inputs.unprepared)
 
         def judge_of(learnt: Preparation | None) -> Judge:
@@ -312,6 +316,17 @@ class FederatedTrainer:
 
         if eval_set is not None:
             judge_of(None)  # what is wrong with it is told before anything is spent
+        if self.local is None and not self.history.rounds:  # fits of one trainer add up
+            classifies = self.loss is nn.functional.cross_entropy
+            classifies |= isinstance(self.loss, nn.CrossEntropyLoss)
+            warn_about_clients(
+                self.solution,
+                setting,
+                clients=updates.clients,
+                epochs=self.solution.epochs,
+                classes=setting.classes if classifies else None,
+                grouped=self._grouped,
+            )
         if self.seed is not None:
             warn_about_seed("seed", self.solution.privacy)
         self.spent = spend(updates.X.detach().cpu().numpy(), self.solution.privacy)
