@@ -8,6 +8,7 @@ import pytest
 from fedsel.advising.sufficiency import GOAL, agreement_of, decisions, goal_for
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("classes", [3, 5, 20, 100])
 @pytest.mark.parametrize("alignment", [0.05, 0.3, 0.7, 0.95])
 def test_decisions_are_those_of_margins_that_are_drawn(classes, alignment):

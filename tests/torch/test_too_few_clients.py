@@ -40,6 +40,7 @@ def test_numbers_and_many_classes():
         trainer(outputs=10).fit(X, LABELS)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("error::fedsel.errors.TooFewClientsWarning")
 def test_nobody_is_warned_without_need():
     """Where it is enough, not private or not to be told; nor when a trainer goes on."""
