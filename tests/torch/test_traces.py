@@ -14,6 +14,9 @@ from fedsel.torch import ClientUpdates, FederatedTrainer, Local
 from tests.torch.support import Own, plain
 
 N, HALF, CHANGED = 40, 20, 7
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::fedsel.errors.TooFewClientsWarning", "ignore::fedsel.errors.RepeatedFitWarning"
+)
 
 
 class Keeper:
@@ -194,6 +197,25 @@ def test_what_cannot_be_put_back_is_refused_before_anything_is_spent(what, local
     with pytest.raises((InvalidArgument, RuntimeError), match=why):
         trainer.fit(X, y)
     assert len(account.ACCOUNT) == 0
+
+
+class Words(nn.Module):
+    """Takes words by their numbers, also where these are floats."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.out = nn.Embedding(3, 4), nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.out(self.words(x.long()).mean(1))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64])
+def test_modules_are_tried_on_records_that_they_can_take(dtype):
+    X, y = torch.randint(0, 3, (N, 5)).to(dtype), torch.randint(0, 2, (N,))
+    for given in ({}, {"local": Local(rate=0.1)}, {"groups": np.arange(N) // 2}):
+        groups = given.pop("groups", None)
+        FederatedTrainer(Words(), epsilon=8.0, **given).fit(X + 0, y, groups)
 
 
 def test_a_module_is_left_as_it_was_and_may_be_changed_by_its_owner():

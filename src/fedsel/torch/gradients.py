@@ -125,7 +125,8 @@ class ClientUpdates:
         """Records of two clients that nobody is: only shape and type are those of true ones."""
         x, y = torch.zeros_like(self.X[:1]), torch.zeros_like(self.y[:1])
         if x.is_floating_point():
-            x = torch.randn(x.shape, generator=torch.Generator().manual_seed(seed)).to(x.dtype)
+            # In [0, 1): taken as numbers of words they are all 0, which every embedding has.
+            x = torch.rand(x.shape, generator=torch.Generator().manual_seed(seed)).to(x.dtype)
         there = () if self._single else (torch.ones(1, dtype=torch.bool),)
         return tuple(torch.stack([part, part]).to(self.device) for part in (x, y, *there))
 
