@@ -130,6 +130,38 @@ def test_what_breaks_the_contract_is_caught(mechanism, complaint):
 
 
 @dataclass(frozen=True)
+class Plain(ThirdParty):
+    """Refuses a wrong ε with an error of its own, and has no law for a single dimension."""
+
+    def __post_init__(self):
+        if not isinstance(self.epsilon, float) or not 0 < self.epsilon < 9:
+            raise ValueError("my ε is a float in (0, 9)")
+
+    def build_law(self, d):
+        if d == 1:
+            raise ZeroDivisionError("d - 1")
+        return super().build_law(d)
+
+
+def test_any_exception_is_a_failure_of_the_contract_and_all_are_told():
+    with pytest.raises(AssertionError) as caught:
+        checks.check_mechanism(Plain())
+    first, *others = str(caught.value).splitlines()
+    assert first == (
+        "Plain refuses epsilon = nan with ValueError (my ε is a float in (0, 9)), not with"
+        " fedsel.InvalidArgument"
+    )
+    assert others[0] == "Plain: check_certificate ends in ZeroDivisionError: d - 1"
+    names = [line.split(" ends in ")[0] for line in others]
+    assert names[1:] == ["Plain: check_rank_law", "Plain: check_selection_executors"]
+
+
+def test_so_it_is_for_solutions():
+    with pytest.raises(AssertionError, match=r"^own ends in ZeroDivisionError: d - 1$"):
+        checks.check_solution(Solution("own", 1, TwoStage(Plain(), Duchi(1.0))))
+
+
+@dataclass(frozen=True)
 class WrongScale(Value):
     """Decodes with a law whose windows do not fit its claim of unbiasedness."""
 

@@ -1,10 +1,13 @@
 """The site builds without a warning, has every public name, and asks no network for anything."""
 
+import html
 import os
 import re
 import subprocess
 import sys
 from html.parser import HTMLParser
+from importlib import import_module
+from inspect import signature
 from pathlib import Path
 
 import pytest
@@ -85,6 +88,40 @@ def test_every_public_name_has_its_docstring_on_a_page(site, module):
     for link in links:
         page, _, anchor = link.partition("#")
         assert anchor in parsed(site / page).ids, link
+
+
+DOCUMENTED = {
+    "fedsel.sklearn": ("FedSelClassifier", "FedSelRegressor"),
+    "fedsel.torch": ("FederatedTrainer",),
+    "fedsel.flower": ("FedSelStrategy",),
+}
+
+
+def rows_of(page):
+    """The rows of tables of parameters and attributes: name, type, description …, in plain text."""
+    for row in re.findall(r'<tr class="doc-section-item">(.*?)</tr>', page, re.S):
+        cells = re.findall(r"<td>(.*?)</td>", row, re.S)
+        yield [html.unescape(re.sub(r"<[^>]*>", "", cell)).strip() for cell in cells]
+
+
+def test_types_and_descriptions_stand_in_their_columns(site):
+    """A type is an expression of Python, as in the signature, and nothing else."""
+    for path in sorted((site / "api").glob("*.html")):
+        for name, kind, told, *_ in rows_of(path.read_text(encoding="utf-8")):
+            assert name.lstrip("*").isidentifier(), (path, name)
+            assert told, (path, name)
+            compile(kind or "None", f"{path.name}: {name}", "eval")
+
+
+@pytest.mark.parametrize("module", DOCUMENTED)
+def test_every_parameter_is_described(site, module):
+    if module == "fedsel.torch":
+        pytest.importorskip("torch", reason="needs the extra fedsel[torch]")
+    page = (site / "api" / f"{module}.html").read_text(encoding="utf-8")
+    for name in DOCUMENTED[module]:
+        described = page.split(f'id="{module}.{name}"', 1)[1].split("Attributes:", 1)[0]
+        rows = [row[0].lstrip("*") for row in rows_of(described.split("doc-children", 1)[0])]
+        assert sorted(rows) == sorted(signature(getattr(import_module(module), name)).parameters)
 
 
 def test_from_a_file_the_search_finds_and_nothing_is_fetched(site, browser):

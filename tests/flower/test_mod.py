@@ -15,6 +15,9 @@ from fedsel.device import Ledger, Reason
 from fedsel.flower import NODES_VARIABLE, FedSelMod, Node
 from fedsel.flower.messages import (
     NO_ANSWER,
+    NO_SETTINGS,
+    WRONG_POLICY,
+    WRONG_SETTINGS,
     Question,
     content_bytes,
     report_of,
@@ -65,6 +68,32 @@ def test_the_reply_is_the_report_and_nothing_else(tmp_path):
     (seen,) = app.calls
     assert list(seen.content) == ["arrays", "config"]
     assert Ledger(tmp_path / "store").read().spent == 2
+
+
+def test_what_an_app_writes_into_its_message_does_not_leave(tmp_path):
+    """Flower makes a reply from the metadata of the message; the app has all their setters."""
+
+    def writes(msg, ctx):
+        told = msg.metadata
+        told.group_id, told.message_type = f"the patient has {SECRET}", "train.patient"
+        told.ttl, told.created_at, told.delivered_at = 4242.0, 4242.0, f"{SECRET}"
+        told.dst_node_id = told.src_task_id = told.dst_task_id = 4242
+        vars(told)["_message_id"] = vars(told)["_reply_to_message_id"] = f"{SECRET}"
+        vars(told)["_src_node_id"] = vars(told)["_run_id"] = 4242
+        msg.content["note"] = ConfigRecord({"note": SECRET})
+        vars(msg)["_metadata"].group_id += "!"
+        return App()(msg, ctx)
+
+    said, clock = [], ("_created_at", "_ttl")
+    for name, result in (("quiet", None), ("talks", writes)):
+        asked = message(question())
+        reply = FedSelMod()(asked, context(config(tmp_path / name)), App(result=result))
+        assert reply.has_content()
+        assert 0 <= reply.metadata.created_at - asked.metadata.created_at < 3600
+        assert asked.metadata.ttl - 3600 < reply.metadata.ttl <= asked.metadata.ttl
+        said.append({k: v for k, v in vars(reply.metadata).items() if k not in clock})
+        assert list(asked.content) == ["arrays", "config", "fedsel"]
+    assert said[0] == said[1]
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
@@ -259,7 +288,7 @@ def test_the_run_cannot_widen_what_the_node_allows(tmp_path):
     reply = FedSelMod()(message(asked), context(config(tmp_path / "s"), **wide, seed=1), app)
     assert refusal(reply) == Reason.TOO_MUCH.value
     nothing = FedSelMod()(message(asked), context({"partition-id": 0}, **wide), app)
-    assert refusal(nothing) == Reason.INTERNAL.value
+    assert refusal(nothing) == NO_SETTINGS
     assert app.calls == []
     assert not (tmp_path / "other").exists()
 
@@ -333,7 +362,28 @@ def test_wrong_settings_are_refused_by_name(tmp_path, changes, name):
         Node.of(wrong)
     app = App()
     reply = FedSelMod()(message(question()), context(wrong), app)
-    assert refusal(reply) == Reason.INTERNAL.value
+    assert refusal(reply) == (WRONG_SETTINGS if name.startswith("fedsel-") else WRONG_POLICY)
+    assert app.calls == []
+
+
+def test_what_a_server_hears_of_a_wrong_node_tells_the_cases_apart_and_no_value(tmp_path, caplog):
+    """No settings, a wrong key, a missing or wrong policy; the owner's log has the key."""
+    gone = {"policy": str(tmp_path / "gone.toml"), "lifetime": None, **NO_FIELDS}
+    cases = {
+        NO_SETTINGS: [{"partition-id": 0}],
+        WRONG_SETTINGS: [
+            config(tmp_path / "s", speed=9),
+            config("here"),
+            config(tmp_path, store=None),
+        ],
+        WRONG_POLICY: [config(tmp_path / "s", lifetime=-1.5), config(tmp_path / "s", **gone)],
+    }
+    app = App()
+    for sentence, wrong in cases.items():
+        for own in wrong:
+            caplog.clear()
+            assert refusal(FedSelMod()(message(question()), context(own), app)) == sentence
+            assert [r.levelname for r in caplog.records] == ["ERROR"]
     assert app.calls == []
 
 
@@ -351,7 +401,7 @@ def test_a_mistyped_prefix_loosens_nothing(tmp_path, monkeypatch, prefix, caplog
         Node.of(own)
     app = App()
     reply = FedSelMod()(message(question()), context(own), app)
-    assert refusal(reply) == Reason.INTERNAL.value
+    assert refusal(reply) == WRONG_SETTINGS
     assert prefix in caplog.text  # the owner is told which key it is
     monkeypatch.setenv(NODES_VARIABLE, str(tmp_path))  # nor is it taken for a simulated node
     with pytest.raises(InvalidArgument, match="reports-per-day"):
@@ -372,7 +422,7 @@ def test_another_folder_begins_no_new_lifetime(tmp_path, monkeypatch):
     for place in (tmp_path, tmp_path / "elsewhere"):
         monkeypatch.chdir(place)
         reply = FedSelMod()(message(question()), context(config("store")), App())
-        assert refusal(reply) == Reason.INTERNAL.value
+        assert refusal(reply) == WRONG_SETTINGS
         assert not (place / "store").exists()
     monkeypatch.setenv(NODES_VARIABLE, "nodes")
     with pytest.raises(InvalidArgument, match=rf"^{NODES_VARIABLE} = 'nodes': must be an absolute"):

@@ -9,7 +9,7 @@ from flwr.app import ArrayRecord, Error, Message
 from fedsel.device import Ledger
 from fedsel.flower import NoReports
 from fedsel.server import FolderInUse
-from tests.flower.messages import App, D, model
+from tests.flower.messages import App, D, config, model
 from tests.flower.test_strategy import Network, strategy
 
 pytestmark = pytest.mark.usefixtures("flower_identity")
@@ -69,13 +69,36 @@ def test_nodes_without_a_policy(tmp_path, caplog):
     grid = Network(tmp_path, range(1, 3))
     grid.apps = {n: (App(), {"partition-id": n}) for n in grid.online}
     grid.spoil = {2: lambda msg, reply: []}
-    with pytest.raises(NoReports, match=r'1 × "the device could not answer", 1 × no answer$'):
+    with pytest.raises(NoReports, match=r'1 × "this node has no settings of.*", 1 × no answer$'):
         strategy(tmp_path / "server", nodes=2, epsilon=20.0, max_empty_rounds=1).start(
             grid, model()
         )
     nobody = Network(tmp_path, [])
     with pytest.raises(NoReports, match=r"^no report in 3 .*; no node was there to be asked$"):
         strategy(tmp_path / "other", epsilon=20.0, epochs=10).start(nobody, model())
+
+
+def test_nodes_that_refuse_beside_others_that_report_are_a_warning(tmp_path, caplog):
+    """Three of four at once, and each round; one of seven once for each of its reasons."""
+    grid = Network(tmp_path, range(1, 5))
+    wrong = ({"partition-id": 2}, {"fedsel-sotre": "/s"}, {"fedsel-store": str(tmp_path / "s")})
+    for node, own in zip((2, 3, 4), wrong, strict=True):
+        grid.apps[node] = (App(), own)
+    made = strategy(tmp_path / "server", nodes=4)
+    made.start(grid, model())
+    assert made.refusals == {"NO_SETTINGS": 2, "WRONG_SETTINGS": 2, "WRONG_POLICY": 2}
+    told = warnings_in(caplog)
+    assert [t.split(";")[0] for t in told] == [
+        f"1 of 4 nodes reported in round {n}" for n in (1, 2)
+    ]
+    assert told[0].count("1 × ") == 3
+    caplog.clear()
+    grid = Network(tmp_path / "more", range(1, 8), lifetime=6.0)
+    grid.apps[7] = (App(), config(tmp_path / "poor", lifetime=2.0))
+    strategy(tmp_path / "other", nodes=7, epsilon=6.0, epochs=3).start(grid, model())
+    assert [t.split(":")[0] for t in warnings_in(caplog)] == [
+        "6 of 7 nodes reported in round 2; the others"
+    ]
 
 
 def test_the_text_of_a_node_is_not_repeated(tmp_path, caplog):

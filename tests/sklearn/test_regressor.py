@@ -129,9 +129,13 @@ def test_weights_count_up_to_their_public_bound():
     np.testing.assert_array_equal(larger.coef_, model.coef_)
     with pytest.warns(PrivacyLeakWarning, match="weight_bound is None"):
         regressor().fit(X, y, sample_weight=weight + 1)
-    for bad in (weight - 1, weight[:10], np.full(3000, np.nan), 0 * weight):
+    for bad in (weight - 1, weight[:10], np.full(3000, np.nan)):
         with pytest.raises(InvalidData, match="sample_weight"):
             regressor(weight_bound=1.0).fit(X, y, sample_weight=bad)
+    # With a public bound, nothing is refused for what the weights of all clients are.
+    regressor(weight_bound=1.0).fit(X, y, sample_weight=0 * weight)
+    with pytest.warns(PrivacyLeakWarning), pytest.raises(InvalidData, match="not be all zero"):
+        regressor().fit(X, y, sample_weight=0 * weight)
 
 
 def test_the_slopes_are_the_derivatives_of_the_losses():

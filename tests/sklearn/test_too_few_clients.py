@@ -5,7 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_breast_cancer
+from sklearn.datasets import load_breast_cancer, make_blobs, make_classification
 
 from fedsel import FedSelClassifier, advise
 from fedsel.errors import TooFewClientsWarning
@@ -16,6 +16,7 @@ RNG = np.random.default_rng(0)
 pytestmark = pytest.mark.filterwarnings(
     "error::fedsel.errors.TooFewClientsWarning",
     "ignore::fedsel.errors.RepeatedFitWarning",
+    "ignore::fedsel.errors.SeededNoiseWarning",
 )
 
 
@@ -84,6 +85,25 @@ def test_regressions_and_many_classes():
     said = told(lambda: classifier(epsilon=4.0).fit(X, np.arange(300) % 10))
     assert "d = 310:" in said
     assert "ε = 4 and" in told(lambda: classifier(epsilon=4.0, epochs=4).fit(X, np.arange(300) % 3))
+
+
+@pytest.mark.slow
+def test_classes_are_counted():
+    """Three classes with a frequent one need more than two do; twenty are judged by their guess."""
+    X, y = make_classification(
+        5_000, 12, n_informative=5, n_redundant=0, n_classes=3, n_clusters_per_class=1,
+        class_sep=0.7, weights=[0.63, 0.25, 0.12], random_state=6,
+    )  # fmt: skip
+    model = classifier(feature_range=(-6, 6), random_state=1)
+    said = told(lambda: model.fit(X[:2_000], y[:2_000]))
+    assert "align 0.42 with" in said
+    assert said.endswith("for 50% of the records; a guess does for 33%. See fedsel.advise(…).")
+    assert model.score(X[2_000:], y[2_000:]) < 0.7  # always the first class: 0.63
+    X, y = make_blobs(13_000, 20, centers=20, cluster_std=3.0, random_state=1)
+    model = classifier(feature_range=(-20, 20), epsilon=4.0, random_state=1)
+    model.fit(X[:1_000], y[:1_000])
+    assert model.score(X[1_000:], y[1_000:]) > 0.25  # a guess: 0.05
+    told(lambda: classifier(feature_range=(-20, 20)).fit(X[:1_000], y[:1_000]))
 
 
 def test_nobody_is_warned_without_need():

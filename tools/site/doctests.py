@@ -22,8 +22,12 @@ class Doctests(Extension):
 
 
 def fenced(text: str) -> str:
-    """The text with its examples between fences; paragraphs after them stay as they are."""
-    return _EXAMPLE.sub(lambda found: _block(found[0], found["indent"]), text)
+    """The text with its examples between fences; paragraphs after them stay as they are.
+
+    So does a section of examples, which mkdocstrings knows.
+    """
+    head, section, examples = text.partition("Examples\n--------\n")
+    return _EXAMPLE.sub(lambda found: _block(found[0], found["indent"]), head) + section + examples
 
 
 def _block(example: str, indent: str) -> str:

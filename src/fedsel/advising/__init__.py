@@ -6,7 +6,7 @@ from fedsel.advising.central import CentralAdvice, Rung
 from fedsel.advising.moments import Moments, Updates, moments
 from fedsel.advising.outlook import Outlook
 from fedsel.advising.simulation import Check
-from fedsel.advising.sufficiency import shortage
+from fedsel.advising.sufficiency import shortage, warn_about_clients
 
 __all__ = [
     "Advice",
@@ -19,4 +19,5 @@ __all__ = [
     "advise",
     "moments",
     "shortage",
+    "warn_about_clients",
 ]

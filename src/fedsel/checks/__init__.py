@@ -4,7 +4,7 @@
 >>> check_mechanism(Duchi(epsilon=1.0))
 
 Exact checks come first, in rationals; the statistical one has a false-alarm rate of `FALSE_ALARM`.
-Each check raises AssertionError with a sentence on what is wrong.
+What is wrong is an AssertionError with a sentence for each check that fails, whatever it met.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from itertools import product
 import numpy as np
 
 from fedsel.auditing.transcripts import certify_by_enumeration
-from fedsel.checks.base import CLIENTS, FALSE_ALARM, FEW_SYMBOLS, require
+from fedsel.checks.base import CLIENTS, FALSE_ALARM, FEW_SYMBOLS, failing, require
 from fedsel.checks.exact import (
     check_certificate,
     check_decoding,
@@ -122,11 +122,17 @@ def checks_of(mechanism: Mechanism) -> Iterator[Callable[[Mechanism], None]]:
 
 
 def check_mechanism(mechanism: Mechanism) -> None:
-    """Run every check that applies."""
+    """Run every check that applies, and tell of all that fail in one AssertionError."""
     check_kind("mechanism", mechanism, Mechanism)
     require(is_dataclass(mechanism), f"{mechanism!r}: not a dataclass")
+    failures = []
     for check in checks_of(mechanism):
-        check(mechanism)
+        try:
+            with failing(f"{type(mechanism).__name__}: {check.__name__}"):
+                check(mechanism)
+        except AssertionError as failure:
+            failures.append(str(failure))
+    require(not failures, "\n".join(failures))
 
 
 def check_solution(solution: Solution) -> None:
@@ -140,6 +146,11 @@ def check_solution(solution: Solution) -> None:
     >>> check_solution(solution("RJ", epsilon=1.0, dim=3, rho=1.0))
     """
     check_kind("solution", solution, Solution)
+    with failing(solution.name):
+        _check_solution(solution)
+
+
+def _check_solution(solution: Solution) -> None:
     require(
         pickle.loads(pickle.dumps(solution)) == solution,  # noqa: S301
         f"{solution.name}: its pickle is another",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from fractions import Fraction
 from typing import TypeVar
 
@@ -22,6 +24,23 @@ def require(condition: object, message: str) -> None:
     """Not an assert statement: the contract must also hold where Python drops those (-O)."""
     if not condition:
         raise AssertionError(message)
+
+
+@contextmanager
+def failing(what: str) -> Iterator[None]:
+    """A context in which any exception is a failure of the contract, with the name of what fails.
+
+    >>> with failing("Mine: check_rank_law"):
+    ...     raise ValueError("no law at d = 1")
+    Traceback (most recent call last):
+    AssertionError: Mine: check_rank_law ends in ValueError: no law at d = 1
+    """
+    try:
+        yield
+    except AssertionError:
+        raise
+    except Exception as error:
+        raise AssertionError(f"{what} ends in {type(error).__name__}: {error}") from error
 
 
 def expect(mechanism: object, kind: type[Kind]) -> Kind:

@@ -62,11 +62,15 @@ def check_epsilon_argument(mechanism: Mechanism) -> None:
     if "epsilon" not in parameters:
         return
     for bad in (math.nan, math.inf, -1.0, "1", True, None):
+        name, complaint = type(mechanism).__name__, f"accepts epsilon = {bad!r}"
         try:
             type(mechanism)(**{**parameters, "epsilon": bad})
         except InvalidArgument:
             continue
-        raise AssertionError(f"{type(mechanism).__name__} accepts epsilon = {bad!r}")
+        except Exception as error:
+            wrong = f"{type(error).__name__} ({error})"
+            complaint = f"refuses epsilon = {bad!r} with {wrong}, not with fedsel.InvalidArgument"
+        raise AssertionError(f"{name} {complaint}")
 
 
 def check_certificate(mechanism: Mechanism) -> None:

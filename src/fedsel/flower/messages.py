@@ -30,6 +30,10 @@ NO_RECORDS = "this node knows of no records to prepare: FedSelMod(records=…)"
 """Where the strategy has bounds for records, and the node's mod has none."""
 NO_BOUNDS = "this node prepares its records, and is not told how: FedSelStrategy(feature_range=…)"
 """The opposite."""
+NO_SETTINGS = "this node has no settings of fedsel: its node_config must name fedsel-store"
+WRONG_SETTINGS = "a setting of fedsel in the node_config of this node is unknown or wrong"
+WRONG_POLICY = "the policy of this node cannot be read, or a value in it is missing or wrong"
+"""What a server may know of a node's settings; the node's own log has the key and its value."""
 
 
 @final

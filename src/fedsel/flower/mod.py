@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -17,12 +18,13 @@ from fedsel.flower.messages import (
     NO_ANSWER,
     NO_BOUNDS,
     NO_RECORDS,
+    WRONG_SETTINGS,
     Layout,
     Question,
     answer_of,
     only_arrays,
 )
-from fedsel.flower.node import Node
+from fedsel.flower.node import Node, WrongSettings
 from fedsel.flower.preparing import PREPARING, RECORD, Preparing
 from fedsel.wire import Request
 
@@ -34,12 +36,12 @@ _LOG = logging.getLogger("fedsel.flower")
 class FedSelMod:
     """``@app.train(mods=[FedSelMod()])``: nothing leaves but the report, and that only once paid.
 
-    The app is called with the message as it would be without the mod, and returns the trained
-    arrays; metrics and whatever else it returns are dropped. The update is (model − returned
-    arrays)/scale, and goes through the node's `Client`: policy and ledger come from the node's own
-    ``node_config`` (see `Node`). The app runs only when nothing speaks against the request. If it
-    fails, a report on zeros leaves: whether a node answers must not depend on its data. The node's
-    log has the type of the exception, and nothing else of it.
+    The app is called with a copy of the message as it would be without the mod, and returns the
+    trained arrays; metrics and whatever else it returns or writes into the message are dropped. The
+    update is (model − returned arrays)/scale, and goes through the node's `Client`: policy and
+    ledger come from the node's own ``node_config`` (see `Node`). The app runs only when nothing
+    speaks against the request. If it fails, a report on zeros leaves: whether a node answers must
+    not depend on its data. The node's log has the type of the exception, and nothing else of it.
 
     Evaluate and query messages are refused with a fixed sentence: metrics of private data are not
     private. Put the mod first in the list, so that no other sees its reply before it is sent; or
@@ -88,16 +90,15 @@ class FedSelMod:
             return Reason.LEDGER.value
         except InvalidArgument as error:
             _LOG.error("node_config: %s", error)
-            return Reason.INTERNAL.value
+            return error.sentence if isinstance(error, WrongSettings) else WRONG_SETTINGS
 
         def update(weights: NDArray[np.floating]) -> NDArray[np.floating]:
             try:
                 own = self._place(context, question)
                 if own is not None:
                     return own
-                message.content = _for_the_app(message.content, question.preparing)
-                returned = only_arrays(call_next(message, context).content)
-                after = layout.vector(returned, np.float64)
+                returned = call_next(_for_the_app(message, question.preparing), context)
+                after = layout.vector(only_arrays(returned.content), np.float64)
             except KeyboardInterrupt:
                 raise
             except BaseException as error:
@@ -147,9 +148,13 @@ class FedSelMod:
         return f"{type(self).__name__}({records})"
 
 
-def _for_the_app(content: RecordDict, preparing: Preparing | None) -> RecordDict:
-    """The message's content as it would be without the mod; with it goes how to prepare records."""
-    kept = type(content)({name: part for name, part in content.items() if name != RECORD})
+def _for_the_app(message: Message, preparing: Preparing | None) -> Message:
+    """The message as it would be without the mod; with it goes how to prepare records.
+
+    It has metadata of its own: Flower makes a reply from those of the message that came, and what
+    an app writes must not reach it.
+    """
+    kept = RecordDict({name: part for name, part in message.content.items() if name != RECORD})
     if preparing is not None:
         kept[RECORD] = ConfigRecord({PREPARING: preparing.encode()})
-    return kept
+    return Message(content=kept, metadata=copy(message.metadata))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any, final
 
 from fedsel.device import Client, Policy
 from fedsel.errors import InvalidArgument, check_count, check_kind
+from fedsel.flower.messages import NO_SETTINGS, WRONG_POLICY, WRONG_SETTINGS
 
 PREFIX = "fedsel-"
 NODES_VARIABLE = "FEDSEL_FLOWER_NODES"
@@ -27,6 +28,16 @@ _LISTS = ("solutions", "dimensions", "purposes", "recipients")
 _OURS = PREFIX.rstrip("-")
 _ALIKE = 0.8
 """Words with so much in common with our prefix are taken for a typing error: fesdel, fedsl."""
+
+
+class WrongSettings(InvalidArgument):
+    """What is wrong in a ``node_config``: for its owner, and in a fixed ``sentence`` for others."""
+
+    def __init__(
+        self, name: str, value: object, allowed: str, sentence: str = WRONG_SETTINGS
+    ) -> None:
+        super().__init__(name, value, allowed)
+        self.sentence = sentence
 
 
 @final
@@ -65,7 +76,9 @@ class Node:
         if not own and folder:
             return cls._simulated(_path(NODES_VARIABLE, folder), config)
         if "store" not in own:
-            raise InvalidArgument(f"{PREFIX}store", None, "given in the node_config of this node")
+            allowed = "given in the node_config of this node"
+            sentence = WRONG_SETTINGS if own else NO_SETTINGS
+            raise WrongSettings(f"{PREFIX}store", None, allowed, sentence)
         witness = own.get("witness")
         create = own.get("create", False)
         check_kind(f"{PREFIX}create", create, bool)
@@ -79,7 +92,7 @@ class Node:
     @classmethod
     def _simulated(cls, folder: Path, config: Mapping[str, Any]) -> Node:
         number = check_count("partition-id", config.get("partition-id"), least=0)
-        policy = Policy.load(folder / "policy.toml")
+        policy = _checked(Policy.load, folder / "policy.toml")
         return cls(policy, folder / f"node-{number}", create=True)
 
     def client(self) -> Client:
@@ -94,7 +107,7 @@ def _policy(values: dict[str, Any], file: object) -> Policy:
             raise InvalidArgument(
                 f"{PREFIX}{name}", values[name], f"left out beside {PREFIX}policy"
             )
-        return Policy.load(_path(f"{PREFIX}policy", file))
+        return _checked(Policy.load, _path(f"{PREFIX}policy", file))
     known = {field.name.replace("_", "-"): field.name for field in fields(Policy)}
     settings: dict[str, Any] = {}
     for name, value in values.items():
@@ -107,7 +120,15 @@ def _policy(values: dict[str, Any], file: object) -> Policy:
             settings[name] = [part.strip() for part in str(settings[name]).split(",")]
     if "dimensions" in settings:
         settings["dimensions"] = [_count(part) for part in settings["dimensions"]]
-    return Policy.of(settings)
+    return _checked(Policy.of, settings)
+
+
+def _checked(make: Callable[[Any], Policy], given: object) -> Policy:
+    """The policy that is made of what is given; what is wrong is said of the policy."""
+    try:
+        return make(given)
+    except InvalidArgument as error:
+        raise WrongSettings(error.name, error.value, error.allowed, WRONG_POLICY) from None
 
 
 def _count(text: str) -> int:

@@ -9,7 +9,13 @@ from fractions import Fraction
 from typing import final
 
 from fedsel.device import Reason
-from fedsel.flower.messages import NO_BOUNDS, NO_RECORDS
+from fedsel.flower.messages import (
+    NO_BOUNDS,
+    NO_RECORDS,
+    NO_SETTINGS,
+    WRONG_POLICY,
+    WRONG_SETTINGS,
+)
 from fedsel.server import RoundRecord
 
 OTHER = "OTHER"
@@ -17,6 +23,9 @@ _SENTENCES = {
     **{reason.name: reason.value for reason in Reason},
     "NO_RECORDS": NO_RECORDS,
     "NO_BOUNDS": NO_BOUNDS,
+    "NO_SETTINGS": NO_SETTINGS,
+    "WRONG_SETTINGS": WRONG_SETTINGS,
+    "WRONG_POLICY": WRONG_POLICY,
 }
 _NAMES = {sentence: name for name, sentence in _SENTENCES.items()}
 
@@ -47,6 +56,25 @@ def released(records: Sequence[RoundRecord], charge: Fraction) -> list[Fraction]
     return spent
 
 
+def fates_of(record: RoundRecord, refused: Counter[str], silent: int) -> Counter[str]:
+    """What became of the requests of a round that brought no report, in words."""
+    fates = Counter[str]()
+    for name, count in refused.items():
+        fates["another error" if name == OTHER else f'"{_SENTENCES[name]}"'] += count
+    fates["no answer"] += silent
+    fates["no report of the round"] += record.rejected + record.duplicate + record.late
+    return fates
+
+
+def in_words(fates: Counter[str]) -> str:
+    """Each fate with its count, the most frequent first.
+
+    >>> in_words(Counter({"no answer": 1, "another error": 2, "late": 0}))
+    '2 × another error, 1 × no answer'
+    """
+    return ", ".join(f"{count} × {fate}" for fate, count in fates.most_common() if count)
+
+
 @final
 @dataclass
 class Silence:
@@ -69,14 +97,9 @@ class Silence:
             return
         self.rounds += 1
         self.asked += asked
-        for name, count in refused.items():
-            fate = "another error" if name == OTHER else f'"{_SENTENCES[name]}"'
-            self.fates[fate] += count
-        self.fates["no answer"] += silent
-        self.fates["no report of the round"] += record.rejected + record.duplicate + record.late
+        self.fates += fates_of(record, refused, silent)
 
     def __str__(self) -> str:
         if not self.asked:
             return "no node was there to be asked"
-        fates = ", ".join(f"{count} × {fate}" for fate, count in self.fates.most_common() if count)
-        return f"{self.asked} requests: {fates}"
+        return f"{self.asked} requests: {in_words(self.fates)}"

@@ -26,7 +26,14 @@ from fedsel.flower.messages import (
     content_bytes,
     report_of,
 )
-from fedsel.flower.outcome import NoReports, Silence, refusal_name, released
+from fedsel.flower.outcome import (
+    NoReports,
+    Silence,
+    fates_of,
+    in_words,
+    refusal_name,
+    released,
+)
 from fedsel.flower.preparing import RECORD, Preparing
 from fedsel.flower.session import Session
 from fedsel.history import History, Round
@@ -49,39 +56,58 @@ class FedSelStrategy(Strategy):
 
     Parameters
     ----------
-    epsilon : ε of a node over all epochs: a node that reports in each spends it.
-    nodes : how many are planned. What is automatic follows from it, and the first round waits for
-        so many, at most ``patience`` seconds.
-    solution : a private solution by name: the recommended one, or one of the paper's.
-    epochs, rounds_per_epoch : in every epoch a node is asked once; its rounds share the nodes.
-    learning_rate : α of w ← w − α·scale·mean; with scale 1 and α = 1 the mean of the nodes' models.
-        "auto" (`fedsel.auto`) is divided by the scale.
-    scale : what updates are divided by before they are reported, for all arrays or by name.
-        Public; where an app makes one local step of η, η makes a report one on the gradient.
-    norm : that of a record of a linear model, where it is public: automatic ρ and α are for such.
+    epsilon
+        ε of a node over all epochs: a node that reports in each spends it.
+    nodes
+        How many are planned. What is automatic follows from it, and the first round waits for so
+        many, at most ``patience`` seconds.
+    solution
+        A private solution by name: the recommended one, or one of the paper's.
+    epochs, rounds_per_epoch
+        In every epoch a node is asked once; its rounds share the nodes.
+    learning_rate
+        α of w ← w − α·scale·mean; with scale 1 and α = 1 the mean of the nodes' models. "auto"
+        (`fedsel.auto`) is divided by the scale.
+    scale
+        What updates are divided by before they are reported, for all arrays or by name. Public;
+        where an app makes one local step of η, η makes a report one on the gradient.
+    norm
+        The norm of a record of a linear model, where it is public: automatic ρ and α are for such.
         None: nothing is known of the model. Then ρ is None, a report tells a direction whatever the
         length of the update, and α is that of a network.
-    records_per_node : how many records a node holds, as planned, where ``norm`` is given: the mean
-        of many gradients is shorter than one, and so is the automatic ρ.
-    feature_range : (low, high), public bounds of the records, or "private": nobody knows any. Nodes
-        have ``FedSelMod(records=…)`` and train on `prepared` records; the first rounds learn where
-        these lie (`fedsel.preparation`): ``spread`` and ``centre`` are the shares of an epoch's
-        rounds, automatic for a linear model. ``norm`` is 1 then, or None for a network. None: nodes
-        prepare records themselves.
-    features : the entries of a record. None: as many as there are bounds, or, for bounds that are
-        two numbers, one fewer than the model's parameters: a linear one of two classes.
-    folder : where the checkpoint is kept after every round. A strategy that is started again on it
-        goes on with the round that was not finished. While `start` runs, the folder is its alone.
-        None: a temporary folder.
-    min_nodes : a round waits for so many, at most ``patience`` seconds; then it takes who is there.
-    max_empty_rounds : so many rounds in a row without a report end the run with `NoReports`, and so
-        does the end of a run that has had none at all. None: it goes on whatever nodes say.
-    purpose, recipient : what for, and who gets what is learnt. Nodes are told, may insist on it in
-        their policies, and keep it in their ledgers. Short texts; empty: nothing is said.
-    **recipe : further fields of `fedsel.Recipe`: averaging, rho, mu, k, clip, momentum, ratio,
-        seed, words, spread, centre, and reg, the λ of w ← w − α·scale·λ·w by the server: for RJ,
-        J, RC and UJ.
+    records_per_node
+        How many records a node holds, as planned, where ``norm`` is given: the mean of many
+        gradients is shorter than one, and so is the automatic ρ.
+    feature_range
+        (low, high), public bounds of the records, or "private": nobody knows any. Nodes have
+        ``FedSelMod(records=…)`` and train on `prepared` records; the first rounds learn where these
+        lie (`fedsel.preparation`): ``spread`` and ``centre`` are the shares of an epoch's rounds,
+        automatic for a linear model. ``norm`` is 1 then, or None for a network. None: nodes prepare
+        records themselves.
+    features
+        The entries of a record. None: as many as there are bounds, or, for bounds that are two
+        numbers, one fewer than the model's parameters: a linear one of two classes.
+    folder
+        Where the checkpoint is kept after every round. A strategy that is started again on it goes
+        on with the round that was not finished. While `start` runs, the folder is its alone. None:
+        a temporary folder.
+    min_nodes
+        A round waits for so many, at most ``patience`` seconds; then it takes who is there.
+    patience
+        Seconds that a round waits for nodes.
+    max_empty_rounds
+        So many rounds in a row without a report end the run with `NoReports`, and so does the end
+        of a run that has had none at all. None: it goes on whatever nodes say.
+    purpose, recipient
+        What for, and who gets what is learnt. Nodes are told, may insist on it in their policies,
+        and keep it in their ledgers. Short texts; empty: nothing is said.
+    **recipe
+        Further fields of `fedsel.Recipe`: averaging, rho, mu, k, clip, momentum, ratio, seed,
+        words, spread, centre, and reg, the λ of w ← w − α·scale·λ·w by the server: for RJ, J, RC
+        and UJ.
 
+    Notes
+    -----
     After `start`, ``history`` tells accuracy, ε and bits by round, ``records`` what became of the
     reports, ``refusals`` why nodes said no, ``reply_bytes`` how often a reply had so many bytes.
     ε is what a node has released at most: of the epochs that had reports.
@@ -131,6 +157,7 @@ class FedSelStrategy(Strategy):
         self._session: Session | None = None
         self._place = self.folder
         self._silence = Silence()
+        self._told: set[str] = set()
 
     # --- the recipe -----------------------------------------------------------------------------
 
@@ -218,7 +245,7 @@ class FedSelStrategy(Strategy):
         judges the model on the server's own data: its metrics "accuracy" and "loss" are kept.
         """
         server = self._open(initial_arrays).server
-        self._silence = Silence()
+        self._silence, self._told = Silence(), set()
         begun = server.round
         left = self.epochs * self.rounds_per_epoch - begun
         if begun:
@@ -302,12 +329,21 @@ class FedSelStrategy(Strategy):
         return self.arrays, MetricRecord(metrics)
 
     def _listen(self, record: RoundRecord, refused: Counter[str], silent: int) -> None:
-        """Warn of a round without a report; after several in a row, end the run."""
-        silence = self._silence
-        silence.add(record, self.session.invited, refused, silent)
+        """Warn of nodes that do not report; after several rounds without a report, end the run.
+
+        Of single nodes once for each reason, and whenever fewer than half of those asked report.
+        """
+        silence, asked = self._silence, self.session.invited
+        silence.add(record, asked, refused, silent)
+        fates, warning = fates_of(record, refused, silent), ""
         if silence.rounds:
             warning = f"No report in round {record.round + 1}, nothing is learnt; {silence}"
+        elif 2 * record.accepted < asked or set(refused) - self._told:
+            counts = f"{record.accepted} of {asked} nodes reported in round {record.round + 1}"
+            warning = f"{counts}; the others: {in_words(fates)}"
+        if warning:
             log(logging.WARNING, "%s", warning)  # as it is now: a handler may format it later
+        self._told |= set(refused)
         if self.max_empty_rounds is not None and silence.rounds >= self.max_empty_rounds:
             raise NoReports(f"no report in {silence.rounds} rounds in a row; {silence}")
 

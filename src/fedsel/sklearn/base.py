@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
+from fedsel.advising import warn_about_clients
 from fedsel.auto import (
     Setting,
     noise_of_mean,
@@ -60,11 +61,22 @@ class FederatedLinear(BaseEstimator):  # type: ignore[misc]
         *("epsilon", "solution", "epochs", "learning_rate", "averaging", "rho", "words", "bases"),
         *("mu", "k", "clip", "momentum", "reg", "spread", "centre"),
     )
-    n_waves_: int
+    coef_: NDArray[np.float64]
+    intercept_: NDArray[np.float64]
+    privacy_: privacy.PrivacyStatement
     history_: History
+    spent_: float
+    recipe_: Recipe
+    solution_: Solution
+    learning_rate_: float
+    batch_: int
     seed_: int | None
-    preparation_: Preparation
+    feature_range_: NDArray[np.float64]
+    n_features_in_: int
+    n_clients_: int
     n_public_: int
+    n_waves_: int
+    preparation_: Preparation
     _weights: NDArray[np.float64]
 
     @property
@@ -104,11 +116,12 @@ class FederatedLinear(BaseEstimator):  # type: ignore[misc]
         leaks.warn_about_solution(solution)
         leaks.warn_about_caller(solution.privacy.total)
         if only and rows is None:  # waves add up, and public rows make up for some noise
-            leaks.warn_about_clients(
+            warn_about_clients(
                 solution,
                 fit.setting,
                 clients=count,
                 epochs=self.epochs,
+                classes=None if task.regression else fit.setting.classes,
                 grouped=clients is not None,
             )
         if seed is not None:

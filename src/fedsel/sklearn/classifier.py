@@ -38,63 +38,115 @@ class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
 
     Parameters
     ----------
-    epsilon : total ε of a client in one fit, over all epochs.
-    solution : how a client reports, by name: "RJ", "PS-PM", "PM", "NP" …
-        (`fedsel.solutions.registry`).
-    model : "logistic" or "svm".
-    epochs : how often each client reports.
-    batch_fraction : the share of the clients that report in one round.
-    learning_rate : a number, or "auto": from public quantities alone.
-    averaging : the power p of the average of the weights over the rounds, t^p in round t; 0 takes
-        the last weights, "auto" is 3 with the automatic learning rate, else 0.
-    unit_norm : whether clients divide their record, its 1 for the intercept included, by its norm:
-        that changes no sign of a margin. "auto" does so for the solutions that report a direction:
-        J, RJ, RC and the baselines.
-    rho : the public radius ρ of J, RJ and RC, "auto", or None to report directions alone.
-    words : the number of codewords of RC.
-    bases : the rotated bases of RJ in a round, "auto" (64 over all), or None: one rotation.
-    mu : the selection's share of ε, or "auto" (hyper-parameters-free).
-    k : the top dimensions of a selection, a count or a share.
-    clip : values are clipped to [−clip, clip]. 1 loses nothing with the logistic loss.
-    momentum : the clients' momentum; without effect if epochs = 1.
-    reg : λ of the ℓ2 regulariser.
-    fit_intercept : whether to learn an intercept.
-    feature_range : (low, high), numbers or one for each feature: public bounds, to which clients
-        clip. "private": nobody knows any, and the first rounds learn them. None reads them from X,
-        and warns: that is not private.
-    spread, centre : the share of the rounds in which clients report on their record in place of a
-        gradient, from which all later clients learn how wide and where records lie
-        (`fedsel.preparation`); 0 is none. "auto": a twentieth where bounds may be too wide (all but
-        those of (0, 1) and (−1, 1)), a tenth where they are not symmetric about zero; none where
-        there are too few clients to learn anything.
-    class_weight : None, or a public weight > 0 for each class, {label: weight}: the loss of a
-        record is multiplied with that of its class over the largest. "balanced" is refused: the
-        shares of the classes are private.
-    class_prior : None, or the public share of each class, {label: share}: decisions are made as if
-        all classes were equally frequent. log(share) is subtracted from the margins of a class,
-        after training and free of ε. Where one error costs c times another, divide the share of the
-        class that is missed by c.
-    weight_bound : the public bound of ``sample_weight``, to which clients clip. None reads it from
-        the weights, and warns: that is not private.
-    random_state : None draws every report from the operating system: for models that may be
-        released. A seed or a RandomState repeats a simulation, and warns: who knows or guesses it
-        can undo the noise.
-    verbose : 1 tells what is done.
+    epsilon
+        Total ε of a client in one fit, over all epochs.
+    solution
+        How a client reports, by name: "RJ", "PS-PM", "PM", "NP" … (`fedsel.solutions.registry`).
+    model
+        "logistic" or "svm".
+    epochs
+        How often each client reports.
+    batch_fraction
+        The share of the clients that report in one round.
+    learning_rate
+        A number, or "auto": from public quantities alone.
+    averaging
+        The power p of the average of the weights over the rounds, t^p in round t; 0 takes the last
+        weights, "auto" is 3 with the automatic learning rate, else 0.
+    unit_norm
+        Whether clients divide their record, its 1 for the intercept included, by its norm: that
+        changes no sign of a margin. "auto" does so for the solutions that report a direction: J,
+        RJ, RC and the baselines.
+    rho
+        The public radius ρ of J, RJ and RC, "auto", or None to report directions alone.
+    words
+        The number of codewords of RC.
+    bases
+        The rotated bases of RJ in a round, "auto" (64 over all), or None: one rotation.
+    mu
+        The selection's share of ε, or "auto" (hyper-parameters-free).
+    k
+        The top dimensions of a selection, a count or a share.
+    clip
+        Values are clipped to [−clip, clip]. 1 loses nothing with the logistic loss.
+    momentum
+        The clients' momentum; without effect if epochs = 1.
+    reg
+        λ of the ℓ2 regulariser.
+    fit_intercept
+        Whether to learn an intercept.
+    feature_range
+        (low, high), numbers or one for each feature: public bounds, to which clients clip.
+        "private": nobody knows any, and the first rounds learn them. None reads them from X, and
+        warns: that is not private.
+    spread, centre
+        The share of the rounds in which clients report on their record in place of a gradient, from
+        which all later clients learn how wide and where records lie (`fedsel.preparation`); 0 is
+        none. "auto": a twentieth where bounds may be too wide (all but those of (0, 1) and (−1,
+        1)), a tenth where they are not symmetric about zero; none where there are too few clients
+        to learn anything.
+    class_weight
+        None, or a public weight > 0 for each class, {label: weight}: the loss of a record is
+        multiplied with that of its class over the largest. "balanced" is refused: the shares of the
+        classes are private.
+    class_prior
+        None, or the public share of each class, {label: share}: decisions are made as if all
+        classes were equally frequent. log(share) is subtracted from the margins of a class, after
+        training and free of ε. Where one error costs c times another, divide the share of the class
+        that is missed by c.
+    weight_bound
+        The public bound of ``sample_weight``, to which clients clip. None reads it from the
+        weights, and warns: that is not private.
+    random_state
+        None draws every report from the operating system: for models that may be released. A seed
+        or a RandomState repeats a simulation, and warns: who knows or guesses it can undo the
+        noise.
+    verbose
+        1 tells what is done.
 
     Attributes
     ----------
-    classes_, coef_, intercept_, n_features_in_, feature_names_in_ : as in scikit-learn. Features
-        are clipped to their bounds in prediction too; coef_ holds within the bounds.
-    privacy_ : the exact ε of a report and of all, and what it covers and what not.
-    history_ : one entry a round; with accuracy and loss if an ``eval_set`` was given.
-    spent_ : the ε of one record over all fits of this process up to this one, as far as records
-        were recognised (`fedsel.simulation.account`). It is not pickled: which records come again
-        is known to who holds them.
-    recipe_, solution_, learning_rate_, batch_, seed_, feature_range_, n_clients_, n_public_ (rows),
-    n_waves_ : what was used; seed_ is None where the operating system decided.
-    preparation_ : what clients do with a record on the scale of feature_range_, as it was learnt
-        from reports or from public rows.
+    classes_
+        The labels, sorted.
+    coef_
+        Slopes (1, d) for two classes, else (C, d). Features are clipped to their bounds in
+        prediction too; coef_ holds within the bounds.
+    intercept_
+        Constants (1,) or (C,).
+    n_features_in_
+        As in scikit-learn, and so is ``feature_names_in_``.
+    privacy_
+        The exact ε of a report and of all, and what it covers and what not.
+    history_
+        One entry a round; with accuracy and loss if an ``eval_set`` was given.
+    spent_
+        The ε of one record over all fits of this process up to this one, as far as records were
+        recognised (`fedsel.simulation.account`). It is not pickled: which records come again is
+        known to who holds them.
+    recipe_
+        What was used, with a number for everything automatic.
+    solution_
+        What clients reported by.
+    learning_rate_
+        α, as it was used.
+    batch_
+        Clients of a round.
+    seed_
+        None where the operating system decided.
+    feature_range_
+        The bounds that were used: (2, d).
+    n_clients_
+        Clients of the last wave.
+    n_public_
+        Public rows that were given.
+    n_waves_
+        How often clients were fitted.
+    preparation_
+        What clients do with a record on the scale of feature_range_, as it was learnt from reports
+        or from public rows.
 
+    Examples
+    --------
     >>> X, y = np.array([[-1.0], [1.0]] * 500), np.array(["no", "yes"] * 500)
     >>> model = FedSelClassifier(epsilon=4.0, feature_range=(-1, 1)).fit(X, y)
     >>> model.predict([[-0.5], [0.5]]).tolist(), round(model.privacy_.total, 9)
@@ -220,7 +272,9 @@ class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
             judges = Examples(shown, codes_of("eval_set", own, labels, "labelled as y is"))
         prior = self._of_classes("class_prior", labels)
         weights = self._of_classes("class_weight", labels)
-        own = None if weights is None else weights[codes]
+        # Over the largest weight of all declared classes: whether this wave has one of that class
+        # is private.
+        own = None if weights is None else (weights / weights.max())[codes]
         factors = self._factors(len(codes), sample_weight, own)
         task = Classification(codes, len(labels), self.model, factors)
         read = self._bounds_of_weights(sample_weight)

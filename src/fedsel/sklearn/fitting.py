@@ -196,18 +196,20 @@ def factors_of(
 ) -> NDArray[np.float64] | None:
     """What each record's loss is multiplied with, in [0, 1]; None for 1.
 
-    A client divides its weight by the public bound and clips it to 1.
+    ``of_classes`` (n,) is the public factor of each record's class. A client divides its weight by
+    the public bound and clips it to 1.
     """
-    factors = None if of_classes is None else of_classes / of_classes.max()
     if sample_weight is None:
-        return factors
+        return of_classes
     weights = check_vectors("sample_weight", sample_weight, ndim=1).astype(np.float64)
-    if len(weights) != n or not (weights >= 0).all() or not weights.any():
-        raise InvalidData(f"sample_weight: must be {n} numbers ≥ 0, and not all zero")
+    if len(weights) != n or not (weights >= 0).all():
+        raise InvalidData(f"sample_weight: must be {n} numbers ≥ 0")
     if bound is None:
         bound = float(weights.max())
+        if bound == 0:
+            raise InvalidData("sample_weight: must not be all zero without a weight_bound")
     own = np.minimum(weights / bound, 1.0)
-    return own if factors is None else own * factors
+    return own if of_classes is None else own * of_classes
 
 
 def codes_of(name: str, y: NDArray[Any], labels: NDArray[Any], allowed: str) -> NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""Warnings of what a fit does beside its reports, of fits that are one of many, and of too few."""
+"""Warnings of what a fit does beside its reports, and of fits that are one of many."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ import math
 import sys
 from types import FrameType
 
-from fedsel.advising import Updates, shortage
-from fedsel.auto import AGREEMENT, Setting, radius
-from fedsel.errors import PrivacyLeakWarning, RepeatedFitWarning, TooFewClientsWarning
+from fedsel.errors import PrivacyLeakWarning, RepeatedFitWarning
 from fedsel.simulation.leaks import tell
 from fedsel.solutions import Solution
 from fedsel.solutions.registry import PLAIN
@@ -96,23 +94,6 @@ def warn_about_changed_records(total: float, spent: float) -> None:
             " is too small.",
             RepeatedFitWarning,
         )
-
-
-def warn_about_clients(
-    solution: Solution, setting: Setting, *, clients: int, epochs: int, grouped: bool
-) -> None:
-    """Warn that the clients are too few for a usable model, from public quantities alone.
-
-    What is not known is taken at its best, so that nobody is warned without need: features that
-    all lie at their bounds where the norm of a record is not known, and records of one client that
-    agree where clients hold several.
-    """
-    norm = setting.norm or math.sqrt(setting.features or solution.dim)
-    length = radius(norm, setting.classes, setting.model)
-    updates = Updates(solution.dim, length, 1.0 if grouped else AGREEMENT)
-    told = shortage(solution, updates, clients=clients, epochs=epochs, rounds=setting.rounds)
-    if told:
-        tell(told, TooFewClientsWarning)
 
 
 def warn_about_leaving() -> None:

@@ -24,29 +24,61 @@ class FedSelRegressor(RegressorMixin, FederatedLinear):  # type: ignore[misc]
 
     Parameters
     ----------
-    epsilon : total ε of a client in one fit, over all epochs.
-    loss : "squared", or "huber", which outliers move less.
-    target_range : (low, high), public bounds of y, to which clients clip. None reads them from y,
-        and warns: that is not private.
-    feature_range, spread, centre : public bounds of the features, and which rounds learn where
-        records lie, as in `FedSelClassifier`. Records keep their norm, up to one public factor.
-    weight_bound : the public bound of ``sample_weight``, as in `FedSelClassifier`.
-    solution, epochs, batch_fraction, learning_rate, averaging, rho, words, bases, mu, k, clip,
-    momentum, reg, fit_intercept, random_state, verbose : as in `FedSelClassifier`.
+    epsilon
+        Total ε of a client in one fit, over all epochs.
+    loss
+        "squared", or "huber", which outliers move less.
+    target_range
+        (low, high), public bounds of y, to which clients clip. None reads them from y, and warns:
+        that is not private.
+    feature_range
+        Public bounds of the features, as in `FedSelClassifier`.
+    spread, centre
+        Which rounds learn where records lie, as in `FedSelClassifier`. Records keep their norm, up
+        to one public factor.
+    weight_bound
+        The public bound of ``sample_weight``, as in `FedSelClassifier`.
+    solution
+        As in `FedSelClassifier`, and so are all that follow.
+    epochs, verbose
+        Reports of a client; whether to tell what is done.
+    batch_fraction, k, clip, momentum, reg
+        Numbers.
+    learning_rate, averaging, mu
+        Numbers, or "auto".
+    rho
+        The public radius.
+    words
+        Codewords of RC.
+    bases
+        Rotated bases of RJ.
+    fit_intercept
+        Whether to learn an intercept.
+    random_state
+        None for a model that may be released.
 
     Attributes
     ----------
-    coef_ (d,), intercept_, n_features_in_, feature_names_in_ : as in scikit-learn. Features are
-        clipped to their bounds in prediction too; coef_ holds within the bounds.
-    target_range_ : the bounds of y that were used; predictions lie within them.
-    privacy_, preparation_, history_, spent_, recipe_, solution_, n_public_, … : as in
-        `FedSelClassifier`; the accuracy of a round is R² here.
+    coef_
+        Slopes (d,), as in scikit-learn. Features are clipped to their bounds in prediction too;
+        coef_ holds within the bounds.
+    intercept_
+        The constant, as in scikit-learn.
+    target_range_
+        The bounds of y that were used; predictions lie within them.
+    privacy_
+        What a fit costs a client. This and all other attributes are as in `FedSelClassifier`; the
+        accuracy of a round in ``history_`` is R² here.
 
+    Examples
+    --------
     >>> X = np.linspace(-0.9, 0.9, 4000)[:, None]
     >>> model = FedSelRegressor(epsilon=8.0, feature_range=(-1, 1), target_range=(0, 10))
     >>> model.fit(X, 5 + 4 * X[:, 0]).score(X, 5 + 4 * X[:, 0]) > 0.9
     True
     """
+
+    target_range_: tuple[float, float]
 
     def __init__(
         self,

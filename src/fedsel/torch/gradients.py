@@ -18,9 +18,9 @@ from torch.func import functional_call, grad, vmap
 
 from fedsel.data.partition import Clients
 from fedsel.errors import InvalidArgument, InvalidData, check_count, check_finite, check_positive
-from fedsel.sampling.parts import Outer, Part
+from fedsel.sampling.parts import Outer, Part, rows_of
 from fedsel.torch.factored import Gradients
-from fedsel.torch.modules import Layout, check_module
+from fedsel.torch.modules import Layout, Untouched, check_module
 
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 """loss(outputs (n, …), targets (n, …)) → the mean loss, a scalar."""
@@ -100,24 +100,55 @@ class ClientUpdates:
             if not p.requires_grad
         }
         self._weights: dict[str, torch.Tensor] = {}
-        self._single = partition is None or int(partition.sizes.max()) == 1
+        self._single = partition is None  # not: if all hold one record, which is their affair
         dims = (None, 0, 0) if self._single else (None, 0, 0, 0)
         self._updates = vmap(self._update, in_dims=dims)
         self._classes = (
             loss is nn.functional.cross_entropy
             and self.y.ndim == 1
             and not self.y.is_floating_point()
-            and int(self.y.min()) >= 0  # a negative one may mean that a record is left out
         )
+        self._untouched = Untouched(module, loss)
         self._gradients: Gradients | None = None
         entries = self.layout.dim
+        start = self._tensors(self.layout.read(module))
         if self._single and local is None and self.reg == 0:
             self._gradients = Gradients(self._mean_loss)
-            start = self._tensors(self.layout.read(module))
-            # The first client twice: what differs by client has two rows, and what does not, one.
-            entries = self._gradients.learn(start, *self._records(np.zeros(2, np.int64)))
+            with self._untouched:
+                x, y, *_ = self._made_up(0)
+                entries = self._gradients.learn(start, x, y)
+        self._check_passes(start)
         fits = max(1, CHUNK_BYTES // (4 * _COPIES * entries))
         self.chunk = fits if chunk is None else check_count("chunk", chunk)
+
+    def _made_up(self, seed: int) -> tuple[torch.Tensor, ...]:
+        """Records of two clients that nobody is: only shape and type are those of true ones."""
+        x, y = torch.zeros_like(self.X[:1]), torch.zeros_like(self.y[:1])
+        if x.is_floating_point():
+            # In [0, 1): taken as numbers of words they are all 0, which every embedding has.
+            x = torch.rand(x.shape, generator=torch.Generator().manual_seed(seed)).to(x.dtype)
+        there = () if self._single else (torch.ones(1, dtype=torch.bool),)
+        return tuple(torch.stack([part, part]).to(self.device) for part in (x, y, *there))
+
+    def _check_passes(self, weights: dict[str, torch.Tensor]) -> None:
+        """Refuse a module whose update of a client depends on clients before it.
+
+        What a module keeps where `Untouched` does not look, in a global variable or an attribute of
+        a class, shows itself here: the same made-up client, before and after another.
+        """
+        other = {name: 1.5 * weight for name, weight in weights.items()}
+        passes = ((weights, 1), (other, 2), (weights, 1))
+        first, _, again = (self._parts(w, *self._made_up(seed)) for w, seed in passes)
+        for one, two in zip(map(rows_of, first), map(rows_of, again), strict=True):
+            size = np.abs(one).max(initial=0.0, where=np.isfinite(one))
+            if not np.allclose(one, two, rtol=1e-4, atol=1e-6 * size, equal_nan=True):
+                raise InvalidArgument(
+                    "module",
+                    f"{type(self.module).__name__}, whose update for a client depends on the"
+                    " clients before it",
+                    "one that keeps nothing of a forward pass: not in a global variable, a class or"
+                    " the loss either",
+                )
 
     @property
     def clients(self) -> int:
@@ -139,13 +170,16 @@ class ClientUpdates:
 
     def vectors(self, clients: NDArray[np.int64], /) -> list[Part]:
         """The updates (n, d) of these clients, in parts (n, …) as the parameters are."""
-        records = self._records(clients)
-        if self._gradients is not None:
-            x, y = records
-            gradients = self._gradients(self._weights, x, y)
-            return [self._part(*gradients[name]) for name in self.layout.names]
-        updates = self._updates(self._weights, *records)
-        return [self._part(updates[name]) for name in self.layout.names]
+        return self._parts(self._weights, *self._records(clients))
+
+    def _parts(self, weights: dict[str, torch.Tensor], *records: torch.Tensor) -> list[Part]:
+        with self._untouched:
+            if self._gradients is not None:
+                gradients = self._gradients(weights, *records)
+            else:
+                updates = self._updates(weights, *records)
+                gradients = {name: (update,) for name, update in updates.items()}
+        return [self._part(*gradients[name]) for name in self.layout.names]
 
     @staticmethod
     def _part(*factors: torch.Tensor) -> Part:
@@ -154,9 +188,8 @@ class ClientUpdates:
 
     def _records(self, clients: NDArray[np.int64]) -> tuple[torch.Tensor, ...]:
         """X (n, s, …), y (n, s, …) and, unless each holds one record, which are there (n, s)."""
-        if self.partition is None or self._single:
-            which = clients if self.partition is None else self.partition.order[clients]
-            rows = torch.from_numpy(which)
+        if self.partition is None:
+            rows = torch.from_numpy(clients)
             return (
                 self.X[rows].unsqueeze(1).to(self.device),
                 self.y[rows].unsqueeze(1).to(self.device),

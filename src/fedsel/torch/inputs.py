@@ -13,7 +13,7 @@ from torch.func import functional_call
 
 from fedsel.errors import InvalidArgument
 from fedsel.preparation import FeatureScale, Preparation
-from fedsel.torch.modules import Layout
+from fedsel.torch.modules import Layout, Untouched
 
 Doubles = NDArray[np.float64]
 NEEDED = (
@@ -155,13 +155,10 @@ def _only_reader(module: nn.Module, X: torch.Tensor) -> nn.Linear | None:
         if isinstance(part, nn.Linear) and whole is not None and torch.equal(whole, flat):
             found.append(part)
 
-    hooks = [part.register_forward_pre_hook(look) for part in module.modules()]
-    try:
-        with torch.no_grad():
-            module(probe)
-    finally:
-        for hook in hooks:
-            hook.remove()
+    with torch.no_grad(), Untouched(module):  # which removes the hooks
+        for part in module.modules():
+            part.register_forward_pre_hook(look)
+        module(probe)
     return found[0] if len(found) == 1 else None
 
 
@@ -175,6 +172,6 @@ def _outputs(
         part = torch.from_numpy(weights[place]).to(parameter.device, parameter.dtype)
         own[name] = part.reshape(parameter.shape)
     device = next(iter(own.values())).device
-    with torch.no_grad():
+    with torch.no_grad(), Untouched(module):
         outputs: torch.Tensor = functional_call(module, own, (inputs.to(device),))
     return outputs

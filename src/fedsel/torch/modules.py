@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from operator import is_
+from types import CellType, FunctionType, MethodType, ModuleType, SimpleNamespace
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,6 +16,11 @@ from numpy.typing import NDArray
 from torch import nn
 
 from fedsel.errors import InvalidArgument, check_kind, check_positive
+
+_HOLDERS = (dict, list, set, deque, CellType)
+"""What can be filled, and put back as it was."""
+_NOT_DESCENDED = {"torch", "numpy", *sys.stdlib_module_names}
+"""Packages whose objects are taken as they are, modules of torch aside."""
 
 
 def check_module(module: nn.Module) -> None:
@@ -50,6 +61,105 @@ def check_module(module: nn.Module) -> None:
         raise InvalidArgument("module", type(module).__name__, "of float32 or float64 parameters")
     if not all(bool(torch.isfinite(p).all()) for p in parameters):
         raise InvalidArgument("module", "NaN or infinite parameters", "finite")
+
+
+class Untouched:
+    """A context in which forward passes leave no trace in what is given: a module and its loss.
+
+    What they set, add or remove is put back at the end, in attributes, lists, dictionaries, sets
+    and closures alike: no pass finds anything of an earlier one. (That a tensor is changed in place
+    is refused by torch itself while it differentiates.)
+
+    >>> net = nn.Linear(2, 1)
+    >>> net.seen = []
+    >>> with Untouched(net):
+    ...     net.last = 4
+    ...     net.seen.append(net.last)
+    >>> net.seen, hasattr(net, "last")
+    ([], False)
+    """
+
+    def __init__(self, *roots: object) -> None:
+        self._roots = roots
+        self._holders = list(_holders(*roots))
+
+    def _changed(self) -> list[tuple[Any, list[Any]]]:
+        """The holders that hold something else than they did, and what that was."""
+        return [(holder, held) for holder, held in self._holders if not _holds(holder, held)]
+
+    def __enter__(self) -> None:
+        if self._changed():  # by who owns the module: that is how it is from now on
+            self._holders = list(_holders(*self._roots))
+
+    def __exit__(self, *_: object) -> None:
+        for holder, held in self._changed():
+            _put_back(holder, held)
+
+
+def _holders(*roots: object) -> Iterator[tuple[Any, list[Any]]]:
+    """All that can be filled and is reached from the roots, and what it holds now."""
+    seen, waiting = dict[int, object](), list[Any](roots)
+    while waiting:
+        value = waiting.pop()
+        if id(value) not in seen:
+            seen[id(value)] = value
+            if isinstance(value, _HOLDERS):
+                yield value, _held(value)
+            waiting += _parts(value)
+
+
+def _parts(value: Any) -> Iterable[Any]:
+    """What a value holds, or leads to."""
+    if isinstance(value, (*_HOLDERS, tuple, frozenset)):
+        return _held(value)
+    if isinstance(value, MethodType):
+        return value.__self__, value.__func__
+    if isinstance(value, partial):
+        return value.func, value.args, value.keywords
+    if isinstance(value, type | ModuleType) or not hasattr(value, "__dict__"):
+        return ()
+    is_function = isinstance(value, FunctionType)
+    package = str((value if is_function else type(value)).__module__).split(".")[0]
+    ours = isinstance(value, nn.Module | SimpleNamespace | torch.Tensor)
+    if package in _NOT_DESCENDED and not ours:
+        return ()
+    more = (value.__closure__, value.__defaults__, value.__kwdefaults__) if is_function else ()
+    return (vars(value), *more)
+
+
+def _holds(holder: Any, held: list[Any]) -> bool:
+    """Whether a holder still holds the same objects."""
+    now = _held(holder)
+    return len(now) == len(held) and all(map(is_, now, held))
+
+
+def _held(holder: Any) -> list[Any]:
+    """What a holder holds, in its order."""
+    if isinstance(holder, dict):
+        return [*holder, *holder.values()]
+    if isinstance(holder, CellType):
+        try:
+            return [holder.cell_contents]
+        except ValueError:  # empty
+            return []
+    return list(holder)
+
+
+def _put_back(holder: Any, held: list[Any]) -> None:
+    if isinstance(holder, CellType):
+        if held:
+            holder.cell_contents = held[0]
+        else:
+            del holder.cell_contents
+        return
+    holder.clear()
+    if isinstance(holder, dict):
+        keys = len(held) // 2
+        holder.update(zip(held[:keys], held[keys:], strict=True))
+    elif isinstance(holder, set):
+        holder.update(held)
+    else:
+        holder.extend(held)
 
 
 class Layout:

@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from fedsel.advising import warn_about_clients
 from fedsel.auto import Setting, decided, plan_for, resolved
 from fedsel.data.partition import by_groups
 from fedsel.errors import Epsilon, InvalidArgument, check_count, check_finite, check_positive
@@ -29,7 +30,7 @@ from fedsel.solutions import Privacy, Solution
 from fedsel.statements.fits import PrivacyStatement, fit_statement
 from fedsel.torch.gradients import ClientUpdates, Local, Loss, as_tensor
 from fedsel.torch.inputs import NEEDED, Inputs
-from fedsel.torch.modules import Layout, check_module
+from fedsel.torch.modules import Layout, Untouched, check_module
 
 _JUDGED_AT_A_TIME = 4096
 
@@ -52,47 +53,75 @@ class FederatedTrainer:
 
     Parameters
     ----------
-    module : any module without buffers, batch norm and dropout. Frozen parameters stay as they are.
-    loss : loss(outputs, targets), the mean over the first dimension.
-    epsilon : total ε of a client over all epochs; None for solutions without privacy.
-    solution : a name, as for `fedsel.solution`, or a Solution of d = the trainable parameters.
-    learning_rate : α of the server's step, or "auto": `fedsel.auto.learning_rate`.
-    batch : clients of a round: a count, or a share (float) of all.
-    epochs : how often each client reports.
-    local : None reports the gradient (one local step, as in the paper); `Local` the difference of
-        the weights after local training.
-    reg : λ of an ℓ2 regulariser, added by the clients (with J, UJ, RJ and RC by the server).
-    clip_scale : factors of the clip by parameter or submodule, such as {"0.weight": 0.1}: a client
-        divides by them before it reports, the server multiplies.
-    averaging : p > 0 takes the average of the weights over the rounds, t^p in round t; "auto" is 3
+    module
+        Any module without buffers, batch norm and dropout. Frozen parameters stay as they are.
+    loss
+        loss(outputs, targets), the mean over the first dimension.
+    epsilon
+        Total ε of a client over all epochs; None for solutions without privacy.
+    solution
+        A name, as for `fedsel.solution`, or a Solution of d = the trainable parameters.
+    learning_rate
+        α of the server's step, or "auto": `fedsel.auto.learning_rate`.
+    batch
+        Clients of a round: a count, or a share (float) of all.
+    epochs
+        How often each client reports.
+    local
+        None reports the gradient (one local step, as in the paper); `Local` the difference of the
+        weights after local training.
+    reg
+        λ of an ℓ2 regulariser, added by the clients (with J, UJ, RJ and RC by the server).
+    clip_scale
+        Factors of the clip by parameter or submodule, such as {"0.weight": 0.1}: a client divides
+        by them before it reports, the server multiplies.
+    averaging
+        A power p > 0 takes the average of the weights over the rounds, t^p in round t; "auto" is 3
         with the automatic learning rate, else 0.
-    norm : that of a record, as far as it is public: the automatic ρ is four fifths of the norm of
-        a softmax gradient on such records.
-    feature_range : public bounds of the inputs, (low, high): numbers, or arrays of an input's
-        shape. Clients clip to them and scale to [-1, 1]; the module's parameters at the start are
-        taken as those for such inputs, and after `fit` they are those for raw ones. None trains on
-        inputs as they are.
-    centre, spread : the share of the rounds in which clients report on their record in place of a
-        gradient, from which the server learns where and how wide the records lie; later clients
-        train on clip(x/spread) − centre. "auto" is a tenth and a twentieth where ``feature_range``
-        is not symmetric about zero and may be too wide, and the reports are enough; else 0.
-    chunk : clients whose updates are held at a time; by default what fits into 64 MiB.
-    seed : None draws every report from the operating system: for models that may be released. A
-        number repeats a simulation, and warns: who knows or guesses it can undo the noise. Results
-        then depend on it alone, up to the rounding of torch's own sums.
-    device : where gradients are computed; by default where the module is.
-    residual_directory : a folder for the residuals (clients × d) that solutions with accumulation
-        keep if epochs > 1; without it, they must fit into 1 GiB of memory.
-    **recipe : further fields of `fedsel.Recipe`: rho, mu, k, clip, momentum, words, …
+    norm
+        The norm of a record, as far as it is public: the automatic ρ is four fifths of that of a
+        softmax gradient on such records.
+    feature_range
+        Public bounds of the inputs, (low, high): numbers, or arrays of an input's shape. Clients
+        clip to them and scale to [-1, 1]; the module's parameters at the start are taken as those
+        for such inputs, and after `fit` they are those for raw ones. None trains on inputs as they
+        are.
+    centre, spread
+        The share of the rounds in which clients report on their record in place of a gradient, from
+        which the server learns where and how wide the records lie; later clients train on
+        clip(x/spread) − centre. "auto" is a tenth and a twentieth where ``feature_range`` is not
+        symmetric about zero and may be too wide, and the reports are enough; else 0.
+    chunk
+        Clients whose updates are held at a time; by default what fits into 64 MiB.
+    seed
+        None draws every report from the operating system: for models that may be released. A number
+        repeats a simulation, and warns: who knows or guesses it can undo the noise. Results then
+        depend on it alone, up to the rounding of torch's own sums.
+    device
+        Where gradients are computed; by default where the module is.
+    residual_directory
+        A folder for the residuals (clients × d) that solutions with accumulation keep if epochs >
+        1; without it, they must fit into 1 GiB of memory.
+    **recipe
+        Further fields of `fedsel.Recipe`: rho, mu, k, clip, momentum, words, …
 
     Attributes
     ----------
-    history, recipe, solution : what happened, and what was used.
-    preparation : what was learnt about the records (`fedsel.preparation.Preparation`), on their
-        public scale; None without ``feature_range``. A further `fit` goes on with it.
-    spent : the ε of one record over all fits of this process up to this one, as far as records were
+    history
+        What happened, by round.
+    recipe
+        What was used, with a number for everything automatic.
+    solution
+        What clients report by.
+    preparation
+        What was learnt about the records (`fedsel.preparation.Preparation`), on their public scale;
+        None without ``feature_range``. A further `fit` goes on with it.
+    spent
+        The ε of one record over all fits of this process up to this one, as far as records were
         recognised (`fedsel.simulation.account`). It is not pickled.
 
+    Examples
+    --------
     >>> torch.manual_seed(0)  # doctest: +ELLIPSIS
     <torch...>
     >>> X = torch.randn(400, 3)
@@ -170,7 +199,9 @@ class FederatedTrainer:
             if getattr(self.asked, name) not in (AUTO, 0.0):
                 raise InvalidArgument(name, getattr(self.asked, name), f"0 {where}")
 
-    def _decide(self, batch: int, rounds: int, classes: int, inputs: Inputs | None = None) -> None:
+    def _decide(
+        self, batch: int, rounds: int, classes: int, inputs: Inputs | None = None
+    ) -> Setting:
         """Fix the solution and all numbers of the run, from public quantities alone."""
         learns = inputs is not None and inputs.foldable and self._composed is None
         learns = learns and self.preparation is None  # what is known is not learnt again
@@ -203,6 +234,7 @@ class FederatedTrainer:
                 rounds=rounds // self.recipe.epochs,
                 network=True,
             )
+        return setting
 
     @property
     def privacy(self) -> Privacy:
@@ -275,7 +307,7 @@ class FederatedTrainer:
         batch = max(1, round(self.batch * updates.clients)) if share else int(self.batch)
         rounds = self.solution.epochs * -(-updates.clients // batch)
         inputs = self._inputs(updates.X)
-        self._decide(batch, rounds, outputs_of(self.module, updates.X), inputs)
+        setting = self._decide(batch, rounds, outputs_of(self.module, updates.X), inputs)
         known = self.preparation or (None if inputs is None else inputs.unprepared)
 
         def judge_of(learnt: Preparation | None) -> Judge:
@@ -284,6 +316,17 @@ class FederatedTrainer:
 
         if eval_set is not None:
             judge_of(None)  # what is wrong with it is told before anything is spent
+        if self.local is None and not self.history.rounds:  # fits of one trainer add up
+            classifies = self.loss is nn.functional.cross_entropy
+            classifies |= isinstance(self.loss, nn.CrossEntropyLoss)
+            warn_about_clients(
+                self.solution,
+                setting,
+                clients=updates.clients,
+                epochs=self.solution.epochs,
+                classes=setting.classes if classifies else None,
+                grouped=self._grouped,
+            )
         if self.seed is not None:
             warn_about_seed("seed", self.solution.privacy)
         self.spent = spend(updates.X.detach().cpu().numpy(), self.solution.privacy)
@@ -345,10 +388,12 @@ class FederatedTrainer:
             shaped = public.shaped(prepared(inputs, public, known))
             inputs = as_tensor("eval_set", shaped, parameter.dtype)
 
+        untouched = Untouched(self.module, self.loss)
+
         def judged(weights: NDArray[np.float64]) -> tuple[float, float]:
             self.layout.write(self.module, weights)
             hits = total = 0.0
-            with torch.no_grad():
+            with torch.no_grad(), untouched:
                 for at in range(0, len(inputs), _JUDGED_AT_A_TIME):
                     part = slice(at, at + _JUDGED_AT_A_TIME)
                     x, t = inputs[part].to(parameter.device), targets[part].to(parameter.device)
@@ -378,7 +423,7 @@ def outputs_of(module: nn.Module, X: torch.Tensor) -> int:
     """
     parameter = next(module.parameters())
     nothing = torch.zeros_like(X[:1]).to(parameter.device)
-    with torch.no_grad():
+    with torch.no_grad(), Untouched(module):
         outputs = module(nothing)
     return max(2, int(outputs.shape[1])) if outputs.ndim > 1 else 2
 

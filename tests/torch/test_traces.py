@@ -1,0 +1,229 @@
+"""No forward pass finds anything of another client's: what it leaves is put back, or refused."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from fedsel import InvalidArgument
+from fedsel.sampling.parts import rows_of
+from fedsel.simulation import account
+from fedsel.torch import ClientUpdates, FederatedTrainer, Local
+from tests.torch.support import Own, plain
+
+N, HALF, CHANGED = 40, 20, 7
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::fedsel.errors.TooFewClientsWarning", "ignore::fedsel.errors.RepeatedFitWarning"
+)
+
+
+class Keeper:
+    """Somebody else's object, which a module may know."""
+
+    shared = None
+
+
+class Slotted:
+    __slots__ = ("kept",)
+
+    def __init__(self):
+        self.kept = None
+
+
+GLOBAL = []
+
+
+def remembered(own, x, before, keep):
+    """A forward pass of what was kept, if anything, and of what is kept now."""
+    out = plain(own, x if before is None else x + before)
+    keep(x.mean())
+    return out
+
+
+def attribute(own, x):
+    return remembered(own, x, getattr(own, "kept", None), partial(setattr, own, "kept"))
+
+
+def of_a_submodule(own, x):
+    return remembered(own, x, getattr(own.two, "kept", None), partial(setattr, own.two, "kept"))
+
+
+def behind_the_back(own, x):
+    return remembered(own, x, vars(own).get("kept"), partial(vars(own).__setitem__, "kept"))
+
+
+def a_list(own, x):
+    return remembered(own, x, own.kept[-1] if own.kept else None, own.kept.append)
+
+
+def a_table(own, x):
+    return remembered(own, x, own.kept.get("x"), partial(own.kept.__setitem__, "x"))
+
+
+def an_object(own, x):
+    return remembered(own, x, getattr(own.kept, "x", None), partial(setattr, own.kept, "x"))
+
+
+def a_buffer(own, x):
+    return remembered(own, x, getattr(own, "late", None), partial(own.register_buffer, "late"))
+
+
+def an_inner_list(own, x):
+    inner = own.kept[0]["deep"]
+    return remembered(own, x, inner[-1] if inner else None, inner.append)
+
+
+def closure():
+    kept = None
+
+    def forward(own, x):
+        def keep(value):
+            nonlocal kept
+            kept = value
+
+        return remembered(own, x, kept, keep)
+
+    return forward
+
+
+def a_global(own, x):
+    return remembered(own, x, GLOBAL[-1] if GLOBAL else None, GLOBAL.append)
+
+
+def a_class(own, x):
+    return remembered(own, x, Keeper.shared, partial(setattr, Keeper, "shared"))
+
+
+def a_slot(own, x):
+    return remembered(own, x, own.kept.kept, partial(setattr, own.kept, "kept"))
+
+
+def counts_in_place(own, x):
+    own.kept.add_(1)
+    return plain(own, x * own.kept)
+
+
+def counts_unseen(own, x):
+    torch.add(own.kept, 1, out=own.kept)  # torch does not look here
+    return plain(own, x * own.kept)
+
+
+def an_array(own, x):
+    own.kept += 1
+    return plain(own, x * float(own.kept))
+
+
+PUT_BACK = {
+    "an attribute": (attribute, None),
+    "an attribute of a submodule": (of_a_submodule, None),
+    "its __dict__": (behind_the_back, None),
+    "a list": (a_list, list),
+    "a dictionary": (a_table, dict),
+    "an object": (an_object, Keeper),
+    "a buffer": (a_buffer, None),
+    "a list in a dictionary in a list": (an_inner_list, lambda: [{"deep": []}]),
+    "a closure": (closure(), None),
+}
+DEPENDS = r"^module = .*depends on the clients before it"
+REFUSED = {
+    "a global variable": (a_global, None, DEPENDS),
+    "a class": (a_class, None, DEPENDS),
+    "a slot": (a_slot, Slotted, DEPENDS),
+    "an array": (an_array, lambda: np.zeros(()), DEPENDS),
+    "a tensor": (counts_in_place, lambda: torch.zeros(()), "mutate a captured Tensor"),
+    "a tensor, unseen": (counts_unseen, lambda: torch.zeros(()), DEPENDS),
+}
+
+
+def module(way, kept):
+    torch.manual_seed(0)
+    own = Own(way)
+    if kept is not None:
+        own.kept = kept()
+    return own
+
+
+def updates_of_the_others(make, loss=nn.functional.cross_entropy, **given):
+    """The updates of the second half, after those of the first, with and without a change."""
+    torch.manual_seed(1)
+    X, y = torch.randn(N, 6), torch.randint(0, 3, (N,))
+    found = []
+    for change in (0.0, 5.0):
+        X[CHANGED] += change
+        updates = ClientUpdates(make(), loss() if loss is SavingLoss else loss, X, y, **given)
+        updates.receive(updates.layout.read(updates.module))
+        for clients in (np.arange(HALF), np.arange(HALF, N)):
+            parts = updates.vectors(clients)
+        found.append(np.concatenate([rows_of(part) for part in parts], axis=1))
+    return found
+
+
+@pytest.mark.parametrize("local", [None, Local(rate=0.1, epochs=2)])
+@pytest.mark.parametrize("what", PUT_BACK)
+def test_what_a_pass_keeps_is_put_back(what, local):
+    make = partial(module, *PUT_BACK[what])
+    one, other = updates_of_the_others(make, local=local)
+    np.testing.assert_array_equal(one, other)
+    if local is None:  # what a client's own steps leave for its next ones is its own
+        plainly, _ = updates_of_the_others(partial(module, plain, None))
+        np.testing.assert_allclose(one, plainly, rtol=1e-5, atol=1e-7)
+
+
+class SavingLoss(nn.Module):
+    """A loss that knows the targets of the client before."""
+
+    def forward(self, outputs, targets):
+        before = getattr(self, "kept", 0.0)
+        self.kept = outputs.sum()
+        return nn.functional.cross_entropy(outputs + before * outputs, targets)
+
+
+@pytest.mark.parametrize("local", [None, Local(rate=0.1, epochs=2)])
+def test_nor_does_a_loss_keep_anything(local):
+    one, other = updates_of_the_others(partial(module, plain, None), SavingLoss, local=local)
+    np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("local", [None, Local(rate=0.1, epochs=2)])
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_cannot_be_put_back_is_refused_before_anything_is_spent(what, local):
+    way, kept, why = REFUSED[what]
+    GLOBAL.clear()
+    Keeper.shared = None
+    X, y = torch.randn(N, 6), torch.randint(0, 3, (N,))
+    trainer = FederatedTrainer(module(way, kept), epsilon=2.0, local=local)
+    with pytest.raises((InvalidArgument, RuntimeError), match=why):
+        trainer.fit(X, y)
+    assert len(account.ACCOUNT) == 0
+
+
+class Words(nn.Module):
+    """Takes words by their numbers, also where these are floats."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.out = nn.Embedding(3, 4), nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.out(self.words(x.long()).mean(1))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64])
+def test_modules_are_tried_on_records_that_they_can_take(dtype):
+    X, y = torch.randint(0, 3, (N, 5)).to(dtype), torch.randint(0, 2, (N,))
+    for given in ({}, {"local": Local(rate=0.1)}, {"groups": np.arange(N) // 2}):
+        groups = given.pop("groups", None)
+        FederatedTrainer(Words(), epsilon=8.0, **given).fit(X + 0, y, groups)
+
+
+def test_a_module_is_left_as_it_was_and_may_be_changed_by_its_owner():
+    own = module(attribute, None)
+    X, y = torch.randn(N, 6), torch.randint(0, 3, (N,))
+    trainer = FederatedTrainer(own, solution="NP", batch=10)
+    trainer.fit(X, y, eval_set=(X, y), evaluate="rounds")
+    assert not hasattr(own, "kept")
+    own.way, own.note = plain, "mine"
+    trainer.fit(X, y)
+    assert own.note == "mine"
