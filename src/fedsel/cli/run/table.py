@@ -21,7 +21,7 @@ SEEDED = (
 """What the results say of their draws, in the table and in every row."""
 STANDARDISED = (
     "scaled by the records' own mean and deviation, which the exact ε does not cover. Without: "
-    "--scale private, where the first reports of FJ, RJ or RC learn how wide features are; --public "
+    "--scale private, where the first reports of FJ or RC learn how wide features are; --public "
     "rows; or --scale unit where bounds are public"
 )
 DIVERGED = (
