@@ -10,8 +10,11 @@ import { hadamard, widthFor } from "./transforms.js";
 
 /** Below so many entries codewords are drawn one by one; from here on they are rotations. */
 const SMALL = 64;
-/** From this width on two factors mix as well as three do below. */
+/** From the first width on two factors do where as many codewords are raised; above the last,
+ * always. */
 const WELL_MIXED = 256;
+const MANY_RAISED = 16;
+const MOST_MIXED = 2 ** 12;
 const FEWEST_CODEWORDS = 64;
 const MOST_CODEWORDS = 2 ** 22;
 const MOST_BLOCKS = 64;
@@ -24,10 +27,11 @@ const LENGTH = 2 ** 32;
 const CELLS = 1024;
 const REACH = 8;
 /** How many codewords are raised at least, as a real number: so many, or so many over d. */
-const RAISED = 2.5;
+const RAISED = 4;
 const RAISED_OF_FEW = 32;
 
-/** How many codewords a basis has for reports of ε, and how many of them a report raises.
+/** How many codewords a basis has for reports of ε, how many of them a report raises, and how many
+ * factors H·D a block of them has.
  * @param {Fraction} epsilon @param {number} dim */
 export function freshSizes(epsilon, dim) {
   const share = capShare(epsilon, dim);
@@ -36,7 +40,16 @@ export function freshSizes(epsilon, dim) {
   const most = dim < SMALL ? FEW_CODEWORDS : many;
   const least = Math.max(RAISED, RAISED_OF_FEW / dim);
   while (codewords < most && codewords * share < least) codewords *= 2;
-  return { share, codewords, raised: Math.max(1, Math.floor(codewords * share + 0.5)) };
+  const raised = Math.max(1, Math.floor(codewords * share + 0.5));
+  return { share, codewords, raised, factors: mixingsFor(dim, raised) };
+}
+
+/** How often a block of codewords is mixed; 0 where each is drawn by itself.
+ * @param {number} dim @param {number} raised */
+export function mixingsFor(dim, raised) {
+  if (dim < SMALL) return 0;
+  const width = widthFor(dim);
+  return width > MOST_MIXED || (width >= WELL_MIXED && raised >= MANY_RAISED) ? 2 : 3;
 }
 
 /** Which share of directions in R^d, counted without sign, is worth raising for reports of ε: those
@@ -80,9 +93,10 @@ function density(t, dim) {
 }
 
 /** As many bases as a report can tell, each of so many codewords.
- * @param {number} dim @param {number} codewords a power of two @param {bigint} seed
+ * @param {number} dim @param {number} codewords a power of two @param {number} factors
+ * @param {bigint} seed
  * @returns {import("./transforms.js").Transform} */
-export function fresh(dim, codewords, seed) {
+export function fresh(dim, codewords, factors, seed) {
   if (codewords > MOST_CODEWORDS) throw new RangeError("too many codewords");
   return {
     size: codewords,
@@ -91,8 +105,8 @@ export function fresh(dim, codewords, seed) {
     scores(vector, round, basis) {
       const scores = new Float32Array(codewords);
       const state = stateOf(seed, round, basis);
-      if (dim < SMALL) scoreDrawn(vector, state, scores);
-      else scoreRotated(vector, state, scores);
+      if (factors === 0) scoreDrawn(vector, state, scores);
+      else scoreRotated(vector, state, factors, scores);
       return scores;
     },
     value() {
@@ -122,10 +136,10 @@ function wordAt(state, place) {
 }
 
 /** d ≥ 64. Block after block: pad with zeros, then signs and transform, once for each factor.
- * @param {Float32Array} vector @param {number} state @param {Float32Array} scores */
-function scoreRotated(vector, state, scores) {
+ * @param {Float32Array} vector @param {number} state @param {number} factors
+ * @param {Float32Array} scores */
+function scoreRotated(vector, state, factors, scores) {
   const width = widthFor(vector.length);
-  const factors = width < WELL_MIXED ? 3 : 2;
   let place = 0;
   for (let first = 0; first < scores.length; first += width) {
     let x = /** @type {Float32Array} */ (new Float32Array(width));

@@ -147,9 +147,9 @@ function compose(recipe) {
     return new Solution(recipe, transform, mechanism);
   }
   if (name === "FJ") {
-    const { codewords, raised } = freshSizes(epsilon, dim);
+    const { codewords, raised, factors } = freshSizes(epsilon, dim);
     const mechanism = signedSampling(epsilon, codewords, recipe.rho, raised);
-    return new Solution(recipe, fresh(dim, codewords, seed), mechanism);
+    return new Solution(recipe, fresh(dim, codewords, factors, seed), mechanism);
   }
   if (name.endsWith("-RP")) {
     const share = Fraction.decimal(recipe.ratio).times(BigInt(dim)).floor();

@@ -8,7 +8,7 @@ import * as selection from "../../src/mechanisms/selection.js";
 import { symbolLaw } from "../../src/mechanisms/value.js";
 import { PublicBits } from "../../src/random/philox.js";
 import { defaultCodewords, solutionOf } from "../../src/solutions/solution.js";
-import { fresh, freshSizes } from "../../src/solutions/fresh.js";
+import { fresh, freshSizes, mixingsFor } from "../../src/solutions/fresh.js";
 import {
   projection,
   randomDirections,
@@ -83,8 +83,8 @@ export const laws = {
     same(widthFor(dim), width, "width");
     same(rotationsFor(exact(epsilon), dim), rotations, "rotations");
   },
-  fresh: ({ epsilon, dim, share, codewords, top }) => {
-    same(freshSizes(exact(epsilon), dim), { share, codewords, raised: top });
+  fresh: ({ epsilon, dim, share, codewords, top, factors }) => {
+    same(freshSizes(exact(epsilon), dim), { share, codewords, raised: top, factors });
   },
   codewords: ({ dim, codewords }) => {
     same(defaultCodewords(dim), codewords);
@@ -148,7 +148,8 @@ export const publics = {
     same(hexOf(transform.scores(floats(vector_f32, 4), round, basis)), scores_f32);
   },
   fresh: (one) => {
-    const transform = fresh(one.dim, one.codewords, BigInt(one.seed));
+    const factors = mixingsFor(one.dim, one.top);
+    const transform = fresh(one.dim, one.codewords, factors, BigInt(one.seed));
     same(transform.bases, one.bases, "bases");
     const scores = transform.scores(floats(one.vector_f32, 4), one.round, one.basis);
     same(hexOf(scores), one.scores_f32, "scores");
