@@ -257,9 +257,7 @@ def main():
             rate = done / (time.monotonic() - begin)
             print(f"\r{done:,} tasks, {rate:,.0f} a second", end="", file=sys.stderr, flush=True)
 
-    agreed, rounded, differing = compare(
-        options.count, options.seed, progress, options.solutions
-    )
+    agreed, rounded, differing = compare(options.count, options.seed, progress, options.solutions)
     print(file=sys.stderr)
     print(
         f"{agreed:,} agree; {rounded:,} of RC differ by the rounding of its scores; "
