@@ -5,7 +5,8 @@ numbers, a residual, a round and 64-bit words, some of them on the edge. What mu
 charge, the report's bytes, the residual that is kept, and how many words were used. Beside them go
 requests with damaged bytes and texts of odd characters, on which both must agree, too.
 
-Example: python benchmarks/differential.py --count 100000
+Examples: python benchmarks/differential.py --count 100000
+          python benchmarks/differential.py --solutions FJ RJ
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ def random_recipe(rng, known):
         momentum=rng.choice([0.0, 0.5, -0.25, 0.9]),
         ratio=rng.choice([0.1, 0.5, 1.0]),
         words=rng.choice([None, 8, 100]) if solution == "RC" else None,
-        bases=rng.choice([None, 1, 2, 16]) if solution == "RJ" else None,
+        bases=rng.choice([None, 1, 2, 16]) if solution in ("RJ", "FJ") else None,
         seed=rng.choice([0, 7, rng.getrandbits(64)]),
         spread=0.0,
         centre=0.0,
@@ -211,9 +212,9 @@ def _understood(message):
     return "understood"
 
 
-def compare(count, seed=0, progress=None):
+def compare(count, seed=0, progress=None, solutions=None):
     """How many tasks agree, those that only differ by the rounding of scores, and the others."""
-    rng, known = random.Random(seed), private_names()
+    rng, known = random.Random(seed), solutions or private_names()
     node = subprocess.Popen(
         [shutil.which("node"), str(CLIENT)],
         stdin=subprocess.PIPE,
@@ -247,6 +248,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--count", type=int, default=10_000, help="tasks (10000)")
     parser.add_argument("--seed", type=int, default=0, help="of the tasks (0)")
+    parser.add_argument("--solutions", nargs="+", metavar="NAME", help="only these (all private)")
     options = parser.parse_args()
     begin = time.monotonic()
 
@@ -255,7 +257,7 @@ def main():
             rate = done / (time.monotonic() - begin)
             print(f"\r{done:,} tasks, {rate:,.0f} a second", end="", file=sys.stderr, flush=True)
 
-    agreed, rounded, differing = compare(options.count, options.seed, progress)
+    agreed, rounded, differing = compare(options.count, options.seed, progress, options.solutions)
     print(file=sys.stderr)
     print(
         f"{agreed:,} agree; {rounded:,} of RC differ by the rounding of its scores; "

@@ -129,6 +129,7 @@ def charge(recipe):
         return max(Fraction(H, L) for _, _, L, H in foreign.symbol_law(value, share)[0])
 
     if name == "FJ":
+        wanted(d <= 2**22)
         M, k, _ = foreign_fresh.of(recipe, foreign.exp_lower)
         weights = foreign.threshold(epsilon, k, 2 * M)[0]
         ratio = Fraction(max(weights), min(weights))

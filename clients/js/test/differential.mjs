@@ -1,4 +1,4 @@
-/** Answers tasks of tests/clients/differential.py: a line of JSON each, in and out. */
+/** Answers tasks of benchmarks/differential.py: a line of JSON each, in and out. */
 
 import { createInterface } from "node:readline";
 

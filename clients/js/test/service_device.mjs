@@ -5,7 +5,7 @@ import { FileStore } from "../src/node.js";
 
 const [address, folder, token] = process.argv.slice(2);
 const limits = { lifetime: 100, per_report: 4, reports_per_epoch: 10 };
-const policy = { ...limits, solutions: ["RJ"], dimensions: [4] };
+const policy = { ...limits, solutions: ["FJ", "RJ"], dimensions: [4] };
 const client = await Client.open(policy, new FileStore(folder), { create: true });
 const get = (part) => fetch(`${address}/v1/rounds/${part}`);
 const answered = new Set();

@@ -43,6 +43,7 @@ test("a request in words", async () => {
     [facts.slots, facts.symbols, facts.reportBytes, facts.canBeNothing],
     [8, 2, 16, false],
   );
+  assert.equal(readRequest(requestOf({ solution: "FJ", dim: 6 })).slots, 2 ** 32);
   assert.throws(
     () => readRequest(new Uint8Array(3)),
     (error) => error instanceof Refused,

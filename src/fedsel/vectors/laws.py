@@ -35,6 +35,14 @@ _EPSILONS = tuple(
     Fraction(e) for e in ("1/20", "1/5", "1/2", "1", "9/5", "2", "7/3", "4", "8", "12", "40", "500")
 )
 _TOPS: tuple[tuple[Top, int], ...] = ((1, 2), (0.1, 5), (2, 6), (0.29, 100), (3, 3), (7, 123))
+_NEAR_A_BOUND = (
+    *((Fraction(e), 2) for e in ("5", "61/4")),
+    *((Fraction(e), 100) for e in ("6", "31/4")),
+    *((Fraction(e), 129) for e in ("5", "51/10")),
+    *((Fraction(12), d) for d in (4096, 4097)),
+)
+"""ε and d at which FJ has hardly enough codewords, or hardly too few, for few entries and for many;
+at which it raises 16 or 15 of them; and the largest width with three factors."""
 
 
 def cases() -> Iterator[Case]:
@@ -188,16 +196,16 @@ def _one_symbol() -> Iterator[Case]:
                 "width": width_for(dim),
                 "rotations": rotations_for(epsilon, dim),
             }
-    for epsilon in _EPSILONS:
-        for dim in (1, 2, 3, 5, 63, 64, 65, 100, 256, 1000, 65_537):
-            yield {
-                "kind": "fresh",
-                "epsilon": rational(epsilon),
-                "dim": dim,
-                "share": cap_share(epsilon, dim),
-                "codewords": codewords_for(epsilon, dim),
-                "top": raised_for(epsilon, dim),
-                "factors": mixings_for(epsilon, dim),
-            }
+    grid = [(e, d) for e in _EPSILONS for d in (1, 2, 3, 5, 63, 64, 65, 100, 256, 1000, 65_537)]
+    for epsilon, dim in (*grid, *_NEAR_A_BOUND):
+        yield {
+            "kind": "fresh",
+            "epsilon": rational(epsilon),
+            "dim": dim,
+            "share": cap_share(epsilon, dim),
+            "codewords": codewords_for(epsilon, dim),
+            "top": raised_for(epsilon, dim),
+            "factors": mixings_for(epsilon, dim),
+        }
     for dim in (1, 5, 100, 5000):
         yield {"kind": "codewords", "dim": dim, "codewords": default_codewords(dim)}

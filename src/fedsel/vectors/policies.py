@@ -121,6 +121,12 @@ def _verdicts() -> Iterator[Case]:
         ),
         ("a listed purpose is required", {"purposes": ["Find better doses"]}, small, nothing),
         ("the solution comes before the purpose", {"require_purpose": True}, recipe("HM"), nothing),
+        (
+            "more entries than FJ has codewords for",
+            {"solutions": ("FJ",), "dimensions": ((1 << 22) + 1,)},
+            recipe("FJ", dim=(1 << 22) + 1),
+            nothing,
+        ),
     ]
     for shows, changes, made, stated in attempts:
         given = {**DEFAULTS, **changes}

@@ -99,6 +99,7 @@ def _fresh_bases() -> Iterator[Case]:
         (63, 1, 77),
         (64, 1, 3),
         (123, 8, 9),
+        (129, 1, 6),
         (300, 2, 4),
     ):
         fresh = replace(fresh_for(Fraction(epsilon), dim, 7), round=3, basis=basis)

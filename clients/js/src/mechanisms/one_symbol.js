@@ -1,4 +1,4 @@
-/** One budget, one symbol: the laws of J (also RJ and RC) and UJ. */
+/** One budget, one symbol: the laws of J (also RJ, RC and FJ) and UJ. */
 
 import { WEIGHT_BUDGET, expLower } from "../exact/exponential.js";
 import { Fraction } from "../exact/fraction.js";
@@ -9,10 +9,10 @@ import { thresholdLaw } from "./selection.js";
 export const UNIT = 1 << 16;
 
 /** The law of J over the ranks of the 2d signed dimensions.
- * @param {Fraction} epsilon @param {number} d */
-export function signedLaw(epsilon, d) {
+ * @param {Fraction} epsilon @param {number} d @param {number} [k] the best one where not given */
+export function signedLaw(epsilon, d, k) {
   if (d > 2 ** 31) throw new RangeError("too many signed dimensions");
-  return thresholdLaw(epsilon, bestTop(epsilon, d), 2 * d);
+  return thresholdLaw(epsilon, k ?? bestTop(epsilon, d), 2 * d);
 }
 
 /** (L, H) of UJ: the weight of an atom is UNIT·L plus (H − L) times its entry.

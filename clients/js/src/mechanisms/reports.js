@@ -31,9 +31,10 @@ const NOTHING = { slots: [BOTTOM], symbols: [0] };
 /** J: the right sign of each of the top k slots with weight e^ε, all else with weight 1. With a
  * radius the vector is first negated with probability ½ − ‖v‖/(2·radius).
  * @param {Fraction} epsilon @param {number} size @param {number | null} radius
+ * @param {number} [k] the best one where not given
  * @returns {Mechanism} */
-export function signedSampling(epsilon, size, radius) {
-  const law = signedLaw(epsilon, size);
+export function signedSampling(epsilon, size, radius, k) {
+  const law = signedLaw(epsilon, size, k);
   return {
     lossRatio: /** @type {Fraction} */ (law.lossRatio()),
     symbols: 2,

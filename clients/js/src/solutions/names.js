@@ -5,7 +5,7 @@ export const PERTURBING = ["PM", "HM", "Duchi", "OW"];
 export const UNSCALED = "RS-";
 const PLAIN = ["NP", "NP-RS", "NP-K", "RS"];
 const SUFFIXES = ["", "-C", "-O", "-C-O"];
-const ONE_SYMBOL = ["J", "UJ", "RJ", "RC"];
+const ONE_SYMBOL = ["J", "UJ", "RJ", "RC", "FJ"];
 const BASELINES = ["PrivUnit", "Duchi-L2", "SignDS"];
 
 /** Those that a certificate covers. */

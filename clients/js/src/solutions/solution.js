@@ -17,6 +17,7 @@ import {
   publishedPerturbedEncoding,
 } from "../mechanisms/selection.js";
 import { symbolLaw } from "../mechanisms/value.js";
+import { fresh, freshSizes } from "./fresh.js";
 import { PRIVATE, UNSCALED, isPrivate, stagesOf } from "./names.js";
 import {
   coordinates,
@@ -144,6 +145,11 @@ function compose(recipe) {
     const transform = name === "J" ? plain : sized(directions(name, recipe, epsilon));
     const mechanism = signedSampling(epsilon, transform.size, recipe.rho);
     return new Solution(recipe, transform, mechanism);
+  }
+  if (name === "FJ") {
+    const { codewords, raised, factors } = freshSizes(epsilon, dim);
+    const mechanism = signedSampling(epsilon, codewords, recipe.rho, raised);
+    return new Solution(recipe, fresh(dim, codewords, factors, seed), mechanism);
   }
   if (name.endsWith("-RP")) {
     const share = Fraction.decimal(recipe.ratio).times(BigInt(dim)).floor();

@@ -104,7 +104,7 @@ function signedPadded(vector, width, seed, purpose) {
 /** The Walsh–Hadamard transform of a vector, a power of two long, not normalised. Every step takes
  * neighbours to the same place of two halves; each sum is rounded to 32 bits.
  * @param {Float32Array} x */
-function hadamard(x) {
+export function hadamard(x) {
   const half = x.length / 2;
   let from = x;
   let to = /** @type {Float32Array} */ (new Float32Array(x.length));

@@ -8,6 +8,7 @@ import * as selection from "../../src/mechanisms/selection.js";
 import { symbolLaw } from "../../src/mechanisms/value.js";
 import { PublicBits } from "../../src/random/philox.js";
 import { defaultCodewords, solutionOf } from "../../src/solutions/solution.js";
+import { fresh, freshSizes, mixingsFor } from "../../src/solutions/fresh.js";
 import {
   projection,
   randomDirections,
@@ -82,6 +83,9 @@ export const laws = {
     same(widthFor(dim), width, "width");
     same(rotationsFor(exact(epsilon), dim), rotations, "rotations");
   },
+  fresh: ({ epsilon, dim, share, codewords, top, factors }) => {
+    same(freshSizes(exact(epsilon), dim), { share, codewords, raised: top, factors });
+  },
   codewords: ({ dim, codewords }) => {
     same(defaultCodewords(dim), codewords);
   },
@@ -142,6 +146,13 @@ export const publics = {
     const { dim, seed, round, rotations, bases, basis, vector_f32, scores_f32 } = one;
     const transform = rotated(dim, BigInt(seed), rotations, bases);
     same(hexOf(transform.scores(floats(vector_f32, 4), round, basis)), scores_f32);
+  },
+  fresh: (one) => {
+    const factors = mixingsFor(one.dim, one.top);
+    const transform = fresh(one.dim, one.codewords, factors, BigInt(one.seed));
+    same(transform.bases, one.bases, "bases");
+    const scores = transform.scores(floats(one.vector_f32, 4), one.round, one.basis);
+    same(hexOf(scores), one.scores_f32, "scores");
   },
   directions: (one) => sameRows(randomDirections(one.dim, one.codewords, BigInt(one.seed)), one),
   projection: (one) => sameRows(projection(one.dim, one.rows_f32.length, BigInt(one.seed)), one),
