@@ -38,7 +38,7 @@ class CompileKernels(BuildHookInterface):
         if self.target_name != "wheel" or os.environ.get("FEDSEL_PURE", "0") not in ("", "0"):
             return
         compile_kernels(Path(self.root) / "src")
-        build_data["artifacts"] += ["src/fedsel._compiled._native*"]
+        build_data["artifacts"] += ["src/fedsel/_compiled/_native*"]
         build_data["pure_python"] = False
         build_data["tag"] = f"cp311-abi3-{_platform()}"
 

@@ -123,7 +123,7 @@ def resolved(recipe: Recipe, setting: Setting) -> Recipe:
     >>> setting = Setting(dim=124, clients=390, rounds=100, norm=1.0)
     >>> recipe = resolved(Recipe(epsilon=1.0), setting)
     >>> recipe.solution, recipe.rho, round(recipe.learning_rate, 2), recipe.averaging
-    ('RJ', 0.4, 2.75, 3.0)
+    ('FJ', 0.4, 2.75, 3.0)
     """
     recipe = replace(recipe, dim=setting.dim)
     if recipe.rho == AUTO:
@@ -233,7 +233,7 @@ def noise_of_mean(recipe: Recipe, solution: Solution, reports: float) -> float:
 
     >>> recipe = resolved(Recipe(epsilon=1.0), Setting(4, 100, 100, norm=1.0))
     >>> round(noise_of_mean(recipe, recipe.build(), 10_000), 5)
-    0.00064
+    0.00058
     """
     return (solution.noise / _reported_norm(recipe)) ** 2 / (reports * solution.dim)
 
@@ -275,7 +275,7 @@ def bases_for(recipe: Recipe, dim: int, rounds: int) -> int | None:
 
     None where one rotation a round does it, and for other solutions.
 
-    >>> [bases_for(Recipe(epsilon=2.0), 100, rounds) for rounds in (1, 10, 100)]
+    >>> [bases_for(Recipe("RJ", epsilon=2.0), 100, rounds) for rounds in (1, 10, 100)]
     [64, 7, None]
     """
     if recipe.solution != "RJ" or recipe.epsilon is None:

@@ -39,7 +39,7 @@ def test_the_demo_runs_and_sums_up(quick_path):
     out, err = demo.communicate(timeout=600)
     assert demo.returncode == 0, err
     told = json.loads(out)
-    assert (told["solution"], told["dim"], told["epsilon_per_report"]) == ("RJ", 6, "4")
+    assert (told["solution"], told["dim"], told["epsilon_per_report"]) == ("FJ", 6, "4")
     assert [one["reports"] for one in told["rounds"]] == [3, 3]
     assert told["devices"] == [
         {"device": n, "reports": 2, "spent": "8", "left": "0"} for n in range(3)

@@ -359,7 +359,7 @@ def test_devices_and_server_give_preparation_and_weights_of_the_simulator(quick_
     seed = 4
     training, people = training_of(recipe, plan, seed), Population(X, y)
     expected = train(training, people)
-    policy = Policy(lifetime=40.0, per_report=20.0, solutions=["RJ"], dimensions=[D + 1])
+    policy = Policy(lifetime=40.0, per_report=20.0, solutions=["FJ"], dimensions=[D + 1])
     devices = [Client(policy, quick_path / f"{i}", create=True) for i in range(CLIENTS)]
 
     def opened():

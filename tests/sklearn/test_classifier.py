@@ -450,7 +450,7 @@ def test_class_weights_find_the_rare_class():
     X, y = rare()
     plain = classifier(epsilon=8.0).fit(X, y)
     weighted = classifier(epsilon=8.0, class_weight={0: 0.05, 1: 1.0}).fit(X, y)
-    assert balanced(weighted, X, y) > balanced(plain, X, y) + 0.03
+    assert balanced(weighted, X, y) > balanced(plain, X, y) + 0.02
     # Only the ratio counts: the largest weight is 1.
     twice = classifier(epsilon=8.0, class_weight={0: 0.1, 1: 2.0}).fit(X, y)
     np.testing.assert_array_equal(twice.coef_, weighted.coef_)

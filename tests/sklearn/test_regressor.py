@@ -43,7 +43,8 @@ def test_without_privacy_it_is_least_squares(loss):
 def test_bounds_that_are_too_wide_or_unknown_cost_little(given):
     X, y = data(20_000)
     model = regressor(epsilon=8.0, feature_range=given).fit(X, y)
-    assert model.score(X, y) > 0.8
+    # Over six seeds 0.92 to 0.96; with ranges that are unknown altogether 0.77 to 0.95.
+    assert model.score(X, y) > (0.7 if given == "private" else 0.9)
     assert model.privacy_.total == pytest.approx(8.0)
 
 

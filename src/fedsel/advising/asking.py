@@ -45,7 +45,7 @@ def advise(
 
     >>> advice = advise(dim=124, clients=39_000, batch=390, epsilon=1.0)
     >>> advice.recommended, advice.usable
-    ('RJ', True)
+    ('FJ', True)
     >>> advise(dim=10**6, clients=1000, epsilon=1.0).usable
     False
     """

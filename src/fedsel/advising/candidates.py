@@ -21,6 +21,8 @@ NAMES = ("FJ", "RC", "J", "UJ", "PM", "HM", "PS-PM", "PE-PM", "EXP-PM", "PM-RP")
 """Where two align alike, in two digits, the first of them ranks first: FJ and RC assume nothing of
 the shape of updates and FJ costs less, and what takes another's place comes after it. RJ, which
 bends the mean of many updates, is left out."""
+ASSUMING, HANDICAP = ("J", "UJ"), 0.95
+"""Those whose alignment holds for the assumed shape of updates alone: they rank by so much less."""
 TWO_STAGE = ("EXP-PM", "PE-PM", "PS-PM")
 
 
@@ -47,8 +49,12 @@ def outlooks(asked: Asked, epsilon_of: Callable[[str], Epsilon]) -> tuple[Outloo
     """One outlook a solution, by rank; ``epsilon_of`` is its ε in total."""
     skipped = left_out(asked.dim)
     found = [_outlook(name, epsilon_of(name), asked) for name in NAMES if name not in skipped]
-    found.sort(key=lambda o: (-float(f"{o.alignment_all:.2g}"), NAMES.index(o.name)))
+    found.sort(key=lambda o: (-float(f"{_safely(o):.2g}"), NAMES.index(o.name)))
     return tuple(replace(o, rank=i) for i, o in enumerate(found, 1))
+
+
+def _safely(outlook: Outlook) -> float:
+    return outlook.alignment_all * (HANDICAP if outlook.name in ASSUMING else 1.0)
 
 
 def _outlook(name: str, epsilon: Epsilon, asked: Asked) -> Outlook:

@@ -255,7 +255,7 @@ class Task:
         >>> own = {"name": "a", "clients": 40, "close_after": {"reports": 10}}
         >>> task = Task.of({**own, "epsilon": 2, "dim": 8})
         >>> task.begin.recipe.solution, task.begin.recipe.dim
-        ('RJ', 8)
+        ('FJ', 8)
         """
         own = [f.name for f in fields(cls) if f.name != "recipe"]
         known = [*own, *_OF_RECIPE]
