@@ -57,6 +57,7 @@ POWERS, PADDED = (16, 32, 64, 128, 256, 512, 1024), (100, 300, 700)
 QUICK_EPSILONS, QUICK_DIMENSIONS = (0.25, 2.0, 12.0), (16, 100, 128)
 AUTOMATIC, SINGLE, RANDOM = "RJ", "RJ, one rotation", "RC"
 KINDS = (AUTOMATIC, SINGLE, RANDOM)
+FRESH = (2, 4, 8, 16, 33, 64, 65, 80, 100, 128, 129, 300, 512, 1024)
 SEED = 2026
 CODEBOOKS = {AUTOMATIC: 24, SINGLE: 24, RANDOM: 6}
 """At least so many, each with vectors of its own; those of RC are slow to make."""
@@ -109,7 +110,7 @@ def compared(kind: str, epsilon: float, d: int) -> Solution:
     """The solution for vectors of norm 1."""
     if kind == RANDOM:
         return solution("RC", epsilon=epsilon, dim=d, rho=1.0)
-    bases = bases_for(Recipe(epsilon=epsilon), d, 1) if kind == AUTOMATIC else None
+    bases = bases_for(Recipe("RJ", epsilon=epsilon), d, 1) if kind == AUTOMATIC else None
     return solution("RJ", epsilon=epsilon, dim=d, rho=1.0, bases=bases)
 
 
@@ -307,6 +308,18 @@ def _colour(share: float) -> Any:
     return colormaps["viridis"](0.92 * share)
 
 
+def of_fresh_bases() -> str:
+    """FJ's error over PrivUnit's: reports have one length, and their mean is the vector."""
+    lines = []
+    for d in FRESH:
+        ratios = []
+        for epsilon in EPSILONS:
+            best = PrivUnit(Fraction(epsilon), d).scale ** 2 - 1
+            ratios.append((solution("FJ", epsilon=epsilon, dim=d).noise ** 2 - 1) / best)
+        lines.append(f"| {d} | " + " | ".join(f"{ratio:.2f}" for ratio in ratios) + " |")
+    return "\n".join(lines)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="three ε, three d")
@@ -315,8 +328,12 @@ def main() -> None:
     )
     parser.add_argument("--json", action="store_true", help="print all rows as JSON")
     parser.add_argument("--markdown", action="store_true", help="print the table of the docs")
+    parser.add_argument("--fresh", action="store_true", help="the table of FJ, from its law alone")
     parser.add_argument("--plot", type=Path, metavar="PNG", help="where to write the figure")
     options = parser.parse_args()
+    if options.fresh:
+        print(of_fresh_bases())
+        return
     epsilons = QUICK_EPSILONS if options.quick else EPSILONS
     dimensions = QUICK_DIMENSIONS if options.quick else POWERS + PADDED
     rows = measure(epsilons, dimensions, options.precision)
