@@ -209,7 +209,7 @@ class Recipe:
         return replace(self, mu=mu, rho=rho, bases=bases, spread=spread, centre=centre)
 
 
-PRIVATE = "a private solution, such as RJ, PS-PM or PM"
+PRIVATE = "a private solution, such as FJ, PS-PM or PM"
 
 
 def check_averaging(power: object) -> float:

@@ -16,6 +16,7 @@ import {
   Preparation,
   Preparing,
 } from "../src/index.js";
+import { countTop } from "../src/mechanisms/selection.js";
 import { FileStore } from "../src/node.js";
 import { sealed } from "../src/sealing/sealing.js";
 import { MemoryStore } from "./memory.js";
@@ -54,6 +55,10 @@ test("a policy has its own fields alone", async () => {
       { argument: name },
     );
   }
+});
+
+test("a share of k stays one", async () => {
+  assert.equal(await polluted({ count: 5 }, () => countTop({ share: 0.1 }, 100)), 10);
 });
 
 test("a client answers no more than its policy says", async () => {

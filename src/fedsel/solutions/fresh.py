@@ -227,6 +227,7 @@ def codewords_for(epsilon: Fraction, dim: int) -> int:
     >>> [codewords_for(Fraction(e), 100) for e in (1, 4, 8, 12)]
     [128, 128, 1024, 8192]
     """
+    check_count("dim", dim, most=MOST_CODEWORDS)
     share = cap_share(epsilon, dim)
     size = max(FEWEST_CODEWORDS, width_for(dim))
     most = min(max(MOST_BLOCKS * size, FEW_CODEWORDS), MOST_CODEWORDS)

@@ -183,7 +183,7 @@ function flag(name, value) {
 function privateName(name) {
   const known = typeof name === "string" ? canonical(name) : null;
   if (known === null || !isPrivate(known)) {
-    throw new InvalidArgument("solutions", name, "a private solution, such as RJ, PS-PM or PM");
+    throw new InvalidArgument("solutions", name, "a private solution, such as FJ, PS-PM or PM");
   }
   return known;
 }

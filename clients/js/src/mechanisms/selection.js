@@ -9,10 +9,16 @@ import { RankLaw } from "./laws.js";
 /** k: so many dimensions, or a share of them in (0, 1].
  * @typedef {{ readonly count: number } | { readonly share: number }} Top */
 
+/** Whether k is a count, by its own fields. @param {Top} k
+ * @returns {k is { readonly count: number }} */
+export function isCount(k) {
+  return Object.hasOwn(k, "count");
+}
+
 /** k as a count: a share of d is rounded down, but never below 1.
  * @param {Top} k @param {number} d */
 export function countTop(k, d) {
-  if ("count" in k) {
+  if (isCount(k)) {
     if (k.count > d) throw new RangeError("k is more than d");
     return k.count;
   }

@@ -19,6 +19,7 @@
 
 import { Fraction } from "../exact/fraction.js";
 import { gcd } from "../exact/integers.js";
+import { isCount } from "../mechanisms/selection.js";
 import { canonical } from "../solutions/names.js";
 
 const NAME_BYTES = 24;
@@ -74,7 +75,7 @@ function topOf(view) {
 function isRecipe(recipe) {
   const { k, dim } = recipe;
   if (k === null) return false;
-  const top = "count" in k ? k.count >= 1 && k.count <= dim : k.share > 0 && k.share <= 1;
+  const top = isCount(k) ? k.count >= 1 && k.count <= dim : k.share > 0 && k.share <= 1;
   return (
     top &&
     recipe.epsilon.compare(MOST_EPSILON) <= 0 &&
