@@ -66,8 +66,9 @@ def certify_command(
     """
     top = None if k is None else parse_top(k)
     coded = name.upper() if name.upper() in CODED else None
-    fresh = coded == "FJ" and epsilon is not None and dim is not None
-    if fresh and k is None:  # as many as its codewords need; another k would be another law
+    if coded == "FJ" and k is not None:
+        raise InvalidArgument("--k", k, "left out: that of FJ follows from ε and d")
+    if coded == "FJ" and epsilon is not None and dim is not None:
         top = raised_for(decimal("epsilon", epsilon), check_count("dim", dim))
     target = mechanism("J" if coded else name, epsilon=epsilon, k=top, mu=0.1 if mu is None else mu)
     if dim is None and not isinstance(target, Value):
