@@ -125,7 +125,7 @@ def with_fedsel(epsilon: float, nodes: int, rounds: int) -> tuple[float, int]:
 
         def config(node: int) -> dict[str, Any]:
             given = {"store": f"{folder}/{node}", "create": True, "lifetime": epsilon}
-            given |= {"per-report": epsilon, "solutions": "RJ", "dimensions": 101}
+            given |= {"per-report": epsilon, "solutions": "FJ", "dimensions": 101}
             return {f"fedsel-{name}": value for name, value in given.items()}
 
         grid = Nodes(nodes, 1.0, FedSelMod(), config)
@@ -221,9 +221,9 @@ def plot(found: dict[str, Any], file: Path, nodes: int, rounds: list[int]) -> No
     figure = Figure(figsize=(10, 4), layout="constrained")
     left, right = figure.subplots(1, 2)
     shapes = {t: ("-", "--", ":")[i % 3] for i, t in enumerate(sorted(rounds, reverse=True))}
-    ours, theirs = palette.style("RJ", markersize=5), palette.style("LocalDpMod", markersize=5)
+    ours, theirs = palette.style("FJ", markersize=5), palette.style("LocalDpMod", markersize=5)
     for name, label, look in (
-        ("fedsel", "FedSelMod, RJ: pure ε", ours),
+        ("fedsel", "FedSelMod, FJ: pure ε", ours),
         ("localdp", "LocalDpMod: exact ε at δ = 1e-5", theirs),
     ):
         for t, shape in shapes.items():

@@ -200,7 +200,7 @@ import numpy as np
 from fedsel import Aggregator, Client, Policy, Recipe, Setting, resolved
 recipe = resolved(Recipe(epsilon=1.0, reg=0.01), Setting(dim=8, clients=3, rounds=1, norm=1.0))
 server = Aggregator(recipe, "server")
-policy = Policy(lifetime=1.0, per_report=1.0, solutions=["RJ"], dimensions=[8])
+policy = Policy(lifetime=1.0, per_report=1.0, solutions=["FJ"], dimensions=[8])
 for name in "abc":
     device = Client(policy, name, create=True)
     report = device.answer(server.request(), server.weights, lambda w: np.full(8, 0.1))
@@ -410,7 +410,7 @@ def test_the_flower_app_of_the_package_is_whole(environment, versions, tmp_path)
     """Importable, and Flower packs it; that it runs, with processes, is tested in the checkout."""
     python = environment("flower", versions=versions)
     modules, app = run(python, "-c", APP_MODULES).stdout.splitlines()
-    assert modules == "True True RJ"
+    assert modules == "True True FJ"
     assert Path(app).is_relative_to(python.parents[1])
     own = {"HOME": str(tmp_path), "PYTHONWARNINGS": ""}  # what Flower's own command warns of
     run(python, python.parent / "flwr", "build", "--app", app, cwd=tmp_path, **own)

@@ -99,8 +99,8 @@ def test_the_command_says_both(advice):
     text = run_here("advise", *options).stdout
     assert "central ε = 0.5 at δ = 1e-05 if shuffled" in text
     assert "FJ, shuffled, by the rounds of an epoch" in text
-    assert "With a shuffler: RJ" in text
-    assert "Without a shuffler: RJ" in text
+    assert "With a shuffler: FJ" in text
+    assert "Without a shuffler: FJ" in text
     found = json.loads(run_here("advise", *options, "--json").stdout)
     assert found == json.loads(json.dumps(advice.as_dict()))
     assert found["central"]["without"]["epsilon"] == 0.5

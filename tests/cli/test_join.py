@@ -20,7 +20,7 @@ from tests.service.support import PATIENCE, Http, ServiceProcess, running
 from tests.service.test_running import certificate
 
 pytestmark = pytest.mark.xdist_group("processes")
-POLICY = 'lifetime = 2.0\nper_report = 2.0\nsolutions = ["FJ"]\ndimensions = [3]\n'
+POLICY = 'lifetime = 2.0\nper_report = 2.0\nsolutions = ["FJ", "RJ"]\ndimensions = [3]\n'
 
 
 @pytest.fixture
