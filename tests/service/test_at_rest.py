@@ -184,7 +184,14 @@ most, at_rest.SUM_BYTES, sys.argv[1:] = int(sys.argv[1]), 1 << 26, sys.argv[2:]
 resource.setrlimit(resource.RLIMIT_DATA, (most, most))
 main()
 """
-WIDE = "epsilon = 4\ndim = 10000\nclients = 100000\nclose_after = { reports = 5 }\n"
+WIDE = """
+solution = "RJ"
+epsilon = 4
+dim = 10000
+clients = 100000
+close_after = { reports = 5 }
+"""
+"""RJ, which adds a report up in one place: the tests are of memory, with 20 million reports."""
 
 
 def limited(folder, name, *, rounds=4, most=600 << 20):
