@@ -19,7 +19,6 @@ import pytest
 from scipy.sparse import csr_array
 
 from fedsel import Aggregator, Recipe, Reports, solution
-from fedsel.auto import Setting, learning_rate
 from fedsel.experiments import Named, Spec
 from fedsel.experiments.spec import override
 from fedsel.models import LinearModel, MulticlassModel
@@ -80,7 +79,6 @@ def test_certificates_and_charges(case):
     ratio = None
     if privacy.ratio is not None:
         ratio = hashlib.sha256(str(privacy.ratio).encode()).hexdigest()[:16]
-    setting = Setting(int(dim), 50, 20, norm=1.0)
     alphabet = None
     if not says.plain:
         alphabet = [says.slots, says.symbols, says.picks, says.abstains, says.bound]
@@ -95,7 +93,6 @@ def test_certificates_and_charges(case):
         "note": privacy.note,
         "alphabet": alphabet,
         "size": pytest.approx(made.noise, rel=1e-12),
-        "rate": pytest.approx(learning_rate(made, setting), rel=1e-12),
         "accumulates": made.accumulates,
         "inside": made.rate_inside,
         "server": made.decays_at_server,
@@ -194,6 +191,14 @@ def test_a_checkpoint_of_version_1_goes_on(tmp_path):
 FRONT, CELLS = (load("frontends")[part] for part in ("front", "cells"))
 RECORDS = np.vstack([np.tanh(X.astype(float))] * 20)
 LABELS, CLASSES = np.tile(Y, 20), np.tile(WEIGHTS["classes"], 20)
+# What was automatic then: now the rules are others.
+AUTOMATIC = {
+    "default": {"rho": 0.4, "averaging": 3.0},
+    "svm": {"rho": 0.4, "averaging": 3.0},
+    "three": {"rho": 0.8 * (2 / 3) ** 0.5, "averaging": 3.0},
+    "J": {"averaging": 3.0},
+    "NP": {"averaging": 3.0, "unit_norm": False},
+}
 SKLEARN = {
     "default": {"solution": "RJ", "epsilon": 2.0},
     "svm": {"solution": "RJ", "epsilon": 2.0, "model": "svm", "epochs": 2},
@@ -228,7 +233,10 @@ def test_every_front_end_that_was_recorded_is_compared():
 @pytest.mark.parametrize("case", list(SKLEARN))
 def test_coefficients_of_the_estimator(case):
     expected = FRONT[f"sklearn {case}"]
-    made = FedSelClassifier(feature_range=(-1, 1), random_state=5, **SKLEARN[case])
+    given = dict(SKLEARN[case])
+    if case in AUTOMATIC:
+        given |= {**AUTOMATIC[case], "learning_rate": expected["rate"]}
+    made = FedSelClassifier(feature_range=(-1, 1), random_state=5, **given)
     made.fit(RECORDS, CLASSES if case == "three" else LABELS)
     np.testing.assert_allclose(made.coef_, expected["coef"], rtol=1e-7)
     np.testing.assert_allclose(made.intercept_, expected["intercept"], rtol=1e-7)

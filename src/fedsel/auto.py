@@ -4,7 +4,7 @@
   two-stage one.
 - The bases of RJ: 64 over all rounds of a run, and over those of each stage that prepares, so that
   no basis bends what is learnt.
-- ρ: four fifths of the norm of a gradient at zero weights.
+- ρ: two fifths of the norm of a record for a linear model (`radius`).
 - Which rounds prepare (`fedsel.preparation`): a tenth learns the centre of the records where the
   declared ranges are not symmetric about zero, a twentieth their spread where ranges may be loose.
 - p, the power of the average over the rounds: 3 where the learning rate is automatic, else 0; and 0
@@ -26,6 +26,7 @@ from typing import Literal, final, get_args
 
 from fedsel.budget import Budget, hyper_parameters_free
 from fedsel.errors import InvalidArgument, check_count, check_positive
+from fedsel.models.linear import REGRESSING, Loss
 from fedsel.preparation import Plan
 from fedsel.preparation.plan import OCTAVES
 from fedsel.recipe import AUTO, Recipe
@@ -42,8 +43,8 @@ from fedsel.solutions.rotated import MOST_CODEWORDS, rotations_for, width_for
 
 BASES = 64
 """How many rotated bases a run has at least, over its rounds."""
-RADIUS = 0.8
-"""ρ over the norm of a gradient at zero weights."""
+RADIUS = 0.4
+"""ρ over the norm of a record: four fifths of a gradient at zero weights, for two classes."""
 AVERAGING = 3.0
 """The power of the average over the rounds that goes with the automatic rate."""
 CENTRE = 0.1
@@ -55,8 +56,12 @@ FEWEST_ROUNDS = 20
 MOST_NOISE = 2.0
 """The squared norm of the noise in what is learnt, over that of a record, above which none does."""
 MARGIN = 1.4
-"""By how much the noise of all rounds may move the margin of a record of known norm."""
-MARGIN_OF_A_REGRESSION = 0.15
+"""By how much the noise of all rounds may move the margin of a record of known norm, for the
+logistic loss. An SVM, whose margins are shorter, and a model without an intercept get half."""
+FEW = 20
+"""Where an update has d < FEW entries, noise may move a margin FEW/d times as far, at most three
+times: in so few dimensions it hardly turns the weights."""
+MARGIN_OF_A_REGRESSION = 0.2
 """By how much it may move a prediction, of targets in [−1, 1]."""
 RESIDUAL = 0.2
 """How far a target of [−1, 1] is from its prediction in the beginning."""
@@ -71,13 +76,24 @@ AGREEMENT = 0.2
 on syn-H, 0.38 on ADULT, 0.14 on scikit-learn's digits."""
 TYPICAL = 0.25
 """The size of an update's entries that is assumed where nothing is known, over the clip."""
-_LARGEST = 32.0
+_LARGEST = 64.0
 """The most that α·norm² may be, where there is little or no noise."""
-_LARGEST_OF_A_REGRESSION = (0.5, 2.0)
+_LARGEST_OF_A_REGRESSION = (1.5, 3.0)
 """The same where the loss does not flatten: the more entries, the less of a record lies in one
 direction, a tenth for each entry within these."""
 
-Model = Literal["linear", "regression", "network"]
+Model = Literal["linear", "svm", "regression", "network"]
+
+
+def model_of(loss: Loss) -> Model:
+    """What a linear model of this loss is called in a `Setting`.
+
+    >>> model_of("logistic"), model_of("svm"), model_of("huber")
+    ('linear', 'svm', 'regression')
+    """
+    if loss in REGRESSING:
+        return "regression"
+    return "svm" if loss == "svm" else "linear"
 
 
 @final
@@ -88,8 +104,9 @@ class Setting:
     ``clients`` report in each of ``rounds`` rounds, on average; an update has ``dim`` entries.
     ``norm`` is that of every record, or a bound of it, None where it is not known; ``features`` the
     entries of a record; ``records`` how many a client holds, as planned; ``classes`` those that are
-    told apart; ``model`` what is trained. Declared ranges of features may be ``offset``, not
-    symmetric about zero, and ``loose``, too wide by up to so many factors of two.
+    told apart; ``model`` what is trained ("linear" is logistic regression), with an ``intercept``
+    or without. Declared ranges of features may be ``offset``, not symmetric about zero, and
+    ``loose``, too wide by up to so many factors of two.
     """
 
     dim: int
@@ -100,6 +117,7 @@ class Setting:
     records: int = 1
     classes: int = 2
     model: Model = "linear"
+    intercept: bool = True
     offset: bool = False
     loose: int = 0
 
@@ -166,7 +184,7 @@ def _preparing(
     if asked == AUTO:
         rounds = setting.rounds // recipe.epochs
         known = setting.norm is not None and rounds >= FEWEST_ROUNDS
-        if not (automatic and known and told and recipe.solution in REPORTING_DIRECTIONS):
+        if not (automatic and known and told and takes_unit_records(recipe.solution)):
             return 0.0
         noise = (recipe.build().noise / _reported_norm(recipe)) ** 2
         noise /= automatic * rounds * setting.clients
@@ -252,6 +270,11 @@ def reports_directions(name: str) -> bool:
     return name in REPORTING_DIRECTIONS
 
 
+def takes_unit_records(name: str) -> bool:
+    """Whether records are best divided by their norm: for a direction, and for NP beside it."""
+    return reports_directions(name) or name == "NP"
+
+
 def with_share(recipe: Recipe, clients: int) -> Recipe:
     """The recipe with the hyper-parameters-free μ for so many clients of a round.
 
@@ -307,19 +330,22 @@ def norm_of_mean(records: int) -> float:
 
 
 def radius(norm: float = 1.0, classes: int = 2, model: Model = "linear") -> float:
-    """ρ for records of this norm: four fifths of the norm of a gradient at zero weights.
+    """ρ for records of this norm: `RADIUS` of it for a linear model, whatever its classes.
 
-    That is half of the record's for two classes, √(1 − 1/C) of it for softmax over C, and
-    ``RESIDUAL`` of it in a regression.
+    Gradients at zero weights are ½ of it for two classes and √(1 − 1/C) for C; those of records
+    that a model has learnt are far shorter, and a ρ near theirs lets more of them through the
+    noise. A network has four fifths of the first, a regression of ``RESIDUAL``.
 
-    >>> radius(), round(radius(classes=10), 2)
-    (0.4, 0.76)
+    >>> radius(), radius(classes=10), round(radius(classes=10, model="network"), 2)
+    (0.4, 0.4, 0.76)
     """
     check_positive("norm", norm)
     check_count("classes", classes, least=2)
     if model == "regression":
-        return RADIUS * norm * RESIDUAL
-    return RADIUS * norm * (0.5 if classes == 2 else math.sqrt(1 - 1 / classes))
+        return 2 * RADIUS * norm * RESIDUAL
+    if model == "network" and classes > 2:
+        return 2 * RADIUS * norm * math.sqrt(1 - 1 / classes)
+    return RADIUS * norm
 
 
 def learning_rate(solution: Solution, setting: Setting) -> float:
@@ -353,15 +379,17 @@ def learning_rate(solution: Solution, setting: Setting) -> float:
 
 
 def _rate_by_margin(solution: Solution, setting: Setting, norm: float) -> float:
-    most, margin, noise = _LARGEST / norm**2, MARGIN, solution.noise
+    most, margin = _LARGEST, MARGIN
     if setting.model == "regression":
         least, largest = _LARGEST_OF_A_REGRESSION
-        most = min(largest, max(least, solution.dim / 10)) / norm**2
-        margin = MARGIN_OF_A_REGRESSION
-    if noise == 0:
-        return most
+        most, margin = min(largest, max(least, solution.dim / 10)), MARGIN_OF_A_REGRESSION
+    elif setting.model == "svm" or not setting.intercept:
+        margin /= 2
+    if solution.noise == 0:
+        return most / norm**2
     reports = setting.clients * solution.dim / setting.rounds
-    return min(most, margin * math.sqrt(reports) / (noise * norm))
+    margin *= min(3.0, max(1.0, FEW / solution.dim))
+    return min(most / norm**2, margin * math.sqrt(reports) / (solution.noise * norm))
 
 
 def _report_size(solution: Solution) -> float:

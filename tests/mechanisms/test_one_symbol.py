@@ -226,7 +226,7 @@ def test_the_automatic_rate_moves_a_margin_by_a_fixed_length():
     noise = rate * made.noise * math.sqrt(100 / (400 * 100))
     assert noise == pytest.approx(1.4)
     assert learning_rate(made, Setting(100, 400, 100, norm=4.0)) == pytest.approx(rate / 4)
-    assert learning_rate(solution("NP", dim=100), Setting(100, 400, 100, norm=2.0)) == 8.0
+    assert learning_rate(solution("NP", dim=100), Setting(100, 400, 100, norm=2.0)) == 16.0
 
 
 @pytest.mark.slow

@@ -80,11 +80,11 @@ def test_several_classes():
 
 
 def test_few_positives_are_found_where_their_share_is_public():
-    """Of ten seeds at this ε, nine gain 0.05 to 0.18; one learns nothing either way."""
+    """Ten seeds gain 0.03 to 0.24 at this ε, seven of them more than 0.1."""
     rows, y = data(seed=1)
     models = [fitted(prior) for prior in (None, {0: 0.95, 1: 0.05})]
     plain, moved = (balanced_accuracy_score(y, m.predict(rows)) for m in models)
-    assert moved > plain + 0.05
+    assert moved > plain + 0.1
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 import fedsel
 from fedsel import FedSelClassifier, InvalidArgument, PrivacyLeakWarning, solution
-from fedsel.auto import Setting, learning_rate
+from fedsel.auto import Setting, learning_rate, model_of
 from fedsel.data.partition import by_groups
 from fedsel.models import LinearModel
 from fedsel.preparation import FeatureScale
@@ -79,7 +79,7 @@ def test_the_default_is_one_symbol_on_unit_records(model):
     used = np.hstack([X / 4, np.ones((600, 1))])
     used = (used / np.linalg.norm(used, axis=1, keepdims=True)).astype(np.float32)
     made = solution("FJ", epsilon=3.0, dim=7, rho=0.4)
-    rate = learning_rate(made, Setting(dim=7, clients=6, rounds=100, norm=1.0))
+    rate = learning_rate(made, Setting(7, clients=6, rounds=100, norm=1.0, model=model_of(model)))
     population = Population(used, np.where(y == "yes", 1, -1).astype(np.int8))
     training = Training(made, LinearModel(model), rate, batch=6, seed=3, averaging=3.0)
     expected = train(training, population).weights
@@ -97,7 +97,7 @@ def test_a_radius_where_records_keep_their_norm():
     fitted = classifier(rho=None).fit(X, y)
     assert fitted.solution_.mechanism.radius is None
     three = classifier(feature_range=(0, 8)).fit(*several())
-    assert three.solution_.mechanism.radius == pytest.approx(0.8 * np.sqrt(2 / 3))
+    assert three.solution_.mechanism.radius == 0.4
 
 
 def test_a_single_report_holds_all_classes():
@@ -131,7 +131,8 @@ def test_coefficients_are_on_the_scale_of_the_features():
     rng = np.random.default_rng(1)
     X = rng.uniform([0, 10, -5], [1, 30, 5], size=(300, 3))
     y = (X[:, 1] > 20).astype(int)
-    fitted = classifier(feature_range=([0, 10, -5], [1, 30, 5]), solution="NP").fit(X, y)
+    bounds = ([0, 10, -5], [1, 30, 5])
+    fitted = classifier(feature_range=bounds, solution="NP", unit_norm=False).fit(X, y)
     by_hand = X @ fitted.coef_[0] + fitted.intercept_
     np.testing.assert_allclose(fitted.decision_function(X), by_hand, rtol=1e-4, atol=1e-5)
     # Beyond the bounds a record is clipped, as a client would do.
@@ -435,9 +436,8 @@ def test_the_public_api_has_it():
 
 
 def rare(n=20_000, share=0.03, seed=0):
-    X, y = make_classification(
-        n, 6, n_informative=4, n_clusters_per_class=1, weights=[1 - share], random_state=seed
-    )
+    shape = {"n_informative": 4, "n_clusters_per_class": 1, "class_sep": 0.3}
+    X, y = make_classification(n, 6, weights=[1 - share], random_state=seed, **shape)
     return np.clip(X, -4, 4), y
 
 
@@ -447,10 +447,11 @@ def balanced(model, X, y):
 
 @pytest.mark.slow
 def test_class_weights_find_the_rare_class():
+    """Ten seeds gain 0.01 to 0.14, half of them more than 0.07."""
     X, y = rare()
     plain = classifier(epsilon=8.0).fit(X, y)
     weighted = classifier(epsilon=8.0, class_weight={0: 0.05, 1: 1.0}).fit(X, y)
-    assert balanced(weighted, X, y) > balanced(plain, X, y) + 0.02
+    assert balanced(weighted, X, y) > balanced(plain, X, y) + 0.03
     # Only the ratio counts: the largest weight is 1.
     twice = classifier(epsilon=8.0, class_weight={0: 0.1, 1: 2.0}).fit(X, y)
     np.testing.assert_array_equal(twice.coef_, weighted.coef_)

@@ -9,7 +9,15 @@ from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
-from fedsel.auto import Setting, noise_of_mean, plan_for, resolved, with_share, without_rounds
+from fedsel.auto import (
+    Setting,
+    model_of,
+    noise_of_mean,
+    plan_for,
+    resolved,
+    with_share,
+    without_rounds,
+)
 from fedsel.data.catalogue import resolve
 from fedsel.errors import InvalidArgument
 from fedsel.experiments.datasets import (
@@ -187,6 +195,8 @@ class Cell:
             members / per_epoch,
             per_epoch * recipe.epochs,
             norm=1.0 if self.unit_records else None,
+            model=model_of(self.model),
+            intercept=self.intercept,
             offset=known is not None and known.offset,
             loose=0 if known is None else known.octaves_loose,
         )

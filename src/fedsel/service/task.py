@@ -13,6 +13,7 @@ from typing import Any, Literal, Self, final, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsel.auto import model_of
 from fedsel.errors import InvalidArgument, check_count, check_kind, check_positive
 from fedsel.models.linear import CLASSIFYING, REGRESSING, LinearModel, Loss
 from fedsel.recipe import Recipe
@@ -185,7 +186,6 @@ class Task:
     def planned(self) -> Planned:
         """All that "auto" follows from."""
         linear = self.features is not None
-        regression = self.loss in REGRESSING
         return Planned(
             self.recipe,
             self.clients,
@@ -194,7 +194,7 @@ class Task:
             records_per_node=self.records_per_client,
             feature_range=self.feature_range,
             features=self.feature_count,
-            model=("regression" if regression else "linear") if linear else "network",
+            model=model_of(self.loss) if linear else "network",
         )
 
     @cached_property

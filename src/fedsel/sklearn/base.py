@@ -15,10 +15,11 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 from fedsel.advising import warn_about_clients
 from fedsel.auto import (
     Setting,
+    model_of,
     noise_of_mean,
     plan_for,
-    reports_directions,
     resolved,
+    takes_unit_records,
     without_rounds,
 )
 from fedsel.data.partition import Clients, by_groups
@@ -83,7 +84,7 @@ class FederatedLinear(BaseEstimator):  # type: ignore[misc]
     def _unit_norm(self) -> bool:
         """Whether clients divide their record by its norm: where a report is a direction."""
         if self.unit_norm == "auto":
-            return reports_directions(canonical(self.solution))
+            return takes_unit_records(canonical(self.solution))
         return bool(self.unit_norm)
 
     # --- fitting --------------------------------------------------------------------------------
@@ -200,7 +201,8 @@ class FederatedLinear(BaseEstimator):  # type: ignore[misc]
             classes=max(2, task.columns),
             offset=can and fits and scale.offset,
             loose=scale.octaves if can and any(loose) else 0,
-            model="regression" if task.regression else "linear",
+            model=model_of(task.loss),
+            intercept=bool(self.fit_intercept),
         )
         recipe = resolved(asked, setting)
         solution = recipe.build()
