@@ -27,7 +27,7 @@ from typing import Literal, final, get_args
 from fedsel.budget import Budget, hyper_parameters_free
 from fedsel.errors import InvalidArgument, check_count, check_positive
 from fedsel.preparation import Plan
-from fedsel.preparation.plan import OCTAVES
+from fedsel.preparation.plan import OCTAVES, Pass
 from fedsel.recipe import AUTO, Recipe
 from fedsel.solutions.base import Solution
 from fedsel.solutions.registry import (
@@ -50,6 +50,8 @@ CENTRE = 0.1
 """The share of an epoch's rounds that learn the centre of the records."""
 SPREAD = 0.05
 """The share that learns their spread, where ranges may be 16 octaves too wide."""
+PASSES = 7
+"""Over spread and origin in turns, at most, where nobody knows any range."""
 FEWEST_ROUNDS = 20
 """Of an epoch, below which none prepares unless asked to."""
 MOST_NOISE = 2.0
@@ -216,7 +218,20 @@ def plan_for(
         unit=unit and not network,
         intercept=not network,
         scattered=solution.dim > len(loose) + 1,
+        passes=_passes(counts["spread"], counts["centre"]) if octaves > OCTAVES else (),
     )
+
+
+def _passes(spread_rounds: int, centre_rounds: int) -> tuple[Pass, ...]:
+    """Spread and origin in turns; where no centre is learnt, no origin is.
+
+    >>> _passes(4, 1), _passes(4, 0)
+    (('spread', 'origin', 'spread'), ('spread', 'spread', 'spread', 'spread'))
+    """
+    turns: tuple[Pass, ...] = ("spread", "origin") * (PASSES // 2) + ("spread",)
+    if not centre_rounds:
+        return turns[::2][:spread_rounds]
+    return turns[: (spread_rounds - 1) | 1] if spread_rounds else ()
 
 
 def without_rounds(recipe: Recipe) -> Recipe:

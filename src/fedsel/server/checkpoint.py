@@ -218,7 +218,7 @@ class Checkpoint:
     def _preparing(self) -> dict[str, Any]:
         if self.plan is None or self.learnt is None:
             return {}
-        known = {"plan": vars(self.plan), "preparation": self.learnt.preparation.to_dict()}
+        known = {"plan": self.plan.to_dict(), "preparation": self.learnt.preparation.to_dict()}
         text = json.dumps(known).encode()
         return {
             "preparing": np.frombuffer(text, dtype=np.uint8),
