@@ -6,7 +6,8 @@
   no basis bends what is learnt.
 - ρ: four fifths of the norm of a gradient at zero weights.
 - Which rounds prepare (`fedsel.preparation`): a tenth learns the centre of the records where the
-  declared ranges are not symmetric about zero, a twentieth their spread where ranges may be loose.
+  declared ranges are not symmetric about zero, a twentieth their spread where ranges may be loose,
+  and three tenths where nobody knows any range.
 - p, the power of the average over the rounds: 3 where the learning rate is automatic, else 0; and 0
   for a network without privacy.
 - α: such that the noise of all rounds together moves the model by a fixed length. The mean of n
@@ -50,6 +51,8 @@ CENTRE = 0.1
 """The share of an epoch's rounds that learn the centre of the records."""
 SPREAD = 0.05
 """The share that learns their spread, where ranges may be 16 octaves too wide."""
+SPREAD_OF_ANY = 0.3
+"""The share that learns spread and origin where nobody knows any range."""
 PASSES = 7
 """Over spread and origin in turns, at most, where nobody knows any range."""
 FEWEST_ROUNDS = 20
@@ -132,7 +135,7 @@ def resolved(recipe: Recipe, setting: Setting) -> Recipe:
         recipe = replace(recipe, rho=_radius(recipe, setting))
     if recipe.mu == AUTO:
         recipe = with_share(recipe, max(1, math.floor(setting.clients)))
-    loose = SPREAD * setting.loose / OCTAVES
+    loose = SPREAD * bool(setting.loose) if setting.loose <= OCTAVES else SPREAD_OF_ANY
     spread = _preparing("spread", recipe, setting, loose)
     centre = _preparing("centre", recipe, setting, CENTRE * setting.offset)
     recipe = replace(recipe, spread=spread, centre=centre)

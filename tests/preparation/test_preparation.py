@@ -9,7 +9,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from fedsel import Recipe, Reports, Setting, resolved
-from fedsel.auto import CENTRE, SPREAD, plan_for
+from fedsel.auto import CENTRE, SPREAD, SPREAD_OF_ANY, plan_for
 from fedsel.device import Client, LinearRecords, Policy
 from fedsel.errors import InvalidArgument, InvalidData
 from fedsel.models import LinearModel
@@ -275,8 +275,8 @@ def test_public_knowledge_decides_which_rounds_prepare():
     plan = plan_for(made, made.build(), loose=(True,) * 29, rounds=100)
     assert (plan.spread_rounds, plan.centre_rounds) == (5, 10)
     assert plan_for(made, made.build(), loose=(False,) * 29, rounds=100).spread_rounds == 0
-    unknown = resolved(Recipe(epsilon=2.0), setting(loose=40))
-    assert unknown.spread == pytest.approx(2.5 * SPREAD)
+    unknown = resolved(Recipe(epsilon=2.0), setting(loose=64))
+    assert unknown.spread == SPREAD_OF_ANY
 
 
 @pytest.mark.parametrize(
@@ -320,13 +320,14 @@ ROUNDS = CLIENTS // BATCH
 MODEL = LinearModel(reg=0.01)
 
 
-def task(seed=0):
+def task(seed=0, spread=0.2, octaves=OCTAVES):
     rng = np.random.default_rng(seed)
     X = np.clip(rng.normal([0.05, 0.03, 0.001, 0.02, 0], 0.01, (CLIENTS, D)), -1, 1)
     y = np.where(X @ [1, 2, 3, -1, 1] > 0.093, 1, -1).astype(np.int8)
     known = Setting(D + 1, BATCH, EPOCHS * ROUNDS, norm=1.0)
-    recipe = resolved(Recipe(epsilon=40.0, epochs=EPOCHS, reg=0.01, spread=0.2, centre=0.2), known)
-    plan = plan_for(recipe, recipe.build(), loose=(True,) * D, rounds=ROUNDS)
+    asked = Recipe(epsilon=40.0, epochs=EPOCHS, reg=0.01, spread=spread, centre=0.2)
+    recipe = resolved(asked, known)
+    plan = plan_for(recipe, recipe.build(), loose=(True,) * D, rounds=ROUNDS, octaves=octaves)
     return X.astype(np.float32), y, recipe, plan
 
 
@@ -349,12 +350,15 @@ def own_gradient(prepared, y, client):
 
 
 @pytest.mark.slow
-def test_devices_and_server_give_preparation_and_weights_of_the_simulator(quick_path):
+@pytest.mark.parametrize(("spread", "octaves"), [(0.2, OCTAVES), (0.3, 64)])
+def test_devices_and_server_give_preparation_and_weights_of_the_simulator(
+    quick_path, spread, octaves
+):
     """The same words, the same preparation and weights, to the bit.
 
     The server is closed and opened again in the middle of the preparation, and of the training.
     """
-    X, y, recipe, plan = task()
+    X, y, recipe, plan = task(spread=spread, octaves=octaves)
     seed = 4
     training, people = training_of(recipe, plan, seed), Population(X, y)
     expected = train(training, people)
@@ -368,7 +372,7 @@ def test_devices_and_server_give_preparation_and_weights_of_the_simulator(quick_
     for epoch in range(EPOCHS):
         order, ends = schedule_of(training, people, epoch)
         for part in np.split(order, ends[:-1]):
-            if server.round in (1, 3, 7):
+            if server.round in (1, 2, 3, 7):
                 server.close()
                 server = opened()
             request, prepared = server.request(), server.preparation.records(X)
@@ -384,6 +388,7 @@ def test_devices_and_server_give_preparation_and_weights_of_the_simulator(quick_
     assert server.finished
     assert server.preparation == expected.preparation
     assert server.preparation.centre.any()
+    assert (server.preparation.origin is not None) == (octaves == 64)
     assert (server.preparation.spread < 1).any()
     np.testing.assert_array_equal(server.model, expected.weights)
     # Who has helped to prepare has reported once in that epoch, like everybody else.

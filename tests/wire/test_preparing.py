@@ -114,7 +114,7 @@ def test_its_text_is_short_and_reads_back():
     assert (again.preparation, again.plan) == (same.preparation, same.plan)
     assert again.scale.low.tolist() == same.scale.low.tolist()
     assert again.scale.high.tolist() == same.scale.high.tolist()
-    assert again.scale.octaves == 40
+    assert again.scale.octaves == 64
     assert Preparing.decode(Preparing(SCALE, LEARNT).encode(), 2).plan is None
 
 

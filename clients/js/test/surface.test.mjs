@@ -104,6 +104,17 @@ test("what a server says of records is checked before anything of its size is bu
   const preparation = { spread: 1, centre: 0, intercept: 0.3, unit: true, factor: 1 };
   const parts = { features: 2, octaves: 16, low: 0, high: [4, 1], preparation, plan: null };
   const { scale } = Preparing.parse(JSON.stringify(parts), 2);
+  const plan = {
+    ...{ features: 2, dim: 3, spread_rounds: 2, centre_rounds: 0, loose: true },
+    ...{ radius: 1, noise: 1, passes: ["spread", "origin"] },
+  };
+  const moved = { ...preparation, origin: 0.5 };
+  const learns = Preparing.parse(JSON.stringify({ ...parts, preparation: moved, plan }), 2);
+  assert.deepEqual([...learns.preparation.origin], [0.5, 0.5]);
+  assert.deepEqual(
+    [0, 1, 2].map((n) => learns.plan.stage(n)),
+    ["spread", "origin", "training"],
+  );
   assert.deepEqual([...scale.high], [4, 1]);
   const wrong = [
     "null",
@@ -113,6 +124,11 @@ test("what a server says of records is checked before anything of its size is bu
     JSON.stringify({ ...parts, octaves: 1000 }),
     JSON.stringify({ ...parts, preparation: { ...preparation, spread: 2 } }),
     JSON.stringify({ ...parts, preparation: null }),
+    JSON.stringify({ ...parts, preparation: { ...preparation, origin: [1] } }),
+    JSON.stringify({ ...parts, preparation: { ...preparation, origin: null } }),
+    JSON.stringify({ ...parts, plan: { ...plan, passes: ["spread", "centre"] } }),
+    JSON.stringify({ ...parts, plan: { ...plan, passes: ["spread", "origin", "spread"] } }),
+    JSON.stringify({ ...parts, plan: { ...plan, passes: "spread" } }),
     JSON.stringify({ ...parts, plan: { features: 3 } }),
   ];
   for (const text of wrong)

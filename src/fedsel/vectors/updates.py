@@ -27,7 +27,7 @@ in binary32 by one of its roundings."""
 Rows = NDArray[np.float64]
 _X: Rows = np.array([[0.5, -1.0, 0.0], [0.25, 0.125, -0.75], [1.0, 0.0, 1.0], [-0.3, 0.7, 0.2]])
 _Y = np.array([1, -1, 1, -1])
-_TURNS: tuple[Pass, ...] = ("spread", "origin") * 3 + ("spread",)
+_TURNS: tuple[Pass, ...] = ("spread", "origin", "spread", "spread")
 _W = np.array([0.5, -0.25, 1.0, 0.125])
 
 
@@ -166,10 +166,7 @@ def plans() -> list[Plan]:
         Plan(3, 4, 2, 1, loose, radius=1.0, noise=8.0),
         Plan(3, 4, 3, 2, loose, radius=0.4, noise=8.0, octaves=40),
         Plan(3, 9, 0, 1, loose, radius=2.0, noise=8.0, intercept=False, scattered=True),
-        Plan(3, 4, 9, 1, loose, radius=0.4, noise=8.0, octaves=64, passes=_TURNS),
-        Plan(
-            3, 9, 3, 1, loose, radius=0.4, noise=8.0, octaves=64, scattered=True, passes=_TURNS[:3]
-        ),
+        Plan(3, 9, 5, 1, loose, 0.4, noise=8.0, octaves=64, scattered=True, passes=_TURNS),
     ]
 
 
