@@ -145,6 +145,9 @@ def resolved(recipe: Recipe, setting: Setting) -> Recipe:
         stages = [math.ceil(share * per_epoch) for share in (spread, centre) if share]
         fewest = min([setting.rounds, *stages])
         recipe = replace(recipe, bases=bases_for(recipe, setting.dim, fewest))
+    if setting.loose > OCTAVES:  # so many rounds take no step that the others may take longer ones
+        left = 1 - (spread + centre) / recipe.epochs
+        setting = replace(setting, rounds=max(1, round(left * setting.rounds)))
     return decided(recipe, recipe.build(), setting)
 
 
