@@ -218,7 +218,10 @@ def test_private_ranges_are_learnt_from_reports_alone(fedsel_run, tmp_path):
     assert row["chosen"]["centre_rounds"] > 0
     assert row["accuracy"] > row["majority"] + 0.1
     assert not any("own mean" in note for note in row["notes"])
+    assert table.LEARNT in row["notes"]
+    assert table.UNLEARNT not in row["notes"]
     shown = fedsel_run(*options, data="many.csv", as_json=False).stdout
+    assert "1 point of accuracy at ε = 4" in " ".join(shown.split())
     assert "8.0000†" not in shown
     assert "scale private" in " ".join(shown.split())
 

@@ -163,7 +163,7 @@ class Checkpoint:
 
     @property
     def stage(self) -> Stage:
-        """What this round is for: "spread" and "centre" prepare, all others are "training"."""
+        """What this round is for: "training", or to learn a "spread", an "origin" or a "centre"."""
         return "training" if self.plan is None else self.plan.stage(self.round)
 
     @property
