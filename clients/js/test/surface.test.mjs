@@ -134,3 +134,15 @@ test("what a server says of records is checked before anything of its size is bu
   for (const text of wrong)
     assert.throws(() => Preparing.parse(text, 2), { name: "InvalidArgument" }, text);
 });
+
+test("a device ends its work whatever spread and origin a server publishes", async () => {
+  const { Plan, Preparation } = await import("fedsel");
+  const passes = ["spread", "origin"];
+  const sizes = { features: 2, dim: 3, spread_rounds: 2, centre_rounds: 0, loose: [true, true] };
+  const plan = new Plan({ ...sizes, radius: 1, noise: 1, octaves: 64, passes });
+  const shape = { centre: [0, 0], intercept: 0.3, unit: true, factor: 1 };
+  const learnt = new Preparation({ ...shape, spread: [5e-324, 1], origin: [0, 1e308] });
+  const [spread, origin] = [0, 1].map((n) => [...plan.vector(n, [[0.5, 0.25]], learnt)]);
+  assert.equal(spread[0], spread[1]);
+  assert.ok(spread[0] < 0 && origin[0] > 0 && origin[1] === -origin[0]);
+});

@@ -205,6 +205,7 @@ function unitRow(row) {
 
 /** log₂ x for x > 0, linear between powers of two. @param {number} x */
 function logarithm(x) {
+  if (x === Infinity) return x;
   let exponent = Math.max(-1074, Math.floor(Math.log2(x)));
   while (2 ** exponent > x) exponent -= 1;
   while (2 ** (exponent + 1) <= x) exponent += 1;
