@@ -8,7 +8,7 @@ clients train, one epoch, accuracy on a test fifth that no run trains on.
 Example:
     python benchmarks/ranges.py
     python benchmarks/ranges.py --runs 2 --json
-    python benchmarks/ranges.py --csv bank-full.csv y --csv adult.data -1
+    python benchmarks/ranges.py --csv bank-full.csv y --csv adult.csv -1
 """
 
 from __future__ import annotations

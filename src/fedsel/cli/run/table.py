@@ -35,8 +35,7 @@ LEARNT = (
     "nobody knows the range of a number here, and the first rounds learn it. Against standardising "
     "that costs up to 1 point of accuracy at ε = 4, 3 at ε = 2, 8 at ε = 1 and 17 at ε = 0.5, "
     "measured with FJ, 24,000 clients and up to 17 columns (60 columns: 3 at ε = 4, 6 at ε = 2, 8 "
-    "at ε = 1); with fewer clients more. Public bounds or --public rows cost less: "
-    "docs/preparation.md"
+    "at ε = 1); with fewer clients more. --public rows cost less: docs/preparation.md"
 )
 
 
