@@ -6,7 +6,8 @@
   no basis bends what is learnt.
 - ρ: two fifths of the norm of a record for a linear model (`radius`).
 - Which rounds prepare (`fedsel.preparation`): a tenth learns the centre of the records where the
-  declared ranges are not symmetric about zero, a twentieth their spread where ranges may be loose.
+  declared ranges are not symmetric about zero, a twentieth their spread where ranges may be loose,
+  and three tenths where nobody knows any range.
 - p, the power of the average over the rounds: 3 where the learning rate is automatic, else 0; and 0
   for a network without privacy.
 - α: such that the noise of all rounds together moves the model by a fixed length. The mean of n
@@ -28,7 +29,7 @@ from fedsel.budget import Budget, hyper_parameters_free
 from fedsel.errors import InvalidArgument, check_count, check_positive
 from fedsel.models.linear import REGRESSING, Loss
 from fedsel.preparation import Plan
-from fedsel.preparation.plan import OCTAVES
+from fedsel.preparation.plan import OCTAVES, Pass
 from fedsel.recipe import AUTO, Recipe
 from fedsel.solutions.base import Solution
 from fedsel.solutions.registry import (
@@ -51,6 +52,10 @@ CENTRE = 0.1
 """The share of an epoch's rounds that learn the centre of the records."""
 SPREAD = 0.05
 """The share that learns their spread, where ranges may be 16 octaves too wide."""
+SPREAD_OF_ANY = 0.3
+"""The share that learns spread and origin where nobody knows any range."""
+PASSES = 7
+"""Over spread and origin in turns, at most, where nobody knows any range."""
 FEWEST_ROUNDS = 20
 """Of an epoch, below which none prepares unless asked to."""
 MOST_NOISE = 2.0
@@ -148,7 +153,7 @@ def resolved(recipe: Recipe, setting: Setting) -> Recipe:
         recipe = replace(recipe, rho=_radius(recipe, setting))
     if recipe.mu == AUTO:
         recipe = with_share(recipe, max(1, math.floor(setting.clients)))
-    loose = SPREAD * setting.loose / OCTAVES
+    loose = SPREAD * bool(setting.loose) if setting.loose <= OCTAVES else SPREAD_OF_ANY
     spread = _preparing("spread", recipe, setting, loose)
     centre = _preparing("centre", recipe, setting, CENTRE * setting.offset)
     recipe = replace(recipe, spread=spread, centre=centre)
@@ -158,6 +163,9 @@ def resolved(recipe: Recipe, setting: Setting) -> Recipe:
         stages = [math.ceil(share * per_epoch) for share in (spread, centre) if share]
         fewest = min([setting.rounds, *stages])
         recipe = replace(recipe, bases=bases_for(recipe, setting.dim, fewest))
+    if setting.loose > OCTAVES:  # so many rounds take no step that the others may take longer ones
+        left = 1 - (spread + centre) / recipe.epochs
+        setting = replace(setting, rounds=max(1, round(left * setting.rounds)))
     return decided(recipe, recipe.build(), setting)
 
 
@@ -234,7 +242,20 @@ def plan_for(
         unit=unit and not network,
         intercept=not network,
         scattered=solution.dim > len(loose) + 1,
+        passes=_passes(counts["spread"], counts["centre"]) if octaves > OCTAVES else (),
     )
+
+
+def _passes(spread_rounds: int, centre_rounds: int) -> tuple[Pass, ...]:
+    """Spread and origin in turns; where no centre is learnt, no origin is.
+
+    >>> _passes(4, 1), _passes(4, 0)
+    (('spread', 'origin', 'spread'), ('spread', 'spread', 'spread', 'spread'))
+    """
+    turns: tuple[Pass, ...] = ("spread", "origin") * (PASSES // 2) + ("spread",)
+    if not centre_rounds:
+        return turns[::2][:spread_rounds]
+    return turns[: (spread_rounds - 1) | 1] if spread_rounds else ()
 
 
 def without_rounds(recipe: Recipe) -> Recipe:

@@ -218,7 +218,10 @@ def test_private_ranges_are_learnt_from_reports_alone(fedsel_run, tmp_path):
     assert row["chosen"]["centre_rounds"] > 0
     assert row["accuracy"] > row["majority"] + 0.1
     assert not any("own mean" in note for note in row["notes"])
+    assert table.LEARNT in row["notes"]
+    assert table.UNLEARNT not in row["notes"]
     shown = fedsel_run(*options, data="many.csv", as_json=False).stdout
+    assert "1 point of accuracy at ε = 4" in " ".join(shown.split())
     assert "8.0000†" not in shown
     assert "scale private" in " ".join(shown.split())
 
@@ -232,7 +235,7 @@ def test_private_ranges_read_no_record():
     (cell,) = spec.cells()
     first = [cell.setup(Given(data))[0].X[0] for data in (one, other)]
     np.testing.assert_array_equal(*first)
-    np.testing.assert_allclose(first[0] * 2**20, rows[0])
+    np.testing.assert_allclose(first[0] * 2.0**32, rows[0])
 
 
 def test_levels_are_known_to_lie_within_zero_and_one(tmp_path):

@@ -190,7 +190,7 @@ def test_public_knowledge_decides_which_rounds_prepare():
     assert rounds_of() == (0, 5)
     assert rounds_of(feature_range=(-1, 1)) is None
     assert rounds_of(feature_range=(0, 100)) == (3, 5)
-    assert rounds_of(feature_range="private") == (7, 5)
+    assert rounds_of(feature_range="private") == (15, 5)
     assert rounds_of(centre=0.2) == (0, 10)
     assert rounds_of(rounds_per_epoch=10) is None
     assert rounds_of(nodes=60) is None

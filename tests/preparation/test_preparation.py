@@ -9,7 +9,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from fedsel import Recipe, Reports, Setting, resolved
-from fedsel.auto import CENTRE, SPREAD, plan_for
+from fedsel.auto import CENTRE, SPREAD, SPREAD_OF_ANY, plan_for
 from fedsel.device import Client, LinearRecords, Policy
 from fedsel.errors import InvalidArgument, InvalidData
 from fedsel.models import LinearModel
@@ -202,7 +202,6 @@ def test_without_noise_the_centre_is_a_mean_and_the_intercept_follows_the_spread
     np.testing.assert_allclose(found.centre, X.mean(axis=0), atol=0.02)
     about = math.sqrt(D) * 0.1
     assert found.intercept == pytest.approx(INTERCEPT * about, rel=0.3)
-    assert math.isclose(plan_of()._kappa, KAPPA * math.sqrt(D))
 
 
 def test_what_cannot_be_told_from_noise_changes_nothing():
@@ -220,7 +219,7 @@ def test_noise_shrinks_by_james_and_stein():
     mean = np.array([0.3, -0.2, 0.1, 0.0, 0.05, 0.2])
     direction, noise = mean[:D] / 0.4, (2.0 / 0.4) ** 2 / reports * D / (D + 1)
     kept = max(0.0, 1 - noise / (direction @ direction))
-    expected = kept * direction * plan._kappa / (mean[D] / 0.4)
+    expected = kept * direction * KAPPA * math.sqrt(D) / (mean[D] / 0.4)
     found = plan.learn_centre(plan.begin.preparation, mean, reports)
     np.testing.assert_allclose(found.centre, expected, rtol=1e-12)
     assert 0 < kept < 1
@@ -276,8 +275,8 @@ def test_public_knowledge_decides_which_rounds_prepare():
     plan = plan_for(made, made.build(), loose=(True,) * 29, rounds=100)
     assert (plan.spread_rounds, plan.centre_rounds) == (5, 10)
     assert plan_for(made, made.build(), loose=(False,) * 29, rounds=100).spread_rounds == 0
-    unknown = resolved(Recipe(epsilon=2.0), setting(loose=40))
-    assert unknown.spread == pytest.approx(2.5 * SPREAD)
+    unknown = resolved(Recipe(epsilon=2.0), setting(loose=64))
+    assert unknown.spread == SPREAD_OF_ANY
 
 
 @pytest.mark.parametrize(
@@ -321,13 +320,14 @@ ROUNDS = CLIENTS // BATCH
 MODEL = LinearModel(reg=0.01)
 
 
-def task(seed=0):
+def task(seed=0, spread=0.2, octaves=OCTAVES):
     rng = np.random.default_rng(seed)
     X = np.clip(rng.normal([0.05, 0.03, 0.001, 0.02, 0], 0.01, (CLIENTS, D)), -1, 1)
     y = np.where(X @ [1, 2, 3, -1, 1] > 0.093, 1, -1).astype(np.int8)
     known = Setting(D + 1, BATCH, EPOCHS * ROUNDS, norm=1.0)
-    recipe = resolved(Recipe(epsilon=40.0, epochs=EPOCHS, reg=0.01, spread=0.2, centre=0.2), known)
-    plan = plan_for(recipe, recipe.build(), loose=(True,) * D, rounds=ROUNDS)
+    asked = Recipe(epsilon=40.0, epochs=EPOCHS, reg=0.01, spread=spread, centre=0.2)
+    recipe = resolved(asked, known)
+    plan = plan_for(recipe, recipe.build(), loose=(True,) * D, rounds=ROUNDS, octaves=octaves)
     return X.astype(np.float32), y, recipe, plan
 
 
@@ -350,12 +350,15 @@ def own_gradient(prepared, y, client):
 
 
 @pytest.mark.slow
-def test_devices_and_server_give_preparation_and_weights_of_the_simulator(quick_path):
+@pytest.mark.parametrize(("spread", "octaves"), [(0.2, OCTAVES), (0.3, 64)])
+def test_devices_and_server_give_preparation_and_weights_of_the_simulator(
+    quick_path, spread, octaves
+):
     """The same words, the same preparation and weights, to the bit.
 
     The server is closed and opened again in the middle of the preparation, and of the training.
     """
-    X, y, recipe, plan = task()
+    X, y, recipe, plan = task(spread=spread, octaves=octaves)
     seed = 4
     training, people = training_of(recipe, plan, seed), Population(X, y)
     expected = train(training, people)
@@ -369,7 +372,7 @@ def test_devices_and_server_give_preparation_and_weights_of_the_simulator(quick_
     for epoch in range(EPOCHS):
         order, ends = schedule_of(training, people, epoch)
         for part in np.split(order, ends[:-1]):
-            if server.round in (1, 3, 7):
+            if server.round in (1, 2, 3, 7):
                 server.close()
                 server = opened()
             request, prepared = server.request(), server.preparation.records(X)
@@ -385,6 +388,7 @@ def test_devices_and_server_give_preparation_and_weights_of_the_simulator(quick_
     assert server.finished
     assert server.preparation == expected.preparation
     assert server.preparation.centre.any()
+    assert (server.preparation.origin is not None) == (octaves == 64)
     assert (server.preparation.spread < 1).any()
     np.testing.assert_array_equal(server.model, expected.weights)
     # Who has helped to prepare has reported once in that epoch, like everybody else.

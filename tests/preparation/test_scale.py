@@ -69,10 +69,11 @@ def test_where_some_bounds_are_known_they_are_kept():
     bounds = np.array([[-3.0, 7.0], [-np.inf, np.inf], [0.0, np.inf]])
     scale = FeatureScale.unknown(3, bounds)
     assert (scale.low.tolist(), scale.high.tolist()) == (
-        [-3.0, -(2.0**20), -(2.0**20)],
-        [7.0, 2.0**20, 2.0**20],
+        [-3.0, -(2.0**32), -(2.0**32)],
+        [7.0, 2.0**32, 2.0**32],
     )
-    assert scale.octaves == FeatureScale.declared("private", 3).octaves == 40
+    assert scale.octaves == FeatureScale.declared("private", 3).octaves == 64
+    assert scale.loose == (False, True, True)
 
 
 @pytest.mark.parametrize("name", ["spread", "centre", "intercept", "unit", "factor"])

@@ -32,10 +32,14 @@ def close(found, expected, tolerance):
     assert all(abs(a - b) <= tolerance * largest for a, b in zip(found, expected, strict=True))
 
 
+def within(x, by):
+    origin = by.get("origin", [0.0] * len(x))
+    return [clipped((a - o) / s) for a, o, s in zip(x, origin, by["spread"], strict=True)]
+
+
 def prepared(x, by):
-    z = [clipped(a / s) - c for a, s, c in zip(x, by["spread"], by["centre"], strict=True)] + [
-        by["intercept"]
-    ] * (by["intercept"] > 0)
+    z = [a - c for a, c in zip(within(x, by), by["centre"], strict=True)]
+    z += [by["intercept"]] * (by["intercept"] > 0)
     if "mixing" in by:
         z = [sum(m * v for m, v in zip(row, z, strict=True)) for row in by["mixing"]]
     norm = math.sqrt(sum(v * v for v in z)) or 1.0
@@ -92,21 +96,42 @@ def logarithm(x):
     return e - 2 + 2 * f
 
 
-def told_of(x, plan, by, stage):
+def passed(plan, number):
+    """The passes that are over before a round."""
+    passes = plan.get("passes", [])
+    ends = [math.ceil(plan["spread_rounds"] * (i + 1) / len(passes)) for i in range(len(passes))]
+    return passes[: sum(number >= end for end in ends)]
+
+
+def stage_of(plan, number):
+    if number >= plan["spread_rounds"]:
+        return "centre"
+    return plan["passes"][len(passed(plan, number))] if "passes" in plan else "spread"
+
+
+def told_of(x, plan, by, number):
     """The entries of (x, κ) in a round that prepares."""
-    if stage == "centre":
-        u = [clipped(a / s) for a, s in zip(x, by["spread"], strict=True)]
-        u.append(0.1 * math.sqrt(plan["features"]))
+    stage, loose = (
+        stage_of(plan, number),
+        [j for j, is_loose in enumerate(plan["loose"]) if is_loose],
+    )
+    if stage != "spread":
+        asked = loose if stage == "origin" else range(plan["features"])
+        u = [v if j in asked else 0.0 for j, v in enumerate(within(x, by))]
+        u.append(0.1 * math.sqrt(len(asked)))
         norm = math.sqrt(sum(v * v for v in u))
         return [plan["radius"] * v / norm for v in u]
-    loose = [j for j, is_loose in enumerate(plan["loose"]) if is_loose]
+    about = [a - o for a, o in zip(x, by.get("origin", [0.0] * len(x)), strict=True)]
     logs = {
-        j: clipped(-logarithm(4 * abs(x[j]) / by["spread"][j]) / plan["octaves"])
+        j: clipped(-logarithm(4 * abs(about[j]) / by["spread"][j]) / plan["octaves"])
         for j in loose
-        if x[j]
+        if about[j]
     }
     mean = sum(logs.values()) / max(1, len(logs))
-    factor = plan["radius"] / (0.75 * math.sqrt(len(loose)))
+    reach = 0.75
+    if "passes" in plan:
+        reach /= 2 ** (2 + min(2, passed(plan, number).count("spread")))
+    factor = plan["radius"] / (reach * math.sqrt(len(loose)))
     entries = [factor * logs.get(j, mean) if j in loose else 0.0 for j in range(len(x))]
     return [*entries, 0.0]
 
@@ -122,12 +147,11 @@ def scattered(dim):
 def test_rounds_that_prepare():
     for case in of("place", "updates"):
         plan, records = case["plan"], rows(case["records_f64"])
-        spreading = case["round"] < plan["spread_rounds"]
-        assert case["stage"] == ("spread" if spreading else "centre")
+        assert case["stage"] == stage_of(plan, case["round"])
         places = scattered(plan["dim"]) if plan["scattered"] else range(plan["dim"])
         found = [0.0] * plan["dim"]
         for x in records:
-            for i, v in enumerate(told_of(x, plan, case["preparation"], case["stage"])):
+            for i, v in enumerate(told_of(x, plan, case["preparation"], case["round"])):
                 found[places[i]] += v / len(records)
         close(found, rows([case["update_f32"]], "f")[0], case["tolerance"])
 

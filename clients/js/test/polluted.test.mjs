@@ -81,7 +81,15 @@ test("models and records have the options that they are given", async () => {
   const found = await polluted(
     {
       ...{ loss: "svm", reg: 7, intercept: 0, unit: false, factor: 9 },
-      ...{ mixing: [[9]], octaves: 7, scattered: true, model: null, plan: new Plan(PLAN) },
+      ...{
+        mixing: [[9]],
+        octaves: 7,
+        scattered: true,
+        origin: [9],
+        passes: ["origin"],
+        model: null,
+        plan: new Plan(PLAN),
+      },
     },
     () => {
       const { octaves: _, scattered: __, ...plan } = PLAN;

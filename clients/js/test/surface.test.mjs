@@ -104,6 +104,17 @@ test("what a server says of records is checked before anything of its size is bu
   const preparation = { spread: 1, centre: 0, intercept: 0.3, unit: true, factor: 1 };
   const parts = { features: 2, octaves: 16, low: 0, high: [4, 1], preparation, plan: null };
   const { scale } = Preparing.parse(JSON.stringify(parts), 2);
+  const plan = {
+    ...{ features: 2, dim: 3, spread_rounds: 2, centre_rounds: 0, loose: true },
+    ...{ radius: 1, noise: 1, passes: ["spread", "origin"] },
+  };
+  const moved = { ...preparation, origin: 0.5 };
+  const learns = Preparing.parse(JSON.stringify({ ...parts, preparation: moved, plan }), 2);
+  assert.deepEqual([...learns.preparation.origin], [0.5, 0.5]);
+  assert.deepEqual(
+    [0, 1, 2].map((n) => learns.plan.stage(n)),
+    ["spread", "origin", "training"],
+  );
   assert.deepEqual([...scale.high], [4, 1]);
   const wrong = [
     "null",
@@ -113,8 +124,25 @@ test("what a server says of records is checked before anything of its size is bu
     JSON.stringify({ ...parts, octaves: 1000 }),
     JSON.stringify({ ...parts, preparation: { ...preparation, spread: 2 } }),
     JSON.stringify({ ...parts, preparation: null }),
+    JSON.stringify({ ...parts, preparation: { ...preparation, origin: [1] } }),
+    JSON.stringify({ ...parts, preparation: { ...preparation, origin: null } }),
+    JSON.stringify({ ...parts, plan: { ...plan, passes: ["spread", "centre"] } }),
+    JSON.stringify({ ...parts, plan: { ...plan, passes: ["spread", "origin", "spread"] } }),
+    JSON.stringify({ ...parts, plan: { ...plan, passes: "spread" } }),
     JSON.stringify({ ...parts, plan: { features: 3 } }),
   ];
   for (const text of wrong)
     assert.throws(() => Preparing.parse(text, 2), { name: "InvalidArgument" }, text);
+});
+
+test("a device ends its work whatever spread and origin a server publishes", async () => {
+  const { Plan, Preparation } = await import("fedsel");
+  const passes = ["spread", "origin"];
+  const sizes = { features: 2, dim: 3, spread_rounds: 2, centre_rounds: 0, loose: [true, true] };
+  const plan = new Plan({ ...sizes, radius: 1, noise: 1, octaves: 64, passes });
+  const shape = { centre: [0, 0], intercept: 0.3, unit: true, factor: 1 };
+  const learnt = new Preparation({ ...shape, spread: [5e-324, 1], origin: [0, 1e308] });
+  const [spread, origin] = [0, 1].map((n) => [...plan.vector(n, [[0.5, 0.25]], learnt)]);
+  assert.equal(spread[0], spread[1]);
+  assert.ok(spread[0] < 0 && origin[0] > 0 && origin[1] === -origin[0]);
 });

@@ -71,10 +71,15 @@ def encode(
 
 
 def _bounds(features: Sequence[Column]) -> list[tuple[float, float]] | None:
-    """Levels are 0 or 1; of numbers nothing is known. None if there are numbers alone."""
+    """Levels and truth values are 0 or 1; of numbers nothing is known. None for numbers alone."""
     known, unknown = (0.0, 1.0), (-math.inf, math.inf)
-    bounds = [unknown if isinstance(c, Numbers) else known for c in features for _ in _names(c)]
+    bounds = [known if _truths(c) else unknown for c in features for _ in _names(c)]
     return bounds if known in bounds else None
+
+
+def _truths(column: Column) -> bool:
+    """Whether the features of a column are 0 or 1 by its type."""
+    return isinstance(column, Texts) or column.values.dtype == np.bool_
 
 
 def arranged(columns: Sequence[Column], features: Sequence[str]) -> NDArray[np.float32]:

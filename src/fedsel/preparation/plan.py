@@ -8,6 +8,9 @@ First the spreads, where declared ranges may be far wider than the records; then
   changes nothing. It is done in two passes or three, each about what was learnt before.
 - *Centre.* A client reports u = (x, κ)/‖(x, κ)‖ with a public κ. The mean of u is shrunk to zero;
   its last entry tells the norm of a typical record, from which the intercept's entry follows.
+- *Origin.* A year, 1985 ± 12, is narrow about its mean and wide about zero. Where nobody knows any
+  range, passes over the spreads take turns with passes over the origin, which learn a centre of
+  those features alone. The next pass measures x from there. Each pass looks closer than the last.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Literal, final
+from typing import Any, Literal, final, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +39,8 @@ TYPICAL = 0.4
 """A typical entry's magnitude where nothing is learnt."""
 _REACH = 0.75
 """ℓ beyond which a report on spreads saturates: 12 of 16 octaves."""
+_CLOSEST = 4
+"""How often that is halved at most where passes look closer: to 3 of 64 octaves."""
 _LEAST, _MOST = 0.1, 0.97
 """Bounds of κ over the norm of a typical record, which is estimated."""
 _LEAST_SPREAD = 0.1
@@ -47,7 +52,8 @@ ON_RECORDS = (
 )
 """What clients of the rounds that prepare did, for whoever states what a run cost them."""
 
-Stage = Literal["spread", "centre", "training"]
+Pass = Literal["spread", "origin"]
+Stage = Pass | Literal["centre", "training"]
 
 
 @final
@@ -61,6 +67,9 @@ class Plan:
     ``intercept`` of its own, records get none. Where ``scattered``, a record's entries do not lie
     side by side in a longer vector: a rotated basis repeats itself on such a block, and the mean of
     many reports at a large ε is then too short.
+
+    With ``passes``, each of "spread" or "origin", the ``spread_rounds`` are divided among them, and
+    the spreads begin in the middle of the octaves. Without, all passes are over the spreads.
 
     Proof: docs/proofs/preparation.md, L1, L2.
     """
@@ -76,6 +85,7 @@ class Plan:
     unit: bool = True
     intercept: bool = True
     scattered: bool = False
+    passes: tuple[Pass, ...] = ()
 
     def __post_init__(self) -> None:
         check_count("features", self.features)
@@ -88,6 +98,10 @@ class Plan:
             raise InvalidArgument("loose", f"{len(self.loose)} values", f"{self.features} values")
         if self.spread_rounds and not any(self.loose):
             raise InvalidArgument("spread_rounds", self.spread_rounds, "0: no range is loose")
+        object.__setattr__(self, "passes", tuple(self.passes))
+        if not {*self.passes} <= {*get_args(Pass)} or len(self.passes) > self.spread_rounds:
+            allowed = f'at most {self.spread_rounds} (spread_rounds), each "spread" or "origin"'
+            raise InvalidArgument("passes", self.passes, allowed)
 
     @property
     def rounds(self) -> int:
@@ -97,23 +111,30 @@ class Plan:
     @property
     def ends(self) -> tuple[int, ...]:
         """The rounds after which something is learnt: the spreads in passes, then the centre."""
-        passes = 2 if self.octaves <= OCTAVES else 3
+        passes = len(self.passes) or (2 if self.octaves <= OCTAVES else 3)
         spreads = {-(-self.spread_rounds * done // passes) - 1 for done in range(1, passes + 1)}
         return (*sorted(spreads), self.rounds - 1)
 
     def stage(self, number: int) -> Stage:
         """What a round is for."""
         if number < self.spread_rounds:
-            return "spread"
+            return self.passes[self._done(number)] if self.passes else "spread"
         return "centre" if number < self.rounds else "training"
 
     @property
     def begin(self) -> PlanState:
         """Before the first report."""
         plain = unlearnt(self.features, unit=self.unit)
+        if self.passes:
+            middle = min(1.0, MARGIN * 2.0 ** -(self.octaves // 2))
+            plain = replace(plain, spread=np.where(self.loose, middle, 1.0))
         if not self.intercept:
             plain = replace(plain, intercept=0.0, factor=1.0)
         return PlanState(plain, np.zeros(self.dim), 0)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, as a server publishes them; without passes as before there were any."""
+        return {name: v for name, v in vars(self).items() if name != "passes" or v}
 
     # --- what clients report --------------------------------------------------------------------
 
@@ -124,18 +145,19 @@ class Plan:
         """
         rows = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)
         vectors = np.zeros((len(rows), self.dim), dtype=np.float32)
-        if self.stage(number) == "spread":
-            columns = np.flatnonzero(self.loose)
-            factor = self.radius / (_REACH * math.sqrt(len(columns)))
-            times = MARGIN / learnt.spread[columns]
-            logs = _octaves(rows[:, columns] * times, self.octaves)
-            vectors[:, self._places[columns]] = factor * logs
-        elif self.stage(number) == "centre":
-            wide = np.full((len(rows), self.features + 1), self._kappa)
-            wide[:, :-1] = learnt.within(rows)
-            vectors[:, self._places] = np.float32(self.radius) * unit_rows(wide)
-        else:
+        stage, columns = self.stage(number), self._columns(number)
+        if stage == "training":
             raise InvalidArgument("number", number, f"below {self.rounds}: the others train")
+        if stage == "spread":
+            factor = self.radius / (self._reach(number) * math.sqrt(len(columns)))
+            times = MARGIN / learnt.spread[columns]
+            logs = _octaves(learnt.about(rows)[:, columns] * times, self.octaves)
+            vectors[:, self._places[columns]] = factor * logs
+        else:
+            wide = np.full((len(rows), len(columns) + 1), _kappa(columns))
+            wide[:, :-1] = learnt.within(rows)[:, columns]
+            places = self._places[[*columns, self.features]]
+            vectors[:, places] = np.float32(self.radius) * unit_rows(wide)
         return vectors
 
     def vector(self, number: int, X: Any, learnt: Preparation) -> NDArray[np.float32]:
@@ -145,11 +167,13 @@ class Plan:
 
     # --- what the server learns -----------------------------------------------------------------
 
-    def learn_spread(self, learnt: Preparation, mean: Doubles, reports: int) -> Preparation:
-        """The spreads, from the mean of what was reported on them."""
+    def learn_spread(
+        self, learnt: Preparation, mean: Doubles, reports: int, number: int = 0
+    ) -> Preparation:
+        """The spreads, from the mean of what was reported on them up to a round."""
         columns = np.flatnonzero(self.loose)
         count = len(columns)
-        factor = _REACH * math.sqrt(count) / self.radius
+        factor = self._reach(number) * math.sqrt(count) / self.radius
         logs = factor * mean[self._places[columns]]
         noise = (factor * self.noise) ** 2 / (reports * self.dim)  # variance of each entry
         common = float(logs.mean())
@@ -161,21 +185,52 @@ class Plan:
         spread[columns] = np.minimum(1.0, spread[columns] * power_of_two(-octaves))
         return replace(learnt, spread=spread)
 
+    def learn_origin(self, learnt: Preparation, mean: Doubles, reports: int) -> Preparation:
+        """The origin of the loose features, from the mean of what was reported on them."""
+        columns = np.flatnonzero(self.loose)
+        moved, _ = self._mean(columns, mean, reports)
+        origin = np.zeros(self.features) if learnt.origin is None else learnt.origin.copy()
+        origin[columns] += learnt.spread[columns] * np.clip(moved, -1.0, 1.0)
+        return replace(learnt, origin=origin)
+
     def learn_centre(self, learnt: Preparation, mean: Doubles, reports: int) -> Preparation:
         """Centre and intercept, from the mean of what was reported on records."""
-        features = self.features
-        told = mean[self._places] / self.radius
-        direction = told[:features]
-        noise = (self.noise / self.radius) ** 2 / reports * features / self.dim
-        direction = direction * _kept(float(direction @ direction), noise)
-        constant = min(max(float(told[features]), _LEAST), _MOST)
-        centre = direction * (self._kappa / constant)
+        columns = np.arange(self.features)
+        centre, constant = self._mean(columns, mean, reports)
         if not self.intercept:
             return replace(learnt, centre=centre)
-        square_norm = self._kappa**2 * (1 / constant**2 - 1)
+        square_norm = _kappa(columns) ** 2 * (1 / constant**2 - 1)
         about = max(_LEAST_SPREAD * square_norm, square_norm - float(centre @ centre))
         norm = math.sqrt(about)
         return replace(learnt, centre=centre, intercept=INTERCEPT * norm, factor=1 / norm)
+
+    def _mean(
+        self, columns: NDArray[np.int64], mean: Doubles, reports: int
+    ) -> tuple[Doubles, float]:
+        """The mean of these features, shrunk to zero, and κ over the norm of a typical record."""
+        told = mean[self._places] / self.radius
+        direction = told[columns]
+        noise = (self.noise / self.radius) ** 2 / reports * len(columns) / self.dim
+        direction = direction * _kept(float(direction @ direction), noise)
+        constant = min(max(float(told[self.features]), _LEAST), _MOST)
+        return direction * (_kappa(columns) / constant), constant
+
+    def _columns(self, number: int) -> NDArray[np.int64]:
+        """The features that a round that prepares asks for."""
+        if self.stage(number) == "centre":
+            return np.arange(self.features)
+        return np.flatnonzero(self.loose)
+
+    def _done(self, number: int) -> int:
+        """How many of the ``passes`` are over before a round among the ``spread_rounds``."""
+        return sum(number > end for end in self.ends[: len(self.passes)])
+
+    def _reach(self, number: int) -> float:
+        """ℓ beyond which a report on spreads saturates in a round."""
+        if not self.passes:
+            return _REACH
+        closer = self.passes[: self._done(number)].count("spread")
+        return math.ldexp(_REACH, -min(closer + 2, _CLOSEST))
 
     @property
     def _places(self) -> NDArray[np.int64]:
@@ -184,9 +239,9 @@ class Plan:
             return np.arange(self.features + 1)
         return _scattered(self.dim)[: self.features + 1]
 
-    @property
-    def _kappa(self) -> float:
-        return KAPPA * math.sqrt(self.features)
+
+def _kappa(columns: NDArray[np.int64]) -> float:
+    return KAPPA * math.sqrt(len(columns))
 
 
 def unlearnt(features: int, *, unit: bool) -> Preparation:
@@ -213,9 +268,11 @@ def advanced(plan: Plan, state: PlanState, number: int, mean: Doubles, reports: 
     total, count = state.total + reports * mean, state.reports + reports
     if number not in plan.ends:
         return PlanState(state.preparation, total, count)
-    learnt = state.preparation
-    if count:
-        learn = plan.learn_spread if plan.stage(number) == "spread" else plan.learn_centre
+    learnt, stage = state.preparation, plan.stage(number)
+    if count and stage == "spread":
+        learnt = plan.learn_spread(learnt, total / count, count, number)
+    elif count:
+        learn = plan.learn_origin if stage == "origin" else plan.learn_centre
         learnt = learn(learnt, total / count, count)
     return PlanState(learnt, np.zeros(plan.dim), 0)
 

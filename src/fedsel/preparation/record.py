@@ -19,6 +19,8 @@ from fedsel.preparation.unit import unit_rows
 
 Doubles = NDArray[np.float64]
 _ROWS_AT_A_TIME = 1 << 20  # entries
+_FURTHER = ("mixing", "origin")
+"""Fields that are published only where there is something to tell."""
 
 
 @final
@@ -26,12 +28,13 @@ _ROWS_AT_A_TIME = 1 << 20  # entries
 class Preparation:
     """From a record x (d,) on its public scale, [−1, 1], to the one that a client trains on:
 
-        z = (clip(x/spread, −1, 1) − centre, intercept),   divided by its norm if ``unit``,
-                                                           else multiplied by ``factor``
+        z = (clip((x − origin)/spread, −1, 1) − centre, intercept),
+            divided by its norm if ``unit``, else multiplied by ``factor``
 
-    ``spread`` (d,) in (0, 1] and ``centre`` (d,) are public; an ``intercept`` of 0 is none. With
-    ``mixing``, a public matrix (size, size), z is multiplied by it before it is divided. A linear
-    model of z is one of x: dividing by the norm changes no sign of a margin.
+    ``spread`` (d,) in (0, 1], ``centre`` (d,) and ``origin`` (d,) are public; without an origin it
+    is zero, and an ``intercept`` of 0 is none. With ``mixing``, a public matrix (size, size), z is
+    multiplied by it before it is divided. A linear model of z is one of x: dividing by the norm
+    changes no sign of a margin.
 
     >>> plain = Preparation.plain(2, intercept=1.0, unit=False)
     >>> Preparation(np.array([0.5, 1.0]), np.array([1.0, 0.0]), 1.0, False).records([[0.5, -0.25]])
@@ -44,14 +47,17 @@ class Preparation:
     unit: bool
     factor: float = 1.0
     mixing: Doubles | None = None
+    origin: Doubles | None = None
 
     def __post_init__(self) -> None:
-        for name in ("spread", "centre"):
+        for name in ("spread", "centre", "origin"):
+            if getattr(self, name) is None:
+                continue
             vector = check_vectors(name, getattr(self, name), ndim=1).astype(np.float64)
             vector.flags.writeable = False
             object.__setattr__(self, name, vector)
-        if self.spread.shape != self.centre.shape:
-            raise InvalidArgument("centre", self.centre.shape, f"of shape {self.spread.shape}")
+            if vector.shape != self.spread.shape:
+                raise InvalidArgument(name, vector.shape, f"of shape {self.spread.shape}")
         if not ((self.spread > 0) & (self.spread <= 1)).all():
             raise InvalidArgument("spread", "a number outside", "in (0, 1]")
         if check_finite("intercept", self.intercept) < 0:
@@ -102,7 +108,7 @@ class Preparation:
     @property
     def keeps_zeros(self) -> bool:
         """Whether a sparse record stays sparse."""
-        return self.mixing is None and not self.centre.any()
+        return self.mixing is None and self.origin is None and not self.centre.any()
 
     def records(self, X: Any) -> Any:
         """Records X (n, d), dense or CSR, as clients train on them: (n, size), float32.
@@ -125,8 +131,13 @@ class Preparation:
         return prepared
 
     def within(self, X: NDArray[Any]) -> Doubles:
-        """clip(x/spread, −1, 1): a record without the centre."""
-        return np.clip(np.asarray(X, dtype=np.float64) / self.spread, -1.0, 1.0)
+        """clip((x − origin)/spread, −1, 1): a record without the centre."""
+        return np.clip(self.about(X) / self.spread, -1.0, 1.0)
+
+    def about(self, X: NDArray[Any]) -> Doubles:
+        """x − origin, in double precision."""
+        rows = np.asarray(X, dtype=np.float64)
+        return rows if self.origin is None else rows - self.origin
 
     def _dense(self, X: NDArray[Any]) -> NDArray[np.float32]:
         wide = np.full((len(X), self.size), self.intercept)
@@ -148,7 +159,7 @@ class Preparation:
     def linear(self, weights: ArrayLike) -> tuple[Doubles, Doubles]:
         """Coefficients (m, d) and constants (m,) of x for weights (m, size) of z.
 
-        w·z is coefficients·x + constant wherever |x| ≤ spread; with ``unit`` it has its sign.
+        w·z is coefficients·x + constant where |x − origin| ≤ spread; with ``unit`` it has its sign.
 
         >>> prepared = Preparation(np.array([0.5]), np.array([0.25]), 2.0, True)
         >>> [part.tolist() for part in prepared.linear([[3.0, 1.0]])]
@@ -159,18 +170,20 @@ class Preparation:
             rows = rows @ self.mixing
         slopes = rows[:, : self.features]
         constant = rows[:, -1] * self.intercept if self.intercept > 0 else np.zeros(len(rows))
-        return slopes / self.spread, constant - slopes @ self.centre
+        constant = constant - slopes @ self.centre
+        slopes = slopes / self.spread
+        return slopes, constant if self.origin is None else constant - slopes @ self.origin
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, as a server publishes them."""
-        mixing = {} if self.mixing is None else {"mixing": self.mixing.tolist()}
+        further = {name: getattr(self, name) for name in _FURTHER}
         return {
             "spread": self.spread.tolist(),
             "centre": self.centre.tolist(),
             "intercept": float(self.intercept),
             "unit": bool(self.unit),
             "factor": float(self.factor),
-            **mixing,
+            **{name: part.tolist() for name, part in further.items() if part is not None},
         }
 
     @classmethod
@@ -182,13 +195,14 @@ class Preparation:
         True
         """
         known = {"spread", "centre", "intercept", "unit", "factor"}
-        if not isinstance(values, dict) or set(values) - {"mixing"} != known:
+        if not isinstance(values, dict) or set(values) - {*_FURTHER} != known:
             raise InvalidArgument("preparation", type(values).__name__, f"{sorted(known)}")
         if not isinstance(values["unit"], bool):
             raise InvalidArgument("unit", values["unit"], "true or false")
         spread, centre = (np.asarray(values[name]) for name in ("spread", "centre"))
-        mixing = np.asarray(values["mixing"]) if "mixing" in values else None
-        return cls(spread, centre, values["intercept"], values["unit"], values["factor"], mixing)
+        further: dict[str, Any] = {n: np.asarray(values[n]) for n in _FURTHER if n in values}
+        numbers = (values["intercept"], values["unit"], values["factor"])
+        return cls(spread, centre, *numbers, **further)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Preparation) and self.to_dict() == other.to_dict()

@@ -13,7 +13,7 @@ from fedsel.preparation.plan import OCTAVES
 
 PRIVATE = "private"
 """Bounds that nobody knows, which the first rounds learn."""
-_ANY_OCTAVES = 20
+_ANY_OCTAVES = 32
 _ANY = float(1 << _ANY_OCTAVES)
 
 
@@ -36,12 +36,12 @@ class FeatureScale:
 
     @staticmethod
     def unknown(features: int, bounds: NDArray[np.float64] | None = None) -> FeatureScale:
-        """Bounds so wide that anything lies within them, from a millionth to a million.
+        """Bounds so wide that anything lies within them: four billion.
 
         Where some of the ``bounds`` (d, 2) are finite, these are known.
 
         >>> FeatureScale.unknown(2, np.array([[0, 1], [-np.inf, np.inf]])).high.tolist()
-        [1.0, 1048576.0]
+        [1.0, 4294967296.0]
         """
         low, high = np.full(features, -_ANY), np.full(features, _ANY)
         if bounds is not None:
@@ -54,7 +54,7 @@ class FeatureScale:
         """The bounds that a user states: a pair as in `of`, or "private", that nobody knows any.
 
         >>> FeatureScale.declared("private", 2).octaves
-        40
+        64
         """
         if not isinstance(feature_range, str):
             return FeatureScale.of(feature_range, features)
@@ -104,8 +104,13 @@ class FeatureScale:
 
     @property
     def loose(self) -> tuple[bool, ...]:
-        """The features whose bounds may be far too wide: all but those of (0, 1) and (−1, 1)."""
+        """The features whose bounds may be far too wide: all but those of (0, 1) and (−1, 1).
+
+        Where nobody knows some bounds, those that are known are taken as they are.
+        """
         tight = (self.high == 1) & ((self.low == 0) | (self.low == -1))
+        if self.octaves != OCTAVES:
+            tight = self.high != 2.0 ** (self.octaves // 2)
         return tuple((~tight & (self.factor > 0)).tolist())
 
     @property

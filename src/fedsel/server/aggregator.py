@@ -168,7 +168,7 @@ class Aggregator:
 
     @property
     def stage(self) -> Stage:
-        """What this round is for: "spread" and "centre" prepare, all others are "training"."""
+        """What this round is for: "training", or to learn a "spread", an "origin" or a "centre"."""
         return self._state.stage
 
     @property

@@ -163,7 +163,7 @@ class Checkpoint:
 
     @property
     def stage(self) -> Stage:
-        """What this round is for: "spread" and "centre" prepare, all others are "training"."""
+        """What this round is for: "training", or to learn a "spread", an "origin" or a "centre"."""
         return "training" if self.plan is None else self.plan.stage(self.round)
 
     @property
@@ -218,7 +218,7 @@ class Checkpoint:
     def _preparing(self) -> dict[str, Any]:
         if self.plan is None or self.learnt is None:
             return {}
-        known = {"plan": vars(self.plan), "preparation": self.learnt.preparation.to_dict()}
+        known = {"plan": self.plan.to_dict(), "preparation": self.learnt.preparation.to_dict()}
         text = json.dumps(known).encode()
         return {
             "preparing": np.frombuffer(text, dtype=np.uint8),

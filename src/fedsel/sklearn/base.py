@@ -260,7 +260,7 @@ class FederatedLinear(BaseEstimator):  # type: ignore[misc]
                 return declared
         if rows is not None:
             return FeatureScale.read(rows)
-        if not first and (self.n_public_ or not private):
+        if not first:
             return FeatureScale(*self.feature_range_)
         if declared is not None:
             return declared

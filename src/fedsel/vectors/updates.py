@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from fedsel.device.linear import LinearRecords
 from fedsel.device.updates import evaluated, saturated
 from fedsel.models.linear import LinearModel, Loss
 from fedsel.preparation import FeatureScale, Plan, Preparation
+from fedsel.preparation.plan import Pass
 from fedsel.vectors.encoding import Case, f32, f64, quiet
 
 ABOUT = (
@@ -25,6 +27,7 @@ in binary32 by one of its roundings."""
 Rows = NDArray[np.float64]
 _X: Rows = np.array([[0.5, -1.0, 0.0], [0.25, 0.125, -0.75], [1.0, 0.0, 1.0], [-0.3, 0.7, 0.2]])
 _Y = np.array([1, -1, 1, -1])
+_TURNS: tuple[Pass, ...] = ("spread", "origin", "spread", "spread")
 _W = np.array([0.5, -0.25, 1.0, 0.125])
 
 
@@ -103,6 +106,7 @@ def preparations() -> list[Preparation]:
         Preparation(spread, centre, 0.3, False, 1.5),
         Preparation(spread, centre, 0.0, True),
         Preparation(np.ones(3), np.zeros(3), 1.0, True, 1.0, mixing),
+        Preparation(spread, centre, 0.3, True, 1.5, origin=np.array([0.375, -0.0625, 1.0])),
     ]
 
 
@@ -162,17 +166,20 @@ def plans() -> list[Plan]:
         Plan(3, 4, 2, 1, loose, radius=1.0, noise=8.0),
         Plan(3, 4, 3, 2, loose, radius=0.4, noise=8.0, octaves=40),
         Plan(3, 9, 0, 1, loose, radius=2.0, noise=8.0, intercept=False, scattered=True),
+        Plan(3, 9, 5, 1, loose, 0.4, noise=8.0, octaves=64, scattered=True, passes=_TURNS),
     ]
 
 
 def plan_fields(plan: Plan) -> Case:
     """A plan as it is published."""
-    return {k: list(v) if isinstance(v, tuple) else v for k, v in vars(plan).items()}
+    return {k: list(v) if isinstance(v, tuple) else v for k, v in plan.to_dict().items()}
 
 
 def _plans() -> Iterator[Case]:
-    learnt = Preparation(np.array([0.5, 1.0, 0.25]), np.zeros(3), 0.3, True, 1.5)
+    plain = Preparation(np.array([0.5, 1.0, 0.25]), np.zeros(3), 0.3, True, 1.5)
+    moved = replace(plain, origin=np.array([0.375, 0.0, -0.75]))
     for plan in plans():
+        learnt = moved if plan.passes else plain
         for number in range(plan.rounds):
             records = LinearRecords(_X, _Y, plan=plan)
             told = records.update(number, learnt)(np.zeros(plan.dim))

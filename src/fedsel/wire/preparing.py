@@ -19,7 +19,7 @@ from fedsel.preparation import FeatureScale, Plan, Preparation
 from fedsel.recipe import Recipe
 
 _MOST_OCTAVES = 64
-_OF_EACH_FEATURE = ("spread", "centre")
+_OF_EACH_FEATURE = ("spread", "centre", "origin")
 
 
 @final
@@ -96,13 +96,14 @@ class Preparing:
     def encode(self) -> str:
         """As text; what is the same for all features is told once."""
         scale, plan, learnt = self.scale, self.plan, self.preparation.to_dict()
+        each = {name: _short(learnt[name]) for name in _OF_EACH_FEATURE if name in learnt}
         parts = {
             "features": len(scale.low),
             "octaves": scale.octaves,
             "low": _short(scale.low.tolist()),
             "high": _short(scale.high.tolist()),
-            "preparation": learnt | {name: _short(learnt[name]) for name in _OF_EACH_FEATURE},
-            "plan": None if plan is None else {**vars(plan), "loose": _short(list(plan.loose))},
+            "preparation": learnt | each,
+            "plan": None if plan is None else {**plan.to_dict(), "loose": _short(list(plan.loose))},
         }
         return json.dumps(parts, separators=(",", ":"))
 
@@ -118,7 +119,7 @@ class Preparing:
         octaves = check_count("octaves", parts["octaves"], most=_MOST_OCTAVES)
         bounds = FeatureScale.of((parts["low"], parts["high"]), features)
         known = dict(parts["preparation"])
-        for name in _OF_EACH_FEATURE:
+        for name in known.keys() & {*_OF_EACH_FEATURE}:
             known[name] = np.broadcast_to(known[name], features).tolist()
         plan = parts["plan"]
         if plan is not None:

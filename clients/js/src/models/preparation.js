@@ -3,9 +3,9 @@
 
 import { InvalidArgument, checkCount, checkPositive, own } from "../errors.js";
 
-/** A record x in [−1, 1] becomes (clip(x/spread, −1, 1) − centre, intercept), divided by its norm
- * if `unit`, else multiplied by `factor`; with `mixing`, a public matrix, it is multiplied by that
- * first.
+/** A record x in [−1, 1] becomes (clip((x − origin)/spread, −1, 1) − centre, intercept), divided by
+ * its norm if `unit`, else multiplied by `factor`; with `mixing`, a public matrix, it is multiplied
+ * by that first.
  * @typedef {object} PreparationFields
  * @property {readonly number[]} spread in (0, 1]
  * @property {readonly number[]} centre
@@ -13,15 +13,19 @@ import { InvalidArgument, checkCount, checkPositive, own } from "../errors.js";
  * @property {boolean} unit
  * @property {number} factor
  * @property {readonly (readonly number[])[]} [mixing]
+ * @property {readonly number[]} [origin] zero unless given
  */
 export class Preparation {
   /** @param {PreparationFields} fields */
   constructor(fields) {
-    const { spread, centre, intercept, unit, factor, mixing } = own(fields);
+    const { spread, centre, intercept, unit, factor, mixing, origin } = own(fields);
     /** @readonly */
     this.spread = numbers("spread", spread);
     /** @readonly */
     this.centre = numbers("centre", centre, this.spread.length);
+    const zero = new Float64Array(this.spread.length);
+    /** @readonly */
+    this.origin = origin === undefined ? zero : numbers("origin", origin, this.spread.length);
     if (!this.spread.every((width) => width > 0 && width <= 1)) {
       throw new InvalidArgument("spread", "a number outside", "in (0, 1]");
     }
@@ -51,9 +55,12 @@ export class Preparation {
     return new Preparation({ spread, centre, intercept, unit, factor });
   }
 
-  /** clip(x/spread, −1, 1): a record without the centre. @param {ArrayLike<number>} record */
+  /** clip((x − origin)/spread, −1, 1): a record without the centre.
+   * @param {ArrayLike<number>} record */
   within(record) {
-    return this.spread.map((width, i) => Math.max(-1, Math.min(1, record[i] / width)));
+    return this.spread.map((width, i) => {
+      return Math.max(-1, Math.min(1, (record[i] - this.origin[i]) / width));
+    });
   }
 
   /** A record as a client trains on it. @param {ArrayLike<number>} record */
@@ -65,7 +72,7 @@ export class Preparation {
   }
 }
 
-const [MARGIN, KAPPA, REACH] = [4, 0.1, 0.75];
+const [MARGIN, KAPPA, REACH, CLOSEST] = [4, 0.1, 0.75, 4];
 
 /** The public parameters of the rounds that prepare. @typedef {object} PlanFields
  * @property {number} features
@@ -79,6 +86,7 @@ const [MARGIN, KAPPA, REACH] = [4, 0.1, 0.75];
  * @property {boolean} [unit]
  * @property {boolean} [intercept]
  * @property {boolean} [scattered] whether a record's entries do not lie side by side
+ * @property {readonly ("spread" | "origin")[]} [passes] among which spread_rounds are divided
  */
 export class Plan {
   /** @param {PlanFields} given */
@@ -104,14 +112,17 @@ export class Plan {
     if (this.spreadRounds && !this.columns.length) {
       throw new InvalidArgument("spread_rounds", this.spreadRounds, "0: no range is loose");
     }
+    /** @readonly */
+    this.passes = passesOf(fields.passes ?? [], this.spreadRounds);
     const order = fields.scattered ? scattered(this.dim) : null;
     /** Where the entries of (x, κ) lie in a vector. @readonly */
     this.places = Array.from({ length: this.features + 1 }, (_, i) => (order ? order[i] : i));
   }
 
-  /** What a round is for. @param {number} round @returns {"spread" | "centre" | "training"} */
+  /** What a round is for. @param {number} round
+   * @returns {"spread" | "origin" | "centre" | "training"} */
   stage(round) {
-    if (round < this.spreadRounds) return "spread";
+    if (round < this.spreadRounds) return this.passes[this.#done(round)] ?? "spread";
     return round < this.spreadRounds + this.centreRounds ? "centre" : "training";
   }
 
@@ -123,19 +134,31 @@ export class Plan {
     for (const record of records) {
       const told =
         this.stage(round) === "spread"
-          ? this.#spread(record, learnt)
-          : this.#centre(record, learnt);
+          ? this.#spread(round, record, learnt)
+          : this.#centre(round, record, learnt);
       told.forEach((entry, i) => (mean[i] += entry));
     }
     return Float32Array.from(mean, (sum) => sum / records.length);
   }
 
-  /** How many octaves each loose range is too wide. @param {ArrayLike<number>} record
-   * @param {Preparation} learnt */
-  #spread(record, learnt) {
+  /** How many passes are over before a round among the first. @param {number} round */
+  #done(round) {
+    const ends = this.passes.map((_, i) => {
+      return Math.ceil((this.spreadRounds * (i + 1)) / this.passes.length);
+    });
+    return ends.filter((end) => round >= end).length;
+  }
+
+  /** How many octaves each loose range is too wide. @param {number} round
+   * @param {ArrayLike<number>} record @param {Preparation} learnt */
+  #spread(round, record, learnt) {
     const vector = new Float32Array(this.dim);
-    const factor = this.radius / (REACH * Math.sqrt(this.columns.length));
-    const magnitudes = this.columns.map((j) => Math.abs(record[j] * (MARGIN / learnt.spread[j])));
+    const before = this.passes.slice(0, this.#done(round)).filter((pass) => pass === "spread");
+    const closer = this.passes.length ? Math.min(before.length + 2, CLOSEST) : 0;
+    const factor = this.radius / ((REACH / 2 ** closer) * Math.sqrt(this.columns.length));
+    const magnitudes = this.columns.map((j) => {
+      return Math.abs((record[j] - learnt.origin[j]) * (MARGIN / learnt.spread[j]));
+    });
     const logs = magnitudes.map((magnitude) => {
       return magnitude > 0 ? Math.max(-1, Math.min(1, -logarithm(magnitude) / this.octaves)) : 0;
     });
@@ -147,15 +170,30 @@ export class Plan {
     return vector;
   }
 
-  /** (x, κ) over its norm. @param {ArrayLike<number>} record @param {Preparation} learnt */
-  #centre(record, learnt) {
+  /** (x, κ) over its norm; for the origin of the loose features alone. @param {number} round
+   * @param {ArrayLike<number>} record @param {Preparation} learnt */
+  #centre(round, record, learnt) {
     const vector = new Float32Array(this.dim);
-    const wide = Float64Array.of(...learnt.within(record), KAPPA * Math.sqrt(this.features));
+    const all = Array.from({ length: this.features }, (_, i) => i);
+    const columns = this.stage(round) === "origin" ? this.columns : all;
+    const within = learnt.within(record);
+    const kappa = KAPPA * Math.sqrt(columns.length);
+    const wide = Float64Array.of(...columns.map((j) => within[j]), kappa);
     unitRow(wide).forEach((entry, i) => {
-      vector[this.places[i]] = Math.fround(this.radius) * entry;
+      vector[this.places[columns[i] ?? this.features]] = Math.fround(this.radius) * entry;
     });
     return vector;
   }
+}
+
+/** @param {unknown} passes @param {number} most @returns {("spread" | "origin")[]} */
+function passesOf(passes, most) {
+  const right = Array.isArray(passes) && passes.length <= most;
+  if (!right || !passes.every((pass) => pass === "spread" || pass === "origin")) {
+    const allowed = `at most ${most} (spread_rounds), each "spread" or "origin"`;
+    throw new InvalidArgument("passes", typeof passes, allowed);
+  }
+  return passes.slice();
 }
 
 /** A row over its norm; zeros stay zeros. @param {Float64Array} row */
@@ -167,6 +205,7 @@ function unitRow(row) {
 
 /** log₂ x for x > 0, linear between powers of two. @param {number} x */
 function logarithm(x) {
+  if (x === Infinity) return x;
   let exponent = Math.max(-1074, Math.floor(Math.log2(x)));
   while (2 ** exponent > x) exponent -= 1;
   while (2 ** (exponent + 1) <= x) exponent += 1;

@@ -50,6 +50,7 @@ export class Preparing {
       ...learnt,
       spread: each(learnt.spread),
       centre: each(learnt.centre),
+      origin: learnt.origin === undefined ? undefined : each(learnt.origin),
     });
     const planned = plan === null ? null : new Plan({ ...plan, loose: each(own(plan).loose) });
     return new Preparing(scale, preparation, planned);

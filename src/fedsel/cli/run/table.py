@@ -27,7 +27,16 @@ STANDARDISED = (
 DIVERGED = (
     "the model diverged: its loss is beyond all numbers. Take a smaller --learning-rate or --reg"
 )
-UNLEARNT = "too few clients to learn how wide features are: records as they came"
+UNLEARNT = (
+    "too few clients to learn where columns of numbers lie and how wide they are, so the model "
+    "hardly uses them. Declare bounds (--scale unit), or give --public rows"
+)
+LEARNT = (
+    "nobody knows the range of a number here, and the first rounds learn it. Against standardising "
+    "that costs up to 1 point of accuracy at ε = 4, 3 at ε = 2, 8 at ε = 1 and 17 at ε = 0.5, "
+    "measured with FJ, 24,000 clients and up to 17 columns (60 columns: 3 at ε = 4, 6 at ε = 2, 8 "
+    "at ε = 1); with fewer clients more. --public rows cost less: docs/preparation.md"
+)
 
 
 def annotated(rows: Sequence[Row]) -> list[Row]:
@@ -43,8 +52,8 @@ def _notes(row: Row) -> Iterator[str]:
         yield DIVERGED
     if row["scale"] == "standard":
         yield STANDARDISED
-    if row["scale"] == "private" and not chosen["spread_rounds"]:
-        yield UNLEARNT
+    if row["scale"] == "private" and "public_rows" not in chosen:
+        yield LEARNT if chosen["spread_rounds"] else UNLEARNT
     for name in ("spread", "centre"):
         if chosen[f"{name}_rounds"]:
             rounds = chosen[f"{name}_rounds"]
