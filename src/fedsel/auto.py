@@ -29,7 +29,7 @@ from fedsel.budget import Budget, hyper_parameters_free
 from fedsel.errors import InvalidArgument, check_count, check_positive
 from fedsel.models.linear import REGRESSING, Loss
 from fedsel.preparation import Plan
-from fedsel.preparation.plan import OCTAVES, Pass
+from fedsel.preparation.plan import ENTRY, OCTAVES, REACH, Pass
 from fedsel.recipe import AUTO, Recipe
 from fedsel.solutions.base import Solution
 from fedsel.solutions.registry import (
@@ -242,6 +242,8 @@ def plan_for(
         unit=unit and not network,
         intercept=not network,
         scattered=solution.dim > len(loose) + 1,
+        reach=REACH if counts["spread"] else 1.0,
+        entry=ENTRY,
         passes=_passes(counts["spread"], counts["centre"]) if octaves > OCTAVES else (),
     )
 

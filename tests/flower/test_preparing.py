@@ -196,7 +196,7 @@ def test_public_knowledge_decides_which_rounds_prepare():
     assert rounds_of(nodes=60) is None
     assert rounds_of(dim=63, expected=20, feature_range=(np.zeros(20), np.ones(20))) == (0, 5)
     three = FedSelStrategy(epsilon=2.0, nodes=9, norm=1.0, feature_range=(0, 1), features=20)
-    assert three.recipe_of(63).rho == pytest.approx(0.8 * np.sqrt(2 / 3))
+    assert three.recipe_of(63).rho == 0.4
 
 
 def test_a_network_prepares_where_it_is_asked_to():
@@ -341,7 +341,7 @@ def test_preparing_travels_and_nonsense_is_refused(tmp_path):
         {"octaves": 1 << 40},
         {"octaves": "many"},
         {"preparation": None},
-        {"preparation": {**parts["preparation"], "spread": 2.0}},
+        {"preparation": {**parts["preparation"], "spread": 2.1}},
         {"plan": {**parts["plan"], "dim": FEATURES + 2}},
         {"plan": {**parts["plan"], "radius": -1.0}},
         {"plan": {**parts["plan"], "more": 1}},

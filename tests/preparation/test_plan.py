@@ -191,3 +191,26 @@ def test_what_saturates_and_what_two_features_have_of_their_own():
     common, own = 0.2 * (1 - noise / 2 / 0.04), 0.1 * (1 - noise / 0.02)
     expected = power_of_two(-16 * np.array([common - own, common + own]))
     np.testing.assert_allclose(learnt.spread, expected, rtol=1e-12)
+
+
+def test_a_plan_reaches_farther_once_all_is_learnt():
+    """Records stay the same, to the bit, where the narrower plan clips nothing."""
+    X = np.array([[0.02, -0.4], [0.01, 0.3], [0.9, 0.1]])
+    near = plan(2, spread=1, centre=1, loose=(True, False), noise=0.0)
+    learnt = []
+    for made in (near, replace(near, reach=2.0)):
+        state = made.begin
+        for number in range(made.rounds):
+            told = made.vectors(number, X, state.preparation).mean(axis=0, dtype=float)
+            state = advanced(made, state, number, told, len(X))
+        learnt.append(state.preparation)
+    narrow, wide = learnt
+    np.testing.assert_array_equal(wide.spread, 2 * narrow.spread)
+    np.testing.assert_array_equal(wide.records(X[:2]), narrow.records(X[:2]))
+    assert abs(X[2, 0]) > wide.spread[0] > narrow.spread[0]
+    assert wide.within(X[2:])[0, 0] / wide.within(X[:1])[0, 0] > (
+        1.9 * narrow.within(X[2:])[0, 0] / narrow.within(X[:1])[0, 0]
+    )
+    for wrong in (0.5, 3.0, math.nan):
+        with pytest.raises(InvalidArgument, match=r"^reach = "):
+            replace(near, reach=wrong)

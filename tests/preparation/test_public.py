@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 
 from fedsel.errors import InvalidArgument, InvalidData
 from fedsel.preparation import Plan, Preparation, advanced, of_rows, shaped
-from fedsel.preparation.plan import INTERCEPT, MARGIN
+from fedsel.preparation.plan import ENTRY, MARGIN, REACH
 from fedsel.preparation.public import LARGEST
 
 D = 5
@@ -32,7 +32,7 @@ def learnt_by(plan, rows):
 def test_public_rows_tell_the_centre_that_rounds_without_noise_learn():
     """Exactly so for rows of one norm: then the mean of directions is that of the rows."""
     rows = sphere()
-    plan = Plan(D, D + 1, 0, 1, (False,) * D, radius=0.4, noise=0.0)
+    plan = Plan(D, D + 1, 0, 1, (False,) * D, radius=0.4, noise=0.0, entry=ENTRY)
     expected, found = learnt_by(plan, rows), of_rows(rows, loose=(False,) * D)
     np.testing.assert_allclose(found.centre, expected.centre, rtol=1e-5)
     np.testing.assert_allclose(found.intercept, expected.intercept, rtol=1e-5)
@@ -44,19 +44,19 @@ def test_public_rows_tell_the_centre_that_rounds_without_noise_learn():
 def test_public_rows_tell_the_spread_that_rounds_without_noise_learn():
     rows = sphere() * np.array([1, 0.1, 0.01, 0.02, 1])
     loose = (True, True, True, True, False)
-    plan = Plan(D, D + 1, 1, 0, loose, radius=0.4, noise=0.0)
+    plan = Plan(D, D + 1, 1, 0, loose, radius=0.4, noise=0.0, reach=REACH)
     expected, found = learnt_by(plan, rows).spread, of_rows(rows, loose=loose).spread
     np.testing.assert_allclose(found, expected, rtol=1e-5)
-    assert found[4] == 1
+    assert found[4] == REACH
     geometric = MARGIN * np.exp(np.log(np.abs(rows[:, :4])).mean(axis=0))
-    np.testing.assert_allclose(found[:4], np.minimum(1, geometric), rtol=0.1)
+    np.testing.assert_allclose(found[:4], REACH * np.minimum(1, geometric), rtol=0.1)
 
 
 def test_zeros_say_nothing_of_a_spread():
     rows = sphere() * 0.01
     with_zeros = np.vstack([rows, np.zeros_like(rows)])
     np.testing.assert_array_equal(of_rows(rows).spread, of_rows(with_zeros).spread)
-    assert of_rows(np.zeros((3, 2))).spread.tolist() == [1, 1]
+    assert of_rows(np.zeros((3, 2))).spread.tolist() == [REACH] * 2
 
 
 def test_what_is_left_out():
@@ -64,7 +64,7 @@ def test_what_is_left_out():
     assert not of_rows(rows, centred=False).centre.any()
     assert of_rows(rows, intercept=False).size == D
     constant = of_rows(np.full((3, 2), 0.5))
-    assert constant.intercept == INTERCEPT  # of nothing it would be none
+    assert constant.intercept == ENTRY  # of nothing it would be none
     for wrong in (rows[:1], rows[0]):
         with pytest.raises(InvalidArgument, match="public rows"):
             of_rows(wrong)

@@ -122,7 +122,7 @@ test("what a server says of records is checked before anything of its size is bu
     JSON.stringify({ ...parts, features: 1e9 }),
     JSON.stringify({ ...parts, high: [4] }),
     JSON.stringify({ ...parts, octaves: 1000 }),
-    JSON.stringify({ ...parts, preparation: { ...preparation, spread: 2 } }),
+    JSON.stringify({ ...parts, preparation: { ...preparation, spread: 2.1 } }),
     JSON.stringify({ ...parts, preparation: null }),
     JSON.stringify({ ...parts, preparation: { ...preparation, origin: [1] } }),
     JSON.stringify({ ...parts, preparation: { ...preparation, origin: null } }),

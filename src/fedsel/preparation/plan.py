@@ -23,16 +23,20 @@ from typing import Any, Literal, final, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsel.errors import InvalidArgument, check_count, check_positive
-from fedsel.preparation.record import Doubles, Preparation
+from fedsel.errors import InvalidArgument, check_count, check_finite, check_positive
+from fedsel.preparation.record import WIDEST, Doubles, Preparation
 from fedsel.preparation.unit import unit_rows
 
 OCTAVES = 16
 """Of how many factors of two a declared range may be too wide."""
+REACH = 2.0
+"""How many spreads from their origin records are clipped in training, where spreads are learnt."""
 MARGIN = 4.0
 """The spread of a feature over the geometric mean of its magnitudes."""
 INTERCEPT = 0.3
-"""The intercept's entry over the norm of a typical record about its centre."""
+"""The intercept's entry over the norm of a typical record where nothing is learnt of records."""
+ENTRY = 0.4
+"""The same where it is: with less, few records of one class hardly move a threshold."""
 KAPPA = 0.1
 """κ/√d: rather too small than too large, which would drown the records."""
 TYPICAL = 0.4
@@ -68,6 +72,9 @@ class Plan:
     side by side in a longer vector: a rotated basis repeats itself on such a block, and the mean of
     many reports at a large ε is then too short.
 
+    Once all is learnt, records are clipped ``reach`` spreads out, for their tails tell something,
+    and their intercept has ``entry`` times the norm of a typical one.
+
     With ``passes``, each of "spread" or "origin", the ``spread_rounds`` are divided among them, and
     the spreads begin in the middle of the octaves. Without, all passes are over the spreads.
 
@@ -86,6 +93,8 @@ class Plan:
     intercept: bool = True
     scattered: bool = False
     passes: tuple[Pass, ...] = ()
+    reach: float = 1.0
+    entry: float = INTERCEPT
 
     def __post_init__(self) -> None:
         check_count("features", self.features)
@@ -102,6 +111,9 @@ class Plan:
         if not {*self.passes} <= {*get_args(Pass)} or len(self.passes) > self.spread_rounds:
             allowed = f'at most {self.spread_rounds} (spread_rounds), each "spread" or "origin"'
             raise InvalidArgument("passes", self.passes, allowed)
+        check_positive("entry", self.entry)
+        if not 1 <= check_finite("reach", self.reach) <= WIDEST:
+            raise InvalidArgument("reach", self.reach, f"in [1, {WIDEST:g}]")
 
     @property
     def rounds(self) -> int:
@@ -133,8 +145,9 @@ class Plan:
         return PlanState(plain, np.zeros(self.dim), 0)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, as a server publishes them; without passes as before there were any."""
-        return {name: v for name, v in vars(self).items() if name != "passes" or v}
+        """Plain values, as a server publishes them, but for what came later and is not used."""
+        unused = {"passes": (), "reach": 1.0, "entry": INTERCEPT}
+        return {name: v for name, v in vars(self).items() if v != unused.get(name)}
 
     # --- what clients report --------------------------------------------------------------------
 
@@ -202,7 +215,7 @@ class Plan:
         square_norm = _kappa(columns) ** 2 * (1 / constant**2 - 1)
         about = max(_LEAST_SPREAD * square_norm, square_norm - float(centre @ centre))
         norm = math.sqrt(about)
-        return replace(learnt, centre=centre, intercept=INTERCEPT * norm, factor=1 / norm)
+        return replace(learnt, centre=centre, intercept=self.entry * norm, factor=1 / norm)
 
     def _mean(
         self, columns: NDArray[np.int64], mean: Doubles, reports: int
@@ -274,6 +287,8 @@ def advanced(plan: Plan, state: PlanState, number: int, mean: Doubles, reports: 
     elif count:
         learn = plan.learn_origin if stage == "origin" else plan.learn_centre
         learnt = learn(learnt, total / count, count)
+    if plan.reach != 1 and number == plan.rounds - 1:
+        learnt = learnt.widened(plan.reach)
     return PlanState(learnt, np.zeros(plan.dim), 0)
 
 

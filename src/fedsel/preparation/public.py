@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from fedsel.errors import InvalidArgument
-from fedsel.preparation.plan import INTERCEPT, MARGIN, OCTAVES, logarithm, power_of_two
+from fedsel.preparation.plan import ENTRY, MARGIN, OCTAVES, REACH, logarithm, power_of_two
 from fedsel.preparation.record import Doubles, Preparation
 
 LARGEST = 2048
@@ -36,24 +36,25 @@ def of_rows(
     """Spread, centre and intercept from public rows X (m, d), on their public scale, [−1, 1].
 
     The spread of ``loose`` features (all unless given) is MARGIN times the geometric mean of their
-    magnitudes, zeros left out, and at most 1; the centre is the mean of what is clipped to it, and
-    the intercept's entry INTERCEPT times the root mean square of the norms about the centre.
+    magnitudes, zeros left out, and at most 1; records are clipped REACH times as far out. The
+    centre is the mean of what is clipped, and the intercept's entry ENTRY times the root mean
+    square of the norms about the centre.
 
     Proof: docs/proofs/preparation.md, L4.
 
     >>> prepared = of_rows(np.array([[0.5, -0.01], [-0.5, 0.01], [0.5, 0.0], [0.5, 0.01]]))
     >>> prepared.spread.round(2).tolist(), prepared.centre.round(3).tolist()
-    ([1.0, 0.04], [0.25, 0.062])
+    ([2.0, 0.08], [0.125, 0.031])
     """
     rows = _dense(X)
     columns = np.ones(rows.shape[1], bool) if loose is None else np.asarray(loose, bool)
     plain = Preparation.plain(rows.shape[1], intercept=0.0, unit=unit)
-    spread = np.where(columns, _spread(rows, octaves), 1.0)
+    spread = np.where(columns, _spread(rows, octaves), 1.0) * (REACH if columns.any() else 1.0)
     clipped = replace(plain, spread=spread).within(rows)
     centre = clipped.mean(axis=0) if centred else np.zeros(rows.shape[1])
     typical = float(np.sqrt(((clipped - centre) ** 2).sum(axis=1).mean()))
     norm = typical or 1.0
-    return Preparation(spread, centre, INTERCEPT * norm * intercept, unit, factor=1 / norm)
+    return Preparation(spread, centre, ENTRY * norm * intercept, unit, factor=1 / norm)
 
 
 def shaped(prepared: Preparation, X: Any, noise: float) -> Preparation:

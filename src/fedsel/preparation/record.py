@@ -19,6 +19,8 @@ from fedsel.preparation.unit import unit_rows
 
 Doubles = NDArray[np.float64]
 _ROWS_AT_A_TIME = 1 << 20  # entries
+WIDEST = 2.0
+"""The widest spread: twice the public scale, which clips nothing."""
 _FURTHER = ("mixing", "origin")
 """Fields that are published only where there is something to tell."""
 
@@ -31,7 +33,7 @@ class Preparation:
         z = (clip((x − origin)/spread, −1, 1) − centre, intercept),
             divided by its norm if ``unit``, else multiplied by ``factor``
 
-    ``spread`` (d,) in (0, 1], ``centre`` (d,) and ``origin`` (d,) are public; without an origin it
+    ``spread`` (d,) in (0, 2], ``centre`` (d,) and ``origin`` (d,) are public; without an origin it
     is zero, and an ``intercept`` of 0 is none. With ``mixing``, a public matrix (size, size), z is
     multiplied by it before it is divided. A linear model of z is one of x: dividing by the norm
     changes no sign of a margin.
@@ -58,8 +60,8 @@ class Preparation:
             object.__setattr__(self, name, vector)
             if vector.shape != self.spread.shape:
                 raise InvalidArgument(name, vector.shape, f"of shape {self.spread.shape}")
-        if not ((self.spread > 0) & (self.spread <= 1)).all():
-            raise InvalidArgument("spread", "a number outside", "in (0, 1]")
+        if not ((self.spread > 0) & (self.spread <= WIDEST)).all():
+            raise InvalidArgument("spread", "a number outside", f"in (0, {WIDEST:g}]")
         if check_finite("intercept", self.intercept) < 0:
             raise InvalidArgument("intercept", self.intercept, "a finite number ≥ 0; 0 is none")
         check_positive("factor", self.factor)
@@ -129,6 +131,23 @@ class Preparation:
             part = rows[at : at + step]
             prepared[at : at + step] = self._dense(part.toarray() if sparse else part)
         return prepared
+
+    def widened(self, times: float) -> Preparation:
+        """The same records, clipped so many times as far out; all else about them stays.
+
+        >>> narrow = Preparation(np.array([0.5]), np.array([0.25]), 0.5, False)
+        >>> narrow.records([[0.25], [0.75]]).tolist()
+        [[0.25, 0.5], [0.75, 0.5]]
+        >>> narrow.widened(2.0).records([[0.25], [0.75]]).tolist()
+        [[0.25, 0.5], [1.25, 0.5]]
+        """
+        return replace(
+            self,
+            spread=self.spread * times,
+            centre=self.centre / times,
+            intercept=self.intercept / times,
+            factor=self.factor * times,
+        )
 
     def within(self, X: NDArray[Any]) -> Doubles:
         """clip((x − origin)/spread, −1, 1): a record without the centre."""

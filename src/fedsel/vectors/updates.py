@@ -107,6 +107,7 @@ def preparations() -> list[Preparation]:
         Preparation(spread, centre, 0.0, True),
         Preparation(np.ones(3), np.zeros(3), 1.0, True, 1.0, mixing),
         Preparation(spread, centre, 0.3, True, 1.5, origin=np.array([0.375, -0.0625, 1.0])),
+        Preparation(spread, centre, 0.3, True, 1.5).widened(2.0),
     ]
 
 
@@ -167,6 +168,7 @@ def plans() -> list[Plan]:
         Plan(3, 4, 3, 2, loose, radius=0.4, noise=8.0, octaves=40),
         Plan(3, 9, 0, 1, loose, radius=2.0, noise=8.0, intercept=False, scattered=True),
         Plan(3, 9, 5, 1, loose, 0.4, noise=8.0, octaves=64, scattered=True, passes=_TURNS),
+        Plan(3, 4, 1, 1, loose, radius=1.0, noise=8.0, reach=2.0, entry=0.4),
     ]
 
 

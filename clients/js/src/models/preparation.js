@@ -7,7 +7,7 @@ import { InvalidArgument, checkCount, checkPositive, own } from "../errors.js";
  * its norm if `unit`, else multiplied by `factor`; with `mixing`, a public matrix, it is multiplied
  * by that first.
  * @typedef {object} PreparationFields
- * @property {readonly number[]} spread in (0, 1]
+ * @property {readonly number[]} spread in (0, 2]
  * @property {readonly number[]} centre
  * @property {number} intercept 0 is none
  * @property {boolean} unit
@@ -26,8 +26,8 @@ export class Preparation {
     const zero = new Float64Array(this.spread.length);
     /** @readonly */
     this.origin = origin === undefined ? zero : numbers("origin", origin, this.spread.length);
-    if (!this.spread.every((width) => width > 0 && width <= 1)) {
-      throw new InvalidArgument("spread", "a number outside", "in (0, 1]");
+    if (!this.spread.every((width) => width > 0 && width <= 2)) {
+      throw new InvalidArgument("spread", "a number outside", "in (0, 2]");
     }
     if (typeof intercept !== "number" || !Number.isFinite(intercept) || intercept < 0) {
       throw new InvalidArgument("intercept", intercept, "a finite number ≥ 0; 0 is none");
