@@ -9,18 +9,21 @@ of the clients after another, with everything automatic:
 - network: `FederatedTrainer` on one hidden layer, 1,956 parameters.
 
 With --shuffled the reports of each of 20 rounds are shuffled, for a central (ε, δ) = (1, 1e-5).
+With --warm the network was trained on some public images first, and all others belong to clients.
 
 mnist.npz.xz, with train_images, train_labels, test_images and test_labels, is looked for in --data,
 the folder FEDSEL_DATA and ../shared/data.
 
 Example:
     python benchmarks/mnist.py --figure docs/images/mnist.png
-    python benchmarks/mnist.py --shuffled --repeats 3 --json
+    python benchmarks/mnist.py --shuffled --json
+    python benchmarks/mnist.py --warm
 """
 
 from __future__ import annotations
 
 import argparse
+import copy
 import io
 import json
 import lzma
@@ -56,6 +59,8 @@ are 0.09 in their quadratic mean. Larger ones are clipped."""
 HIDDEN, CLASSES = 14, 10
 ROUNDS, SHUFFLED_ROUNDS = 100, 20
 CENTRAL, DELTA = 1.0, 1e-5
+PUBLIC = (1_000, 100)
+"""How many images a network was trained on before, with --warm."""
 Records = tuple[NDArray[np.float32], NDArray[np.int64]]
 Row = dict[str, Any]
 
@@ -168,6 +173,65 @@ def measure(options: argparse.Namespace) -> list[Row]:
     return rows
 
 
+def public_network(public: Records) -> nn.Sequential:
+    """The network, trained on public records without any privacy."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(FEATURES, HIDDEN), nn.Tanh(), nn.Linear(HIDDEN, CLASSES))
+    X, y = (torch.from_numpy(part) for part in public)
+    optimiser = torch.optim.Adam(net.parameters(), lr=0.01, weight_decay=1e-3)
+    for _ in range(300):
+        optimiser.zero_grad()
+        nn.functional.cross_entropy(net(X), y).backward()
+        optimiser.step()
+    return net
+
+
+def measure_warm(options: argparse.Namespace) -> list[Row]:
+    """Accuracy after training from a start that public images gave, told of it and not."""
+    (X, y), (X_test, y_test) = load(options.data)
+    X, X_test = (np.minimum(part / HIGH, 1) for part in (X, X_test))
+    epsilons = [EPSILONS[0] / 2, *EPSILONS, None]
+    rows = []
+    with Bar(len(PUBLIC) * 4 * len(epsilons) * options.repeats) as bar:
+        for public in PUBLIC:
+            begun = public_network((X[:public], y[:public]))
+            with torch.no_grad():
+                hits = begun(torch.from_numpy(X_test)).argmax(1).numpy() == y_test
+            for trains in ("last layer", "all"):
+                begun[0].requires_grad_(trains == "all")
+                about = {"public": public, "trains": trains, "before": float(hits.mean())}
+                for start in ("trained", "random"):
+                    for epsilon in epsilons:
+                        scores = []
+                        for seed in range(options.repeats):
+                            recipe = {"start": start, "seed": seed, **recipe_of(epsilon)}
+                            trainer = FederatedTrainer(copy.deepcopy(begun), **recipe)
+                            clients = X[public:], y[public:]
+                            trainer.fit(*clients, eval_set=(X_test, y_test), evaluate="end")
+                            scores.append(trainer.history.accuracy)
+                            bar.update(f"{public:,} public images, {trains}", advance=1)
+                        rows.append({**about, "start": start, "epsilon": epsilon, "found": scores})
+    return rows
+
+
+def show_warm(rows: list[Row]) -> None:
+    table = Table(title="MNIST from a public start: test accuracy (%), mean and worst run")
+    for name in ("public images, trained after", "start=", "before"):
+        table.add_column(name)
+    told = list(dict.fromkeys(r["epsilon"] for r in rows))
+    for epsilon in told:
+        heading = "no privacy" if epsilon is None else f"ε = {epsilon:g}"
+        table.add_column(heading, justify="right")
+    for at in range(0, len(rows), len(told)):
+        mine, first = rows[at : at + len(told)], rows[at]
+        cells = [
+            f"{100 * statistics.fmean(r['found']):.1f} {100 * min(r['found']):.1f}" for r in mine
+        ]
+        about = f"{first['public']:,}, {first['trains']}"
+        table.add_row(about, first["start"], f"{100 * first['before']:.1f}", *cells)
+    Console().print(table)
+
+
 def show(rows: list[Row]) -> None:
     first = rows[0]
     table = Table(title=f"MNIST: test accuracy (%), {first['clients']:,} clients, one report each")
@@ -210,19 +274,20 @@ def main() -> None:
     )
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--shuffled", action="store_true", help="a central ε of 1 in 20 rounds")
+    parser.add_argument("--warm", action="store_true", help="from a start that public images gave")
     parser.add_argument("--data", type=Path, help=f"the folder of {FILE}")
     parser.add_argument("--json", action="store_true", help="the rows as JSON")
-    parser.add_argument("--figure", type=Path, help="where the figure goes; not with --shuffled")
+    parser.add_argument("--figure", type=Path, help="where the figure goes")
     options = parser.parse_args()
-    if options.shuffled and options.figure:
-        parser.error("--figure: not with --shuffled, which has one ε")
+    if options.shuffled + options.warm + (options.figure is not None) > 1:
+        parser.error("--shuffled, --warm and --figure: one of them at a time")
     torch.set_num_threads(1)  # the matrices are small
     warnings.simplefilter("ignore")  # MNIST is public: it may be fitted often, and from seeds
-    rows = measure(options)
+    rows = measure_warm(options) if options.warm else measure(options)
     if options.json:
         print(json.dumps(rows, indent=1))
     else:
-        show(rows)
+        (show_warm if options.warm else show)(rows)
     if options.figure:
         draw(rows, options.figure)
 
