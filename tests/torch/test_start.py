@@ -24,9 +24,11 @@ def records(n, seed):
     return torch.from_numpy(X).float(), torch.from_numpy(y)
 
 
-def public_net(rows):
-    """A layer that was trained on so many public rows."""
+def public_net(rows, hidden=None):
+    """A layer that was trained on so many public rows; with a hidden one, that one is frozen."""
     net = nn.Linear(FEATURES, CLASSES)
+    if hidden:
+        net = nn.Sequential(nn.Linear(FEATURES, hidden), nn.Tanh(), nn.Linear(hidden, CLASSES))
     if rows:
         X, y = records(rows, 1)
         optimiser = torch.optim.Adam(net.parameters(), lr=0.05, weight_decay=1e-2)
@@ -34,17 +36,19 @@ def public_net(rows):
             optimiser.zero_grad()
             nn.functional.cross_entropy(net(X), y).backward()
             optimiser.step()
+    if hidden:
+        net[0].requires_grad_(False)
     return net
 
 
-def accuracies(rows, epsilon, start, seeds=3):
+def accuracies(rows, epsilon, start, seeds=3, hidden=None):
     """Before and after one epoch."""
     X, y = records(CLIENTS, 2)
     test = records(20_000, 3)
     found = []
     for seed in range(seeds):
         torch.manual_seed(0)
-        net = public_net(rows)
+        net = public_net(rows, hidden)
         before = score(net, *test)
         options = {"solution": "NP"} if epsilon is None else {"epsilon": epsilon}
         FederatedTrainer(net, start=start, seed=seed, **options).fit(X, y)
@@ -65,6 +69,15 @@ def test_a_good_start_is_not_harmed(epsilon):
     assert min(after) > before - 0.005
     if epsilon is not None and epsilon <= 1:
         assert max(accuracies(5_000, epsilon, "random")[1]) < before - 0.02
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("epsilon", [0.5, 2.0, 8.0])
+def test_nobody_need_say_that_a_last_layer_was_trained(epsilon):
+    before, after = accuracies(5_000, epsilon, "auto", hidden=20)
+    assert min(after) > before - 0.005
+    if epsilon < 1:
+        assert max(accuracies(5_000, epsilon, "random", hidden=20)[1]) < before - 0.005
 
 
 @pytest.mark.slow
@@ -136,6 +149,43 @@ def test_steps_from_a_trained_start_are_smaller_where_there_is_noise():
     assert one.rate == other.rate
 
 
+def test_whether_a_start_seems_trained():
+    """Where some parameters are frozen, by the weights that are not; decided in the first fit."""
+    X, y = records(400, 2)
+
+    def rate(net, **options):
+        return FederatedTrainer(net, epsilon=1.0, batch=50, **options).rate
+
+    def made(*grown, frozen=True):
+        torch.manual_seed(0)
+        net = nn.Sequential(nn.Linear(FEATURES, 8), nn.Tanh(), nn.Linear(8, 8), nn.Linear(8, 5))
+        net[0].requires_grad_(not frozen)
+        with torch.no_grad():
+            for layer in grown:
+                net[layer].weight[0, 0] = 1.0
+        return net
+
+    for net, start in (
+        (made(2, 3), "trained"),
+        (made(3), "random"),  # one of two layers is new
+        (made(0), "random"),
+        (made(0, 2, 3, frozen=False), "random"),
+    ):
+        assert rate(net) == rate(net, start=start)
+    assert rate(made(2, 3)) != rate(made(2, 3), start="random")
+    trainer = FederatedTrainer(made(), epsilon=8.0, batch=50)
+    with torch.no_grad():
+        for layer in (2, 3):
+            trainer.module[layer].weight[0, 0] = 1.0  # public weights that are loaded late
+    trainer.fit(X, y)
+    assert trainer._keeps_start
+    grows = FederatedTrainer(made(), epsilon=8.0, batch=50).fit(X, y)
+    with torch.no_grad():
+        for layer in (2, 3):
+            grows.module[layer].weight.add_(9.0)
+    assert not grows.fit(X + 1e-3, y)._keeps_start
+
+
 def test_another_start_is_refused():
-    with pytest.raises(InvalidArgument, match=r"^start = 'warm': .*random, trained"):
+    with pytest.raises(InvalidArgument, match=r"^start = 'warm': .*auto, random, trained"):
         FederatedTrainer(nn.Linear(2, 2), epsilon=1.0, start="warm")

@@ -31,7 +31,7 @@ from fedsel.solutions import Privacy, Solution
 from fedsel.statements.fits import PrivacyStatement, fit_statement
 from fedsel.torch.gradients import ClientUpdates, Local, Loss, as_tensor
 from fedsel.torch.inputs import NEEDED, Inputs
-from fedsel.torch.modules import Layout, Untouched, check_module
+from fedsel.torch.modules import Layout, Untouched, check_module, seems_trained
 
 _JUDGED_AT_A_TIME = 4096
 
@@ -85,9 +85,11 @@ class FederatedTrainer:
         The norm of a record, as far as it is public: the automatic ρ is four fifths of that of a
         softmax gradient on such records.
     start
-        What the parameters are that `fit` finds: "random", or "trained" on public data, and so
-        worth keeping. From a trained start the steps are smaller, and the module moves only as far
-        as the reports show that it lowers the loss (`fedsel.server.step.Course`).
+        What the parameters are that the first `fit` finds: "random", or "trained" on public data,
+        and so worth keeping. From a trained start the steps are smaller, and the module moves only
+        as far as the reports show that it lowers the loss (`fedsel.server.step.Course`). "auto" is
+        "trained" where some parameters are frozen and the weights of all layers that are not have
+        grown beyond those of a new layer; else "random".
     feature_range
         Public bounds of the inputs, (low, high): numbers, or arrays of an input's shape. Clients
         clip to them and scale to [-1, 1]; the module's parameters at the start are taken as those
@@ -144,6 +146,7 @@ class FederatedTrainer:
     solution: Solution
     preparation: Preparation | None
     _grouped = False
+    _keeps_start = False
 
     def __init__(
         self,
@@ -160,7 +163,7 @@ class FederatedTrainer:
         clip_scale: Mapping[str, float] | None = None,
         averaging: float | Auto = AUTO,
         norm: float = 1.0,
-        start: Start = "random",
+        start: Start | Auto = AUTO,
         feature_range: Any = None,
         centre: float | Auto = AUTO,
         spread: float | Auto = AUTO,
@@ -178,8 +181,8 @@ class FederatedTrainer:
         self.local, self.clip_scale, self.chunk = local, clip_scale, chunk
         self.layout.scales(clip_scale)
         self.norm = check_positive("norm", norm)
-        if start not in get_args(Start):
-            raise InvalidArgument("start", start, f"one of {', '.join(get_args(Start))}")
+        if start not in (AUTO, *get_args(Start)):
+            raise InvalidArgument("start", start, f"one of {', '.join((AUTO, *get_args(Start)))}")
         self.start = start
         self._reached: tuple[NDArray[np.float64], ServerState] | None = None
         self.seed = None if seed is None else check_count("seed", seed, least=0)
@@ -218,6 +221,9 @@ class FederatedTrainer:
         learns = inputs is not None and inputs.foldable and self._composed is None
         learns = learns and self.preparation is None  # what is known is not learnt again
         asked = self.asked
+        if not self.history.rounds:  # later it was trained here
+            kept = seems_trained(self.module) if self.start == AUTO else self.start == "trained"
+            self._keeps_start = kept
         if inputs is not None and not learns:
             asked = replace(asked, centre=0.0, spread=0.0)
         setting = Setting(
@@ -227,7 +233,7 @@ class FederatedTrainer:
             norm=self.norm,
             classes=max(2, classes),
             model="network",
-            trained=self.start == "trained",
+            trained=self._keeps_start,
             features=None if inputs is None else inputs.features,
             offset=inputs is not None and inputs.scale.offset,
             loose=0 if inputs is None else inputs.scale.octaves_loose,
@@ -366,7 +372,7 @@ class FederatedTrainer:
             nonlocal runner
             source = updates if inputs is None else updates_of(inputs.shaped(people.X))
             runner = VectorRunner(training, source, begun, self.residual_directory)
-            if self.start == "trained":
+            if self._keeps_start:
                 runner.state = replace(runner.state, course=resumed(course, begun))
             return runner
 
@@ -384,7 +390,7 @@ class FederatedTrainer:
             self.preparation = self.history.preparation or known
             weights = inputs.folded(weights, self.preparation)
         self.layout.write(self.module, weights)
-        if self.start == "trained":
+        if self._keeps_start:
             self._reached = self.layout.read(self.module), runner.state
         return self
 
