@@ -69,7 +69,7 @@ DRIFT_FROM_A_TRAINED_START = 1 / 16
 """How far it may move each weight of a network whose start is worth keeping."""
 LEAD = 40.0
 """How much farther than noise the updates themselves may lead in a network."""
-STEADY = 1.2
+STEADY = 0.8
 """α of a network without noise, however many rounds there are."""
 AGREEMENT = 0.2
 """‖mean gradient‖ over the norm of one. At the start of a logistic model it is 0.17 on syn-L, 0.13
@@ -340,7 +340,7 @@ def learning_rate(solution: Solution, setting: Setting) -> float:
     2.121
     >>> network = Setting(dim=1210, clients=960, rounds=50, model="network")
     >>> learning_rate(solution("NP", dim=1210), network)
-    1.2
+    0.8
     """
     if setting.model != "network" and setting.norm is not None:
         return _rate_by_margin(solution, setting, setting.norm)

@@ -102,7 +102,7 @@ def test_a_networks_rate_is_by_weight_and_stays_stable():
     # Without noise it does not depend on the number of rounds.
     plain = solution("NP", dim=1600)
     assert (
-        learning_rate(plain, network) == learning_rate(plain, replace(network, rounds=500)) == 1.2
+        learning_rate(plain, network) == learning_rate(plain, replace(network, rounds=500)) == 0.8
     )
     # Much data and little noise: forty drifts in all rounds.
     sure = solution("RJ", epsilon=30.0, dim=1600, rho=2.0)
