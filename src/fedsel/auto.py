@@ -8,8 +8,7 @@
 - Which rounds prepare (`fedsel.preparation`): a tenth learns the centre of the records where the
   declared ranges are not symmetric about zero, a twentieth their spread where ranges may be loose,
   and three tenths where nobody knows any range.
-- p, the power of the average over the rounds: 3 where the learning rate is automatic, else 0; and 0
-  for a network without privacy.
+- p, the power of the average over the rounds: 3 where the learning rate is automatic, else 0.
 - α: such that the noise of all rounds together moves the model by a fixed length. The mean of n
   reports of size s is off by s/√n, mostly noise; T steps of α in random directions lead about
   α·s·√(T/n) away. Three models want that length measured in three ways (`learning_rate`).
@@ -73,9 +72,15 @@ RESIDUAL = 0.2
 DRIFT = 3.0
 """How far it may move the weights of a model whose records have no known norm."""
 DRIFT_OF_A_WEIGHT = 0.25
-"""How far it may move each weight of a network, of which there are many."""
+"""How far it may move each weight of a network of many; twice as far where they are few."""
+DRIFT_OF_FEW = 14.0
+"""How far it may move all weights of a network, where that is between the two."""
+DRIFT_FROM_A_TRAINED_START = 1 / 16
+"""How far it may move each weight of a network whose start is worth keeping."""
 LEAD = 40.0
 """How much farther than noise the updates themselves may lead in a network."""
+STEADY = 0.8
+"""α of a network without noise, however many rounds there are."""
 AGREEMENT = 0.2
 """‖mean gradient‖ over the norm of one. At the start of a logistic model it is 0.17 on syn-L, 0.13
 on syn-H, 0.38 on ADULT, 0.14 on scikit-learn's digits."""
@@ -110,8 +115,9 @@ class Setting:
     ``norm`` is that of every record, or a bound of it, None where it is not known; ``features`` the
     entries of a record; ``records`` how many a client holds, as planned; ``classes`` those that are
     told apart; ``model`` what is trained ("linear" is logistic regression), with an ``intercept``
-    or without. Declared ranges of features may be ``offset``, not symmetric about zero, and
-    ``loose``, too wide by up to so many factors of two.
+    or without, and ``trained`` whether its start was trained already, on public data. Declared
+    ranges of features may be ``offset``, not symmetric about zero, and ``loose``, too wide by up to
+    so many factors of two.
     """
 
     dim: int
@@ -123,6 +129,7 @@ class Setting:
     classes: int = 2
     model: Model = "linear"
     intercept: bool = True
+    trained: bool = False
     offset: bool = False
     loose: int = 0
 
@@ -172,9 +179,7 @@ def resolved(recipe: Recipe, setting: Setting) -> Recipe:
 def decided(recipe: Recipe, solution: Solution, setting: Setting) -> Recipe:
     """The recipe with numbers for rate and average, for a solution that is there already."""
     if recipe.averaging == AUTO:
-        # A network without noise is not done after its steps: its average lags behind.
-        settles = solution.noise > 0 or setting.model != "network"
-        averages = recipe.learning_rate == AUTO and settles
+        averages = recipe.learning_rate == AUTO
         recipe = replace(recipe, averaging=AVERAGING if averages else 0.0)
     if recipe.learning_rate == AUTO:
         recipe = replace(recipe, learning_rate=learning_rate(solution, setting))
@@ -377,28 +382,37 @@ def learning_rate(solution: Solution, setting: Setting) -> float:
     A linear model on records of known norm X: noise spreads its squared norm evenly over d
     dimensions, and moves the margin of a record by α·s·X·√(T/(n·d)); that is set to ``MARGIN``.
     With unknown norm it may move the weights by ``DRIFT``, in a network each weight by
-    ``DRIFT_OF_A_WEIGHT``.
+    ``DRIFT_OF_A_WEIGHT`` or a little more. A network without noise has α = ``STEADY``.
 
     >>> from fedsel import solution
     >>> round(learning_rate(solution("NP", dim=32), Setting(32, 100, 100)), 3)
     2.121
     >>> network = Setting(dim=1210, clients=960, rounds=50, model="network")
-    >>> round(learning_rate(solution("NP", dim=1210), network), 3)
+    >>> learning_rate(solution("NP", dim=1210), network)
     0.8
     """
     if setting.model != "network" and setting.norm is not None:
         return _rate_by_margin(solution, setting, setting.norm)
     if solution.rate_inside:  # always off by the same
         return 1.0
-    drift = DRIFT
-    if setting.model == "network":
-        drift = max(DRIFT, DRIFT_OF_A_WEIGHT * math.sqrt(solution.dim))
+    if setting.model != "network":
+        return DRIFT * math.sqrt(setting.clients / setting.rounds) / _report_size(solution)
+    if solution.noise == 0:
+        return STEADY
+    drift = _drift_of_a_network(solution.dim, trained=setting.trained)
     rate = drift * math.sqrt(setting.clients / setting.rounds) / _report_size(solution)
-    if setting.model == "network":
-        # Where there is little noise, T updates all in one direction must stay stable.
-        lead = solution.mechanism.mean_norm(TYPICAL, solution.transform.size, solution.dim)
-        rate = min(rate, LEAD * drift / (setting.rounds * lead))
-    return rate
+    # Where there is little noise, T updates all in one direction must stay stable.
+    lead = solution.mechanism.mean_norm(TYPICAL, solution.transform.size, solution.dim)
+    return min(rate, LEAD * drift / (setting.rounds * lead))
+
+
+def _drift_of_a_network(dim: int, *, trained: bool) -> float:
+    """How far noise may move the weights of a network, all together."""
+    root = math.sqrt(dim)
+    if trained:
+        return DRIFT_FROM_A_TRAINED_START * root
+    least = min(2 * DRIFT_OF_A_WEIGHT * root, DRIFT_OF_FEW)
+    return max(DRIFT, least, DRIFT_OF_A_WEIGHT * root)
 
 
 def _rate_by_margin(solution: Solution, setting: Setting, norm: float) -> float:

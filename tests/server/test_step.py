@@ -10,7 +10,7 @@ import pytest
 from fedsel import Reports
 from fedsel.random import stream
 from fedsel.server import ServerState, StepRule, step
-from fedsel.server.step import averaged, stepped
+from fedsel.server.step import Course, Leg, averaged, stepped
 from tests.wire.support import complete
 
 D = 6
@@ -260,3 +260,87 @@ def test_the_rule_of_a_recipe():
         assert StepRule.of(replace(recipe, reg=0.0, averaging=0.0)) == StepRule(rate)
     server = {name for name in NAMES if complete(name, **given).build().decays_at_server}
     assert server == {"J", "UJ", "RJ", "RC"}
+
+
+# --- a course from a start that is worth keeping -----------------------------------------------
+
+
+def under_way(rule, made, begun, rounds, seed=0):
+    """A state after rounds of reports drawn at random."""
+    state, draw = begun, np.random.default_rng(seed)
+    for number in range(rounds):
+        totals = made.totals()
+        if number % 5 != 3:  # some rounds are silent
+            totals.add(Reports(np.tile(np.arange(D), (40, 1)), draw.normal(1, 1, (40, D))))
+        state = step(state, rule, made, totals, np.linspace(1, 2, D))
+    return state
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_course_knows_how_much_of_each_step_the_average_holds(rule):
+    """Decay aside, which is no step of the reports': also where a second training goes on."""
+    made, rule = built("NP"), replace(rule, decay=0.0)
+    start = np.linspace(-1, 1, D)
+    begun = replace(ServerState.begin(start), course=Course(start))
+    for _ in range(2):
+        state = under_way(rule, made, begun, 12)
+        course = state.course
+        steps = np.stack([leg.end - leg.begin for leg in course.legs])
+        np.testing.assert_allclose(state.weights, start + course.in_weights @ steps, atol=1e-12)
+        np.testing.assert_allclose(state.average, start + course.in_average @ steps, atol=1e-12)
+        onward = ServerState.begin(state.average)
+        begun = replace(onward, course=replace(course, in_weights=course.in_average))
+    assert len(state.course.legs) == 2 * 10
+    bare = under_way(rule, made, ServerState.begin(start), 12)
+    assert bare.course is None
+    assert bare.model is bare.average
+
+
+def test_a_course_knows_the_noise_of_its_steps():
+    """That of the law: rate² · noise² / (reports · d) for each entry, by its scale."""
+    made, rule, scales = built("PM"), StepRule(0.3, averaging=3.0), np.linspace(1, 2, D)
+    begun = replace(ServerState.begin(np.zeros(D)), course=Course(np.zeros(D)))
+    _, totals = heard(made)
+    for given, by in ((None, 1.0), (scales, scales**2)):
+        (leg,) = step(begun, rule, made, totals, given).course.legs
+        expected = 0.3**2 * made.noise**2 / (40 * D) * by
+        np.testing.assert_allclose(leg.variances, np.broadcast_to(expected, D))
+
+
+def searched(start, noise, seed, *, bend=1.0, rounds=100, rate=0.1, power=3.0):
+    """The squared distances of start, average and model from the best weights, 0.
+
+    The loss is ``bend`` times half the squared distance; every round reports its slope with noise.
+    """
+    draw, rule = np.random.default_rng(seed), StepRule(rate, averaging=power)
+    state = replace(ServerState.begin(start), course=Course(start))
+    for _ in range(rounds):
+        end = stepped(
+            state.weights, rule, bend * state.weights + noise * draw.normal(size=len(start))
+        )
+        leg = Leg(state.weights, end, (rate * noise) ** 2)
+        state = averaged(replace(state, course=state.course.then(leg)), rule, end)
+    return [float(w @ w) for w in (start, state.average, state.model)]
+
+
+def test_a_course_keeps_a_good_start_and_leaves_a_poor_one():
+    good, poor = np.zeros(200), np.ones(200)
+    kept = [searched(good, 3.0, seed) for seed in range(50)]
+    assert all(average > 10 for _, average, _ in kept)
+    assert not any(model for _, _, model in kept)
+    # Where nothing is won or lost, a tenth of the ways look good by 1.5 standard errors, and more
+    # than 22 of 50 with a chance of 1e-10. Each step's own noise would make all of them look good.
+    assert sum(searched(good, 3.0, seed, bend=0.0)[2] > 0 for seed in range(50)) <= 22
+    for seed in range(5):
+        before, average, model = searched(poor, 0.3, seed)
+        assert model == pytest.approx(average, rel=0.05)
+        assert model < before / 10
+    # Without noise it is where the slope ends.
+    assert searched(poor, 0.0, 0, power=0.0)[2] == pytest.approx(0, abs=1e-6)
+
+
+def test_a_step_that_is_much_too_long_is_taken_back():
+    """Without noise: the way from 1 over -0.9 and 0.81 to -0.729 passes 0, the best place."""
+    _, average, model = searched(np.ones(200), 0.0, 0, rounds=3, rate=1.9, power=0.0)
+    assert average == pytest.approx(200 * 0.729**2)
+    assert model < average / 100

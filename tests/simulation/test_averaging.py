@@ -91,13 +91,25 @@ def test_a_networks_rate_is_by_weight_and_stays_stable():
     made = solution("RJ", epsilon=1.0, dim=1600)
     network = Setting(dim=1600, clients=100, rounds=50, model="network")
     by_length = learning_rate(made, Setting(dim=1600, clients=100, rounds=50))
-    assert learning_rate(made, network) == pytest.approx(by_length * 10 / 3)
+    assert learning_rate(made, network) == pytest.approx(by_length * 14 / 3)
+    for dim, drift in ((16, 3), (400, 10), (784, 14), (3136, 14), (6400, 20)):  # by the weights
+        sized = replace(network, dim=dim)
+        alone = learning_rate(solution("RJ", epsilon=1.0, dim=dim), replace(sized, model="linear"))
+        rate = learning_rate(solution("RJ", epsilon=1.0, dim=dim), sized)
+        assert rate == pytest.approx(alone * drift / 3)
+    kept = replace(network, trained=True)
+    assert learning_rate(made, kept) == pytest.approx(by_length * (40 / 16) / 3)
+    # Without noise it does not depend on the number of rounds.
+    plain = solution("NP", dim=1600)
+    assert (
+        learning_rate(plain, network) == learning_rate(plain, replace(network, rounds=500)) == 0.8
+    )
     # Much data and little noise: forty drifts in all rounds.
     sure = solution("RJ", epsilon=30.0, dim=1600, rho=2.0)
     much = replace(network, clients=10**6)
-    assert learning_rate(sure, much) == pytest.approx(40 * 10 / (50 * 2.0))
+    assert learning_rate(sure, much) == pytest.approx(40 * 14 / (50 * 2.0))
     flat = solution("PM", epsilon=30.0, dim=1600)
     much = replace(network, clients=10**8)
-    assert learning_rate(flat, much) == pytest.approx(40 * 10 / (50 * 0.25 * 40))
+    assert learning_rate(flat, much) == pytest.approx(40 * 14 / (50 * 0.25 * 40))
     inside = solution("PS-PM-O", epsilon=2.0, dim=9)
     assert learning_rate(inside, Setting(dim=9, clients=9, rounds=9, model="network")) == 1.0

@@ -6,7 +6,7 @@ the simulator equal it to the bit.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import final
 
 import numpy as np
@@ -18,6 +18,10 @@ from fedsel.reports import Totals
 from fedsel.solutions.base import Solution
 
 Doubles = NDArray[np.float64]
+
+CONFIDENCE = 1.5
+"""By how many standard errors the reports must show that a way lowers the loss."""
+_PLACES = np.linspace(0, 1, 101)
 
 
 @final
@@ -47,18 +51,99 @@ class ServerState:
     """The weights (d,) that clients work on, their average over the rounds, and the rounds done.
 
     The average is the model: free post-processing that takes noise away. Without one it is the
-    weights themselves.
+    weights themselves. With a ``course`` the model is where the reports confirm the way from the
+    start to the average.
     """
 
     weights: Doubles
     average: Doubles
     rounds: int = 0
+    course: Course | None = None
 
     @classmethod
     def begin(cls, weights: Doubles) -> ServerState:
         """Before the first round."""
         start = np.array(weights, dtype=np.float64)
         return cls(start, start, 0)
+
+    @property
+    def model(self) -> Doubles:
+        """What is published; training goes on from the weights."""
+        return self.average if self.course is None else self.course.confirmed(self.average)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Leg:
+    """A round with reports: its weights (d,) before and after, and the noise of its step.
+
+    ``variance`` is that of each entry: one number, or (d,).
+    """
+
+    begin: Doubles
+    end: Doubles
+    variance: Doubles | float
+
+    @property
+    def variances(self) -> Doubles:
+        return np.broadcast_to(self.variance, self.begin.shape)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Course:
+    """The rounds since a start that is worth keeping: it was trained on public data.
+
+    Noise moves the weights even where the data would not. On the way from the start to the average,
+    at start + c·way, the loss has about the slope a + b·c. Each round reports it at its own
+    weights: step·way, with the known noise that is both in the step and in the way taken out. A
+    line through these slopes tells c: where a·c + b·c²/2 + ``CONFIDENCE`` standard errors is least
+    in [0, 1]. This is post-processing of the public means.
+
+    ``in_weights`` (T,) and ``in_average`` (T,) are how much of each leg's step the two contain.
+
+    >>> course = Course(np.zeros(1))
+    >>> for begin, end in ((0.0, -1.0), (-1.0, 0.0)):  # the slope is 1 at 0 and -1 at -1
+    ...     course = course.then(Leg(np.array([begin]), np.array([end]), 0.0)).averaged(0.5)
+    >>> course.confirmed(np.array([-1.0]))
+    array([-0.5])
+    """
+
+    start: Doubles
+    legs: tuple[Leg, ...] = ()
+    in_weights: Doubles = field(default_factory=lambda: np.zeros(0))
+    in_average: Doubles = field(default_factory=lambda: np.zeros(0))
+
+    def then(self, leg: Leg) -> Course:
+        """The course after a round, before the average takes part in it."""
+        ones, none = np.append(self.in_weights, 1.0), np.append(self.in_average, 0.0)
+        return Course(self.start, (*self.legs, leg), ones, none)
+
+    def averaged(self, share: float) -> Course:
+        """The course once the average has moved towards the weights by this share."""
+        moved = self.in_average + share * (self.in_weights - self.in_average)
+        return replace(self, in_average=moved)
+
+    def confirmed(self, average: Doubles) -> Doubles:
+        """The weights (d,) between start and average that the reports confirm."""
+        way = average - self.start
+        if not self.legs or not way.any():
+            return average
+        begins = np.stack([leg.begin for leg in self.legs])
+        steps = begins - np.stack([leg.end for leg in self.legs])
+        noise = np.array([leg.variances.sum() for leg in self.legs])
+        slopes = steps @ way + self.in_average * noise
+        # Most of the way may be noise itself: what two rounds have in common counts in both.
+        squares = 2 * np.array([leg.variances @ way**2 for leg in self.legs])
+        places = (begins - self.start) @ way / (way @ way)
+        fit = np.linalg.pinv(np.stack([np.ones_like(places), places], axis=1))
+        if fit[1] @ slopes < 0:  # a loss that bends down is noise: its slope is the mean one
+            fit = np.stack([np.full_like(places, 1 / len(places)), np.zeros_like(places)])
+        terms = np.stack([_PLACES, _PLACES**2 / 2])
+        errors = np.sqrt((((fit * squares) @ fit.T @ terms) * terms).sum(axis=0))
+        loss = fit @ slopes @ terms + CONFIDENCE * errors
+        confirmed: Doubles = self.start + _PLACES[int(np.argmin(loss))] * way
+        return confirmed
 
 
 def step(
@@ -80,10 +165,14 @@ def step(
     >>> step(ServerState.begin(np.zeros(2)), StepRule(rate=0.5), plain, totals).weights
     array([-1. , -1.5])
     """
-    weights = state.weights
-    if totals.count:
-        mean = solution.expand(totals.mean())
-        weights = stepped(weights, rule, mean if scales is None else mean * scales)
+    if not totals.count:
+        return averaged(state, rule, state.weights)
+    mean = solution.expand(totals.mean())
+    weights = stepped(state.weights, rule, mean if scales is None else mean * scales)
+    if state.course is not None:
+        variance = (rule.rate * solution.noise) ** 2 / (totals.count * solution.dim)
+        leg = Leg(state.weights, weights, variance if scales is None else variance * scales**2)
+        state = replace(state, course=state.course.then(leg))
     return averaged(state, rule, weights)
 
 
@@ -120,8 +209,9 @@ def averaged(state: ServerState, rule: StepRule, weights: Doubles) -> ServerStat
     >>> state.average
     array([4.])
     """
-    rounds = state.rounds + 1
-    if rule.averaging == 0 or rounds == 1:
-        return ServerState(weights, weights, rounds)
-    share = (rule.averaging + 1) / (rounds + rule.averaging)
-    return ServerState(weights, state.average + share * (weights - state.average), rounds)
+    rounds, course = state.rounds + 1, state.course
+    share, average = 1.0, weights
+    if rule.averaging and rounds > 1:
+        share = (rule.averaging + 1) / (rounds + rule.averaging)
+        average = state.average + share * (weights - state.average)
+    return ServerState(weights, average, rounds, None if course is None else course.averaged(share))

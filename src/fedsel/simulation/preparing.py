@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -79,7 +80,7 @@ class PreparingRunner:
         if self.state.rounds == self.plan.rounds:
             ready = self._people.prepared(self.preparation)
             self._inner = self._runner_of(ready, self.state.weights)
-            self._inner.state = self.state
+            self._inner.state = replace(self._inner.state, rounds=self.state.rounds)
 
     def _vectors(self, number: int, clients: NDArray[np.int64]) -> NDArray[np.float32]:
         return client_vectors(self.plan, number, self._people, clients, self.preparation)

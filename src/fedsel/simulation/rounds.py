@@ -175,7 +175,7 @@ def _run_rounds(
             for state, t in zip(states, range(stop - len(states), stop), strict=True):
                 number, bits = done + t + 1, solution.bits * int(reports[t])
                 seen.append(Round(number, epoch, (epoch + 1) * cost, bits, int(reports[t])))
-                waiting.append(state.average)
+                waiting.append(state.model)
             if judge is not None and len(waiting) >= _JUDGED_AT_A_TIME:
                 seen, waiting = _judged(seen, waiting, judge), []
             elif judge is None:
@@ -188,7 +188,7 @@ def _run_rounds(
         seen = _judged(seen, waiting, judge)
     seeded = training.seed is not None
     learnt = runner.preparation
-    return History(seen, runner.state.average, seeded, learnt, fewest, heard, solution.privacy)
+    return History(seen, runner.state.model, seeded, learnt, fewest, heard, solution.privacy)
 
 
 def _judged(seen: list[Round], models: list[Doubles], judge: Judge) -> list[Round]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
@@ -61,6 +62,31 @@ def check_module(module: nn.Module) -> None:
         raise InvalidArgument("module", type(module).__name__, "of float32 or float64 parameters")
     if not all(bool(torch.isfinite(p).all()) for p in parameters):
         raise InvalidArgument("module", "NaN or infinite parameters", "finite")
+
+
+def seems_trained(module: nn.Module) -> bool:
+    """Whether what is left to train, beside frozen parameters, was trained before.
+
+    torch draws the weights of a new linear or convolutional layer from ±1/√(inputs of an output).
+    A layer with a weight beyond that has been trained, or was made in another way; all that are
+    trained must have one. A network without frozen parameters is taken as new.
+
+    >>> net = nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 2))
+    >>> _ = net[0].requires_grad_(False)
+    >>> seems_trained(net), net[2].weight.data.add_(1.0) is None, seems_trained(net)
+    (False, False, True)
+    """
+    if all(p.requires_grad for p in module.parameters()):
+        return False
+    layers = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
+    weights = [
+        part.weight.detach()
+        for part in module.modules()
+        if isinstance(part, layers) and part.weight.requires_grad
+    ]
+    return bool(weights) and all(
+        float(w.abs().max()) > 1.001 / math.sqrt(w[0].numel()) for w in weights
+    )
 
 
 class Untouched:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from fedsel.models import LinearModel
 from fedsel.preparation import Plan, Preparation
 from fedsel.preparation.plan import ON_RECORDS
 from fedsel.recipe import AUTO, RECOMMENDED, Auto, Recipe
+from fedsel.server.step import Course, ServerState
 from fedsel.simulation import History, Population, Training
 from fedsel.simulation.leaks import SEED_UNDOES, spend, warn_about_seed
 from fedsel.simulation.preparing import train_prepared
@@ -30,9 +31,11 @@ from fedsel.solutions import Privacy, Solution
 from fedsel.statements.fits import PrivacyStatement, fit_statement
 from fedsel.torch.gradients import ClientUpdates, Local, Loss, as_tensor
 from fedsel.torch.inputs import NEEDED, Inputs
-from fedsel.torch.modules import Layout, Untouched, check_module
+from fedsel.torch.modules import Layout, Untouched, check_module, seems_trained
 
 _JUDGED_AT_A_TIME = 4096
+
+Start = Literal["random", "trained"]
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,12 @@ class FederatedTrainer:
     norm
         The norm of a record, as far as it is public: the automatic ρ is four fifths of that of a
         softmax gradient on such records.
+    start
+        What the parameters are that the first `fit` finds: "random", or "trained" on public data,
+        and so worth keeping. From a trained start the steps are smaller, and the module moves only
+        as far as the reports show that it lowers the loss (`fedsel.server.step.Course`). "auto" is
+        "trained" where some parameters are frozen and the weights of all layers that are not have
+        grown beyond those of a new layer; else "random".
     feature_range
         Public bounds of the inputs, (low, high): numbers, or arrays of an input's shape. Clients
         clip to them and scale to [-1, 1]; the module's parameters at the start are taken as those
@@ -137,6 +146,7 @@ class FederatedTrainer:
     solution: Solution
     preparation: Preparation | None
     _grouped = False
+    _keeps_start = False
 
     def __init__(
         self,
@@ -153,6 +163,7 @@ class FederatedTrainer:
         clip_scale: Mapping[str, float] | None = None,
         averaging: float | Auto = AUTO,
         norm: float = 1.0,
+        start: Start | Auto = AUTO,
         feature_range: Any = None,
         centre: float | Auto = AUTO,
         spread: float | Auto = AUTO,
@@ -170,6 +181,10 @@ class FederatedTrainer:
         self.local, self.clip_scale, self.chunk = local, clip_scale, chunk
         self.layout.scales(clip_scale)
         self.norm = check_positive("norm", norm)
+        if start not in (AUTO, *get_args(Start)):
+            raise InvalidArgument("start", start, f"one of {', '.join((AUTO, *get_args(Start)))}")
+        self.start = start
+        self._reached: tuple[NDArray[np.float64], ServerState] | None = None
         self.seed = None if seed is None else check_count("seed", seed, least=0)
         self.device, self.residual_directory = device, residual_directory
         self._composed = solution if isinstance(solution, Solution) else None
@@ -206,6 +221,9 @@ class FederatedTrainer:
         learns = inputs is not None and inputs.foldable and self._composed is None
         learns = learns and self.preparation is None  # what is known is not learnt again
         asked = self.asked
+        if not self.history.rounds:  # later it was trained here
+            kept = seems_trained(self.module) if self.start == AUTO else self.start == "trained"
+            self._keeps_start = kept
         if inputs is not None and not learns:
             asked = replace(asked, centre=0.0, spread=0.0)
         setting = Setting(
@@ -215,6 +233,7 @@ class FederatedTrainer:
             norm=self.norm,
             classes=max(2, classes),
             model="network",
+            trained=self._keeps_start,
             features=None if inputs is None else inputs.features,
             offset=inputs is not None and inputs.scale.offset,
             loose=0 if inputs is None else inputs.scale.octaves_loose,
@@ -339,14 +358,23 @@ class FederatedTrainer:
             averaging=float(self.recipe.averaging),
             plan=self._plan,
         )
-        weights = self.layout.read(self.module)
-        if inputs is not None and self.preparation is not None:
+        weights, course = self.layout.read(self.module), None
+        if self._reached is not None and np.array_equal(weights, self._reached[0]):
+            # The module holds what the reports confirm: training goes on from where it was.
+            weights, course = self._reached[1].average, self._reached[1].course
+        elif inputs is not None and self.preparation is not None:
             weights = inputs.unfolded(weights, self.preparation)  # an earlier fit folded them
         held = (None, None) if partition is None else (partition.order, partition.starts)
 
+        runner: VectorRunner
+
         def runner_of(people: Population, begun: NDArray[np.float64]) -> VectorRunner:
+            nonlocal runner
             source = updates if inputs is None else updates_of(inputs.shaped(people.X))
-            return VectorRunner(training, source, begun, self.residual_directory)
+            runner = VectorRunner(training, source, begun, self.residual_directory)
+            if self._keeps_start:
+                runner.state = replace(runner.state, course=resumed(course, begun))
+            return runner
 
         self.history = train_prepared(
             training,
@@ -362,6 +390,8 @@ class FederatedTrainer:
             self.preparation = self.history.preparation or known
             weights = inputs.folded(weights, self.preparation)
         self.layout.write(self.module, weights)
+        if self._keeps_start:
+            self._reached = self.layout.read(self.module), runner.state
         return self
 
     def _inputs(self, X: torch.Tensor) -> Inputs | None:
@@ -408,6 +438,11 @@ class FederatedTrainer:
             return [hit for hit, _ in results], [loss for _, loss in results]
 
         return judge
+
+
+def resumed(course: Course | None, weights: NDArray[np.float64]) -> Course:
+    """The course of a training that begins at these weights, an earlier one's average if any."""
+    return Course(weights) if course is None else replace(course, in_weights=course.in_average)
 
 
 def prepared(X: torch.Tensor, inputs: Inputs | None, known: Preparation | None) -> Any:
