@@ -6,7 +6,8 @@
   no basis bends what is learnt.
 - ρ: four fifths of the norm of a gradient at zero weights.
 - Which rounds prepare (`fedsel.preparation`): a tenth learns the centre of the records where the
-  declared ranges are not symmetric about zero, a twentieth their spread where ranges may be loose.
+  declared ranges are not symmetric about zero and no public mean tells it, a twentieth their spread
+  where ranges may be loose.
 - p, the power of the average over the rounds: 3 where the learning rate is automatic, else 0; and 0
   for a network without privacy.
 - α: such that the noise of all rounds together moves the model by a fixed length. The mean of n
@@ -26,7 +27,7 @@ from typing import Literal, final, get_args
 
 from fedsel.budget import Budget, hyper_parameters_free
 from fedsel.errors import InvalidArgument, check_count, check_positive
-from fedsel.preparation import Plan
+from fedsel.preparation import FeatureScale, Plan, PublicMeans
 from fedsel.preparation.plan import OCTAVES
 from fedsel.recipe import AUTO, Recipe
 from fedsel.solutions.base import Solution
@@ -187,11 +188,13 @@ def plan_for(
     octaves: int = OCTAVES,
     unit: bool = True,
     network: bool = False,
+    known: PublicMeans | None = None,
 ) -> Plan | None:
     """The rounds that prepare, of the ``rounds`` of an epoch; None if there are none.
 
     ``loose`` says of each feature whether its range may be too wide. Records have an intercept,
-    but for those of a network, which has its own.
+    but for those of a network, which has its own. Where public means are ``known`` there is a plan
+    anyway, of no rounds if nothing is left to learn.
 
     >>> recipe = resolved(Recipe(epsilon=1.0), Setting(4, 100, 100, norm=1.0, offset=True))
     >>> plan_for(recipe, recipe.build(), loose=(False,) * 3, rounds=100).centre_rounds
@@ -199,8 +202,11 @@ def plan_for(
     """
     shares = {"spread": float(recipe.spread) * any(loose), "centre": float(recipe.centre)}
     counts = {name: math.ceil(share * rounds - 1e-9) for name, share in shares.items()}
-    if not any(counts.values()):
+    if not any(counts.values()) and known is None:
         return None
+    if counts["centre"] and known is not None and known.complete:
+        allowed = '"auto" or 0 with a public mean of every feature, which is the centre'
+        raise InvalidArgument("centre", recipe.centre, allowed)
     if sum(counts.values()) >= rounds:
         actual = f"{sum(counts.values())} of {rounds} rounds"
         raise InvalidArgument("centre", actual, "fewer: some must be left to train in")
@@ -216,7 +222,13 @@ def plan_for(
         unit=unit and not network,
         intercept=not network,
         scattered=solution.dim > len(loose) + 1,
+        known=known,
     )
+
+
+def offset_left(scale: FeatureScale, known: PublicMeans | None) -> bool:
+    """Whether rounds may have a centre to learn: of what is not ``known``, not all is symmetric."""
+    return scale.offset if known is None else scale.offset_of(~known.given)
 
 
 def without_rounds(recipe: Recipe) -> Recipe:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Literal, final
+from typing import TYPE_CHECKING, Any, Literal, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,9 @@ from numpy.typing import NDArray
 from fedsel.errors import InvalidArgument, check_count, check_positive
 from fedsel.preparation.record import Doubles, Preparation
 from fedsel.preparation.unit import unit_rows
+
+if TYPE_CHECKING:
+    from fedsel.preparation.means import PublicMeans
 
 OCTAVES = 16
 """Of how many factors of two a declared range may be too wide."""
@@ -60,7 +63,9 @@ class Plan:
     ``noise`` that of one decoded report (`Solution.noise`). Where what is trained has an
     ``intercept`` of its own, records get none. Where ``scattered``, a record's entries do not lie
     side by side in a longer vector: a rotated basis repeats itself on such a block, and the mean of
-    many reports at a large ε is then too short.
+    many reports at a large ε is then too short. What is ``known``, published means of features, is
+    not learnt: that is the server's affair, and devices need not know. A plan of no rounds at all
+    is there for what is known.
 
     Proof: docs/proofs/preparation.md, L1, L2.
     """
@@ -76,6 +81,7 @@ class Plan:
     unit: bool = True
     intercept: bool = True
     scattered: bool = False
+    known: PublicMeans | None = None
 
     def __post_init__(self) -> None:
         check_count("features", self.features)
@@ -113,7 +119,17 @@ class Plan:
         plain = unlearnt(self.features, unit=self.unit)
         if not self.intercept:
             plain = replace(plain, intercept=0.0, factor=1.0)
+        if self.known is not None:
+            plain = self.known.begin(plain)
         return PlanState(plain, np.zeros(self.dim), 0)
+
+    def _informed(self, learnt: Preparation) -> Preparation:
+        return learnt if self.known is None else self.known.informed(learnt)
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """What devices must know of it, by name."""
+        return {name: value for name, value in vars(self).items() if name != "known"}
 
     # --- what clients report --------------------------------------------------------------------
 
@@ -159,17 +175,22 @@ class Plan:
         spread = learnt.spread.copy()
         octaves = self.octaves * np.clip(common + own, -1.0, 1.0)
         spread[columns] = np.minimum(1.0, spread[columns] * power_of_two(-octaves))
-        return replace(learnt, spread=spread)
+        return self._informed(replace(learnt, spread=spread))
 
     def learn_centre(self, learnt: Preparation, mean: Doubles, reports: int) -> Preparation:
-        """Centre and intercept, from the mean of what was reported on records."""
+        """Centre and intercept, from the mean of what was reported on records.
+
+        A mean that is known stays what it is; the others are shrunk by themselves.
+        """
         features = self.features
+        lacking = np.ones(features, bool) if self.known is None else ~self.known.given
         told = mean[self._places] / self.radius
-        direction = told[:features]
-        noise = (self.noise / self.radius) ** 2 / reports * features / self.dim
+        direction = told[:features][lacking]
+        noise = (self.noise / self.radius) ** 2 / reports * len(direction) / self.dim
         direction = direction * _kept(float(direction @ direction), noise)
         constant = min(max(float(told[features]), _LEAST), _MOST)
-        centre = direction * (self._kappa / constant)
+        centre = learnt.centre.copy()
+        centre[lacking] = direction * (self._kappa / constant)
         if not self.intercept:
             return replace(learnt, centre=centre)
         square_norm = self._kappa**2 * (1 / constant**2 - 1)

@@ -16,6 +16,7 @@ from fedsel.advising import warn_about_clients
 from fedsel.auto import (
     Setting,
     noise_of_mean,
+    offset_left,
     plan_for,
     reports_directions,
     resolved,
@@ -24,7 +25,7 @@ from fedsel.auto import (
 from fedsel.data.partition import Clients, by_groups
 from fedsel.errors import InvalidArgument, check_count, check_finite, check_positive
 from fedsel.models.linear import LinearModel
-from fedsel.preparation import FeatureScale, Plan, Preparation, of_rows, shaped
+from fedsel.preparation import FeatureScale, Plan, Preparation, PublicMeans, of_rows, shaped
 from fedsel.preparation.plan import unlearnt
 from fedsel.recipe import AUTO, Recipe
 from fedsel.simulation import History, Training
@@ -52,6 +53,7 @@ class _Fit:
     batch: int
     setting: Setting
     known: Preparation | None = None
+    means: PublicMeans | None = None
 
 
 class FederatedLinear(BaseEstimator):  # type: ignore[misc]
@@ -75,6 +77,7 @@ class FederatedLinear(BaseEstimator):  # type: ignore[misc]
     n_features_in_: int
     n_clients_: int
     n_public_: int
+    n_public_means_: int
     n_waves_: int
     preparation_: Preparation
     _weights: NDArray[np.float64]
@@ -105,6 +108,8 @@ class FederatedLinear(BaseEstimator):  # type: ignore[misc]
         ``read`` names what bounds beside the features' are not public.
         """
         rows = None if public_X is None else public.checked(self, public_X, first)
+        if first and self.public_mean is not None:
+            public.check_means(self, rows)
         clients = None if groups is None else self._clients(groups, X)
         count = X.shape[0] if clients is None else clients.n
         scale, seed = self._scale(X, first, rows), self._seed(first)
@@ -155,6 +160,8 @@ class FederatedLinear(BaseEstimator):  # type: ignore[misc]
         self.learning_rate_, self.batch_, self.spent_ = rate, fit.batch, spent
         self.feature_range_ = np.stack([scale.low, scale.high])
         self.n_public_ = self._public_rows(first, rows)
+        if first:
+            self.n_public_means_ = 0 if fit.means is None else int(fit.means.given.sum())
         self.preparation_ = history.preparation or known
         self.history_, self._weights = history, history.weights
         self.privacy_ = privacy.statement(
@@ -162,8 +169,9 @@ class FederatedLinear(BaseEstimator):  # type: ignore[misc]
             grouped=clients is not None,
             read=("the features",) * (self.feature_range is None and not self.n_public_) + read,
             seeded=seed is not None,
-            prepared=fit.plan is not None,
+            prepared=fit.plan is not None and fit.plan.rounds > 0,
             public_rows=self.n_public_,
+            public_means=self.n_public_means_,
             fewest_reports=history.fewest_reports,
         )
         self._set_coefficients(scale, task.columns)
@@ -189,8 +197,12 @@ class FederatedLinear(BaseEstimator):  # type: ignore[misc]
             asked = replace(asked, spread=0.0, centre=0.0)
         if rows is not None:
             asked = without_rounds(asked)
+        means = None
+        if first and self.public_mean is not None:
+            names = getattr(self, "feature_names_in_", None)
+            means = PublicMeans.of(self.public_mean, scale, names)
         fits = not hasattr(X, "tocsr") or 4 * X.shape[0] * X.shape[1] <= _MOST_DENSE
-        loose = self._loose(scale)
+        loose = self._loose(scale) if means is None else means.wide
         setting = Setting(
             dim=entries * task.columns,
             clients=batch,
@@ -198,7 +210,7 @@ class FederatedLinear(BaseEstimator):  # type: ignore[misc]
             norm=1.0 if of_norm_one else None,
             features=entries,
             classes=max(2, task.columns),
-            offset=can and fits and scale.offset,
+            offset=can and fits and offset_left(scale, means),
             loose=scale.octaves if can and any(loose) else 0,
             model="regression" if task.regression else "linear",
         )
@@ -211,8 +223,12 @@ class FederatedLinear(BaseEstimator):  # type: ignore[misc]
             rounds=per_epoch,
             octaves=scale.octaves,
             unit=self._unit_norm,
+            known=means if of_norm_one else None,
         )
         known = None
+        if means is not None and not of_norm_one:  # such records keep their norm and intercept
+            known = self._unprepared(scale, task)
+            known = replace(known, centre=means.centre(known.spread))
         if rows is not None and of_norm_one:
             # A centre without an intercept would be one; a huge sparse X is not made dense.
             known = of_rows(
@@ -225,7 +241,7 @@ class FederatedLinear(BaseEstimator):  # type: ignore[misc]
             if fits:
                 reports = self.epochs * count
                 known = shaped(known, scale.apply(rows), noise_of_mean(recipe, solution, reports))
-        return _Fit(recipe, solution, plan, batch, setting, known)
+        return _Fit(recipe, solution, plan, batch, setting, known, means)
 
     def _loose(self, scale: FeatureScale) -> tuple[bool, ...]:
         """Bounds that were read from the records are not too wide."""

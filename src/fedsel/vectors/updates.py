@@ -167,7 +167,7 @@ def plans() -> list[Plan]:
 
 def plan_fields(plan: Plan) -> Case:
     """A plan as it is published."""
-    return {k: list(v) if isinstance(v, tuple) else v for k, v in vars(plan).items()}
+    return {k: list(v) if isinstance(v, tuple) else v for k, v in plan.told.items()}
 
 
 def _plans() -> Iterator[Case]:

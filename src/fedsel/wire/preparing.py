@@ -102,7 +102,9 @@ class Preparing:
             "low": _short(scale.low.tolist()),
             "high": _short(scale.high.tolist()),
             "preparation": learnt | {name: _short(learnt[name]) for name in _OF_EACH_FEATURE},
-            "plan": None if plan is None else {**vars(plan), "loose": _short(list(plan.loose))},
+            "plan": None
+            if plan is None or not plan.rounds
+            else {**plan.told, "loose": _short(list(plan.loose))},
         }
         return json.dumps(parts, separators=(",", ":"))
 
