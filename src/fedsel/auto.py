@@ -200,6 +200,7 @@ def plan_for(
     >>> plan_for(recipe, recipe.build(), loose=(False,) * 3, rounds=100).centre_rounds
     10
     """
+    loose = loose if known is None else known.wide
     shares = {"spread": float(recipe.spread) * any(loose), "centre": float(recipe.centre)}
     counts = {name: math.ceil(share * rounds - 1e-9) for name, share in shares.items()}
     if not any(counts.values()) and known is None:
@@ -226,9 +227,16 @@ def plan_for(
     )
 
 
-def offset_left(scale: FeatureScale, known: PublicMeans | None) -> bool:
-    """Whether rounds may have a centre to learn: of what is not ``known``, not all is symmetric."""
-    return scale.offset if known is None else scale.offset_of(~known.given)
+def left_to_learn(scale: FeatureScale, known: PublicMeans | None) -> tuple[bool, int]:
+    """``offset`` and ``loose`` of a setting, of what public means do not tell.
+
+    >>> scale = FeatureScale.of(([0, -9], [1, 9]), 2)
+    >>> left_to_learn(scale, None), left_to_learn(scale, PublicMeans.of({0: 0.5}, scale))
+    ((True, 16), (False, 16))
+    """
+    if known is None:
+        return scale.offset, scale.octaves_loose
+    return scale.offset_of(~known.given), scale.octaves * any(known.wide)
 
 
 def without_rounds(recipe: Recipe) -> Recipe:

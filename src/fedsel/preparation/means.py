@@ -56,14 +56,17 @@ class PublicMeans:
     def of(cls, means: Any, scale: FeatureScale, names: Sequence[str] | None = None) -> Self:
         """From means in the units of the features, as `read_means` takes them."""
         raw = read_means(means, scale.low, scale.high, names)
-        ends = [(end - scale.centre) * scale.factor for end in (raw, scale.low, scale.high)]
-        return cls.on_scale(*ends, scale.loose)
+        return cls.scaled(raw, scale, scale.centre, scale.factor)
 
     @classmethod
-    def on_scale(cls, values: Doubles, low: Doubles, high: Doubles, loose: Sequence[bool]) -> Self:
-        """From values (d,) on the public scale, NaN where a feature has none."""
+    def scaled(cls, raw: Doubles, scale: FeatureScale, centre: Doubles, factor: Doubles) -> Self:
+        """From means (d,) in the units of the features, NaN where there is none.
+
+        The public scale is (x − centre)·factor, that of ``scale`` or another within its bounds.
+        """
+        values, low, high = ((end - centre) * factor for end in (raw, scale.low, scale.high))
         told = tuple(None if math.isnan(value) else value for value in values.tolist())
-        return cls(told, tuple(low.tolist()), tuple(high.tolist()), tuple(loose))
+        return cls(told, tuple(low.tolist()), tuple(high.tolist()), scale.loose)
 
     @property
     def given(self) -> NDArray[np.bool_]:
@@ -103,7 +106,7 @@ class PublicMeans:
 
         >>> means = PublicMeans.of([10.0, 0.25], FeatureScale.of(([0, 0], [1000, 1]), 2))
         >>> begun = means.begin(Preparation.plain(2))
-        >>> begun.spread.tolist(), begun.centre.tolist()
+        >>> begun.spread.tolist(), begun.centre.round(12).tolist()
         ([0.025, 1.0], [0.4, 0.25])
         """
         values = np.array([value or 0.0 for value in self.values])
@@ -198,7 +201,7 @@ def _finder(d: int, names: Sequence[str] | None) -> Callable[[Any, Any], int]:
         if places:
             close = difflib.get_close_matches(str(key), places, n=3, cutoff=0.4)
             shown = ", ".join(map(repr, close or list(places)[:3]))
-            allowed = f"of a feature by its name, such as {shown}, or by its number, 0 … {d - 1}"
+            allowed = f"of a feature by its name, such as {shown}"
         else:
             allowed = f"of a feature by its number, 0 … {d - 1}: features have no names here"
         raise InvalidArgument(f"{ARGUMENT}[{key!r}]", value, allowed)

@@ -46,9 +46,7 @@ class PreparingRunner:
 
     @cached_property
     def _reports(self) -> VectorReports:
-        return VectorReports(
-            self.training.solution, self._people.clients, seed=self.training.seed
-        )
+        return VectorReports(self.training.solution, self._people.clients, seed=self.training.seed)
 
     @property
     def preparation(self) -> Preparation:

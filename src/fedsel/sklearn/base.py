@@ -15,8 +15,8 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 from fedsel.advising import warn_about_clients
 from fedsel.auto import (
     Setting,
+    left_to_learn,
     noise_of_mean,
-    offset_left,
     plan_for,
     reports_directions,
     resolved,
@@ -202,7 +202,8 @@ class FederatedLinear(BaseEstimator):  # type: ignore[misc]
             names = getattr(self, "feature_names_in_", None)
             means = PublicMeans.of(self.public_mean, scale, names)
         fits = not hasattr(X, "tocsr") or 4 * X.shape[0] * X.shape[1] <= _MOST_DENSE
-        loose = self._loose(scale) if means is None else means.wide
+        offset, octaves = left_to_learn(scale, means)
+        loose = self._loose(scale)
         setting = Setting(
             dim=entries * task.columns,
             clients=batch,
@@ -210,8 +211,8 @@ class FederatedLinear(BaseEstimator):  # type: ignore[misc]
             norm=1.0 if of_norm_one else None,
             features=entries,
             classes=max(2, task.columns),
-            offset=can and fits and offset_left(scale, means),
-            loose=scale.octaves if can and any(loose) else 0,
+            offset=can and fits and offset,
+            loose=octaves if can and any(loose) else 0,
             model="regression" if task.regression else "linear",
         )
         recipe = resolved(asked, setting)

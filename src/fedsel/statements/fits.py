@@ -31,9 +31,7 @@ PUBLIC = (
 )
 PUBLIC_MEANS = "the centre of {} features in preparation_: public means, which cost no ε"
 NOT_COVERED_PUBLIC = "whoever is in the public rows: they are taken to be known to all"
-NOT_COVERED_MEANS = (
-    "whoever the public means were computed from: they are taken to be known to all"
-)
+NOT_COVERED_MEANS = "whoever the public means were computed from: they are taken to be known to all"
 NOT_COVERED = (
     "that a client takes part, when, and in which round; the number of clients",
     "the number and names of the features, and the set of classes: they are taken to be public",
