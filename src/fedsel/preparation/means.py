@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self, final
 
@@ -145,72 +145,66 @@ def read_means(
 ) -> Doubles:
     """Means (d,) in the units of the features, NaN where there is none; within their bounds.
 
-    ``means`` are by name, by number (from 0), or an array (d,) with NaN where there is none.
+    ``means`` are by name or number (from 0) of the feature, a mapping or a Series, or an array (d,)
+    with NaN where there is none.
 
     >>> read_means({1: 0.25}, np.zeros(2), np.ones(2)).tolist()
     [nan, 0.25]
     """
-    told = _by_place(means, len(low), names)
-    for j, value in told.items():
-        name = f"{ARGUMENT}[{_key(j, means, names)!r}]"
+    values = np.full(len(low), math.nan)
+    for j, key, value in _told(means, len(low), names):
+        name = f"{ARGUMENT}[{key!r}]"
         within = f"a number in its public bounds, [{low[j]:g}, {high[j]:g}]"
         number = check_float(name, value, f"{within}; leave out what is not known")
         if not low[j] <= number <= high[j]:
             remedy = "in the units of the feature, or declare wider bounds"
             raise InvalidArgument(name, number, f"{within}: {remedy}")
-    values = np.full(len(low), math.nan)
-    values[list(told)] = [float(value) for value in told.values()]
+        if not math.isnan(values[j]):
+            raise InvalidArgument(name, number, "of a feature that has no other mean")
+        values[j] = number
+    if np.isnan(values).all():
+        raise InvalidArgument(ARGUMENT, means, "the mean of at least one feature, or left out")
     return values
 
 
-def _by_place(means: Any, d: int, names: Sequence[str] | None) -> dict[int, Any]:
-    """What is given of each feature, by its place."""
+def _told(
+    means: Any, d: int, names: Sequence[str] | None
+) -> Iterator[tuple[int, str | int, object]]:
+    """The place of each feature that has a mean, what the user calls it, and what is given."""
+    if hasattr(means, "to_dict"):  # a Series: NaN where there is none
+        told = means.to_dict().items()
+        means = {k: v for k, v in told if not (isinstance(v, float) and math.isnan(v))}
     if isinstance(means, Mapping):
-        place = _finder(d, names)
-        found = {place(key, means[key]): means[key] for key in means}
-        if len(found) < len(means):
-            raise InvalidArgument(ARGUMENT, dict(means), "of different features: one comes twice")
-    else:
-        found = dict(enumerate(_array(means, d).tolist()))
-        found = {j: value for j, value in found.items() if not math.isnan(value)}
-    if not found:
-        raise InvalidArgument(ARGUMENT, means, "the mean of at least one feature, or left out")
-    return found
+        places = {} if names is None else {str(name): j for j, name in enumerate(names)}
+        for key, value in means.items():
+            yield _place(key, value, places, d), key, value
+        return
+    for j, number in enumerate(_array(means, d).tolist()):
+        if not math.isnan(number):
+            yield j, j, number
 
 
 def _array(means: Any, d: int) -> Doubles:
     allowed = f"{{feature: mean}}, or {d} numbers, NaN where a mean is not known"
     try:
-        array = np.asarray(means, dtype=np.float64)
+        array = np.ma.filled(means, math.nan) if np.ma.isMaskedArray(means) else np.asarray(means)
     except (TypeError, ValueError):
         raise InvalidArgument(ARGUMENT, means, allowed) from None
-    if array.shape != (d,) or np.asarray(means).dtype.kind not in "fiu":
+    if array.shape != (d,) or array.dtype.kind not in "fiu":
         raise InvalidArgument(ARGUMENT, means, allowed)
-    return array
+    return array.astype(np.float64)
 
 
-def _finder(d: int, names: Sequence[str] | None) -> Callable[[Any, Any], int]:
+def _place(key: object, value: object, places: Mapping[str, int], d: int) -> int:
     """From the name or number of a feature to its place."""
-    places = {} if names is None else {name: j for j, name in enumerate(names)}
-
-    def place(key: Any, value: Any) -> int:
-        if isinstance(key, str) and key in places:
-            return places[key]
-        if isinstance(key, int | np.integer) and not isinstance(key, bool) and 0 <= key < d:
-            return int(key)
-        if places:
-            close = difflib.get_close_matches(str(key), places, n=3, cutoff=0.4)
-            shown = ", ".join(map(repr, close or list(places)[:3]))
-            allowed = f"of a feature by its name, such as {shown}"
-        else:
-            allowed = f"of a feature by its number, 0 … {d - 1}: features have no names here"
-        raise InvalidArgument(f"{ARGUMENT}[{key!r}]", value, allowed)
-
-    return place
-
-
-def _key(j: int, means: Any, names: Sequence[str] | None) -> Any:
-    """A feature as the user has spelled it."""
-    if isinstance(means, Mapping):
-        return next(key for key in means if key == j or (names is not None and names[j] == key))
-    return j
+    if isinstance(key, str) and key in places:
+        return places[key]
+    if isinstance(key, int | np.integer) and not isinstance(key, bool) and 0 <= key < d:
+        return int(key)
+    if places:
+        close = difflib.get_close_matches(str(key), places, n=3, cutoff=0.4)
+        shown = ", ".join(map(repr, close or list(places)[:3]))
+        allowed = f"of a feature by its name, such as {shown}"
+    else:
+        allowed = f"of a feature by its number, 0 … {d - 1}: features have no names here"
+    raise InvalidArgument(f"{ARGUMENT}[{key!r}]", value, allowed)

@@ -95,10 +95,13 @@ class Planned:
 
     @property
     def _fewest_features(self) -> int:
-        """How many a record must have for the public means to fit."""
+        """How many a record must have for the public means to fit, before the model is known.
+
+        One more than are told by number: some may lack.
+        """
         means = self.public_mean
         if isinstance(means, Mapping):
-            return 1 + max((key for key in means if isinstance(key, int)), default=0)
+            return 2 + max((key for key in means if isinstance(key, int)), default=0)
         return max(1, int(np.size(means)))
 
     @property

@@ -107,7 +107,8 @@ class Task:
       public bounds, a pair (low, high) of numbers or lists, or "private"; ``public_mean``:
       published means of features, {name = mean}, or a list with nan where none is known;
       ``loss``: of that model; ``labels``: what its two classes are called, −1 first;
-      ``target_range``: of a regression's targets. Without features the recipe has ``dim``, and devices bring updates of their own.
+      ``target_range``: of a regression's targets. Without features the recipe has ``dim``, and
+      devices bring updates of their own.
     - ``start``: a file of weights (.npy) to begin with, zeros without one.
     - ``close_after``: `CloseRule`; ``limits``: `Limits`; ``invitations``: "signed", or "open" to
       anyone; ``purpose``, ``recipient``: what devices are told; ``origins``: web pages of other
