@@ -220,7 +220,8 @@ def rounds_for(known, feature_range=(0, 1), **changes):
     setting = Setting(D + 1, 300, 100, norm=1.0, offset=offset, loose=loose)
     recipe = resolved(Recipe(epsilon=2.0, **changes), setting)
     made = plan_for(recipe, recipe.build(), loose=scale.loose, rounds=100, known=known)
-    return made and (made.spread_rounds, made.centre_rounds)
+    assert made.loose == (scale.loose if known is None else known.wide)
+    return made.spread_rounds, made.centre_rounds
 
 
 def test_what_is_known_is_not_learnt():

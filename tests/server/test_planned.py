@@ -42,6 +42,10 @@ def planned(asked=ASKED, **changes):
         ({"public_mean": [0.5, 2.0], "feature_range": (0, 1)}, r"public_mean\[1\]"),
         ({"public_mean": [0.5], "feature_range": (0, 1), "features": 2}, "public_mean"),
         ({"public_mean": {2: 0.5}, "feature_range": (0, 1), "features": 2}, r"public_mean\[2\]"),
+        (
+            {"public_mean": {10**15: 0.5}, "feature_range": (0, 1)},
+            r"public_mean\[1000000000000000\]",
+        ),
         ({"public_mean": {5: 0.5}, "feature_range": ([0, 0], [1, 1])}, r"public_mean\[5\]"),
         ({"asked": replace(ASKED, centre=0.1)}, "centre"),
         ({"asked": replace(ASKED, spread=0.1)}, "spread"),

@@ -18,6 +18,8 @@ from fedsel.wire.preparing import Preparing
 
 _OWN = ("solution", "epsilon", "dim", "epochs", "learning_rate", "asked")
 """Fields of a recipe that are parameters of their own, or follow from the model."""
+_MOST_NUMBERED = 1 << 20
+"""Beyond it the number of a feature is not tried before the model is known."""
 _FURTHER = [field.name for field in fields(Recipe) if field.name not in _OWN]
 
 
@@ -101,7 +103,8 @@ class Planned:
         """
         means = self.public_mean
         if isinstance(means, Mapping):
-            return 2 + max((key for key in means if isinstance(key, int)), default=0)
+            numbers = [key for key in means if isinstance(key, int) and key < _MOST_NUMBERED]
+            return 2 + max(numbers, default=0)
         return max(1, int(np.size(means)))
 
     @property
