@@ -69,7 +69,7 @@ def test_features_without_names_go_by_their_numbers(quick_path):
         ("{ age = 141.5 }", r"public_mean\['age'\] in churn.toml = 141.5: .*\[0, 100\]"),
         ("{ age = nan }", r"public_mean\['age'\] in churn.toml = nan"),
         ("{ age = { a = 1 } }", r"public_mean\['age'\]"),
-        ("[1.0]", "public_mean in churn.toml = .*2 numbers"),
+        ("[1.0]", r"public_mean in churn.toml = .*2 numbers"),
         ("3", "public_mean in churn.toml = 3"),
         ("{}", "at least one feature"),
     ],
@@ -81,5 +81,5 @@ def test_wrong_means_are_told_before_anything_is_served(means, words, quick_path
 
 def test_updates_of_ones_own_have_no_means():
     own = {"name": "a", "clients": 40, "close_after": {"reports": 10}, "epsilon": 2, "dim": 8}
-    with pytest.raises(InvalidArgument, match="public_mean = .*left out without features"):
+    with pytest.raises(InvalidArgument, match=r"public_mean = .*left out without features"):
         Task.of({**own, "public_mean": [0.5] * 8})

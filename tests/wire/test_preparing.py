@@ -97,7 +97,7 @@ def test_its_text_is_short_and_reads_back():
             "unit": False,
             "factor": 2.0,
         },
-        "plan": {**vars(PLAN), "loose": [True, False]},
+        "plan": {**PLAN.told, "loose": [True, False]},
     }
     assert " " not in text
     again = Preparing.decode(text, 2)
