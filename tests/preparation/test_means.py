@@ -128,16 +128,22 @@ def test_a_number_spread_evenly_has_the_norm_that_is_assumed():
 
 
 def test_a_number_of_one_sign_tells_its_spread_and_others_do_not():
-    wide = ([0, -1000, -1000, 0], [1000, 0, 1000, 1])
-    known = means_of([10.0, -20.0, 10.0, 0.5], wide, features=4)
-    begun = known.begin(Preparation.plain(4))
-    np.testing.assert_allclose(begun.spread, [SPREAD * 0.01, SPREAD * 0.02, 1, 1])
-    np.testing.assert_allclose(begun.centre, [1 / SPREAD, -1 / SPREAD, 0.01, 0.5])
-    assert known.wide == (False, False, True, False)
-    assert left_to_learn(FeatureScale.of(wide, 4), known) == (False, 16)
-    zero = means_of([0.0], (0, 1000), features=1).begin(Preparation.plain(1))
-    assert 0 < zero.spread[0] < 1e-4
-    assert np.isfinite([zero.intercept, zero.factor]).all()
+    wide = ([0, -1000, -1000, 0, 0], [1000, 0, 1000, 1, 1000])
+    known = means_of([10.0, -20.0, 10.0, 0.5, 600.0], wide, features=5)
+    begun = known.begin(Preparation.plain(5))
+    np.testing.assert_allclose(begun.spread, [SPREAD * 0.01, SPREAD * 0.02, 1, 1, 1])
+    np.testing.assert_allclose(begun.centre, [1 / SPREAD, -1 / SPREAD, 0.01, 0.5, 0.6])
+    assert known.wide == (False, False, True, False, False)
+    assert left_to_learn(FeatureScale.of(wide, 5), known) == (False, 16)
+
+
+def test_a_mean_near_zero_tells_no_spread():
+    """It may be that of a feature which is nearly always 0."""
+    known = means_of([0.0, 6.2, 6.3], (0, 1000), features=3)
+    begun = known.begin(Preparation.plain(3))
+    np.testing.assert_array_equal(begun.spread, [1, 1, SPREAD * 0.0063])
+    assert known.wide == (True, True, False)
+    assert np.isfinite([begun.intercept, begun.factor]).all()
 
 
 def test_means_at_the_bounds_leave_a_norm():
@@ -230,8 +236,9 @@ def test_what_is_known_is_not_learnt():
     assert rounds_for(means_of({0: 0.5})) == (0, 10)
     wide = (0, 1000)
     assert rounds_for(None, wide) == (5, 10)
-    assert rounds_for(means_of(MEANS, wide), wide) == (0, 0)
-    assert rounds_for(means_of({0: 0.5}, wide), wide) == (5, 10)
+    assert rounds_for(means_of(100 * MEANS, wide), wide) == (0, 0)
+    assert rounds_for(means_of(MEANS, wide), wide) == (5, 0)
+    assert rounds_for(means_of({0: 50}, wide), wide) == (5, 10)
     both = ([-9] * D, [9] * D)
     assert rounds_for(means_of(MEANS, both), both) == (5, 0)
     mixed = ([0] * 3 + [-1] * 3, [1] * D)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsel.errors import InvalidArgument, check_float
-from fedsel.preparation.plan import OCTAVES, TYPICAL
+from fedsel.preparation.plan import TYPICAL
 from fedsel.preparation.record import Doubles, Preparation
 from fedsel.preparation.scale import FeatureScale
 
@@ -27,6 +27,9 @@ INTERCEPT = 0.5
 accuracy is best at 0.4 to 0.6 on ADULT, at 0.6 on BANK, whose AUC falls slowly from 0.4 on."""
 SPREAD = 2.5
 """The spread of a number of one sign over its mean."""
+_NARROWEST = 1 / 64
+"""The least spread that a mean tells. One that is smaller still may be that of a feature which is
+nearly always 0, and says nothing of how large it is where it is not."""
 _LEAST_NORM = 0.01
 """The least norm about the centre that means may tell, over √d: they may be wrong."""
 _UNIFORM = 1 / 3
@@ -95,13 +98,18 @@ class PublicMeans:
     @property
     def wide(self) -> tuple[bool, ...]:
         """The features whose spread is left to learn: loose ones without a mean that tells it."""
-        return tuple((self.loose & ~self._tells_spread).tolist())
+        return tuple((self.loose & np.isnan(self._told_spread)).tolist())
 
     @property
-    def _tells_spread(self) -> NDArray[np.bool_]:
-        """Of a number of one sign the mean is that of its magnitudes."""
+    def _told_spread(self) -> Doubles:
+        """SPREAD times the mean of a loose feature of one sign, whose magnitudes it is that of.
+
+        NaN where a mean tells no spread.
+        """
+        spread = SPREAD * np.abs([math.nan if value is None else value for value in self.values])
         one_sign = (np.array(self.low) >= 0) | (np.array(self.high) <= 0)
-        return self.given & one_sign & self.loose
+        told = self.loose & one_sign & (spread >= _NARROWEST)
+        return np.where(told, np.minimum(1.0, spread), math.nan)
 
     def begin(self, plain: Preparation) -> Preparation:
         """Before the first round: the spreads that means tell, and all that follows.
@@ -111,9 +119,8 @@ class PublicMeans:
         >>> begun.spread.tolist(), begun.centre.round(12).tolist()
         ([0.025, 1.0], [0.4, 0.25])
         """
-        values = np.array([value or 0.0 for value in self.values])
-        told = np.clip(SPREAD * np.abs(values), 2.0**-OCTAVES, 1.0)
-        return self.informed(replace(plain, spread=np.where(self._tells_spread, told, 1.0)))
+        told = self._told_spread
+        return self.informed(replace(plain, spread=np.where(np.isnan(told), plain.spread, told)))
 
     def informed(self, prepared: Preparation) -> Preparation:
         """The preparation with what the means tell: the centre, and the norm about it.
