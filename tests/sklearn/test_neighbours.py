@@ -183,7 +183,7 @@ def test_regressors(name, form, capsys):
             weight = np.linspace(0.1, 2, N)
             weight[LAST] = (1.0, 0.0, 50.0, 0.2)[number]
         rows, targets, groups = grouped(X, y, number) if form == "grouped" else (X, y, None)
-        public = records(2)[:50] if form == "public" else None
+        public = records(2)[:50] if form == "public" and "public_mean" not in given else None
         return lambda model: model.set_params(weight_bound=1.5).fit(
             rows, targets, groups, eval_set=judges, sample_weight=weight, public_X=public
         )
