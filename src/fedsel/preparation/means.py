@@ -28,8 +28,8 @@ accuracy is best at 0.4 to 0.6 on ADULT, at 0.6 on BANK, whose AUC falls slowly 
 SPREAD = 2.5
 """The spread of a number of one sign over its mean."""
 _NARROWEST = 1 / 64
-"""The least spread that a mean tells. One that is smaller still may be that of a feature which is
-nearly always 0, and says nothing of how large it is where it is not."""
+"""The least spread that a mean tells. One that is far below its bound may be that of a feature which
+is nearly always 0: were the others cut off, its mean would be far from the centre."""
 _LEAST_NORM = 0.01
 """The least norm about the centre that means may tell, over √d: they may be wrong."""
 _UNIFORM = 1 / 3
@@ -104,12 +104,11 @@ class PublicMeans:
     def _told_spread(self) -> Doubles:
         """SPREAD times the mean of a loose feature of one sign, whose magnitudes it is that of.
 
-        NaN where a mean tells no spread.
+        At least 1/64, so that too wide bounds are still too wide; NaN where a mean tells no spread.
         """
         spread = SPREAD * np.abs([math.nan if value is None else value for value in self.values])
         one_sign = (np.array(self.low) >= 0) | (np.array(self.high) <= 0)
-        told = self.loose & one_sign & (spread >= _NARROWEST)
-        return np.where(told, np.minimum(1.0, spread), math.nan)
+        return np.where(self.loose & one_sign, np.clip(spread, _NARROWEST, 1.0), math.nan)
 
     def begin(self, plain: Preparation) -> Preparation:
         """Before the first round: the spreads that means tell, and all that follows.
