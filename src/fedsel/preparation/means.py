@@ -28,7 +28,7 @@ accuracy is best at 0.4 to 0.6 on ADULT, at 0.6 on BANK, whose AUC falls slowly 
 SPREAD = 2.5
 """The spread of a number of one sign over its mean."""
 _NARROWEST = 1 / 64
-"""The least spread that a mean tells. One that is far below its bound may be that of a feature which
+"""The least spread that a mean tells. One far below its bound may be that of a feature which
 is nearly always 0: were the others cut off, its mean would be far from the centre."""
 _LEAST_NORM = 0.01
 """The least norm about the centre that means may tell, over √d: they may be wrong."""
