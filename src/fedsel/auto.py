@@ -6,8 +6,8 @@
   no basis bends what is learnt.
 - ρ: two fifths of the norm of a record for a linear model (`radius`).
 - Which rounds prepare (`fedsel.preparation`): a tenth learns the centre of the records where the
-  declared ranges are not symmetric about zero, a twentieth their spread where ranges may be loose,
-  and three tenths where nobody knows any range.
+  declared ranges are not symmetric about zero and no public mean tells it, a twentieth their spread
+  where ranges may be loose, and three tenths where nobody knows any range.
 - p, the power of the average over the rounds: 3 where the learning rate is automatic, else 0.
 - α: such that the noise of all rounds together moves the model by a fixed length. The mean of n
   reports of size s is off by s/√n, mostly noise; T steps of α in random directions lead about
@@ -27,7 +27,7 @@ from typing import Literal, final, get_args
 from fedsel.budget import Budget, hyper_parameters_free
 from fedsel.errors import InvalidArgument, check_count, check_positive
 from fedsel.models.linear import REGRESSING, Loss
-from fedsel.preparation import Plan
+from fedsel.preparation import FeatureScale, Plan, PublicMeans
 from fedsel.preparation.plan import ENTRY, OCTAVES, REACH, Pass
 from fedsel.recipe import AUTO, Recipe
 from fedsel.solutions.base import Solution
@@ -218,23 +218,30 @@ def plan_for(
     octaves: int = OCTAVES,
     unit: bool = True,
     network: bool = False,
+    known: PublicMeans | None = None,
 ) -> Plan | None:
     """The rounds that prepare, of the ``rounds`` of an epoch; None if there are none.
 
     ``loose`` says of each feature whether its range may be too wide. Records have an intercept,
-    but for those of a network, which has its own.
+    but for those of a network, which has its own. Where public means are ``known`` there is a plan
+    anyway, of no rounds if nothing is left to learn.
 
     >>> recipe = resolved(Recipe(epsilon=1.0), Setting(4, 100, 100, norm=1.0, offset=True))
     >>> plan_for(recipe, recipe.build(), loose=(False,) * 3, rounds=100).centre_rounds
     10
     """
+    loose = loose if known is None else known.wide
     shares = {"spread": float(recipe.spread) * any(loose), "centre": float(recipe.centre)}
     counts = {name: math.ceil(share * rounds - 1e-9) for name, share in shares.items()}
-    if not any(counts.values()):
+    if not any(counts.values()) and known is None:
         return None
+    if counts["centre"] and known is not None and known.complete:
+        allowed = '"auto" or 0 with a public mean of every feature, which is the centre'
+        raise InvalidArgument("centre", recipe.centre, allowed)
     if sum(counts.values()) >= rounds:
         actual = f"{sum(counts.values())} of {rounds} rounds"
         raise InvalidArgument("centre", actual, "fewer: some must be left to train in")
+    narrowed = counts["spread"] > 0 or (known is not None and any(known.loose))
     return Plan(
         features=len(loose),
         dim=solution.dim,
@@ -247,9 +254,10 @@ def plan_for(
         unit=unit and not network,
         intercept=not network,
         scattered=solution.dim > len(loose) + 1,
-        reach=REACH if counts["spread"] else 1.0,
+        reach=REACH if narrowed and not network else 1.0,
         entry=ENTRY,
         passes=_passes(counts["spread"], counts["centre"]) if octaves > OCTAVES else (),
+        known=known,
     )
 
 
@@ -263,6 +271,18 @@ def _passes(spread_rounds: int, centre_rounds: int) -> tuple[Pass, ...]:
     if not centre_rounds:
         return turns[::2][:spread_rounds]
     return turns[: (spread_rounds - 1) | 1] if spread_rounds else ()
+
+
+def left_to_learn(scale: FeatureScale, known: PublicMeans | None) -> tuple[bool, int]:
+    """``offset`` and ``loose`` of a setting, of what public means do not tell.
+
+    >>> scale = FeatureScale.of(([0, -9], [1, 9]), 2)
+    >>> left_to_learn(scale, None), left_to_learn(scale, PublicMeans.of({0: 0.5}, scale))
+    ((True, 16), (False, 16))
+    """
+    if known is None:
+        return scale.offset, scale.octaves_loose
+    return scale.offset_of(~known.given), scale.octaves * any(known.wide)
 
 
 def without_rounds(recipe: Recipe) -> Recipe:

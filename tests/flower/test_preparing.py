@@ -106,15 +106,26 @@ class Simulated:
 
 
 @pytest.mark.slow
-def test_strategy_and_mods_give_preparation_and_weights_of_the_simulator(quick_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("given", "rounds"),
+    [
+        ({}, (2, 2)),
+        ({"public_mean": {0: 0.2, 3: 0.3}}, (2, 2)),
+        ({"public_mean": [0.2, 0.1, 0.04, 0.3, 0.1], "centre": "auto"}, (0, 0)),
+    ],
+    ids=["learnt", "some means", "all means"],
+)
+def test_strategy_and_mods_give_preparation_and_weights_of_the_simulator(
+    given, rounds, quick_path, monkeypatch
+):
     """The same words and the same cohorts: the same spread, centre and weights, to the bit.
 
     The strategy is begun anew three times: while it learns the spread, the centre, and the model.
     """
-    made = strategy(quick_path / "server")
+    made = strategy(quick_path / "server", **given)
     recipe = made.recipe_of(FEATURES + 1)
     begun = made.planned.preparing_of(recipe)
-    assert (begun.plan.spread_rounds, begun.plan.centre_rounds) == (2, 2)
+    assert (begun.plan.spread_rounds, begun.plan.centre_rounds) == rounds
     X, y = records()
     order, starts = np.arange(2 * NODES), np.arange(0, 2 * NODES + 1, 2)
     people = Population(begun.scale.apply(X), y, order, starts)
@@ -144,21 +155,23 @@ def test_strategy_and_mods_give_preparation_and_weights_of_the_simulator(quick_p
 
     monkeypatch.setattr(session_module, "_CHANCE", Chance())
     grid = Nodes(quick_path, Replayed)
-    for rounds in (1, 2, 4, None):
-        made = strategy(quick_path / "server")
-        made.start(grid, model(), num_rounds=rounds)
+    for number in (1, 2, 4, None):
+        made = strategy(quick_path / "server", **given)
+        made.start(grid, model(), num_rounds=number)
     assert made.session.server.finished
     learnt = made.preparing.preparation
     assert learnt == expected.preparation
     assert learnt.centre.any()
     assert (learnt.spread < 1).all()
     np.testing.assert_array_equal(made.history.weights, expected.weights)
-    assert grid.trained == NODES * EPOCHS - 4 * NODES // ROUNDS
+    assert grid.trained == NODES * EPOCHS - sum(rounds) * NODES // ROUNDS
     # Who has helped to prepare has reported once in that epoch, like everybody else.
     for node in range(NODES):
         assert [entry.epoch for entry in Ledger(quick_path / f"{node}").read().entries] == [0, 1]
     assert [r.reports for r in made.history.rounds] == [NODES // ROUNDS] * ROUNDS * EPOCHS
     assert len(made.reply_bytes) == 1
+    told = "public means" in made.statement.to_html()
+    assert told == bool(made.statement.to_dict()["public_means"]) == bool(given)
     # The model of prepared records is linear in raw ones.
     slopes, constant = made.preparing.linear(made.history.weights[None])
     inside = np.random.default_rng(1).uniform(0, 0.9, X.shape) * 4 * learnt.spread
@@ -172,6 +185,8 @@ def test_another_range_is_not_that_of_the_checkpoint(quick_path):
     strategy(quick_path / "server").start(grid, model(), num_rounds=1)
     with pytest.raises(InvalidArgument, match="those of the checkpoint"):
         strategy(quick_path / "server", feature_range=(0, 8)).start(grid, model())
+    with pytest.raises(InvalidArgument, match=r"public_mean = .*what the run began with"):
+        strategy(quick_path / "server", public_mean={0: 0.2}).start(grid, model())
 
 
 # --- what is automatic --------------------------------------------------------------------------

@@ -41,6 +41,21 @@ RUNS = {
         "features": FEATURES,
         "feature_range": [-2, 2],
     },
+    "public means of some features": {
+        "epsilon": 40.0,
+        "spread": 0.25,
+        "centre": 0.25,
+        "features": list("abcde"),
+        "feature_range": [-2, 2],
+        "public_mean": {"a": 0.1, "d": 0.04},
+    },
+    "public means of all features": {
+        "epsilon": 40.0,
+        "spread": 0.0,
+        "features": FEATURES,
+        "feature_range": [-2, 2],
+        "public_mean": {"0": 0.1, "1": 0.06, "2": 0.002, "3": 0.04, "4": 0.0},
+    },
 }
 
 

@@ -88,6 +88,8 @@ CLASSIFIERS = {
     "shares of classes": {"class_prior": {0: 0.1, 1: 0.2, 2: 0.3, 3: 0.4}},
     "loose bounds": {"feature_range": (-50, 100), "epsilon": 8.0},
     "bounds that nobody knows": {"feature_range": "private", "epsilon": 8.0},
+    "public means": {"feature_range": (-1, 2), "public_mean": [0.1, np.nan, -0.2, 0.0]},
+    "public means of all": {"feature_range": (-1, 2), "public_mean": [0.1, 0.5, -0.2, 0.0]},
 }
 
 
@@ -110,7 +112,7 @@ def test_classifiers(name, classes, form, capsys):
     judges = (records(1), labels(records(1), classes))
 
     def fit_of(X, y, number):
-        if form == "public" and given.get("solution") != "NP":
+        if form == "public" and given.get("solution") != "NP" and "public_mean" not in given:
             return lambda model: model.fit(X, y, eval_set=judges, public_X=records(2)[:50])
         if form == "grouped":
             return lambda model: model.fit(*grouped(X, y, number), eval_set=judges)
@@ -161,6 +163,8 @@ REGRESSORS = {
     "Huber": {"loss": "huber"},
     "loose bounds": {"feature_range": (-50, 100), "epsilon": 8.0},
     "bounds that nobody knows": {"feature_range": "private", "epsilon": 8.0},
+    "public means": {"feature_range": (-1, 2), "public_mean": [0.1, np.nan, -0.2, 0.0]},
+    "public means of all": {"feature_range": (-1, 2), "public_mean": [0.1, 0.5, -0.2, 0.0]},
 }
 
 
@@ -179,7 +183,7 @@ def test_regressors(name, form, capsys):
             weight = np.linspace(0.1, 2, N)
             weight[LAST] = (1.0, 0.0, 50.0, 0.2)[number]
         rows, targets, groups = grouped(X, y, number) if form == "grouped" else (X, y, None)
-        public = records(2)[:50] if form == "public" else None
+        public = records(2)[:50] if form == "public" and "public_mean" not in given else None
         return lambda model: model.set_params(weight_bound=1.5).fit(
             rows, targets, groups, eval_set=judges, sample_weight=weight, public_X=public
         )

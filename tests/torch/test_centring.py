@@ -321,3 +321,70 @@ def test_a_centre_without_noise_comes_back_from_where_it_was_put():
     )
     np.testing.assert_allclose(learnt.centre, X[0], rtol=1e-5)
     assert learnt.intercept == plan.begin.preparation.intercept == 0
+
+
+# --- public means -------------------------------------------------------------------------------
+
+MEANS = 0.7 * HIGH
+
+
+def test_public_means_are_the_centre_and_no_round_learns_it():
+    X, y = records()
+    learning, given = trained(centre="auto", spread=0.0), trained(public_mean=MEANS)
+    assert given._plan.rounds == 0
+    assert given.recipe.centre == 0
+    narrow = HIGH != 1  # the spread of a number is told as well
+    spread = given.preparation.spread
+    np.testing.assert_allclose(spread[narrow], np.minimum(1, 2.5 * 0.7))
+    np.testing.assert_allclose(given.preparation.centre, 0.7, rtol=1e-12)
+    assert "public means" in str(given.statement)
+    assert "public means" not in str(learning.statement)
+    by_number = trained(public_mean=dict(enumerate(MEANS.tolist())))
+    assert by_number.preparation == given.preparation
+    for mine, other in zip(given.module.parameters(), by_number.module.parameters(), strict=True):
+        assert torch.equal(mine, other)
+    # It is the same as training on inputs that were centred by hand.
+    plain = FederatedTrainer(mlp(), cross_entropy, epsilon=8.0, batch=BATCH, seed=4)
+    centred = (X / HIGH - 0.7).astype(np.float32)
+    plain.fit(centred, y)
+    np.testing.assert_allclose(plain.history.weights, given.history.weights, rtol=1e-4, atol=1e-5)
+
+
+def test_some_public_means_stay_as_they_are_and_the_others_are_learnt():
+    some = np.where(np.arange(FEATURES) < 2, MEANS, np.nan)
+    given, learning = (trained(centre=0.2, spread=0.0, public_mean=m) for m in (some, None))
+    assert given._plan.rounds == learning._plan.rounds > 0
+    np.testing.assert_allclose(given.preparation.centre[:2], 0.7, rtol=1e-12)
+    # Shrunk by themselves: another length, the same direction.
+    ratios = given.preparation.centre[2:] / learning.preparation.centre[2:]
+    np.testing.assert_allclose(ratios, ratios[0], rtol=1e-6)
+
+
+def test_public_means_have_the_shape_of_an_input():
+    module = nn.Sequential(nn.Flatten(), nn.Linear(FEATURES, 3))
+    means = np.array([[0.5, np.nan, 0.25], [1.0, 0.0, np.nan]])
+    inputs = Inputs.of((0, 1), module, Layout(module), torch.ones(4, 2, 3))
+    assert inputs.means(means).values == (0.5, None, 0.25, 1.0, 0.0, None)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"feature_range": None, "public_mean": MEANS}, "without feature_range"),
+        ({"public_mean": MEANS[:3]}, f"{FEATURES} numbers"),
+        ({"public_mean": {FEATURES: 0.5}}, r"public_mean\[6\]"),
+        ({"public_mean": 2 * HIGH}, r"public_mean\[0\] = 8.0: .*\[0, 4\]"),
+        ({"public_mean": MEANS, "centre": 0.1}, "centre = 0.1: .*public mean of every feature"),
+        (
+            {
+                "public_mean": [0.5] * 6,
+                "feature_range": (0, 1),
+                "module": nn.Linear(6, 3, bias=False),
+            },
+            "public_mean = .*first layer",
+        ),
+    ],
+)
+def test_public_means_that_are_wrong_are_refused_before_anything_is_spent(given, words):
+    with pytest.raises(InvalidArgument, match=words):
+        trained(**given)

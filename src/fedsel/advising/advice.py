@@ -90,13 +90,13 @@ class Advice:
             return (
                 f"{few.capitalize() or 'The clients are too few'} to learn the records' centre or"
                 " spread in: declare ranges that are as narrow and as symmetric about zero as is"
-                " known, or give public rows."
+                " known, or give public rows or means."
             )
         return (
             f"Where declared ranges are not symmetric about zero, let the clients of"
             f" {self._first(self.centre, rounds)} tell the records' centre, which noise then moves"
             f" by about {self.centre_error:.2g} of a record's norm{self._of_spreads(rounds)}."
-            " Public rows tell both without a round."
+            " Public rows tell both without a round, public means the centre."
         )
 
     def _of_spreads(self, rounds: int) -> str:

@@ -115,8 +115,11 @@ class App(typer.Typer):
 def spelled(name: str, ctx: Any) -> str:
     """A parameter as the user has written it: an option, an argument or a key of a file.
 
-    What is no parameter of the command stays as it is.
+    What is no parameter of the command stays as it is, and so does what stands in brackets.
     """
+    if "[" in name:
+        whole, bracket, part = name.partition("[")
+        return spelled(whole, ctx) + bracket + part
     if " + " in name:
         return " + ".join(spelled(part, ctx) for part in name.split(" + "))
     known = {}

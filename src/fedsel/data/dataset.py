@@ -100,21 +100,25 @@ class Dataset:
             raise InvalidArgument("how", how, "one of " + ", ".join(SCALINGS))
         if how == "none":
             return self
-        if how == PRIVATE:
-            wide = FeatureScale.unknown(self.d, self.bounds)
-            return self._affine(wide.centre, wide.factor, -1.0, 1.0)
         if how == "standard":
             if INTERCEPT in self.feature_names:
                 raise InvalidArgument("how", how, "applied before with_intercept()")
             centre, factor = _standardise(self.X)
             return self._affine(centre, factor, -STANDARD_CLIP, STANDARD_CLIP)
+        return self._affine(*self.public_scaling(how), 0.0 if how == "unit" else -1.0, 1.0)
+
+    def public_scaling(self, how: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Centre and factor (d,) of (x − centre)·factor on a scale that needs no record to know."""
+        if how == PRIVATE:
+            wide = FeatureScale.unknown(self.d, self.bounds)
+            return wide.centre, wide.factor
         if self.bounds is None or not self.bounded:
             allowed = f"private, standard or none: not all features of {self.name} have public"
             raise InvalidArgument("how", how, f"{allowed} bounds")
         low, high = self.bounds[:, 0], self.bounds[:, 1]
         if how == "unit":
-            return self._affine(low, 1 / (high - low), 0.0, 1.0)
-        return self._affine((low + high) / 2, 2 / (high - low), -1.0, 1.0)
+            return low, 1 / (high - low)
+        return (low + high) / 2, 2 / (high - low)
 
     def with_unit_records(self) -> Dataset:
         """Every record divided by its own norm (`unit_rows`)."""

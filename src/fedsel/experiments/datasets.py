@@ -15,11 +15,13 @@ from numpy.typing import NDArray
 
 from fedsel.data import Dataset, load, partition
 from fedsel.errors import InvalidArgument
-from fedsel.preparation import FeatureScale, Preparation, of_rows, shaped
+from fedsel.preparation import FeatureScale, Preparation, PublicMeans, of_rows, shaped
+from fedsel.preparation.means import read_means
 from fedsel.preparation.scale import PRIVATE
 from fedsel.simulation import Population
 
 Rows = NDArray[np.float32]
+Means = tuple[tuple[str, float], ...]
 _LOADING = threading.Lock()
 
 
@@ -34,6 +36,10 @@ class Source(Hashable, Protocol):
     def public(self) -> Rows | None:
         """Public rows (m, d) of the same features, as they are; None if there are none."""
 
+    @property
+    def means(self) -> Means:
+        """Public means of features in their units, each with its name; none if it is empty."""
+
     def data(self, name: str, data_seed: int) -> Dataset:
         """The data set."""
 
@@ -44,10 +50,11 @@ class Named:
 
     directory: Path | None = None
     notify: Callable[[str], None] | None = field(default=None, compare=False)
+    means: Means = ()
 
     @property
     def identity(self) -> str:
-        return ""
+        return _digest_of_means(self.means)
 
     @property
     def public(self) -> None:
@@ -59,14 +66,15 @@ class Named:
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """One data set in hand, whatever name is asked for, and public rows beside it if there are."""
+    """One data set in hand, whatever name is asked for; public rows or means beside it, if any."""
 
     dataset: Dataset
     public: Rows | None = None
+    means: Means = ()
 
     @property
     def identity(self) -> str:
-        own = _digest(self.dataset)
+        own = _digest(self.dataset) + _digest_of_means(self.means)
         if self.public is None:
             return own
         rows = np.ascontiguousarray(self.public).data.cast("B")
@@ -86,6 +94,20 @@ def public_scale(source: Source, name: str, data_seed: int, scale: str) -> Featu
         return FeatureScale.unknown(data.d, data.bounds)
     bounds = data.bounds if scale in ("unit", "symmetric") else None
     return None if bounds is None else FeatureScale(bounds[:, 0], bounds[:, 1])
+
+
+def public_means(
+    source: Source, name: str, data_seed: int, scale: str, known: FeatureScale | None
+) -> PublicMeans | None:
+    """The public means of a data set's features on its scale; None if there are none."""
+    if not source.means:
+        return None
+    if known is None:
+        allowed = "unit, symmetric or private with public means, which are of public scales"
+        raise InvalidArgument("scale", scale, allowed)
+    data = source.data(name, data_seed)
+    raw = read_means(dict(source.means), known.low, known.high, data.feature_names)
+    return PublicMeans.scaled(raw, known, *data.public_scaling(scale))
 
 
 def with_public(dataset: Dataset, rows: Rows) -> Given:
@@ -150,6 +172,10 @@ def _prepared(
     # A large alpha is no skew: every client then has the labels of the whole.
     dealt = partition.dirichlet(ready.y, clients, 1e6 if skew is None else skew, seed)
     return Population(ready.X, ready.y, dealt.order, dealt.starts)
+
+
+def _digest_of_means(means: Means) -> str:
+    return hashlib.sha256(repr(means).encode()).hexdigest()[:16] if means else ""
 
 
 @lru_cache(maxsize=4)

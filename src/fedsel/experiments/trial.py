@@ -11,6 +11,7 @@ import numpy as np
 
 from fedsel.auto import (
     Setting,
+    left_to_learn,
     model_of,
     noise_of_mean,
     plan_for,
@@ -23,12 +24,13 @@ from fedsel.errors import InvalidArgument
 from fedsel.experiments.datasets import (
     Source,
     population,
+    public_means,
     public_preparation,
     public_scale,
 )
 from fedsel.models import LinearModel
 from fedsel.models.linear import Loss
-from fedsel.preparation import FeatureScale
+from fedsel.preparation import FeatureScale, Preparation, PublicMeans
 from fedsel.random import key_of
 from fedsel.recipe import AUTO, Recipe
 from fedsel.simulation import Population, Training
@@ -121,14 +123,19 @@ class Cell:
         their public scale alone: clients prepare theirs as is learnt.
         """
         can = self.unit_records and self.intercept
-        known = public_scale(source, self.dataset, self.draw, self.scale) if can else None
+        which = (source, self.dataset, self.draw, self.scale)
+        if source.means and not self.intercept:
+            allowed = "true with public means: a centre would be an intercept"
+            raise InvalidArgument("intercept", self.intercept, allowed)
+        bounds = public_scale(*which) if can or source.means else None
+        means, known = public_means(*which, bounds), bounds if can else None
         people = self._population(source, prepared=known is None)
         members = self._members(people)
         count, per_epoch = self._rounds(members)
         dim = people.X.shape[1] + (known is not None)
         rows = None if known is None else source.public
         cell = self if rows is None else replace(self, recipe=without_rounds(self.recipe))
-        recipe = cell.resolved(dim, count, members, part, known)
+        recipe = cell.resolved(dim, count, members, part, known, means)
         solution, plan = recipe.build(), None
         if known is not None and rows is not None:
             noise = noise_of_mean(recipe, solution, members * recipe.epochs)
@@ -137,10 +144,19 @@ class Cell:
             people = people.prepared(prepared)
         elif known is not None:
             plan = plan_for(
-                recipe, solution, loose=known.loose, rounds=per_epoch, octaves=known.octaves
+                recipe,
+                solution,
+                loose=known.loose,
+                rounds=per_epoch,
+                octaves=known.octaves,
+                known=means,
             )
             if plan is None:
                 people = self._population(source, prepared=True)
+        elif means is not None:  # such records keep their norm
+            plain = Preparation.plain(len(means.values), unit=False)
+            centred = replace(plain, centre=means.centre(plain.spread))
+            people = self._population(source, prepared=False).prepared(centred)
         training = Training(
             solution=solution,
             model=LinearModel(self.model, recipe.reg),
@@ -179,6 +195,7 @@ class Cell:
         members: int,
         part: int = 0,
         known: FeatureScale | None = None,
+        means: PublicMeans | None = None,
     ) -> Recipe:
         """The recipe in numbers, for so many clients of a round and in all.
 
@@ -190,6 +207,7 @@ class Cell:
         if recipe.mu == AUTO:
             recipe = with_share(recipe, batch)
         per_epoch = -(-members // batch)
+        offset, loose = (False, 0) if known is None else left_to_learn(known, means)
         setting = Setting(
             dim,
             members / per_epoch,
@@ -197,8 +215,8 @@ class Cell:
             norm=1.0 if self.unit_records else None,
             model=model_of(self.model),
             intercept=self.intercept,
-            offset=known is not None and known.offset,
-            loose=0 if known is None else known.octaves_loose,
+            offset=offset,
+            loose=loose,
         )
         return resolved(recipe, setting)
 
@@ -266,6 +284,7 @@ def _about(training: Training, people: Population, source: Source) -> Row:
             "spread_rounds": 0 if plan is None else plan.spread_rounds,
             "centre_rounds": 0 if plan is None else plan.centre_rounds,
             **({} if source.public is None else {"public_rows": len(source.public)}),
+            **({"public_means": len(source.means)} if source.means else {}),
         },
         "majority": float(max(np.mean(people.y > 0), np.mean(people.y < 0))),
     }

@@ -87,6 +87,10 @@ class FedSelStrategy(Strategy):
     features
         The entries of a record. None: as many as there are bounds, or, for bounds that are two
         numbers, one fewer than the model's parameters: a linear one of two classes.
+    public_mean
+        None, or published means of features, in their units: {number of the feature: mean}, or an
+        array with NaN where none is known. They tell the centre of these features, and no round
+        learns it. Needs ``feature_range``.
     folder
         Where the checkpoint is kept after every round. A strategy that is started again on it goes
         on with the round that was not finished. While `start` runs, the folder is its alone. None:
@@ -127,6 +131,7 @@ class FedSelStrategy(Strategy):
         records_per_node: int | None = None,
         feature_range: tuple[Any, Any] | Literal["private"] | None = None,
         features: int | None = None,
+        public_mean: Any = None,
         folder: str | Path | None = None,
         min_nodes: int = 1,
         patience: float = 60.0,
@@ -140,7 +145,14 @@ class FedSelStrategy(Strategy):
             recipe, solution=solution, epsilon=epsilon, epochs=epochs, learning_rate=learning_rate
         )
         self.planned = Planned(
-            asked, nodes, rounds_per_epoch, norm, records_per_node, feature_range, features
+            asked,
+            nodes,
+            rounds_per_epoch,
+            norm,
+            records_per_node,
+            feature_range,
+            features,
+            public_mean,
         )
         self.scale = scale
         for name, value in scale.items() if isinstance(scale, Mapping) else [("scale", scale)]:
@@ -419,6 +431,9 @@ class FedSelStrategy(Strategy):
         if plan is not None:
             counts = (plan.spread_rounds, plan.centre_rounds)
             log(logging.INFO, "\t├──> first, %d rounds learn spreads, %d the centre", *counts)
+            if plan.known is not None:
+                given = int(plan.known.given.sum())
+                log(logging.INFO, "\t├──> public means of %d features", given)
         log(logging.INFO, "\t└──> %d nodes planned, %d a round", self.nodes, self.batch)
 
 

@@ -4,12 +4,23 @@ The server publishes what it learns, and all later clients prepare their records
 round differs from others only in what a client reports on: its record in place of a gradient. It is
 the same solution, the same certificate and the same one report of a client and epoch.
 
-Where there are public rows, they tell it instead (`public`), and no round is spent.
+Where there are public rows, they tell it instead (`public`), and no round is spent. Published means
+of features (`means`) tell the centre.
 """
 
+from fedsel.preparation.means import PublicMeans
 from fedsel.preparation.plan import Plan, PlanState, advanced
 from fedsel.preparation.public import of_rows, shaped
 from fedsel.preparation.record import Preparation
 from fedsel.preparation.scale import FeatureScale
 
-__all__ = ["FeatureScale", "Plan", "PlanState", "Preparation", "advanced", "of_rows", "shaped"]
+__all__ = [
+    "FeatureScale",
+    "Plan",
+    "PlanState",
+    "Preparation",
+    "PublicMeans",
+    "advanced",
+    "of_rows",
+    "shaped",
+]

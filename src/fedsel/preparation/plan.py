@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Literal, final, get_args
+from typing import TYPE_CHECKING, Any, Literal, final, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,9 @@ from numpy.typing import NDArray
 from fedsel.errors import InvalidArgument, check_count, check_finite, check_positive
 from fedsel.preparation.record import WIDEST, Doubles, Preparation
 from fedsel.preparation.unit import unit_rows
+
+if TYPE_CHECKING:
+    from fedsel.preparation.means import PublicMeans
 
 OCTAVES = 16
 """Of how many factors of two a declared range may be too wide."""
@@ -70,7 +73,9 @@ class Plan:
     ``noise`` that of one decoded report (`Solution.noise`). Where what is trained has an
     ``intercept`` of its own, records get none. Where ``scattered``, a record's entries do not lie
     side by side in a longer vector: a rotated basis repeats itself on such a block, and the mean of
-    many reports at a large ε is then too short.
+    many reports at a large ε is then too short. What is ``known``, published means of features, is
+    not learnt: that is the server's affair, and devices need not know. A plan of no rounds at all
+    is there for what is known.
 
     Once all is learnt, records are clipped ``reach`` spreads out, for their tails tell something,
     and their intercept has ``entry`` times the norm of a typical one.
@@ -95,6 +100,7 @@ class Plan:
     passes: tuple[Pass, ...] = ()
     reach: float = 1.0
     entry: float = INTERCEPT
+    known: PublicMeans | None = None
 
     def __post_init__(self) -> None:
         check_count("features", self.features)
@@ -142,12 +148,24 @@ class Plan:
             plain = replace(plain, spread=np.where(self.loose, middle, 1.0))
         if not self.intercept:
             plain = replace(plain, intercept=0.0, factor=1.0)
+        if self.known is not None:
+            plain = self.known.begin(plain, origin=bool(self.passes))
+        if not self.rounds:
+            plain = plain.widened(self.reach)
         return PlanState(plain, np.zeros(self.dim), 0)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, as a server publishes them, but for what came later and is not used."""
-        unused = {"passes": (), "reach": 1.0, "entry": INTERCEPT}
-        return {name: v for name, v in vars(self).items() if v != unused.get(name)}
+        """What devices are told, without what came later and is not used."""
+        unused = {"passes": (), "reach": 1.0, "entry": INTERCEPT, "known": self.known}
+        return {n: v for n, v in vars(self).items() if n not in unused or v != unused[n]}
+
+    @property
+    def _lacking(self) -> NDArray[np.bool_]:
+        """The features of which no mean is known."""
+        return np.ones(self.features, bool) if self.known is None else ~self.known.given
+
+    def _informed(self, learnt: Preparation) -> Preparation:
+        return learnt if self.known is None else self.known.informed(learnt)
 
     # --- what clients report --------------------------------------------------------------------
 
@@ -196,20 +214,26 @@ class Plan:
         spread = learnt.spread.copy()
         octaves = self.octaves * np.clip(common + own, -1.0, 1.0)
         spread[columns] = np.minimum(1.0, spread[columns] * power_of_two(-octaves))
-        return replace(learnt, spread=spread)
+        return self._informed(replace(learnt, spread=spread))
 
     def learn_origin(self, learnt: Preparation, mean: Doubles, reports: int) -> Preparation:
         """The origin of the loose features, from the mean of what was reported on them."""
         columns = np.flatnonzero(self.loose)
-        moved, _ = self._mean(columns, mean, reports)
+        lacking = columns[self._lacking[columns]]
+        moved, _ = self._mean(lacking, _kappa(columns), mean, reports)
         origin = np.zeros(self.features) if learnt.origin is None else learnt.origin.copy()
-        origin[columns] += learnt.spread[columns] * np.clip(moved, -1.0, 1.0)
-        return replace(learnt, origin=origin)
+        origin[lacking] += learnt.spread[lacking] * np.clip(moved, -1.0, 1.0)
+        return self._informed(replace(learnt, origin=origin))
 
     def learn_centre(self, learnt: Preparation, mean: Doubles, reports: int) -> Preparation:
-        """Centre and intercept, from the mean of what was reported on records."""
+        """Centre and intercept, from the mean of what was reported on records.
+
+        A mean that is known stays what it is; the others are shrunk by themselves.
+        """
         columns = np.arange(self.features)
-        centre, constant = self._mean(columns, mean, reports)
+        lacking = np.flatnonzero(self._lacking)
+        centre = learnt.centre.copy()
+        centre[lacking], constant = self._mean(lacking, _kappa(columns), mean, reports)
         if not self.intercept:
             return replace(learnt, centre=centre)
         square_norm = _kappa(columns) ** 2 * (1 / constant**2 - 1)
@@ -218,7 +242,7 @@ class Plan:
         return replace(learnt, centre=centre, intercept=self.entry * norm, factor=1 / norm)
 
     def _mean(
-        self, columns: NDArray[np.int64], mean: Doubles, reports: int
+        self, columns: NDArray[np.int64], kappa: float, mean: Doubles, reports: int
     ) -> tuple[Doubles, float]:
         """The mean of these features, shrunk to zero, and κ over the norm of a typical record."""
         told = mean[self._places] / self.radius
@@ -226,7 +250,7 @@ class Plan:
         noise = (self.noise / self.radius) ** 2 / reports * len(columns) / self.dim
         direction = direction * _kept(float(direction @ direction), noise)
         constant = min(max(float(told[self.features]), _LEAST), _MOST)
-        return direction * (_kappa(columns) / constant), constant
+        return direction * (kappa / constant), constant
 
     def _columns(self, number: int) -> NDArray[np.int64]:
         """The features that a round that prepares asks for."""

@@ -100,7 +100,12 @@ class FeatureScale:
     @property
     def offset(self) -> bool:
         """Whether some bounds are not symmetric about zero, or nobody knows them."""
-        return self.octaves != OCTAVES or bool((self.low != -self.high).any())
+        return self.offset_of(np.ones(len(self.low), bool))
+
+    def offset_of(self, columns: NDArray[np.bool_]) -> bool:
+        """The same of some columns (d,) alone."""
+        skewed = (self.low != -self.high) | (self.octaves != OCTAVES)
+        return bool(skewed[columns].any())
 
     @property
     def loose(self) -> tuple[bool, ...]:

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from fedsel.budget import THETA
 from fedsel.errors import InvalidArgument, check_count, check_kind, check_vectors
 from fedsel.paths import sync_folder
-from fedsel.preparation import Plan, PlanState, Preparation
+from fedsel.preparation import Plan, PlanState, Preparation, PublicMeans
 from fedsel.preparation.plan import Stage
 from fedsel.recipe import Recipe
 from fedsel.reports import Totals
@@ -125,6 +125,10 @@ class Checkpoint:
 
     def check_same(self, other: Checkpoint) -> None:
         """Refuse to go on with another task than that of this checkpoint; say what has changed."""
+        means = [None if c.plan is None else c.plan.known for c in (self, other)]
+        if means[0] != means[1]:
+            allowed = "what the run began with: the checkpoint has other public means"
+            raise InvalidArgument("public_mean", _values(means[1]), allowed)
         # How a recipe was come to is not kept.
         mine, theirs = (replace(c.recipe, theta=THETA, asked=None) for c in (self, other))
         was = {"rounds_per_epoch": self.rounds_per_epoch, **vars(mine), **vars(self.intent)}
@@ -219,6 +223,8 @@ class Checkpoint:
         if self.plan is None or self.learnt is None:
             return {}
         known = {"plan": self.plan.to_dict(), "preparation": self.learnt.preparation.to_dict()}
+        if self.plan.known is not None:
+            known["known"] = self.plan.known.to_dict()
         text = json.dumps(known).encode()
         return {
             "preparing": np.frombuffer(text, dtype=np.uint8),
@@ -261,6 +267,10 @@ class Checkpoint:
             )
 
 
+def _values(means: PublicMeans | None) -> object:
+    return None if means is None else list(means.values)
+
+
 def _start(weights: ArrayLike | None, dim: int) -> NDArray[np.float64]:
     start = np.zeros(dim) if weights is None else check_vectors("weights", weights, ndim=1)
     if start.shape != (dim,):
@@ -285,7 +295,8 @@ def _prepared(arrays: Mapping[str, Any]) -> tuple[Plan | None, PlanState | None]
     if "preparing" not in arrays:
         return None, None
     known = json.loads(arrays["preparing"].tobytes())
-    plan = Plan(**{**known["plan"], "loose": tuple(known["plan"]["loose"])})
+    means = PublicMeans.of_dict(known["known"]) if "known" in known else None
+    plan = Plan(**{**known["plan"], "loose": tuple(known["plan"]["loose"]), "known": means})
     preparation = Preparation.of_dict(known["preparation"])
     reports = int(arrays["prepared_reports"])
     return plan, PlanState(preparation, arrays["prepared_total"], reports)

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, final
 
 import numpy as np
 
-from fedsel.auto import Model, Setting, resolved
+from fedsel.auto import Model, Setting, left_to_learn, resolved
 from fedsel.errors import InvalidArgument, check_count, check_positive
-from fedsel.preparation import FeatureScale
+from fedsel.preparation import FeatureScale, PublicMeans
 from fedsel.recipe import AUTO, Recipe
 from fedsel.wire import check_sendable
 from fedsel.wire.preparing import Preparing
 
 _OWN = ("solution", "epsilon", "dim", "epochs", "learning_rate", "asked")
 """Fields of a recipe that are parameters of their own, or follow from the model."""
+_MOST_NUMBERED = 1 << 20
+"""Beyond it the number of a feature is not tried before the model is known."""
 _FURTHER = [field.name for field in fields(Recipe) if field.name not in _OWN]
 
 
@@ -36,6 +38,9 @@ class Planned:
     records_per_node: int | None = None
     feature_range: Any = None
     features: int | None = None
+    public_mean: Any = None
+    names: tuple[str, ...] | None = None
+    """Of the features, for public means by name."""
     model: Model | None = None
     """What is trained; None: a linear model where the ``norm`` of its records is known."""
 
@@ -60,7 +65,9 @@ class Planned:
                 "reg", self.asked.reg, f"0 for {name}: its nodes would add λ·w, in the app's loss"
             )
         if self.feature_range is not None:
-            self.preparing_of(replace(recipe, dim=self._features(2) + 1))
+            of_model = self._features(2) != self._features(3)
+            features = self._fewest_features if of_model else self._features(2)
+            self.preparing_of(replace(recipe, dim=features + 1))
 
     def _check_records(self) -> None:
         if self.features is not None:
@@ -72,6 +79,8 @@ class Planned:
             return
         if self.features is not None:
             raise InvalidArgument("features", self.features, "left out without feature_range")
+        if self.public_mean is not None:
+            raise InvalidArgument("public_mean", self.public_mean, "left out without feature_range")
         for name in ("centre", "spread"):
             if getattr(self.asked, name) not in (AUTO, 0.0):
                 raise InvalidArgument(name, getattr(self.asked, name), "0 without feature_range")
@@ -87,6 +96,18 @@ class Planned:
         return bounds if bounds > 1 else dim - 1
 
     @property
+    def _fewest_features(self) -> int:
+        """How many a record must have for the public means to fit, before the model is known.
+
+        One more than are told by number: some may lack.
+        """
+        means = self.public_mean
+        if isinstance(means, Mapping):
+            numbers = [key for key in means if isinstance(key, int) and key < _MOST_NUMBERED]
+            return 2 + max(numbers, default=0)
+        return max(1, int(np.size(means)))
+
+    @property
     def batch(self) -> int:
         """How many nodes are planned for a round."""
         return max(1, self.nodes // self.rounds_per_epoch)
@@ -98,6 +119,7 @@ class Planned:
             asked = replace(asked, rho=None)
         bounds = self.bounds_of(dim)
         rows = 1 if bounds is None or not known else dim // (len(bounds.low) + 1)
+        offset, loose = (False, 0) if bounds is None else left_to_learn(bounds, self._means(bounds))
         setting = Setting(
             dim=dim,
             clients=self.batch,
@@ -107,8 +129,8 @@ class Planned:
             records=self.records_per_node or 1,
             classes=max(2, rows),
             model=self.model or ("linear" if known else "network"),
-            offset=bounds is not None and bounds.offset,
-            loose=0 if bounds is None else bounds.octaves_loose,
+            offset=offset,
+            loose=loose,
         )
         recipe = resolved(asked, setting)
         # The server works on w/scale: there a decay by α·scale·λ is one by α·(scale·λ).
@@ -135,7 +157,14 @@ class Planned:
         if bounds is None:
             return None
         linear = self.norm is not None
-        return Preparing.begin(bounds, recipe, self.rounds_per_epoch, linear=linear)
+        known = self._means(bounds)
+        return Preparing.begin(bounds, recipe, self.rounds_per_epoch, linear=linear, known=known)
+
+    def _means(self, bounds: FeatureScale) -> PublicMeans | None:
+        """The public means, on the scale of the bounds."""
+        if self.public_mean is None:
+            return None
+        return PublicMeans.of(self.public_mean, bounds, self.names)
 
 
 def recipe_asked(further: dict[str, Any], **own: Any) -> Recipe:

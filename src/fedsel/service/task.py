@@ -105,9 +105,11 @@ class Task:
     - ``recipe``: as asked for, with "auto" in it; ``clients``: planned, in an epoch; its
       ``rounds_per_epoch`` share them. What is automatic follows from these.
     - ``features``: of a record of a linear model, their names or how many; ``feature_range``: their
-      public bounds, a pair (low, high) of numbers or lists, or "private"; ``loss``: of that model;
-      ``labels``: what its two classes are called, −1 first; ``target_range``: of a regression's
-      targets. Without features the recipe has ``dim``, and devices bring updates of their own.
+      public bounds, a pair (low, high) of numbers or lists, or "private"; ``public_mean``:
+      published means of features, {name = mean}, or a list with nan where none is known;
+      ``loss``: of that model; ``labels``: what its two classes are called, −1 first;
+      ``target_range``: of a regression's targets. Without features the recipe has ``dim``, and
+      devices bring updates of their own.
     - ``start``: a file of weights (.npy) to begin with, zeros without one.
     - ``close_after``: `CloseRule`; ``limits``: `Limits`; ``invitations``: "signed", or "open" to
       anyone; ``purpose``, ``recipient``: what devices are told; ``origins``: web pages of other
@@ -122,6 +124,7 @@ class Task:
     rounds_per_epoch: int = 1
     features: int | tuple[str, ...] | None = None
     feature_range: Any = None
+    public_mean: Any = None
     records_per_client: int | None = None
     loss: Loss = "logistic"
     labels: tuple[str, ...] | None = None
@@ -150,7 +153,8 @@ class Task:
 
     def _check_records(self) -> None:
         if self.features is None:
-            for name in ("feature_range", "labels", "target_range", "records_per_client"):
+            linear = ("feature_range", "public_mean", "labels", "target_range")
+            for name in (*linear, "records_per_client"):
                 if getattr(self, name) is not None:
                     raise InvalidArgument(name, getattr(self, name), "left out without features")
             if self.recipe.dim is None:
@@ -182,6 +186,13 @@ class Task:
         count = self.feature_count
         return int(self.recipe.dim or 0) if count is None else count + 1
 
+    @property
+    def _names(self) -> tuple[str, ...] | None:
+        """What the file calls the features: by their numbers where they have no names."""
+        if isinstance(self.features, tuple) or self.features is None:
+            return self.features
+        return tuple(str(j) for j in range(self.features))
+
     @cached_property
     def planned(self) -> Planned:
         """All that "auto" follows from."""
@@ -194,6 +205,8 @@ class Task:
             records_per_node=self.records_per_client,
             feature_range=self.feature_range,
             features=self.feature_count,
+            public_mean=self.public_mean,
+            names=self._names,
             model=model_of(self.loss) if linear else "network",
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -40,8 +41,13 @@ class PreparingRunner:
         self._people, self._runner_of = people, runner_of
         self._learnt = training.plan.begin
         self.state = ServerState.begin(weights)
-        self._reports = VectorReports(training.solution, people.clients, seed=training.seed)
         self._inner: RoundRunner | None = None
+        if not self.plan.rounds:
+            self._train()
+
+    @cached_property
+    def _reports(self) -> VectorReports:
+        return VectorReports(self.training.solution, self._people.clients, seed=self.training.seed)
 
     @property
     def preparation(self) -> Preparation:
@@ -78,9 +84,13 @@ class PreparingRunner:
             self.state, self._learnt, self.plan, rule, solution, reports.totals
         )
         if self.state.rounds == self.plan.rounds:
-            ready = self._people.prepared(self.preparation)
-            self._inner = self._runner_of(ready, self.state.weights)
-            self._inner.state = replace(self._inner.state, rounds=self.state.rounds)
+            self._train()
+
+    def _train(self) -> None:
+        """All is learnt: the rounds from here on are those of the inner runner."""
+        ready = self._people.prepared(self.preparation)
+        self._inner = self._runner_of(ready, self.state.weights)
+        self._inner.state = replace(self._inner.state, rounds=self.state.rounds)
 
     def _vectors(self, number: int, clients: NDArray[np.int64]) -> NDArray[np.float32]:
         return client_vectors(self.plan, number, self._people, clients, self.preparation)

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 from fedsel.advising import warn_about_clients
 from fedsel.auto import (
     Setting,
+    left_to_learn,
     model_of,
     noise_of_mean,
     plan_for,
@@ -25,7 +26,7 @@ from fedsel.auto import (
 from fedsel.data.partition import Clients, by_groups
 from fedsel.errors import InvalidArgument, check_count, check_finite, check_positive
 from fedsel.models.linear import LinearModel
-from fedsel.preparation import FeatureScale, Plan, Preparation, of_rows, shaped
+from fedsel.preparation import FeatureScale, Plan, Preparation, PublicMeans, of_rows, shaped
 from fedsel.preparation.plan import unlearnt
 from fedsel.recipe import AUTO, Recipe
 from fedsel.simulation import History, Training
@@ -53,6 +54,7 @@ class _Fit:
     batch: int
     setting: Setting
     known: Preparation | None = None
+    means: PublicMeans | None = None
 
 
 class FederatedLinear(BaseEstimator):  # type: ignore[misc]
@@ -76,6 +78,7 @@ class FederatedLinear(BaseEstimator):  # type: ignore[misc]
     n_features_in_: int
     n_clients_: int
     n_public_: int
+    n_public_means_: int
     n_waves_: int
     preparation_: Preparation
     _weights: NDArray[np.float64]
@@ -106,6 +109,8 @@ class FederatedLinear(BaseEstimator):  # type: ignore[misc]
         ``read`` names what bounds beside the features' are not public.
         """
         rows = None if public_X is None else public.checked(self, public_X, first)
+        if first and self.public_mean is not None:
+            public.check_means(self, rows)
         clients = None if groups is None else self._clients(groups, X)
         count = X.shape[0] if clients is None else clients.n
         scale, seed = self._scale(X, first, rows), self._seed(first)
@@ -156,6 +161,8 @@ class FederatedLinear(BaseEstimator):  # type: ignore[misc]
         self.learning_rate_, self.batch_, self.spent_ = rate, fit.batch, spent
         self.feature_range_ = np.stack([scale.low, scale.high])
         self.n_public_ = self._public_rows(first, rows)
+        if first:
+            self.n_public_means_ = 0 if fit.means is None else int(fit.means.given.sum())
         self.preparation_ = history.preparation or known
         self.history_, self._weights = history, history.weights
         self.privacy_ = privacy.statement(
@@ -163,8 +170,9 @@ class FederatedLinear(BaseEstimator):  # type: ignore[misc]
             grouped=clients is not None,
             read=("the features",) * (self.feature_range is None and not self.n_public_) + read,
             seeded=seed is not None,
-            prepared=fit.plan is not None,
+            prepared=fit.plan is not None and fit.plan.rounds > 0,
             public_rows=self.n_public_,
+            public_means=self.n_public_means_,
             fewest_reports=history.fewest_reports,
         )
         self._set_coefficients(scale, task.columns)
@@ -190,7 +198,12 @@ class FederatedLinear(BaseEstimator):  # type: ignore[misc]
             asked = replace(asked, spread=0.0, centre=0.0)
         if rows is not None:
             asked = without_rounds(asked)
+        means = None
+        if first and self.public_mean is not None:
+            names = getattr(self, "feature_names_in_", None)
+            means = PublicMeans.of(self.public_mean, scale, names)
         fits = not hasattr(X, "tocsr") or 4 * X.shape[0] * X.shape[1] <= _MOST_DENSE
+        offset, octaves = left_to_learn(scale, means)
         loose = self._loose(scale)
         setting = Setting(
             dim=entries * task.columns,
@@ -199,8 +212,8 @@ class FederatedLinear(BaseEstimator):  # type: ignore[misc]
             norm=1.0 if of_norm_one else None,
             features=entries,
             classes=max(2, task.columns),
-            offset=can and fits and scale.offset,
-            loose=scale.octaves if can and any(loose) else 0,
+            offset=can and fits and offset,
+            loose=octaves if can and any(loose) else 0,
             model=model_of(task.loss),
             intercept=bool(self.fit_intercept),
         )
@@ -213,8 +226,12 @@ class FederatedLinear(BaseEstimator):  # type: ignore[misc]
             rounds=per_epoch,
             octaves=scale.octaves,
             unit=self._unit_norm,
+            known=means if of_norm_one else None,
         )
         known = None
+        if means is not None and not of_norm_one:  # such records keep their norm and intercept
+            known = self._unprepared(scale, task)
+            known = replace(known, centre=means.centre(known.spread))
         if rows is not None and of_norm_one:
             # A centre without an intercept would be one; a huge sparse X is not made dense.
             known = of_rows(
@@ -227,7 +244,7 @@ class FederatedLinear(BaseEstimator):  # type: ignore[misc]
             if fits:
                 reports = self.epochs * count
                 known = shaped(known, scale.apply(rows), noise_of_mean(recipe, solution, reports))
-        return _Fit(recipe, solution, plan, batch, setting, known)
+        return _Fit(recipe, solution, plan, batch, setting, known, means)
 
     def _loose(self, scale: FeatureScale) -> tuple[bool, ...]:
         """Bounds that were read from the records are not too wide."""

@@ -87,6 +87,11 @@ class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
         none. "auto": a twentieth where bounds may be too wide (all but those of (0, 1) and (−1,
         1)), three tenths where nobody knows any; a tenth where they are not symmetric about zero;
         none where there are too few clients to learn anything.
+    public_mean
+        None, or published means of features, in their units: {name: mean} for a DataFrame, {column
+        number: mean}, or an array with NaN where none is known. The share of a level is its mean.
+        They tell the centre of these features without a round and without ε; rounds learn
+        that of the others. Needs ``feature_range``.
     class_weight
         None, or a public weight > 0 for each class, {label: weight}: the loss of a record is
         multiplied with that of its class over the largest. "balanced" is refused: the shares of the
@@ -141,11 +146,13 @@ class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
         Clients of the last wave.
     n_public_
         Public rows that were given.
+    n_public_means_
+        Features whose public mean was given.
     n_waves_
         How often clients were fitted.
     preparation_
-        What clients do with a record on the scale of feature_range_, as it was learnt from reports
-        or from public rows.
+        What clients do with a record on the scale of feature_range_, as it was learnt from
+        reports, from public rows or from public means.
 
     Examples
     --------
@@ -181,6 +188,7 @@ class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
         feature_range: tuple[Any, Any] | Literal["private"] | None = None,
         spread: float | Literal["auto"] = "auto",
         centre: float | Literal["auto"] = "auto",
+        public_mean: Any = None,
         class_weight: Mapping[Any, float] | None = None,
         class_prior: Mapping[Any, float] | None = None,
         weight_bound: float | None = None,
@@ -207,6 +215,7 @@ class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
         self.feature_range = feature_range
         self.spread = spread
         self.centre = centre
+        self.public_mean = public_mean
         self.class_weight = class_weight
         self.class_prior = class_prior
         self.weight_bound = weight_bound

@@ -1,4 +1,4 @@
-"""Public, unlabelled rows that a user gives beside the clients' records."""
+"""Public rows and means that a user gives beside the clients' records."""
 
 from __future__ import annotations
 
@@ -26,3 +26,16 @@ def checked(estimator: BaseEstimator, public_X: Any, first: bool) -> Any:
         raise InvalidArgument("public_X", f"{rows.shape[0]} row", "at least 2 rows")
     validate_data(estimator, public_X, reset=False, skip_check_array=True)  # names of features
     return rows
+
+
+def check_means(estimator: BaseEstimator, rows: Any) -> None:
+    """Refuse means that nothing could be done with."""
+    name, means = "public_mean", estimator.public_mean
+    if rows is not None:
+        raise InvalidArgument(name, means, "left out with public_X, whose rows tell the centre")
+    if estimator.feature_range is None:
+        wanted = 'given with feature_range, (low, high) or "private": without, no bounds are public'
+        raise InvalidArgument(name, means, wanted)
+    if not estimator.fit_intercept:
+        wanted = "left out with fit_intercept=False: a centre would be an intercept"
+        raise InvalidArgument(name, means, wanted)

@@ -36,6 +36,11 @@ class FedSelRegressor(RegressorMixin, FederatedLinear):  # type: ignore[misc]
     spread, centre
         Which rounds learn where records lie, as in `FedSelClassifier`. Records keep their norm, up
         to one public factor.
+    public_mean
+        None, or published means of features, in their units: {name: mean} for a DataFrame, {column
+        number: mean}, or an array with NaN where none is known. The share of a level is its mean.
+        They tell the centre of these features without a round and without ε; rounds learn
+        that of the others. Needs ``feature_range``.
     weight_bound
         The public bound of ``sample_weight``, as in `FedSelClassifier`.
     solution
@@ -103,6 +108,7 @@ class FedSelRegressor(RegressorMixin, FederatedLinear):  # type: ignore[misc]
         target_range: tuple[float, float] | None = None,
         spread: float | Literal["auto"] = "auto",
         centre: float | Literal["auto"] = "auto",
+        public_mean: Any = None,
         weight_bound: float | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
@@ -127,6 +133,7 @@ class FedSelRegressor(RegressorMixin, FederatedLinear):  # type: ignore[misc]
         self.target_range = target_range
         self.spread = spread
         self.centre = centre
+        self.public_mean = public_mean
         self.weight_bound = weight_bound
         self.random_state = random_state
         self.verbose = verbose

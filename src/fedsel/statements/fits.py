@@ -29,7 +29,9 @@ PUBLIC = (
     "feature bounds that were not declared, and preparation_: computed from {} public rows, which"
     " cost no ε"
 )
+PUBLIC_MEANS = "the centre of {} features in preparation_: public means, which cost no ε"
 NOT_COVERED_PUBLIC = "whoever is in the public rows: they are taken to be known to all"
+NOT_COVERED_MEANS = "whoever the public means were computed from: they are taken to be known to all"
 NOT_COVERED = (
     "that a client takes part, when, and in which round; the number of clients",
     "the number and names of the features, and the set of classes: they are taken to be public",
@@ -193,12 +195,13 @@ def fit_statement(
     read: Sequence[str] = (),
     prepared: bool = False,
     public_rows: int = 0,
+    public_means: int = 0,
     fewest_reports: int = 0,
 ) -> PrivacyStatement:
     """What a fit with this solution costs a client.
 
     ``released`` names what is computed from the reports alone, ``read`` what bounds were not
-    public. The smallest round had ``fewest_reports``.
+    public, ``public_means`` how many features had one. The smallest round had ``fewest_reports``.
     """
     privacy = solution.privacy
     private = not math.isinf(privacy.per_report)
@@ -206,6 +209,7 @@ def fit_statement(
         *(SEED_UNDOES,) * seeded,
         *(f"the bounds of {what}, which were read from the records" for what in read),
         *(NOT_COVERED_PUBLIC,) * bool(public_rows),
+        *(NOT_COVERED_MEANS,) * bool(public_means),
     )
     but = " who does not know the seed" * seeded
     covered = (
@@ -213,6 +217,7 @@ def fit_statement(
         f"{released}: they are computed from the reports alone",
         *(PREPARED,) * prepared,
         *(PUBLIC.format(public_rows),) * bool(public_rows),
+        *(PUBLIC_MEANS.format(public_means),) * bool(public_means),
     )
     return PrivacyStatement(
         per_report=privacy.per_report,

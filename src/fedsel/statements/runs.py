@@ -30,6 +30,7 @@ TRUST_ON_FLOWER = (
     "The app that a node runs is trusted as well: it must use FedSelMod, and do nothing else with"
     " the data.",
 )
+PUBLIC_MEANS = "of {} features: free of ε, and taken to be known to all"
 LIMITS = (
     "This is the server's view. What a device has spent is in its own ledger: a report that was"
     " sent and lost counts there and not here.",
@@ -72,6 +73,8 @@ class RunStatement:
     refusals: Mapping[str, int] = field(default_factory=dict)
     trust: tuple[str, ...] = TRUST
     shuffled: IfShuffled | None = None
+    public_means: int = 0
+    """Of how many features the centre came from public means, which cost no ε."""
 
     @classmethod
     def of(
@@ -86,6 +89,7 @@ class RunStatement:
         heard = [record for record in server.records if record.accepted]
         fewest = min((record.accepted for record in heard), default=0)
         epochs = len({record.epoch for record in heard})
+        known = None if server.plan is None else server.plan.known
         return cls(
             run=server.run,
             intent=server.intent,
@@ -98,6 +102,7 @@ class RunStatement:
             refusals=dict(refusals or {}),
             trust=(*TRUST, *trust),
             shuffled=IfShuffled.of(server.solution.privacy, fewest, epochs),
+            public_means=0 if known is None else int(known.given.sum()),
         )
 
     def central(self, *, delta: float | None = None) -> CentralGuarantee:
@@ -158,9 +163,15 @@ class RunStatement:
                 }
                 for e in self.epochs
             ],
+            "public_means": self.public_means,
             "refusals": dict(self.refusals),
             "trust": [*self.trust, *self._trust_by_number],
         }
+
+    @property
+    def _public(self) -> dict[str, str]:
+        given = self.public_means
+        return {"public means": PUBLIC_MEANS.format(given)} if given else {}
 
     @property
     def _trust_by_number(self) -> tuple[str, ...]:
@@ -185,6 +196,11 @@ class RunStatement:
                 "numbers in an update": str(self.dim),
                 "bits in a report": str(self.bits),
                 "reports accepted": str(self.reports),
+                **(
+                    {"public means": PUBLIC_MEANS.format(self.public_means)}
+                    if self.public_means
+                    else {}
+                ),
             },
             sections=(
                 released,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -12,7 +13,7 @@ from torch import nn
 from torch.func import functional_call
 
 from fedsel.errors import InvalidArgument
-from fedsel.preparation import FeatureScale, Preparation
+from fedsel.preparation import FeatureScale, Preparation, PublicMeans
 from fedsel.torch.modules import Layout, Untouched
 
 Doubles = NDArray[np.float64]
@@ -70,6 +71,15 @@ class Inputs:
     def unprepared(self) -> Preparation:
         """What is done to an input on its scale where nothing is learnt: nothing."""
         return Preparation.plain(self.features, intercept=0.0, unit=False)
+
+    def means(self, public_mean: Any) -> PublicMeans:
+        """Published means of an input's entries: an array of its shape, or by flat number."""
+        if not self.foldable:
+            allowed = f"left out {NEEDED.format('the centre')}"
+            raise InvalidArgument("public_mean", public_mean, allowed)
+        if not isinstance(public_mean, Mapping) and np.shape(public_mean) == self.shape:
+            public_mean = np.reshape(public_mean, -1)
+        return PublicMeans.of(public_mean, self.scale)
 
     def records(self, X: torch.Tensor) -> NDArray[np.float32]:
         """Inputs (n, …) as flat records (n, features) on the public scale."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from fedsel.advising import warn_about_clients
-from fedsel.auto import Setting, decided, plan_for, resolved
+from fedsel.auto import Setting, decided, left_to_learn, plan_for, resolved
 from fedsel.data.partition import by_groups
 from fedsel.errors import Epsilon, InvalidArgument, check_count, check_finite, check_positive
 from fedsel.models import LinearModel
@@ -100,6 +100,10 @@ class FederatedTrainer:
         which the server learns where and how wide the records lie; later clients train on
         clip(x/spread) − centre. "auto" is a tenth and a twentieth where ``feature_range`` is not
         symmetric about zero and may be too wide, and the reports are enough; else 0.
+    public_mean
+        None, or published means of the inputs' entries, in their units: an array of an input's
+        shape with NaN where none is known, or {number of the entry in the flattened input: mean}.
+        They tell the centre of these entries, and no round learns it. Needs ``feature_range``.
     chunk
         Clients whose updates are held at a time; by default what fits into 64 MiB.
     seed
@@ -147,6 +151,7 @@ class FederatedTrainer:
     preparation: Preparation | None
     _grouped = False
     _keeps_start = False
+    _public_means = 0
 
     def __init__(
         self,
@@ -167,6 +172,7 @@ class FederatedTrainer:
         feature_range: Any = None,
         centre: float | Auto = AUTO,
         spread: float | Auto = AUTO,
+        public_mean: Any = None,
         chunk: int | None = None,
         seed: int | None = None,
         device: torch.device | str | None = None,
@@ -200,6 +206,10 @@ class FederatedTrainer:
             parameters |= {"solution": "NP"}  # what is automatic in it, a composed solution has
         self.asked = Recipe.of({**parameters, "epochs": epochs})
         self.feature_range, self.preparation = feature_range, None
+        self.public_mean = public_mean
+        if public_mean is not None and feature_range is None:
+            allowed = "left out without feature_range, the public bounds of the inputs"
+            raise InvalidArgument("public_mean", public_mean, allowed)
         self._plan: Plan | None = None
         self.history = History()
         if feature_range is None:
@@ -220,12 +230,15 @@ class FederatedTrainer:
         """Fix the solution and all numbers of the run, from public quantities alone."""
         learns = inputs is not None and inputs.foldable and self._composed is None
         learns = learns and self.preparation is None  # what is known is not learnt again
-        asked = self.asked
+        asked, means = self.asked, None
         if not self.history.rounds:  # later it was trained here
             kept = seems_trained(self.module) if self.start == AUTO else self.start == "trained"
             self._keeps_start = kept
         if inputs is not None and not learns:
             asked = replace(asked, centre=0.0, spread=0.0)
+        if inputs is not None and self.public_mean is not None and self.preparation is None:
+            means = inputs.means(self.public_mean)
+        offset, loose = (False, 0) if inputs is None else left_to_learn(inputs.scale, means)
         setting = Setting(
             dim=self.layout.dim,
             clients=batch,
@@ -235,8 +248,8 @@ class FederatedTrainer:
             model="network",
             trained=self._keeps_start,
             features=None if inputs is None else inputs.features,
-            offset=inputs is not None and inputs.scale.offset,
-            loose=0 if inputs is None else inputs.scale.octaves_loose,
+            offset=offset,
+            loose=loose,
         )
         if self._composed is not None:
             self.solution = self._composed
@@ -245,21 +258,24 @@ class FederatedTrainer:
             self.recipe = resolved(asked, setting)
             self.solution = self.recipe.build()
         self._plan = None
-        if inputs is not None and learns:
+        if inputs is not None and (learns or means is not None):
             self._plan = plan_for(
                 self.recipe,
                 self.solution,
                 loose=inputs.scale.loose,
                 rounds=rounds // self.recipe.epochs,
                 network=True,
+                known=means,
             )
+        if means is not None:
+            self._public_means = int(means.given.sum())
         return setting
 
     @property
     def privacy(self) -> Privacy:
         """The exact ε of a report and of all reports of a client."""
         known = self.solution.privacy
-        if self._plan is not None:
+        if self._plan is not None and self._plan.rounds:
             note = f"{known.note}; clients of the first {self._plan.rounds} rounds {ON_RECORDS}"
             known = replace(known, note=note)
         if self.seed is None or math.isinf(known.per_report):
@@ -274,7 +290,8 @@ class FederatedTrainer:
             released="the parameters of the module, history without eval_set, and predictions",
             grouped=self._grouped,
             seeded=self.seed is not None,
-            prepared=self._plan is not None,
+            prepared=self._plan is not None and self._plan.rounds > 0,
+            public_means=self._public_means,
             fewest_reports=self.history.fewest_reports,
         )
 

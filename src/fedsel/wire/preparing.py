@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedsel.auto import plan_for
 from fedsel.errors import InvalidArgument, check_count, check_vectors
-from fedsel.preparation import FeatureScale, Plan, Preparation
+from fedsel.preparation import FeatureScale, Plan, Preparation, PublicMeans
 from fedsel.recipe import Recipe
 
 _MOST_OCTAVES = 64
@@ -47,7 +47,13 @@ class Preparing:
 
     @classmethod
     def begin(
-        cls, scale: FeatureScale, recipe: Recipe, rounds_per_epoch: int, *, linear: bool
+        cls,
+        scale: FeatureScale,
+        recipe: Recipe,
+        rounds_per_epoch: int,
+        *,
+        linear: bool,
+        known: PublicMeans | None = None,
     ) -> Self:
         """Before the first round; a linear model's records get an intercept and norm 1."""
         plan = plan_for(
@@ -57,6 +63,7 @@ class Preparing:
             rounds=rounds_per_epoch,
             octaves=scale.octaves,
             network=not linear,
+            known=known,
         )
         plain = Preparation.plain(len(scale.low), intercept=float(linear), unit=linear)
         return cls(scale, plain if plan is None else plan.begin.preparation, plan)
@@ -103,7 +110,9 @@ class Preparing:
             "low": _short(scale.low.tolist()),
             "high": _short(scale.high.tolist()),
             "preparation": learnt | each,
-            "plan": None if plan is None else {**plan.to_dict(), "loose": _short(list(plan.loose))},
+            "plan": None
+            if plan is None or not plan.rounds
+            else {**plan.to_dict(), "loose": _short(list(plan.loose))},
         }
         return json.dumps(parts, separators=(",", ":"))
 

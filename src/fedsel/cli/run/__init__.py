@@ -62,6 +62,14 @@ def run(
             rich_help_panel=_DATA,
         ),
     ] = None,
+    public_mean: Annotated[
+        Path | None,
+        typer.Option(
+            help="Public means of features, free of ε: a .toml file of name = mean, or a .csv of "
+            "name,mean; the mean of a level, such as job=clerk, is its share.",
+            rich_help_panel=_DATA,
+        ),
+    ] = None,
     directory: Annotated[
         Path | None,
         typer.Option(
@@ -346,7 +354,7 @@ def run(
         "rounds": rounds,
         "seed": seed,
     }
-    files = Files(data, label, header, public, directory)
+    files = Files(data, label, header, public, directory, public_mean)
     spec = spec_of({name: value for name, value in given.items() if value is not None}, files)
     check_folder("--out", out)
     check_there("--directory", directory)

@@ -26,6 +26,7 @@ class Files:
     header: bool | None = None
     public: Path | None = None
     directory: Path | None = None
+    public_mean: Path | None = None
 
 
 def usual_names() -> str:
@@ -59,6 +60,9 @@ def _refuse_ignored(given: dict[str, Any], files: Files) -> None:
     else:
         names = {name: given.get(name) for name in ("dataset", "draw")}
         ignored, allowed = {**names, "directory": files.directory}, "left out with --data"
+    if files.public is not None and files.public_mean is not None:
+        allowed = "left out with --public, whose rows tell the centre"
+        raise InvalidArgument("public_mean", str(files.public_mean), allowed)
     for name, value in ignored.items():
         if value is not None:
             raise InvalidArgument(name, str(value) if isinstance(value, Path) else value, allowed)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -11,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 from fedsel.cli.run.options import Files
 from fedsel.cli.waiting import Bar, patience, progress_console
 from fedsel.display import printable
-from fedsel.errors import InvalidArgument
+from fedsel.errors import InvalidArgument, check_float
 
 if TYPE_CHECKING:
+    from fedsel.data import Dataset
     from fedsel.experiments import Spec
-    from fedsel.experiments.datasets import Source
+    from fedsel.experiments.datasets import Means, Source
 
 Row = dict[str, Any]
 
@@ -33,16 +36,19 @@ def source_of(spec: Spec, files: Files) -> tuple[Spec, Source]:
     from fedsel.data import read, read_rows
     from fedsel.experiments import Given, Named, with_public
 
+    means = () if files.public_mean is None else means_of(files.public_mean)
     if files.data is None:
         with (
             patience(f"{spec.dataset}: looking for its files") as notify,
             _reading("--dataset"),
         ):
             # What is missing is told before anything runs.
-            Named(files.directory, notify).data(spec.dataset, spec.draw)
-        return spec, Named(files.directory)
+            dataset = Named(files.directory, notify).data(spec.dataset, spec.draw)
+        return _on_public_scale(spec, dataset, means), Named(files.directory, means=means)
     with patience(f"reading {files.data}"), _reading("--data"):
         dataset = read(files.data, files.label, header=files.header)
+    if means:
+        return _on_public_scale(spec, dataset, means), Given(dataset, means=means)
     if files.public is None:
         if spec.scale is None and dataset.bounded:
             spec = replace(spec, scale="unit")  # nothing need be read from the records
@@ -50,6 +56,62 @@ def source_of(spec: Spec, files: Files) -> tuple[Spec, Source]:
     with patience(f"reading {files.public}"), _reading("--public"):
         rows = read_rows(files.public, dataset, "--public", header=files.header)
     return spec, with_public(dataset, rows)
+
+
+def _on_public_scale(spec: Spec, dataset: Dataset, means: Means) -> Spec:
+    """With public means, the scale is one that needs no record to know, unless it was given."""
+    if not means or spec.scale is not None:
+        return spec
+    return replace(spec, scale="unit" if dataset.bounded else "private")
+
+
+def means_of(path: Path) -> Means:
+    """The public means of a .toml or .csv file, each with the name of its feature.
+
+    In a .toml file a table holds the shares of the levels of one column: job.clerk is job=clerk.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+        told = _of_toml(text) if path.suffix.lower() == ".toml" else _of_csv(text)
+    except OSError as error:
+        raise InvalidArgument("public_mean", str(path), f"a file ({error.strerror})") from None
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, InvalidArgument):
+            raise
+        allowed = f"a .toml file of name = mean, or a .csv file of name,mean ({error})"
+        raise InvalidArgument("public_mean", str(path), allowed) from None
+    names = [name for name, _ in told]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None or not names:
+        allowed = "a file that has each feature once" if twice else "a file that has a mean"
+        raise InvalidArgument("public_mean", f"{twice or 'nothing'} in {path}", allowed)
+    return tuple((name, check_float(f"public_mean[{name!r}]", mean)) for name, mean in told)
+
+
+def _of_toml(text: str) -> list[tuple[str, Any]]:
+    found = []
+    for name, value in tomllib.loads(text).items():
+        levels = value.items() if isinstance(value, dict) else None
+        found += [(name, value)] if levels is None else [(f"{name}={k}", v) for k, v in levels]
+    return found
+
+
+def _of_csv(text: str) -> list[tuple[str, Any]]:
+    lines = [[cell.strip() for cell in line] for line in csv.reader(text.splitlines()) if line]
+    if lines and len(lines[0]) == 2 and not _is_number(lines[0][1]):
+        lines = lines[1:]  # names of the two columns
+    for line in lines:
+        if len(line) != 2 or not _is_number(line[1]):
+            raise ValueError(f"one line is {','.join(line)[:80]!r}")
+    return [(name, float(mean)) for name, mean in lines]
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 @contextmanager

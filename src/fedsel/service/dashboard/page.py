@@ -170,7 +170,12 @@ def _model(view: View) -> dict[str, str]:
     task = view.task
     if task.features is None:
         return {}
-    return {"Model": f"linear, {task.loss} loss, {counted(task.feature_count or 0, 'feature')}"}
+    facts = {"Model": f"linear, {task.loss} loss, {counted(task.feature_count or 0, 'feature')}"}
+    known = None if view.state.plan is None else view.state.plan.known
+    if known is not None:
+        given = counted(int(known.given.sum()), "feature")
+        facts["Public means"] = f"of {given}: free of ε, and taken to be known to all"
+    return facts
 
 
 def _footer() -> Markup:
