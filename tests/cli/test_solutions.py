@@ -10,8 +10,8 @@ import fedsel
 from fedsel import Solution
 from fedsel.cli import solutions as command
 from fedsel.mechanisms import SignedSampling
-from fedsel.solutions.about import is_variant, what_leaves, when_to_take
-from fedsel.solutions.registry import PLAIN, names, register, unregister
+from fedsel.solutions.about import what_leaves
+from fedsel.solutions.registry import PLAIN, entry, names, register, unregister
 from tests.cli.support import run_here
 
 
@@ -39,9 +39,9 @@ def test_all_lists_the_registry_with_figures_of_its_laws():
 
 
 def test_each_has_a_sentence_of_its_own():
-    sentences = {name: when_to_take(name) for name in names()}
+    sentences = {name: entry(name).when for name in names()}
     assert all(text.endswith(".") and len(text) > 20 for text in sentences.values())
-    shown = [sentences[name] for name in names() if not is_variant(name)]
+    shown = [sentences[name] for name in names() if not entry(name).variant]
     assert len(set(shown)) >= len(shown) - 1  # two baselines say the same
 
 
