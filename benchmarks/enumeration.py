@@ -38,7 +38,7 @@ from fedsel.mechanisms import Duchi, Exponential, OptimalWindow, PerturbedSampli
 from fedsel.progress import note
 from fedsel.recipe import solution as build
 from fedsel.solutions import RandomDirections, names
-from fedsel.solutions.registry import entry
+from fedsel.solutions.registry import ONE_SYMBOL, entry
 
 Vector = tuple[float, ...]
 # Extremes of rank and value in both directions, ties, zeros of both signs, what is subnormal, and
