@@ -143,6 +143,15 @@ def fitted(made: Made, solution: str, epsilon: float, seed: int) -> FedSelClassi
         return model.fit(X, y)
 
 
+def calibration(model: FedSelClassifier, X: Rows, y: Labels) -> float:
+    """How far stated probabilities are from true shares: the expected calibration error."""
+    stated = model.predict_proba(X)
+    sure, right = stated.max(axis=1), model.classes_[stated.argmax(axis=1)] == y
+    bins = np.minimum((15 * sure).astype(int), 14)
+    parts = [bins == number for number in np.unique(bins)]
+    return float(sum(part.mean() * abs(right[part].mean() - sure[part].mean()) for part in parts))
+
+
 def majority(y: Labels) -> float:
     """The share of the largest class."""
     return float(np.bincount(y).max() / len(y))
@@ -161,10 +170,14 @@ def main() -> None:
     parser.add_argument("--solution", action="append", help="default: FJ, RJ, PM and NP")
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--generated", action="store_true", help=f"{GENERATED} other tables")
+    parser.add_argument(
+        "--calibration", action="store_true", help="how far stated probabilities are off instead"
+    )
     parser.add_argument("--json", action="store_true")
     asked = parser.parse_args()
     solutions = asked.solution or ["FJ", "RJ", "PM", "NP"]
-    rows = []
+    rows, measure = [], calibration if asked.calibration else FedSelClassifier.score
+    named = "calibration" if asked.calibration else "accuracy"
     warnings.simplefilter("ignore", TooFewClientsWarning)
     with Bar(len(list(tables(asked.generated))) * len(solutions) * len(EPSILONS)) as bar:
         for name, clients, make in tables(asked.generated):
@@ -174,17 +187,17 @@ def main() -> None:
                 for epsilon in EPSILONS:
                     bar.update(f"{name}: {solution}, ε = {epsilon:g}")
                     models = (fitted(made, solution, epsilon, s) for s in range(asked.repeats))
-                    found.append(float(np.mean([model.score(X, y) for model in models])))
+                    found.append(float(np.mean([measure(model, X, y) for model in models])))
                     bar.update(advance=1)
                 row = {"table": name, "clients": clients, "majority": majority(y)}
-                rows.append({**row, "solution": solution, "accuracy": found})
+                rows.append({**row, "solution": solution, named: found})
     if asked.json:
         print(json.dumps({"epsilons": EPSILONS, "rows": rows}))
         return
     titles = ("table", "clients", "majority", "solution", *(f"ε = {e:g}" for e in EPSILONS))
     table = Table(*titles)
     for row in rows:
-        shares = (f"{100 * a:.1f}" for a in (row["majority"], *row["accuracy"]))
+        shares = (f"{100 * a:.1f}" for a in (row["majority"], *row[named]))
         first, *others = shares
         table.add_row(row["table"], f"{row['clients']:,}", first, row["solution"], *others)
     Console().print(table)
