@@ -1,9 +1,10 @@
 """What the automatic recipe gains where its first rounds learn spread and centre of the records.
 
 The protocol of ``fedsel reproduce fair``: three fifths of the clients train, one epoch, each client
-reports once; accuracy and AUC on a test fifth that no run trains on; 20 runs. RJ with everything
-automatic, nothing tuned; features scaled by their public bounds. ADULT, KDD and BANK need their
-files (FEDSEL_DATA or --data); syn-L has no public bounds, so nothing prepares there.
+reports once; accuracy and AUC on a test fifth that no run trains on; 20 runs. The recommended
+solution with everything automatic, nothing tuned; features scaled by their public bounds. ADULT,
+KDD and BANK need their files (FEDSEL_DATA or --data); syn-L has no public bounds, so nothing
+prepares there.
 
 Example:
     FEDSEL_DATA=… python benchmarks/preparation.py --plot docs/images/preparation.png
@@ -26,6 +27,7 @@ from fedsel.cli.waiting import Bar
 from fedsel.experiments import Named
 from fedsel.experiments.spec import Spec, override
 from fedsel.plotting import legend_below, new_figure
+from fedsel.recipe import RECOMMENDED
 
 DATASETS = ("adult", "kdd", "bank")
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
@@ -39,12 +41,12 @@ LINES = {
     "centred": palette.DOTTED,
     "prepared": palette.SOLID,
 }
-"""All are RJ: one colour and marker, filled where everything was prepared."""
+"""All are one solution: one colour and marker, filled where everything was prepared."""
 
 
 def measure(runs: int, source: Named, model: str) -> list[dict[str, Any]]:
     """One row for each data set, kind of preparation and ε."""
-    shared = {"solutions": ("RJ",), "models": (model,), "scale": "unit", "intercept": True}
+    shared = {"solutions": (RECOMMENDED,), "models": (model,), "scale": "unit", "intercept": True}
     cells = [
         (dataset, kind, cell)
         for dataset in DATASETS
@@ -78,7 +80,9 @@ def measure(runs: int, source: Named, model: str) -> list[dict[str, Any]]:
 
 
 def show(rows: list[dict[str, Any]], runs: int) -> None:
-    table = Table(title=f"RJ, automatic: accuracy (%) and AUC on the test fifth, {runs} runs")
+    table = Table(
+        title=f"{RECOMMENDED}, automatic: accuracy (%) and AUC on the test fifth, {runs} runs"
+    )
     for heading in ("data set", "records", *(f"ε = {e:g}" for e in EPSILONS)):
         table.add_column(heading, justify="left" if heading in ("data set", "records") else "right")
     for dataset in DATASETS:
@@ -104,7 +108,7 @@ def plot(rows: list[dict[str, Any]], path: Path) -> None:
                 points = [r for r in mine if r["kind"] == kind]
                 means = [factor * r[name] for r in points]
                 errors = [factor * r[f"{name}_deviation"] for r in points]
-                style = palette.style("RJ", linestyle=dashes, markersize=7)
+                style = palette.style(RECOMMENDED, linestyle=dashes, markersize=7)
                 style["markerfacecolor"] = style["color"] if kind == "prepared" else "white"
                 axes.errorbar(
                     [r["epsilon"] for r in points],

@@ -28,6 +28,7 @@ from fedsel.paper.views import VIEWS
 from fedsel.paper.views.base import HOLDS, UNDECIDED, judge
 from fedsel.paper.views.choosing import best_rates
 from fedsel.paper.views.gains import numbers_of, rmse_of
+from fedsel.recipe import RECOMMENDED
 from fedsel.simulation import Population, Training, train
 from tests.cli.support import FEDSEL, run_here
 
@@ -231,7 +232,7 @@ def test_draws_of_real_data_are_not_repeated_and_a_sweep_has_its_own_coarse_vari
     tasks = whole("fair").tasks
     assert {t.draw for t in tasks if t.dataset == "syn-L"} == {0, 1, 2}
     assert {t.draw for t in tasks if t.dataset != "syn-L"} == {0}
-    beyond = {"RJ", "RC", "J", "UJ", "PrivUnit", "Duchi-L2", "SignDS"}
+    beyond = {RECOMMENDED, "RC", "J", "UJ", "PrivUnit", "Duchi-L2", "SignDS"}
     assert beyond < {t.recipe.solution for t in tasks}
     quick = experiment("fair", quick=True).tasks
     assert {t.recipe.solution for t in quick} == {
@@ -239,12 +240,21 @@ def test_draws_of_real_data_are_not_repeated_and_a_sweep_has_its_own_coarse_vari
         "PM",
         "EXP-PM",
         "PS-PM",
-        "RJ",
+        RECOMMENDED,
         "PrivUnit",
         "J",
         "RC",
     }
-    assert {t.recipe.rho for t in quick if t.recipe.solution == "RJ"} == {0.4, "auto"}
+    assert {t.recipe.rho for t in quick if t.recipe.solution == RECOMMENDED} == {0.4, "auto"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("quick", [False, True])
+def test_the_recommended_solution_is_compared_automatic_and_at_its_best_rate(quick):
+    tasks = experiment("fair", quick=True).tasks if quick else whole("fair").tasks
+    automatic = {t.recipe.solution for t in tasks if t.recipe.learning_rate == "auto"}
+    assert automatic == {RECOMMENDED}
+    assert RECOMMENDED in {t.recipe.solution for t in tasks if t.recipe.learning_rate != "auto"}
 
 
 # ---------------------------------------------------------------- the whole way

@@ -1,7 +1,8 @@
 """The recipe that nothing was tuned for, beside the paper's solutions, each of them tuned.
 
-The automatic rows are RJ's: "as they are" where no report goes into preparation, "prepared" where
-the first rounds learn spread and centre. Prepared records are scaled by public bounds alone.
+The automatic rows are those of the recommended solution: "as they are" where no report goes into
+preparation, "prepared" where the first rounds learn spread and centre. Prepared records are scaled
+by public bounds alone.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from fedsel.paper.views.choosing import (
     tuned,
 )
 from fedsel.plotting import epsilon_axis, label_ends, legend_below
+from fedsel.recipe import RECOMMENDED
 from fedsel.solutions.registry import names
 
 if TYPE_CHECKING:
@@ -45,6 +47,8 @@ _NARROW = 3.0
 """Points over the majority class within which accuracy says nothing about a model."""
 _UNPREPARED = {"linestyle": palette.DASHED, "markerfacecolor": "white"}
 """What tells the automatic recipe without preparation from the one with it."""
+_AUTOMATIC, _UNTUNED = f"{RECOMMENDED}, automatic", f"{RECOMMENDED}, nothing tuned"
+"""Names of its curves, beside all and beside the paper's solutions."""
 Measure = Callable[[Rows], NDArray[np.float64]]
 
 
@@ -114,7 +118,7 @@ def _against_the_papers(rows: Rows, chosen: Rows) -> Table:
             part = by_epsilon.get(epsilon)
             lead = gap(tests(part), tests(paper)) if part else None
             row.append(None if lead is None else str(lead))
-        body.append((*row, reaches(curve(mine, "RJ"), level)))
+        body.append((*row, reaches(curve(mine, RECOMMENDED), level)))
     leads = [f"lead at ε = {e:g}" for e in LESS]
     headings = ("data set", "model", f"the paper's best at ε = {REFERENCE:g}", "accuracy (%)")
     own = ("records", *(f"automatic, ε = {e:g} (%)" for e in epsilons))
@@ -122,10 +126,10 @@ def _against_the_papers(rows: Rows, chosen: Rows) -> Table:
         "The automatic recipe against the paper's best, tuned",
         (*headings, *own, *leads, "level at ε"),
         tuple(body),
-        "RJ with nothing tuned, on public bounds where bounds are declared; the paper's best is "
-        f"tuned on a validation fifth, at ε = {REFERENCE:g}. On kdd the tuned solutions have "
-        "records that were standardised by their own mean and deviation, for which nobody paid; on "
-        "bank each has the better of an intercept and none.",
+        f"{RECOMMENDED} with nothing tuned, on public bounds where bounds are declared; the "
+        f"paper's best is tuned on a validation fifth, at ε = {REFERENCE:g}. On kdd the tuned "
+        "solutions have records that were standardised by their own mean and deviation, for which "
+        "nobody paid; on bank each has the better of an intercept and none.",
     )
 
 
@@ -145,7 +149,7 @@ def _prepared(rows: Rows) -> Iterable[Table]:
         names = ("auc", "balanced", "log_loss")
         more.append((*key, *(_mean_of(name, p) for name in names for p in pair)))
     first = ("data set", "model", "ε")
-    note = "RJ, nothing tuned, features scaled by their public bounds."
+    note = f"{RECOMMENDED}, nothing tuned, features scaled by their public bounds."
     yield Table(
         "Automatic recipe: records as they are and prepared",
         (*first, "as they are (%)", "prepared (%)", "gain", "standard error"),
@@ -208,7 +212,7 @@ def _areas_by_epsilon(rows: Rows, epsilons: Sequence[float]) -> list[float | Non
 
 def _automatic_curves(rows: Rows) -> list[tuple[str, list[Row]]]:
     """Labels and rows of the automatic recipe on public bounds, as they are and prepared."""
-    kinds = (("RJ, automatic", False), ("RJ, automatic, prepared", True))
+    kinds = ((_AUTOMATIC, False), (f"{_AUTOMATIC}, prepared", True))
     curves = [(label, on_bounds(rows, prepared=prepared)) for label, prepared in kinds]
     return [(label, part) for label, part in curves if part]
 
@@ -245,8 +249,8 @@ def picture(rows: Rows, model: str = "logistic") -> Picture | None:
     at_best = f"; for the AUC on {', '.join(unclear)}, even on the test split" if unclear else ""
     return Picture(
         figure,
-        f"RJ with nothing tuned (red) against the paper's solutions ({model}), each at the α that "
-        f"is best for it on validation data{at_best}. Dotted: the paper's best at "
+        f"{RECOMMENDED} with nothing tuned (red) against the paper's solutions ({model}), each at "
+        f"the α that is best for it on validation data{at_best}. Dotted: the paper's best at "
         f"ε = {REFERENCE:g}.",
         "Accuracy against ε of the automatic recipe and of the paper's tuned solutions",
     )
@@ -276,9 +280,9 @@ def _against(
         axes.axhline(reference, color="#444444", linewidth=0.8, linestyle=":")
     levels = [level for _, level in envelope]
     for label, part, changes in _own_curves(rows):
-        points = curve(part, "RJ", of)
+        points = curve(part, RECOMMENDED, of)
         levels += [level for _, level in points]
-        axes.plot(*zip(*points, strict=True), **palette.style("RJ", **changes), label=label)
+        axes.plot(*zip(*points, strict=True), **palette.style(RECOMMENDED, **changes), label=label)
     without = choose(chosen, solution="NP")
     if without:
         level = float(of(without).mean())
@@ -297,10 +301,10 @@ def _own_curves(rows: Rows) -> list[tuple[str, list[Row], dict[str, Any]]]:
     bold: dict[str, Any] = {"linewidth": 2.4, "markersize": 7, "zorder": 4}
     plain_rows = on_bounds(rows, prepared=False)
     ready = recommended(rows)
-    curves = [("RJ, nothing tuned", ready, bold)] if ready else []
+    curves = [(_UNTUNED, ready, bold)] if ready else []
     if plain_rows and ready and ready[0]["centre"]:
         faint: dict[str, Any] = {"linewidth": 1.2, "markersize": 6, **_UNPREPARED}
-        curves.append(("RJ, nothing tuned, not prepared", plain_rows, faint))
+        curves.append((f"{_UNTUNED}, not prepared", plain_rows, faint))
     return curves
 
 
@@ -329,7 +333,7 @@ def _legend_in_the_spare_panel(figure: Figure, used: int) -> None:
 
 def _rank(label: str) -> int:
     """Where a label stands: ours, the paper's, the markers of its solutions, levels."""
-    if label.startswith("RJ"):
+    if label.startswith(_UNTUNED):
         return 0
     return 1 if label.startswith("the ") else 2 if label in names() else 3
 
@@ -364,9 +368,9 @@ def _areas_panel(axes: Axes, rows: Rows) -> list[tuple[str, float, float]]:
             axes.plot(*zip(*points, strict=True), **palette.style(name, markersize=5, linewidth=1))
             ends.append((name, *points[-1]))
     for label, part in _automatic_curves(rows):
-        points = curve(part, "RJ", areas)
+        points = curve(part, RECOMMENDED, areas)
         changes = {} if label.endswith("prepared") else _UNPREPARED
-        bold = palette.style("RJ", linewidth=2.2, markersize=7, zorder=4, **changes)
+        bold = palette.style(RECOMMENDED, linewidth=2.2, markersize=7, zorder=4, **changes)
         axes.plot(*zip(*points, strict=True), **bold)
         ends.append((label, *points[-1]))
     epsilon_axis(axes)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from fedsel.pages import Table
 from fedsel.paper.results import Row, Rows, choose, gap, values_of
 from fedsel.paper.views.base import plain
+from fedsel.recipe import RECOMMENDED
 from fedsel.solutions.registry import BASELINES, ONE_SYMBOL, PLAIN
 
 _KEYS = ("dataset", "draw", "model", "solution", "epsilon")
@@ -124,7 +125,7 @@ def _against_privunit(chosen: Rows) -> Table:
     body = []
     for dataset, model, epsilon, part in settings(chosen):
         reference = best_of(part, "PrivUnit")
-        candidates = [best_of(part, name) for name in ("RJ", "RC")]
+        candidates = [best_of(part, name) for name in (RECOMMENDED, "RC")]
         if not reference or not any(candidates):
             continue
         means = [float(tests(rows).mean()) if rows else None for rows in candidates]
@@ -135,7 +136,7 @@ def _against_privunit(chosen: Rows) -> Table:
         bits = max(row["bits"] for row in ours)
         row = (dataset, model, plain(epsilon), float(tests(reference).mean()), *means)
         body.append((*row, g.mean, g.error, bits))
-    headings = ("data set", "model", "ε", "PrivUnit (%)", "RJ (%)", "RC (%)")
+    headings = ("data set", "model", "ε", "PrivUnit (%)", f"{RECOMMENDED} (%)", "RC (%)")
     more = ("better of both − PrivUnit", "standard error", "bits")
     return Table("One symbol against the best of all directions", (*headings, *more), tuple(body))
 
@@ -163,7 +164,7 @@ def _needed(chosen: Rows) -> Table:
     families = {
         "best flat": flat,
         "best two-stage": two_stage,
-        **{name: name for name in ("J", "UJ", "RJ", "RC", "PrivUnit")},
+        **{name: name for name in ("J", "UJ", RECOMMENDED, "RC", "PrivUnit")},
     }
     body = []
     for dataset, model in dict.fromkeys((r["dataset"], r["model"]) for r in chosen):

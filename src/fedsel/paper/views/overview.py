@@ -12,11 +12,12 @@ from fedsel.paper.results import Rows, choose, values_of
 from fedsel.paper.views.base import Picture
 from fedsel.paper.views.choosing import curve, tests
 from fedsel.plotting import epsilon_axis, label_ends, legend_below
+from fedsel.recipe import RECOMMENDED
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-SHOWN = ("PM", "PM-RP", "PS-PM", "J", "RJ", "PrivUnit")
+SHOWN = ("PM", "PM-RP", "PS-PM", "J", RECOMMENDED, "PrivUnit")
 """One of each kind: flat, compressed, two-stage, one symbol (plain, rotated), and the optimum."""
 
 
