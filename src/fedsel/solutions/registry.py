@@ -1,4 +1,4 @@
-"""The paper's names, and those beyond it, as compositions: NP, PM, PM-RP, PS-PM, RJ, …"""
+"""The paper's names, and those beyond it, as compositions: NP, PM, PM-RP, PS-PM, FJ, …"""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def canonical(name: str, argument: str = "name") -> str:
     known = {n.lower(): n for n in names()}
     if lower not in known:
         close = difflib.get_close_matches(lower, known, n=4, cutoff=0.4)
-        listed = ", ".join(known[c] for c in close) or "RJ, J, PM, PS-PM, NP"
+        listed = ", ".join(known[c] for c in close) or "FJ, J, PM, PS-PM, NP"
         raise InvalidArgument(argument, name, f"a known solution, such as {listed}")
     return known[lower]
 
