@@ -11,6 +11,6 @@ from pathlib import Path
 SOURCE = Path(__file__).parent
 
 
-def pytest_collect_file(file_path):
+def pytest_collect_file(file_path: Path) -> None:
     if file_path.suffix == ".py" and file_path.parent != SOURCE:
         importlib.import_module(".".join(file_path.parent.relative_to(SOURCE).parts))
