@@ -66,7 +66,7 @@ def compile_kernels(source: Path) -> None:
     extension = Extension(
         NAME,
         [str(folder / file) for file in ("module.c", "base.c", "avx2.c", "avx512.c")],
-        depends=[str(header) for header in folder.glob("*.h")],
+        depends=[str(part) for part in folder.glob("*.[hi]*")],
         extra_compile_args=MICROSOFT if sys.platform == "win32" else [*FLAGS, *WARNINGS, *lean],
         py_limited_api=True,
     )

@@ -38,7 +38,7 @@ from fedsel.mechanisms import Duchi, Exponential, OptimalWindow, PerturbedSampli
 from fedsel.progress import note
 from fedsel.recipe import solution as build
 from fedsel.solutions import RandomDirections, names
-from fedsel.solutions.registry import ONE_SYMBOL, selection_of
+from fedsel.solutions.registry import ONE_SYMBOL, entry
 
 Vector = tuple[float, ...]
 # Extremes of rank and value in both directions, ties, zeros of both signs, what is subnormal, and
@@ -130,11 +130,12 @@ def examine(case: Case) -> Finding:
 
 def kind_of(made: Solution) -> str:
     """The row of the table that a solution of the registry belongs to."""
-    if made.name in ONE_SYMBOL:
+    known = entry(made.name)
+    if known.family == "one-symbol":
         return made.name
-    if selection_of(made.name):
+    if known.selection is not None:
         return "two stages"
-    if made.name.endswith("-RP"):
+    if known.projected:
         return "flat, -RP"
     return "flat" if made.alphabet.picks == 1 else "flat, several picks"
 

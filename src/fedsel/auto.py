@@ -31,14 +31,7 @@ from fedsel.preparation import FeatureScale, Plan, PublicMeans
 from fedsel.preparation.plan import ENTRY, OCTAVES, REACH, Pass
 from fedsel.recipe import AUTO, Recipe
 from fedsel.solutions.base import Solution
-from fedsel.solutions.registry import (
-    PLAIN,
-    REPORTING_DIRECTIONS,
-    REPORTING_MEANS,
-    by_name,
-    selection_of,
-    value_of,
-)
+from fedsel.solutions.registry import by_name, entry
 from fedsel.solutions.rotated import MOST_CODEWORDS, rotations_for, width_for
 
 BASES = 64
@@ -193,7 +186,7 @@ def _preparing(
 
     By itself none does where the mean of its reports, of a record of norm 1, would be noise.
     """
-    asked, told = getattr(recipe, name), recipe.solution in REPORTING_MEANS
+    asked, told = getattr(recipe, name), entry(recipe.solution).means
     if asked == AUTO:
         rounds = setting.rounds // recipe.epochs
         known = setting.norm is not None and rounds >= FEWEST_ROUNDS
@@ -315,12 +308,13 @@ def reports_directions(name: str) -> bool:
     >>> reports_directions("RJ"), reports_directions("PS-PM")
     (True, False)
     """
-    return name in REPORTING_DIRECTIONS
+    return entry(name).directions
 
 
 def takes_unit_records(name: str) -> bool:
     """Whether records are best divided by their norm: for a direction, and for NP beside it."""
-    return reports_directions(name) or name == "NP"
+    known = entry(name)
+    return known.directions or (known.plain and known.means)
 
 
 def with_share(recipe: Recipe, clients: int) -> Recipe:
@@ -331,13 +325,13 @@ def with_share(recipe: Recipe, clients: int) -> Recipe:
     >>> with_share(Recipe("PS-PM", epsilon=0.5, dim=100), clients=600).solution
     'PM'
     """
-    if recipe.solution in PLAIN:
+    known = entry(recipe.solution)
+    if known.plain:
         return replace(recipe, mu=0.0)
     per_epoch = Budget(recipe.epsilon or 0.0, recipe.epochs, 0.0).per_epoch
     mu = hyper_parameters_free(recipe.dim or 0, clients, per_epoch, recipe.theta)
-    name = recipe.solution
-    if mu == 0 and selection_of(name) is not None and value_of(name):
-        return replace(recipe, mu=mu, solution=value_of(name), asked=name)
+    if mu == 0 and known.selection is not None and known.value is not None:
+        return replace(recipe, mu=mu, solution=known.value, asked=known.name)
     return replace(recipe, mu=mu)
 
 

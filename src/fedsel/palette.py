@@ -10,7 +10,8 @@ from __future__ import annotations
 import zlib
 from typing import Any, NamedTuple
 
-from fedsel.solutions.registry import PERTURBING, UNSCALED, selection_of, value_of
+from fedsel.errors import InvalidArgument
+from fedsel.solutions.registry import entry
 
 BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
 BLUE, RED, PURPLE = "#0072B2", "#D55E00", "#CC79A7"
@@ -63,7 +64,8 @@ _STAGES = {
     "PS": {"": "h", "PM": "s"},
 }
 """Markers of a selection by its value; what is not listed has the marker of the flat value."""
-_SUFFIXES = {"-C-O": DASH_DOT, "-C": DASHED, "-O": DOTTED}
+_LINES = {(True, True): DASH_DOT, (True, False): DASHED, (False, True): DOTTED}
+"""By -C and -O."""
 
 
 def look(name: str) -> Look:
@@ -79,20 +81,21 @@ def look(name: str) -> Look:
     """
     if name in _SINGLE:
         return _SINGLE[name]
-    selection = selection_of(name)
-    if selection is not None and (value := value_of(name)) in ("", *PERTURBING):
-        marker = _STAGES[selection].get(value) or _VALUES[value][1]
-        line = next((line for end, line in _SUFFIXES.items() if name.endswith(end)), SOLID)
-        return Look(_SELECTIONS[selection], marker, line)
-    value = name.removeprefix(UNSCALED).removesuffix("-RP")
-    if value in _VALUES:
-        colour, marker = _VALUES[value]
-        if name.endswith("-RP"):
-            return Look(colour, "X", DASH_DOT)
-        return (
-            Look(colour, "h", DASHED) if name.startswith(UNSCALED) else Look(colour, marker, SOLID)
-        )
-    return _own(name)
+    try:
+        known = entry(name)
+    except InvalidArgument:
+        return _own(name)
+    if known.selection is not None:
+        value = known.value or ""
+        marker = _STAGES[known.selection].get(value) or _VALUES[value][1]
+        line = _LINES.get((known.control, known.rate_inside), SOLID)
+        return Look(_SELECTIONS[known.selection], marker, line)
+    if known.value is None:
+        return _own(name)
+    colour, marker = _VALUES[known.value]
+    if known.projected:
+        return Look(colour, "X", DASH_DOT)
+    return Look(colour, "h", DASHED) if known.unscaled else Look(colour, marker, SOLID)
 
 
 def style(name: str, **changes: Any) -> dict[str, Any]:

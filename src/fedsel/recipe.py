@@ -11,7 +11,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Literal, final
 
-from fedsel.budget import THETA
+from fedsel.budget import THETA, Budget
 from fedsel.errors import (
     Epsilon,
     InvalidArgument,
@@ -24,15 +24,7 @@ from fedsel.errors import (
 from fedsel.mechanisms.base import MAX_DIMENSION
 from fedsel.mechanisms.selection import Top, check_top
 from fedsel.solutions.base import Solution
-from fedsel.solutions.registry import (
-    PLAIN,
-    REPORTING_DIRECTIONS,
-    Parameters,
-    build,
-    by_name,
-    canonical,
-    selection_of,
-)
+from fedsel.solutions.registry import build, by_name, canonical, entry
 from fedsel.solutions.rotated import MOST_BASES
 
 Auto = Literal["auto"]
@@ -106,7 +98,7 @@ class Recipe:
         put(self, "solution", canonical(self.solution, "solution"))
         if self.epsilon is not None:
             put(self, "epsilon", decimal("epsilon", self.epsilon))
-        elif self.solution not in PLAIN:
+        elif not entry(self.solution).plain:
             raise InvalidArgument("epsilon", None, f"given for {self.solution}")
         if self.dim is not None:
             put(self, "dim", check_count("dim", self.dim, most=MAX_DIMENSION))
@@ -162,8 +154,8 @@ class Recipe:
     def _uses(self, name: str) -> bool:
         """Whether a parameter matters to the solution."""
         if name == "rho":
-            return self.solution in REPORTING_DIRECTIONS
-        return name != "mu" or selection_of(self.solution) is not None
+            return entry(self.solution).directions
+        return name != "mu" or entry(self.solution).selection is not None
 
     def build(self) -> Solution:
         """The solution, both ends of it.
@@ -175,9 +167,17 @@ class Recipe:
         return _built(self)
 
     @property
+    def budget(self) -> Budget:
+        """ε by epochs, and its split by μ."""
+        if self.epsilon is None:
+            raise InvalidArgument("epsilon", None, f"given for {self.solution}")
+        self.require("mu")
+        return Budget(self.epsilon, self.epochs, 0.0 if self.mu == AUTO else float(self.mu))
+
+    @property
     def private(self) -> bool:
         """Whether a certificate covers the reports."""
-        return self.solution not in PLAIN and self.build().private
+        return not entry(self.solution).plain and self.build().private
 
     @property
     def charge(self) -> Fraction:
@@ -245,11 +245,8 @@ def _share(name: str, value: object) -> float | Auto:
 @by_name
 @lru_cache(maxsize=512)
 def _built(recipe: Recipe) -> Solution:
-    parameters = {f.name: getattr(recipe, f.name) for f in fields(Parameters)}
-    parameters["rho"] = None if recipe.rho == AUTO else recipe.rho
-    parameters["bases"] = None if recipe.bases == AUTO else recipe.bases
-    parameters["mu"] = 0.0 if recipe.mu == AUTO else recipe.mu
-    return build(recipe.solution, Parameters(**parameters))
+    unused: dict[str, Any] = {"rho": None, "bases": None, "mu": 0.0}
+    return build(replace(recipe, **{n: v for n, v in unused.items() if getattr(recipe, n) == AUTO}))
 
 
 @lru_cache(maxsize=64)

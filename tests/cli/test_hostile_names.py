@@ -280,7 +280,7 @@ NOTES = [r"$\frac{$", "a[/b]", TITLE, "=1+1", "<script>", "_hidden", "one\ntwo"]
 @pytest.mark.parametrize("name", NOTES)
 def test_a_solution_of_any_name_and_note(fedsel, records, tmp_path, name):
     def compose(given):
-        budget = given.budget(name)
+        budget = given.budget
         stages = TwoStage(PerturbedSampling(budget.selection, given.k), Duchi(budget.value))
         return Solution(name, given.dim, stages, given.epochs, note=name)
 

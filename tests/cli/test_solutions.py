@@ -10,8 +10,8 @@ import fedsel
 from fedsel import Solution
 from fedsel.cli import solutions as command
 from fedsel.mechanisms import SignedSampling
-from fedsel.solutions.about import is_variant, what_leaves, when_to_take
-from fedsel.solutions.registry import PLAIN, names, register, unregister
+from fedsel.solutions.about import what_leaves
+from fedsel.solutions.registry import PLAIN, entry, names, register, unregister
 from tests.cli.support import run_here
 
 
@@ -39,9 +39,9 @@ def test_all_lists_the_registry_with_figures_of_its_laws():
 
 
 def test_each_has_a_sentence_of_its_own():
-    sentences = {name: when_to_take(name) for name in names()}
+    sentences = {name: entry(name).when for name in names()}
     assert all(text.endswith(".") and len(text) > 20 for text in sentences.values())
-    shown = [sentences[name] for name in names() if not is_variant(name)]
+    shown = [sentences[name] for name in names() if not entry(name).variant]
     assert len(set(shown)) >= len(shown) - 1  # two baselines say the same
 
 
@@ -54,9 +54,9 @@ def test_the_recommended_one_is_first_and_those_over_their_budget_last():
 
 def test_others_are_compared_with_the_recommended_one():
     """No sentence sends anybody to RJ; its own says that FJ comes first."""
-    assert not [name for name in names() if "RJ" in when_to_take(name)]
-    assert "FJ" in when_to_take("RJ")
-    assert when_to_take("FJ").startswith("First of all")
+    assert not [name for name in names() if "RJ" in entry(name).when]
+    assert "FJ" in entry("RJ").when
+    assert entry("FJ").when.startswith("First of all")
 
 
 def test_names_of_ones_own_are_listed_with_their_figures():

@@ -73,7 +73,7 @@ def test_the_command_takes_public_means(tmp_path):
     assert row["chosen"]["spread_rounds"] > 0
     assert row["accuracy"] > 0.7
     shown = run_here(*options, *given).stdout
-    assert "public means of 4 features, which cost no ε" in shown
+    assert "public means for 4 of the features, which cost no ε" in shown
     # Other means are another result, not that of the folder.
     written(means, "job=a,0.3")
     some = json.loads(run_here(*options, *given, "--json").stdout)[0]

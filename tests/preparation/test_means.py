@@ -124,15 +124,15 @@ def test_the_norm_is_that_of_shares_exactly():
 def test_a_number_spread_evenly_has_the_norm_that_is_assumed():
     scale = FeatureScale.of((0, 10), 1)
     begun = plan(PublicMeans.of([5.0], scale), 0).known.begin(Preparation.plain(1))
-    np.testing.assert_allclose(1 / begun.factor, np.sqrt(1 / 12), rtol=1e-12)
+    np.testing.assert_allclose(begun.spread / begun.factor, np.sqrt(1 / 12), rtol=1e-12)
 
 
 def test_a_number_of_one_sign_tells_its_spread_and_others_do_not():
     wide = ([0, -1000, -1000, 0, 0], [1000, 0, 1000, 1, 1000])
-    known = means_of([10.0, -20.0, 10.0, 0.5, 600.0], wide, features=5)
+    known = means_of([10.0, -20.0, 10.0, 0.5, 900.0], wide, features=5)
     begun = known.begin(Preparation.plain(5))
     np.testing.assert_allclose(begun.spread, [SPREAD * 0.01, SPREAD * 0.02, 1, 1, 1])
-    np.testing.assert_allclose(begun.centre, [1 / SPREAD, -1 / SPREAD, 0.01, 0.5, 0.6])
+    np.testing.assert_allclose(begun.centre, [1 / SPREAD, -1 / SPREAD, 0.01, 0.5, 0.9])
     assert known.wide == (False, False, True, False, False)
     assert left_to_learn(FeatureScale.of(wide, 5), known) == (False, 16)
 
@@ -141,8 +141,8 @@ def test_a_mean_near_zero_tells_a_spread_that_cuts_little_off():
     """It may be that of a feature which is nearly always 0."""
     known = means_of([0.0, 1.0, 6.3], (0, 1000), features=3)
     begun = known.begin(Preparation.plain(3))
-    np.testing.assert_array_equal(begun.spread, [1 / 64, 1 / 64, SPREAD * 0.0063])
-    np.testing.assert_allclose(begun.centre, [0, 0.064, 1 / SPREAD])
+    np.testing.assert_array_equal(begun.spread, [1 / 128, 1 / 128, SPREAD * 0.0063])
+    np.testing.assert_allclose(begun.centre, [0, 0.128, 1 / SPREAD])
     assert known.wide == (False, False, False)
     assert np.isfinite([begun.intercept, begun.factor]).all()
 
@@ -293,7 +293,9 @@ def test_server_front_ends_prepare_as_the_estimator(preparation):
 def test_a_network_takes_the_centre_alone(preparation):
     planned = Planned(Recipe(epsilon=4.0), N, 100, feature_range=RANGE, features=D, public_mean=RAW)
     begun = planned.preparing_of(planned.recipe_of(20)).preparation
-    np.testing.assert_array_equal(begun.centre, REACH * preparation.centre)
+    # A network clips at the spread itself, which is then wider where a mean tells it.
+    narrow = np.where(preparation.spread < 1, 1.0, REACH)
+    np.testing.assert_allclose(begun.centre, narrow * preparation.centre, rtol=1e-12)
     assert (begun.intercept, begun.factor, begun.unit) == (0, 1, False)
 
 

@@ -41,11 +41,13 @@ def loaded(folder, means, **changes):
 )
 def test_public_means_of_a_file(means, centre, rounds, quick_path):
     task = loaded(quick_path, means)
-    np.testing.assert_allclose(task.begin.preparation.centre, centre)
+    begun = task.begin.preparation
+    np.testing.assert_allclose(begun.centre * begun.spread, centre)
     assert task.begin.plan.rounds == rounds
     view = View.of(task, task.begin, [(0.0, None)])
     told = json.loads(view.preparing_text.plain)
-    np.testing.assert_allclose(told["preparation"]["centre"], centre)
+    told_centre = np.multiply(told["preparation"]["centre"], told["preparation"]["spread"])
+    np.testing.assert_allclose(told_centre, centre)
     assert (told["plan"] is None) == (rounds == 0)
     assert "known" not in (told["plan"] or {})
     given = sum(c > 0 for c in centre)
@@ -59,7 +61,8 @@ def test_without_them_nothing_is_said(quick_path):
 
 def test_features_without_names_go_by_their_numbers(quick_path):
     task = loaded(quick_path, '{ "1" = 38 }', **{'["age", "hours"]': "2"})
-    np.testing.assert_allclose(task.begin.preparation.centre, [0, 0.475])
+    begun = task.begin.preparation
+    np.testing.assert_allclose(begun.centre * begun.spread, [0, 0.475])
 
 
 @pytest.mark.parametrize(

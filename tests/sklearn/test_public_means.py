@@ -52,10 +52,10 @@ def test_no_round_learns_the_centre_and_its_clients_train():
 
 def test_the_statement_tells_of_them():
     given, some, none = (str(fitted(public_mean=m).privacy_) for m in (MEANS, {0: 0.5}, None))
-    assert "centre of 6 features" in given
+    assert "centre of 6 of the features" in given
     assert "public means were computed from" in given
     assert "first rounds" not in given
-    assert "centre of 1 features" in some
+    assert "centre of 1 of the features" in some
     assert "first rounds" in some
     assert "public means" not in none
     assert (fitted().n_public_means_, fitted(public_mean=None).n_public_means_) == (D, 0)
@@ -138,7 +138,7 @@ def test_later_waves_keep_them():
         warnings.simplefilter("ignore", PrivacyLeakWarning)
         model.partial_fit(X[:2000], Y[:2000]).partial_fit(X[2000:], Y[2000:])
     np.testing.assert_array_equal(model.preparation_.centre, MEANS)
-    assert "centre of 6 features" in str(model.privacy_)
+    assert "centre of 6 of the features" in str(model.privacy_)
     assert model.n_waves_ == 2
 
 

@@ -301,7 +301,7 @@ def test_the_codewords_that_no_message_carries():
 
 
 def own(parameters):
-    budget = parameters.budget("Mine")
+    budget = parameters.budget
     return Solution(
         "Mine", parameters.dim, FlatPicks(Duchi(budget.per_epoch)), parameters.epochs,
         budget=budget.per_epoch,

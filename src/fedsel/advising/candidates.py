@@ -16,6 +16,7 @@ from fedsel.errors import Epsilon
 from fedsel.mechanisms import OneSymbol, TwoStage
 from fedsel.recipe import solution
 from fedsel.solutions import Solution
+from fedsel.solutions.registry import entry
 
 NAMES = ("FJ", "RC", "J", "UJ", "PM", "HM", "PS-PM", "PE-PM", "EXP-PM", "PM-RP")
 """Where two align alike, in two digits, the first of them ranks first: FJ and RC assume nothing of
@@ -41,7 +42,7 @@ def candidate(name: str, epsilon: Epsilon, asked: Asked) -> Solution:
         mu="auto",
         clip=asked.clip,
         batch=asked.batch,
-        rho=asked.updates.length if name in ("FJ", "J", "RC") else None,
+        rho=asked.updates.length if entry(name).directions else None,
     )
 
 

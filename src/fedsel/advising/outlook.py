@@ -9,7 +9,7 @@ from typing import Any, final
 from fedsel.advising.moments import Moments
 from fedsel.advising.sufficiency import GOAL, Prospect, needed
 from fedsel.solutions import Solution
-from fedsel.solutions.registry import ONE_SYMBOL
+from fedsel.solutions.registry import entry
 
 
 @final
@@ -50,7 +50,7 @@ class Outlook:
 def reason(outlooks: tuple[Outlook, ...]) -> str:
     """One sentence: the best against the next and against the best of the paper's."""
     best, following = outlooks[0], outlooks[1]
-    paper = next((o for o in outlooks if o.name not in ONE_SYMBOL), best)
+    paper = next((o for o in outlooks if entry(o.name).family != "one-symbol"), best)
     text = f"{best.name} aligns {best.alignment_all:.2g} with the true mean over all reports"
     text += f", {following.name} {following.alignment_all:.2g}"
     if paper not in (best, following):

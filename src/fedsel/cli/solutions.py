@@ -15,7 +15,7 @@ from rich.table import Table
 from fedsel.cli.common import JsonOption, finite, output
 from fedsel.display import printable
 from fedsel.errors import InvalidArgument
-from fedsel.solutions.registry import ONE_SYMBOL, PLAIN, canonical, names
+from fedsel.solutions.registry import canonical, entry, names
 
 EXAMPLE = (
     "Example: fedsel solutions   ·   fedsel solutions FJ PS-PM --epsilon 4 --dim 1000   ·   "
@@ -100,17 +100,22 @@ def _all(everything: bool, epsilon: float, dim: int, epochs: int) -> tuple[list[
     Those that this ε or dimension rules out are named with the reason.
     """
     from fedsel.recipe import RECOMMENDED
-    from fedsel.solutions.about import is_variant
 
     about(RECOMMENDED, epsilon, dim, epochs)  # what is wrong for it is wrong for all
     rows, missing = [], []
     for name in names():
-        if everything or not is_variant(name):
+        if everything or not entry(name).variant:
             try:
                 rows.append(about(name, epsilon, dim, epochs))
             except InvalidArgument as error:
                 missing.append(f"{name} ({error})")
-    rows.sort(key=lambda r: (r.name != RECOMMENDED, r.name not in ONE_SYMBOL, not r.within_budget))
+    rows.sort(
+        key=lambda r: (
+            r.name != RECOMMENDED,
+            entry(r.name).family != "one-symbol",
+            not r.within_budget,
+        )
+    )
     return rows, ", ".join(missing)
 
 
@@ -118,9 +123,9 @@ def about(name: str, epsilon: float, dim: int, epochs: int) -> About:
     """What there is to know of a solution, from its law and its place in the registry."""
     from fedsel.auto import bases_for
     from fedsel.recipe import Recipe
-    from fedsel.solutions.about import what_leaves, when_to_take
+    from fedsel.solutions.about import what_leaves
 
-    given = None if name in PLAIN else epsilon
+    given = None if entry(name).plain else epsilon
     recipe = Recipe(name, given, dim, epochs, mu=0.1, rho=None, bases=None)
     bases = bases_for(recipe, dim, ROUNDS * epochs)
     solution = Recipe(name, given, dim, epochs, mu=0.1, rho=None, bases=bases).build()
@@ -135,7 +140,7 @@ def about(name: str, epsilon: float, dim: int, epochs: int) -> About:
         certified=privacy.certified and privacy.ratio is not None,
         within_budget=privacy.within_budget,
         privacy=privacy.note,
-        when=when_to_take(name),
+        when=entry(name).when,
     )
 
 

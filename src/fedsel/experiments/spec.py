@@ -15,13 +15,14 @@ from fedsel.experiments.trial import Cell, Protocol
 from fedsel.mechanisms.selection import Top
 from fedsel.models.linear import LinearModel
 from fedsel.preparation.scale import PRIVATE
-from fedsel.recipe import AUTO, Recipe, check_averaging
-from fedsel.solutions.registry import PLAIN, REPORTING_DIRECTIONS, REPORTING_MEANS, canonical
+from fedsel.recipe import AUTO, RECOMMENDED, Recipe, check_averaging
+from fedsel.solutions.registry import canonical, entries, entry
 
 DEMO_SOLUTIONS = ("NP", "PM", "EXP-PM", "PE-PM", "PS-PM", "FJ")
 DEMO_EPSILONS = (0.5, 1.0, 2.0, 4.0)
 MOST_REPEATS = 10_000
-LEARNING_SCALES = tuple(name for name in REPORTING_MEANS if name in REPORTING_DIRECTIONS)
+_ABLE = [known.name for known in entries() if known.directions and known.means]
+LEARNING_SCALES = tuple(sorted(_ABLE, key=lambda name: name != RECOMMENDED))
 """Solutions whose first rounds can learn how wide features are."""
 
 
@@ -174,7 +175,7 @@ class Spec:
                 named = canonical(name, "solution")
                 chosen = self._chosen(named, setting.rates[model])
                 shared["unit_records"] = chosen.pop("unit_records")
-                for epsilon in (None,) if named in PLAIN else self.epsilons:
+                for epsilon in (None,) if entry(named).plain else self.epsilons:
                     point = {"solution": named, "epsilon": epsilon, **chosen}
                     cell_recipe = Recipe(**{**recipe, **point})
                     yield Cell(**{**shared, "model": model, "recipe": cell_recipe})

@@ -50,7 +50,8 @@ def sources_of(module: str) -> dict[str, Path]:
     parts = [name.split(".") for name in found]
     above = {".".join(some[:end]) for some in parts for end in range(1, len(some))}
     found |= {name: file for name in above if (file := _file_of(name))}
-    kernels = {source.relative_to(PACKAGE).as_posix(): source for source in PACKAGE.rglob("*.[ch]")}
+    native = (part for kind in ("*.[ch]", "*.inc") for part in PACKAGE.rglob(kind))
+    kernels = {part.relative_to(PACKAGE).as_posix(): part for part in native}
     return found | kernels
 
 

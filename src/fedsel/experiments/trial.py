@@ -36,7 +36,7 @@ from fedsel.recipe import AUTO, Recipe
 from fedsel.simulation import Population, Training
 from fedsel.simulation.validation import Score, Scores, held_out_run, one_history, one_run
 from fedsel.solutions.base import Solution
-from fedsel.solutions.registry import has_public_matrix
+from fedsel.solutions.registry import entry
 
 COLUMNS = (
     *("dataset", "draw", "model", "solution", "epsilon", "learning_rate", "scale", "intercept"),
@@ -113,7 +113,7 @@ class Cell:
     @property
     def cost(self) -> float:
         """Of one part, roughly, in entries of gradients: for the time left."""
-        projects = 2 if "-RP" in self.recipe.solution else 1
+        projects = 2 if entry(self.recipe.solution).projected else 1
         return size_of(self.dataset) * self.recipe.epochs * projects
 
     def setup(self, source: Source, part: int = 0) -> tuple[Population, Training]:
@@ -202,7 +202,7 @@ class Cell:
         A part draws its own projection or codebook: what is reported is no single one's luck.
         """
         recipe = replace(self.recipe, dim=dim)
-        if has_public_matrix(recipe.solution):  # the others do not depend on it
+        if entry(recipe.solution).public_matrix:  # the others do not depend on it
             recipe = replace(recipe, seed=key_of(self.seed, PUBLIC, part)[0])
         if recipe.mu == AUTO:
             recipe = with_share(recipe, batch)

@@ -149,7 +149,7 @@ class Plan:
         if not self.intercept:
             plain = replace(plain, intercept=0.0, factor=1.0)
         if self.known is not None:
-            plain = self.known.begin(plain, origin=bool(self.passes))
+            plain = self.known.begin(plain, origin=bool(self.passes), reach=self.reach)
         if not self.rounds:
             plain = plain.widened(self.reach)
         return PlanState(plain, np.zeros(self.dim), 0)

@@ -34,7 +34,7 @@ from fedsel.simulation.leaks import spend, warn_about_seed
 from fedsel.sklearn import leaks, privacy, public
 from fedsel.sklearn.fitting import Examples, Task, Wave, factors_of, seed_of_wave
 from fedsel.solutions import Solution
-from fedsel.solutions.registry import PLAIN, canonical
+from fedsel.solutions.registry import canonical, entry
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -379,7 +379,7 @@ class FederatedLinear(BaseEstimator):  # type: ignore[misc]
     @property
     def _poor_score(self) -> bool:
         """A few hundred clients at a usual ε are too few; without privacy they are not."""
-        return self.solution not in PLAIN
+        return not entry(self.solution).plain
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from fedsel.errors import RepeatedFitWarning, check_count, check_epsilon
 from fedsel.plotting import Point
 from fedsel.simulation.leaks import tell
-from fedsel.solutions.registry import PLAIN, canonical
+from fedsel.solutions.registry import canonical, entry
 
 
 def sweep(
@@ -30,7 +30,7 @@ def sweep(
     points = [
         (name, epsilon)
         for name in map(canonical, solutions)
-        for epsilon in ((None,) if name in PLAIN else levels)
+        for epsilon in ((None,) if entry(name).plain else levels)
     ]
     seeds = _seeds(estimator, repeats)
     _warn_about_cost([epsilon for _, epsilon in points], repeats)

@@ -29,7 +29,7 @@ PUBLIC = (
     "feature bounds that were not declared, and preparation_: computed from {} public rows, which"
     " cost no ε"
 )
-PUBLIC_MEANS = "the centre of {} features in preparation_: public means, which cost no ε"
+PUBLIC_MEANS = "the centre of {} of the features in preparation_: public means, which cost no ε"
 NOT_COVERED_PUBLIC = "whoever is in the public rows: they are taken to be known to all"
 NOT_COVERED_MEANS = "whoever the public means were computed from: they are taken to be known to all"
 NOT_COVERED = (

@@ -30,7 +30,7 @@ TRUST_ON_FLOWER = (
     "The app that a node runs is trusted as well: it must use FedSelMod, and do nothing else with"
     " the data.",
 )
-PUBLIC_MEANS = "of {} features: free of ε, and taken to be known to all"
+PUBLIC_MEANS = "for {} of the features: free of ε, and taken to be known to all"
 LIMITS = (
     "This is the server's view. What a device has spent is in its own ledger: a report that was"
     " sent and lost counts there and not here.",

@@ -15,15 +15,7 @@ from fedsel.device.updates import saturated
 from fedsel.random import words_of
 from fedsel.recipe import Recipe
 from fedsel.reports import BOTTOM
-from fedsel.solutions.registry import (
-    BASELINES,
-    ONE_SYMBOL,
-    PLAIN,
-    has_public_matrix,
-    names,
-    selection_of,
-    value_of,
-)
+from fedsel.solutions.registry import entries, entry
 from fedsel.vectors.encoding import Case, Recorder, f32, f64, rational, recipe_fields
 from fedsel.wire import Request, check_sendable
 
@@ -50,8 +42,9 @@ _REPRESENTATIVE = (
 
 def private_names() -> list[str]:
     """Every name of the registry that devices can be asked for."""
-    ours = (n for n in names() if n not in PLAIN and n not in BASELINES)
-    return [n for n in ours if n in ONE_SYMBOL or not selection_of(n) or value_of(n)]
+    unfit = ("plain", "baseline", "own")
+    known = (e for e in entries() if e.family not in unfit)
+    return [e.name for e in known if e.selection is None or e.value is not None]
 
 
 @final
@@ -106,7 +99,7 @@ class Scenario:
             "shows": self.label,
             "run": RUN.hex(),
             "recipe": recipe_fields(recipe),
-            "portable": not has_public_matrix(recipe.solution) or recipe.solution in ("RJ", "FJ"),
+            "portable": not entry(recipe.solution).public_matrix or recipe.solution in ("RJ", "FJ"),
             "charge": rational(recipe.charge),
             "report_bytes": Request(RUN, 0, 0, recipe).format.size,
             "steps": steps,

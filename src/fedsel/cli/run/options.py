@@ -36,7 +36,7 @@ def usual_names() -> str:
     'FJ, J, UJ, RJ, RC, PM, HM, Duchi, OW, EXP-PM, PE-PM, PS-PM, NP'
     """
     first = sorted(ONE_SYMBOL, key=lambda name: name != RECOMMENDED)
-    stages = [f"{name}-{PERTURBING[0]}" for name in SELECTING if "published" not in name]
+    stages = [f"{name}-{next(iter(PERTURBING))}" for name in SELECTING if "published" not in name]
     return ", ".join((*first, *PERTURBING, *stages, PLAIN[0]))
 
 

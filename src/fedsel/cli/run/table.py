@@ -62,7 +62,8 @@ def _notes(row: Row) -> Iterator[str]:
         count = chosen["public_rows"]
         yield f"{count:,} public rows, which cost no ε: bounds, centre, spread and geometry"
     if "public_means" in chosen:
-        yield f"public means of {chosen['public_means']:,} features, which cost no ε: their centre"
+        given = f"{chosen['public_means']:,} of the features"
+        yield f"public means for {given}, which cost no ε: their centre"
 
 
 def _choices(rows: Sequence[Row]) -> Iterator[str]:

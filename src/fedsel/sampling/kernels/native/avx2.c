@@ -16,7 +16,7 @@
 #define FEDSEL_AVX2
 #define KERNELS kernels_avx2
 #define KERNELS_NAME "avx2"
-#include "kernels.h"
+#include "kernels.inc"
 
 #if defined(__clang__)
 #pragma clang attribute pop

@@ -18,7 +18,7 @@
 #define FEDSEL_AVX512
 #define KERNELS kernels_avx512
 #define KERNELS_NAME "avx512"
-#include "kernels.h"
+#include "kernels.inc"
 
 #if defined(__clang__)
 #pragma clang attribute pop

@@ -1,4 +1,4 @@
 /* The kernels for every processor of this kind. */
 #define KERNELS kernels_base
 #define KERNELS_NAME "base"
-#include "kernels.h"
+#include "kernels.inc"
