@@ -1,7 +1,7 @@
 """What local privacy costs where only a central ε is asked for: with a shuffler, and without.
 
 The protocol of ``fedsel reproduce fair``: logistic regression, three fifths of the clients train,
-each reports once, accuracy on a test fifth that no run trains on. RJ with nothing tuned:
+each reports once, accuracy on a test fifth that no run trains on. FJ with nothing tuned:
 
 - shuffled: 20 rounds, the largest local ε that keeps the central (ε, δ), proved;
 - not shuffled: the local ε is the central one, 100 rounds;
@@ -47,6 +47,7 @@ from fedsel.experiments import Named
 from fedsel.experiments.spec import Spec, override
 from fedsel.experiments.trial import Cell
 from fedsel.plotting import legend_below, new_figure
+from fedsel.recipe import RECOMMENDED
 from fedsel.simulation.validation import fifths
 
 DATASETS = ("adult", "kdd", "syn-L")
@@ -64,9 +65,9 @@ Row = dict[str, Any]
 
 
 def cell_of(dataset: str, runs: int, members: int, rounds: int, **more: Any) -> Cell:
-    """RJ, or NP, on so many rounds of the clients that train."""
+    """The recommended solution, or NP, on so many rounds of the clients that train."""
     bounds = {} if dataset.startswith("syn") else {"scale": "unit", "intercept": True}
-    spec = {"dataset": dataset, "protocol": "holdout", "repeats": runs, "solutions": ("RJ",)}
+    spec = {"dataset": dataset, "protocol": "holdout", "repeats": runs, "solutions": (RECOMMENDED,)}
     changes = {**spec, **bounds, "batch": -(-members // rounds), **more}
     return next(override(Spec(), changes).cells())
 
@@ -225,14 +226,16 @@ def by_round(rows: list[Row]) -> list[Row]:
 
 
 STYLES = {
-    SHUFFLED: palette.style("RJ", markersize=7),
-    LOCAL: palette.style("RJ", linestyle=palette.DASHED, markersize=7, markerfacecolor="white"),
+    SHUFFLED: palette.style(RECOMMENDED, markersize=7),
+    LOCAL: palette.style(
+        RECOMMENDED, linestyle=palette.DASHED, markersize=7, markerfacecolor="white"
+    ),
     GAUSSIAN: {"color": palette.BLUE, "marker": "s", "linestyle": palette.SOLID, "markersize": 5},
     CENTRAL: {"color": palette.SKY, "marker": "o", "linestyle": palette.DASH_DOT, "markersize": 5},
 }
 LABELS = {
-    SHUFFLED: "RJ, shuffled: 20 rounds",
-    LOCAL: "RJ, not shuffled: local ε = central ε",
+    SHUFFLED: f"{RECOMMENDED}, shuffled: 20 rounds",
+    LOCAL: f"{RECOMMENDED}, not shuffled: local ε = central ε",
     GAUSSIAN: "curator sees all: Gaussian noise",
     CENTRAL: "curator sees all: diffprivlib",
 }

@@ -54,7 +54,7 @@ from fedsel import Aggregator, Client, Policy, Recipe
 imported = time.perf_counter()
 recipe = Recipe(epsilon=1.0, dim=100, rho=0.4, learning_rate=1.0, averaging=0.0)
 server = Aggregator(recipe, "server")
-policy = Policy(lifetime=2.0, per_report=1.0, solutions=["FJ", "RJ"], dimensions=[100])
+policy = Policy(lifetime=2.0, per_report=1.0, solutions=["FJ"], dimensions=[100])
 device = Client(policy, "device", create=True)
 server.receive("it", device.answer(server.request(), server.weights, lambda w: np.ones(100)))
 server.step()

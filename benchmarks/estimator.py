@@ -2,7 +2,7 @@
 
 Two tables, on make_classification(105_000, d, n_informative=8, n_clusters_per_class=1), bounds ±8:
 
-- test accuracy of the default parameters (RJ, one epoch, automatic rate), mean of five seeds;
+- test accuracy of the default parameters (FJ, one epoch, automatic rate), mean of five seeds;
 - the automatic learning rate against the best of ten rates from α/32 to 16·α, by test accuracy.
 
 Example:
@@ -24,6 +24,7 @@ from rich.table import Table
 from sklearn.datasets import make_classification
 
 from fedsel import FedSelClassifier, PrivacyLeakWarning
+from fedsel.recipe import RECOMMENDED
 
 DIMENSIONS, CLIENTS, EPSILONS = (20, 100), (1_000, 10_000, 100_000), (1.0, 2.0, 4.0, 8.0)
 RATES = [2.0**i for i in range(-5, 5)]
@@ -55,7 +56,7 @@ def measure(clients: tuple[int, ...], seeds: int) -> dict[str, list[dict[str, An
             row[f"{epsilon:g}"] = accuracy(X, y, n, seeds, epsilon=epsilon)[0]
         row["not private"] = accuracy(X, y, n, seeds, solution="NP")[0]
         accuracies.append(row)
-        for name in ("RJ", "PM", "PS-PM", "PM-RP"):
+        for name in (RECOMMENDED, "PM", "PS-PM", "PM-RP"):
             for epsilon in (1.0, 4.0):
                 given = {"solution": name, "epsilon": epsilon}
                 own, alpha = accuracy(X, y, n, seeds, **given)

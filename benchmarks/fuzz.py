@@ -39,6 +39,7 @@ UNSEEN = [c.encode() for c in ("\u200b", "\u202e", "\ufeff", "\x1b[1", "\u0301e"
 INTENTS = (
     Intent("Better suggestions", "Example Ltd"),
     Intent("Tastaturvorschläge verbessern"),
+    Intent("", "Example Ltd"),
     Intent("", "大学医院"),
     Intent("x" * 200, "é" * 50),
 )
@@ -54,6 +55,7 @@ class Target:
             Recipe("PS-PM", epsilon=2.0, dim=100, epochs=5, **DECIDED),
             Recipe("PE-Duchi", epsilon=2.0, dim=4, k=1, **DECIDED),
             Recipe("PM", epsilon=10.0, dim=30, k=0.5, **DECIDED),
+            Recipe(epsilon=2.0, dim=30, rho=0.4, **DECIDED),
         ]
         rotated = Recipe("RJ", epsilon=2.0, dim=30, rho=0.4, bases=3, **DECIDED)
         plain = [Request(RUN, 0, 3, recipe).encode() for recipe in (*recipes, rotated)]
@@ -64,7 +66,7 @@ class Target:
         self.requests = [*plain, *stated]
         self.formats = [Request.decode(r).format for r in plain[: len(recipes)]]
         self.servers = [Aggregator(recipe, folder / str(i)) for i, recipe in enumerate(recipes)]
-        policy = Policy(1e-9, 500, ["PS-PM", "PE-Duchi", "PM", "RJ"], [100, 4, 30], clip=10.0)
+        policy = Policy(1e-9, 500, ["PS-PM", "PE-Duchi", "PM", "FJ", "RJ"], [100, 4, 30], clip=10.0)
         self.client = Client(policy, folder / "device", create=True)
         self.weights = np.zeros(100)
         last = Recipe("PS-PM", epsilon=1e-9, dim=100, **DECIDED)

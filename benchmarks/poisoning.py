@@ -12,14 +12,17 @@ An attack aims at something and has a shape:
 - spread: over the slots, so that their sum points along the aim;
 - within: the best slots one after another, each filled up to what the server does not trim.
 
+Codewords of FJ are not shared: each hostile client sends the best one that nobody else has sent, of
+all 2^32, as if it had searched them. (Its cosine to the aim is drawn from the sphere.)
+
 The server may trim: under the solution's law the sum of a slot over n honest reports has a largest
 mean, and is beyond it by more than Bernstein's bound with a probability of 1e-6 in a round. What is
 beyond is cut off; sums of honest reports stay as they are. (Counts of single symbols have bounds,
 too, but PM has hundreds of symbols of nearly one value: who is counted takes the next.)
 
 Beside the private solutions the whole gradient without noise (NP), its entries clipped to ±1 as
-those of PM and PS-PM, or its norm to 1 as the records of J and RJ have it. Hostile clients send the
-worst vector within the clip.
+those of PM and PS-PM, or its norm to 1 as the records of RJ and FJ have it. Hostile clients send
+the worst vector within the clip.
 
 Example:
     python benchmarks/poisoning.py --plot docs/images/poisoning.png
@@ -41,6 +44,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
+from scipy.stats import beta
 
 from fedsel import Recipe, Reports, Setting, Solution, Totals, palette, resolved, solution
 from fedsel.auto import reports_directions
@@ -48,18 +52,21 @@ from fedsel.cli.waiting import Bar
 from fedsel.data import find, load, synthetic
 from fedsel.mechanisms import SignedSampling, TwoStage
 from fedsel.models import LinearModel
+from fedsel.recipe import RECOMMENDED
 from fedsel.server import ServerState, StepRule, step
 from fedsel.simulation.vector_rounds import VectorReports
+from fedsel.solutions.fresh import ALL_SLOTS, LENGTH
 
 Doubles = NDArray[np.float64]
-PRIVATE = ("PM", "PS-PM", "J", "RJ")
+PRIVATE = ("PM", "PS-PM", "RJ")
+"""Those with slots that all reports share: a server could trim their sums."""
 CLIPPED, SHORT = "NP, entries ≤ 1", "NP, norm ≤ 1"
 EPSILONS, SHARES = (1.0, 4.0), (0.01, 0.05, 0.1, 0.2)
 AIMS, SHAPES = ("gradient", "model"), ("one", "spread", "within")
 FAILURE = 1e-6
 """The probability that any sum of a round of honest reports is trimmed."""
 MODEL = LinearModel("logistic", reg=0.0)
-BOUNDS = ("PM", "HM", "Duchi", "PM-RP", "PS-PM", "PE-PM", "EXP-PM", "UJ", "J", "RJ", "RC")
+BOUNDS = ("PM", "HM", "Duchi", "PM-RP", "PS-PM", "PE-PM", "EXP-PM", "UJ", "J", "RJ", "RC", "FJ")
 """What the table of influences has."""
 
 
@@ -87,7 +94,7 @@ class Records(NamedTuple):
 
 @lru_cache(maxsize=4)
 def records(name: str, unit: bool, seed: int, folder: Path | None) -> Records:
-    """A sixth is held out; ``unit`` records are divided by their norm, as J and RJ want them."""
+    """A sixth is held out; ``unit`` records are divided by their norm, as RJ and FJ want them."""
     data = load(name, folder) if name == "adult" else synthetic(seed=seed)
     if unit:
         data = data.with_unit_records()
@@ -161,6 +168,25 @@ def hostile_reports(
     return Reports(slots[:, None], np.where(along[slots] > 0, high, low)[:, None])
 
 
+def best_cosines(dim: int, count: int, searched: int = ALL_SLOTS) -> Doubles:
+    """The |cos| to an aim in R^d of the ``count`` best of so many random directions."""
+    shares = (np.arange(count) + 0.5) / searched
+    return np.asarray(np.sqrt(beta.isf(shares, 0.5, (dim - 1) / 2)))
+
+
+def hostile_codewords(made: Solution, aim: Doubles, count: int, number: int) -> Totals:
+    """What ``count`` hostile clients add who have searched all codewords of FJ."""
+    unit, dim = aim / np.linalg.norm(aim), len(aim)
+    cosines = best_cosines(dim, count)
+    rest = np.random.default_rng(number).standard_normal((count, dim))
+    rest -= np.outer(rest @ unit, unit)
+    rest /= np.linalg.norm(rest, axis=1, keepdims=True)
+    totals = made.totals()
+    totals.sums[0] = np.rint(LENGTH * (cosines.sum() * unit + np.sqrt(1 - cosines**2) @ rest))
+    totals.count = count
+    return totals
+
+
 def hostile_vectors(aim: Doubles, short: bool, count: int) -> Reports:
     """The worst vectors within the clip, where vectors are sent as they are."""
     worst = aim / np.linalg.norm(aim) if short else np.sign(aim)
@@ -179,7 +205,7 @@ def accuracy(case: Case, seed: int, clients: int, folder: Path | None) -> float:
     # One basis a round: the attacker knows where every report counts.
     recipe = resolved(Recipe(name, epsilon=case.epsilon, mu=0.1, bases=None), setting)
     made, rule = recipe.build(), StepRule.of(recipe)
-    limit = 0 if plain else honest_limit(made, clients)
+    limit = honest_limit(made, clients) if name in PRIVATE else 0
     reporting = VectorReports(made, len(y), seed=seed)
     order = np.random.default_rng(seed).permutation(len(y))
     state, hostile = ServerState.begin(np.zeros(dim)), round(case.share * clients)
@@ -195,11 +221,12 @@ def accuracy(case: Case, seed: int, clients: int, folder: Path | None) -> float:
         if hostile:
             mean = gradients.mean(axis=0, dtype=np.float64)
             aim = -mean if case.aim == "gradient" else best  # the server steps against the mean
-            totals.add(
-                hostile_vectors(aim, case.solution == SHORT, hostile)
-                if plain
-                else hostile_reports(now, aim, case.shape, hostile, totals, limit)
-            )
+            if plain:
+                totals.add(hostile_vectors(aim, case.solution == SHORT, hostile))
+            elif name == RECOMMENDED:
+                totals.merge(hostile_codewords(now, aim, hostile, number))
+            else:
+                totals.add(hostile_reports(now, aim, case.shape, hostile, totals, limit))
         state = step(state, rule, now, trimmed(totals, limit) if case.trims else totals)
     return 100 * float(np.mean(np.where(X_test @ state.average >= 0, 1, -1) == y_test))
 
@@ -208,9 +235,10 @@ def cases(names: list[str], epsilons: tuple[float, ...], shares: tuple[float, ..
     """Every cell: each attack on each solution, trimmed and not."""
     found = []
     for data in names:
-        for name in (CLIPPED, SHORT):
-            found.append(Case(data, name, None))
-            found += [Case(data, name, None, f, aim) for f in shares for aim in AIMS]
+        whole = [(CLIPPED, None), (SHORT, None), *((RECOMMENDED, e) for e in epsilons)]
+        for name, epsilon in whole:
+            found.append(Case(data, name, epsilon))
+            found += [Case(data, name, epsilon, f, aim) for f in shares for aim in AIMS]
         for name in PRIVATE:
             for epsilon in epsilons:
                 for trims in (False, True):
@@ -274,7 +302,7 @@ def tables(rows: list[dict[str, Any]]) -> list[Table]:
         mine = [row for row in rows if row["data"] == data]
         for name, epsilon in dict.fromkeys((row["solution"], row["epsilon"]) for row in mine):
             kinds: dict[str, dict[str, Any]] = {"mean, worst attack": {"trims": False}}
-            if epsilon is not None:
+            if name in PRIVATE:
                 kinds["trimmed, all send one report"] = {"trims": True, "shape": "one"}
                 kinds["trimmed, worst attack"] = {"trims": True}
             for kind, which in kinds.items():
@@ -317,7 +345,7 @@ def draw(rows: list[dict[str, Any]], file: Path, clients: int) -> None:
 
     for axes_row, data in zip(panels, names, strict=True):
         for axes, epsilon in zip(axes_row, epsilons, strict=False):
-            for name in PRIVATE:
+            for name in (*PRIVATE, RECOMMENDED):
                 style = palette.style(name)
                 curve(axes, name, style, data=data, solution=name, epsilon=epsilon, trims=False)
             for name, line in ((CLIPPED, ":"), (SHORT, "--")):

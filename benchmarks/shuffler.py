@@ -19,7 +19,7 @@ from fedsel import Recipe, Reports
 from fedsel.server import ServerKey, Shuffler
 from fedsel.wire import Request, Sealing
 
-RECIPE = Recipe("RJ", epsilon=2.0, dim=128, rho=0.4, mu=0.1, learning_rate=1.0, averaging=0.0)
+RECIPE = Recipe(epsilon=2.0, dim=128, rho=0.4, mu=0.1, learning_rate=1.0, averaging=0.0)
 ONE_BY_ONE = 500
 
 

@@ -31,11 +31,12 @@ from torch.func import functional_call, grad, vmap
 from torch.nn import functional
 
 from fedsel import solution
+from fedsel.recipe import RECOMMENDED
 from fedsel.simulation.vector_rounds import VectorReports
 from fedsel.torch import ClientUpdates
 
 CLIENTS, REPEATS = 500, 60
-SOLUTIONS = ("RJ", "PM", "PS-PM", "EXP-PM", "PE-PM")
+SOLUTIONS = (RECOMMENDED, "PM", "PS-PM", "EXP-PM", "PE-PM")
 
 
 class Layers(nn.Module):

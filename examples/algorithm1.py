@@ -54,7 +54,7 @@ def main():
     def rounds(epoch):
         return np.array_split(np.random.default_rng(epoch).permutation(len(X)), 20)
 
-    for name, alpha in (("NP", 8.0), ("RJ", 4.0), ("PS-PM", 8.0), ("PM", 2.0)):
+    for name, alpha in (("NP", 8.0), ("FJ", 4.0), ("PS-PM", 8.0), ("PM", 2.0)):
         composed = solution(name, epsilon=4.0, dim=10, rho=0.4, mu=0.1)
         w, _ = algorithm_1(composed, LinearModel(), alpha, X, y, rounds)
         right = np.mean(np.sign(X @ w) == y)

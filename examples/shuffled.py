@@ -42,7 +42,7 @@ MODEL = LinearModel(reg=0.0)
 
 def recipe_for(devices: int) -> Recipe:
     """What the server asks for: one report of each device."""
-    return resolved(Recipe("RJ", epsilon=EPSILON), Setting(dim=D, clients=devices, rounds=ROUNDS))
+    return resolved(Recipe(epsilon=EPSILON), Setting(dim=D, clients=devices, rounds=ROUNDS))
 
 
 def records_of(i: int) -> tuple[NDArray[np.float64], NDArray[np.int8]]:
@@ -149,7 +149,7 @@ class Device:
         policy = Policy(
             lifetime=EPSILON,
             per_report=EPSILON,
-            solutions=["RJ"],
+            solutions=["FJ"],
             dimensions=[D],
             weight_bound=1e9,
             server_key=key,

@@ -53,11 +53,11 @@ def main() -> None:
         X_test,
         y_test,
         epsilons=EPSILONS[1::2] if options.quick else EPSILONS,
-        solutions=("NP", "PM", "PS-PM", "RJ"),
-        repeats=1 if options.quick else 5,
+        solutions=("NP", "PM", "PS-PM", "FJ"),
+        repeats=1 if options.quick else 16,
         axes=right,
     )
-    left.set_title(f"{clients:,} clients, RJ at ε = 2", fontsize=10)
+    left.set_title(f"{clients:,} clients, FJ at ε = 2", fontsize=10)
     right.set_title(f"{clients:,} clients, one report each", fontsize=10)
     figure.savefig(options.plot, dpi=110)
 

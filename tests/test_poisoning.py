@@ -91,6 +91,31 @@ def test_who_stays_within_is_not_trimmed(name):
     assert made.expand(totals.mean()) @ aim > before
 
 
+def test_the_best_of_many_codewords_are_as_close_as_those_of_the_sphere():
+    """As many as expected lie beyond the 100th of 2^15: a Poisson number, within 1e-9."""
+    dim, searched = 100, 1 << 15
+    made = solution("FJ", epsilon=2.0, dim=dim, rho=0.4)
+    words = made.transform.codewords(np.arange(searched)).astype(float)
+    aim = np.random.default_rng(1).normal(size=dim)
+    cosines = np.abs(words @ aim) / np.linalg.norm(words, axis=1) / np.linalg.norm(aim)
+    least = poisoning.best_cosines(dim, 100, searched)[-1]
+    assert 47 <= (cosines > least).sum() <= 169
+
+
+def test_hostile_codewords_count_as_long_as_real_ones_and_point_along_the_aim():
+    made, aim = (
+        solution("FJ", epsilon=2.0, dim=100, rho=0.4),
+        np.random.default_rng(3).normal(size=100),
+    )
+    one, many = (poisoning.hostile_codewords(made, aim, count, 7) for count in (1, 1000))
+    assert (one.count, many.count) == (1, 1000)
+    real = made.transform.codeword(5)
+    assert np.linalg.norm(one.sums) == pytest.approx(np.linalg.norm(real), rel=1e-6)
+    unit = aim / np.linalg.norm(aim)
+    assert one.sums[0] @ unit / np.linalg.norm(one.sums) == pytest.approx(0.6, abs=0.1)
+    assert many.sums[0] @ unit / np.linalg.norm(many.sums) > 0.99
+
+
 def test_vectors_without_privacy_stay_within_the_clip():
     aim = np.array([3.0, -4.0, 0.5])
     made = solution("NP", dim=3)
@@ -110,10 +135,11 @@ def test_a_model_is_poisoned_and_the_figure_drawn(tmp_path, monkeypatch, capsys)
     poisoning.main()
     rows = json.loads(capsys.readouterr().out)
     assert (tmp_path / "p.png").stat().st_size > 10_000
-    at = {"solution": "RJ", "trims": False}
-    clean, harmed = (poisoning.worst(rows, share=f, **at)["accuracy"] for f in (0.0, 0.1))
-    assert clean > 60
-    assert harmed < 40
+    for name in ("RJ", "FJ"):
+        at = {"solution": name, "trims": False}
+        clean, harmed = (poisoning.worst(rows, share=f, **at)["accuracy"] for f in (0.0, 0.1))
+        assert clean > 60
+        assert harmed < 40
     assert len(poisoning.tables(rows)) == 1
 
 

@@ -1,6 +1,8 @@
 """What the project says of itself is so: extras, and the commands of pages and workflows."""
 
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -36,3 +38,13 @@ def test_every_workflow_says_what_it_may_do_and_for_how_long():
         text = workflow.read_text()
         assert "\npermissions:\n  contents: read\n" in text, workflow.name
         assert text.count("runs-on:") == text.count("timeout-minutes:"), workflow.name
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("processes")
+def test_docstrings_and_tests_of_a_module_run_in_one_call():
+    """Whoever collects a module by its path must not run it twice, nor hide a function by it."""
+    both = ["src/fedsel/server/step.py", "tests/server/test_step.py", "-k", "silence"]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *both]
+    done = subprocess.run(command, check=False, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout

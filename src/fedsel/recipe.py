@@ -54,7 +54,8 @@ class Recipe:
     - ``learning_rate``: α of the server's step; with …-O each client multiplies its update with it.
     - ``averaging``: p > 0 averages the weights over the rounds, t^p in round t; 0 takes the last.
     - ``reg``: λ of the ℓ2 regulariser.
-    - ``rho``: the public radius ρ of J, RJ, RC and the baselines; None reports directions alone.
+    - ``rho``: the public radius ρ of FJ, J, RJ, RC and the baselines; None reports directions
+      alone.
     - ``mu``: the selection's share of ε, at most ``theta`` if automatic; ``k``: the top dimensions,
       a count or a share; ``clip``: values are clipped to ±clip; ``momentum``: η of the residual.
     - ``ratio``: q/d of …-RP; ``words``: codewords of RC; ``seed``: of public projections and
@@ -269,7 +270,8 @@ def solution(
     The other parameters are those of `Recipe`: epochs, k, clip, momentum, ratio, seed, words, …
     ``mu="auto"`` is hyper-parameters-free and needs ``batch``, the clients of a round; where it
     leaves nothing for the selection, the flat solution takes its place and says so. ``k`` is that
-    of the paper's solutions and of SignDS, and the ‖v‖₁ of UJ; J, RJ and RC have the best for ε.
+    of the paper's solutions and of SignDS, and the ‖v‖₁ of UJ; FJ, J, RJ and RC have the best
+    for ε.
 
     >>> solution("ps-pm", epsilon=2.0, dim=100).privacy.per_report
     2.0

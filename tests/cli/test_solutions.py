@@ -52,6 +52,13 @@ def test_the_recommended_one_is_first_and_those_over_their_budget_last():
     assert "PS-HM" not in order
 
 
+def test_others_are_compared_with_the_recommended_one():
+    """No sentence sends anybody to RJ; its own says that FJ comes first."""
+    assert not [name for name in names() if "RJ" in entry(name).when]
+    assert "FJ" in entry("RJ").when
+    assert entry("FJ").when.startswith("First of all")
+
+
 def test_names_of_ones_own_are_listed_with_their_figures():
     def compose(parameters):
         law = SignedSampling(parameters.epsilon)

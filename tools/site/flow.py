@@ -107,7 +107,7 @@ def drawn(columns: int) -> str:
 
 def _wrapped(x: int, y: int, columns: int) -> list[str]:
     said = "The trust boundary: the only thing that leaves a device."
-    return [_text(x, y, said if columns < 4 else f"{said} RJ at d = 100: 8 bits.")]
+    return [_text(x, y, said if columns < 4 else f"{said} FJ: 33 bits.")]
 
 
 def _zone(

@@ -45,10 +45,10 @@ def prospect(
     """What so many reports over so many rounds would give, under the model of the updates.
 
     >>> from fedsel import solution
-    >>> rj = solution("RJ", epsilon=1.0, dim=31, rho=0.4)
-    >>> few = prospect(rj, Updates(31, 0.4, 0.2), reports=569, rounds=95)
+    >>> fj = solution("FJ", epsilon=1.0, dim=31, rho=0.4)
+    >>> few = prospect(fj, Updates(31, 0.4, 0.2), reports=569, rounds=95)
     >>> round(few.alignment, 2), few.reports_needed
-    (0.32, 1614)
+    (0.32, 1623)
     """
     estimate = moments(solution, updates)
     whole = estimate.over(rounds) if solution.name == "RJ" else estimate
@@ -136,11 +136,11 @@ def shortage(
     ``classes`` is None where numbers are learnt.
 
     >>> from fedsel import solution
-    >>> rj = solution("RJ", epsilon=1.0, dim=31, rho=0.4)
+    >>> fj = solution("FJ", epsilon=1.0, dim=31, rho=0.4)
     >>> model = Updates(31, 0.4, 0.2)
-    >>> print(shortage(rj, model, clients=569, epochs=1, rounds=95))
+    >>> print(shortage(fj, model, clients=569, epochs=1, rounds=95))
     569 clients are too few for ε = 1 and d = 31: their reports would align 0.32 with ...
-    >>> shortage(rj, model, clients=10_000, epochs=1, rounds=100)
+    >>> shortage(fj, model, clients=10_000, epochs=1, rounds=100)
     ''
     """
     dim = solution.dim

@@ -67,8 +67,8 @@ def amplify(
     vector needs the dimension d; a solution has its own.
 
     >>> from fedsel import solution
-    >>> rj = solution("RJ", epsilon=4.0, dim=128, rho=0.4)
-    >>> print(amplify(rj, reports=600, delta=1e-6))
+    >>> fj = solution("FJ", epsilon=4.0, dim=128, rho=0.4)
+    >>> print(amplify(fj, reports=600, delta=1e-6))
     central ε = 1.93... at δ = 1e-06 among 600 shuffled reports of one round, ...
     """
     n = check_count("reports", reports)

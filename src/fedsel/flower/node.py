@@ -52,8 +52,8 @@ class Node:
     the process is started. A key that is almost one of these is refused, as is an unknown one.
 
     >>> Node.of({"fedsel-store": "/store", "fedsel-lifetime": 8.0, "fedsel-per-report": 2.0,
-    ...          "fedsel-solutions": "RJ,PS-PM", "fedsel-dimensions": 11}).policy.solutions
-    ('RJ', 'PS-PM')
+    ...          "fedsel-solutions": "FJ,PS-PM", "fedsel-dimensions": 11}).policy.solutions
+    ('FJ', 'PS-PM')
     """
 
     policy: Policy

@@ -107,8 +107,8 @@ class FedSelStrategy(Strategy):
         and keep it in their ledgers. Short texts; empty: nothing is said.
     **recipe
         Further fields of `fedsel.Recipe`: averaging, rho, mu, k, clip, momentum, ratio, seed,
-        words, spread, centre, and reg, the λ of w ← w − α·scale·λ·w by the server: for RJ, J, RC
-        and UJ.
+        words, spread, centre, and reg, the λ of w ← w − α·scale·λ·w by the server: for FJ, J, RJ,
+        RC and UJ.
 
     Notes
     -----

@@ -41,7 +41,7 @@ class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
     epsilon
         Total ε of a client in one fit, over all epochs.
     solution
-        How a client reports, by name: "RJ", "PS-PM", "PM", "NP" … (`fedsel.solutions.registry`).
+        How a client reports, by name: "FJ", "PS-PM", "PM", "NP" … (`fedsel.solutions.registry`).
     model
         "logistic" or "svm".
     epochs
@@ -55,10 +55,10 @@ class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
         weights, "auto" is 3 with the automatic learning rate, else 0.
     unit_norm
         Whether clients divide their record, its 1 for the intercept included, by its norm: that
-        changes no sign of a margin. "auto" does so for the solutions that report a direction: J,
-        RJ, RC and the baselines.
+        changes no sign of a margin. "auto" does so for the solutions that report a direction: FJ,
+        J, RJ, RC and the baselines.
     rho
-        The public radius ρ of J, RJ and RC, "auto", or None to report directions alone.
+        The public radius ρ of FJ, J, RJ and RC, "auto", or None to report directions alone.
     words
         The number of codewords of RC.
     bases

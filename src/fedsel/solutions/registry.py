@@ -396,7 +396,12 @@ def _one_symbol() -> Iterator[Entry]:
         "Where devices know no FJ, at ε ≤ 2: it bends the mean of sparse or similar updates.",
         **coded,
     )
-    yield of("RC", rc, "To compare with RJ: hardly better anywhere, and far slower.", **coded)
+    yield of(
+        "RC",
+        rc,
+        "To compare with FJ: codewords that all reports share bend the mean, and it is slower.",
+        **coded,
+    )
     yield of(
         "FJ",
         fj,

@@ -74,7 +74,7 @@ class FederatedTrainer:
         None reports the gradient (one local step, as in the paper); `Local` the difference of the
         weights after local training.
     reg
-        λ of an ℓ2 regulariser, added by the clients (with J, UJ, RJ and RC by the server).
+        λ of an ℓ2 regulariser, added by the clients (with FJ, J, UJ, RJ and RC by the server).
     clip_scale
         Factors of the clip by parameter or submodule, such as {"0.weight": 0.1}: a client divides
         by them before it reports, the server multiplies.
