@@ -234,6 +234,7 @@ def plan_for(
     if sum(counts.values()) >= rounds:
         actual = f"{sum(counts.values())} of {rounds} rounds"
         raise InvalidArgument("centre", actual, "fewer: some must be left to train in")
+    classes = max(2, solution.dim // (len(loose) + 1))
     narrowed = counts["spread"] > 0 or (known is not None and any(known.loose))
     return Plan(
         features=len(loose),
@@ -248,7 +249,7 @@ def plan_for(
         intercept=not network,
         scattered=solution.dim > len(loose) + 1,
         reach=REACH if narrowed and not network else 1.0,
-        entry=ENTRY,
+        entry=ENTRY * math.sqrt(2 / classes),
         passes=_passes(counts["spread"], counts["centre"]) if octaves > OCTAVES else (),
         known=known,
     )

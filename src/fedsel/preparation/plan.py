@@ -39,7 +39,8 @@ MARGIN = 4.0
 INTERCEPT = 0.3
 """The intercept's entry over the norm of a typical record where nothing is learnt of records."""
 ENTRY = 0.4
-"""The same where it is: with less, few records of one class hardly move a threshold."""
+"""The same where it is, for two classes, and √(2/C) of it for C: with less of it, few records of
+one class hardly move a threshold."""
 KAPPA = 0.1
 """κ/√d: rather too small than too large, which would drown the records."""
 TYPICAL = 0.4
