@@ -21,9 +21,18 @@ EXPECTED_FAILURES = {
     for kind in ("dense", "sparse")
 }
 
+# A record of norm 1 has an intercept of 0.4 at most, less of it for several classes: weights of ten
+# million to one ask for a longer one, which a model on records that keep their norm has.
+UNIT_RECORDS = {"check_class_weight_classifiers": "one class outweighs the norm of a record"}
+
+
+def expected(estimator):
+    unit = isinstance(estimator, FedSelClassifier) and estimator.solution == "NP"
+    return EXPECTED_FAILURES | (UNIT_RECORDS if unit else {})
+
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::fedsel.PrivacyLeakWarning")
-@parametrize_with_checks(ESTIMATORS, expected_failed_checks=lambda estimator: EXPECTED_FAILURES)
+@parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
