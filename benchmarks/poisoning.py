@@ -47,7 +47,6 @@ from rich.table import Table
 from scipy.stats import beta
 
 from fedsel import Recipe, Reports, Setting, Solution, Totals, palette, resolved, solution
-from fedsel.auto import reports_directions
 from fedsel.cli.waiting import Bar
 from fedsel.data import find, load, synthetic
 from fedsel.mechanisms import SignedSampling, TwoStage
@@ -56,6 +55,7 @@ from fedsel.recipe import RECOMMENDED
 from fedsel.server import ServerState, StepRule, step
 from fedsel.simulation.vector_rounds import VectorReports
 from fedsel.solutions.fresh import ALL_SLOTS, LENGTH
+from fedsel.solutions.registry import entry
 
 Doubles = NDArray[np.float64]
 PRIVATE = ("PM", "PS-PM", "RJ")
@@ -198,7 +198,7 @@ def accuracy(case: Case, seed: int, clients: int, folder: Path | None) -> float:
     """Test accuracy (%) after one epoch with ``clients`` a round."""
     plain = case.solution in (CLIPPED, SHORT)
     name = "NP" if plain else case.solution
-    unit = case.solution == SHORT or reports_directions(name)
+    unit = case.solution == SHORT or entry(name).directions
     X, y, X_test, y_test, best = records(case.data, unit, seed, folder)
     rounds, dim = len(y) // clients, X.shape[1]
     setting = Setting(dim, clients, rounds, norm=1.0 if unit else None)

@@ -190,7 +190,7 @@ def _preparing(
     if asked == AUTO:
         rounds = setting.rounds // recipe.epochs
         known = setting.norm is not None and rounds >= FEWEST_ROUNDS
-        if not (automatic and known and told and takes_unit_records(recipe.solution)):
+        if not (automatic and known and told and entry(recipe.solution).unit_records):
             return 0.0
         noise = (recipe.build().noise / _reported_norm(recipe)) ** 2
         noise /= automatic * rounds * setting.clients
@@ -303,21 +303,6 @@ def _reported_norm(recipe: Recipe) -> float:
     return 1.0 if recipe.rho in (AUTO, None) else float(recipe.rho)
 
 
-def reports_directions(name: str) -> bool:
-    """Whether a solution reports a direction, so that records are best divided by their norm.
-
-    >>> reports_directions("RJ"), reports_directions("PS-PM")
-    (True, False)
-    """
-    return entry(name).directions
-
-
-def takes_unit_records(name: str) -> bool:
-    """Whether records are best divided by their norm: for a direction, and for NP beside it."""
-    known = entry(name)
-    return known.directions or (known.plain and known.means)
-
-
 def with_share(recipe: Recipe, clients: int) -> Recipe:
     """The recipe with the hyper-parameters-free μ for so many clients of a round.
 
@@ -353,7 +338,7 @@ def bases_for(recipe: Recipe, dim: int, rounds: int) -> int | None:
 
 
 def _radius(recipe: Recipe, setting: Setting) -> float | None:
-    if not reports_directions(recipe.solution):
+    if not entry(recipe.solution).directions:
         return None
     norm = setting.norm
     if norm is None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from itertools import product
 from typing import Any, Literal, final
 
-from fedsel.auto import AVERAGING, reports_directions
+from fedsel.auto import AVERAGING
 from fedsel.budget import THETA
 from fedsel.data.dataset import SCALINGS
 from fedsel.errors import InvalidArgument, check_count, check_finite, check_positive
@@ -120,7 +120,7 @@ class Spec:
                 raise InvalidArgument("model", model, f"one of {', '.join(_OTHER.rates)}")
             LinearModel(model, self.reg)  # type: ignore[arg-type]
         automatic = AUTO in (self.learning_rate, self.rho)
-        directions = any(reports_directions(canonical(n, "solution")) for n in self.solutions)
+        directions = any(entry(canonical(n, "solution")).directions for n in self.solutions)
         if automatic and directions and self.unit_records is False:
             wanted = "true where learning rate or ρ are automatic: they count on norm 1"
             raise InvalidArgument("unit_records", False, wanted)
@@ -182,7 +182,7 @@ class Spec:
 
     def _chosen(self, solution: str, fitted: float) -> dict[str, Any]:
         """What depends on the solution, unless it is given."""
-        directions = reports_directions(solution)
+        directions = entry(solution).directions
         rate, rho, averaging = self.learning_rate, self.rho, self.averaging
         if rate is None:
             rate = AUTO if directions and rho in (None, AUTO) else fitted

@@ -156,9 +156,14 @@ class Plan:
         return PlanState(plain, np.zeros(self.dim), 0)
 
     def to_dict(self) -> dict[str, Any]:
-        """What devices are told, without what came later and is not used."""
+        """Every number as plain values, without those of later versions that are not used."""
         unused = {"passes": (), "reach": 1.0, "entry": INTERCEPT, "known": self.known}
         return {n: v for n, v in vars(self).items() if n not in unused or v != unused[n]}
+
+    @property
+    def for_devices(self) -> dict[str, Any]:
+        """The part that devices need: what they report on, not what the server makes of it."""
+        return {n: v for n, v in self.to_dict().items() if n not in ("reach", "entry")}
 
     @property
     def _lacking(self) -> NDArray[np.bool_]:

@@ -99,7 +99,7 @@ class Planned:
     def _fewest_features(self) -> int:
         """How many a record must have for the public means to fit, before the model is known.
 
-        One more than are told by number: some may lack.
+        One more than the largest number given: another may lack its mean.
         """
         means = self.public_mean
         if isinstance(means, Mapping):

@@ -20,7 +20,6 @@ from fedsel.auto import (
     noise_of_mean,
     plan_for,
     resolved,
-    takes_unit_records,
     without_rounds,
 )
 from fedsel.data.partition import Clients, by_groups
@@ -34,7 +33,7 @@ from fedsel.simulation.leaks import spend, warn_about_seed
 from fedsel.sklearn import leaks, privacy, public
 from fedsel.sklearn.fitting import Examples, Task, Wave, factors_of, seed_of_wave
 from fedsel.solutions import Solution
-from fedsel.solutions.registry import canonical, entry
+from fedsel.solutions.registry import entry
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -87,7 +86,7 @@ class FederatedLinear(BaseEstimator):  # type: ignore[misc]
     def _unit_norm(self) -> bool:
         """Whether clients divide their record by its norm: where a report is a direction."""
         if self.unit_norm == "auto":
-            return takes_unit_records(canonical(self.solution))
+            return entry(self.solution).unit_records
         return bool(self.unit_norm)
 
     # --- fitting --------------------------------------------------------------------------------

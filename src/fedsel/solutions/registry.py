@@ -95,6 +95,15 @@ class Entry:
         return self.family == "plain"
 
     @property
+    def unit_records(self) -> bool:
+        """Whether records are best divided by their norm: for a direction, and for NP beside it.
+
+        >>> [n for n in ("NP", "FJ", "PrivUnit", "PS-PM", "UJ") if entry(n).unit_records]
+        ['NP', 'FJ', 'PrivUnit']
+        """
+        return self.directions or (self.plain and self.means)
+
+    @property
     def variant(self) -> bool:
         """Whether it differs from another of its family by the mechanism of its value, or by -O.
 

@@ -105,7 +105,7 @@ def _learnt() -> Iterator[Case]:
             before, state = state, advanced(plan, state, number, mean, 40_000)
             yield {
                 "kind": "learnt",
-                "plan": plan_fields(plan),
+                "plan": plan_fields(plan.to_dict()),
                 "round": number,
                 "before": before.preparation.to_dict(),
                 "total_before": before.total.tolist(),

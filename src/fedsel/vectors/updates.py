@@ -172,9 +172,9 @@ def plans() -> list[Plan]:
     ]
 
 
-def plan_fields(plan: Plan) -> Case:
-    """A plan as it is published."""
-    return {k: list(v) if isinstance(v, tuple) else v for k, v in plan.to_dict().items()}
+def plan_fields(fields: dict[str, Any]) -> Case:
+    """The fields of a plan as JSON has them."""
+    return {k: list(v) if isinstance(v, tuple) else v for k, v in fields.items()}
 
 
 def _plans() -> Iterator[Case]:
@@ -187,7 +187,7 @@ def _plans() -> Iterator[Case]:
             told = records.update(number, learnt)(np.zeros(plan.dim))
             yield {
                 "kind": "place",
-                "plan": plan_fields(plan),
+                "plan": plan_fields(plan.for_devices),
                 "round": number,
                 "stage": plan.stage(number),
                 "preparation": learnt.to_dict(),

@@ -112,7 +112,7 @@ class Preparing:
             "preparation": learnt | each,
             "plan": None
             if plan is None or not plan.rounds
-            else {**plan.to_dict(), "loose": _short(list(plan.loose))},
+            else {**plan.for_devices, "loose": _short(list(plan.loose))},
         }
         return json.dumps(parts, separators=(",", ":"))
 
