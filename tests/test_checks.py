@@ -44,7 +44,7 @@ def test_contract(mechanism, check):
 
 
 def test_the_table_holds_every_mechanism():
-    from fedsel.mechanisms.registry import SELECTIONS, VALUES
+    from fedsel.mechanisms._registry import SELECTIONS, VALUES
 
     reporting = {TwoStage, FlatPicks, SignedSampling, UnbiasedJoint}
     found = {type(m) for m in checks.EXAMPLES}

@@ -6,7 +6,7 @@ from importlib import import_module
 import pytest
 
 from fedsel.cli.bench import TARGETS, speed
-from fedsel.sampling.kernels import native
+from fedsel.sampling._kernels import native
 from tests.cli.records import write_people
 from tests.cli.support import run_here
 

@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 
 from fedsel import solution
-from fedsel.random import key_of, own_bits, own_stream, stream
-from fedsel.sampling.kernels import clients
-from fedsel.sampling.kernels.clients import ReportKernel
-from fedsel.sampling.kernels.tables import known
+from fedsel._internal.random import key_of, own_bits, own_stream, stream
+from fedsel.sampling._kernels import ReportKernel, clients, known
 from fedsel.simulation import Population, Training, linear_rounds, train
 from fedsel.solutions import names
 

@@ -10,7 +10,7 @@ import pytest
 
 from fedsel import FedSelClassifier, PrivacyLeakWarning
 from fedsel.errors import RepeatedFitWarning, SeededNoiseWarning
-from fedsel.sampling.kernels import clients
+from fedsel.sampling._kernels import clients
 from fedsel.simulation import linear_rounds
 
 GUESSES = range(20)

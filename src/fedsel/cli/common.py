@@ -18,7 +18,7 @@ from rich.text import Text
 
 from fedsel.display import printable
 from fedsel.errors import InvalidArgument
-from fedsel.mechanisms.selection import Top
+from fedsel.mechanisms._selection import Top
 
 PICTURES = (".png", ".svg", ".pdf")
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON to standard output.")]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fedsel.errors import InvalidArgument, check_count, check_finite, check_positive
 from fedsel.history import History, Round
-from fedsel.models.linear import LinearModel
+from fedsel.models import LinearModel
 from fedsel.preparation import Plan, Preparation
 from fedsel.progress import note
 from fedsel.recipe import check_averaging

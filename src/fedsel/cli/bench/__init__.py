@@ -43,7 +43,7 @@ def bench(instructions: InstructionsOption = None, as_json: JsonOption = False) 
     All are ratios within this run; the machine may be busy. Takes a minute or two.
     """
     from fedsel.cli.bench import speed
-    from fedsel.sampling.kernels import native
+    from fedsel.sampling._kernels import native
 
     check_installed("simulation", "fedsel bench", "joblib", "scipy")
     has = native.variants()

@@ -359,7 +359,7 @@ def run(
     check_folder("--out", out)
     check_there("--directory", directory)
     check_installed("simulation", "fedsel run", "joblib", "scipy")
-    import_module("fedsel.sampling.kernels")  # says what to do where they were left out
+    import_module("fedsel.sampling._kernels")  # says what to do where they were left out
     announce(spec)
     spec, source = source_of(spec, files)
     rows, complete = perform(spec, source, out, jobs or os.cpu_count() or 1, line_of)

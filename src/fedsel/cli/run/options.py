@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, final
 from fedsel.cli.common import parse_top
 from fedsel.errors import InvalidArgument
 from fedsel.recipe import RECOMMENDED
-from fedsel.solutions.registry import ONE_SYMBOL, PERTURBING, PLAIN, SELECTING
+from fedsel.solutions._registry import ONE_SYMBOL, PERTURBING, PLAIN, SELECTING
 
 if TYPE_CHECKING:
     from fedsel.experiments import Spec

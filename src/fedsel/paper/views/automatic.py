@@ -33,7 +33,7 @@ from fedsel.paper.views.choosing import (
 )
 from fedsel.plotting import epsilon_axis, label_ends, legend_below
 from fedsel.recipe import RECOMMENDED
-from fedsel.solutions.registry import names
+from fedsel.solutions._registry import names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -19,13 +19,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsel._internal.exact import mulhi
 from fedsel.errors import check_count
-from fedsel.exact import mulhi
-from fedsel.mechanisms.drawing import Entropy
 
 __all__ = [
     "SYSTEM",
-    "Entropy",
     "Stream",
     "Streams",
     "SystemEntropy",
