@@ -46,7 +46,7 @@ from torch import nn
 from fedsel import FedSelClassifier, Recipe, Solution, palette, resolved
 from fedsel.auto import Setting
 from fedsel.central.budget import proved_budget
-from fedsel.cli.waiting import Bar
+from fedsel.cli._terminal import Bar
 from fedsel.plotting import legend_below, new_figure
 from fedsel.torch import FederatedTrainer
 

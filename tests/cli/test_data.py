@@ -6,8 +6,8 @@ import time
 import pytest
 from typer.testing import CliRunner
 
+from fedsel.cli import _terminal as waiting
 from fedsel.cli import data as command
-from fedsel.cli import waiting
 from fedsel.errors import InvalidArgument
 from fedsel.paths import cache_folder
 from tests.data.test_toys import (

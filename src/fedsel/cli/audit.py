@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 from rich.table import Table
 
-from fedsel.cli.audit_target import TargetOptions, audit_target
-from fedsel.cli.common import (
+from fedsel.cli._terminal import (
+    Bar,
     JobsOption,
     JsonOption,
     check_file,
@@ -20,7 +20,7 @@ from fedsel.cli.common import (
     output,
     parse_top,
 )
-from fedsel.cli.waiting import Bar
+from fedsel.cli.audit_target import TargetOptions, audit_target
 from fedsel.display import printable
 from fedsel.errors import InvalidArgument
 from fedsel.extras import check_installed
@@ -232,7 +232,7 @@ def _audit_mechanisms(
 
         picture.save(rows, plot)
     if csv_file is not None:
-        from fedsel.experiments.sweep import write_csv
+        from fedsel.experiments import write_csv
 
         write_csv(csv_file, [row.as_dict() for row in rows])
     if html is not None:

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.table import Table
 
-from fedsel.cli.common import check_file, finite, output
-from fedsel.cli.waiting import Bar
+from fedsel.cli._terminal import Bar, check_file, finite, output
 from fedsel.display import printable
 from fedsel.errors import InvalidArgument
 from fedsel.extras import check_installed

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 import typer
 from rich.table import Table
 
-from fedsel.cli.common import output
+from fedsel.cli._terminal import Bar, output
 from fedsel.cli.processes import ProcessError, unwinding
-from fedsel.cli.waiting import Bar
 from fedsel.display import printable
 from fedsel.errors import InvalidArgument
 from fedsel.extras import needed

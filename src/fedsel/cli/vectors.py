@@ -9,8 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from fedsel.cli.common import JsonOption, check_folder, check_there, output, say_error
-from fedsel.cli.waiting import Bar
+from fedsel.cli._terminal import Bar, JsonOption, check_folder, check_there, output, say_error
 
 EXAMPLE = "Example: fedsel vectors --out vectors   ·   fedsel vectors --check"
 

@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from fedsel.cli.common import JsonOption, output
-from fedsel.cli.waiting import patience
+from fedsel.cli._terminal import JsonOption, output, patience
 from fedsel.errors import InvalidArgument
 from fedsel.extras import check_installed
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsel import palette
-from fedsel.experiments.spec import setting_of
+from fedsel.experiments import paper_settings
 from fedsel.pages import Table
 from fedsel.pages.model import Cell
 from fedsel.paper import figures
@@ -68,7 +68,7 @@ def as_in_the_paper(rows: Rows) -> list[Row]:
     """Rows on records that are scaled, and have an intercept, as table 3 has them."""
     kept = []
     for row in rows:
-        setting = setting_of(row["dataset"])
+        setting = paper_settings(row["dataset"])
         if (row["scale"], row["intercept"]) == (setting.scale, setting.intercept):
             kept.append(row)
     return kept

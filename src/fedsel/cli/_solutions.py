@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from fedsel.cli.common import JsonOption, finite, output
+from fedsel.cli._terminal import JsonOption, finite, output
 from fedsel.display import printable
 from fedsel.errors import InvalidArgument
 from fedsel.solutions.registry import canonical, entry, names
