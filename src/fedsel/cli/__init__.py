@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from fedsel._internal.extras import MissingExtra
+from fedsel._internal.progress import show_progress
 from fedsel._version import __version__
 from fedsel.cli import reproduce as reproducing
 from fedsel.cli.advise import EXAMPLE as ADVISE_EXAMPLE
@@ -33,8 +35,6 @@ from fedsel.cli.vectors import vectors_command
 from fedsel.data.raw import DataUnavailable
 from fedsel.device.refusal import LedgerError
 from fedsel.errors import InvalidArgument, InvalidData
-from fedsel.extras import MissingExtra
-from fedsel.progress import show_progress
 
 app = App(
     help="Federated learning under local differential privacy: every client randomises its own "

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 from rich.table import Table
 
+from fedsel._internal.display import printable
+from fedsel._internal.extras import check_installed
 from fedsel.cli.audit_target import TargetOptions, audit_target
 from fedsel.cli.common import (
     JobsOption,
@@ -21,9 +23,7 @@ from fedsel.cli.common import (
     parse_top,
 )
 from fedsel.cli.waiting import Bar
-from fedsel.display import printable
 from fedsel.errors import InvalidArgument
-from fedsel.extras import check_installed
 
 if TYPE_CHECKING:
     from fedsel.auditing.suite import Row

@@ -12,13 +12,13 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from fedsel._internal.display import printable
+from fedsel._internal.extras import check_installed
+from fedsel._internal.progress import spoken
 from fedsel.cli.cluster import ClusterOption, on_cluster
 from fedsel.cli.common import JobsOption, JsonOption, check_folder, check_there, output
 from fedsel.cli.waiting import PATIENCE, Bar, patience, progress_console
-from fedsel.display import printable
 from fedsel.errors import InvalidArgument
-from fedsel.extras import check_installed
-from fedsel.progress import spoken
 
 if TYPE_CHECKING:
     from fedsel.pages import Verdict

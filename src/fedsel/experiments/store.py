@@ -13,8 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fedsel._internal.paths import PACKAGE
 from fedsel.errors import InvalidArgument
-from fedsel.paths import PACKAGE
 
 if TYPE_CHECKING:
     from fedsel.experiments.runner import Task

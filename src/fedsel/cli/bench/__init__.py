@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from fedsel._internal.extras import check_installed
 from fedsel.cli.common import JsonOption, output
 from fedsel.cli.waiting import patience
 from fedsel.errors import InvalidArgument
-from fedsel.extras import check_installed
 
 TARGETS = {
     "private_over_nonprivate_d100": ("at most", 4.0),

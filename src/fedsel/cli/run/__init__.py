@@ -10,12 +10,12 @@ from typing import Annotated
 
 import typer
 
+from fedsel._internal.extras import check_installed
 from fedsel.cli.common import JobsOption, JsonOption, check_folder, check_there
 from fedsel.cli.config import load_config
 from fedsel.cli.run.options import Files, spec_of, usual_names
 from fedsel.cli.run.table import annotated, line_of, print_table, write_files
 from fedsel.cli.run.work import announce, perform, source_of
-from fedsel.extras import check_installed
 
 EXAMPLE = (
     "Example: fedsel run --dataset adult --solution FJ --solution PS-PM --epsilon 2   ·   "

@@ -10,9 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fedsel._internal.display import printable
 from fedsel.cli.run.options import Files
 from fedsel.cli.waiting import Bar, patience, progress_console
-from fedsel.display import printable
 from fedsel.errors import InvalidArgument, check_float
 
 if TYPE_CHECKING:
