@@ -247,7 +247,6 @@ def test_an_auditor_needs_no_more_than_the_core(core):
         ),
         (["-m", "fedsel", "run"], "pip install 'fedsel[simulation]'"),
         (["-m", "fedsel", "audit"], "pip install 'fedsel[simulation]'"),
-        (["-m", "fedsel", "bench"], "pip install 'fedsel[simulation]'"),
         (["-m", "fedsel", "advise", "-d", "9", "--clients", "99", "-e", "1"], "fedsel[simulation]"),
         (["-m", "fedsel", "flower", "demo"], "pip install 'fedsel[flower]'"),
     ],
