@@ -22,10 +22,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from fedsel import palette
 from fedsel.cli._terminal import Bar
 from fedsel.experiments import CatalogueSource, Spec, override
-from fedsel.plotting import legend_below, new_figure
+from fedsel.pages import legend_below, new_figure, palette
 from fedsel.recipe import RECOMMENDED
 
 DATASETS = ("adult", "kdd", "bank")

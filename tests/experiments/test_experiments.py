@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from fedsel import InvalidArgument, Recipe
+from fedsel._internal.paths import PACKAGE
 from fedsel.cli._run_table import accuracy_against_epsilon
 from fedsel.data import synthetic
 from fedsel.experiments import (
@@ -26,7 +27,6 @@ from fedsel.experiments import (
 )
 from fedsel.experiments import sweep as sweep_over
 from fedsel.paper.catalogue import experiment
-from fedsel.paths import PACKAGE
 from fedsel.simulation import EvaluationSet
 from fedsel.simulation.validation import held_out_run
 

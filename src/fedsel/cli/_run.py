@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fedsel._internal.extras import check_installed
 from fedsel.cli._commands import load_config
 from fedsel.cli._run_records import Files, announce, perform, source_of
 from fedsel.cli._run_table import annotated, line_of, print_table, write_files
 from fedsel.cli._terminal import JobsOption, JsonOption, check_folder, check_there, parse_top
 from fedsel.errors import InvalidArgument
-from fedsel.extras import check_installed
 from fedsel.recipe import RECOMMENDED
 from fedsel.solutions.registry import ONE_SYMBOL, PERTURBING, PLAIN, SELECTING
 

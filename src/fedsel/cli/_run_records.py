@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
+from fedsel._internal.display import printable
 from fedsel.cli._terminal import Bar, patience, progress_console
-from fedsel.display import printable
 from fedsel.errors import InvalidArgument, check_float
 
 if TYPE_CHECKING:

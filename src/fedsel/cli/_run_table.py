@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fedsel._internal.display import in_figure, printable
+from fedsel._internal.extras import MissingExtra
 from fedsel.cli._terminal import Column, fitted, output, patience, say_error
-from fedsel.display import in_figure, printable
-from fedsel.extras import MissingExtra
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -174,7 +174,7 @@ def write_files(rows: Sequence[Row], out: Path) -> list[Path]:
 
 def accuracy_against_epsilon(rows: Sequence[Mapping[str, Any]]) -> Figure:
     """Accuracy ± deviation against ε, one panel a model; a level line has no ε."""
-    from fedsel import plotting
+    from fedsel._internal import plotting
 
     models = list(dict.fromkeys(r["model"] for r in rows))
     figure = plotting.new_figure(1.5 + 5 * len(models))

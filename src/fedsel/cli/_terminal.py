@@ -30,11 +30,11 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from fedsel.display import printable
+from fedsel._internal.display import printable
+from fedsel._internal.extras import needed
+from fedsel._internal.progress import PATIENCE
 from fedsel.errors import InvalidArgument
-from fedsel.extras import needed
 from fedsel.mechanisms.selection import Top
-from fedsel.progress import PATIENCE
 
 PICTURES = (".png", ".svg", ".pdf")
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON to standard output.")]

@@ -15,6 +15,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
+from fedsel._internal.extras import needed
 from fedsel.cli._terminal import (
     Bar,
     ClusterOption,
@@ -27,7 +28,6 @@ from fedsel.cli._terminal import (
     output,
 )
 from fedsel.errors import InvalidArgument
-from fedsel.extras import needed
 from fedsel.wire.report import RUN_BYTES, ReportFormat
 
 EXAMPLE = (

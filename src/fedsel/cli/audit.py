@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 from rich.table import Table
 
+from fedsel._internal.display import printable
+from fedsel._internal.extras import check_installed
 from fedsel.cli._terminal import (
     Bar,
     JobsOption,
@@ -21,9 +23,7 @@ from fedsel.cli._terminal import (
     parse_top,
 )
 from fedsel.cli.audit_target import TargetOptions, audit_target
-from fedsel.display import printable
 from fedsel.errors import InvalidArgument
-from fedsel.extras import check_installed
 
 if TYPE_CHECKING:
     from fedsel.auditing.suite import Row

@@ -12,6 +12,9 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from fedsel._internal.display import printable
+from fedsel._internal.extras import check_installed
+from fedsel._internal.progress import PATIENCE, spoken
 from fedsel.cli._terminal import (
     Bar,
     ClusterOption,
@@ -24,10 +27,7 @@ from fedsel.cli._terminal import (
     patience,
     progress_console,
 )
-from fedsel.display import printable
 from fedsel.errors import InvalidArgument
-from fedsel.extras import check_installed
-from fedsel.progress import PATIENCE, spoken
 
 if TYPE_CHECKING:
     from fedsel.pages import Verdict

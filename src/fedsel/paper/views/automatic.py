@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsel import palette
 from fedsel.experiments import paper_settings
-from fedsel.pages import Table
+from fedsel.pages import Table, epsilon_axis, label_ends, legend_below, palette
 from fedsel.pages.model import Cell
 from fedsel.paper import figures
 from fedsel.paper.results import Row, Rows, choose, gap, values_of
@@ -31,7 +30,6 @@ from fedsel.paper.views.choosing import (
     tests,
     tuned,
 )
-from fedsel.plotting import epsilon_axis, label_ends, legend_below
 from fedsel.recipe import RECOMMENDED
 from fedsel.solutions.registry import names
 

@@ -21,7 +21,7 @@ from fedsel.mechanisms.base import Selection, Value
 from fedsel.mechanisms.drawing import draw_dimension, draw_distinct, draw_symbol
 from fedsel.random import words_of
 from fedsel.reports import BOTTOM
-from fedsel.vectors.encoding import Case, Recorder, f32, f64, rational
+from tools.vectors.encoding import Case, Recorder, f32, f64, rational
 
 ABOUT = "64-bit words and what is drawn from them: integers, dimensions, symbols, distinct slots."
 

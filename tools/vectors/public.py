@@ -12,7 +12,7 @@ from fedsel.random import public_bits, public_key
 from fedsel.solutions.fresh import fresh_for, key_of_round, raised_for
 from fedsel.solutions.rotated import Rotated, hadamard
 from fedsel.solutions.transforms import Projection, RandomDirections
-from fedsel.vectors.encoding import Case, f32, integers, word
+from tools.vectors.encoding import Case, f32, integers, word
 
 ABOUT = (
     "What both ends derive from public parameters: words of a seed and a purpose, signs of rotated "

@@ -14,7 +14,7 @@ from fedsel.device.updates import evaluated, saturated
 from fedsel.models.linear import LinearModel, Loss
 from fedsel.preparation import FeatureScale, Plan, Preparation
 from fedsel.preparation.plan import Pass
-from fedsel.vectors.encoding import Case, f32, f64, quiet
+from tools.vectors.encoding import Case, f32, f64, quiet
 
 ABOUT = (
     "Saturation of updates, gradients of linear models, and records on their public scale, "

@@ -16,8 +16,8 @@ from fedsel.random import words_of
 from fedsel.recipe import Recipe
 from fedsel.reports import BOTTOM
 from fedsel.solutions.registry import entries, entry
-from fedsel.vectors.encoding import Case, Recorder, f32, f64, rational, recipe_fields
 from fedsel.wire import Request, check_sendable
+from tools.vectors.encoding import Case, Recorder, f32, f64, rational, recipe_fields
 
 ABOUT = (
     "For every private solution: the update, the residual before, the words that are consumed, the "

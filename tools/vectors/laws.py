@@ -27,7 +27,7 @@ from fedsel.mechanisms.selection import Top
 from fedsel.solutions.fresh import cap_share, codewords_for, mixings_for, raised_for
 from fedsel.solutions.registry import default_codewords, flat_picks
 from fedsel.solutions.rotated import rotations_for, width_for
-from fedsel.vectors.encoding import Case, integers, rational, top
+from tools.vectors.encoding import Case, integers, rational, top
 
 ABOUT = "Integer weights of every mechanism at given ε, k and d, and what they follow from."
 

@@ -17,10 +17,10 @@ from fedsel.device.policy import Policy
 from fedsel.device.refusal import Refused
 from fedsel.device.spending import GRID, added
 from fedsel.random import words_of
-from fedsel.vectors.encoding import Case, Recorder, f32, f64, quiet, rational
-from fedsel.vectors.policies import DEFAULTS, policy_fields
-from fedsel.vectors.requests import recipe
 from fedsel.wire import Intent, Request
+from tools.vectors.encoding import Case, Recorder, f32, f64, quiet, rational
+from tools.vectors.policies import DEFAULTS, policy_fields
+from tools.vectors.requests import recipe
 
 ABOUT = (
     "What a device answers to one request after another: report or reason, and what its ledger "

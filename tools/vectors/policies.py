@@ -10,10 +10,10 @@ from fedsel.device.policy import Policy
 from fedsel.device.refusal import Reason
 from fedsel.errors import InvalidArgument
 from fedsel.recipe import Recipe
-from fedsel.vectors.encoding import Case, rational
-from fedsel.vectors.reports import private_names
-from fedsel.vectors.requests import recipe
 from fedsel.wire import Intent, Request, check_sendable
+from tools.vectors.encoding import Case, rational
+from tools.vectors.reports import private_names
+from tools.vectors.requests import recipe
 
 ABOUT = (
     "Charges of reports as fractions, requests that a policy allows (reason null) or refuses, and "

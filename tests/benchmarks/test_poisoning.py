@@ -12,7 +12,7 @@ from fedsel import Reports, solution
 from fedsel.random import stream
 from fedsel.simulation.vector_rounds import VectorReports
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 D, N = 12, 400
 
 

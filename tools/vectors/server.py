@@ -13,9 +13,9 @@ from fedsel.random import stream
 from fedsel.recipe import Recipe
 from fedsel.reports import Reports
 from fedsel.server.step import ServerState, StepRule, step
-from fedsel.vectors.encoding import Case, integers, recipe_fields
-from fedsel.vectors.updates import plan_fields, plans
 from fedsel.wire import Request
+from tools.vectors.encoding import Case, integers, recipe_fields
+from tools.vectors.updates import plan_fields, plans
 
 ABOUT = (
     "Reports of a round, their totals in integers, the mean update that they stand for, the step "

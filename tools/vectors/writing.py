@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from fedsel.vectors import (
+from tools.vectors import (
     draws,
     laws,
     ledgers,
@@ -18,8 +18,8 @@ from fedsel.vectors import (
     server,
     updates,
 )
-from fedsel.vectors.comparing import differences_of
-from fedsel.vectors.encoding import Case
+from tools.vectors.comparing import differences_of
+from tools.vectors.encoding import Case
 
 VERSION = 1
 """Of the format. Kinds, cases and fields may be added; nothing is renamed or taken away."""

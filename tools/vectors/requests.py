@@ -8,9 +8,9 @@ from fractions import Fraction
 from typing import Any
 
 from fedsel.recipe import Recipe
-from fedsel.vectors.encoding import Case, request_fields
-from fedsel.vectors.reports import private_names
 from fedsel.wire import Intent, InvalidMessage, Request, UnknownVersion
+from tools.vectors.encoding import Case, request_fields
+from tools.vectors.reports import private_names
 
 ABOUT = (
     "Bytes of requests. Good ones have the fields that they say; bad ones the reason with which a "
