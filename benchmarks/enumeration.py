@@ -34,8 +34,8 @@ from fedsel import (
     certify_by_enumeration,
 )
 from fedsel._internal.exact import exceeds_exp, log
+from fedsel._internal.progress import note
 from fedsel.mechanisms import Duchi, Exponential, OptimalWindow, PerturbedSampling, Piecewise
-from fedsel.progress import note
 from fedsel.recipe import solution as build
 from fedsel.solutions import RandomDirections, names
 from fedsel.solutions._registry import ONE_SYMBOL, entry

@@ -25,7 +25,7 @@ from rich.table import Table
 
 from fedsel import FedSelClassifier, PrivacyLeakWarning
 from fedsel._internal.random import key_of
-from fedsel.cli.waiting import Bar
+from fedsel.cli._terminal import Bar
 from fedsel.data import load
 from fedsel.sampling._kernels import native
 from fedsel.simulation.metrics import measures

@@ -28,12 +28,12 @@ TESTS = {
     "solutions": "solutions central/test_blanket.py test_golden.py",
     "wire": "wire test_golden.py",
     "server": "server preparation/test_preparation.py",
-    "sampling": "sampling test_golden.py test_random.py",
-    "_internal/exact": "test_exact.py mechanisms/test_certificate.py mechanisms/test_laws.py",
+    "sampling": "sampling test_golden.py _internal/test_random.py",
+    "_internal/exact": "_internal/test_exact.py mechanisms/test_certificate.py mechanisms/test_laws.py",
     "budget": "test_budget.py solutions/test_registry.py",
     "recipe": "test_recipe.py wire preparation device/test_client.py solutions/test_registry.py",
     "reports": "test_reports.py wire server/test_step.py sampling/test_device.py test_golden.py",
-    "_internal/random": "test_random.py sampling/test_own_bits.py test_golden.py",
+    "_internal/random": "_internal/test_random.py sampling/test_own_bits.py test_golden.py",
 }
 # They start processes, or read the sources: they take too long, or are the same for every mutant.
 LEFT_OUT = ("device/test_ledger_processes.py", "device/test_client_settings.py")

@@ -9,6 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from fedsel._internal.exact import log
+from fedsel._internal.extras import needed
 from fedsel.central.amplification import (
     CentralGuarantee,
     Shuffled,
@@ -21,7 +22,6 @@ from fedsel.central.amplification import (
     proved_epsilon,
 )
 from fedsel.errors import check_count
-from fedsel.extras import needed
 from fedsel.mechanisms._certificate import Blanket
 
 _POINTS = 24

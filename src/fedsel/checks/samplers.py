@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsel._internal.extras import needed
 from fedsel._internal.random import stream
 from fedsel.checks.base import (
     CLIENTS,
@@ -17,7 +18,6 @@ from fedsel.checks.base import (
     require,
     vectors,
 )
-from fedsel.extras import needed
 from fedsel.mechanisms import BOTTOM, Mechanism, ReportMechanism, Selection, Value
 from fedsel.reports import Reports
 from fedsel.sampling import device, simulated

@@ -11,10 +11,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsel._internal.extras import MissingExtra
 from fedsel._internal.native import native as native  # noqa: PLC0414 - others take it from here
 from fedsel._internal.random import key_of, own_bits, public_key
 from fedsel.errors import InvalidArgument, InvalidData
-from fedsel.extras import MissingExtra
 from fedsel.mechanisms import (
     FlatPicks,
     FullGradient,

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsel._internal.exact import exp_lower
+from fedsel._internal.extras import needed
 from fedsel.errors import Epsilon, InvalidArgument
-from fedsel.extras import needed
 from fedsel.mechanisms._base import Codebook, ReportLaw, ReportMechanism, Scores, bits_for
 from fedsel.mechanisms._drawing import Entropy
 from fedsel.mechanisms._selection import Top, count_top
