@@ -437,6 +437,6 @@ def _report_size(solution: Solution) -> float:
     Where ε is large there is little noise left, and the update itself is what a report holds.
     """
     plain = 0.0
-    if solution.transform.size == solution.dim and solution.transform.spread is None:
+    if solution.transform.size == solution.dim and solution.transform.rms_correlation is None:
         plain = solution.mechanism.report_norm(TYPICAL, solution.dim)
     return math.hypot(solution.noise, plain)

@@ -24,7 +24,7 @@ from fedsel.mechanisms import (
 from fedsel.mechanisms._drawing import draw_dimension, draw_symbol
 from fedsel.mechanisms._laws import INPUT_STEPS
 from fedsel.mechanisms._one_symbol import MINUS, PLUS, UNIT, keep_steps
-from fedsel.mechanisms._two_stage import AsIs
+from fedsel.mechanisms import Unperturbed
 from fedsel.sampling import _batch as batch
 from fedsel.sampling import simulated
 from fedsel.sampling._kernels import native, ranks_of, symbols_of
@@ -160,7 +160,7 @@ def same_reports(made, rows):
 
 def test_numbers_as_they_are_have_no_symbols():
     scores, values = np.ones((N, 3)), np.ones((N, 3))
-    for mechanism in (TwoStage(TopK(), AsIs()), FlatPicks(AsIs())):
+    for mechanism in (TwoStage(TopK(), Unperturbed()), FlatPicks(Unperturbed())):
         with pytest.raises(InvalidArgument, match=r"^mechanism = .*numbers are no symbols"):
             batch.draw_values(mechanism, scores, values, streams())
         for executor in ("kernel", "batch"):

@@ -1,5 +1,9 @@
 """The mechanisms: what an auditor reads. Laws first; all else is derived from them."""
 
+from typing import Any
+
+from fedsel.errors import deprecated_names
+
 from fedsel.mechanisms._base import Mechanism, ReportMechanism, Selection, Value
 from fedsel.mechanisms._certificate import Certificate, certify
 from fedsel.mechanisms._drawing import Entropy
@@ -15,12 +19,13 @@ from fedsel.mechanisms._selection import (
     Uniform,
 )
 from fedsel.mechanisms._two_stage import FlatPicks, FullGradient, TwoStage, ValueReports
-from fedsel.mechanisms._value import AsIs, Duchi, Hybrid, Identity, OptimalWindow, Piecewise
+from fedsel.mechanisms._value import Unperturbed, Duchi, Hybrid, Identity, OptimalWindow, Piecewise
 from fedsel.reports import BOTTOM
+
+__getattr__ = deprecated_names(__name__, {"AsIs": "Unperturbed"}, removed_in="REMOVED")
 
 __all__ = [
     "BOTTOM",
-    "AsIs",
     "Certificate",
     "Duchi",
     "Entropy",
@@ -45,6 +50,7 @@ __all__ = [
     "TwoStage",
     "UnbiasedJoint",
     "Uniform",
+    "Unperturbed",
     "Value",
     "ValueReports",
     "Window",

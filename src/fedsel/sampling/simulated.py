@@ -22,7 +22,7 @@ from fedsel.mechanisms import (
     UnbiasedJoint,
     Value,
 )
-from fedsel.mechanisms._base import norm
+from fedsel.solutions._solution import norm
 from fedsel.reports import Reports
 from fedsel.sampling import _batch as batch
 from fedsel.solutions import Solution

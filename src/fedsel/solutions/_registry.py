@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeVar, final
 
 from fedsel.errors import InvalidArgument, check_kind
 from fedsel.mechanisms import (
-    AsIs,
+    Unperturbed,
     FlatPicks,
     FullGradient,
     ReportMechanism,
@@ -266,20 +266,20 @@ def _plain() -> Iterator[Entry]:
     )
     yield of(
         "NP-RS",
-        FlatPicks(AsIs(), scaled=True),
+        FlatPicks(Unperturbed(), scaled=True),
         "one entry at random leaves as it is, times d",
         "For ablations: what a random entry alone costs, without noise.",
     )
     yield of(
         "NP-K",
-        TwoStage(TopK(k=1), AsIs()),
+        TwoStage(TopK(k=1), Unperturbed()),
         "the largest entry leaves as it is",
         "For ablations: what sending the largest entry alone costs, without noise.",
         kept=True,
     )
     yield of(
         "RS",
-        FlatPicks(AsIs(), scaled=False),
+        FlatPicks(Unperturbed(), scaled=False),
         "one entry at random leaves as it is",
         "For ablations: a random entry without its factor d.",
     )
@@ -327,9 +327,9 @@ def _two_stage(selecting: str, value: str | None, *, control: bool, inside: bool
         kind: type[Selection] = SELECTIONS[selecting]
         share = budget.per_epoch if value is None else budget.selection
         selection = kind(share) if kind is Exponential else kind(share, recipe.k)  # type: ignore[call-arg]
-        perturbed: Value | AsIs
+        perturbed: Value | Unperturbed
         if value is None:
-            perturbed = AsIs()
+            perturbed = Unperturbed()
             note = "not private: ε₁ = ε′ for the selection, the value leaves as it is"
         elif control:
             perturbed = _value(value, budget.per_epoch)
