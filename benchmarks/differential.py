@@ -24,7 +24,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fedsel.device.updates import saturated
+from fedsel.device._updates import saturated
 from fedsel.errors import InvalidArgument
 from fedsel.mechanisms.selection import Share
 from fedsel.random import Stream
@@ -32,7 +32,7 @@ from fedsel.recipe import Recipe
 from fedsel.solutions.registry import names
 from fedsel.solutions.transforms import RandomDirections
 from fedsel.wire import Intent, InvalidMessage, Request, UnknownVersion, check_sendable
-from fedsel.wire.intent import check_text
+from fedsel.wire._request import check_text
 
 CLIENT = Path(__file__).parents[1] / "clients" / "js" / "test" / "differential.mjs"
 TASKS_A_RECIPE = 20

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fedsel import Recipe
-from fedsel.device.ledger import Ledger
+from fedsel.device import Ledger
 from fedsel.paths import make_folder
 from fedsel.server import Aggregator, Shuffler
 from tests.server.shuffling import recipe

@@ -11,7 +11,7 @@ import pytest
 
 from fedsel import InvalidArgument
 from fedsel.device import Client, Fault, Intent, Ledger, LedgerError, Policy, Reason, Request
-from fedsel.device.entries import Entry
+from fedsel.device._entries import Entry
 from fedsel.random import stream
 from tests.device.test_client import UPDATE, WEIGHTS, D, policy, recipe, refusal
 from tests.device.test_ledger import tamper

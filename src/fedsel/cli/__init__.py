@@ -31,7 +31,7 @@ from fedsel.cli.solutions import solutions_command
 from fedsel.cli.vectors import EXAMPLE as VECTORS_EXAMPLE
 from fedsel.cli.vectors import vectors_command
 from fedsel.data.raw import DataUnavailable
-from fedsel.device.refusal import LedgerError
+from fedsel.device import LedgerError
 from fedsel.errors import InvalidArgument, InvalidData
 from fedsel.extras import MissingExtra
 from fedsel.progress import show_progress

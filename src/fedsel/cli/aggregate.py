@@ -20,7 +20,8 @@ from fedsel.cli.common import Column, JobsOption, JsonOption, check_file, fitted
 from fedsel.cli.waiting import Bar
 from fedsel.errors import InvalidArgument
 from fedsel.extras import needed
-from fedsel.wire.report import RUN_BYTES, ReportFormat
+from fedsel.wire import ReportFormat
+from fedsel.wire._report import RUN_BYTES
 
 EXAMPLE = (
     "Example: fedsel aggregate reports/*.bin --task task.toml --run $RUN   ·   "

@@ -10,7 +10,7 @@ from fedsel.reports import Reports
 from fedsel.vectors.encoding import Case
 from fedsel.vectors.requests import recipe
 from fedsel.wire import ReportFormat, Request, Sealing
-from fedsel.wire.intent import is_mark, is_visible
+from fedsel.wire._request import is_mark, is_visible
 
 ABOUT = (
     "Bytes of reports in a format, with round and pairs or null where they are no report; the "

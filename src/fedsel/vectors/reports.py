@@ -11,7 +11,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsel.device.updates import saturated
+from fedsel.device._updates import saturated
 from fedsel.random import words_of
 from fedsel.recipe import Recipe
 from fedsel.reports import BOTTOM

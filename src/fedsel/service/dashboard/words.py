@@ -7,7 +7,7 @@ from typing import Any
 
 from fedsel.pages.cells import shown
 from fedsel.pages.markup import Markup, element
-from fedsel.service.task import CloseRule
+from fedsel.wire import CloseRule
 
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
