@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from fedsel import Client, Policy, Recipe, Reports, solution
+from fedsel._internal.random import Stream
 from fedsel.device import LinearRecords, Reason, Refused, Request
 from fedsel.models import LinearModel
 from fedsel.preparation import FeatureScale, Plan, PlanState, Preparation, advanced
-from fedsel.random import Stream
 from fedsel.server.step import ServerState, StepRule, step
 from fedsel.wire import Intent, InvalidMessage, ReportFormat, Sealing, UnknownVersion
 from fedsel.wire._request import check_text

@@ -22,7 +22,7 @@ from fedsel.data import synthetic
 from fedsel.device import Ledger
 from fedsel.device.joining._connection import SECONDS, Connection, Deadline, Interrupted
 from fedsel.errors import check_count, check_epsilon
-from fedsel.models.linear import LinearModel, predict
+from fedsel.models import LinearModel, predict
 from fedsel.service import Task
 from fedsel.service.inviting import invitations
 

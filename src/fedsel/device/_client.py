@@ -12,6 +12,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsel._internal.random import SYSTEM
 from fedsel.budget import added
 from fedsel.device._entries import Entry, History, Task
 from fedsel.device._ledger import Ledger, LedgerTransaction, checked_name
@@ -19,7 +20,7 @@ from fedsel.device._policy import Policy, Reason, Refused
 from fedsel.device._storage import LedgerError
 from fedsel.device._updates import FloatSettings, Update, evaluated, saturated
 from fedsel.errors import check_kind
-from fedsel.random import SYSTEM, Entropy
+from fedsel.mechanisms import Entropy
 from fedsel.recipe import Recipe
 from fedsel.wire import InvalidMessage, Request, Sealing, UnknownVersion, check_sendable
 

@@ -17,8 +17,8 @@ from enum import Enum
 from pathlib import Path
 from typing import BinaryIO
 
+from fedsel._internal.paths import make_folder, sync_folder
 from fedsel.device._policy import Reason, Refused
-from fedsel.paths import make_folder, sync_folder
 
 APPLICATION = 0x4645_4453
 """SQLite's application_id of our files: "FEDS"."""

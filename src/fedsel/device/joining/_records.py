@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from fedsel.device._updates import LinearRecords, LinearUpdate
 from fedsel.errors import InvalidArgument, InvalidData
-from fedsel.models.linear import LinearModel
+from fedsel.models import LinearModel
 from fedsel.wire import Announcement, RecordPipeline
 
 _DELIMITERS = ",;\t|"
