@@ -33,7 +33,7 @@ class FitAccount:
     `LifetimeExceeded` before it begins. An account can be opened again and goes on counting.
 
     >>> from fedsel import FedSelClassifier
-    >>> X, y = [[-1.0], [1.0]] * 500, [0, 1] * 500
+    >>> X, y = [[-0.7], [0.7]] * 500, [0, 1] * 500
     >>> with FitAccount(lifetime=1.0) as account:
     ...     model = FedSelClassifier(epsilon=0.8, feature_range=(-1, 1)).fit(X, y)
     >>> account
@@ -47,7 +47,7 @@ class FitAccount:
 
     @property
     def spent(self) -> float:
-        """What a client in all fits has lost at most; infinite after a fit without a certificate."""
+        """What a client in all fits has lost at most; infinite after a fit with no proof."""
         return math.inf if self._spent is None else float(self._spent)
 
     def __enter__(self) -> Self:
