@@ -24,7 +24,7 @@ from fedsel.auto import (
 )
 from fedsel.data.partition import Clients, by_groups
 from fedsel.errors import InvalidArgument, check_count, check_finite, check_positive
-from fedsel.models.linear import LinearModel
+from fedsel.models import LinearModel
 from fedsel.preparation import FeatureScale, Plan, Preparation, PublicMeans, of_rows, shaped
 from fedsel.preparation.plan import unlearnt
 from fedsel.recipe import AUTO, Recipe
@@ -33,7 +33,7 @@ from fedsel.simulation._account import OPEN, spend
 from fedsel.sklearn import _checks
 from fedsel.sklearn.fitting import Examples, Task, Wave, factors_of, seed_of_wave
 from fedsel.solutions import Solution
-from fedsel.solutions.registry import entry
+from fedsel.solutions._registry import entry
 from fedsel.statements.fits import PrivacyStatement, fit_statement, warn_about_seed
 
 if TYPE_CHECKING:

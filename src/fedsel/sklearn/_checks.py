@@ -11,7 +11,7 @@ from sklearn.utils.validation import validate_data
 
 from fedsel.errors import InvalidArgument, PrivacyLeakWarning, RepeatedFitWarning, warn_user
 from fedsel.solutions import Solution
-from fedsel.solutions.registry import entry
+from fedsel.solutions._registry import entry
 
 
 def public_rows(estimator: BaseEstimator, public_X: Any, first: bool) -> Any:
