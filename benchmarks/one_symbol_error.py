@@ -46,7 +46,7 @@ from scipy import integrate, special
 
 from fedsel import Recipe, Solution, solution
 from fedsel.auto import bases_for
-from fedsel.cli.waiting import Bar
+from fedsel.cli._terminal import Bar
 from fedsel.mechanisms import SignedSampling
 from fedsel.pages import palette
 from fedsel.solutions import RandomDirections, Transform

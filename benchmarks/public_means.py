@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from fedsel import FedSelClassifier, PrivacyLeakWarning
-from fedsel.cli.waiting import Bar
+from fedsel.cli._terminal import Bar
 from fedsel.data import load
 from fedsel.random import key_of
 from fedsel.sampling.kernels import native

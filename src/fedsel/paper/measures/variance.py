@@ -9,7 +9,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from fedsel.errors import check_count, check_finite, check_positive
-from fedsel.experiments.datasets import Source
+from fedsel.experiments import Source
 from fedsel.mechanisms.registry import VALUES
 from fedsel.paper.measures.base import Measure
 from fedsel.sampling.simulated import cohort, perturb

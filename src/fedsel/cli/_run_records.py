@@ -6,21 +6,32 @@ import csv
 import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, final
 
 from fedsel._internal.display import printable
-from fedsel.cli.run.options import Files
-from fedsel.cli.waiting import Bar, patience, progress_console
+from fedsel.cli._terminal import Bar, patience, progress_console
 from fedsel.errors import InvalidArgument, check_float
 
 if TYPE_CHECKING:
     from fedsel.data import Dataset
-    from fedsel.experiments import Spec
-    from fedsel.experiments.datasets import Means, Source
+    from fedsel.experiments import Means, Source, Spec
 
 Row = dict[str, Any]
+
+
+@final
+@dataclass(frozen=True)
+class Files:
+    """What records are read from, if not by the name of a data set."""
+
+    data: Path | None = None
+    label: str | None = None
+    header: bool | None = None
+    public: Path | None = None
+    directory: Path | None = None
+    public_mean: Path | None = None
 
 
 def announce(spec: Spec) -> None:
@@ -34,7 +45,7 @@ def announce(spec: Spec) -> None:
 def source_of(spec: Spec, files: Files) -> tuple[Spec, Source]:
     """The records, and the experiment on the scale that befits them."""
     from fedsel.data import read, read_rows
-    from fedsel.experiments import Given, Named, with_public
+    from fedsel.experiments import CatalogueSource, InMemorySource, with_public
 
     means = () if files.public_mean is None else means_of(files.public_mean)
     if files.data is None:
@@ -43,16 +54,16 @@ def source_of(spec: Spec, files: Files) -> tuple[Spec, Source]:
             _reading("--dataset"),
         ):
             # What is missing is told before anything runs.
-            dataset = Named(files.directory, notify).data(spec.dataset, spec.draw)
-        return _on_public_scale(spec, dataset, means), Named(files.directory, means=means)
+            dataset = CatalogueSource(files.directory, notify).data(spec.dataset, spec.draw)
+        return _on_public_scale(spec, dataset, means), CatalogueSource(files.directory, means=means)
     with patience(f"reading {files.data}"), _reading("--data"):
         dataset = read(files.data, files.label, header=files.header)
     if means:
-        return _on_public_scale(spec, dataset, means), Given(dataset, means=means)
+        return _on_public_scale(spec, dataset, means), InMemorySource(dataset, means=means)
     if files.public is None:
         if spec.scale is None and dataset.bounded:
             spec = replace(spec, scale="unit")  # nothing need be read from the records
-        return spec, Given(dataset)
+        return spec, InMemorySource(dataset)
     with patience(f"reading {files.public}"), _reading("--public"):
         rows = read_rows(files.public, dataset, "--public", header=files.header)
     return spec, with_public(dataset, rows)
@@ -136,9 +147,7 @@ def perform(
     spec: Spec, source: Source, out: Path, jobs: int, line_of: Callable[[Row], str]
 ) -> tuple[list[Row], bool]:
     """The results, and whether they are all; each is kept at once."""
-    from fedsel.experiments import Store, sweep
-    from fedsel.experiments.runner import Finished, total_cost
-    from fedsel.experiments.store import key_of
+    from fedsel.experiments import Finished, Store, cache_key, sweep, total_cost
 
     _check(spec, source)
     out.mkdir(exist_ok=True)
@@ -152,7 +161,7 @@ def perform(
 
         try:
             sweep(
-                spec,
+                spec.cells(),
                 source,
                 store,
                 jobs=jobs,
@@ -161,7 +170,7 @@ def perform(
             )
         except KeyboardInterrupt:
             # All that is kept, also what was written a moment before it would have been shown.
-            keys = [key_of(c, source.identity) for c in spec.cells()]
+            keys = [cache_key(c, source.identity) for c in spec.cells()]
             kept = [store.get(key) for key in dict.fromkeys(keys)]
             return [row for row in kept if row is not None], False
     return rows, True

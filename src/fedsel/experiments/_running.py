@@ -1,25 +1,116 @@
-"""Results on disk: each finished task under its key, so that an interrupted run loses nothing."""
+"""Run tasks in parallel, keep each finished result on disk, and tabulate them.
+
+A task is parameters and nothing else; it is cut into parts (training runs), which go through
+`fedsel._internal.parallel` as one stream. Results do not depend on how the parts are spread.
+"""
 
 from __future__ import annotations
 
 import ast
+import csv
 import hashlib
 import json
 import sqlite3
 import sys
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+from fedsel._internal.display import in_cell
+from fedsel._internal.parallel import in_parallel
 from fedsel._internal.paths import PACKAGE
 from fedsel.errors import InvalidArgument
+from fedsel.experiments._sources import Source
 
-if TYPE_CHECKING:
-    from fedsel.experiments.runner import Task
-
+Row = dict[str, Any]
 _APPLICATION = 0x66656453  # "fedS", in the header of the file
+
+
+class Task(Protocol):
+    """What can be worked on: the parts are independent of each other, ``combine`` is cheap."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def parameters(self) -> dict[str, Any]: ...
+    @property
+    def parts(self) -> int: ...
+    @property
+    def cost(self) -> float: ...
+    def part(self, number: int, source: Source) -> Any:
+        """Compute one part: something that JSON can hold."""
+
+    def combine(self, parts: Sequence[Any]) -> Row:
+        """The result from all parts in order."""
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A task with its result, and whether it was known already."""
+
+    task: Task
+    row: Row
+    known: bool
+    seconds: float
+
+
+def sweep(
+    tasks: Iterable[Task],
+    source: Source,
+    store: Store,
+    *,
+    jobs: int = 1,
+    advance: Callable[[float], object] = abs,
+    finished: Callable[[Finished], object] = id,
+) -> list[Row]:
+    """The results of the tasks in order; only what the store does not hold is computed.
+
+    ``advance`` is told the cost of what is done, ``finished`` each whole result.
+    """
+    tasks = list(tasks)
+    keys = [cache_key(task, source.identity) for task in tasks]
+    rows: dict[str, Row] = {}
+    todo: dict[str, Task] = {}
+    for key, task in zip(keys, tasks, strict=True):
+        if key in rows or key in todo:
+            continue
+        row = store.get(key)
+        if row is None:
+            todo[key] = task
+            continue
+        rows[key] = row
+        advance(task.cost * task.parts)
+        finished(Finished(task, row, known=True, seconds=store.seconds(key)))
+    units = [(key, task, number) for key, task in todo.items() for number in range(task.parts)]
+    calls = ((task, number, source) for _, task, number in units)
+    work = in_parallel(_timed, calls, jobs)
+    parts: list[Any] = []
+    seconds = 0.0
+    for (key, task, number), (part, taken) in zip(units, work, strict=True):
+        parts.append(part)
+        seconds += taken
+        advance(task.cost)
+        if number == task.parts - 1:
+            row = store.add(key, task, task.combine(parts), seconds)
+            rows[key] = row
+            finished(Finished(task, row, known=False, seconds=seconds))
+            parts, seconds = [], 0.0
+    return [rows[key] for key in keys]
+
+
+def total_cost(tasks: Sequence[Task]) -> float:
+    """What ``advance`` will have been told in all: each task counts once."""
+    once = {cache_key(task): task for task in tasks}
+    return sum(task.cost * task.parts for task in once.values())
+
+
+def _timed(task: Task, number: int, source: Source) -> tuple[Any, float]:
+    start = time.perf_counter()
+    return task.part(number, source), time.perf_counter() - start
 
 
 @cache
@@ -83,7 +174,7 @@ def _imported(tree: ast.Module) -> Iterator[str]:
             todo += ast.iter_child_nodes(node)
 
 
-def key_of(task: Task, data: str = "") -> str:
+def cache_key(task: Task, data: str = "") -> str:
     """The key of a task: its exact parameters, a digest of data of one's own, and the code."""
     parts = [task.kind, task.parameters, data, code_version(type(task).__module__)]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:24]
@@ -153,3 +244,21 @@ class Store:
         except sqlite3.Error as error:
             wanted = f"a results file of fedsel that can be read and written ({error})"
             raise InvalidArgument("store", str(self.path), wanted) from None
+
+
+def tidy(rows: Sequence[Mapping[str, Any]]) -> list[Row]:
+    """Rows for a CSV file: without the single runs, and what was chosen in columns of its own."""
+    flat = [
+        {**row, **{f"chosen_{name}": value for name, value in row.get("chosen", {}).items()}}
+        for row in rows
+    ]
+    return [{k: v for k, v in row.items() if not isinstance(v, list | dict)} for row in flat]
+
+
+def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """A table with one header; rows may lack columns. No cell is a formula (`in_cell`)."""
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(in_cell(name) for name in columns)
+        writer.writerows([in_cell(row.get(name, "")) for name in columns] for row in rows)

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedsel.cli.common import Column, JsonOption, fitted, output
-from fedsel.cli.waiting import patience
+from fedsel.cli._terminal import Column, JsonOption, fitted, output, patience
 from fedsel.recipe import RECOMMENDED
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from fedsel.auto import AVERAGING
 from fedsel.budget import THETA
 from fedsel.data.dataset import SCALINGS
 from fedsel.errors import InvalidArgument, check_count, check_finite, check_positive
-from fedsel.experiments.trial import Cell, Protocol
+from fedsel.experiments._trial import Cell, Validation
 from fedsel.mechanisms.selection import Top
 from fedsel.models.linear import LinearModel
 from fedsel.preparation.scale import PRIVATE
@@ -27,7 +27,7 @@ LEARNING_SCALES = tuple(sorted(_ABLE, key=lambda name: name != RECOMMENDED))
 
 
 @dataclass(frozen=True)
-class Setting:
+class PaperSettings:
     """What the paper leaves open for a data set: scaling, intercept and learning rates."""
 
     scale: str
@@ -36,18 +36,18 @@ class Setting:
 
 
 # The paper states none of these; they were fitted to its table 3.
-SETTINGS: Mapping[str, Setting] = {
-    "syn": Setting("none", False, {"logistic": 2.15, "svm": 0.7}),
-    "bank": Setting("unit", False, {"logistic": 0.5, "svm": 1.0}),
-    "kdd": Setting("standard", True, {"logistic": 2.0, "svm": 1.3}),
-    "adult": Setting("unit", True, {"logistic": 10.0, "svm": 4.64}),
+_SETTINGS: Mapping[str, PaperSettings] = {
+    "syn": PaperSettings("none", False, {"logistic": 2.15, "svm": 0.7}),
+    "bank": PaperSettings("unit", False, {"logistic": 0.5, "svm": 1.0}),
+    "kdd": PaperSettings("standard", True, {"logistic": 2.0, "svm": 1.3}),
+    "adult": PaperSettings("unit", True, {"logistic": 10.0, "svm": 4.64}),
 }
-_OTHER = Setting("standard", True, {"logistic": 1.0, "svm": 1.0})
+_OTHER = PaperSettings("standard", True, {"logistic": 1.0, "svm": 1.0})
 
 
-def setting_of(dataset: str) -> Setting:
+def paper_settings(dataset: str) -> PaperSettings:
     """The setting of a data set by its name; a user's own is standardised, with intercept."""
-    return SETTINGS.get(dataset.lower().split("-")[0].removesuffix("99"), _OTHER)
+    return _SETTINGS.get(dataset.lower().split("-")[0].removesuffix("99"), _OTHER)
 
 
 @final
@@ -95,7 +95,7 @@ class Spec:
     clients: int | None = None
     skew: float | None = None
     rounds: int | None = None
-    protocol: Protocol = "folds"
+    protocol: Validation = "folds"
     curve: bool = False
     folds: int = 5
     repeats: int = 10
@@ -163,7 +163,7 @@ class Spec:
 
     def cells(self) -> Iterator[Cell]:
         """Every point once; a solution without ε does not depend on it."""
-        setting = setting_of(self.dataset)
+        setting = paper_settings(self.dataset)
         values = vars(self)
         shared = {f.name: values[f.name] for f in fields(Cell) if f.name in values}
         shared["scale"] = setting.scale if self.scale is None else self.scale

@@ -45,7 +45,7 @@ class Source(Hashable, Protocol):
 
 
 @dataclass(frozen=True)
-class Named:
+class CatalogueSource:
     """The catalogue: synthetic data by their seed, others by their checked files."""
 
     directory: Path | None = None
@@ -65,7 +65,7 @@ class Named:
 
 
 @dataclass(frozen=True, eq=False)
-class Given:
+class InMemorySource:
     """One data set in hand, whatever name is asked for; public rows or means beside it, if any."""
 
     dataset: Dataset
@@ -110,7 +110,7 @@ def public_means(
     return PublicMeans.scaled(raw, known, *data.public_scaling(scale))
 
 
-def with_public(dataset: Dataset, rows: Rows) -> Given:
+def with_public(dataset: Dataset, rows: Rows) -> InMemorySource:
     """A data set with public rows (m, d) beside it, for the bounds that it lacks."""
     if rows.ndim != 2 or rows.shape[1] != dataset.d:
         raise InvalidArgument("public", f"of shape {rows.shape}", f"(m, {dataset.d})")
@@ -124,7 +124,7 @@ def with_public(dataset: Dataset, rows: Rows) -> Given:
         if dataset.bounds is not None:
             told = np.where(np.isfinite(dataset.bounds), dataset.bounds, told)
         dataset = replace(dataset, bounds=told)
-    return Given(dataset, rows)
+    return InMemorySource(dataset, rows)
 
 
 def public_preparation(

@@ -21,7 +21,7 @@ from fedsel.auto import (
 )
 from fedsel.data.catalogue import resolve
 from fedsel.errors import InvalidArgument
-from fedsel.experiments.datasets import (
+from fedsel.experiments._sources import (
     Source,
     population,
     public_means,
@@ -59,7 +59,7 @@ COLUMNS = (
 )
 """The parameters of a cell as a result has them."""
 Row = dict[str, Any]
-Protocol = Literal["folds", "holdout"]
+Validation = Literal["folds", "holdout"]
 PUBLIC = 14
 """The purpose of the seeds of public matrices."""
 
@@ -87,7 +87,7 @@ class Cell:
     clients: int | None
     skew: float | None
     rounds: int | None
-    protocol: Protocol
+    protocol: Validation
     curve: bool
     folds: int
     repeats: int

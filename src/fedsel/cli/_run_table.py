@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fedsel._internal.display import printable
+from fedsel._internal.display import in_figure, printable
 from fedsel._internal.extras import MissingExtra
-from fedsel.cli.common import Column, fitted, output, say_error
-from fedsel.cli.waiting import patience
+from fedsel.cli._terminal import Column, fitted, output, patience, say_error
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Row = dict[str, Any]
 
@@ -155,8 +157,7 @@ def print_table(rows: Sequence[Row], written: Sequence[Path]) -> None:
 
 def write_files(rows: Sequence[Row], out: Path) -> list[Path]:
     """The table as CSV and JSON, and its figure."""
-    from fedsel.experiments import plot
-    from fedsel.experiments.sweep import tidy, write_csv
+    from fedsel.experiments import tidy, write_csv
 
     flat = [{**row, "notes": "; ".join(row["notes"])} for row in rows]
     write_csv(out / "run.csv", tidy(flat))
@@ -165,7 +166,32 @@ def write_files(rows: Sequence[Row], out: Path) -> list[Path]:
     written = [out / "run.csv", out / "run.json"]
     try:
         with patience("drawing the figure"):
-            return written + plot.save(plot.accuracy_against_epsilon(rows), out / "accuracy")
+            return written + save(accuracy_against_epsilon(rows), out / "accuracy")
     except MissingExtra as error:  # the results are worth more than their figure
         say_error(f"no {error}")
         return written
+
+
+def accuracy_against_epsilon(rows: Sequence[Mapping[str, Any]]) -> Figure:
+    """Accuracy ± deviation against ε, one panel a model; a level line has no ε."""
+    from fedsel._internal import plotting
+
+    models = list(dict.fromkeys(r["model"] for r in rows))
+    figure = plotting.new_figure(1.5 + 5 * len(models))
+    panels = figure.subplots(1, len(models), squeeze=False)[0]
+    for axes, model in zip(panels, models, strict=True):
+        mine = [r for r in rows if r["model"] == model]
+        fields = ("solution", "epsilon", "accuracy", "deviation")
+        points = [plotting.Point(*(r[name] for name in fields)) for r in mine]
+        plotting.accuracy_against_epsilon(points, axes)
+        axes.set_title(f"{in_figure(mine[0]['dataset'])}, {model}", fontsize=10)
+    plotting.legend_below(figure)
+    return figure
+
+
+def save(figure: Figure, stem: Path) -> list[Path]:
+    """Write PNG and SVG beside each other."""
+    paths = [stem.with_suffix(".png"), stem.with_suffix(".svg")]
+    for path in paths:
+        figure.savefig(path, dpi=150)
+    return paths

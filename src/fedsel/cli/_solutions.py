@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from fedsel._internal.display import printable
-from fedsel.cli.common import JsonOption, finite, output
+from fedsel.cli._terminal import JsonOption, finite, output
 from fedsel.errors import InvalidArgument
 from fedsel.solutions.registry import canonical, entry, names
 

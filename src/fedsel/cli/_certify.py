@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from fedsel.cli.common import JsonOption, finite, output, parse_top
-from fedsel.cli.waiting import patience
+from fedsel.cli._terminal import JsonOption, finite, output, parse_top, patience
 from fedsel.errors import InvalidArgument, check_count
 from fedsel.mechanisms import (
     Mechanism,
