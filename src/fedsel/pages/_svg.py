@@ -95,8 +95,8 @@ def inline(svg: str, *, prefix: str, alt: str, styles: Styles) -> Markup:
     attributes = _frame(root, styles)
     root.attrib.clear()
     root.attrib.update({"id": f"{prefix}0", **attributes, "role": "img", "aria-label": alt})
-    # The serialiser of HTML writes every element with its end tag, as a page needs it.
-    return safe(ElementTree.tostring(root, encoding="unicode", method="html"))
+    # HTML has no empty-element tags.
+    return safe(ElementTree.tostring(root, encoding="unicode", short_empty_elements=False))
 
 
 def _frame(root: ElementTree.Element, styles: Styles) -> dict[str, str]:

@@ -13,7 +13,7 @@ from fedsel.pages import Section
 from fedsel.preparation.plan import ON_RECORDS
 from fedsel.simulation.leaks import SEED_UNDOES
 from fedsel.solutions import Solution
-from fedsel.statements.document import Document
+from fedsel.statements._document import Document
 from fedsel.statements.meaning import exactly, in_percent, meaning, meaning_section
 from fedsel.statements.shuffled import IfShuffled
 
