@@ -149,7 +149,7 @@ def test_all_that_runs_is_in_the_key():
     [
         ("preparation/plan.py", True),
         ("simulation/rounds.py", True),
-        ("sampling/kernels/native/rounds.inc", True),
+        ("sampling/native/rounds.inc", True),
         ("experiments/_trial.py", True),
         ("__init__.py", True),
         ("cli/_run_records.py", False),

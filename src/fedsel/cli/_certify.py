@@ -16,11 +16,11 @@ from fedsel.mechanisms import (
     Value,
     certify,
 )
-from fedsel.mechanisms.registry import ONE_SYMBOL, SELECTIONS, VALUES, mechanism
+from fedsel.mechanisms._registry import ONE_SYMBOL, SELECTIONS, VALUES, mechanism
 from fedsel.recipe import decimal
-from fedsel.solutions.fresh import codewords_for, raised_for
-from fedsel.solutions.registry import default_codewords
-from fedsel.solutions.rotated import width_for
+from fedsel.solutions._fresh import codewords_for, raised_for
+from fedsel.solutions._registry import default_codewords
+from fedsel.solutions._rotated import width_for
 
 if TYPE_CHECKING:
     from fedsel.central import CentralGuarantee

@@ -19,7 +19,7 @@ from fedsel.cli._run_table import annotated, line_of, print_table, write_files
 from fedsel.cli._terminal import JobsOption, JsonOption, check_folder, check_there, parse_top
 from fedsel.errors import InvalidArgument
 from fedsel.recipe import RECOMMENDED
-from fedsel.solutions.registry import ONE_SYMBOL, PERTURBING, PLAIN, SELECTING
+from fedsel.solutions._registry import ONE_SYMBOL, PERTURBING, PLAIN, SELECTING
 
 if TYPE_CHECKING:
     from fedsel.experiments import Spec
@@ -377,7 +377,7 @@ def run(
     check_folder("--out", out)
     check_there("--directory", directory)
     check_installed("simulation", "fedsel run", "joblib", "scipy")
-    import_module("fedsel.sampling.kernels")  # says what to do where they were left out
+    import_module("fedsel.sampling._kernels")  # says what to do where they were left out
     announce(spec)
     spec, source = source_of(spec, files)
     rows, complete = perform(spec, source, out, jobs or os.cpu_count() or 1, line_of)

@@ -15,7 +15,7 @@ from rich.table import Table
 from fedsel._internal.display import printable
 from fedsel.cli._terminal import JsonOption, finite, output
 from fedsel.errors import InvalidArgument
-from fedsel.solutions.registry import canonical, entry, names
+from fedsel.solutions._registry import canonical, entry, names
 
 EXAMPLE = (
     "Example: fedsel solutions   ·   fedsel solutions FJ PS-PM --epsilon 4 --dim 1000   ·   "
@@ -123,7 +123,7 @@ def about(name: str, epsilon: float, dim: int, epochs: int) -> About:
     """What there is to know of a solution, from its law and its place in the registry."""
     from fedsel.auto import bases_for
     from fedsel.recipe import Recipe
-    from fedsel.solutions.about import what_leaves
+    from fedsel.solutions._solution import what_leaves
 
     given = None if entry(name).plain else epsilon
     recipe = Recipe(name, given, dim, epochs, mu=0.1, rho=None, bases=None)

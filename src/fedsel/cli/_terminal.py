@@ -34,7 +34,7 @@ from fedsel._internal.display import printable
 from fedsel._internal.extras import needed
 from fedsel._internal.progress import PATIENCE
 from fedsel.errors import InvalidArgument
-from fedsel.mechanisms.selection import Top
+from fedsel.mechanisms._selection import Top
 
 PICTURES = (".png", ".svg", ".pdf")
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON to standard output.")]

@@ -12,11 +12,11 @@ from fedsel.budget import THETA
 from fedsel.data.dataset import SCALINGS
 from fedsel.errors import InvalidArgument, check_count, check_finite, check_positive
 from fedsel.experiments._trial import Cell, Validation
-from fedsel.mechanisms.selection import Top
-from fedsel.models.linear import LinearModel
+from fedsel.mechanisms._selection import Top
+from fedsel.models import LinearModel
 from fedsel.preparation.scale import PRIVATE
 from fedsel.recipe import AUTO, RECOMMENDED, Recipe, check_averaging
-from fedsel.solutions.registry import canonical, entries, entry
+from fedsel.solutions._registry import canonical, entries, entry
 
 DEMO_SOLUTIONS = ("NP", "PM", "EXP-PM", "PE-PM", "PS-PM", "FJ")
 DEMO_EPSILONS = (0.5, 1.0, 2.0, 4.0)

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
+from fedsel._internal.random import key_of
 from fedsel.auto import (
     Setting,
     left_to_learn,
@@ -28,15 +29,13 @@ from fedsel.experiments._sources import (
     public_preparation,
     public_scale,
 )
-from fedsel.models import LinearModel
-from fedsel.models.linear import Loss
+from fedsel.models import LinearModel, Loss
 from fedsel.preparation import FeatureScale, Preparation, PublicMeans
-from fedsel.random import key_of
 from fedsel.recipe import AUTO, Recipe
 from fedsel.simulation import Population, Training
 from fedsel.simulation.validation import Score, Scores, held_out_run, one_history, one_run
-from fedsel.solutions.base import Solution
-from fedsel.solutions.registry import entry
+from fedsel.solutions._registry import entry
+from fedsel.solutions._solution import Solution
 
 COLUMNS = (
     *("dataset", "draw", "model", "solution", "epsilon", "learning_rate", "scale", "intercept"),

@@ -24,7 +24,7 @@ from fedsel.auto import (
 )
 from fedsel.data.partition import Clients, by_groups
 from fedsel.errors import InvalidArgument, check_count, check_finite, check_positive
-from fedsel.models.linear import LinearModel
+from fedsel.models import LinearModel
 from fedsel.preparation import FeatureScale, Plan, Preparation, PublicMeans, of_rows, shaped
 from fedsel.preparation.plan import unlearnt
 from fedsel.recipe import AUTO, Recipe
@@ -33,7 +33,7 @@ from fedsel.simulation.leaks import spend, warn_about_seed
 from fedsel.sklearn import leaks, privacy, public
 from fedsel.sklearn.fitting import Examples, Task, Wave, factors_of, seed_of_wave
 from fedsel.solutions import Solution
-from fedsel.solutions.registry import entry
+from fedsel.solutions._registry import entry
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from fedsel._internal.plotting import Point
 from fedsel.errors import RepeatedFitWarning, check_count, check_epsilon
 from fedsel.simulation.leaks import tell
-from fedsel.solutions.registry import canonical, entry
+from fedsel.solutions._registry import canonical, entry
 
 
 def sweep(

@@ -10,7 +10,7 @@ import numpy as np
 
 from fedsel.errors import check_count, check_finite, check_positive
 from fedsel.experiments import Source
-from fedsel.mechanisms.registry import VALUES
+from fedsel.mechanisms._registry import VALUES
 from fedsel.paper.measures.base import Measure
 from fedsel.sampling.simulated import cohort, perturb
 

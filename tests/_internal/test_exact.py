@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsel import exact
-from fedsel.exact import exceeds_exp, exp_lower, exp_upper, log, log_upper, mulhi
+from fedsel._internal import exact
+from fedsel._internal.exact import exceeds_exp, exp_lower, exp_upper, log, log_upper, mulhi
 
 
 def decimal_exp(x: float) -> Fraction:

@@ -22,14 +22,14 @@ from typing import Any, ClassVar, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsel._compiled import native
+from fedsel._internal.exact import exp_lower
+from fedsel._internal.native import native
+from fedsel._internal.random import public_bits
 from fedsel.errors import InvalidArgument, check_count
-from fedsel.exact import exp_lower
-from fedsel.mechanisms.reporting import Vector
-from fedsel.random import public_bits
-from fedsel.solutions.influence import Influence
-from fedsel.solutions.rotated import hadamard, width_for
-from fedsel.solutions.transforms import Doubles, Transform
+from fedsel.mechanisms._base import Vector
+from fedsel.solutions._privacy import Influence
+from fedsel.solutions._rotated import hadamard, width_for
+from fedsel.solutions._transforms import Doubles, Transform
 
 Words = NDArray[np.uint32]
 Integers = NDArray[np.int64]

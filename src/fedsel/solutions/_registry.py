@@ -24,14 +24,13 @@ from fedsel.mechanisms import (
     UnbiasedJoint,
     Value,
 )
-from fedsel.mechanisms.registry import SELECTIONS, VALUES
-from fedsel.mechanisms.selection import Exponential
-from fedsel.solutions.base import Solution
-from fedsel.solutions.baselines import UNCERTIFIED, PrivUnit, SignDS
-from fedsel.solutions.feedback import NOTHING_KEPT, Feedback
-from fedsel.solutions.fresh import fresh_for, raised_for
-from fedsel.solutions.rotated import rotated
-from fedsel.solutions.transforms import Projection, RandomDirections, Transform
+from fedsel.mechanisms._registry import SELECTIONS, VALUES
+from fedsel.mechanisms._selection import Exponential
+from fedsel.solutions._baselines import UNCERTIFIED, PrivUnit, SignDS
+from fedsel.solutions._fresh import fresh_for, raised_for
+from fedsel.solutions._rotated import rotated
+from fedsel.solutions._solution import NOTHING_KEPT, Feedback, Solution
+from fedsel.solutions._transforms import Projection, RandomDirections, Transform
 
 if TYPE_CHECKING:
     from fedsel.recipe import Recipe

@@ -3,7 +3,7 @@
 Every random decision of fedsel is ``below(n)``, an exactly uniform integer in 0 … n−1. Simulated
 clients draw it from 64-bit words of Philox4x32-10 (Salmon et al. 2011) addressed by
 (seed, epoch, client, position): a result never depends on threads, batches or their order.
-`philox` is the definition; the compiled kernels (sampling/kernels/native/streams.h) must equal it.
+`philox` is the definition; the compiled kernels (sampling/native/streams.h) must equal it.
 """
 
 from __future__ import annotations
@@ -19,13 +19,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsel._internal.exact import mulhi
 from fedsel.errors import check_count
-from fedsel.exact import mulhi
-from fedsel.mechanisms.drawing import Entropy
 
 __all__ = [
     "SYSTEM",
-    "Entropy",
     "Stream",
     "Streams",
     "SystemEntropy",

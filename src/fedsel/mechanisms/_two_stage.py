@@ -13,12 +13,19 @@ from typing import ClassVar, final
 import numpy as np
 
 from fedsel.errors import Epsilon, InvalidArgument, check_count, check_kind, check_positive
-from fedsel.mechanisms.base import Mechanism, Selection, Value
-from fedsel.mechanisms.blanket import Blanket, Class
-from fedsel.mechanisms.drawing import Entropy, draw_dimension, draw_distinct, draw_symbol
-from fedsel.mechanisms.laws import RankLaw
-from fedsel.mechanisms.reporting import Codebook, ReportLaw, ReportMechanism, Scores
-from fedsel.mechanisms.value import AsIs
+from fedsel.mechanisms._base import (
+    Codebook,
+    Mechanism,
+    ReportLaw,
+    ReportMechanism,
+    Scores,
+    Selection,
+    Value,
+)
+from fedsel.mechanisms._certificate import Blanket, Class
+from fedsel.mechanisms._drawing import Entropy, draw_dimension, draw_distinct, draw_symbol
+from fedsel.mechanisms._laws import RankLaw
+from fedsel.mechanisms._value import AsIs
 from fedsel.reports import BOTTOM, Alphabet, Reports
 
 _UNRANKED = np.empty(0)

@@ -1,6 +1,6 @@
 """Transforms of an update (d,) into scores (M,): coordinates, directions, projections.
 
-Rotated bases are in `fedsel.solutions.rotated`.
+Rotated bases are in `fedsel.solutions._rotated`.
 
 A score is the inner product with a public codeword; both ends know the codewords from public
 parameters. Scores may be wrong in their last bits: that costs accuracy at most, never privacy,
@@ -19,12 +19,12 @@ from typing import ClassVar, Self, TypeVar, final
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsel._internal.random import public_generator
 from fedsel.errors import InvalidArgument, check_count
-from fedsel.mechanisms.best_top import upper_sum
-from fedsel.mechanisms.reporting import Codebook, Vector
-from fedsel.random import public_generator
+from fedsel.mechanisms._base import Codebook, Vector
+from fedsel.mechanisms._decimals import upper_sum
 from fedsel.reports import Adder
-from fedsel.solutions.influence import Influence, influence_of
+from fedsel.solutions._privacy import Influence, influence_of
 
 Doubles = NDArray[np.float64]
 Array = TypeVar("Array", NDArray[np.float32], NDArray[np.float64])

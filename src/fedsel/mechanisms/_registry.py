@@ -8,9 +8,9 @@ from fractions import Fraction
 from typing import Any, cast
 
 from fedsel.errors import Epsilon, InvalidArgument, check_epsilon, check_finite, check_kind
-from fedsel.mechanisms.base import Mechanism, Selection, Value
-from fedsel.mechanisms.one_symbol import OneSymbol, SignedSampling, UnbiasedJoint
-from fedsel.mechanisms.selection import (
+from fedsel.mechanisms._base import Mechanism, Selection, Value
+from fedsel.mechanisms._one_symbol import OneSymbol, SignedSampling, UnbiasedJoint
+from fedsel.mechanisms._selection import (
     Exponential,
     PerturbedEncoding,
     PerturbedSampling,
@@ -19,8 +19,8 @@ from fedsel.mechanisms.selection import (
     TopK,
     Uniform,
 )
-from fedsel.mechanisms.two_stage import TwoStage
-from fedsel.mechanisms.value import Duchi, Hybrid, Identity, OptimalWindow, Piecewise
+from fedsel.mechanisms._two_stage import TwoStage
+from fedsel.mechanisms._value import Duchi, Hybrid, Identity, OptimalWindow, Piecewise
 
 SELECTIONS: dict[str, type[Selection]] = {
     cls.name: cls

@@ -17,12 +17,12 @@ from typing import ClassVar, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsel._internal.random import public_bits
 from fedsel.errors import check_count
-from fedsel.mechanisms.best_top import best_top
-from fedsel.mechanisms.reporting import Vector
-from fedsel.random import public_bits
-from fedsel.solutions.influence import Influence
-from fedsel.solutions.transforms import Doubles, Transform
+from fedsel.mechanisms._base import Vector
+from fedsel.mechanisms._decimals import best_top
+from fedsel.solutions._privacy import Influence
+from fedsel.solutions._transforms import Doubles, Transform
 
 MOST_CODEWORDS = 1 << 22
 """Of one basis: a client ranks them all."""

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from fedsel import InvalidArgument, Solution
+from fedsel._internal.random import Stream, Streams, SystemEntropy, key_of, philox, stream, words_of
 from fedsel.checks import assert_follows
-from fedsel.random import Stream, Streams, SystemEntropy, key_of, philox, stream, words_of
 from fedsel.sampling import device
 
 # The published known answers of Philox4x32-10: counter, key, result (32-bit words).
@@ -39,7 +39,7 @@ def test_philox_gives_its_known_answers(counter, key, result):
 )
 def test_the_kernel_draws_the_same_words(seed, epoch, client):
     """Eight blocks at a time, in vectors, against one at a time."""
-    from fedsel.sampling.kernels import native
+    from fedsel.sampling._kernels import native
 
     for variant in native.variants():
         native.use(variant)

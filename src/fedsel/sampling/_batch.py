@@ -8,10 +8,11 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsel._internal.random import Streams
 from fedsel.errors import InvalidArgument
-from fedsel.mechanisms.base import Value
-from fedsel.mechanisms.laws import INPUT_STEPS, RankLaw, SymbolLaw
-from fedsel.mechanisms.one_symbol import (
+from fedsel.mechanisms._base import Value
+from fedsel.mechanisms._laws import INPUT_STEPS, RankLaw, SymbolLaw
+from fedsel.mechanisms._one_symbol import (
     MINUS,
     PLUS,
     UNIT,
@@ -20,8 +21,7 @@ from fedsel.mechanisms.one_symbol import (
     UnbiasedJoint,
     keep_steps,
 )
-from fedsel.mechanisms.two_stage import FlatPicks, TwoStage
-from fedsel.random import Streams
+from fedsel.mechanisms._two_stage import FlatPicks, TwoStage
 from fedsel.reports import BOTTOM, Reports
 
 Integers = NDArray[np.int64]

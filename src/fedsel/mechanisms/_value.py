@@ -13,10 +13,10 @@ from typing import ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsel._internal.exact import WEIGHT_BUDGET, decimal_context, exp_lower, nearest_decay
 from fedsel.errors import Epsilon, InvalidArgument, check_count, check_epsilon
-from fedsel.exact import WEIGHT_BUDGET, decimal_context, exp_lower, nearest_decay
-from fedsel.mechanisms.base import Mechanism, Value
-from fedsel.mechanisms.laws import INPUT_STEPS, SymbolLaw, Window
+from fedsel.mechanisms._base import Mechanism, Value
+from fedsel.mechanisms._laws import INPUT_STEPS, SymbolLaw, Window
 
 HYBRID_THRESHOLD = 0.609352
 """Below this ε HM is Duchi alone."""
@@ -201,6 +201,7 @@ class AsIs(Mechanism):
     """
 
     name: ClassVar[str] = "AsIs"
+    scalar: ClassVar[bool] = True
     plain: ClassVar[bool] = True
 
     @property

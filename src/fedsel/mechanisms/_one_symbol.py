@@ -17,14 +17,14 @@ from typing import ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsel._internal.exact import WEIGHT_BUDGET, exp_lower
 from fedsel.errors import Epsilon, check_count, check_epsilon, check_positive
-from fedsel.exact import WEIGHT_BUDGET, exp_lower
-from fedsel.mechanisms.best_top import best_top
-from fedsel.mechanisms.blanket import Blanket
-from fedsel.mechanisms.drawing import Entropy, draw_dimension
-from fedsel.mechanisms.laws import INPUT_STEPS, RankLaw
-from fedsel.mechanisms.reporting import Codebook, ReportLaw, ReportMechanism, Scores, bits_for
-from fedsel.mechanisms.selection import Top, check_top, count_top, threshold_law
+from fedsel.mechanisms._base import Codebook, ReportLaw, ReportMechanism, Scores, bits_for
+from fedsel.mechanisms._certificate import Blanket
+from fedsel.mechanisms._decimals import best_top
+from fedsel.mechanisms._drawing import Entropy, draw_dimension
+from fedsel.mechanisms._laws import INPUT_STEPS, RankLaw
+from fedsel.mechanisms._selection import Top, check_top, count_top, threshold_law
 from fedsel.reports import BOTTOM, Alphabet, Reports
 
 PLUS, MINUS = 0, 1

@@ -1,4 +1,4 @@
-/* A solution as the kernels read it: see sampling/kernels/tables.py, which fills these in. */
+/* A solution as the kernels read it: see sampling/_kernels.py, which fills these in. */
 #ifndef FEDSEL_TABLES_H
 #define FEDSEL_TABLES_H
 

@@ -9,11 +9,11 @@ from typing import ClassVar, final
 
 import numpy as np
 
+from fedsel._internal.exact import WEIGHT_BUDGET, exp_lower, mulhi
 from fedsel.errors import Epsilon, InvalidArgument, check_count, check_epsilon
-from fedsel.exact import WEIGHT_BUDGET, exp_lower, mulhi
-from fedsel.mechanisms import perturbed_encoding as encoding
-from fedsel.mechanisms.base import Selection
-from fedsel.mechanisms.laws import RankLaw
+from fedsel.mechanisms import _decimals as encoding
+from fedsel.mechanisms._base import Selection
+from fedsel.mechanisms._laws import RankLaw
 
 Top = int | float
 """k: an int counts dimensions, a float in (0, 1] is a fraction of d (1 is one, 1.0 is all)."""

@@ -17,8 +17,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsel._internal.exact import WEIGHT_BUDGET
 from fedsel.errors import InvalidArgument
-from fedsel.exact import WEIGHT_BUDGET
 
 INPUT_STEPS = 1 << 31
 """A value t in [−1, 1] enters a mechanism as the integer nearest to (t + 1)/2 · INPUT_STEPS."""

@@ -2,122 +2,97 @@
 
 Both ends are one object of public parameters, so they cannot disagree; and the object that is
 certified is the one whose `encode` a device calls.
-"""
+
+
+Feedback: what a client does with what it did not send. (FedSel, Algorithm 1.)
+
+What a report of a solution holds, in words: for people who choose."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, final
+from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsel._internal.random import SYSTEM
 from fedsel.errors import (
     Epsilon,
     InvalidArgument,
     InvalidData,
     check_count,
+    check_finite,
     check_kind,
     check_vectors,
 )
-from fedsel.exact import exceeds_exp, log, log_upper
-from fedsel.mechanisms.base import MAX_DIMENSION
-from fedsel.mechanisms.blanket import Blanket
-from fedsel.mechanisms.reporting import ReportMechanism, Vector, norm
-from fedsel.random import SYSTEM, Entropy
-from fedsel.reports import Alphabet, Reports, Totals
-from fedsel.solutions.feedback import NOTHING_KEPT, Feedback
-from fedsel.solutions.influence import Influence
-from fedsel.solutions.transforms import Coordinates, Transform
-
-if TYPE_CHECKING:
-    from fedsel.central import CentralGuarantee
-    from fedsel.central.amplification import Shuffled
+from fedsel.mechanisms import Entropy
+from fedsel.mechanisms._base import MAX_DIMENSION, ReportMechanism, Vector, norm
+from fedsel.mechanisms._certificate import Blanket
+from fedsel.reports import BOTTOM, Alphabet, Reports, Totals
+from fedsel.solutions._privacy import Influence, Privacy
+from fedsel.solutions._transforms import Coordinates, Transform
 
 
+@final
 @dataclass(frozen=True)
-class Privacy:
-    """What one report, and all reports of a client, reveal.
+class Feedback:
+    """Nothing is kept, or (``accumulate``) all that was not sent, for later epochs.
 
-    ``budget`` is what a report was allowed to cost; ``ratio`` the exact largest ratio of
-    probabilities of one report (None where it is infinite); ``note`` says it in words. Where it is
-    not ``certified`` the ratio is that of real numbers, not of what a computer draws. ``source`` is
-    the solution that it is of.
+    r = residual + update is ranked; what is told is r + momentum·residual, and it is clipped only
+    after that: the order on which privacy depends. With ``rate_inside`` (…-O) a client multiplies
+    its update with the learning rate α, and the server steps by the mean itself.
 
-    Proof: docs/proofs/composition.md, C3, C4.
+    Proof: docs/proofs/composition.md, C2, and docs/proofs/transforms.md, T9.
+
+    >>> keep = Feedback(accumulate=True, momentum=0.5)
+    >>> before, update = np.array([1.0, 0.0]), np.array([1.0, 2.0])
+    >>> r = keep.accumulated(before, update)
+    >>> r, keep.told(before, r)
+    (array([2., 2.]), array([2.5, 2. ]))
     """
 
-    budget: Fraction | None
-    ratio: Fraction | None
-    epochs: int
-    note: str
-    certified: bool = True
-    source: Shuffled | None = field(default=None, repr=False, compare=False)
+    accumulate: bool = False
+    momentum: float = 0.0
+    rate_inside: bool = False
 
-    def central(
-        self, *, reports: int, delta: float | None = None, epochs: int | None = None
-    ) -> CentralGuarantee:
-        """What the reports guarantee if those of a round, ``reports`` or more, are shuffled.
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "momentum", float(check_finite("momentum", self.momentum)))
 
-        It holds against whoever sees only what an honest shuffler passes on; `per_report` and
-        `total` hold against everybody. Of all epochs, or of so many ``epochs``; δ is 1e-6 unless
-        given. Several epochs need dp_accounting (`fedsel.central.compose`).
+    def accumulated(self, residual: Vector, update: Vector) -> Vector:
+        """r, finite also where the sum overflows: whether a client answers must not tell."""
+        if not self.accumulate:
+            return update
+        with np.errstate(over="ignore"):
+            total: Vector = np.nan_to_num(residual + update)
+        return total
 
-        >>> from fedsel import solution
-        >>> privacy = solution("RJ", epsilon=2.0, dim=8, rho=0.4).privacy
-        >>> print(privacy.central(reports=500, delta=1e-5))
-        central ε = 0.4... at δ = 1e-05 among 500 shuffled reports of one round, ...
-        """
-        from fedsel.central import DELTA, compose
+    def told(self, residual: Vector, accumulated: Vector) -> Vector:
+        """What is reported at a slot, before it is clipped."""
+        if not self.accumulate or self.momentum == 0:
+            return accumulated
+        with np.errstate(over="ignore", invalid="ignore"):
+            wide = accumulated.astype(np.float64) + self.momentum * residual.astype(np.float64)
+        return np.asarray(wide)
 
-        if self.source is None:
-            raise InvalidArgument("privacy", self.note, "that of a solution")
-        return compose(
-            self.source,
-            reports=reports,
-            epochs=self.epochs if epochs is None else epochs,
-            delta=DELTA if delta is None else delta,
-        )
+    def kept(
+        self, residual: Vector, accumulated: Vector, sent: Iterable[int], transform: Transform
+    ) -> Vector:
+        """The residual after the slots of a report were sent."""
+        if not self.accumulate:
+            return residual
+        rest = accumulated
+        for slot in sent:
+            if slot != BOTTOM:
+                rest = transform.without(rest, slot)
+        return rest if rest is not accumulated else accumulated.copy()
 
-    @property
-    def per_report(self) -> float:
-        """Exact ε of one report; infinite where it is not private."""
-        if self.ratio is None:
-            return math.inf
-        loss = log(self.ratio)
-        if self.budget is not None and self.within_budget:
-            return min(loss, float(self.budget))
-        return loss
 
-    @property
-    def total(self) -> float:
-        """Exact ε of all reports of a client."""
-        return self.per_report * self.epochs
-
-    @property
-    def within_budget(self) -> bool:
-        """Whether a report is proved to cost at most its budget: decided in rationals."""
-        if self.ratio is None or self.budget is None or not self.certified:
-            return False
-        return not exceeds_exp(self.ratio, self.budget)
-
-    @property
-    def charge(self) -> Fraction | None:
-        """What a ledger charges for one report: a rational proved to be at least its exact ε.
-
-        The budget where the report nearly uses it up; less where the law loses less, and more
-        where it loses more than it was allowed. None where the report is not private, or not
-        certified to be.
-        """
-        if self.ratio is None or not self.certified:
-            return None
-        proved = log_upper(self.ratio)
-        if self.budget is not None and self.within_budget:
-            return min(proved, self.budget)
-        return proved
+NOTHING_KEPT = Feedback()
 
 
 class TransformedScores:
@@ -322,3 +297,36 @@ class Solution:
         totals = self.totals()
         totals.add(reports)
         return self.expand(totals.mean())
+
+
+_SLOTS = {
+    "coordinates": "entries",
+    "rotated": "directions of a rotated basis",
+    "fresh bases": "directions in all bases",
+    "random directions": "directions of a random codebook",
+    "projection": "coordinates of a random projection",
+}
+"""What the slots of a report stand for, by the name of the transform."""
+
+
+def what_leaves(solution: Solution) -> str:
+    """What a report of a solution holds, from the alphabet of its symbols.
+
+    >>> from fedsel import solution
+    >>> what_leaves(solution("RJ", epsilon=1.0, dim=100))
+    'one of 128 directions of a rotated basis, with a sign'
+    """
+    alphabet, mechanism = solution.alphabet, solution.mechanism
+    if mechanism.whole:
+        if solution.privacy.ratio is None:
+            return f"all {solution.dim:,} entries as they are"
+        return f"a draw from all {solution.dim:,} entries, in floats"
+    count = "one" if alphabet.picks == 1 else f"{alphabet.picks}"
+    slots = f"{count} of {alphabet.slots:,} {_SLOTS.get(solution.transform.name, 'codewords')}"
+    if alphabet.plain:
+        told = "with its value as it is"
+    elif alphabet.symbols == 2:
+        told = "with a sign"
+    else:
+        told = f"with one of {alphabet.symbols:,} values"
+    return f"{slots}, {told}" + (", or nothing (⊥)" if alphabet.abstains else "")

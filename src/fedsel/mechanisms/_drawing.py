@@ -24,7 +24,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsel.mechanisms.laws import INPUT_STEPS, RankLaw, SymbolLaw
+from fedsel.mechanisms._laws import INPUT_STEPS, RankLaw, SymbolLaw
 from fedsel.reports import BOTTOM
 
 
@@ -65,7 +65,7 @@ def draw_distinct(d: int, picks: int, entropy: Entropy) -> Iterator[int]:
 
     Proof: docs/proofs/sampling.md, D6.
 
-    >>> from fedsel.random import stream
+    >>> from fedsel._internal.random import stream
     >>> sorted(draw_distinct(3, 3, stream(0, 0, 0)))
     [0, 1, 2]
     """

@@ -17,12 +17,12 @@ from typing import ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsel._internal.exact import exp_lower
 from fedsel._internal.extras import needed
 from fedsel.errors import Epsilon, InvalidArgument
-from fedsel.exact import exp_lower
-from fedsel.mechanisms.drawing import Entropy
-from fedsel.mechanisms.reporting import Codebook, ReportLaw, ReportMechanism, Scores, bits_for
-from fedsel.mechanisms.selection import Top, count_top
+from fedsel.mechanisms._base import Codebook, ReportLaw, ReportMechanism, Scores, bits_for
+from fedsel.mechanisms._drawing import Entropy
+from fedsel.mechanisms._selection import Top, count_top
 from fedsel.reports import Alphabet, Reports
 
 _KNOTS = 1 << 12
