@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from fedsel.pages.cells import shown
+from fedsel._internal.display import shown
 from fedsel.pages.markup import Markup, element
 from fedsel.wire import CloseRule
 
