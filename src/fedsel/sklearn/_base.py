@@ -29,11 +29,12 @@ from fedsel.preparation import FeatureScale, Plan, Preparation, PublicMeans, of_
 from fedsel.preparation.plan import unlearnt
 from fedsel.recipe import AUTO, Recipe
 from fedsel.simulation import History, Training
-from fedsel.simulation.leaks import spend, warn_about_seed
-from fedsel.sklearn import leaks, privacy, public
+from fedsel.simulation._account import OPEN, spend
+from fedsel.sklearn import _checks
 from fedsel.sklearn.fitting import Examples, Task, Wave, factors_of, seed_of_wave
 from fedsel.solutions import Solution
 from fedsel.solutions._registry import entry
+from fedsel.statements.fits import PrivacyStatement, fit_statement, warn_about_seed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -65,7 +66,7 @@ class FederatedLinear(BaseEstimator):  # type: ignore[misc]
     )
     coef_: NDArray[np.float64]
     intercept_: NDArray[np.float64]
-    privacy_: privacy.PrivacyStatement
+    privacy_: PrivacyStatement
     history_: History
     spent_: float
     recipe_: Recipe
@@ -107,9 +108,9 @@ class FederatedLinear(BaseEstimator):  # type: ignore[misc]
 
         ``read`` names what bounds beside the features' are not public.
         """
-        rows = None if public_X is None else public.checked(self, public_X, first)
+        rows = None if public_X is None else _checks.public_rows(self, public_X, first)
         if first and self.public_mean is not None:
-            public.check_means(self, rows)
+            _checks.check_public_means(self, rows)
         clients = None if groups is None else self._clients(groups, X)
         count = X.shape[0] if clients is None else clients.n
         scale, seed = self._scale(X, first, rows), self._seed(first)
@@ -118,8 +119,7 @@ class FederatedLinear(BaseEstimator):  # type: ignore[misc]
         known = self.preparation_ if not first else fit.known or self._unprepared(scale, task)
         used = Examples(scale.apply(X), task.targets)
         judges = None if eval_set is None else replace(eval_set, X=scale.apply(eval_set.X))
-        leaks.warn_about_solution(solution)
-        leaks.warn_about_caller(solution.privacy.total)
+        _checks.warn_about_solution(solution)
         if only and rows is None:  # waves add up, and public rows make up for some noise
             warn_about_clients(
                 solution,
@@ -133,7 +133,6 @@ class FederatedLinear(BaseEstimator):  # type: ignore[misc]
             warn_about_seed("random_state", solution.privacy)
         # From here on everything is checked, and the state of a fitted model may be touched.
         spent = spend(X, solution.privacy)
-        leaks.warn_about_changed_records(solution.privacy.total, spent)
         waves, rate = 1 if first else self.n_waves_ + 1, float(recipe.learning_rate)
         training = Training(
             solution,
@@ -164,8 +163,9 @@ class FederatedLinear(BaseEstimator):  # type: ignore[misc]
             self.n_public_means_ = 0 if fit.means is None else int(fit.means.given.sum())
         self.preparation_ = history.preparation or known
         self.history_, self._weights = history, history.weights
-        self.privacy_ = privacy.statement(
+        self.privacy_ = fit_statement(
             solution,
+            released="coef_, intercept_, history_ without eval_set, and predictions",
             grouped=clients is not None,
             read=("the features",) * (self.feature_range is None and not self.n_public_) + read,
             seeded=seed is not None,
@@ -280,7 +280,7 @@ class FederatedLinear(BaseEstimator):  # type: ignore[misc]
             return FeatureScale(*self.feature_range_)
         if declared is not None:
             return declared
-        leaks.warn_about_bounds()
+        _checks.warn_about_bounds()
         return FeatureScale.read(X)
 
     def _public_rows(self, first: bool, rows: Any) -> int:
@@ -319,7 +319,7 @@ class FederatedLinear(BaseEstimator):  # type: ignore[misc]
         if bound is not None:
             check_positive("weight_bound", bound)
         elif sample_weight is not None:
-            leaks.warn_about_bounds("weight_bound", "the weights", "a number")
+            _checks.warn_about_bounds("weight_bound", "the weights", "a number")
         return factors_of(n, sample_weight, bound, of_classes)
 
     def _bounds_of_weights(self, sample_weight: Any) -> tuple[str, ...]:
@@ -372,7 +372,12 @@ class FederatedLinear(BaseEstimator):  # type: ignore[misc]
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()
         if "n_waves_" not in state:
-            leaks.warn_about_leaving()
+            if OPEN:
+                raise RuntimeError(
+                    "an account is open, and fits in another process cannot be counted: use"
+                    ' n_jobs=1 or joblib.parallel_config("threading")'
+                )
+            _checks.warn_about_leaving()
         return {name: value for name, value in state.items() if name != "spent_"}
 
     @property

@@ -14,7 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from fedsel.errors import Epsilon, InvalidArgument, check_positive
 from fedsel.models import check_loss, softmax
 from fedsel.recipe import RECOMMENDED
-from fedsel.sklearn.base import FederatedLinear
+from fedsel.sklearn._base import FederatedLinear
 from fedsel.sklearn.fitting import Classification, Examples, codes_of
 
 if TYPE_CHECKING:
@@ -126,9 +126,8 @@ class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
     history_
         One entry a round; with accuracy and loss if an ``eval_set`` was given.
     spent_
-        The ε of one record over all fits of this process up to this one, as far as records were
-        recognised (`fedsel.simulation.account`). It is not pickled: which records come again is
-        known to who holds them.
+        The largest ε that one record has spent in all fits of this process up to this one, as far
+        as records were recognised. It is not pickled. `fedsel.FitAccount` counts all fits.
     recipe_
         What was used, with a number for everything automatic.
     solution_
@@ -368,7 +367,7 @@ class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
         of which a warning tells the sum.
         """
         from fedsel._internal import plotting
-        from fedsel.sklearn.sweep import sweep
+        from fedsel.sklearn._sweep import sweep
 
         names = [self.solution] if solutions is None else list(solutions)
         rows = sweep(self, (X, y, groups), (X_test, y_test), epsilons, names, repeats)

@@ -11,8 +11,8 @@ from sklearn.base import RegressorMixin
 from fedsel.errors import Epsilon, InvalidArgument
 from fedsel.models import REGRESSING, check_loss
 from fedsel.recipe import RECOMMENDED
-from fedsel.sklearn import leaks
-from fedsel.sklearn.base import FederatedLinear
+from fedsel.sklearn import _checks
+from fedsel.sklearn._base import FederatedLinear
 from fedsel.sklearn.fitting import Examples, Regression
 
 
@@ -211,7 +211,7 @@ class FedSelRegressor(RegressorMixin, FederatedLinear):  # type: ignore[misc]
         if self.target_range is None:
             if not first:
                 return self.target_range_
-            leaks.warn_about_bounds("target_range", "the target")
+            _checks.warn_about_bounds("target_range", "the target")
             low, high = float(np.min(y)), float(np.max(y))
             return (low, high) if low < high else (low - 1, high + 1)
         allowed = "(low, high), finite numbers with low < high"

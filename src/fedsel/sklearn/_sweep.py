@@ -1,4 +1,4 @@
-"""Accuracy of an estimator at several ε and solutions."""
+"""Fits on the same clients again: what a search costs, and accuracy at several ε."""
 
 from __future__ import annotations
 
@@ -11,9 +11,23 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from fedsel._internal.plotting import Point
-from fedsel.errors import RepeatedFitWarning, check_count, check_epsilon
-from fedsel.simulation.leaks import tell
+from fedsel.errors import Epsilon, RepeatedFitWarning, check_count, check_epsilon, warn_user
 from fedsel.solutions._registry import canonical, entry
+
+
+def search_cost(
+    epsilon: Epsilon, *, candidates: int = 1, splits: int = 5, refit: bool = True
+) -> float:
+    """The ε that a search with k-fold cross-validation costs a client, if all fits are private.
+
+    A client is in all but one training split of each candidate, and in the refit. Scores on its
+    held-out records are computed in the clear on top of that.
+
+    >>> search_cost(2.0, candidates=3, splits=5)
+    26.0
+    """
+    fits = check_count("candidates", candidates) * (check_count("splits", splits, least=2) - 1)
+    return float(check_epsilon("epsilon", epsilon)) * (fits + bool(refit))
 
 
 def sweep(
@@ -54,7 +68,7 @@ def _warn_about_cost(epsilons: Sequence[float | None], repeats: int) -> None:
         return
     plain = (len(epsilons) - len(private)) * repeats
     without = f" and {plain} fits without privacy" * bool(plain)
-    tell(
+    warn_user(
         f"the same clients are fitted {fits} times: together this costs them"
         f" ε = {repeats * sum(private):.4g}{without}, and scores on test records are computed in"
         " the clear. Plan with public or simulated data.",
