@@ -55,8 +55,8 @@ from fedsel.pages import palette
 from fedsel.recipe import RECOMMENDED
 from fedsel.server import ServerState, StepRule, step
 from fedsel.simulation.vector_rounds import VectorReports
+from fedsel.solutions import entry
 from fedsel.solutions._fresh import ALL_SLOTS, LENGTH
-from fedsel.solutions._registry import entry
 
 Doubles = NDArray[np.float64]
 PRIVATE = ("PM", "PS-PM", "RJ")

@@ -30,7 +30,8 @@ from fedsel.models import REGRESSING, Loss
 from fedsel.preparation import FeatureScale, Plan, PublicMeans
 from fedsel.preparation.plan import ENTRY, OCTAVES, REACH, Pass
 from fedsel.recipe import AUTO, Recipe
-from fedsel.solutions._registry import by_name, entry
+from fedsel.solutions import entry
+from fedsel.solutions._registry import cleared_on_unregister
 from fedsel.solutions._rotated import MOST_CODEWORDS, rotations_for, width_for
 from fedsel.solutions._solution import Solution
 
@@ -138,7 +139,7 @@ class Setting:
             raise InvalidArgument("model", self.model, f"one of {', '.join(get_args(Model))}")
 
 
-@by_name
+@cleared_on_unregister
 @lru_cache(maxsize=4096)
 def resolved(recipe: Recipe, setting: Setting) -> Recipe:
     """The recipe with a number for everything that was automatic, for vectors of setting.dim.
@@ -329,7 +330,7 @@ def bases_for(recipe: Recipe, dim: int, rounds: int) -> int | None:
     >>> [bases_for(Recipe("RJ", epsilon=2.0), 100, rounds) for rounds in (1, 10, 100)]
     [64, 7, None]
     """
-    if recipe.solution != "RJ" or recipe.epsilon is None:
+    if "bases" not in entry(recipe.solution).uses or recipe.epsilon is None:
         return None
     rotations = rotations_for(Budget(recipe.epsilon, recipe.epochs, 0.0).per_epoch, dim)
     fit = max(1, MOST_CODEWORDS // (rotations * width_for(dim)))

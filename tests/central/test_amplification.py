@@ -17,7 +17,7 @@ from fedsel.central.amplification import (
 )
 from fedsel.mechanisms import RankLaw
 from fedsel.mechanisms._certificate import Blanket
-from fedsel.solutions._registry import names
+from fedsel.solutions import names
 from tests.central.support import clone_epsilon, exact_delta
 
 KNOWN = [

@@ -9,7 +9,6 @@ import pytest
 from fedsel import InvalidArgument, solution
 from fedsel.central.lattice import values_of
 from fedsel.mechanisms import (
-    Unperturbed,
     Duchi,
     Exponential,
     FlatPicks,
@@ -25,10 +24,11 @@ from fedsel.mechanisms import (
     TwoStage,
     UnbiasedJoint,
     Uniform,
+    Unperturbed,
     Window,
 )
 from fedsel.mechanisms._certificate import Blanket, OutputClass
-from fedsel.solutions._registry import names
+from fedsel.solutions import names
 
 MECHANISMS = {
     "J": (SignedSampling(1.5, k=1), 2),
@@ -233,7 +233,11 @@ def test_silence_is_an_output_that_all_inputs_have_alike():
 
 
 def test_what_some_inputs_never_have_hides_nobody():
-    for wrong in ([], [OutputClass(1, 0, 0, 1)], [OutputClass(2, 1, 1, 1), OutputClass(1, 0, 0, 2)]):
+    for wrong in (
+        [],
+        [OutputClass(1, 0, 0, 1)],
+        [OutputClass(2, 1, 1, 1), OutputClass(1, 0, 0, 2)],
+    ):
         with pytest.raises(ValueError, match="outputs that every input can have"):
             Blanket.of(wrong, 3)
     with pytest.raises(ValueError, match="outputs that every input can have"):

@@ -10,7 +10,6 @@ import pytest
 from fedsel import InvalidArgument
 from fedsel.mechanisms import (
     BOTTOM,
-    Unperturbed,
     Duchi,
     FlatPicks,
     FullGradient,
@@ -24,6 +23,7 @@ from fedsel.mechanisms import (
     SignedSampling,
     TopK,
     TwoStage,
+    Unperturbed,
     certify,
 )
 
@@ -109,7 +109,9 @@ def test_the_law_of_a_report_is_that_of_the_clipped_share_of_the_clip():
         assert mechanism.report_law([Fraction(3)], [Fraction(1, 4)]) == half
 
 
-@pytest.mark.parametrize("mechanism", [FlatPicks(Unperturbed()), TwoStage(CHOICE, Unperturbed()), FullGradient()])
+@pytest.mark.parametrize(
+    "mechanism", [FlatPicks(Unperturbed()), TwoStage(CHOICE, Unperturbed()), FullGradient()]
+)
 def test_numbers_have_no_law_of_symbols(mechanism):
     with pytest.raises(InvalidArgument, match="no law of symbols"):
         mechanism.report_law([Fraction(0)])

@@ -19,12 +19,12 @@ from fedsel.mechanisms import (
     TopK,
     TwoStage,
     UnbiasedJoint,
+    Unperturbed,
     Window,
 )
 from fedsel.mechanisms._drawing import draw_dimension, draw_symbol
 from fedsel.mechanisms._laws import INPUT_STEPS
 from fedsel.mechanisms._one_symbol import MINUS, PLUS, UNIT, keep_steps
-from fedsel.mechanisms import Unperturbed
 from fedsel.sampling import _batch as batch
 from fedsel.sampling import simulated
 from fedsel.sampling._kernels import native, ranks_of, symbols_of

@@ -8,8 +8,7 @@ from typing import Any, final
 
 from fedsel.advising.moments import Moments
 from fedsel.advising.sufficiency import GOAL, Prospect, needed
-from fedsel.solutions import Solution
-from fedsel.solutions._registry import entry
+from fedsel.solutions import Solution, entry
 
 
 @final
@@ -55,7 +54,7 @@ def reason(outlooks: tuple[Outlook, ...]) -> str:
     text += f", {following.name} {following.alignment_all:.2g}"
     if paper not in (best, following):
         text += f", the best of the paper's ({paper.name}) {paper.alignment_all:.2g}"
-    if best.name == "RC":
+    if "words" in entry(best.name).uses:
         text += "; FJ costs a device far less, d·log d in place of d·M products"
     return text + "."
 

@@ -19,8 +19,8 @@ from fedsel.mechanisms import (
 from fedsel.mechanisms._registry import ONE_SYMBOL, SELECTIONS, VALUES, mechanism
 from fedsel.recipe import decimal
 from fedsel.solutions._fresh import codewords_for, raised_for
-from fedsel.solutions._registry import default_codewords
 from fedsel.solutions._rotated import width_for
+from fedsel.solutions._transforms import default_codewords
 
 if TYPE_CHECKING:
     from fedsel.central import CentralGuarantee

@@ -19,7 +19,8 @@ from fedsel.cli._run_table import annotated, line_of, print_table, write_files
 from fedsel.cli._terminal import JobsOption, JsonOption, check_folder, check_there, parse_top
 from fedsel.errors import InvalidArgument
 from fedsel.recipe import RECOMMENDED
-from fedsel.solutions._registry import ONE_SYMBOL, PERTURBING, PLAIN, SELECTING
+from fedsel.solutions import entries
+from fedsel.solutions._entries import PERTURBING, SELECTING
 
 if TYPE_CHECKING:
     from fedsel.experiments import Spec
@@ -40,9 +41,10 @@ def usual_names() -> str:
     >>> usual_names()
     'FJ, J, UJ, RJ, RC, PM, HM, Duchi, OW, EXP-PM, PE-PM, PS-PM, NP'
     """
-    first = sorted(ONE_SYMBOL, key=lambda name: name != RECOMMENDED)
+    one_symbol = (known.name for known in entries() if known.family == "one-symbol")
+    first = sorted(one_symbol, key=lambda name: name != RECOMMENDED)
     stages = [f"{name}-{next(iter(PERTURBING))}" for name in SELECTING if "published" not in name]
-    return ", ".join((*first, *PERTURBING, *stages, PLAIN[0]))
+    return ", ".join((*first, *PERTURBING, *stages, "NP"))
 
 
 def run(

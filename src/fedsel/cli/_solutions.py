@@ -15,7 +15,8 @@ from rich.table import Table
 from fedsel._internal.display import printable
 from fedsel.cli._terminal import JsonOption, finite, output
 from fedsel.errors import InvalidArgument
-from fedsel.solutions._registry import canonical, entry, names
+from fedsel.solutions import entry, names
+from fedsel.solutions._registry import canonical
 
 EXAMPLE = (
     "Example: fedsel solutions   ·   fedsel solutions FJ PS-PM --epsilon 4 --dim 1000   ·   "

@@ -16,7 +16,8 @@ from fedsel.mechanisms._selection import Top
 from fedsel.models import LinearModel
 from fedsel.preparation.scale import PRIVATE
 from fedsel.recipe import AUTO, RECOMMENDED, Recipe, check_averaging
-from fedsel.solutions._registry import canonical, entries, entry
+from fedsel.solutions import entries, entry
+from fedsel.solutions._registry import canonical
 
 DEMO_SOLUTIONS = ("NP", "PM", "EXP-PM", "PE-PM", "PS-PM", "FJ")
 DEMO_EPSILONS = (0.5, 1.0, 2.0, 4.0)

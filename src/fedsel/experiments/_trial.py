@@ -34,7 +34,7 @@ from fedsel.preparation import FeatureScale, Preparation, PublicMeans
 from fedsel.recipe import AUTO, Recipe
 from fedsel.simulation import Population, Training
 from fedsel.simulation.validation import Score, Scores, held_out_run, one_history, one_run
-from fedsel.solutions._registry import entry
+from fedsel.solutions import entry
 from fedsel.solutions._solution import Solution
 
 COLUMNS = (

@@ -1,9 +1,6 @@
 """The mechanisms: what an auditor reads. Laws first; all else is derived from them."""
 
-from typing import Any
-
-from fedsel.errors import deprecated_names
-
+from fedsel.errors import renamed
 from fedsel.mechanisms._base import Mechanism, ReportMechanism, Selection, Value
 from fedsel.mechanisms._certificate import Certificate, certify
 from fedsel.mechanisms._drawing import Entropy
@@ -19,10 +16,10 @@ from fedsel.mechanisms._selection import (
     Uniform,
 )
 from fedsel.mechanisms._two_stage import FlatPicks, FullGradient, TwoStage, ValueReports
-from fedsel.mechanisms._value import Unperturbed, Duchi, Hybrid, Identity, OptimalWindow, Piecewise
+from fedsel.mechanisms._value import Duchi, Hybrid, Identity, OptimalWindow, Piecewise, Unperturbed
 from fedsel.reports import BOTTOM
 
-__getattr__ = deprecated_names(__name__, {"AsIs": "Unperturbed"}, removed_in="REMOVED")
+__getattr__ = renamed(__name__, {"AsIs": "Unperturbed"}, until="0.2")
 
 __all__ = [
     "BOTTOM",

@@ -285,7 +285,7 @@ class ReportMechanism(Mechanism):
     def report_law(
         self, vector: Sequence[Fraction], values: Sequence[Fraction] | None = None
     ) -> ReportLaw:
-        """Exact probability of each report; ``values`` are reported if they differ from ``vector``."""
+        """Exact probability of each report; ``values`` are what is reported, if not ``vector``."""
 
     @abstractmethod
     def noise_power(self, size: int) -> float:

@@ -268,6 +268,15 @@ class FlatPicks(ValueReports):
         return entry * self.clip * self.scale(size) * (self.picks / size * math.sqrt(size))
 
 
+def flat_picks(epsilon: Fraction, dim: int) -> int:
+    """How many dimensions a flat report draws: max(1, min(d, ⌊ε/2.5⌋)). (Wang et al. 2019.)
+
+    >>> flat_picks(Fraction(6), 100), flat_picks(Fraction(1), 100), flat_picks(Fraction(50), 3)
+    (2, 1, 3)
+    """
+    return max(1, min(dim, int(epsilon / Fraction(5, 2))))
+
+
 @final
 @dataclass(frozen=True)
 class FullGradient(WholeVector):

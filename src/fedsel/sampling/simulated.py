@@ -22,10 +22,10 @@ from fedsel.mechanisms import (
     UnbiasedJoint,
     Value,
 )
-from fedsel.solutions._solution import norm
 from fedsel.reports import Reports
 from fedsel.sampling import _batch as batch
 from fedsel.solutions import Solution
+from fedsel.solutions._solution import norm
 
 Executor = Literal["kernel", "batch"]
 Integers = NDArray[np.int64]

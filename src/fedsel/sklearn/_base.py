@@ -32,8 +32,7 @@ from fedsel.simulation import History, Training
 from fedsel.simulation._account import OPEN, spend
 from fedsel.sklearn import _checks
 from fedsel.sklearn.fitting import Examples, Task, Wave, factors_of, seed_of_wave
-from fedsel.solutions import Solution
-from fedsel.solutions._registry import entry
+from fedsel.solutions import Solution, entry
 from fedsel.statements.fits import PrivacyStatement, fit_statement, warn_about_seed
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
 from fedsel.errors import InvalidArgument, PrivacyLeakWarning, RepeatedFitWarning, warn_user
-from fedsel.solutions import Solution
-from fedsel.solutions._registry import entry
+from fedsel.solutions import Solution, entry
 
 
 def public_rows(estimator: BaseEstimator, public_X: Any, first: bool) -> Any:

@@ -12,7 +12,8 @@ from sklearn.utils import check_random_state
 
 from fedsel._internal.plotting import Point
 from fedsel.errors import Epsilon, RepeatedFitWarning, check_count, check_epsilon, warn_user
-from fedsel.solutions._registry import canonical, entry
+from fedsel.solutions import entry
+from fedsel.solutions._registry import canonical
 
 
 def search_cost(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -23,7 +22,7 @@ from fedsel.errors import Epsilon, InvalidArgument
 from fedsel.mechanisms._base import Codebook, Scores, WholeVector, bits_for
 from fedsel.mechanisms._drawing import Entropy
 from fedsel.mechanisms._selection import Top, count_top
-from fedsel.reports import Alphabet, Reports
+from fedsel.reports import Reports
 
 _KNOTS = 1 << 12
 _LARGEST_SET = 64

@@ -81,7 +81,10 @@ class Transform(ABC):
         return None if self.rms_correlation is None else self
 
     def top_sum(self, k: int) -> float:
-        """E of the sum of the k largest |⟨codeword, direction⟩|, over `rms_correlation`: normal scores."""
+        """E of the sum of the k largest |⟨codeword, direction⟩|, over `rms_correlation`.
+
+        Scores are taken to be normal.
+        """
         return upper_sum(k, self.size)
 
     @property
@@ -276,6 +279,15 @@ class RandomDirections(_Matrix):
     @property
     def recovery(self) -> Doubles:
         return _wide_directions(self.dim, self.words, self.seed)
+
+
+def default_codewords(dim: int) -> int:
+    """M of RC: the power of two at 8·d or above, at most 2^13.
+
+    >>> default_codewords(100), default_codewords(5000)
+    (1024, 8192)
+    """
+    return min(1 << 13, 1 << (8 * dim - 1).bit_length())
 
 
 @final

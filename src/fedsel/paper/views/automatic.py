@@ -30,7 +30,7 @@ from fedsel.paper.views.choosing import (
     tuned,
 )
 from fedsel.recipe import RECOMMENDED
-from fedsel.solutions._registry import names
+from fedsel.solutions import names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -14,21 +14,20 @@ from fedsel.pages import Table
 from fedsel.paper.results import Row, Rows, choose, gap, values_of
 from fedsel.paper.views.base import plain
 from fedsel.recipe import RECOMMENDED
-from fedsel.solutions._registry import BASELINES, ONE_SYMBOL, PLAIN
+from fedsel.solutions import entry
 
 _KEYS = ("dataset", "draw", "model", "solution", "epsilon")
-SELECTING = ("EXP-", "PE-", "PS-")
 _BELOW = 3.0
 """Points below the model without privacy that a model in use may have."""
 
 
 def two_stage(solution: str) -> bool:
-    return solution.startswith(SELECTING)
+    return entry(solution).family == "two-stage"
 
 
 def flat(solution: str) -> bool:
     """Flat or compressed: the rest of the paper's private solutions."""
-    return not two_stage(solution) and solution not in (*PLAIN, *ONE_SYMBOL, *BASELINES)
+    return entry(solution).family == "flat"
 
 
 def of_the_paper(solution: str) -> bool:
@@ -36,7 +35,7 @@ def of_the_paper(solution: str) -> bool:
 
 
 def one_symbol(solution: str) -> bool:
-    return solution in ONE_SYMBOL
+    return entry(solution).family == "one-symbol"
 
 
 def tests(rows: Rows) -> NDArray[np.float64]:
