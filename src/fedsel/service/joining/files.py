@@ -11,7 +11,7 @@ from pathlib import Path
 
 from fedsel.service.answers import Answer, Receive, Refusal, Scope, octets_answer
 from fedsel.service.view import Octets
-from fedsel.statements.meaning import SENTENCE, meaning_section
+from fedsel.statements._meaning import SENTENCE, meaning_section
 
 Handler = Callable[[Scope, Receive], Awaitable[Answer]]
 POLICY = (
