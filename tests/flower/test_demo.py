@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from fedsel import InvalidArgument
-from fedsel.extras import MissingExtra
+from fedsel._internal.extras import MissingExtra
 from fedsel.flower import Node
 from tests.cli.support import marked, wait_for
 from tools.flower.__main__ import APP, Demo, app_task, main

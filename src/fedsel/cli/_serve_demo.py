@@ -26,13 +26,12 @@ import typer
 from numpy.typing import NDArray
 from rich.table import Table
 
-from fedsel.cli.common import output
-from fedsel.cli.waiting import Bar
+from fedsel._internal.display import printable
+from fedsel.cli._terminal import Bar, output
 from fedsel.data import Dataset, synthetic
 from fedsel.device import Client, Outcome, Policy, RawRecords, join
-from fedsel.display import printable
 from fedsel.errors import InvalidArgument, check_count
-from fedsel.models.linear import LinearModel, predict
+from fedsel.models import LinearModel, predict
 from fedsel.service import Task
 from fedsel.service.inviting import invitations
 
