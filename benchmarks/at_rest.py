@@ -18,7 +18,7 @@ import numpy as np
 
 from fedsel.service import Task
 from fedsel.service.at_rest import aggregated
-from fedsel.wire.report import ReportFormat
+from fedsel.wire import ReportFormat
 
 OWN = {"name": "a", "epsilon": 4, "dim": 100, "clients": 10**6, "close_after": {"reports": 10**6}}
 

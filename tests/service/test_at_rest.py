@@ -13,7 +13,7 @@ from fedsel.errors import InvalidArgument
 from fedsel.reports import Reports
 from fedsel.service import at_rest
 from fedsel.service.at_rest import aggregated, parts_of
-from fedsel.wire.report import ReportFormat
+from fedsel.wire import ReportFormat
 from tests.cli.support import run_here
 from tests.service.support import reports_for, task_of
 

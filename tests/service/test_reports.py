@@ -8,8 +8,9 @@ import pytest
 
 from fedsel.server import Counts
 from fedsel.server.checkpoint import Checkpoint
-from fedsel.service.judging import Arrival, Parcel, Verdict, judge_batch, judge_reports, tallied
+from fedsel.service.judging import Arrival, Parcel, judge_batch, judge_reports, tallied
 from fedsel.service.storage import open_store
+from fedsel.wire import Verdict
 from tests.service.support import reports_for, running, task_of, wait_until
 
 pytestmark = pytest.mark.xdist_group("processes")

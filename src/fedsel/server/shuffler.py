@@ -18,7 +18,7 @@ from fedsel.server.lock import FolderLock
 from fedsel.server.outcome import Counts, Outcome
 from fedsel.server.round_store import RoundStore, StoredRound
 from fedsel.wire import Request, Sealing
-from fedsel.wire.sealing import ADDED_BYTES
+from fedsel.wire._sealing import ADDED_BYTES
 
 _SECRET_BYTES = 32
 

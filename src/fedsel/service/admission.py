@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple, final
 
 from fedsel._internal.extras import needed
 from fedsel.errors import InvalidArgument
-from fedsel.service.task import Invitations
+from fedsel.wire._contract import Invitations
 
 with needed("service", "fedsel.service"):
     import jwt

@@ -27,7 +27,7 @@ from fedsel.service.answers import (
 from fedsel.service.collector import Busy, Collector
 from fedsel.service.dashboard import Dashboard
 from fedsel.service.joining import join_routes
-from fedsel.service.judging import Arrival, Parcel, Receipt, Verdict
+from fedsel.service.judging import Arrival, Parcel, Receipt
 from fedsel.service.limits import Buckets, declared_length, read_body
 from fedsel.service.logs import log_event
 from fedsel.service.metrics import CONTENT_TYPE, Metrics
@@ -36,6 +36,7 @@ from fedsel.service.shell import ROUTE, Shell
 from fedsel.service.storage import StoreUnavailable, open_store
 from fedsel.service.task import Task
 from fedsel.service.view import Octets, View
+from fedsel.wire import Verdict
 
 with needed("service", "fedsel.service"):
     from starlette.applications import Starlette

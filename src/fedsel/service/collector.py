@@ -25,7 +25,6 @@ from fedsel.service.judging import (
     Arrival,
     Parcel,
     Receipt,
-    Verdict,
     judge_batch,
     judge_reports,
     tallied,
@@ -34,6 +33,7 @@ from fedsel.service.logs import log_event
 from fedsel.service.storage import Books, Place, Store, StoreUnavailable
 from fedsel.service.task import Task
 from fedsel.service.view import View
+from fedsel.wire import Verdict
 
 POLL_SECONDS = 0.25
 """How often it is looked whether a round is over, by time or by another process."""

@@ -5,27 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import Enum
 from typing import NamedTuple, final
 
 import numpy as np
 
 from fedsel.server.outcome import Counts
 from fedsel.service.storage import Batch, BatchResult, Books
-from fedsel.wire.report import ReportFormat
-
-
-class Verdict(Enum):
-    """What became of a report, as its sender is told; ``value`` is the word for it."""
-
-    ACCEPTED = "accepted"
-    DUPLICATE = "duplicate"
-    """It was accepted before: as good as accepted."""
-    CONFLICT = "conflict"
-    """Its sender has sent another one in this round."""
-    LATE = "late"
-    EARLY = "early"
-    """Of a round that has not begun: nobody was asked for it."""
+from fedsel.wire import ReportFormat, Verdict
 
 
 class Arrival(NamedTuple):

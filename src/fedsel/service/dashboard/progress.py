@@ -8,8 +8,8 @@ from typing import final
 
 from fedsel.server.outcome import Counts
 from fedsel.service.storage import Place
-from fedsel.service.task import CloseRule
 from fedsel.service.view import View
+from fedsel.wire import CloseRule
 
 _RECENT = 20
 """Past rounds that an estimate is made of."""
