@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 RESULTS ?= results
 # What an installation depends on: it compiles the kernels.
-INSTALLED := pyproject.toml hatch_build.py $(wildcard src/fedsel/sampling/kernels/native/*)
+INSTALLED := pyproject.toml hatch_build.py $(wildcard src/fedsel/sampling/native/*)
 # A process for every core, and one for tests that wait for others' processes. tests/conftest.py says
 # which tests share one, and their order.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(1 + (os.cpu_count() or 1))')

@@ -133,7 +133,7 @@ def of_the_package(wheel):
 
 
 def test_the_wheel_has_the_files_of_the_package_and_the_kernels(wheel, tracked):
-    kernels = {"fedsel/_compiled/_native.abi3.so"}
+    kernels = {"fedsel/_internal/_native.abi3.so"}
     assert of_the_package(wheel) == package_files(tracked) | kernels
     assert "-cp311-abi3-" in wheel.name
 

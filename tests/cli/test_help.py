@@ -8,8 +8,8 @@ import pytest
 import typer
 
 from fedsel.cli import app
-from fedsel.cli.commands import continued
-from fedsel.experiments.spec import Spec
+from fedsel.cli._commands import continued
+from fedsel.experiments import Spec
 from tests.cli.support import run_here
 
 

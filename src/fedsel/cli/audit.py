@@ -13,8 +13,8 @@ from rich.table import Table
 
 from fedsel._internal.display import printable
 from fedsel._internal.extras import check_installed
-from fedsel.cli.audit_target import TargetOptions, audit_target
-from fedsel.cli.common import (
+from fedsel.cli._terminal import (
+    Bar,
     JobsOption,
     JsonOption,
     check_file,
@@ -22,7 +22,7 @@ from fedsel.cli.common import (
     output,
     parse_top,
 )
-from fedsel.cli.waiting import Bar
+from fedsel.cli.audit_target import TargetOptions, audit_target
 from fedsel.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -232,7 +232,7 @@ def _audit_mechanisms(
 
         picture.save(rows, plot)
     if csv_file is not None:
-        from fedsel.experiments.sweep import write_csv
+        from fedsel.experiments import write_csv
 
         write_csv(csv_file, [row.as_dict() for row in rows])
     if html is not None:

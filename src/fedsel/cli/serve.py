@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import typer
 
 from fedsel._internal.extras import needed
-from fedsel.cli.common import JsonOption, check_file, say_error
+from fedsel.cli._terminal import JsonOption, check_file, say_error
 from fedsel.errors import InvalidArgument, check_count
 from fedsel.server._checkpoint import CheckpointError
 

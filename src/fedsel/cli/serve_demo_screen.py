@@ -13,9 +13,8 @@ from rich.table import Table
 
 from fedsel._internal.display import printable
 from fedsel._internal.extras import needed
-from fedsel.cli.common import output
+from fedsel.cli._terminal import Bar, output
 from fedsel.cli.processes import ProcessError, unwinding
-from fedsel.cli.waiting import Bar
 from fedsel.errors import InvalidArgument
 
 if TYPE_CHECKING:

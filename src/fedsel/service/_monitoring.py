@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fedsel._internal.extras import needed
 from fedsel.data.files import read
 from fedsel.errors import InvalidArgument
-from fedsel.models.linear import CLASSIFYING, LinearModel, predict
+from fedsel.models import CLASSIFYING, LinearModel, predict
 from fedsel.server._checkpoint import Checkpoint
 from fedsel.service.task import Task
 

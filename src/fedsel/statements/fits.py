@@ -8,15 +8,19 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from fedsel.central import CentralGuarantee
-from fedsel.errors import InvalidArgument
+from fedsel.errors import InvalidArgument, SeededNoiseWarning, warn_user
 from fedsel.pages import Section
 from fedsel.preparation.plan import ON_RECORDS
-from fedsel.simulation.leaks import SEED_UNDOES
-from fedsel.solutions import Solution
+from fedsel.solutions import Privacy, Solution
 from fedsel.statements.document import Document
 from fedsel.statements.meaning import exactly, in_percent, meaning, meaning_section
 from fedsel.statements.shuffled import IfShuffled
 
+SEED_UNDOES = (
+    "whoever knows or guesses the seed: the draws can be repeated and the noise undone. This model"
+    " is not for release"
+)
+"""Against whom the guarantee of a seeded model does not hold."""
 COVERED = (
     "every report: no report is more than e^ε times as likely under one content of the client as"
     " under any other. This is pure ε-local differential privacy (no δ), against everyone{}, the"
@@ -178,6 +182,18 @@ class PrivacyStatement:
         if self.shuffled is not None:
             shown |= self.shuffled.facts
         return {**shown, **facts}
+
+
+def warn_about_seed(parameter: str, privacy: Privacy) -> None:
+    """Warn that the noise of a private model follows from a seed."""
+    if math.isinf(privacy.per_report):
+        return  # there is no noise to undo
+    warn_user(
+        f"{parameter} is fixed: whoever knows or guesses it can repeat the draws and undo the noise"
+        f" of every client. Do not release this model; {parameter}=None draws from the operating"
+        " system. In simulations, ignore fedsel.errors.SeededNoiseWarning.",
+        SeededNoiseWarning,
+    )
 
 
 def _trust_section(shuffled: IfShuffled | None) -> tuple[Section, ...]:
