@@ -18,7 +18,7 @@ import numpy as np
 
 from fedsel.service import Task
 from fedsel.service._offline_aggregation import aggregated
-from fedsel.wire.report import ReportFormat
+from fedsel.wire import ReportFormat
 
 OWN = {"name": "a", "epsilon": 4, "dim": 100, "clients": 10**6, "close_after": {"reports": 10**6}}
 

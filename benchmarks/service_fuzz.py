@@ -30,7 +30,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from fedsel import Reports
 from fedsel.service.app import create_app
 from fedsel.service.inviting import invitations_of
-from fedsel.wire.report import ReportFormat
+from fedsel.wire import ReportFormat
 from tests.service.support import FREE, ServiceProcess, task_of
 
 OCTETS = b"application/octet-stream"

@@ -22,7 +22,7 @@ from fedsel.models import LinearModel
 from fedsel.service import Task
 from fedsel.service.inviting import invitations_of
 from fedsel.service.running import Serving, background
-from fedsel.wire.preparing import Preparing
+from fedsel.wire import RecordPipeline
 
 ROOT = Path(__file__).resolve().parent.parent
 FEATURES = ("age", "hours", "visits", "contract months")
@@ -72,7 +72,7 @@ def batch(chosen: Task, url: str, number: int, everyone: People, folder: Path) -
     policy = Policy(EPOCHS * recipe.charge, recipe.charge, [recipe.solution], [chosen.dim])
     place = f"{url}/v1/rounds/{number}"
     request, weights = asked(f"{place}/request"), asked(f"{place}/weights")
-    preparing = Preparing.decode(asked(f"{place}/preparing").decode(), len(FEATURES))
+    preparing = RecordPipeline.decode(asked(f"{place}/preparing").decode(), len(FEATURES))
     reports = []
     for i, (x, label) in enumerate(
         zip(preparing.scale.apply(everyone[0]), everyone[1], strict=True)

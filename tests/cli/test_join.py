@@ -10,8 +10,8 @@ import pytest
 pytest.importorskip("starlette", reason="needs the extra fedsel[service]")
 
 from fedsel.device import Ledger
-from fedsel.device import client as clients
-from fedsel.device.joining.records import SuitedRecords
+from fedsel.device import _client as clients
+from fedsel.device.joining._records import SuitedRecords
 from fedsel.service import Task
 from fedsel.service.inviting import invitations
 from tests.cli.support import FEDSEL, run_here, wait_for

@@ -7,7 +7,7 @@ import typer
 
 from fedsel.auditing import suite
 from fedsel.cli import app
-from fedsel.device import Visit
+from fedsel.device import Session
 from tests.cli.records import write_people
 from tests.cli.support import outcome, run_here
 from tests.cli.test_help import COMMANDS
@@ -32,7 +32,7 @@ def no_work(monkeypatch):
         ("service.running", "_worker"),
     ):
         monkeypatch.setattr(import_module(f"fedsel.{module}"), name, reached)
-    monkeypatch.setattr(Visit, "asked", reached)
+    monkeypatch.setattr(Session, "offer", reached)
 
 
 @pytest.mark.parametrize(

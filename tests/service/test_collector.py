@@ -11,12 +11,12 @@ from fedsel.server._checkpoint import Checkpoint
 from fedsel.service._collector import (
     GatewayBatch,
     IncomingReport,
-    Verdict,
     judge_batch,
     judge_reports,
     tallied,
 )
 from fedsel.service._store import open_store
+from fedsel.wire import Verdict
 from tests.service.support import reports_for, running, task_of, wait_until
 
 pytestmark = pytest.mark.xdist_group("processes")

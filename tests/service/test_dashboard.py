@@ -23,9 +23,9 @@ from fedsel.service.dashboard.privacy import guarantees
 from fedsel.service.dashboard.progress import rows, run_left
 from fedsel.service.dashboard.proving import Proofs
 from fedsel.service.dashboard.words import epsilon
-from fedsel.service.task import CloseRule, Limits
+from fedsel.service.task import Limits
 from fedsel.service.view import RunSnapshot
-from fedsel.wire import encode_recipe
+from fedsel.wire import CloseRule, encode_recipe
 from tests.service.support import (
     FREE,
     Http,

@@ -12,8 +12,7 @@ from fedsel.models import LinearModel
 from fedsel.service import Task
 from fedsel.service.inviting import invitations_of
 from fedsel.simulation import Population, Training, train
-from fedsel.wire import Request
-from fedsel.wire.preparing import Preparing
+from fedsel.wire import RecordPipeline, Request
 from tests.service.joining import Visitor, choose
 from tests.service.support import Http, ServiceProcess, wait_until
 
@@ -88,7 +87,7 @@ def answer(service, device, token, records):
     request = Request.decode(message)
     weights = service.get(f"/v1/rounds/{request.round}/weights")
     told = service.get(f"/v1/rounds/{request.round}/preparing")
-    preparing = Preparing.decode(json.dumps(told), len(FEATURES))
+    preparing = RecordPipeline.decode(json.dumps(told), len(FEATURES))
     X, y = records
     mine = LinearRecords(preparing.scale.apply(X), y, LinearModel())
     update = mine.update(request.round, preparing.preparation)

@@ -13,7 +13,7 @@ from fedsel.errors import InvalidArgument
 from fedsel.reports import Reports
 from fedsel.service import _offline_aggregation as offline_aggregation
 from fedsel.service._offline_aggregation import aggregated, parts_of
-from fedsel.wire.report import ReportFormat
+from fedsel.wire import ReportFormat
 from tests.cli.support import run_here
 from tests.service.support import reports_for, task_of
 

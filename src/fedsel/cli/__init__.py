@@ -30,7 +30,7 @@ from fedsel.cli.join import JOIN_EXAMPLE, join_command
 from fedsel.cli.ledger import ledger_app
 from fedsel.cli.serve import INVITE_EXAMPLE, SERVE_EXAMPLE, invite_command, serve_command
 from fedsel.data.raw import DataUnavailable
-from fedsel.device.refusal import LedgerError
+from fedsel.device import LedgerError
 from fedsel.errors import InvalidArgument, InvalidData
 
 app = App(

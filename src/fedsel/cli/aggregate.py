@@ -28,7 +28,8 @@ from fedsel.cli._terminal import (
     output,
 )
 from fedsel.errors import InvalidArgument
-from fedsel.wire.report import RUN_BYTES, ReportFormat
+from fedsel.wire import ReportFormat
+from fedsel.wire._report import RUN_BYTES
 
 EXAMPLE = (
     "Example: fedsel aggregate reports/*.bin --task task.toml --run $RUN   ·   "

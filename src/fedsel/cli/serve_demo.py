@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from fedsel.cli.processes import Process, ProcessError, Processes
 from fedsel.data import synthetic
 from fedsel.device import Ledger
-from fedsel.device.joining.connection import SECONDS, Connection, Interrupted
-from fedsel.device.joining.patience import Deadline
+from fedsel.device.joining._connection import SECONDS, Connection, Deadline, Interrupted
 from fedsel.errors import check_count, check_epsilon
 from fedsel.models import LinearModel, predict
 from fedsel.service import Task

@@ -30,7 +30,7 @@ from fedsel.reports import Totals
 from fedsel.server._admission import Counts
 from fedsel.server.step import ServerState, StepRule, prepare, step
 from fedsel.wire import Intent, Request, check_sendable, decode_recipe, encode_recipe
-from fedsel.wire.report import RUN_BYTES
+from fedsel.wire._report import RUN_BYTES
 
 _MAGIC = b"FSCP"
 _HEAD = struct.Struct("<4sI32s")

@@ -12,7 +12,7 @@ from fedsel._internal.paths import sync_folder
 from fedsel.errors import InvalidArgument, check_kind
 from fedsel.server._checkpoint import CheckpointError
 from fedsel.wire import Request, Sealing
-from fedsel.wire.sealing import ADDED_BYTES
+from fedsel.wire._sealing import ADDED_BYTES
 
 
 @final

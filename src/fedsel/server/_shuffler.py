@@ -18,7 +18,7 @@ from fedsel.server._admission import Counts, Outcome
 from fedsel.server._folder import FolderLock
 from fedsel.server._round_store import RoundStore, StoredRound
 from fedsel.wire import Request, Sealing
-from fedsel.wire.sealing import ADDED_BYTES
+from fedsel.wire._sealing import ADDED_BYTES
 
 _SECRET_BYTES = 32
 

@@ -16,7 +16,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -36,20 +35,7 @@ from fedsel.service._store import (
 )
 from fedsel.service.task import Task
 from fedsel.service.view import RunSnapshot
-from fedsel.wire.report import ReportFormat
-
-
-class Verdict(Enum):
-    """What became of a report, as its sender is told; ``value`` is the word for it."""
-
-    ACCEPTED = "accepted"
-    DUPLICATE = "duplicate"
-    """It was accepted before: as good as accepted."""
-    CONFLICT = "conflict"
-    """Its sender has sent another one in this round."""
-    LATE = "late"
-    EARLY = "early"
-    """Of a round that has not begun: nobody was asked for it."""
+from fedsel.wire import ReportFormat, Verdict
 
 
 class IncomingReport(NamedTuple):

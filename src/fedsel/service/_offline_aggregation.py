@@ -21,7 +21,7 @@ from fedsel._internal.parallel import in_parallel, workers_of
 from fedsel.errors import InvalidArgument
 from fedsel.recipe import Recipe
 from fedsel.reports import Totals
-from fedsel.wire.report import ReportFormat
+from fedsel.wire import ReportFormat
 
 COLUMN = "report"
 """The column of a Parquet file that holds reports."""

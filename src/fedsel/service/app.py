@@ -16,7 +16,6 @@ from fedsel.service._collector import (
     GatewayBatch,
     IncomingReport,
     Receipt,
-    Verdict,
 )
 from fedsel.service._http import (
     JSON_TYPE,
@@ -42,6 +41,7 @@ from fedsel.service.joining import join_routes
 from fedsel.service.openapi import document
 from fedsel.service.task import Task
 from fedsel.service.view import CachedBytes, RunSnapshot
+from fedsel.wire import Verdict
 
 with needed("service", "fedsel.service"):
     from starlette.applications import Starlette

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from fedsel.server._checkpoint import Checkpoint
 from fedsel.service.task import Task
-from fedsel.wire.preparing import Preparing
-from fedsel.wire.report import ReportFormat
+from fedsel.wire import Announcement, RecordPipeline, ReportFormat
 
 T = TypeVar("T")
 _AT_A_TIME = 4096
@@ -74,9 +73,9 @@ class RunSnapshot:
     """What they work on: float64, little-endian."""
     model: CachedBytes
     """What has been learnt so far, in the same form."""
-    preparing: Preparing | None
+    preparing: RecordPipeline | None
     preparing_text: CachedBytes
-    """Bounds, preparation and plan as `Preparing.encode` writes them; null without any."""
+    """Bounds, preparation and plan as `RecordPipeline.encode` writes them; null without any."""
     form: ReportFormat
 
     @classmethod
@@ -120,36 +119,34 @@ class RunSnapshot:
     @cached_property
     def task_text(self) -> CachedBytes:
         """The task for people and programs, as JSON."""
-        return CachedBytes(json.dumps(self._task(), ensure_ascii=False, allow_nan=False).encode())
-
-    def _task(self) -> dict[str, Any]:
         task, recipe = self.task, self.state.recipe
         solution = recipe.build()
-        return {
-            "name": task.name,
-            "run": self.state.run.hex(),
-            "purpose": task.purpose,
-            "recipient": task.recipient,
-            "invitations": task.invitations,
-            "solution": recipe.solution,
-            "dim": solution.dim,
-            "epsilon_per_report": float(solution.privacy.per_report),
-            "epsilon": float(recipe.epsilon or 0),
-            "charge": str(recipe.charge),
-            "bits": solution.bits,
-            "report_bytes": self.form.size,
-            "epochs": recipe.epochs,
-            "rounds_per_epoch": self.state.rounds_per_epoch,
-            "rounds": self.rounds,
-            "clients": task.clients,
-            "close_after": {k: v for k, v in vars(task.close_after).items() if v is not None},
-            "features": list(task.features) if isinstance(task.features, tuple) else task.features,
-            "loss": None if task.features is None else task.loss,
-            "labels": None if task.labels is None else list(task.labels),
-            "target_range": None if task.target_range is None else list(task.target_range),
-            "learning_rate": float(recipe.learning_rate),
-            "averaging": float(recipe.averaging),
-        }
+        announced = Announcement(
+            name=task.name,
+            run=self.state.run,
+            purpose=task.purpose,
+            recipient=task.recipient,
+            invitations=task.invitations,
+            solution=recipe.solution,
+            dim=solution.dim,
+            epsilon_per_report=float(solution.privacy.per_report),
+            epsilon=float(recipe.epsilon or 0),
+            charge=str(recipe.charge),
+            bits=solution.bits,
+            report_bytes=self.form.size,
+            epochs=recipe.epochs,
+            rounds_per_epoch=self.state.rounds_per_epoch,
+            rounds=self.rounds,
+            clients=task.clients,
+            close_after=task.close_after,
+            features=task.features,
+            loss=None if task.features is None else task.loss,
+            labels=task.labels,
+            target_range=task.target_range,
+            learning_rate=float(recipe.learning_rate),
+            averaging=float(recipe.averaging),
+        )
+        return CachedBytes(announced.encode())
 
     @cached_property
     def model_text(self) -> Made[CachedBytes]:

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 
 from fedsel._version import __version__
 from fedsel.pages.markup import Markup, element, joined
-from fedsel.pages.parts import pairs
 from fedsel.service.dashboard.words import counted, moment, rule_sentence
 from fedsel.service.view import RunSnapshot
 
@@ -33,6 +32,14 @@ _LINKS = (
         "bytes and laws, for clients in other languages",
     ),
 )
+
+
+def pairs(values: Mapping[str, str], **attributes: str) -> Markup:
+    """Names and values."""
+    entries = [
+        element("div", element("dt", name), element("dd", value)) for name, value in values.items()
+    ]
+    return element("dl", *entries, **attributes)
 
 
 def live(name: str, tag: str, content: str, **attributes: str) -> Markup:

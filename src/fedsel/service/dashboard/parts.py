@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fedsel.pages.cells import DASH, shown
+from fedsel._internal.display import DASH, shown
 from fedsel.pages.charts import bar_chart, grouped, line_chart
 from fedsel.pages.markup import Markup, element, joined
 from fedsel.server._admission import Counts

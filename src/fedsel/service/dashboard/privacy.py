@@ -9,8 +9,8 @@ from fedsel.pages.markup import Markup, element, joined
 from fedsel.service.dashboard.parts import tile
 from fedsel.service.dashboard.proving import Proofs, promised
 from fedsel.service.dashboard.words import central, counted, epsilon
-from fedsel.service.task import CloseRule
 from fedsel.service.view import RunSnapshot
+from fedsel.wire import CloseRule
 
 _WAIT = "being computed"
 

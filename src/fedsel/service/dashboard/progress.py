@@ -8,8 +8,8 @@ from typing import final
 
 from fedsel.server._admission import Counts
 from fedsel.service._store import RoundStatus
-from fedsel.service.task import CloseRule
 from fedsel.service.view import RunSnapshot
+from fedsel.wire import CloseRule
 
 _RECENT = 20
 """Past rounds that an estimate is made of."""

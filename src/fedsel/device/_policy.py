@@ -7,11 +7,11 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from decimal import Decimal, InvalidOperation
+from enum import Enum
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, final
 
-from fedsel.device.refusal import Reason
 from fedsel.errors import (
     Epsilon,
     InvalidArgument,
@@ -24,11 +24,47 @@ from fedsel.mechanisms._base import MAX_DIMENSION
 from fedsel.recipe import PRIVATE, Recipe, decimal
 from fedsel.solutions._registry import canonical
 from fedsel.wire import Sealing
-from fedsel.wire.intent import MOST_BYTES, Intent, check_text
+from fedsel.wire._request import MOST_TEXT_BYTES, Intent, check_text
 
 _MOST = (1 << 32) - 1
 _MOST_DIGITS = 300
 """Of a number in a policy; its exponent is no larger."""
+
+
+class Reason(Enum):
+    """Why a request was refused: from the request, the policy and past reports, never the data."""
+
+    MALFORMED = "the request cannot be understood"
+    VERSION = "the request is of an unknown version"
+    WEIGHTS = "the weights do not have the announced shape, type and range"
+    NOT_ALLOWED = "the policy of this device does not allow such a task"
+    PURPOSE = "the policy of this device does not allow the purpose or the recipient of the request"
+    TOO_MUCH = "the report would cost more than the policy of this device allows for one report"
+    EXHAUSTED = "the budget of this device does not suffice for the report"
+    TOO_OFTEN = "this device has reported as often as its policy allows for now"
+    OUT_OF_ORDER = "the round is older than one that this device has answered"
+    CONFLICT = "the request contradicts an earlier one of the same run"
+    LEDGER = "the ledger of this device cannot be used"
+    INTERNAL = "the device could not answer"
+
+
+class Refused(Exception):
+    """A request that a device does not answer. Nothing was spent, and nothing left the device.
+
+    >>> Refused(Reason.EXHAUSTED).reason.name
+    'EXHAUSTED'
+    """
+
+    def __init__(self, reason: Reason) -> None:
+        self.reason = reason
+        super().__init__(reason)
+
+    def __str__(self) -> str:
+        return self.reason.value
+
+    def afresh(self) -> Refused:
+        """The same refusal without traceback and context."""
+        return Refused(self.reason)
 
 
 @final
@@ -90,7 +126,7 @@ class Policy:
         put(self, "least_seconds", check_float("least_seconds", self.least_seconds))
         if not 0 <= self.least_seconds <= 86_400:
             raise InvalidArgument("least_seconds", self.least_seconds, "in 0 … 86400")
-        for field in MOST_BYTES:
+        for field in MOST_TEXT_BYTES:
             check_kind(f"require_{field}", getattr(self, f"require_{field}"), bool)
             put(self, f"{field}s", _texts(f"{field}s", getattr(self, f"{field}s"), field))
         if self.server_key is not None:
@@ -139,7 +175,7 @@ class Policy:
         if not allowed:
             return Reason.NOT_ALLOWED
         stated = Intent() if intent is None else intent
-        return None if all(self._accepts(f, stated) for f in MOST_BYTES) else Reason.PURPOSE
+        return None if all(self._accepts(f, stated) for f in MOST_TEXT_BYTES) else Reason.PURPOSE
 
     def _accepts(self, field: str, intent: Intent) -> bool:
         text: str = getattr(intent, field)

@@ -10,11 +10,11 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import final
 
-from fedsel.device.refusal import Fault, LedgerError
-from fedsel.device.spending import written
+from fedsel.budget import written
+from fedsel.device._storage import Fault, LedgerError
 from fedsel.recipe import Recipe
 from fedsel.wire import Intent, Request, encode_recipe
-from fedsel.wire.intent import check_text
+from fedsel.wire._request import check_text
 
 COLUMNS = "number, run, epoch, round, time, charge, digest, report, link"
 NOTHING_STATED = Intent()

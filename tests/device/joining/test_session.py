@@ -1,6 +1,7 @@
 """A device that takes part: it pays once, sends the same bytes, and tells nothing by silence."""
 
 import gzip
+import json
 import socket
 import threading
 import time
@@ -11,10 +12,11 @@ import pytest
 
 from fedsel import InvalidArgument
 from fedsel.device import Client, Ending, Policy, RawRecords, join
-from fedsel.device import client as clients
-from fedsel.device.joining import connection as connections
-from fedsel.device.joining import visit as visiting
-from fedsel.device.joining.outcome import Ended
+from fedsel.device import _client as clients
+from fedsel.device.joining import _connection as connections
+from fedsel.device.joining import _session as sessions
+from fedsel.device.joining._connection import Ended
+from fedsel.wire import Announcement
 from tests.device.joining.support import CUT, RUN, Script, Server
 
 RECORDS = RawRecords([[30, 50], [60, 20]], ["yes", "no"], ["age", "pay"])
@@ -434,7 +436,7 @@ def test_an_update_of_ones_own(client):
 def test_a_device_answers_one_round_of_an_epoch_at_random(quick_path, monkeypatch):
     """The round that it has chosen; an earlier one only if that waits for long."""
     drawn = []
-    monkeypatch.setattr(visiting, "one_of", lambda a, b: drawn.append((a, b)) or 2)
+    monkeypatch.setattr(sessions, "random_round", lambda a, b: drawn.append((a, b)) or 2)
 
     def later(script):
         script.round += 1
@@ -457,12 +459,12 @@ def test_a_guest_of_an_open_task_keeps_its_name_and_has_another_in_every_run(cli
     names = []
     for device, run in ((client, RUN), (client, RUN), (client, bytes(16)), (other, RUN)):
         script = Script(invitations="open", run=run.hex())
-        visit = visiting.Visit("http://127.0.0.1:1", every=0.01)
-        visit._fetched = lambda *_, **__: visiting.Reply(200, b'{"kind": "device"}')
-        visit._introduce(device, visiting.Announcement.of(script.task))
-        names.append(visit._token)
-        assert len(visit._token) >= 16
-        assert "." not in visit._token
+        session = sessions.Session("http://127.0.0.1:1", every=0.01)
+        session._fetched = lambda *_, **__: sessions.Reply(200, b'{"kind": "device"}')
+        session._introduce(device, Announcement.decode(json.dumps(script.task).encode()))
+        names.append(session._token)
+        assert len(session._token) >= 16
+        assert "." not in session._token
     assert names[0] == names[1]
     assert len(set(names)) == 3
 

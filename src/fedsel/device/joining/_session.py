@@ -16,18 +16,27 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Self, final
 
-from fedsel.device.client import Client
-from fedsel.device.joining.announcement import MOST_BYTES, Announcement
-from fedsel.device.joining.connection import Connection, Interrupted, Reply, check_token
-from fedsel.device.joining.outcome import Ended, Ending, Outcome
-from fedsel.device.joining.patience import Deadline, Patience, around, one_of
-from fedsel.device.joining.records import LeftOut, RawRecords, SuitedRecords
-from fedsel.device.refusal import Reason, Refused
-from fedsel.device.updates import Update
+from fedsel.device._client import Client
+from fedsel.device._entries import History
+from fedsel.device._policy import Reason, Refused
+from fedsel.device._updates import Update
+from fedsel.device.joining._connection import (
+    Connection,
+    Deadline,
+    Ended,
+    Ending,
+    Interrupted,
+    Patience,
+    Reply,
+    check_token,
+    jittered,
+    random_round,
+)
+from fedsel.device.joining._records import LeftOut, RawRecords, SuitedRecords
 from fedsel.errors import InvalidArgument, check_kind, check_positive
-from fedsel.wire import InvalidMessage, Request
-from fedsel.wire.preparing import Preparing
-from fedsel.wire.request import MOST_REQUEST_BYTES
+from fedsel.wire import Announcement, InvalidMessage, RecordPipeline, Request
+from fedsel.wire._contract import MOST_ANNOUNCEMENT_BYTES
+from fedsel.wire._request import MOST_REQUEST_BYTES
 
 EVERY, PATIENCE = 5.0, 600.0
 Tell = Callable[[str], object]
@@ -46,7 +55,42 @@ _AGAIN = (
 
 @final
 @dataclass(frozen=True)
-class Asked:
+class Outcome:
+    """What taking part has led to.
+
+    ``accepted`` reports were taken, or had been taken before a restart; ``late`` ones came after
+    their round was over: they are paid for all the same. ``left_out`` records had a label or a
+    value that the task has no use for. ``history`` is the whole ledger, earlier runs included.
+    """
+
+    ending: Ending
+    detail: str
+    run: bytes | None
+    accepted: int
+    late: int
+    left_out: int
+    history: History
+
+    @property
+    def regular(self) -> bool:
+        """Whether all went as it should: the run is over, or the budget is spent."""
+        return self.ending.regular
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON; the ledger has a form of its own."""
+        return {
+            "ending": self.ending.name.lower(),
+            "message": str(Ended(self.ending, self.detail)),
+            "run": None if self.run is None else self.run.hex(),
+            "accepted": self.accepted,
+            "late": self.late,
+            "records_left_out": self.left_out,
+        }
+
+
+@final
+@dataclass(frozen=True)
+class Offer:
     """What a service asks: its task, and the request of the open round (None: the run is over)."""
 
     task: Announcement
@@ -54,8 +98,8 @@ class Asked:
 
 
 @final
-class Visit:
-    """A device's visit to a service: what it asks, and taking part.
+class Session:
+    """A device at a service: what the service asks, and taking part.
 
     ``every``: seconds between two polls; ``patience``: seconds without a whole answer after which
     the device gives up; ``ca``: a file of certificates to verify the service by, in place of those
@@ -79,7 +123,7 @@ class Visit:
         self._connection = Connection(url, ca=ca)
         self._token = None if token is None else check_token("token", token)
         self._tell: Tell = (lambda _: None) if tell is None else tell
-        self._asked: Asked | None = None
+        self._offer: Offer | None = None
         self._heard = self._late = self._left_out = 0
         self._answered = -1  # the last round whose report the service has judged
         self._chosen: tuple[int, int] = (-1, -1)  # an epoch, and the round of it to answer
@@ -98,20 +142,23 @@ class Visit:
 
     # --- what is asked --------------------------------------------------------------------------
 
-    def asked(self) -> Asked:
+    def offer(self) -> Offer:
         """What the service asks; nothing is spent. Raises `Ended` where that cannot be found out.
 
         The task is asked for once: one that changed would be another.
         """
-        if self._asked is None:
-            reply = self._fetched("/v1/task", MOST_BYTES)
+        if self._offer is None:
+            reply = self._fetched("/v1/task", MOST_ANNOUNCEMENT_BYTES)
             if reply.status != HTTPStatus.OK:
                 raise self._not_understood(reply)
-            task = Announcement.of(reply.json())
-            self._asked = Asked(task, None)
+            try:
+                task = Announcement.decode(reply.body)
+            except InvalidMessage as error:
+                raise Ended(Ending.NOT_UNDERSTOOD, str(error)) from None
+            self._offer = Offer(task, None)
             message = self._open_request()
-            self._asked = Asked(task, None if message is None else self._understood(message))
-        return self._asked
+            self._offer = Offer(task, None if message is None else self._understood(message))
+        return self._offer
 
     def _open_request(self) -> bytes | None:
         """What devices are asked now; None when the run is over."""
@@ -127,12 +174,12 @@ class Visit:
             request = Request.decode(message)
         except InvalidMessage:
             raise Ended(Ending.REFUSED, Reason.MALFORMED.value) from None
-        if self._asked is not None:
-            task = self._asked.task
+        if self._offer is not None:
+            task = self._offer.task
             if request.run != task.run:
                 raise Ended(Ending.FINISHED, "the service leads another one now")
-            if task.dim not in (None, request.recipe.dim):
-                detail = f"it asks for d = {request.recipe.dim}, its task has {task.dim}"
+            if task.linear_dim not in (None, request.recipe.dim):
+                detail = f"it asks for d = {request.recipe.dim}, its task has {task.linear_dim}"
                 raise Ended(Ending.NOT_UNDERSTOOD, detail)
         return request
 
@@ -154,18 +201,18 @@ class Visit:
             self._take_part(client, records)
         except Ended as ended:
             ending, detail = ended.ending, ended.detail
-        run = None if self._asked is None else self._asked.task.run
+        run = None if self._offer is None else self._offer.task.run
         return Outcome(
             ending, detail, run, self._heard, self._late, self._left_out, client.history()
         )
 
     def _take_part(self, client: Client, records: RawRecords | Update) -> None:
-        asked = self.asked()
-        if asked.request is None:
+        offer = self.offer()
+        if offer.request is None:
             return
-        self._check_allowed(client, asked.request)
-        work = self._work(asked.task, records)
-        self._introduce(client, asked.task)
+        self._check_allowed(client, offer.request)
+        work = self._work(offer.task, records)
+        self._introduce(client, offer.task)
         while (message := self._open_request()) is not None:
             request = self._understood(message)
             if request.round != self._seen[0]:
@@ -213,7 +260,7 @@ class Visit:
 
     def _introduce(self, client: Client, task: Announcement) -> None:
         """See that the service will take reports of this device, before one is paid for."""
-        if self._token is None and not task.signed:
+        if self._token is None and task.invitations == "open":
             # The same after a restart, else one report might count twice; another in every run.
             identity = client.history().identity
             self._token = hashlib.sha256(b"fedsel guest" + identity + task.run).hexdigest()
@@ -234,12 +281,12 @@ class Visit:
         If all devices answered the first round of an epoch, those that it has no room for would
         have paid for nothing, and the rounds after it would have none.
         """
-        task = self.asked().task
+        task = self.offer().task
         if self._chosen[0] != request.epoch:
             last = (request.epoch + 1) * task.rounds_per_epoch - 1
-            self._chosen = request.epoch, one_of(request.round, max(request.round, last))
+            self._chosen = request.epoch, random_round(request.round, max(request.round, last))
         waited = time.monotonic() - self._seen[1]
-        overdue = task.seconds if task.seconds is not None else _OVERDUE * self._every
+        overdue = task.close_after.seconds or _OVERDUE * self._every
         return request.round >= self._chosen[1] or waited > overdue
 
     def _answer(
@@ -291,7 +338,7 @@ class Visit:
             raise self._not_understood(reply)
 
     def _pause(self) -> None:
-        time.sleep(around(self._every))
+        time.sleep(jittered(self._every))
 
     # --- on the way -----------------------------------------------------------------------------
 
@@ -349,7 +396,7 @@ def _update(
             raise Ended(Ending.NOT_UNDERSTOOD, "it prepares records, but its task has none")
         return work
     try:
-        preparing = Preparing.decode(text.decode("utf-8"), work.features)
+        preparing = RecordPipeline.decode(text.decode("utf-8"), work.features)
         sized = len(preparing.scale.low) == work.features and preparing.fits(dim)
         update = work.update(request.round, preparing, dim, leave_out)
     except Exception:  # whatever its parts do not bear
@@ -376,5 +423,5 @@ def join(
     ``token`` is its invitation. It waits for a service that does not answer for up to ``patience``
     seconds, and polls about ``every`` few seconds. ``tell`` is called with a sentence now and then.
     """
-    with Visit(url, token=token, ca=ca, every=every, patience=patience, tell=tell) as visit:
+    with Session(url, token=token, ca=ca, every=every, patience=patience, tell=tell) as visit:
         return visit.join(client, records)

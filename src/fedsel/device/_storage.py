@@ -13,11 +13,12 @@ import secrets
 import shutil
 import sqlite3
 from collections.abc import Sequence
+from enum import Enum
 from pathlib import Path
 from typing import BinaryIO
 
 from fedsel._internal.paths import make_folder, sync_folder
-from fedsel.device.refusal import Fault, LedgerError
+from fedsel.device._policy import Reason, Refused
 
 APPLICATION = 0x4645_4453
 """SQLite's application_id of our files: "FEDS"."""
@@ -56,6 +57,39 @@ _WITNESS_TABLES = (
 _BUSY, _LOCKED, _CORRUPT, _NOT_A_DATABASE = 5, 6, 11, 26
 _LEFT_BY_A_CRASH = (776, 264)
 """SQLITE_READONLY_ROLLBACK and _RECOVERY: a journal to be played back, by who may write alone."""
+
+
+class Fault(Enum):
+    """What can be wrong with a ledger: said to the owner of the device."""
+
+    MISSING = "there is no ledger: create it once, with Client(…, create=True)"
+    OCCUPIED = "the folder holds other files but no ledger, or a witness but not its ledger"
+    FOREIGN = "this is not a ledger of fedsel, or one of another version"
+    DAMAGED = "the ledger is damaged"
+    DISAGREES = "ledger and witness disagree: one was put back from a copy or belongs elsewhere"
+    BUSY = "another process holds the ledger"
+    UNFINISHED = "a transaction was cut off: the next answer of its client puts the ledger right"
+    UNREADABLE = "the ledger cannot be read: no permission, or the disk is failing"
+    UNWRITABLE = "the ledger cannot be written: read-only, or the disk is full or failing"
+    LIFETIME = "the lifetime of the policy is above the lifetime of the ledger"
+
+
+class LedgerError(Refused):
+    """The ledger cannot be used, so nothing is sent. Never mended or reset silently.
+
+    ``remedy`` tells the owner what to do, where the fault alone does not.
+    """
+
+    def __init__(self, fault: Fault, remedy: str = "") -> None:
+        super().__init__(Reason.LEDGER)
+        self.fault, self.remedy = fault, remedy
+        self.args = (fault, remedy)
+
+    def __str__(self) -> str:
+        return f"{self.fault.value}: {self.remedy}" if self.remedy else self.fault.value
+
+    def afresh(self) -> Refused:
+        return LedgerError(self.fault, self.remedy)
 
 
 def connect(ledger: Path, witness: Path, timeout: float) -> sqlite3.Connection:

@@ -1,4 +1,4 @@
-"""Drawings of matplotlib inside an HTML page: no ids in common, no style of their own.
+"""Drawings of matplotlib inside an HTML page: no two share an id, none has a style of its own.
 
 A page with a strict security policy takes no ``style`` attribute, so each distinct one becomes a
 class of the page's one style sheet.
@@ -11,17 +11,16 @@ import re
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
+from fedsel._internal.templates import safe
 from fedsel.errors import InvalidArgument
-from fedsel.pages.markup import Markup, escaped
 
 if TYPE_CHECKING:
+    from markupsafe import Markup
     from matplotlib.figure import Figure
 
 _SVG = "{http://www.w3.org/2000/svg}"
-_PREFIXED = {
-    "{http://www.w3.org/1999/xlink}href": "href",
-    "{http://www.w3.org/XML/1998/namespace}space": "xml:space",
-}
+_HREF = "{http://www.w3.org/1999/xlink}href"
+_SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 _DROPPED = frozenset({"metadata", "script", "style"})
 _LOCAL = re.compile(r"url\(\s*['\"]?#([^'\")]+?)['\"]?\s*\)")
 _RULE = re.compile(r"([^{}]+)\{([^{}]*)\}")
@@ -30,7 +29,7 @@ _LEAST_SCALE = 0.5
 
 
 def svg_of(figure: Figure) -> str:
-    """A figure of matplotlib as SVG, without a date: the same figure gives the same text."""
+    """A figure of matplotlib as SVG, without a date."""
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None})
     return buffer.getvalue()
@@ -59,7 +58,7 @@ class Styles:
         return self._names[declarations]
 
     def add(self, selector: str, declarations: str) -> None:
-        """One rule."""
+        """Add one rule."""
         rule = f"{selector}{{{declarations}}}"
         if re.search(r"[<@\\]", rule) or rule.count("{") + rule.count("}") != 2:
             raise InvalidArgument("style", rule, "plain CSS declarations")
@@ -71,16 +70,16 @@ class Styles:
 
 
 def inline(svg: str, *, prefix: str, alt: str, styles: Styles) -> Markup:
-    """The drawing as an element of an HTML page, named by ``alt``, as wide as there is room.
+    """The drawing as an element of an HTML page, with alt text, as wide as there is room.
 
     Ids that something refers to are numbered under ``prefix``, all others are dropped, as are
     prolog, comments and metadata, so that the same drawing always gives the same text.
 
     >>> drawing = '<svg xmlns="http://www.w3.org/2000/svg" width="9pt" height="9pt">'
     >>> drawing += '<g id="a" clip-path="url(#b)"/><clipPath id="b"/></svg>'
-    >>> inline(drawing, prefix="f-", alt="Nothing", styles=Styles())
-    '<svg id="f-0" class="plot s1" viewBox="0 0 9 9" role="img" aria-label="Nothing"><g
-    clip-path="url(#f-1)"></g><clipPath id="f-1"></clipPath></svg>'
+    >>> print(inline(drawing, prefix="f-", alt="Nothing", styles=Styles()))
+    <svg id="f-0" class="plot s1" viewBox="0 0 9 9" role="img" aria-label="Nothing"><g
+    clip-path="url(#f-1)"></g><clipPath id="f-1"></clipPath></svg>
     """
     try:
         root = ElementTree.fromstring(svg)  # noqa: S314 (our own drawing)
@@ -92,82 +91,70 @@ def inline(svg: str, *, prefix: str, alt: str, styles: Styles) -> Markup:
         for selectors, declarations in _RULE.findall(style.text or ""):
             for selector in selectors.split(","):  # no weightier than it was: below any class
                 styles.add(f":where(#{prefix}0) {selector.strip()}", declarations.strip())
-    writer = _Writer(prefix, _referred_to(root), styles)
-    opening = _opening(root, f"{prefix}0", alt, styles)
-    return Markup(f"{opening}{writer.content(root)}</svg>")
+    _Rewriter(prefix, root, styles).rewrite(root)
+    attributes = _frame(root, styles)
+    root.attrib.clear()
+    root.attrib.update({"id": f"{prefix}0", **attributes, "role": "img", "aria-label": alt})
+    # HTML has no empty-element tags.
+    return safe(ElementTree.tostring(root, encoding="unicode", short_empty_elements=False))
 
 
-def _referred_to(root: ElementTree.Element) -> set[str]:
-    identifiers: set[str] = set()
-    for node in root.iter():
-        for key, value in node.attrib.items():
-            identifiers.update(_LOCAL.findall(value))
-            if _PREFIXED.get(key, key) == "href" and value.startswith("#"):
-                identifiers.add(value[1:])
-    return identifiers
-
-
-def _opening(root: ElementTree.Element, identifier: str, alt: str, styles: Styles) -> str:
-    """The root: its size becomes a limit; small screens scroll before it gets illegible."""
+def _frame(root: ElementTree.Element, styles: Styles) -> dict[str, str]:
+    """Class and view box: the size becomes a limit; a small screen scrolls below half of it."""
     width, height = (_LENGTH.fullmatch(root.get(side, "")) for side in ("width", "height"))
     box = root.get("viewBox") or (width and height and f"0 0 {width[1]} {height[1]}")
-    names = ["plot"]
+    names = "plot"
     if width:
         unit = width[2] or "px"
         least = float(width[1]) * _LEAST_SCALE
-        names.append(styles.name(f"max-width: {width[1]}{unit}; min-width: {least:g}{unit}"))
-    viewed = f' viewBox="{escaped(box)}"' if box else ""
-    return (
-        f'<svg id="{identifier}" class="{" ".join(names)}"{viewed} role="img" '
-        f'aria-label="{escaped(alt)}">'
-    )
+        names += " " + styles.name(f"max-width: {width[1]}{unit}; min-width: {least:g}{unit}")
+    return {"class": names} | ({"viewBox": box} if box else {})
 
 
-class _Writer:
-    """Writes elements, with ids and styles as the page has them."""
+class _Rewriter:
+    """Gives the elements of one drawing the ids and classes of the page."""
 
-    def __init__(self, prefix: str, wanted: set[str], styles: Styles) -> None:
-        self._prefix, self._wanted, self._styles = prefix, wanted, styles
+    def __init__(self, prefix: str, root: ElementTree.Element, styles: Styles) -> None:
+        self._prefix, self._styles = prefix, styles
         self._numbers: dict[str, str] = {}
+        values = [value for node in root.iter() for value in node.attrib.values()]
+        self._used = {name for value in values for name in _LOCAL.findall(value)}
+        self._used |= {value[1:] for value in values if value.startswith("#")}
 
-    def content(self, node: ElementTree.Element) -> str:
-        """Text and elements within an element."""
-        parts = [_text(node.text)]
-        for child in node:
-            parts += [self._element(child), _text(child.tail)]
-        return "".join(parts)
+    def rewrite(self, node: ElementTree.Element) -> None:
+        """Rewrite an element and all that is in it."""
+        node.tag = node.tag.removeprefix(_SVG)
+        node.text = node.text if (node.text or "").strip() else None
+        for child in list(node):
+            name = child.tag.removeprefix(_SVG)
+            if not child.tag.startswith(_SVG) or name in _DROPPED:
+                node.remove(child)
+                continue
+            self.rewrite(child)
+            child.tail = child.tail if (child.tail or "").strip() else None
+            if name == "defs" and not len(child):
+                node.remove(child)
+        kept = self._attributes(node)
+        node.attrib.clear()
+        node.attrib.update(kept)
 
-    def _element(self, node: ElementTree.Element) -> str:
-        name = node.tag.removeprefix(_SVG)
-        if not node.tag.startswith(_SVG) or name in _DROPPED:
-            return ""
-        inside = self.content(node)
-        if name == "defs" and not inside:
-            return ""
-        return f"<{name}{self._attributes(node)}>{inside}</{name}>"
-
-    def _attributes(self, node: ElementTree.Element) -> str:
+    def _attributes(self, node: ElementTree.Element) -> dict[str, str]:
         kept: dict[str, str] = {}
         names = node.get("class", "").split()
-        for qualified, raw in node.attrib.items():
-            key = _PREFIXED.get(qualified, qualified)
+        for key, raw in node.attrib.items():
             value = " ".join(_LOCAL.sub(lambda m: f"url(#{self._renamed(m[1])})", raw).split())
             if key == "style":
                 names += [self._styles.name(declared)] if (declared := value.rstrip("; ")) else []
             elif key == "id":
-                kept |= {key: self._renamed(raw)} if raw in self._wanted else {}
-            elif key == "href":
+                kept |= {key: self._renamed(raw)} if raw in self._used else {}
+            elif key in ("href", _HREF):
                 inner = raw.startswith("#")
-                kept[key] = f"#{self._renamed(raw[1:])}" if inner else value.replace(" ", "")
+                kept["href"] = f"#{self._renamed(raw[1:])}" if inner else value.replace(" ", "")
+            elif key == _SPACE:
+                kept["xml:space"] = value
             elif key != "class" and not key.startswith("{"):
                 kept[key] = value
-        if names:
-            kept["class"] = " ".join(names)
-        return "".join(f' {key}="{escaped(value)}"' for key, value in kept.items())
+        return kept | ({"class": " ".join(names)} if names else {})
 
     def _renamed(self, identifier: str) -> str:
         return self._numbers.setdefault(identifier, f"{self._prefix}{len(self._numbers) + 1}")
-
-
-def _text(text: str | None) -> str:
-    return escaped(text) if text and text.strip() else ""

@@ -12,16 +12,15 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self, cast, final
+from typing import Any, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsel.device.joining.announcement import Announcement
-from fedsel.device.linear import LinearRecords, Update
+from fedsel.device._updates import LinearRecords, LinearUpdate
 from fedsel.errors import InvalidArgument, InvalidData
-from fedsel.models import LinearModel, Loss
-from fedsel.wire.preparing import Preparing
+from fedsel.models import LinearModel
+from fedsel.wire import Announcement, RecordPipeline
 
 _DELIMITERS = ",;\t|"
 _SHOWN = 8
@@ -145,8 +144,8 @@ class SuitedRecords:
         return len(self.numbers) + sum(map(len, self.levels.values()))
 
     def update(
-        self, number: int, preparing: Preparing, dim: int, leave_out: LeftOut | None = None
-    ) -> Update:
+        self, number: int, preparing: RecordPipeline, dim: int, leave_out: LeftOut | None = None
+    ) -> LinearUpdate:
         """What to tell in a round: a function of the weights, in which alone records are used.
 
         Whether the round's plan makes sense is seen by a made-up record: what is raised here must
@@ -215,9 +214,9 @@ class SuitedRecords:
                 y[same | (numbers == _number(name))] = sign  # 1.0 is what the task calls 1
         return y
 
-    def _told(self, X: Cells, y: Cells, number: int, preparing: Preparing) -> Update:
+    def _told(self, X: Cells, y: Cells, number: int, preparing: RecordPipeline) -> LinearUpdate:
         # The regulariser, where there is one, is the server's to apply.
-        model = LinearModel(cast("Loss", self.task.loss), reg=0.0)
+        model = LinearModel(self.task.loss or "logistic", reg=0.0)
         records = LinearRecords(preparing.scale.apply(X), y, model, preparing.plan)
         return records.update(number, preparing.preparation)
 

@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsel._internal.random import SYSTEM
-from fedsel.device.entries import Entry, History, Task
-from fedsel.device.ledger import Ledger, LedgerTransaction, checked_name
-from fedsel.device.policy import Policy
-from fedsel.device.refusal import LedgerError, Reason, Refused
-from fedsel.device.spending import added
-from fedsel.device.updates import FloatSettings, Update, evaluated, saturated
+from fedsel.budget import added
+from fedsel.device._entries import Entry, History, Task
+from fedsel.device._ledger import Ledger, LedgerTransaction, checked_name
+from fedsel.device._policy import Policy, Reason, Refused
+from fedsel.device._storage import LedgerError
+from fedsel.device._updates import FloatSettings, Update, evaluated, saturated
 from fedsel.errors import check_kind
 from fedsel.mechanisms import Entropy
 from fedsel.recipe import Recipe

@@ -24,10 +24,10 @@ _OF_EACH_FEATURE = ("spread", "centre", "origin")
 
 @final
 @dataclass(frozen=True, eq=False)
-class Preparing:
+class RecordPipeline:
     """Public bounds of records, what is learnt about them, and which rounds learn it.
 
-    >>> plain = Preparing(FeatureScale.of((0, 4), 2), Preparation.plain(2, unit=False))
+    >>> plain = RecordPipeline(FeatureScale.of((0, 4), 2), Preparation.plain(2, unit=False))
     >>> plain.records([[1.0, 9.0]])
     array([[0.25, 1.  , 1.  ]], dtype=float32)
     >>> [part.tolist() for part in plain.linear([[1.0, 2.0, 3.0]])]

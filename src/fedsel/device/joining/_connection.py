@@ -6,16 +6,18 @@ import http.client
 import io
 import json
 import re
+import secrets
 import socket
 import ssl
+import time
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import Any, Self, cast, final
 from urllib.parse import urlsplit
 
-from fedsel.device.joining.outcome import Ended, Ending
-from fedsel.device.joining.patience import Deadline
 from fedsel.errors import InvalidArgument
 
 SECONDS = 30.0
@@ -25,6 +27,109 @@ OCTETS = "application/octet-stream"
 _MOST_TOKEN = 4096
 _MOST_WAIT = 300.0
 _GZIP = 31  # zlib's window for what gzip has written
+
+
+class Ending(Enum):
+    """Why a device takes part no longer. None of these depends on its data."""
+
+    FINISHED = "the run is over"
+    DONE = "the run asks this device for no further report"
+    SPENT = "the budget of this device does not suffice for another report"
+    REFUSED = "this device refuses what it is asked"
+    UNINVITED = "the service does not let this device take part"
+    CONFLICT = "the service has another report from the holder of this invitation"
+    UNREACHABLE = "the service does not answer"
+    NOT_UNDERSTOOD = "the service does not answer as a service of fedsel would"
+
+    @property
+    def regular(self) -> bool:
+        """Whether all went as it should."""
+        return self in (Ending.FINISHED, Ending.DONE, Ending.SPENT)
+
+
+class Ended(Exception):
+    """Taking part is over; ``detail`` says more to the owner."""
+
+    def __init__(self, ending: Ending, detail: str = "") -> None:
+        super().__init__(ending, detail)
+        self.ending, self.detail = ending, detail
+
+    def __str__(self) -> str:
+        return f"{self.ending.value}: {self.detail}" if self.detail else self.ending.value
+
+
+_RANDOM = secrets.SystemRandom()
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 30.0
+Sleep = Callable[[float], object]
+
+
+def jittered(seconds: float) -> float:
+    """About so long, at random: devices that were started together do not stay together."""
+    return seconds * _RANDOM.uniform(0.5, 1.5)
+
+
+def random_round(first: int, last: int) -> int:
+    """A round among these, at random."""
+    return _RANDOM.randint(first, last)
+
+
+@final
+class Deadline:
+    """The end of an exchange, however many steps it takes."""
+
+    def __init__(self, seconds: float) -> None:
+        self._end = time.monotonic() + seconds
+
+    def left(self, most: float) -> float:
+        """Seconds that the next step may take; after the end, a `TimeoutError`."""
+        left = self._end - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        return min(left, most)
+
+
+@final
+class Patience:
+    """Waits longer from failure to failure, at random, and ends when nothing has worked for long.
+
+    >>> slept = []
+    >>> patience = Patience(100.0, sleep=slept.append)
+    >>> for _ in range(9):
+    ...     patience.wait("busy")
+    >>> slept[0] <= 0.25, max(slept) <= 30.0
+    (True, True)
+    """
+
+    def __init__(self, most: float, *, sleep: Sleep | None = None) -> None:
+        self._most, self._sleep = most, time.sleep if sleep is None else sleep
+        self.renew()
+
+    def renew(self) -> None:
+        """Begin anew: nothing has failed yet."""
+        self._failures, self._since = 0, time.monotonic()
+
+    @property
+    def left(self) -> float:
+        """Seconds until it ends."""
+        return self._most - (time.monotonic() - self._since)
+
+    @property
+    def tried(self) -> bool:
+        """Whether the last try failed."""
+        return self._failures > 0
+
+    def wait(self, why: str, asked: float = 0.0) -> None:
+        """After a failure: wait, for as long as the service asks at least.
+
+        Gives up where that would leave no time for another try.
+        """
+        # "Full jitter": devices that failed together come back spread over the whole time.
+        longest = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(self._failures, 16))
+        pause = asked + _RANDOM.uniform(0.0, longest)
+        if pause >= self.left:
+            raise Ended(Ending.UNREACHABLE, why)
+        self._failures += 1
+        self._sleep(pause)
 
 
 class Interrupted(Exception):

@@ -1,12 +1,12 @@
 """The ledger: every report that may have left a device, and what it cost, durable and exact.
 
 A report is charged, kept with the new residual and flushed to the disk in one transaction over
-ledger and witness (see `fedsel.device.storage`) before its bytes are returned. Each entry is linked
-to the one before by SHA-256. The head of this chain also covers all lifetimes that the ledger has
-had and the runs with their recipes, and the witness holds it with the number of entries. What is
-spent is the sum of the entries (see `fedsel.device.spending`). In every transaction all of this is
-checked, or the file is found to be what was checked before and written since: a change is noticed
-before a client answers, also one that was made while it ran.
+ledger and witness (see `_storage`) before its bytes are returned. Each entry is linked to the one
+before by SHA-256. The head of this chain also covers all lifetimes that the ledger has had and the
+runs with their recipes, and the witness holds it with the number of entries. What is spent is the
+sum of the entries (see `fedsel.budget`). Every transaction checks all of this, unless the file is
+still what was checked before: a change is noticed before a client answers, also one that was made
+while it ran.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsel.device import spending, storage
-from fedsel.device.entries import (
+from fedsel.budget import added, total, written
+from fedsel.device import _storage as storage
+from fedsel.device._entries import (
     COLUMNS,
     NOTHING_STATED,
     Entry,
@@ -35,11 +36,11 @@ from fedsel.device.entries import (
     head_of,
     link_of,
 )
-from fedsel.device.refusal import Fault, LedgerError
+from fedsel.device._storage import Fault, LedgerError
 from fedsel.errors import InvalidArgument
 from fedsel.recipe import Recipe, decimal
 from fedsel.wire import Intent, decode_recipe
-from fedsel.wire.intent import check_text
+from fedsel.wire._request import check_text
 
 Residual = NDArray[np.float32]
 Connect = Callable[[Path, Path, float], sqlite3.Connection]
@@ -68,7 +69,7 @@ class LedgerTransaction:
         self.identity, lifetime, self.reports, spent, self.head = rows[0]
         if seen[0] != (self.identity, self.reports, self.head):
             raise LedgerError(Fault.DISAGREES)
-        self.lifetime, self.spent = spending.written(lifetime), spending.written(spent)
+        self.lifetime, self.spent = written(lifetime), written(spent)
         self.begun = self.image()
         if self.begun is None or self.begun != known or self.version != storage.VERSION:
             self.spent = self._verified_sum(self.spent)
@@ -82,31 +83,31 @@ class LedgerTransaction:
         """
         return storage.image(self._connection, self.reports * _QUICKER)
 
-    def _verified_sum(self, written: Fraction) -> Fraction:
+    def _verified_sum(self, stated: Fraction) -> Fraction:
         """What is spent, if every entry fits its link, all of them the head, and the sum.
 
         It takes some 4 µs an entry, ten times as long as to see that nothing has changed.
         """
         link, number, charges = storage.GENESIS, 0, []
-        stated = self._stated()
+        intents = self._stated()
         for row in self._rows(f"SELECT {COLUMNS} FROM main.reports ORDER BY number"):  # noqa: S608
-            link = link_of(link, row, stated.get(row[1]))
+            link = link_of(link, row, intents.get(row[1]))
             number += 1
             if link != row[-1] or row[0] != number:
                 raise LedgerError(Fault.DAMAGED)
             charges.append(row[_CHARGE])
         if (number, self._head(link)) != (self.reports, self.head):
             raise LedgerError(Fault.DAMAGED)
-        spent = spending.total(charges)
+        spent = total(charges)
         exact = self.version == storage.EXACT_VERSION
-        if written != (sum(map(spending.written, charges)) if exact else spent):
+        if stated != (sum(map(written, charges)) if exact else spent):
             raise LedgerError(Fault.DAMAGED)
         return spent
 
     def upgrade(self) -> None:
         """Bring the files of an earlier version up to date.
 
-        Version 1 kept the exact sum, of unbounded size. By the rule of `spending` it is never less.
+        Version 1 kept the exact sum, of unbounded size; `fedsel.budget.added` never gives less.
         Neither 1 nor 2 had a place for purposes: none was stated. What lifetimes a ledger has had
         before version 4 is not known: the last one is its first.
         """
@@ -236,8 +237,9 @@ class LedgerTransaction:
         if not {entry.run for entry in entries} <= set(recipes):
             raise LedgerError(Fault.DAMAGED)
         intents, identity = self.intents(), as_bytes(self.identity)
-        budget = (self.lifetime, self.spent)
-        return History(*budget, entries, recipes, intents, identity, self.lifetimes)
+        return History(
+            self.lifetime, self.spent, entries, recipes, intents, identity, self.lifetimes
+        )
 
     def open_run(self, run: bytes, task: Task, at_a_time: int) -> None:
         """Begin a run; the oldest ones beyond the limit are closed, their residuals erased."""
@@ -266,7 +268,7 @@ class LedgerTransaction:
     def record(self, entry: Entry, residual: Residual | None) -> None:
         """Charge a report and keep the residual (None: erase it)."""
         link = entry.link(self._link, self._stated_of(entry.run))
-        self.spent = spending.added(self.spent, entry.charge)
+        self.spent = added(self.spent, entry.charge)
         self._rows(
             "INSERT INTO main.reports VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             *(entry.number, entry.run, entry.epoch, entry.round, entry.time),
