@@ -7,11 +7,14 @@ appears in a message: only its name and what was wrong in kind.
 from __future__ import annotations
 
 import math
+import sys
 import traceback
 import warnings
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from numbers import Integral, Real
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -217,3 +220,23 @@ def check_kind(name: str, value: object, *kinds: type) -> None:
     """Check that a public argument is of one of these classes."""
     if not isinstance(value, kinds):
         raise InvalidArgument(name, value, "a " + " or a ".join(k.__name__ for k in kinds))
+
+
+def renamed(module: str, names: Mapping[str, str], until: str) -> Callable[[str], Any]:
+    """The `__getattr__` of a module whose old ``names`` have successors, ``until`` a version.
+
+    >>> find = renamed("fedsel.errors", {"BadArgument": "InvalidArgument"}, until="0.2")
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     find("BadArgument") is InvalidArgument
+    True
+    """
+
+    def find(name: str) -> Any:
+        if name not in names:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        successor = names[name]
+        text = f"{module}.{name} is now {module}.{successor}; the old name goes in {until}"
+        warnings.warn(text, DeprecationWarning, stacklevel=2)
+        return getattr(sys.modules[module], successor)
+
+    return find

@@ -167,7 +167,7 @@ def test_texts_of_a_server_are_text_on_the_page(report):
 
 def test_nothing_on_it_depends_on_the_data(tmp_path, monkeypatch):
     """Devices of different data: the same page and the same JSON, but for their folders."""
-    monkeypatch.setattr("fedsel.device.ledger.time.time", lambda: BEGUN)  # all begin at once
+    monkeypatch.setattr("fedsel.device._ledger.time.time", lambda: BEGUN)  # all begin at once
     pages = []
     for name, update in (
         ("a", np.zeros(8)),

@@ -14,7 +14,7 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsel.device.spending import added
+from fedsel.budget import added
 from fedsel.errors import Epsilon, LifetimeExceeded, RepeatedFitWarning, warn_user
 from fedsel.recipe import decimal
 from fedsel.solutions import Privacy

@@ -4,7 +4,7 @@ One for the ledgers of many devices (`inspect_ledgers`), one for a run of a serv
 and the page that these and the front ends share.
 """
 
-from fedsel.statements.document import Document
+from fedsel.statements._document import Document
 from fedsel.statements.ledgers import Device, LedgerReport, inspect_ledgers
 from fedsel.statements.meaning import certainty, exactly, in_percent, meaning
 from fedsel.statements.runs import RunStatement

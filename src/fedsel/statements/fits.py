@@ -12,7 +12,7 @@ from fedsel.errors import InvalidArgument, SeededNoiseWarning, warn_user
 from fedsel.pages import Section
 from fedsel.preparation.plan import ON_RECORDS
 from fedsel.solutions import Privacy, Solution
-from fedsel.statements.document import Document
+from fedsel.statements._document import Document
 from fedsel.statements.meaning import exactly, in_percent, meaning, meaning_section
 from fedsel.statements.shuffled import IfShuffled
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 from fedsel._internal.display import printable
 from fedsel.device import History, Intent
 from fedsel.pages import Section, Table
-from fedsel.statements.document import Document
+from fedsel.statements._document import Document
 from fedsel.statements.ledgers import Device, LedgerReport, RunOnDevice, RunOnDevices, moment
 from fedsel.statements.meaning import exactly, in_percent, meaning, meaning_section
 

@@ -18,7 +18,7 @@ from typing import Any, final
 from fedsel._internal.display import printable
 from fedsel.device import Fault, History, Intent, Ledger, LedgerError
 from fedsel.errors import InvalidArgument
-from fedsel.statements.document import Document
+from fedsel.statements._document import Document
 from fedsel.statements.meaning import EXAMPLES, certainty
 
 NAME_IN_WITNESS = "{name}"

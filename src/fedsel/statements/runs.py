@@ -12,7 +12,7 @@ from fedsel.device import Reason
 from fedsel.errors import InvalidArgument
 from fedsel.pages import Section, Table
 from fedsel.server import Aggregator, RoundRecord
-from fedsel.statements.document import Document
+from fedsel.statements._document import Document
 from fedsel.statements.ledgers import numbers
 from fedsel.statements.meaning import certainty, exactly, in_percent, meaning, meaning_section
 from fedsel.statements.shuffled import IfShuffled
