@@ -14,9 +14,9 @@ from typing import Self, final
 from fedsel._internal.paths import make_folder
 from fedsel.central import CentralGuarantee, compose
 from fedsel.errors import InvalidArgument, check_count, check_kind
-from fedsel.server.lock import FolderLock
-from fedsel.server.outcome import Counts, Outcome
-from fedsel.server.round_store import RoundStore, StoredRound
+from fedsel.server._admission import Counts, Outcome
+from fedsel.server._folder import FolderLock
+from fedsel.server._round_store import RoundStore, StoredRound
 from fedsel.wire import Request, Sealing
 from fedsel.wire._sealing import ADDED_BYTES
 

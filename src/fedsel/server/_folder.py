@@ -12,7 +12,7 @@ import weakref
 from pathlib import Path
 from typing import Self, final
 
-from fedsel.server.checkpoint import CheckpointError
+from fedsel.server._checkpoint import CheckpointError
 
 LOCK_NAME = "server.lock"
 """Empty, and never deleted: whoever waits on a deleted file would hold a lock of nothing."""

@@ -31,11 +31,11 @@ from pathlib import Path
 from typing import Any, cast, final
 
 from fedsel._internal.extras import needed
-from fedsel.service.limits import address_of, network_of
 from fedsel.service.task import Limits
 
 with needed("service", "fedsel.service"):
     from uvicorn.protocols.http.auto import AutoHTTPProtocol
+
 
 CONNECTION = "fedsel.connection"
 """Where the state of a scope has the connection of a request."""
@@ -58,7 +58,7 @@ class Gone(Exception):
 
 
 @final
-class Door:
+class Listener:
     """Makes the connections of one process, counts them, and ends those that take too long.
 
     Connections of ``proxies`` are not counted by network: they are those of many clients.
@@ -166,8 +166,8 @@ class Connection(asyncio.Protocol):
 
     http: asyncio.Protocol
 
-    def __init__(self, door: Door) -> None:
-        self._door = door
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
         self._transport: asyncio.Transport
         self._phase, self._since = _HANDSHAKE, time.monotonic()
         self._held = b""  # has come, and is not handed on
@@ -180,7 +180,7 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client is there, and over TLS its handshake is over."""
         self._transport = cast(asyncio.Transport, transport)
-        if self._door.enter(self, (transport.get_extra_info("peername") or ("",))[0]):
+        if self._listener.enter(self, (transport.get_extra_info("peername") or ("",))[0]):
             self._enter(_HEADER)
             self.http.connection_made(transport)
         else:
@@ -245,9 +245,9 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The end."""
-        self._door.leave(self)
+        self._listener.leave(self)
         self._held, self.lost = b"", True
-        if self._phase is not _HANDSHAKE:  # else it was refused at the door
+        if self._phase is not _HANDSHAKE:  # else it was refused
             self.http.connection_lost(exc)
 
     # --- from the application -------------------------------------------------------------------
@@ -289,7 +289,7 @@ class Connection(asyncio.Protocol):
 
     def end_if_slow(self, now: float) -> None:
         """End the connection if its client takes too long."""
-        limits = self._door.limits
+        limits = self._listener.limits
         allowed = {
             _HANDSHAKE: math.inf,  # the event loop's own timer ends it
             _HEADER: limits.header_seconds,
@@ -304,3 +304,32 @@ class Connection(asyncio.Protocol):
         """End it if its answer has no end."""
         if self._endless:
             self._transport.close()
+
+
+def address_of(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """The address of a peer; one of IPv4 is the same at a socket of IPv6.
+
+    >>> address_of("::ffff:10.0.0.1")
+    IPv4Address('10.0.0.1')
+    """
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return None
+    return getattr(address, "ipv4_mapped", None) or address
+
+
+def network_of(host: str) -> Hashable:
+    """What limits by address count as one: of IPv6 the 64 bits that a household is given.
+
+    >>> network_of("10.0.0.1"), network_of("::ffff:10.0.0.1")
+    ('10.0.0.1', '10.0.0.1')
+    >>> network_of("2001:db8::1") == network_of("2001:db8::2:3")
+    True
+    """
+    if ":" not in host:  # as most are: what follows takes microseconds
+        return host
+    address = address_of(host)
+    if isinstance(address, ipaddress.IPv6Address):
+        return address.packed[:8]
+    return host if address is None else str(address)

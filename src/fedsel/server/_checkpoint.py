@@ -27,7 +27,7 @@ from fedsel.preparation import Plan, PlanState, Preparation, PublicMeans
 from fedsel.preparation.plan import Stage
 from fedsel.recipe import Recipe
 from fedsel.reports import Totals
-from fedsel.server.outcome import Counts
+from fedsel.server._admission import Counts
 from fedsel.server.step import ServerState, StepRule, prepare, step
 from fedsel.wire import Intent, Request, check_sendable, decode_recipe, encode_recipe
 from fedsel.wire._report import RUN_BYTES

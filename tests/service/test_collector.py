@@ -7,9 +7,15 @@ import numpy as np
 import pytest
 
 from fedsel.server import Counts
-from fedsel.server.checkpoint import Checkpoint
-from fedsel.service.judging import Arrival, Parcel, judge_batch, judge_reports, tallied
-from fedsel.service.storage import open_store
+from fedsel.server._checkpoint import Checkpoint
+from fedsel.service._collector import (
+    GatewayBatch,
+    IncomingReport,
+    judge_batch,
+    judge_reports,
+    tallied,
+)
+from fedsel.service._store import open_store
 from fedsel.wire import Verdict
 from tests.service.support import reports_for, running, task_of, wait_until
 
@@ -42,7 +48,7 @@ def test_a_round_is_closed_by_count_and_steps_as_a_checkpoint_does(client):
 
 def test_a_report_counts_once(client):
     first, second = reports_for(client.request(), 2)
-    token = client.door.invite("device")
+    token = client.invitations.invite("device")
     assert client.send(first, token) == (200, "accepted")
     assert client.send(first, token) == (200, "duplicate")
     assert client.send(second, token) == (409, "conflict")
@@ -53,7 +59,7 @@ def test_a_report_counts_once(client):
 
 def test_late_reports_and_those_that_were_in_time(client):
     rows = reports_for(client.request(), 6)
-    tokens = [client.door.invite("device") for _ in rows]
+    tokens = [client.invitations.invite("device") for _ in rows]
     for row, token in zip(rows[:5], tokens, strict=False):
         client.send(row, token)
     client.wait_for(1)
@@ -71,12 +77,12 @@ def test_what_is_no_report(client):
     for bad in (b"", b"x", good[:-1], good + b"x", b"\xff" * 16, bytes(70_000)):
         status, word = client.send(bad)
         assert (status, word) in {(400, "malformed"), (413, "too_large")}, bad[:20]
-    token = client.door.invite("device")
+    token = client.invitations.invite("device")
     assert client.ask("POST", "/v1/reports", good, token, Content_Type="text/plain")[0] == 415
     assert client.ask("POST", "/v1/reports", good)[0] == 401
     assert client.ask("POST", "/v1/reports", good, "made.up.token")[0] == 401
     assert client.ask("POST", "/v1/reports", good, "x" * 2000)[0] == 401
-    gateway = client.door.invite("gateway")
+    gateway = client.invitations.invite("gateway")
     assert client.ask("POST", "/v1/reports", good, gateway)[0] == 403
     assert client.ask("GET", "/v1/reports")[0] == 405
     assert client.send(good) == (200, "accepted")
@@ -86,7 +92,7 @@ def test_what_is_no_report(client):
 def test_batches_of_a_gateway(client):
     request = client.request()
     rows = reports_for(request, 3)
-    token = client.door.invite("gateway")
+    token = client.invitations.invite("gateway")
 
     def put(name, data, token=token):
         status, _, answer = client.ask("PUT", f"/v1/batches/{name}", data, token)
@@ -98,11 +104,11 @@ def test_batches_of_a_gateway(client):
     assert put("one", mixed) == (200, expected)
     assert put("one", mixed) == (200, {**expected, "outcome": "duplicate"})
     assert put("one", rows[2])[0] == 409
-    other = client.door.invite("gateway")
+    other = client.invitations.invite("gateway")
     assert put("one", rows[2], other)[1]["accepted"] == 1  # its own names
     assert put("two", rows[2][:-1])[0] == put("two", b"")[0] == 400
     assert put("a%20b", rows[2])[0] == 404
-    assert put("two", rows[2], client.door.invite("device"))[0] == 403
+    assert put("two", rows[2], client.invitations.invite("device"))[0] == 403
     # The third single report makes the round full: 2 + 1 + 2.
     assert client.send(rows[0]) == client.send(rows[1]) == (200, "accepted")
     client.wait_for(1)
@@ -145,7 +151,7 @@ def test_a_service_goes_on_where_it_was(store_url):
     task = task_of()
     with running(task, store_url) as client:
         rows = reports_for(client.request(), 5)
-        tokens = [client.door.invite("device") for _ in rows]
+        tokens = [client.invitations.invite("device") for _ in rows]
         for row, token in zip(rows[:3], tokens, strict=False):
             client.send(row, token)
     with running(task, store_url) as client:
@@ -194,7 +200,7 @@ def test_in_an_open_task_names_are_the_clients_own(store_url):
 def test_what_is_stored_tells_no_name(quick_path):
     """Neither a token nor the random name in it is in the store, nor are rounds linked by it."""
     with running(task_of(), quick_path / "s") as client:
-        token = client.door.invite("device")
+        token = client.invitations.invite("device")
         for number in range(2):
             rows = reports_for(client.request(), 5, number)
             client.send(rows[0], token)
@@ -257,17 +263,17 @@ class Kept:
 
 
 def test_a_group_is_judged_as_one_after_another():
-    books = Kept(2)
-    books.kept[1, b"a"] = b"old"
+    transaction = Kept(2)
+    transaction.kept[1, b"a"] = b"old"
     arrivals = [
-        Arrival(2, b"a", b"x"),
-        Arrival(2, b"a", b"x"),
-        Arrival(2, b"a", b"y"),
-        Arrival(1, b"a", b"old"),
-        Arrival(1, b"b", b"old"),
-        Arrival(3, b"a", b"x"),
+        IncomingReport(2, b"a", b"x"),
+        IncomingReport(2, b"a", b"x"),
+        IncomingReport(2, b"a", b"y"),
+        IncomingReport(1, b"a", b"old"),
+        IncomingReport(1, b"b", b"old"),
+        IncomingReport(3, b"a", b"x"),
     ]
-    verdicts = judge_reports(books, arrivals, 4)
+    verdicts = judge_reports(transaction, arrivals, 4)
     assert [v.value for v in verdicts] == [
         "accepted", "duplicate", "conflict", "duplicate", "late", "early",
     ]  # fmt: skip
@@ -277,12 +283,17 @@ def test_a_group_is_judged_as_one_after_another():
 def test_a_batch_is_judged_as_its_reports():
     task = task_of()
     request = task.begin.request()
-    rows, books = reports_for(request, 3), Kept(0)
-    receipt = judge_batch(books, Parcel(b"g", b"1", b"".join(rows)), request.format, 4)
+    rows, transaction = reports_for(request, 3), Kept(0)
+    receipt = judge_batch(transaction, GatewayBatch(b"g", b"1", b"".join(rows)), request.format, 4)
     assert receipt == (Verdict.ACCEPTED, Counts(3))
-    assert judge_batch(books, Parcel(b"g", b"1", rows[0]), request.format, 4)[0] is Verdict.CONFLICT
-    books.round = 1
-    receipt = judge_batch(books, Parcel(b"g", b"2", rows[0] + bytes(16)), request.format, 4)
+    assert (
+        judge_batch(transaction, GatewayBatch(b"g", b"1", rows[0]), request.format, 4)[0]
+        is Verdict.CONFLICT
+    )
+    transaction.round = 1
+    receipt = judge_batch(
+        transaction, GatewayBatch(b"g", b"2", rows[0] + bytes(16)), request.format, 4
+    )
     assert receipt == (Verdict.ACCEPTED, Counts(0, 1, 0, 1))
 
 
@@ -294,10 +305,10 @@ def test_what_is_no_report_in_a_batch_counts_in_no_round():
     broken = good[: -form.size // 4] + b"\xff" * (form.size - len(good[: -form.size // 4]))
     data = strange + good + broken
     assert [form.round_of(row) for row in (strange, good, broken)] == [None, 0, None]
-    books = Kept(0)
-    receipt = judge_batch(books, Parcel(b"g", b"1", data), form, 4)
+    transaction = Kept(0)
+    receipt = judge_batch(transaction, GatewayBatch(b"g", b"1", data), form, 4)
     assert receipt == (Verdict.ACCEPTED, Counts(1, 2))
-    assert books.added == [good]
-    books.round = 1
-    receipt = judge_batch(books, Parcel(b"g", b"2", data), form, 4)
+    assert transaction.added == [good]
+    transaction.round = 1
+    receipt = judge_batch(transaction, GatewayBatch(b"g", b"2", data), form, 4)
     assert receipt == (Verdict.ACCEPTED, Counts(0, 2, 0, 1))

@@ -12,7 +12,7 @@ import pytest
 
 from fedsel.errors import InvalidArgument
 from fedsel.server import Counts, FolderInUse
-from fedsel.service.storage import Batch, BatchResult, StoreUnavailable, open_store, shown
+from fedsel.service._store import Batch, BatchResult, StoreUnavailable, open_store, shown
 
 pytestmark = pytest.mark.xdist_group("processes")
 
@@ -78,65 +78,65 @@ def test_a_damaged_or_foreign_database_is_named_and_left_as_it_is(quick_path, ki
 
 
 def test_reports_are_added_once(store):
-    with store.writing() as books:
-        assert books.round == 0
-        assert books.add(0, [row(1), row(2, b"two")]) == [None, None]
-    with store.writing() as books:
-        assert books.add(0, [row(3), row(2, b"other"), row(1)]) == [None, b"two", b"r"]
-        assert books.report_of(0, row(2)[0]) == b"two"
-        assert books.report_of(1, row(2)[0]) is None
-    with store.closing() as books:
-        assert sorted(b"".join(books.reports(0))) == sorted(b"rtwor")
+    with store.writing() as transaction:
+        assert transaction.round == 0
+        assert transaction.add(0, [row(1), row(2, b"two")]) == [None, None]
+    with store.writing() as transaction:
+        assert transaction.add(0, [row(3), row(2, b"other"), row(1)]) == [None, b"two", b"r"]
+        assert transaction.report_of(0, row(2)[0]) == b"two"
+        assert transaction.report_of(1, row(2)[0]) is None
+    with store.closing() as transaction:
+        assert sorted(b"".join(transaction.reports(0))) == sorted(b"rtwor")
 
 
 def test_a_transaction_that_fails_leaves_nothing(store):
     def fail():
-        with store.writing() as books:
-            books.add(0, [row(1)])
-            books.tally(0, Counts(1))
-            books.add_batch(0, Batch(b"g", b"1", b"rr", BatchResult(b"d", Counts(2))))
+        with store.writing() as transaction:
+            transaction.add(0, [row(1)])
+            transaction.tally(0, Counts(1))
+            transaction.add_batch(0, Batch(b"g", b"1", b"rr", BatchResult(b"d", Counts(2))))
             raise RuntimeError
 
     with pytest.raises(RuntimeError):
         fail()
-    with store.writing() as books:
-        assert books.add(0, [row(1)]) == [None]
-        assert books.batch_of(b"g", b"1") is None
+    with store.writing() as transaction:
+        assert transaction.add(0, [row(1)]) == [None]
+        assert transaction.batch_of(b"g", b"1") is None
     assert store.place().counts == Counts()
 
 
 def test_batches_are_known_again(store):
     result = BatchResult(b"digest", Counts(2, 1, 0, 3))
-    with store.writing() as books:
-        assert books.batch_of(b"gateway", b"1") is None
-        books.add_batch(0, Batch(b"gateway", b"1", b"xxyy", result))
-        assert books.batch_of(b"gateway", b"1") == result
-        assert books.batch_of(b"another", b"1") is None
-        books.add(0, [row(1)])
-        assert sorted(books.reports(0)) == [b"r", b"xxyy"]
+    with store.writing() as transaction:
+        assert transaction.batch_of(b"gateway", b"1") is None
+        transaction.add_batch(0, Batch(b"gateway", b"1", b"xxyy", result))
+        assert transaction.batch_of(b"gateway", b"1") == result
+        assert transaction.batch_of(b"another", b"1") is None
+        transaction.add(0, [row(1)])
+        assert sorted(transaction.reports(0)) == [b"r", b"xxyy"]
 
 
 def test_tallies_add_up(store):
     for counts in (Counts(3, 1, 0, 2), Counts(1, 0, 5, 0)):
-        with store.writing() as books:
-            books.tally(0, counts)
-            seen = books.place().counts
+        with store.writing() as transaction:
+            transaction.tally(0, counts)
+            seen = transaction.place().counts
     assert seen == store.place().counts == Counts(4, 1, 5, 2)
 
 
 def test_rounds_end_one_after_another(store, store_url):
-    with store.writing() as books:
-        books.add(0, [row(1)])
-        books.tally(0, Counts(1))
-    with store.closing() as books:
-        books.advance(b"after 0", 11.0, False, None)
+    with store.writing() as transaction:
+        transaction.add(0, [row(1)])
+        transaction.tally(0, Counts(1))
+    with store.closing() as transaction:
+        transaction.advance(b"after 0", 11.0, False, None)
     place = store.place()
     assert (place.round, place.opened, place.counts) == (1, 11.0, Counts())
     assert store.checkpoint() == b"after 0"
-    with store.closing() as books:
-        assert list(books.reports(1)) == []
-        assert list(books.reports(0)) == [b"r"]
-        books.advance(b"after 1", 12.0, True, "{}")
+    with store.closing() as transaction:
+        assert list(transaction.reports(1)) == []
+        assert list(transaction.reports(0)) == [b"r"]
+        transaction.advance(b"after 1", 12.0, True, "{}")
     assert store.times() == [(10.0, 11.0), (11.0, 12.0)]
     assert store.measures() == [None, "{}"]
     assert store.place().round == 2
@@ -149,9 +149,9 @@ def test_rounds_end_one_after_another(store, store_url):
 
 def test_many_reports_are_read_in_parts(store):
     count = 40_000
-    with store.writing() as books:
-        books.add(0, [row(i, i.to_bytes(16, "big")) for i in range(count)])
-        parts = list(books.reports(0))
+    with store.writing() as transaction:
+        transaction.add(0, [row(i, i.to_bytes(16, "big")) for i in range(count)])
+        parts = list(transaction.reports(0))
     assert len(parts) > 1
     data = b"".join(parts)
     assert {data[i : i + 16] for i in range(0, len(data), 16)} == {row(i)[0] for i in range(count)}
@@ -240,16 +240,16 @@ def test_no_report_is_added_while_a_round_ends(postgres_url):
 
     def write():
         waits.set()
-        with second.writing() as books:
-            seen.append(books.round)
+        with second.writing() as transaction:
+            seen.append(transaction.round)
 
-    with first.closing() as books:
+    with first.closing() as transaction:
         thread = threading.Thread(target=write)
         thread.start()
         waits.wait()
         time.sleep(0.2)  # long enough to slip through, if it could
         assert seen == []
-        books.advance(b"after", 1.0, False, None)
+        transaction.advance(b"after", 1.0, False, None)
     thread.join(60)
     assert seen == [1]
     first.close()
@@ -264,17 +264,17 @@ def test_a_round_does_not_end_while_a_report_is_added(postgres_url):
     order = []
 
     def close():
-        with stores[1].closing() as books:
+        with stores[1].closing() as transaction:
             order.append("closed")
-            assert b"".join(books.reports(0)) == b"r"
-            books.advance(b"after", 1.0, False, None)
+            assert b"".join(transaction.reports(0)) == b"r"
+            transaction.advance(b"after", 1.0, False, None)
 
     def write():
-        with stores[2].writing() as books:
-            order.append(f"wrote in {books.round}")
+        with stores[2].writing() as transaction:
+            order.append(f"wrote in {transaction.round}")
 
-    with stores[0].writing() as books:
-        books.add(0, [row(1)])
+    with stores[0].writing() as transaction:
+        transaction.add(0, [row(1)])
         closer, writer = threading.Thread(target=close), threading.Thread(target=write)
         closer.start()
         time.sleep(0.2)
@@ -298,8 +298,8 @@ def test_a_database_that_was_away_is_found_again(postgres_url):
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
             " WHERE datname = current_database() AND pid <> pg_backend_pid()"
         )
-    with pytest.raises(StoreUnavailable), store.writing() as books:
-        books.add(0, [row(1)])
-    with store.writing() as books:
-        assert books.add(0, [row(1)]) == [None]
+    with pytest.raises(StoreUnavailable), store.writing() as transaction:
+        transaction.add(0, [row(1)])
+    with store.writing() as transaction:
+        assert transaction.add(0, [row(1)]) == [None]
     store.close()

@@ -3,13 +3,47 @@
 from __future__ import annotations
 
 import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
 from typing import Any, final
 
-from fedsel.service.answers import PROBLEM, Headers, Message, Receive, Scope, Send
-from fedsel.service.connections import CONNECTION, Connection, Gone
-from fedsel.service.limits import Buckets, network_of
-from fedsel.service.logs import LOG, log_event
-from fedsel.service.metrics import Metrics
+from fedsel.service._connections import CONNECTION, Connection, Gone, network_of
+from fedsel.service._http import PROBLEM, Headers, Message, Receive, Scope, Send
+from fedsel.service._monitoring import LOG, Metrics, log_event
+
+MOST_REMEMBERED = 100_000
+"""Clients whose last requests are remembered; the rest is forgotten, oldest first."""
+BURST_SECONDS = 10.0
+
+
+@final
+class Buckets:
+    """A bucket of tokens for each client: full at first, refilled at a rate, one for a request.
+
+    >>> clock = iter([0.0, 0.0, 0.0, 0.5]).__next__
+    >>> buckets = Buckets(rate=2.0, burst=2.0, clock=clock)
+    >>> [buckets.take("a") for _ in range(4)]
+    [True, True, False, True]
+    """
+
+    def __init__(
+        self, rate: float, burst: float | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._rate, self._clock = rate, clock
+        self._burst = max(1.0, rate * BURST_SECONDS if burst is None else burst)
+        self._known: OrderedDict[Hashable, tuple[float, float]] = OrderedDict()
+
+    def take(self, client: Hashable) -> bool:
+        """Whether this client may ask now."""
+        now = self._clock()
+        left, since = self._known.pop(client, (self._burst, now))
+        left = min(self._burst, left + self._rate * (now - since))
+        allowed = left >= 1.0
+        self._known[client] = (left - 1.0 if allowed else left, now)
+        if len(self._known) > MOST_REMEMBERED:
+            self._known.popitem(last=False)
+        return allowed
+
 
 ROUTE = "fedsel.route"
 """Where a scope tells which route has answered."""
@@ -25,7 +59,7 @@ _UNLIMITED = ("/healthz", "/readyz")
 
 
 @final
-class Shell:
+class SecurityMiddleware:
     """An ASGI application around another one; nothing that goes wrong within gets out."""
 
     def __init__(self, app: Any, per_address: float) -> None:

@@ -9,31 +9,136 @@ by one thread.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any, final
+from dataclasses import dataclass
+from typing import Any, NamedTuple, final
+
+import numpy as np
 
 from fedsel.errors import InvalidArgument
 from fedsel.reports import Totals
-from fedsel.server.checkpoint import Checkpoint, CheckpointError
-from fedsel.server.outcome import Counts
-from fedsel.service.evaluation import Evaluation
-from fedsel.service.judging import (
-    Arrival,
-    Parcel,
-    Receipt,
-    judge_batch,
-    judge_reports,
-    tallied,
+from fedsel.server._admission import Counts
+from fedsel.server._checkpoint import Checkpoint, CheckpointError
+from fedsel.service._monitoring import Evaluation, log_event
+from fedsel.service._store import (
+    Batch,
+    BatchResult,
+    RoundStatus,
+    Store,
+    StoreUnavailable,
+    Transaction,
 )
-from fedsel.service.logs import log_event
-from fedsel.service.storage import Books, Place, Store, StoreUnavailable
 from fedsel.service.task import Task
-from fedsel.service.view import View
-from fedsel.wire import Verdict
+from fedsel.service.view import RunSnapshot
+from fedsel.wire import ReportFormat, Verdict
+
+
+class IncomingReport(NamedTuple):
+    """A well-formed report of a participant."""
+
+    round: int
+    participant: bytes
+    report: bytes
+
+
+@final
+@dataclass(frozen=True)
+class GatewayBatch:
+    """A gateway's batch as it came: one report after another."""
+
+    gateway: bytes
+    number: bytes
+    data: bytes
+
+
+class Receipt(NamedTuple):
+    """What became of a batch."""
+
+    verdict: Verdict
+    counts: Counts
+
+
+def judge_reports(
+    transaction: Transaction, arrivals: Sequence[IncomingReport], rounds: int
+) -> list[Verdict]:
+    """Add what may be added to the open round, of so many in all; say what became of each."""
+    number = transaction.round
+    first: dict[bytes, bytes] = {}
+    for arrival in arrivals:
+        if arrival.round == number < rounds:
+            first.setdefault(arrival.participant, arrival.report)
+    before = (
+        dict(zip(first, transaction.add(number, list(first.items())), strict=True)) if first else {}
+    )
+    verdicts = []
+    for arrival in arrivals:
+        if arrival.round > number or arrival.round >= rounds:
+            verdict = Verdict.EARLY
+        elif arrival.round < number:
+            known = transaction.report_of(arrival.round, arrival.participant)
+            verdict = Verdict.DUPLICATE if known == arrival.report else Verdict.LATE
+        else:
+            known = before[arrival.participant]
+            if known is None:  # added now; a second one of the same group meets the first
+                verdict = Verdict.ACCEPTED
+                before[arrival.participant] = first[arrival.participant]
+            else:
+                verdict = Verdict.DUPLICATE if known == arrival.report else Verdict.CONFLICT
+        verdicts.append(verdict)
+    return verdicts
+
+
+def judge_batch(
+    transaction: Transaction, parcel: GatewayBatch, form: ReportFormat, rounds: int
+) -> Receipt:
+    """Add a batch's reports of the open round, once; a repeated batch is told what became of it."""
+    digest = hashlib.sha256(parcel.data).digest()
+    before = transaction.batch_of(parcel.gateway, parcel.number)
+    if before is not None:
+        same = before.digest == digest
+        return Receipt(Verdict.DUPLICATE if same else Verdict.CONFLICT, before.counts)
+    batch, number = form.decode_many(parcel.data), transaction.round
+    now = batch.valid & (batch.round == number) & (number < rounds)
+    accepted, late = (
+        int(np.count_nonzero(which)) for which in (now, batch.valid & (batch.round < number))
+    )
+    counts = Counts(accepted, len(now) - accepted - late, 0, late)
+    rows = np.frombuffer(parcel.data, dtype=np.dtype((np.void, form.size)))
+    kept = parcel.data if accepted == len(now) else rows[now].tobytes()
+    transaction.add_batch(
+        number, Batch(parcel.gateway, parcel.number, kept, BatchResult(digest, counts))
+    )
+    return Receipt(Verdict.ACCEPTED, counts)
+
+
+def tallied(verdicts: Sequence[Verdict | Receipt], rejected: int) -> Counts:
+    """The counts of a group: what was malformed, not welcome or in conflict was rejected."""
+    accepted = duplicate = late = 0
+    for verdict in verdicts:
+        if isinstance(verdict, Receipt):
+            if verdict.verdict is Verdict.ACCEPTED:
+                accepted += verdict.counts.accepted
+                rejected += verdict.counts.rejected
+                late += verdict.counts.late
+            elif verdict.verdict is Verdict.DUPLICATE:
+                duplicate += verdict.counts.accepted
+            else:
+                rejected += 1
+        elif verdict is Verdict.ACCEPTED:
+            accepted += 1
+        elif verdict is Verdict.DUPLICATE:
+            duplicate += 1
+        elif verdict is Verdict.LATE:
+            late += 1
+        else:
+            rejected += 1
+    return Counts(accepted, rejected, duplicate, late)
+
 
 POLL_SECONDS = 0.25
 """How often it is looked whether a round is over, by time or by another process."""
@@ -42,7 +147,7 @@ MOST_AT_ONCE = 4096
 MOST_BATCH_BYTES = 64 << 20
 """Bytes of batches of one commit."""
 
-Item = Arrival | Parcel
+Item = IncomingReport | GatewayBatch
 Waiting = tuple[Item, "asyncio.Future[Verdict | Receipt]"]
 
 
@@ -76,8 +181,8 @@ class Collector:
         state = opened(task, store, now())
         self.available = True
         self._failure: tuple[str, str] | None = None
-        self.place: Place = store.place()
-        self.view = View.of(task, state, store.times(), store.measures())
+        self.place: RoundStatus = store.place()
+        self.view = RunSnapshot.of(task, state, store.times(), store.measures())
         self.commits = 0
         self._rejected = 0
         self._waiting: list[Waiting] = []
@@ -149,7 +254,7 @@ class Collector:
     def _next_group(self) -> list[Waiting]:
         size = count = 0
         for item, _ in self._waiting[:MOST_AT_ONCE]:
-            size += len(item.data) if isinstance(item, Parcel) else 0
+            size += len(item.data) if isinstance(item, GatewayBatch) else 0
             if count and size > MOST_BATCH_BYTES:
                 break
             count += 1
@@ -193,65 +298,65 @@ class Collector:
 
     def _commit(
         self, items: Sequence[Item], rejected: int
-    ) -> tuple[list[Verdict | Receipt], Place]:
-        with self.store.writing() as books:
-            verdicts = self._judged(books, items)
-            books.tally(books.round, tallied(verdicts, rejected))
-            place = books.place()
+    ) -> tuple[list[Verdict | Receipt], RoundStatus]:
+        with self.store.writing() as transaction:
+            verdicts = self._judged(transaction, items)
+            transaction.tally(transaction.round, tallied(verdicts, rejected))
+            place = transaction.place()
         self.commits += 1
         return verdicts, place
 
-    def _judged(self, books: Books, items: Sequence[Item]) -> list[Verdict | Receipt]:
+    def _judged(self, transaction: Transaction, items: Sequence[Item]) -> list[Verdict | Receipt]:
         rounds = self.view.rounds
-        arrivals = [(i, item) for i, item in enumerate(items) if isinstance(item, Arrival)]
+        arrivals = [(i, item) for i, item in enumerate(items) if isinstance(item, IncomingReport)]
         verdicts: dict[int, Verdict | Receipt] = {}
         if arrivals:
-            judged = judge_reports(books, [item for _, item in arrivals], rounds)
+            judged = judge_reports(transaction, [item for _, item in arrivals], rounds)
             verdicts.update(zip((i for i, _ in arrivals), judged, strict=True))
-        parcels = [(i, item) for i, item in enumerate(items) if isinstance(item, Parcel)]
+        parcels = [(i, item) for i, item in enumerate(items) if isinstance(item, GatewayBatch)]
         # In one order everywhere: processes that wait for each other's batches must not do so
         # in a circle.
         for i, parcel in sorted(parcels, key=lambda p: (p[1].gateway, p[1].number)):
-            verdicts[i] = judge_batch(books, parcel, self.view.form, rounds)
+            verdicts[i] = judge_batch(transaction, parcel, self.view.form, rounds)
         return [verdicts[i] for i in range(len(items))]
 
     def _look(self) -> None:
         """See whether the round is over by the clock, or by another process."""
         self._seen(self.store.place())
 
-    def _seen(self, place: Place) -> None:
+    def _seen(self, place: RoundStatus) -> None:
         if place.round == self.view.round and self._due(place):
             place = self._close()
         while place.round != self.view.round:  # until no other process goes on in between
             state = Checkpoint.decode(self.store.checkpoint())
             times, measures = self.store.times(), self.store.measures()
-            self.view = View.of(self.task, state, times, measures)
+            self.view = RunSnapshot.of(self.task, state, times, measures)
             place = self.store.place()
         self.place = place
 
-    def _due(self, place: Place) -> bool:
+    def _due(self, place: RoundStatus) -> bool:
         rule = self.task.close_after
         seconds = self._now() - place.opened
         return not self.view.state.finished and rule.due(place.counts.accepted, seconds)
 
-    def _close(self) -> Place:
+    def _close(self) -> RoundStatus:
         """End the open round, if no other process was faster: add up, step, open the next one."""
-        with self.store.closing() as books:
-            place = books.place()
+        with self.store.closing() as transaction:
+            place = transaction.place()
             if place.round != self.view.round or not self._due(place):
                 return place
-            state = Checkpoint.decode(books.checkpoint())
-            after = state.advanced(self._added(books, place), place.counts)
+            state = Checkpoint.decode(transaction.checkpoint())
+            after = state.advanced(self._added(transaction, place), place.counts)
             found = None if self._test is None else json.dumps(self._test.measured(after))
-            books.advance(after.encode(), self._now(), after.finished, found)
+            transaction.advance(after.encode(), self._now(), after.finished, found)
         log_event("round closed", round=place.round, **place.counts._asdict())
         return self.store.place()
 
-    def _added(self, books: Books, place: Place) -> Totals:
+    def _added(self, transaction: Transaction, place: RoundStatus) -> Totals:
         """The sums of the round, from the database: memory does not grow with the reports."""
         form = self.view.form
         totals = self.view.state.recipe.build().in_round(place.round).totals()
-        for chunk in books.reports(place.round):
+        for chunk in transaction.reports(place.round):
             totals.add(form.decode_many(chunk).reports)
         if totals.count != place.counts.accepted:
             raise CheckpointError(

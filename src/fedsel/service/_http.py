@@ -6,7 +6,7 @@ import json
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, NamedTuple, Protocol, final
 
-from fedsel.service.view import Octets
+from fedsel.service.view import CachedBytes
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -63,8 +63,8 @@ def text_answer(body: bytes, kind: bytes, status: int = 200, headers: Headers = 
     )
 
 
-async def octets_answer(octets: Octets, scope: Scope, kind: bytes = OCTETS_TYPE) -> Answer:
-    """Octets that a client may keep as long as their ETag is the same: 304 if it has them."""
+async def cached_answer(octets: CachedBytes, scope: Scope, kind: bytes = OCTETS_TYPE) -> Answer:
+    """CachedBytes that a client may keep as long as their ETag is the same: 304 if it has them."""
     asked = dict(scope["headers"])
     tag = octets.etag.encode()
     headers: Headers = (
@@ -140,3 +140,38 @@ class Refusal(Exception):
 
 PROBLEM: dict[str, Answer] = {code: _problem(code) for code in PROBLEMS}
 """The answer to each of them."""
+
+
+def declared_length(scope: Scope) -> int | None:
+    """The length that a request declares; None if it declares none, −1 if it is no number."""
+    for name, value in scope["headers"]:
+        if name == b"content-length":
+            return int(value) if value.isdigit() and len(value) < 16 else -1
+    return None
+
+
+async def read_body(scope: Scope, receive: Receive, most: int) -> bytes:
+    """The body of a request, if it is not too large: that is known before it is read.
+
+    A body of undeclared length (chunked) is read until it is too large. How long it may take to
+    arrive is watched at the connection (`fedsel.service._connections`).
+    """
+    length = declared_length(scope)
+    if length is not None and not 0 <= length <= most:
+        raise Refusal("too_large")
+    message = await receive()
+    if message["type"] == "http.request" and not message.get("more_body", False):
+        body: bytes = message.get("body", b"")
+        if len(body) > most:
+            raise Refusal("too_large")
+        return body
+    parts, size = [], 0
+    while message["type"] == "http.request":
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+        if size > most:
+            raise Refusal("too_large")
+        if not message.get("more_body", False):
+            return b"".join(parts)
+        message = await receive()
+    raise Refusal("timeout")  # the client has gone: nobody reads this

@@ -1,4 +1,4 @@
-"""Names of clients, by which a server knows them again."""
+"""What becomes of reports, one by one and counted."""
 
 from __future__ import annotations
 
@@ -6,8 +6,29 @@ import operator
 from collections import deque
 from collections.abc import Hashable, Sequence
 from contextlib import suppress
+from enum import Enum
+from typing import NamedTuple
 
 from fedsel.errors import InvalidArgument
+
+
+class Outcome(Enum):
+    """What became of a report."""
+
+    ACCEPTED = "accepted"
+    REJECTED = "rejected"
+    DUPLICATE = "duplicate"
+    LATE = "late"
+
+
+class Counts(NamedTuple):
+    """What became of many reports."""
+
+    accepted: int = 0
+    rejected: int = 0
+    duplicate: int = 0
+    late: int = 0
+
 
 A_NAME = "hashable and equal to itself, so that a client is known again by its name"
 

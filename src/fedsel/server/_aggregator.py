@@ -14,7 +14,8 @@ from fedsel.errors import InvalidArgument, check_count
 from fedsel.preparation import Plan, Preparation
 from fedsel.preparation.plan import Stage
 from fedsel.recipe import Recipe
-from fedsel.server.checkpoint import (
+from fedsel.server._admission import A_NAME, Counts, Outcome, check_names, is_name
+from fedsel.server._checkpoint import (
     SEAL_BYTES,
     Checkpoint,
     CheckpointError,
@@ -23,10 +24,8 @@ from fedsel.server.checkpoint import (
     remove_scratch,
     replace_file,
 )
-from fedsel.server.keys import ServerKey
-from fedsel.server.lock import FolderLock
-from fedsel.server.names import A_NAME, check_names, is_name
-from fedsel.server.outcome import Counts, Outcome
+from fedsel.server._folder import FolderLock
+from fedsel.server._keys import ServerKey
 from fedsel.server.step import ServerState
 from fedsel.solutions import Influence
 from fedsel.wire import Intent, Request

@@ -3,23 +3,135 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
+from typing import Any, NamedTuple, Protocol, final
 
 from fedsel._internal.paths import make_folder
-from fedsel.server.lock import FolderLock
-from fedsel.server.outcome import Counts
-from fedsel.service.storage.base import (
-    KEY_BYTES,
-    Batch,
-    BatchResult,
-    Place,
-    StoreUnavailable,
-)
+from fedsel.errors import InvalidArgument
+from fedsel.server._admission import Counts
+from fedsel.server._folder import FolderLock
+
+KEY_BYTES = 32
+
+
+class StoreUnavailable(Exception):
+    """The database does not answer: what was asked may be asked again."""
+
+
+@final
+@dataclass(frozen=True)
+class RoundStatus:
+    """Where a run is: the round that is open, since when (seconds of the epoch), its reports."""
+
+    round: int
+    opened: float
+    counts: Counts
+
+
+class BatchResult(NamedTuple):
+    """What became of a gateway's batch."""
+
+    digest: bytes
+    counts: Counts
+
+
+@final
+@dataclass(frozen=True)
+class Batch:
+    """What is kept of a gateway's batch: the accepted reports, and what became of all."""
+
+    gateway: bytes
+    number: bytes
+    reports: bytes
+    result: BatchResult
+
+
+class Transaction(Protocol):
+    """One transaction on a run: durable when its block ends, undone when the block raises."""
+
+    @property
+    def round(self) -> int:
+        """The round that is open; it stays open until the transaction ends."""
+
+    def add(self, number: int, rows: Sequence[tuple[bytes, bytes]]) -> list[bytes | None]:
+        """Add reports, each with its participant; for each, what that participant had sent before.
+
+        None: it is new, and was added. Participants of the rows differ from each other.
+        """
+
+    def report_of(self, number: int, participant: bytes) -> bytes | None:
+        """What a participant has sent in a round."""
+
+    def batch_of(self, gateway: bytes, number: bytes) -> BatchResult | None:
+        """What became of a batch; None if there was none."""
+
+    def add_batch(self, number: int, batch: Batch) -> None:
+        """Add a batch that is not there yet."""
+
+    def tally(self, number: int, counts: Counts) -> None:
+        """Count what became of reports in a round."""
+
+    def place(self) -> RoundStatus:
+        """Where the run is now."""
+
+    def checkpoint(self) -> bytes:
+        """The run's checkpoint."""
+
+    def reports(self, number: int) -> Iterator[bytes]:
+        """All accepted reports of a round, many at a time, in no particular order."""
+
+    def advance(self, checkpoint: bytes, opened: float, last: bool, measured: str | None) -> None:
+        """End the open round; begin the next one with this checkpoint, unless it was the last.
+
+        ``measured`` is what the test set says of the model then, as JSON; kept with the round.
+        """
+
+
+class Store(Protocol):
+    """The database of a service; used by one thread at a time."""
+
+    several_processes: bool
+    """Whether services of several processes may share it."""
+
+    def begin(self, name: str, checkpoint: bytes, opened: float) -> bytes:
+        """Choose the run of this name, begin it with this checkpoint if it is new; its checkpoint.
+
+        Everything else is about that run.
+        """
+
+    def choose(self, name: str) -> bool:
+        """Choose the run of this name, if there is one."""
+
+    def key(self) -> bytes:
+        """The run's own secret, which all its processes share."""
+
+    def writing(self) -> AbstractContextManager[Transaction]:
+        """A transaction in which the open round cannot end."""
+
+    def closing(self) -> AbstractContextManager[Transaction]:
+        """A transaction of its own, in which the open round may be ended."""
+
+    def place(self) -> RoundStatus:
+        """Where the run is now."""
+
+    def checkpoint(self) -> bytes:
+        """The run's checkpoint."""
+
+    def measures(self) -> list[str | None]:
+        """What the test set said after each round, as it was given to `Transaction.advance`."""
+
+    def times(self) -> list[tuple[float, float | None]]:
+        """When each round began and ended, in seconds of the epoch."""
+
+    def close(self) -> None:
+        """Let go of the database."""
+
 
 FILE_NAME = "service.sqlite"
 AT_A_TIME = 4096
@@ -101,7 +213,7 @@ class SQLiteStore:
         """The run's checkpoint."""
         return bytes(self._one("SELECT checkpoint FROM runs WHERE id = ?", self._run)[0])
 
-    def place(self) -> Place:
+    def place(self) -> RoundStatus:
         """Where the run is now."""
         query = """
             SELECT runs.round, opened, coalesce(accepted, 0), coalesce(rejected, 0),
@@ -110,7 +222,7 @@ class SQLiteStore:
             LEFT JOIN tallies ON tallies.run = id AND tallies.round = runs.round WHERE id = ?
         """
         number, opened, *counts = self._one(query, self._run)
-        return Place(number, opened or 0.0, Counts(*counts))
+        return RoundStatus(number, opened or 0.0, Counts(*counts))
 
     def times(self) -> list[tuple[float, float | None]]:
         """When each round began and ended."""
@@ -123,12 +235,12 @@ class SQLiteStore:
         return [row[0] for row in self._connection.execute(query, (self._run,))]
 
     @contextmanager
-    def writing(self) -> Iterator[_SQLiteBooks]:
+    def writing(self) -> Iterator[_SQLiteTransaction]:
         """A transaction; there is one process, and one thread of it."""
         if self._lock is not None:
             self._lock.check()
         with self._transaction():
-            yield _SQLiteBooks(self, self._connection, self._run)
+            yield _SQLiteTransaction(self, self._connection, self._run)
 
     closing = writing
 
@@ -184,7 +296,7 @@ def _usable(before: str = "", after: str = "") -> Iterator[None]:
 
 
 @final
-class _SQLiteBooks:
+class _SQLiteTransaction:
     """One transaction."""
 
     def __init__(self, store: SQLiteStore, connection: sqlite3.Connection, run: int) -> None:
@@ -257,3 +369,54 @@ class _SQLiteBooks:
                 "INSERT INTO rounds (run, round, opened) VALUES (?, ?, ?)",
                 (run, self.round, opened),
             )
+
+
+__all__ = [
+    "Batch",
+    "BatchResult",
+    "RoundStatus",
+    "Store",
+    "StoreUnavailable",
+    "Transaction",
+    "open_store",
+    "shown",
+]
+POSTGRES = ("postgresql://", "postgres://")
+
+
+_LIKE_A_URL = re.compile(r"[A-Za-z][\w+.-]+:/|[^/\\:]+:(?!\\)[^/]*@|.*\bpassword *=", re.IGNORECASE)
+"""No folder: an address, of which no message may show the password."""
+
+
+def open_store(url: str | Path, *, alone: bool = True) -> Store:
+    """The store of a URL: ``postgresql://…``, or a folder for SQLite.
+
+    A folder belongs to one service at a time; who only reads is not ``alone``.
+    """
+    text = str(url).removeprefix("sqlite:///")
+    if text.startswith(POSTGRES):
+        from fedsel.service._postgres import PostgresStore
+
+        return PostgresStore(text)
+    if _LIKE_A_URL.match(text) or not text:
+        raise InvalidArgument("store", shown(text), "a folder, or postgresql://…")
+    return SQLiteStore(Path(text), alone=alone)
+
+
+def shown(url: str | Path) -> str:
+    """A store as messages show it: a folder as it is, of a URL no more than its place.
+
+    >>> shown("postgresql://fedsel:secret@db.example:5432/fedsel?sslmode=require")
+    'postgresql://db.example:5432/fedsel'
+    >>> shown("postgresq://fedsel:secret@db.example/fedsel"), shown("my.store")
+    ('postgresq://…', 'my.store')
+    """
+    text = str(url)
+    if text.startswith(POSTGRES):
+        from fedsel.service._postgres import place_of
+
+        return place_of(text)
+    if _LIKE_A_URL.match(text):
+        scheme, found, _ = text.partition("://")
+        return f"{scheme}://…" if found else "…"
+    return text

@@ -1,9 +1,9 @@
 """How many reports at rest are added up a second, by one worker (a thread) and by two.
 
-Files of reports are written first; the time is that of `fedsel.service.at_rest.aggregated`. The
+Files of reports are written first; the time is that of `aggregated`. The
 slope is the speed of two workers over that of one.
 
-Example: python benchmarks/at_rest.py --reports 40000000
+Example: python benchmarks/offline_aggregation.py --reports 40000000
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from fedsel.service import Task
-from fedsel.service.at_rest import aggregated
+from fedsel.service._offline_aggregation import aggregated
 from fedsel.wire import ReportFormat
 
 OWN = {"name": "a", "epsilon": 4, "dim": 100, "clients": 10**6, "close_after": {"reports": 10**6}}

@@ -1,4 +1,4 @@
-"""``fedsel flower demo`` as a user meets it, and the example app that it runs."""
+"""`make flower` as a user meets it, and the example app that it runs."""
 
 import contextlib
 import importlib
@@ -17,11 +17,13 @@ import pytest
 
 from fedsel import InvalidArgument
 from fedsel._internal.extras import MissingExtra
-from fedsel.cli.flower.demo import Demo, app_folder, task_of_the_app
 from fedsel.flower import Node
-from tests.cli.support import FEDSEL, marked, wait_for
+from tests.cli.support import marked, wait_for
+from tools.flower.__main__ import APP, Demo, app_task, main
+from tools.flower.federation import Federation, ProcessError
 
 ROOT = Path(__file__).parents[2]
+DEMO = [sys.executable, "-m", "tools.flower"]
 
 
 @pytest.mark.slow
@@ -30,13 +32,14 @@ def test_the_demo_runs_and_sums_up(tmp_path):
     keep, mark = tmp_path / "keep", f"TEST_MARK={tmp_path}"
     done = subprocess.run(
         [
-            *(FEDSEL, "flower", "demo", "--nodes", "2", "--epochs", "1", "--epsilon", "2"),
+            *(*DEMO, "--nodes", "2", "--epochs", "1", "--epsilon", "2"),
             *("--keep", str(keep), "--json"),
         ],
         capture_output=True,
         text=True,
         timeout=900,
         check=False,
+        cwd=ROOT,
         env={**os.environ, "TEST_MARK": str(tmp_path)},
     )
     assert done.returncode == 0, done.stderr
@@ -55,20 +58,14 @@ def test_the_demo_runs_and_sums_up(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.xdist_group("processes")
-def test_a_demo_whose_nodes_all_refuse_has_failed(monkeypatch):
-    from typer.testing import CliRunner
-
-    from fedsel import cli
-
-    allowed = Demo._node
+def test_a_demo_whose_nodes_all_refuse_has_failed(tmp_path, monkeypatch):
+    allowed = Demo.node_config
     refusing = {"fedsel-dimensions": 12}
-    monkeypatch.setattr(Demo, "_node", lambda *given: allowed(*given) | refusing)
-    result = CliRunner().invoke(cli.app, ["flower", "demo", "--nodes", "1", "--epochs", "1"])
-    assert result.exit_code == 1
-    assert "fedsel: the run failed: the run is over without a single report; 1 request" in (
-        result.stderr
-    )
-    assert "the policy of this device does not allow such a task" in result.stderr
+    monkeypatch.setattr(Demo, "node_config", lambda *given: allowed(*given) | refusing)
+    expected = "^the run failed: the run is over without a single report; 1 request"
+    with pytest.raises(ProcessError, match=expected) as failed:
+        Demo(nodes=1, epochs=1).run(tmp_path)
+    assert "the policy of this device does not allow such a task" in str(failed.value)
 
 
 @contextlib.contextmanager
@@ -78,7 +75,8 @@ def started_demo(tmp_path):
     temporary.mkdir()
     with (tmp_path / "err").open("w") as err:
         process = subprocess.Popen(
-            [FEDSEL, "flower", "demo", "--nodes", "1", "--epochs", "90", "--epsilon", "100"],
+            [*DEMO, "--nodes", "1", "--epochs", "90", "--epsilon", "100"],
+            cwd=ROOT,
             stdout=subprocess.DEVNULL,
             stderr=err,
             env={**os.environ, "TEST_MARK": str(tmp_path), "TMPDIR": str(temporary)},
@@ -127,21 +125,16 @@ def test_a_demo_that_is_ended_while_it_begins_leaves_nothing(tmp_path):
     [
         (["--nodes", "0"], "nodes = 0"),
         (["--epsilon", "nan"], "epsilon = nan"),
-        (["--model", "forest"], "model = 'forest'"),
-        (["--dataset", "mnist"], "dataset = 'mnist'"),
-        (["--keep", "."], "--keep = '.'"),
+        (["--model", "forest"], "--model: invalid choice: 'forest'"),
+        (["--dataset", "mnist"], "--dataset: invalid choice: 'mnist'"),
     ],
 )
-def test_wrong_options_start_nothing(arguments, complaint, monkeypatch):
-    from typer.testing import CliRunner
-
-    from fedsel import cli
-    from fedsel.cli.flower import processes
-
-    monkeypatch.setattr(processes.Federation, "__enter__", lambda _: pytest.fail("started"))
-    result = CliRunner().invoke(cli.app, ["flower", "demo", *arguments])
-    assert isinstance(result.exception, InvalidArgument)
-    assert complaint in str(result.exception)
+def test_wrong_options_start_nothing(arguments, complaint, monkeypatch, capsys):
+    monkeypatch.setattr(Federation, "__enter__", lambda _: pytest.fail("started"))
+    monkeypatch.setattr(sys, "argv", ["tools.flower", *arguments])
+    with pytest.raises(SystemExit, match="2"):
+        main()
+    assert complaint in capsys.readouterr().err
 
 
 def test_a_solution_that_is_not_private_starts_nothing():
@@ -152,39 +145,27 @@ def test_a_solution_that_is_not_private_starts_nothing():
 @pytest.mark.parametrize("solution", ["RJ", "rc", "PM", "PM-RP", "PS-PM", "PS-PM-O"])
 def test_nodes_allow_what_they_are_asked_for(tmp_path, solution):
     made = Demo(solution=solution)
-    policy = Node.of(made._node(tmp_path, 0, dim=11)).policy
+    policy = Node.of(made.node_config(tmp_path, 0, dim=11)).policy
     assert policy.solutions == (made.strategy().recipe_of(11).solution,)
 
 
-def test_without_flower_one_sentence_says_what_to_install(monkeypatch, capsys):
-    from fedsel import cli
-
-    for name in [n for n in sys.modules if n.startswith(("fedsel.flower", "fedsel.cli.flower."))]:
+def test_without_flower_one_sentence_says_what_to_install(monkeypatch):
+    for name in [n for n in sys.modules if n.startswith("fedsel.flower")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "flwr", None)
-    monkeypatch.setitem(sys.modules, "flwr.app", None)
-    monkeypatch.setattr(sys, "argv", ["fedsel", "flower", "demo"])
-    with pytest.raises(SystemExit) as ended:
-        cli.main()
-    assert ended.value.code == 1
-    said = "flwr is missing, pip install 'fedsel[flower]'"
-    assert capsys.readouterr().err == f"fedsel: fedsel flower: {said}\n"
-    with pytest.raises(MissingExtra, match=rf"^fedsel.flower: {re.escape(said)}$"):
+    said = "fedsel.flower: flwr is missing, pip install 'fedsel[flower]'"
+    with pytest.raises(MissingExtra, match=rf"^{re.escape(said)}$"):
         importlib.import_module("fedsel.flower")
 
 
-def test_the_app_is_one_and_its_settings_are_those_of_the_demo():
-    assert app_folder() == ROOT / "examples" / "flower_adult"  # package data of the wheel
-    settings = tomllib.loads((app_folder() / "pyproject.toml").read_text())
+def test_the_settings_of_the_demo_are_settings_of_the_app():
+    settings = tomllib.loads((APP / "pyproject.toml").read_text())
     assert set(Demo().config()) <= set(settings["tool"]["flwr"]["app"]["config"])
-    built = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
-    included = built["targets"]["wheel"]["force-include"]
-    assert included["examples/flower_adult"] == "fedsel/cli/flower/app"
 
 
 def test_the_app_asks_for_the_recommended_recipe(monkeypatch):
-    monkeypatch.syspath_prepend(str(app_folder()))
-    config = tomllib.loads((app_folder() / "pyproject.toml").read_text())["tool"]["flwr"]["app"]
+    monkeypatch.syspath_prepend(str(APP))
+    config = tomllib.loads((APP / "pyproject.toml").read_text())["tool"]["flwr"]["app"]
     strategy_of = importlib.import_module("flower_adult.server_app").strategy_of
     linear = strategy_of({**config["config"], **Demo().config()}).recipe_of(11)
     assert (linear.solution, linear.averaging, round(linear.rho, 2)) == ("FJ", 3.0, 0.08)
@@ -199,7 +180,7 @@ def test_the_app_asks_for_the_recommended_recipe(monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("model", ["logistic", "mlp"])
 def test_the_task_learns_without_privacy(model):
-    task, config = task_of_the_app(), {"dataset": "syn", "features": 10, "hidden": 4}
+    task, config = app_task(), {"dataset": "syn", "features": 10, "hidden": 4}
     config["model"] = model
     records = task.load(config)
     part, test = task.partition(records, 1, 3), task.held_out(records)
@@ -212,33 +193,3 @@ def test_the_task_learns_without_privacy(model):
     accuracy, loss = task.judge(arrays, test)
     assert accuracy > 0.9
     assert loss < before
-
-
-@pytest.mark.slow
-def test_the_comparison_with_localdp(tmp_path):
-    """A small form of the benchmark; its figures are in docs/flower.md."""
-    found, picture = tmp_path / "found.json", tmp_path / "figure.png"
-    done = subprocess.run(
-        [
-            *(sys.executable, str(ROOT / "benchmarks" / "flower_localdp.py")),
-            *("--nodes", "5", "--rounds", "1", "2", "--epsilon", "8", "--repeats", "1"),
-            *("--trials", "20000", "--json", str(found), "--plot", str(picture)),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=900,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    told = json.loads(found.read_text())
-    assert told["plain"] > 0.9
-    assert told["rows"][0]["fedsel_bytes"] < told["rows"][0]["localdp_bytes"] / 5
-    # Two rounds at half of ε each: a report at 4 claims less than it costs.
-    assert told["rows"][1]["own_report"] > 4
-    assert {a["claimed"]: round(a["exact"], 2) for a in told["audits"]} == {
-        0.5: 0.75,
-        1.0: 1.61,
-        2.0: 3.51,
-    }
-    assert all(a["values"] <= a["exact"] < a["bits"] for a in told["audits"])
-    assert picture.stat().st_size > 10_000

@@ -14,12 +14,12 @@ from typing import Any, final
 
 from fedsel._internal.extras import needed
 from fedsel.errors import InvalidArgument
-from fedsel.server.outcome import Counts
-from fedsel.service.storage.base import (
+from fedsel.server._admission import Counts
+from fedsel.service._store import (
     KEY_BYTES,
     Batch,
     BatchResult,
-    Place,
+    RoundStatus,
     StoreUnavailable,
 )
 
@@ -169,7 +169,7 @@ class PostgresStore:
         with self._answering():
             return bytes(self._one(query, self._run, binary=True)[0])
 
-    def place(self) -> Place:
+    def place(self) -> RoundStatus:
         """Where the run is now."""
         query = """
             SELECT r.round, o.opened, coalesce(sum(accepted), 0)::bigint,
@@ -182,7 +182,7 @@ class PostgresStore:
         """
         with self._answering():
             number, opened, *counts = self._one(query, self._run)
-        return Place(number, opened or 0.0, Counts(*counts))
+        return RoundStatus(number, opened or 0.0, Counts(*counts))
 
     def times(self) -> list[tuple[float, float | None]]:
         """When each round began and ended."""
@@ -200,23 +200,23 @@ class PostgresStore:
             return [row[0] for row in self._connection.execute(query, (self._run,)).fetchall()]
 
     @contextmanager
-    def writing(self) -> Iterator[_PostgresBooks]:
+    def writing(self) -> Iterator[_PostgresTransaction]:
         """A transaction beside those of other processes, in which the open round cannot end."""
-        with self._books("pg_advisory_xact_lock_shared") as books:
-            yield books
+        with self._transaction_on("pg_advisory_xact_lock_shared") as transaction:
+            yield transaction
 
     @contextmanager
-    def closing(self) -> Iterator[_PostgresBooks]:
+    def closing(self) -> Iterator[_PostgresTransaction]:
         """A transaction of its own."""
-        with self._books("pg_advisory_xact_lock") as books:
-            yield books
+        with self._transaction_on("pg_advisory_xact_lock") as transaction:
+            yield transaction
 
     @contextmanager
-    def _books(self, lock: str) -> Iterator[_PostgresBooks]:
+    def _transaction_on(self, lock: str) -> Iterator[_PostgresTransaction]:
         with self._answering(), self._connection.transaction():
             # A statement of its own: the next one sees what was committed before the lock.
             self._connection.execute(f"SELECT {lock}(%s, %s)", (_LOCK, self._run))
-            yield _PostgresBooks(self, self._connection, self._run, self._worker)
+            yield _PostgresTransaction(self, self._connection, self._run, self._worker)
 
     def _one(self, query: str, *values: Any, binary: bool = False) -> Any:
         return self._connection.execute(query, values, binary=binary).fetchone()
@@ -228,7 +228,7 @@ class PostgresStore:
 
 
 @final
-class _PostgresBooks:
+class _PostgresTransaction:
     """One transaction."""
 
     def __init__(

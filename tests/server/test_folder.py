@@ -14,8 +14,8 @@ import pytest
 
 from fedsel import Recipe
 from fedsel.server import Aggregator, CheckpointError, FolderInUse
-from fedsel.server.aggregator import FILE_NAME
-from fedsel.server.lock import LOCK_NAME, FolderLock
+from fedsel.server._aggregator import FILE_NAME
+from fedsel.server._folder import LOCK_NAME, FolderLock
 from tests.server.test_aggregator import play_round, recipe
 
 RACES = 60

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
-from fedsel.server.checkpoint import CheckpointError
+from fedsel.server._checkpoint import CheckpointError
 
 FILE_NAME = "shuffler.sqlite"
 _APPLICATION = 0x46535348  # "FSSH"

@@ -11,8 +11,8 @@ import pytest
 
 from fedsel.errors import InvalidArgument
 from fedsel.reports import Reports
-from fedsel.service import at_rest
-from fedsel.service.at_rest import aggregated, parts_of
+from fedsel.service import _offline_aggregation as offline_aggregation
+from fedsel.service._offline_aggregation import aggregated, parts_of
 from fedsel.wire import ReportFormat
 from tests.cli.support import run_here
 from tests.service.support import reports_for, task_of
@@ -47,10 +47,10 @@ def lot(quick_path):
 def test_files_are_added_up_as_reports_are(lot, monkeypatch):
     state, rows, paths = lot
     form = ReportFormat.of(state.recipe.build(), state.run)
-    monkeypatch.setattr(at_rest, "PART_REPORTS", 50)
-    monkeypatch.setattr(at_rest, "_AT_ONCE", 7 * form.size)
+    monkeypatch.setattr(offline_aggregation, "PART_REPORTS", 50)
+    monkeypatch.setattr(offline_aggregation, "_AT_ONCE", 7 * form.size)
     assert len(parts_of(paths, form.size)) == 3 + 3 + 1
-    monkeypatch.setattr(at_rest, "PART_REPORTS", 40)
+    monkeypatch.setattr(offline_aggregation, "PART_REPORTS", 40)
     assert len(parts_of(paths, form.size)) == 3 + 4 + 2
     done = []
     (sums,) = aggregated(paths, form, state.recipe, 4, advance=done.append)
@@ -68,7 +68,7 @@ def test_rounds_that_do_not_fit_into_memory_are_added_up_in_turn(lot, monkeypatc
     state, _, paths = lot
     form = ReportFormat.of(state.recipe.build(), state.run)
     (whole,) = aggregated(paths, form, state.recipe, 2)
-    monkeypatch.setattr(at_rest, "SUM_BYTES", 0)
+    monkeypatch.setattr(offline_aggregation, "SUM_BYTES", 0)
     done = []
     first, second = aggregated(paths, form, state.recipe, 2, jobs=2, advance=done.append)
     assert (list(first.by_round), list(second.by_round)) == ([0], [1])
@@ -179,8 +179,8 @@ def test_a_damaged_file_is_named_with_its_row_group(lot, quick_path):
 LIMITED = """
 import resource, sys
 from fedsel.cli import main
-from fedsel.service import at_rest
-most, at_rest.SUM_BYTES, sys.argv[1:] = int(sys.argv[1]), 1 << 26, sys.argv[2:]
+from fedsel.service import _offline_aggregation as offline_aggregation
+most, offline_aggregation.SUM_BYTES, sys.argv[1:] = int(sys.argv[1]), 1 << 26, sys.argv[2:]
 resource.setrlimit(resource.RLIMIT_DATA, (most, most))
 main()
 """
@@ -266,7 +266,7 @@ def test_a_row_group_that_unpacks_to_too_much_is_refused(lot, quick_path, monkey
     assert path.stat().st_size < 1000
     (sums,) = aggregated([path], form, state.recipe, 4)
     assert sums.rejected == 1
-    monkeypatch.setattr(at_rest, "GROUP_BYTES", 10_000)
+    monkeypatch.setattr(offline_aggregation, "GROUP_BYTES", 10_000)
     with pytest.raises(InvalidArgument, match=r"row group 0.*at most 10000 bytes: write fewer"):
         list(aggregated([path], form, state.recipe, 4))
 
