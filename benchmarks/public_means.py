@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from fedsel import FedSelClassifier, PrivacyLeakWarning
-from fedsel._internal.random import key_of
+from fedsel._internal.random import philox_key
 from fedsel.cli._terminal import Bar
 from fedsel.data import load
 from fedsel.sampling._kernels import native
@@ -47,7 +47,7 @@ def fifths(clients: int, run: int) -> tuple[NDArray[np.int64], NDArray[np.int64]
     """Who tests, always the same, and who trains: three fifths of all (the `fair` protocol)."""
     test, *others = split(clients, FIFTHS, 0, 0)
     rest = np.concatenate(others)
-    native.shuffle(rest, key_of(0, VALIDATION), run)
+    native.shuffle(rest, philox_key(0, VALIDATION), run)
     return test, rest[len(test) :]
 
 

@@ -2,14 +2,13 @@
 
 The kernels are C (`native/`), compiled when the package is built. `Tables` mirrors
 `native/tables.h`: plain numbers and arrays. Only this module asks for the kinds of a solution's
-parts, one function for each kind.
+parts, by tables of their types.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from functools import singledispatch
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +23,6 @@ from fedsel.mechanisms import (
     FullGradient,
     Identity,
     RankLaw,
-    ReportMechanism,
     SignedSampling,
     SymbolLaw,
     TwoStage,
@@ -39,7 +37,6 @@ from fedsel.solutions import (
     RandomDirections,
     Rotated,
     Solution,
-    Transform,
 )
 from fedsel.solutions._baselines import PrivUnit, SignDS
 from fedsel.solutions._fresh import Fresh, key_of_round
@@ -67,6 +64,20 @@ class Symbols(NamedTuple):
     """A `SymbolLaw`: a row (coin, G, W, L, H) for each window."""
 
     windows: NDArray[np.int64]
+
+
+def ranks_of(law: RankLaw) -> Ranks:
+    """A `RankLaw` as the kernels read it."""
+    return Ranks(law.weights, None if law.dense else law.counts, law.bottom, law.by_rejection)
+
+
+def symbols_of(law: SymbolLaw) -> Symbols:
+    """A `SymbolLaw` as the kernels read it."""
+    rows = [(c, w.G, w.W, w.L, w.H) for c, w in zip(law.coins, law.windows, strict=True)]
+    return Symbols(np.array(rows, dtype=np.int64))
+
+
+_IDENTITY = symbols_of(Identity().law).windows
 
 
 class Sign(NamedTuple):
@@ -100,123 +111,99 @@ class Tables(NamedTuple):
     ``slots`` = ``rotations`` · ``width``; ``root`` is √width.
     """
 
-    kind: int
-    basis: int
     dim: int
     slots: int
     bases: int
-    rotations: int
     width: int
-    factors: int
-    picks: int
-    ranked: bool
-    flat: bool
     plain: bool
     decays_at_server: bool
-    clip: float
     momentum: float
-    scale: float
     root: float
-    ranks: Ranks | None
-    windows: NDArray[np.int64]
     units: NDArray[np.float64]
-    sign: Sign | None
-    baseline: BaselineNumbers | None
-    matrix: NDArray[np.float32] | None  # (M, d)
-    recovery: NDArray[np.float64] | None  # (M, d)
+    kind: int = _VALUES
+    basis: int = _COORDINATES
+    rotations: int = 1
+    factors: int = 0
+    picks: int = 1
+    ranked: bool = False
+    flat: bool = False
+    clip: float = 1.0
+    scale: float = 1.0
+    ranks: Ranks | None = None
+    windows: NDArray[np.int64] = _IDENTITY
+    sign: Sign | None = None
+    baseline: BaselineNumbers | None = None
+    matrix: NDArray[np.float32] | None = None  # (M, d)
+    recovery: NDArray[np.float64] | None = None  # (M, d)
 
 
-def ranks_of(law: RankLaw) -> Ranks:
-    """A `RankLaw` as the kernels read it."""
-    return Ranks(law.weights, None if law.dense else law.counts, law.bottom, law.by_rejection)
-
-
-def symbols_of(law: SymbolLaw) -> Symbols:
-    """A `SymbolLaw` as the kernels read it."""
-    rows = [(c, w.G, w.W, w.L, w.H) for c, w in zip(law.coins, law.windows, strict=True)]
-    return Symbols(np.array(rows, dtype=np.int64))
-
-
-@singledispatch
-def _mechanism(mechanism: ReportMechanism, size: int) -> dict[str, Any]:  # noqa: ARG001
-    """The fields of `Tables` that a mechanism on ``size`` scores sets."""
-    raise NotImplementedError
-
-
-@_mechanism.register
-def _(mechanism: FullGradient, size: int) -> dict[str, Any]:  # noqa: ARG001
-    return {"kind": _WHOLE, "picks": 1}
-
-
-@_mechanism.register
-def _(mechanism: TwoStage, size: int) -> dict[str, Any]:
+def _two_stage(mechanism: TwoStage, size: int) -> dict[str, Any]:
     ranks = ranks_of(mechanism.selection.law(size))
-    return {"ranked": True, "ranks": ranks, "clip": float(mechanism.clip)} | _value(mechanism.value)
+    return {"ranked": True, "ranks": ranks, "clip": mechanism.clip, **_value(mechanism.value)}
 
 
-@_mechanism.register
-def _(mechanism: FlatPicks, size: int) -> dict[str, Any]:  # noqa: ARG001
-    return {"flat": True, "clip": float(mechanism.clip)} | _value(mechanism.value)
+def _flat(mechanism: FlatPicks, size: int) -> dict[str, Any]:  # noqa: ARG001
+    flat = {"flat": True, "picks": mechanism.picks, "clip": mechanism.clip}
+    return flat | _value(mechanism.value)
 
 
 def _value(value: Value) -> dict[str, Any]:
     return {} if value.plain else {"windows": symbols_of(value.law).windows}
 
 
-@_mechanism.register
-def _(mechanism: SignedSampling, size: int) -> dict[str, Any]:
+def _signed(mechanism: SignedSampling, size: int) -> dict[str, Any]:
     sign = Sign(False, ranks_of(mechanism.law(size)), radius=float(mechanism.radius or 0.0))
     return {"kind": _SIGNS, "ranked": True, "sign": sign}
 
 
-@_mechanism.register
-def _(mechanism: UnbiasedJoint, size: int) -> dict[str, Any]:
+def _joint(mechanism: UnbiasedJoint, size: int) -> dict[str, Any]:
     (low, high), unused = mechanism.weights(size), ranks_of(RankLaw([1], [2 * size]))
-    top, clip = mechanism.top(size), float(mechanism.clip)
-    sign = Sign(True, unused, low=low, high=high, top=top, clip=mechanism.clip)
+    top, clip = mechanism.top(size), mechanism.clip
+    sign = Sign(True, unused, low=low, high=high, top=top, clip=clip)
     return {"kind": _SIGNS, "sign": sign, "clip": clip}
 
 
-@_mechanism.register
-def _(mechanism: PrivUnit, size: int) -> dict[str, Any]:  # noqa: ARG001
+def _priv_unit(mechanism: PrivUnit, size: int) -> dict[str, Any]:  # noqa: ARG001
     radius, quantiles = float(mechanism.radius or 0.0), np.array(mechanism.quantiles)
     numbers = BaselineNumbers(mechanism.inside, radius, quantiles=quantiles)
-    return {"kind": _BASELINE, "picks": 1, "scale": float(mechanism.scale), "baseline": numbers}
+    return {"kind": _BASELINE, "scale": float(mechanism.scale), "baseline": numbers}
 
 
-@_mechanism.register
-def _(mechanism: SignDS, size: int) -> dict[str, Any]:  # noqa: ARG001
+def _sign_ds(mechanism: SignDS, size: int) -> dict[str, Any]:  # noqa: ARG001
     shares = np.cumsum(mechanism.shares(mechanism.size, mechanism.threshold))
     numbers = BaselineNumbers(shares=shares, top=mechanism.top)
-    return {"kind": _BASELINE, "picks": 1, "scale": float(mechanism.scale), "baseline": numbers}
+    return {"kind": _BASELINE, "scale": float(mechanism.scale), "baseline": numbers}
 
 
-@singledispatch
-def _transform(transform: Transform) -> dict[str, Any]:  # noqa: ARG001
-    """The fields of `Tables` that a transform sets."""
-    raise NotImplementedError
+_MECHANISMS: dict[type, Callable[[Any, int], dict[str, Any]]] = {
+    FullGradient: lambda mechanism, size: {"kind": _WHOLE},  # noqa: ARG005
+    TwoStage: _two_stage,
+    FlatPicks: _flat,
+    SignedSampling: _signed,
+    UnbiasedJoint: _joint,
+    PrivUnit: _priv_unit,
+    SignDS: _sign_ds,
+}
+"""The fields of `Tables` that a mechanism on M scores sets."""
 
 
-@_transform.register
-def _(transform: Coordinates) -> dict[str, Any]:  # noqa: ARG001
-    return {}
-
-
-@_transform.register
-def _(transform: Rotated) -> dict[str, Any]:
-    return {"basis": _ROTATED, "rotations": transform.rotations}
-
-
-@_transform.register
-def _(transform: Fresh) -> dict[str, Any]:
+def _fresh(transform: Fresh) -> dict[str, Any]:
     rotations = transform.size // transform.width
     return {"basis": _FRESH, "rotations": rotations, "factors": transform.factors}
 
 
-@_transform.register(RandomDirections)
-@_transform.register(Projection)
-def _(transform: RandomDirections | Projection) -> dict[str, Any]:
+def _matrix(transform: RandomDirections | Projection) -> dict[str, Any]:
     return {"basis": _MATRIX, "matrix": transform.matrix, "recovery": transform.recovery}
+
+
+_TRANSFORMS: dict[type, Callable[[Any], dict[str, Any]]] = {
+    Coordinates: lambda transform: {},  # noqa: ARG005
+    Rotated: lambda transform: {"basis": _ROTATED, "rotations": transform.rotations},
+    Fresh: _fresh,
+    RandomDirections: _matrix,
+    Projection: _matrix,
+}
+"""The fields of `Tables` that a transform sets."""
 
 
 def known(solution: Solution) -> bool:
@@ -224,7 +211,7 @@ def known(solution: Solution) -> bool:
     mechanism, transform = type(solution.mechanism), type(solution.transform)
     if not solution.transform.shares_codewords:
         return mechanism is SignedSampling and transform is Fresh and not solution.accumulates
-    return mechanism in _mechanism.registry and transform in _transform.registry
+    return mechanism in _MECHANISMS and transform in _TRANSFORMS
 
 
 def tables_of(solution: Solution) -> Tables:
@@ -234,28 +221,21 @@ def tables_of(solution: Solution) -> Tables:
             "solution", solution.name, "of fedsel's own mechanisms and transforms"
         )
     mechanism, transform, size = solution.mechanism, solution.transform, solution.transform.size
-    fields: dict[str, Any] = {
-        "kind": _VALUES,
-        "basis": _COORDINATES,
-        "dim": solution.dim,
-        "slots": size,
-        "bases": transform.bases,
-        "rotations": 1,
-        "factors": 0,
-        "picks": mechanism.picks,
-        "plain": solution.alphabet.plain,
-        "decays_at_server": mechanism.decays_at_server,
-        "clip": 1.0,
-        "momentum": float(solution.feedback.momentum),
-        "scale": 1.0,
-        "windows": symbols_of(Identity().law).windows,
-        "units": solution.alphabet.units,
-        **dict.fromkeys(("ranked", "flat"), False),
-        **dict.fromkeys(("ranks", "sign", "baseline", "matrix", "recovery")),
-    }
-    fields |= _mechanism(mechanism, size) | _transform(transform)
-    width = size // fields["rotations"]
-    return Tables(**fields, width=width, root=math.sqrt(width))
+    fields = _MECHANISMS[type(mechanism)](mechanism, size)
+    fields |= _TRANSFORMS[type(transform)](transform)
+    width = size // fields.get("rotations", 1)
+    return Tables(
+        dim=solution.dim,
+        slots=size,
+        bases=transform.bases,
+        width=width,
+        plain=solution.alphabet.plain,
+        decays_at_server=mechanism.decays_at_server,
+        momentum=float(solution.feedback.momentum),
+        root=math.sqrt(width),
+        units=solution.alphabet.units,
+        **fields,
+    )
 
 
 def signs_of(
@@ -266,27 +246,19 @@ def signs_of(
     Fresh bases: the key of each round (count, 2). Rotated ones: their signs
     (count · bases · rotations, d), round after round, in the order of `Rotated.combine`.
     """
-    return _signs(solution.transform, range(first, first + count))
-
-
-@singledispatch
-def _signs(transform: Transform, rounds: range) -> NDArray[Any] | None:  # noqa: ARG001
-    return None
-
-
-@_signs.register
-def _(transform: Fresh, rounds: range) -> NDArray[Any]:
-    keys = [key_of_round(transform.seed, number) for number in rounds]
-    return np.array(keys, dtype=np.uint32).reshape(len(rounds), 2)
-
-
-@_signs.register
-def _(transform: Rotated, rounds: range) -> NDArray[Any]:
+    transform, rounds = solution.transform, range(first, first + count)
+    if type(transform) is Fresh:
+        keys = [key_of_round(transform.seed, number) for number in rounds]
+        return np.array(keys, dtype=np.uint32).reshape(count, 2)
+    if type(transform) is not Rotated:
+        return None
     in_round = range(transform.bases * transform.rotations)
-    keys = [public_key(transform.purpose(t, rotation)) for t in rounds for rotation in in_round]
+    keys_of_signs = [
+        public_key(transform.purpose(t, number)) for t in rounds for number in in_round
+    ]
     seed = transform.seed.to_bytes(max(16, -(-transform.seed.bit_length() // 32) * 4), "little")
-    signs = np.empty((len(keys), transform.dim), dtype=np.float32)
-    spawn = np.array(keys, dtype=np.uint32).reshape(len(keys), 4)
+    signs = np.empty((len(keys_of_signs), solution.dim), dtype=np.float32)
+    spawn = np.array(keys_of_signs, dtype=np.uint32).reshape(len(keys_of_signs), 4)
     native.public_signs(np.frombuffer(seed, dtype="<u4").astype(np.uint32), spawn, signs)
     return signs
 

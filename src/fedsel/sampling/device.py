@@ -15,8 +15,7 @@ from fedsel.mechanisms import Entropy
 from fedsel.mechanisms._base import ReportMechanism, Selection, Value
 from fedsel.mechanisms._drawing import draw_dimension, draw_symbol
 from fedsel.reports import Reports
-from fedsel.solutions import Coordinates
-from fedsel.solutions._solution import TransformedScores
+from fedsel.solutions._solution import plain_scores
 
 
 def select(selection: Selection, vector: ArrayLike, entropy: Entropy = SYSTEM) -> int:
@@ -54,5 +53,4 @@ def report(mechanism: ReportMechanism, vector: ArrayLike, entropy: Entropy = SYS
     True
     """
     check_kind("mechanism", mechanism, ReportMechanism)
-    update = check_vectors("vector", vector, ndim=1)
-    return mechanism.draw(TransformedScores(Coordinates(len(update)), update, update), entropy)
+    return mechanism.draw(plain_scores(check_vectors("vector", vector, ndim=1)), entropy)

@@ -10,7 +10,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsel._internal.random import key_of, own_bits
+from fedsel._internal.random import fresh_seeds, philox_key
 from fedsel.errors import InvalidArgument, check_vectors
 from fedsel.history import History
 from fedsel.preparation import Preparation
@@ -112,7 +112,7 @@ class LinearRunner:
         self._total = np.zeros(places)
         self.sent = np.zeros((1, 2 * tables.picks), dtype=np.int64)
         self._residual = residual_for(solution, population.clients, residual_directory)
-        self._key = None if training.seed is None else key_of(training.seed)
+        self._key = None if training.seed is None else philox_key(training.seed)
         self.state = ServerState.begin(weights)
 
     @property
@@ -142,7 +142,7 @@ class LinearRunner:
             ends,
             weights,
             self._residual if len(self._residual) else None,
-            own_bits(len(clients)) if self._key is None else self._key,
+            fresh_seeds(len(clients)) if self._key is None else self._key,
             epoch,
             self._signs_of(solution, self.state.rounds, count),
             self._sums,

@@ -7,7 +7,7 @@ import secrets
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsel._internal.random import key_of
+from fedsel._internal.random import philox_key
 
 SHUFFLE, DROP = 1, 2
 """Purposes of random streams beside the clients' own."""
@@ -37,13 +37,13 @@ def schedule(
     if seed is None:
         seed = secrets.randbits(256)
     order = members.copy()
-    native.shuffle(order, key_of(seed, SHUFFLE), epoch)
+    native.shuffle(order, philox_key(seed, SHUFFLE), epoch)
     # Even rounds of at most ``batch``: the mean of a few left over would be mostly noise.
     count = -(-len(order) // batch)
     ends: NDArray[np.int64] = np.arange(1, count + 1, dtype=np.int64) * len(order) // count
     if dropout == 0:
         return order, ends
     stays = np.ones(clients, dtype=np.bool_)
-    native.drop(stays, dropout, key_of(seed, DROP), epoch)
+    native.drop(stays, dropout, philox_key(seed, DROP), epoch)
     answers = stays[order]
     return order[answers], np.cumsum(answers, dtype=np.int64)[ends - 1]

@@ -20,13 +20,13 @@ _ENTRIES = {known.name: known for known in our_entries()}
 _BY_LOWER = {name.lower(): name for name in _ENTRIES}
 
 
-def entry(name: str) -> Entry:
-    """The entry of a name, however it is capitalised.
+def entry(name: str, argument: str = "name") -> Entry:
+    """The entry of a name, however it is capitalised; an error names the argument.
 
     >>> entry("ps-duchi-c").name, entry("PE-published-PM").selection, entry("PM").selection
     ('PS-Duchi-C', 'PE-published', None)
     """
-    return _ENTRIES[canonical(name)]
+    return _ENTRIES[canonical(name, argument)]
 
 
 def entries() -> list[Entry]:

@@ -130,6 +130,11 @@ class TransformedScores:
         return norm(self._ranked)
 
 
+def plain_scores(vector: Vector) -> TransformedScores:
+    """A vector whose entries are their own scores and values."""
+    return TransformedScores(Coordinates(len(vector)), vector, vector)
+
+
 @final
 @dataclass(frozen=True)
 class Solution:
