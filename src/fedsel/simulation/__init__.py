@@ -1,18 +1,19 @@
 """The simulator: federated SGD by Algorithm 1 over simulated clients, at memory speed."""
 
 from fedsel.history import History, Round
-from fedsel.simulation.evaluation import EvaluationSet
-from fedsel.simulation.linear_rounds import train
-from fedsel.simulation.population import Population
-from fedsel.simulation.rounds import Training
-from fedsel.simulation.vector_rounds import train_vectors
+from fedsel.simulation._judges import EvaluationSet
+from fedsel.simulation._population import Population
+from fedsel.simulation._rounds import Simulation, Training, train, train_vectors
+from fedsel.simulation._validation import cross_validate
 
 __all__ = [
     "EvaluationSet",
     "History",
     "Population",
     "Round",
+    "Simulation",
     "Training",
+    "cross_validate",
     "train",
     "train_vectors",
 ]
