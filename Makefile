@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 RESULTS ?= results
 # What an installation depends on: it compiles the kernels.
-INSTALLED := pyproject.toml hatch_build.py $(wildcard src/fedsel/sampling/kernels/native/*)
+INSTALLED := pyproject.toml hatch_build.py $(wildcard src/fedsel/sampling/native/*)
 # A process for every core, and one for tests that wait for others' processes. tests/conftest.py says
 # which tests share one, and their order.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(1 + (os.cpu_count() or 1))')
@@ -13,7 +13,7 @@ IN_PARALLEL = -n $(WORKERS) --maxprocesses 8 --dist loadgroup --no-loadscope-reo
 CHECK_PYTHON = $(PYTHON) -c 'import sys; sys.exit("fedsel needs Python 3.11 or newer, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup browser javascript postgres demo audit devices flower service test test-quick docs docs-serve lint format bench sanitize scale torture service-torture differential mutants clean
+.PHONY: help setup browser javascript postgres demo audit devices flower service test test-quick docs docs-serve lint format vectors bench sanitize scale torture service-torture differential mutants clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -91,10 +91,13 @@ format: setup ## put the code into shape
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+vectors: setup ## write the test vectors for clients in other languages; cases that are there stay
+	$(BIN)/python -m tools.vectors
+
 bench: setup ## measure speed, as ratios: selection (CSV and plot) and engine
 	@mkdir -p $(RESULTS)
 	$(BIN)/python benchmarks/selection.py --out $(RESULTS)
-	$(BIN)/fedsel bench
+	$(BIN)/python benchmarks/engine.py
 
 sanitize: setup ## the tests of the kernels under AddressSanitizer and UndefinedBehaviorSanitizer
 	sh tests/sanitize.sh $(abspath $(BIN))/python

@@ -39,14 +39,12 @@ from rich.console import Console
 from rich.table import Table
 from scipy.special import expit
 
-from fedsel import Solution, palette
+from fedsel import Solution
 from fedsel.auto import AVERAGING
 from fedsel.central.budget import gaussian_distance, proved_budget
-from fedsel.cli.waiting import Bar
-from fedsel.experiments import Named
-from fedsel.experiments.spec import Spec, override
-from fedsel.experiments.trial import Cell
-from fedsel.plotting import legend_below, new_figure
+from fedsel.cli._terminal import Bar
+from fedsel.experiments import CatalogueSource, Cell, Spec, override
+from fedsel.pages import legend_below, new_figure, palette
 from fedsel.recipe import RECOMMENDED
 from fedsel.simulation.validation import fifths
 
@@ -75,7 +73,7 @@ def cell_of(dataset: str, runs: int, members: int, rounds: int, **more: Any) -> 
 class Comparison:
     """One data set: its records and who trains on them."""
 
-    def __init__(self, dataset: str, runs: int, source: Named) -> None:
+    def __init__(self, dataset: str, runs: int, source: CatalogueSource) -> None:
         self.dataset, self.runs, self.source = dataset, runs, source
         cell = cell_of(dataset, runs, 100, 1)
         people = cell._population(source, prepared=True)
@@ -163,7 +161,9 @@ class Comparison:
         }
 
 
-def measure(datasets: list[str], runs: int, source: Named, python: Path | None) -> list[Row]:
+def measure(
+    datasets: list[str], runs: int, source: CatalogueSource, python: Path | None
+) -> list[Row]:
     """One row for each data set, kind, central ε and number of rounds."""
     work = [
         (PLAIN, None, LOCAL_ROUNDS),
@@ -290,7 +290,9 @@ def main() -> None:
     parser.add_argument("--plot", type=Path, help="where the figure goes")
     parser.add_argument("--json", action="store_true", help="the rows as JSON")
     options = parser.parse_args()
-    rows = measure(options.datasets, options.runs, Named(options.data), options.diffprivlib)
+    rows = measure(
+        options.datasets, options.runs, CatalogueSource(options.data), options.diffprivlib
+    )
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "central.json").write_text(json.dumps(rows, indent=1))
     if options.json:

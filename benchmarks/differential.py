@@ -24,13 +24,13 @@ from pathlib import Path
 
 import numpy as np
 
+from fedsel._internal.random import Stream
 from fedsel.device.updates import saturated
 from fedsel.errors import InvalidArgument
-from fedsel.mechanisms.selection import Share
-from fedsel.random import Stream
+from fedsel.mechanisms._selection import Share
 from fedsel.recipe import Recipe
-from fedsel.solutions.registry import names
-from fedsel.solutions.transforms import RandomDirections
+from fedsel.solutions._registry import names
+from fedsel.solutions._transforms import RandomDirections
 from fedsel.wire import Intent, InvalidMessage, Request, UnknownVersion, check_sendable
 from fedsel.wire.intent import check_text
 

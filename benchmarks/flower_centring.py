@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 import fedsel.data
-from fedsel.cli.waiting import Bar
+from fedsel.cli._terminal import Bar
 from fedsel.flower import FedSelStrategy
 from fedsel.models import LinearModel
 from fedsel.simulation import EvaluationSet, Population, Training, train

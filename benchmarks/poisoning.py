@@ -46,16 +46,17 @@ from rich.console import Console
 from rich.table import Table
 from scipy.stats import beta
 
-from fedsel import Recipe, Reports, Setting, Solution, Totals, palette, resolved, solution
-from fedsel.cli.waiting import Bar
+from fedsel import Recipe, Reports, Setting, Solution, Totals, resolved, solution
+from fedsel.cli._terminal import Bar
 from fedsel.data import find, load, synthetic
 from fedsel.mechanisms import SignedSampling, TwoStage
 from fedsel.models import LinearModel
+from fedsel.pages import palette
 from fedsel.recipe import RECOMMENDED
 from fedsel.server import ServerState, StepRule, step
 from fedsel.simulation.vector_rounds import VectorReports
-from fedsel.solutions.fresh import ALL_SLOTS, LENGTH
-from fedsel.solutions.registry import entry
+from fedsel.solutions._fresh import ALL_SLOTS, LENGTH
+from fedsel.solutions._registry import entry
 
 Doubles = NDArray[np.float64]
 PRIVATE = ("PM", "PS-PM", "RJ")

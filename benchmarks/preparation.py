@@ -22,11 +22,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from fedsel import palette
-from fedsel.cli.waiting import Bar
-from fedsel.experiments import Named
-from fedsel.experiments.spec import Spec, override
-from fedsel.plotting import legend_below, new_figure
+from fedsel.cli._terminal import Bar
+from fedsel.experiments import CatalogueSource, Spec, override
+from fedsel.pages import legend_below, new_figure, palette
 from fedsel.recipe import RECOMMENDED
 
 DATASETS = ("adult", "kdd", "bank")
@@ -44,7 +42,7 @@ LINES = {
 """All are one solution: one colour and marker, filled where everything was prepared."""
 
 
-def measure(runs: int, source: Named, model: str) -> list[dict[str, Any]]:
+def measure(runs: int, source: CatalogueSource, model: str) -> list[dict[str, Any]]:
     """One row for each data set, kind of preparation and ε."""
     shared = {"solutions": (RECOMMENDED,), "models": (model,), "scale": "unit", "intercept": True}
     cells = [
@@ -140,7 +138,7 @@ def main() -> None:
     parser.add_argument("--plot", type=Path, help="where the figure goes")
     parser.add_argument("--json", action="store_true", help="the rows as JSON")
     options = parser.parse_args()
-    rows = measure(options.runs, Named(options.data), options.model)
+    rows = measure(options.runs, CatalogueSource(options.data), options.model)
     if options.json:
         print(json.dumps(rows, indent=1))
     else:

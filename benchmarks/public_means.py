@@ -24,10 +24,10 @@ from rich.console import Console
 from rich.table import Table
 
 from fedsel import FedSelClassifier, PrivacyLeakWarning
-from fedsel.cli.waiting import Bar
+from fedsel._internal.random import key_of
+from fedsel.cli._terminal import Bar
 from fedsel.data import load
-from fedsel.random import key_of
-from fedsel.sampling.kernels import native
+from fedsel.sampling._kernels import native
 from fedsel.simulation.metrics import measures
 from fedsel.simulation.validation import FIFTHS, VALIDATION, split
 

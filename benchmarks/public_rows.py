@@ -22,9 +22,9 @@ from rich.progress import track
 from rich.table import Table
 
 from fedsel import FedSelClassifier, PrivacyLeakWarning
+from fedsel._internal.random import key_of
 from fedsel.data import load
-from fedsel.random import key_of
-from fedsel.sampling.kernels import native
+from fedsel.sampling._kernels import native
 from fedsel.simulation.validation import FIFTHS, VALIDATION, split
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0)

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 from fedsel._version import __version__
 from fedsel.auto import Setting, resolved
 from fedsel.errors import InvalidArgument, InvalidData, PrivacyLeakWarning
-from fedsel.mechanisms import Certificate, FlatPicks, SignedSampling, TwoStage, certify
-from fedsel.mechanisms.registry import mechanism
+from fedsel.mechanisms import Certificate, FlatPicks, SignedSampling, TwoStage, certify, mechanism
 from fedsel.recipe import Recipe, solution
 from fedsel.reports import Reports, Totals
 from fedsel.solutions import (

@@ -21,11 +21,11 @@ from fedsel.errors import (
     check_float,
     check_positive,
 )
-from fedsel.mechanisms.base import MAX_DIMENSION
-from fedsel.mechanisms.selection import Top, check_top
-from fedsel.solutions.base import Solution
-from fedsel.solutions.registry import build, by_name, canonical, entry
-from fedsel.solutions.rotated import MOST_BASES
+from fedsel.mechanisms._base import MAX_DIMENSION
+from fedsel.mechanisms._selection import Top, check_top
+from fedsel.solutions._registry import build, by_name, canonical, entry
+from fedsel.solutions._rotated import MOST_BASES
+from fedsel.solutions._solution import Solution
 
 Auto = Literal["auto"]
 AUTO: Auto = "auto"
@@ -61,7 +61,7 @@ class Recipe:
     - ``ratio``: q/d of …-RP; ``words``: codewords of RC; ``seed``: of public projections and
       codebooks.
     - ``bases``: how many rotated bases RJ has in a round, each of as many rotations as ε needs
-      (`fedsel.solutions.rotated`); None is one rotation.
+      (`fedsel.solutions._rotated`); None is one rotation.
     - ``spread``, ``centre``: the share of the rounds in which clients report on their records in
       place of gradients, for the server to learn how wide and where these lie
       (`fedsel.preparation`); 0 is none.

@@ -12,7 +12,7 @@ from fedsel.auditing import suite
 from fedsel.auditing.shuffled import Attack, attack_shuffled, multisets, worst_attack
 from fedsel.auditing.suite_page import suite_page
 from fedsel.mechanisms import SignedSampling
-from fedsel.mechanisms.registry import mechanism
+from fedsel.mechanisms._registry import mechanism
 from tests.statements.support import Text
 
 J = SignedSampling(1.0, k=1)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fedsel.experiments import plot
+from fedsel.cli import _run_table as table
 from tests.cli.records import write_people
 from tests.cli.support import run_here
 
@@ -17,8 +17,8 @@ QUICK = 'data = "people.csv"\nlabel = "rich"\nfolds = 2\nrepeats = 1\nrounds = 3
 @pytest.fixture(autouse=True)
 def without_figures(monkeypatch):
     """A figure takes most of a second, and is looked at elsewhere."""
-    monkeypatch.setattr(plot, "save", lambda *_: [])
-    monkeypatch.setattr(plot, "accuracy_against_epsilon", len)
+    monkeypatch.setattr(table, "save", lambda *_: [])
+    monkeypatch.setattr(table, "accuracy_against_epsilon", len)
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ import time
 import pytest
 from typer.testing import CliRunner
 
+from fedsel._internal.paths import cache_folder
+from fedsel.cli import _terminal as waiting
 from fedsel.cli import data as command
-from fedsel.cli import waiting
 from fedsel.errors import InvalidArgument
-from fedsel.paths import cache_folder
 from tests.data.test_toys import (
     CONTENT,
     TOY_FILE,

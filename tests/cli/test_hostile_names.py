@@ -17,15 +17,15 @@ import typer
 from rich.table import Table
 
 from fedsel import Solution, cli
-from fedsel.cli import waiting
-from fedsel.cli.common import PlainConsole
-from fedsel.display import in_cell, in_figure, printable
+from fedsel._internal.display import in_cell, in_figure, printable
+from fedsel._internal.plotting import Point, accuracy_against_epsilon
+from fedsel.cli import _terminal as waiting
+from fedsel.cli._terminal import PlainConsole
 from fedsel.mechanisms import Duchi, PerturbedSampling, TwoStage
 from fedsel.pages import Section, render
 from fedsel.pages import Table as PageTable
 from fedsel.paper.summary import markdown
-from fedsel.plotting import Point, accuracy_against_epsilon
-from fedsel.solutions.registry import register, unregister
+from fedsel.solutions._registry import register, unregister
 from tests.cli.support import COMMANDS
 
 TOO_LONG = 1 if sys.version_info < (3, 14) else 2
@@ -221,7 +221,7 @@ def test_data(fedsel, tmp_path, name, monkeypatch):
 
 
 def test_paths_are_exact_for_programs_and_plain_on_a_terminal(tmp_path, capfdbinary, monkeypatch):
-    from fedsel.cli.common import print_path
+    from fedsel.cli._terminal import print_path
 
     path = tmp_path / f"{TITLE}\udcff.data"
     print_path(path, "  1234")

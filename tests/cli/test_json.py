@@ -5,8 +5,6 @@ from importlib import import_module
 
 import pytest
 
-from fedsel.cli.bench import TARGETS, speed
-from fedsel.sampling.kernels import native
 from tests.cli.records import write_people
 from tests.cli.support import run_here
 
@@ -53,9 +51,9 @@ def test_the_ledger_of_a_device(tmp_path):
 
 
 def test_run_with_a_solution_without_epsilon(tmp_path, monkeypatch):
-    plot = import_module("fedsel.experiments.plot")
-    monkeypatch.setattr(plot, "save", lambda *_: [])
-    monkeypatch.setattr(plot, "accuracy_against_epsilon", len)
+    table = import_module("fedsel.cli._run_table")
+    monkeypatch.setattr(table, "save", lambda *_: [])
+    monkeypatch.setattr(table, "accuracy_against_epsilon", len)
     data = ("--data", write_people(tmp_path / "x.csv", 100), "--label", "rich")
     options = ("-s", "NP", "-s", "PrivUnit", "-e", "1", "--folds", "2", "--repeats", "1")
     done = run_here("run", *data, *options, "--out", tmp_path / "out", "--json")
@@ -63,25 +61,3 @@ def test_run_with_a_solution_without_epsilon(tmp_path, monkeypatch):
     assert plain["epsilon_total"] is None
     assert not unproved["certified"]
     assert strict((tmp_path / "out" / "run.json").read_text(encoding="utf-8")) == [plain, unproved]
-
-
-def test_bench(monkeypatch):
-    used = []
-
-    def measure(*_):
-        used.append(native.use("base"))  # says what was used before
-        native.use(used[-1])
-        return speed.Speed(seconds={"x": 1e-9}, ratios=dict.fromkeys(TARGETS, 1.0))
-
-    monkeypatch.setattr(speed, "measure", measure)
-    shown = strict(run_here("bench", "--json").stdout)
-    assert set(shown) == {"instructions", "ratios", "seconds"}
-    for name in native.variants():
-        shown = strict(run_here("bench", "--instructions", name, "--json").stdout)
-        assert shown["instructions"] == name == used[-1]
-    best = native.use("base")
-    assert native.use(best) == "base"
-    assert best == native.variants()[-1]
-    refused = run_here("bench", "--instructions", "avx9000", status=2)
-    assert "--instructions" in refused.stderr
-    assert "base" in refused.stderr

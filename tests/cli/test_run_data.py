@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from fedsel.cli.run import table
+from fedsel.cli import _run_table as table
 from fedsel.data import from_arrays, read
 from fedsel.errors import InvalidArgument
-from fedsel.experiments import Given, Spec, plot
+from fedsel.experiments import InMemorySource, Spec
 from tests.cli.records import HEADER, people, write_people
 from tests.cli.support import run_here
 
@@ -21,8 +21,8 @@ QUICK = ("--folds", "2", "--repeats", "1", "--batch", "0.05", "--jobs", "1")
 @pytest.fixture(autouse=True)
 def without_figures(monkeypatch):
     """A figure takes most of a second, and is looked at elsewhere."""
-    monkeypatch.setattr(plot, "save", lambda *_: [])
-    monkeypatch.setattr(plot, "accuracy_against_epsilon", len)
+    monkeypatch.setattr(table, "save", lambda *_: [])
+    monkeypatch.setattr(table, "accuracy_against_epsilon", len)
 
 
 @pytest.fixture
@@ -233,7 +233,7 @@ def test_private_ranges_read_no_record():
     one, other = (from_arrays(X, y, name="x") for X in (rows, np.vstack([rows[:1], 7 * rows[1:]])))
     spec = Spec(dataset="x", solutions=("RJ",), epsilons=(4.0,), scale="private", batch=5)
     (cell,) = spec.cells()
-    first = [cell.setup(Given(data))[0].X[0] for data in (one, other)]
+    first = [cell.setup(InMemorySource(data))[0].X[0] for data in (one, other)]
     np.testing.assert_array_equal(*first)
     np.testing.assert_allclose(first[0] * 2.0**32, rows[0])
 

@@ -26,7 +26,7 @@ def no_work(monkeypatch):
 
     monkeypatch.setattr(suite, "run", reached)
     for module, name in (
-        ("cli.run", "perform"),
+        ("cli._run", "perform"),
         ("cli.reproduce", "_work"),
         ("cli.flower", "_watched"),
         ("service.running", "_worker"),

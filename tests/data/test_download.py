@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fedsel._internal.paths import cache_folder
 from fedsel.data import DataUnavailable, cache, catalogue, download, fetch, load
 from fedsel.data.raw import RawFile
-from fedsel.paths import cache_folder
 from tests.data.test_toys import (
     CONTENT,
     TOY,

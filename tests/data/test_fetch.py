@@ -8,10 +8,10 @@ import time
 
 import pytest
 
+from fedsel._internal.paths import cache_folder
 from fedsel.data import DataUnavailable, WrongContent, cache, fetch, find, load
 from fedsel.data.raw import RawFile
 from fedsel.errors import InvalidArgument
-from fedsel.paths import cache_folder
 from tests.data.test_toys import (
     CONTENT,
     TOY,

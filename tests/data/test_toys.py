@@ -6,12 +6,12 @@ import urllib.error
 import numpy as np
 import pytest
 
+from fedsel._internal.paths import cache_folder
 from fedsel.data import catalogue, download
 from fedsel.data.arrays import from_arrays
 from fedsel.data.catalogue import RealData
 from fedsel.data.download import Source
 from fedsel.data.raw import RawFile
-from fedsel.paths import cache_folder
 
 CONTENT = b"1 2 no\n3 4 yes\n"
 TOY_FILE = RawFile("toy.txt", hashlib.sha256(CONTENT).hexdigest())

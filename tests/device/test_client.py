@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from fedsel import InvalidArgument
+from fedsel._internal.random import Stream, SystemEntropy, stream, words_of
 from fedsel.checks import assert_follows
 from fedsel.device import Client, Fault, Ledger, LedgerError, Policy, Reason, Refused, Request
-from fedsel.random import Stream, SystemEntropy, stream, words_of
 from tests.wire.support import complete
 
 D = 8

@@ -10,12 +10,12 @@ from flwr.clientapp import ClientApp
 
 import fedsel.flower.session as session_module
 from fedsel import InvalidArgument
+from fedsel._internal.random import stream
 from fedsel.device import Ledger, Reason
 from fedsel.flower import FedSelMod, FedSelStrategy, NoReports, Preparing, prepared
 from fedsel.flower.messages import NO_BOUNDS, NO_RECORDS, Question
 from fedsel.models import LinearModel
 from fedsel.preparation import FeatureScale, Preparation
-from fedsel.random import stream
 from fedsel.simulation import Population, Training
 from fedsel.simulation.linear_rounds import schedule_of
 from fedsel.simulation.preparing import train_prepared

@@ -5,7 +5,7 @@ from functools import cache
 import pytest
 from matplotlib.text import Text
 
-from fedsel.palette import look
+from fedsel._internal.palette import look
 from fedsel.paper.views import VIEWS
 from fedsel.recipe import RECOMMENDED
 

@@ -13,7 +13,7 @@ import pytest
 
 from fedsel import InvalidArgument, solution
 from fedsel.data import synthetic
-from fedsel.experiments import Named, Store
+from fedsel.experiments import CatalogueSource, Store
 from fedsel.mechanisms import Piecewise
 from fedsel.paper.catalogue import NAMES, PAPER, check_changes, experiment, wanted
 from fedsel.paper.lemmas import verdicts as exact_verdicts
@@ -33,7 +33,7 @@ from fedsel.simulation import Population, Training, train
 from tests.cli.support import FEDSEL, run_here
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
-NOTHING = Named()
+NOTHING = CatalogueSource()
 
 
 # ---------------------------------------------------------------- specs

@@ -12,8 +12,7 @@ from fedsel import Recipe, Setting, resolved
 from fedsel.auto import PASSES, SPREAD_OF_ANY, plan_for
 from fedsel.data.tables import Numbers, encode
 from fedsel.errors import InvalidArgument
-from fedsel.experiments import Given
-from fedsel.experiments.spec import Spec, override
+from fedsel.experiments import InMemorySource, Spec, override
 from fedsel.preparation import FeatureScale, Plan, Preparation, advanced
 from fedsel.preparation.plan import KAPPA, MARGIN
 from fedsel.wire.preparing import Preparing
@@ -207,7 +206,7 @@ def test_learning_ranges_costs_less_than_three_points_at_epsilon_4(kind):
     The deviation of the mean is below 0.3 points, and the gap below one: a false alarm is rarer
     than 1e-9. With spreads about zero alone the gap is 12 points and more.
     """
-    source, found = Given(table_of(kind)), {}
+    source, found = InMemorySource(table_of(kind)), {}
     for scale in ("standard", "private"):
         shared = {"dataset": kind, "solutions": ("FJ",), "epsilons": (4.0,), "scale": scale}
         asked = {**shared, "intercept": True, "protocol": "holdout", "repeats": 4}

@@ -20,10 +20,10 @@ from hypothesis import strategies as st
 
 import fedsel.server.checkpoint as checkpoint_module
 from fedsel import InvalidArgument, InvalidData, Recipe, Reports, Setting, resolved
+from fedsel._internal.random import stream
 from fedsel.device import Client, Policy
 from fedsel.models import LinearModel
-from fedsel.random import stream
-from fedsel.sampling.kernels import native
+from fedsel.sampling._kernels import native
 from fedsel.server import Aggregator, CheckpointError, Counts, Outcome, RoundRecord, StepRule
 from fedsel.server.aggregator import FILE_NAME
 from fedsel.server.lock import LOCK_NAME

@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 
+from fedsel._internal.random import stream
 from fedsel.device import Client, LinearRecords, Policy
 from fedsel.models import LinearModel
-from fedsel.random import stream
-from fedsel.sampling.kernels import native
+from fedsel.sampling._kernels import native
 from fedsel.simulation import Population, Training, train
 from fedsel.simulation.linear_rounds import schedule_of
 from fedsel.simulation.records import records_of

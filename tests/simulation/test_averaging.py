@@ -9,7 +9,7 @@ import pytest
 from fedsel import InvalidArgument, Recipe, solution
 from fedsel.auto import Setting, learning_rate
 from fedsel.data import synthetic
-from fedsel.experiments.spec import Spec
+from fedsel.experiments import Spec
 from fedsel.models import MulticlassModel
 from fedsel.server.step import ServerState, StepRule, averaged
 from fedsel.simulation import Population, Training, train, train_vectors

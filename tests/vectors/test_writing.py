@@ -4,11 +4,10 @@ import json
 import shutil
 
 import pytest
-from typer.testing import CliRunner
 
-from fedsel.cli import app
-from fedsel.vectors import KINDS, VERSION, differences, file_of, text_of, write
 from tests.vectors.support import FOLDER, cases
+from tools.vectors import KINDS, VERSION, differences, file_of, text_of, write
+from tools.vectors.__main__ import main
 
 
 @pytest.mark.slow
@@ -73,16 +72,18 @@ def test_a_file_that_lacks_or_is_none(tmp_path):
     assert differences(tmp_path, "messages") == ["messages: no JSON"]
 
 
-def test_the_command_writes_and_checks(tmp_path, monkeypatch):
+def test_the_command_writes_and_checks(tmp_path, monkeypatch, capsys):
     few = {kind: KINDS[kind] for kind in ("requests", "updates")}
-    monkeypatch.setattr("fedsel.vectors.writing.KINDS", few)
-    monkeypatch.setattr("fedsel.vectors.KINDS", few)
-    run, out = CliRunner().invoke, tmp_path / "vectors"
-    assert run(app, ["vectors", "--out", str(out), "--check"]).exception is not None
-    written = run(app, ["vectors", "--out", str(out), "--json"])
-    assert [row["cases"] for row in json.loads(written.stdout)] == [183, 78]
-    assert run(app, ["vectors", "--out", str(out), "--check"]).exit_code == 0
+    monkeypatch.setattr("tools.vectors.writing.KINDS", few)
+    out = tmp_path / "vectors"
+    assert main(["--out", str(out), "--check"]) == 1
+    assert "requests: there is no such file" in capsys.readouterr().err
+    assert main(["--out", str(out)]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        f"{out / 'requests.json'}: 183 cases",
+        f"{out / 'updates.json'}: 78 cases",
+    ]
+    assert main(["--out", str(out), "--check"]) == 0
     shutil.copy(file_of(out, "updates"), file_of(out, "requests"))
-    checked = run(app, ["vectors", "--out", str(out), "--check"])
-    assert checked.exit_code == 1
-    assert "requests.kind: differs" in checked.stderr
+    assert main(["--out", str(out), "--check"]) == 1
+    assert "requests.kind: differs" in capsys.readouterr().err

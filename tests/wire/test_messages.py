@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsel import InvalidArgument, Recipe, Reports, solution
-from fedsel.random import stream
+from fedsel._internal.random import stream
 from fedsel.solutions import names
 from fedsel.wire import (
     InvalidMessage,

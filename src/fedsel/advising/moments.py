@@ -23,8 +23,8 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsel._internal.extras import needed
 from fedsel.errors import InvalidArgument
-from fedsel.extras import needed
 from fedsel.mechanisms import (
     FlatPicks,
     FullGradient,
@@ -36,7 +36,7 @@ from fedsel.mechanisms import (
     Value,
 )
 from fedsel.solutions import Coordinates, Projection, RandomDirections, Solution
-from fedsel.solutions.fresh import Fresh
+from fedsel.solutions._fresh import Fresh
 
 Floats = NDArray[np.float64]
 

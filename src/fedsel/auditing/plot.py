@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedsel import palette
+from fedsel._internal import palette
+from fedsel._internal.display import in_figure
+from fedsel._internal.plotting import new_figure
 from fedsel.auditing.suite import Row
-from fedsel.display import in_figure
-from fedsel.plotting import new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from fedsel._internal.exact import exceeds_exp
 from fedsel.auditing.empirical import audit
 from fedsel.auditing.shuffled import attack_shuffled, worst_attack
 from fedsel.central import amplify
 from fedsel.errors import InvalidArgument, check_count
-from fedsel.exact import exceeds_exp
 from fedsel.mechanisms import (
     Mechanism,
     OneSymbol,
@@ -28,8 +28,8 @@ from fedsel.mechanisms import (
     Value,
     certify,
 )
-from fedsel.mechanisms.registry import ONE_SYMBOL, SELECTIONS, VALUES, mechanism
-from fedsel.mechanisms.selection import Top, count_top
+from fedsel.mechanisms._registry import ONE_SYMBOL, SELECTIONS, VALUES, mechanism
+from fedsel.mechanisms._selection import Top, count_top
 from fedsel.sampling import simulated
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0)

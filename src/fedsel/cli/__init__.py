@@ -8,33 +8,30 @@ from typing import Annotated
 
 import typer
 
+from fedsel._internal.extras import MissingExtra
+from fedsel._internal.progress import show_progress
 from fedsel._version import __version__
 from fedsel.cli import reproduce as reproducing
-from fedsel.cli.advise import EXAMPLE as ADVISE_EXAMPLE
-from fedsel.cli.advise import advise_command
+from fedsel.cli._advise import EXAMPLE as ADVISE_EXAMPLE
+from fedsel.cli._advise import advise_command
+from fedsel.cli._certify import certify_command, mechanisms
+from fedsel.cli._commands import App
+from fedsel.cli._run import EXAMPLE, run
+from fedsel.cli._solutions import EXAMPLE as SOLUTIONS_EXAMPLE
+from fedsel.cli._solutions import solutions_command
+from fedsel.cli._terminal import say_error
 from fedsel.cli.aggregate import EXAMPLE as AGGREGATE_EXAMPLE
 from fedsel.cli.aggregate import aggregate
 from fedsel.cli.audit import EXAMPLE as AUDIT_EXAMPLE
 from fedsel.cli.audit import audit
-from fedsel.cli.bench import bench
-from fedsel.cli.certify import certify_command, mechanisms
-from fedsel.cli.commands import App
-from fedsel.cli.common import say_error
 from fedsel.cli.data import data_app
 from fedsel.cli.flower import flower_app
 from fedsel.cli.join import JOIN_EXAMPLE, join_command
 from fedsel.cli.ledger import ledger_app
-from fedsel.cli.run import EXAMPLE, run
 from fedsel.cli.serve import INVITE_EXAMPLE, SERVE_EXAMPLE, invite_command, serve_command
-from fedsel.cli.solutions import EXAMPLE as SOLUTIONS_EXAMPLE
-from fedsel.cli.solutions import solutions_command
-from fedsel.cli.vectors import EXAMPLE as VECTORS_EXAMPLE
-from fedsel.cli.vectors import vectors_command
 from fedsel.data.raw import DataUnavailable
 from fedsel.device.refusal import LedgerError
 from fedsel.errors import InvalidArgument, InvalidData
-from fedsel.extras import MissingExtra
-from fedsel.progress import show_progress
 
 app = App(
     help="Federated learning under local differential privacy: every client randomises its own "
@@ -51,8 +48,6 @@ app.command(
 )(certify_command)
 app.command(epilog="Example: fedsel mechanisms --json")(mechanisms)
 app.command(epilog=reproducing.EXAMPLE)(reproducing.reproduce)
-app.command(epilog="Example: fedsel bench --instructions avx2 --json")(bench)
-app.command("vectors", epilog=VECTORS_EXAMPLE)(vectors_command)
 app.command("serve", epilog=SERVE_EXAMPLE)(serve_command)
 app.command("invite", epilog=INVITE_EXAMPLE)(invite_command)
 app.command("join", epilog=JOIN_EXAMPLE)(join_command)

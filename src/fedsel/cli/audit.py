@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 from rich.table import Table
 
-from fedsel.cli.audit_target import TargetOptions, audit_target
-from fedsel.cli.common import (
+from fedsel._internal.display import printable
+from fedsel._internal.extras import check_installed
+from fedsel.cli._terminal import (
+    Bar,
     JobsOption,
     JsonOption,
     check_file,
@@ -20,10 +22,8 @@ from fedsel.cli.common import (
     output,
     parse_top,
 )
-from fedsel.cli.waiting import Bar
-from fedsel.display import printable
+from fedsel.cli.audit_target import TargetOptions, audit_target
 from fedsel.errors import InvalidArgument
-from fedsel.extras import check_installed
 
 if TYPE_CHECKING:
     from fedsel.auditing.suite import Row
@@ -232,7 +232,7 @@ def _audit_mechanisms(
 
         picture.save(rows, plot)
     if csv_file is not None:
-        from fedsel.experiments.sweep import write_csv
+        from fedsel.experiments import write_csv
 
         write_csv(csv_file, [row.as_dict() for row in rows])
     if html is not None:

@@ -11,14 +11,13 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from fedsel.cli.commands import App
-from fedsel.cli.common import JsonOption, output, print_path, say_error
-from fedsel.cli.waiting import patience
+from fedsel._internal.display import printable
+from fedsel.cli._commands import App
+from fedsel.cli._terminal import JsonOption, output, patience, print_path, say_error
 from fedsel.data import NAMES, DataUnavailable, fetch, find
 from fedsel.data.catalogue import RealData, resolve
 from fedsel.data.download import SOURCES
 from fedsel.data.raw import Found
-from fedsel.display import printable
 
 data_app = App(
     help="The data sets of the paper: what there is, where it lies, and how to get it.",

@@ -12,13 +12,22 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from fedsel.cli.cluster import ClusterOption, on_cluster
-from fedsel.cli.common import JobsOption, JsonOption, check_folder, check_there, output
-from fedsel.cli.waiting import PATIENCE, Bar, patience, progress_console
-from fedsel.display import printable
+from fedsel._internal.display import printable
+from fedsel._internal.extras import check_installed
+from fedsel._internal.progress import PATIENCE, spoken
+from fedsel.cli._terminal import (
+    Bar,
+    ClusterOption,
+    JobsOption,
+    JsonOption,
+    check_folder,
+    check_there,
+    on_cluster,
+    output,
+    patience,
+    progress_console,
+)
 from fedsel.errors import InvalidArgument
-from fedsel.extras import check_installed
-from fedsel.progress import spoken
 
 if TYPE_CHECKING:
     from fedsel.pages import Verdict
@@ -121,14 +130,14 @@ def _list(as_json: bool) -> None:
 
 
 def _work(request: Request, directory: Path | None, out: Path) -> tuple[list[Outcome], bool]:
-    from fedsel.experiments import Named, Store
+    from fedsel.experiments import CatalogueSource, Store
     from fedsel.paper import run
 
     console = progress_console()
     experiments = request.experiments
     with patience("looking for the data") as notify:
-        missing = run.missing_data(experiments, Named(directory, notify))
-    source = Named(directory)
+        missing = run.missing_data(experiments, CatalogueSource(directory, notify))
+    source = CatalogueSource(directory)
     for text in missing.values():
         console.print(f"left out: {printable(text)}", style="yellow", highlight=False)
     out.mkdir(exist_ok=True)

@@ -23,7 +23,7 @@ from fedsel.device import Ledger
 from fedsel.device.joining.connection import SECONDS, Connection, Interrupted
 from fedsel.device.joining.patience import Deadline
 from fedsel.errors import check_count, check_epsilon
-from fedsel.models.linear import LinearModel, predict
+from fedsel.models import LinearModel, predict
 from fedsel.service import Task
 from fedsel.service.inviting import invitations
 

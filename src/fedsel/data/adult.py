@@ -17,8 +17,8 @@ from itertools import pairwise
 
 import numpy as np
 
+from fedsel._internal.extras import needed
 from fedsel.data.dataset import Dataset
-from fedsel.extras import needed
 
 TRAIN_ROWS, TEST_ROWS = 32_561, 16_281
 TEST_FIRST_LINE = "|1x3 Cross validator\n"

@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsel._internal.extras import needed
+from fedsel._internal.paths import cache_folder
 from fedsel.data.dataset import Dataset
 from fedsel.data.raw import DataUnavailable, RawFile, is_file
-from fedsel.extras import needed
-from fedsel.paths import cache_folder
 
 WORK_PREFIX = ".part-"
 STALE_SECONDS = 24 * 3600.0

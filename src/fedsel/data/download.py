@@ -23,10 +23,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from fedsel._internal.extras import MissingExtra, needed
 from fedsel.data import adult, bank, cache, kdd
 from fedsel.data.catalogue import ADULT_DATA, ADULT_TEST, BANK, KDD, RealData
 from fedsel.data.raw import DataUnavailable, Found, RawFile, WrongContent
-from fedsel.extras import MissingExtra, needed
 
 Contents = dict[RawFile, bytes]
 Notify = Callable[[str], None]

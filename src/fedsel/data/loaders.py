@@ -6,13 +6,13 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from fedsel._internal.paths import cache_folder
 from fedsel.data import cache, raw
 from fedsel.data.catalogue import RealData, resolve
 from fedsel.data.dataset import Dataset
 from fedsel.data.generate import synthetic
 from fedsel.data.raw import DataUnavailable, Found, WrongContent
 from fedsel.errors import InvalidArgument
-from fedsel.paths import cache_folder
 
 Folder = str | os.PathLike[str]
 Notify = Callable[[str], None]

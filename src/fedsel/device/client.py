@@ -12,6 +12,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsel._internal.random import SYSTEM
 from fedsel.device.entries import Entry, History, Task
 from fedsel.device.ledger import Ledger, LedgerTransaction, checked_name
 from fedsel.device.policy import Policy
@@ -19,7 +20,7 @@ from fedsel.device.refusal import LedgerError, Reason, Refused
 from fedsel.device.spending import added
 from fedsel.device.updates import FloatSettings, Update, evaluated, saturated
 from fedsel.errors import check_kind
-from fedsel.random import SYSTEM, Entropy
+from fedsel.mechanisms import Entropy
 from fedsel.recipe import Recipe
 from fedsel.wire import InvalidMessage, Request, Sealing, UnknownVersion, check_sendable
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedsel.errors import InvalidArgument, InvalidData, check_kind, check_vectors
-from fedsel.models.linear import REGRESSING, LinearModel
+from fedsel.models import REGRESSING, LinearModel
 from fedsel.preparation import Plan, Preparation
 
 Update = Callable[[NDArray[np.floating]], NDArray[np.floating]]

@@ -20,9 +20,9 @@ from fedsel.errors import (
     check_kind,
     check_positive,
 )
-from fedsel.mechanisms.base import MAX_DIMENSION
+from fedsel.mechanisms._base import MAX_DIMENSION
 from fedsel.recipe import PRIVATE, Recipe, decimal
-from fedsel.solutions.registry import canonical
+from fedsel.solutions._registry import canonical
 from fedsel.wire import Sealing
 from fedsel.wire.intent import MOST_BYTES, Intent, check_text
 

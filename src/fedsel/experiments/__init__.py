@@ -1,9 +1,43 @@
-"""Experiments as data: a spec, a store of results, figures that are functions of a table."""
+"""Experiments as data: a spec, a store of results, and tables of them."""
 
-from fedsel.experiments.datasets import Given, Named, with_public
-from fedsel.experiments.spec import Spec
-from fedsel.experiments.store import Store
-from fedsel.experiments.sweep import sweep
-from fedsel.experiments.trial import Cell
+from fedsel.experiments._running import (
+    Finished,
+    Row,
+    Store,
+    Task,
+    cache_key,
+    code_version,
+    sources_of,
+    sweep,
+    tidy,
+    total_cost,
+    write_csv,
+)
+from fedsel.experiments._sources import CatalogueSource, InMemorySource, Means, Source, with_public
+from fedsel.experiments._spec import PaperSettings, Spec, expand, override, paper_settings
+from fedsel.experiments._trial import Cell
 
-__all__ = ["Cell", "Given", "Named", "Spec", "Store", "sweep", "with_public"]
+__all__ = [
+    "CatalogueSource",
+    "Cell",
+    "Finished",
+    "InMemorySource",
+    "Means",
+    "PaperSettings",
+    "Row",
+    "Source",
+    "Spec",
+    "Store",
+    "Task",
+    "cache_key",
+    "code_version",
+    "expand",
+    "override",
+    "paper_settings",
+    "sources_of",
+    "sweep",
+    "tidy",
+    "total_cost",
+    "with_public",
+    "write_csv",
+]

@@ -13,9 +13,7 @@ from itertools import product
 from typing import Any
 
 from fedsel.errors import InvalidArgument
-from fedsel.experiments.runner import Task
-from fedsel.experiments.spec import Spec, expand
-from fedsel.experiments.trial import Cell
+from fedsel.experiments import Cell, Spec, Task, expand
 from fedsel.paper.measures.bounds import MaxError
 from fedsel.paper.measures.timing import ClientTime
 from fedsel.paper.measures.variance import UpdateVariance

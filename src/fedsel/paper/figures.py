@@ -1,13 +1,12 @@
-"""Figures as pure functions of a table, in the looks of `fedsel.palette`."""
+"""Figures as pure functions of a table, in the looks of `fedsel.pages.palette`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fedsel import palette
+from fedsel.pages import epsilon_axis, legend_below, new_figure, palette
 from fedsel.paper.results import Row, Rows, accuracies, choose, values_of
-from fedsel.plotting import epsilon_axis, legend_below, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -16,11 +16,18 @@ from typing import Any
 from fedsel import pages
 from fedsel._version import __version__
 from fedsel.data import DataUnavailable
-from fedsel.experiments import Store
-from fedsel.experiments.datasets import Source
-from fedsel.experiments.runner import Finished, Task, perform, total_cost
-from fedsel.experiments.store import code_version, key_of
-from fedsel.experiments.sweep import tidy, write_csv
+from fedsel.experiments import (
+    Finished,
+    Source,
+    Store,
+    Task,
+    cache_key,
+    code_version,
+    sweep,
+    tidy,
+    total_cost,
+    write_csv,
+)
 from fedsel.pages import Figure, Overview, Section, Table, Verdict, svg_of
 from fedsel.paper import lemmas
 from fedsel.paper.catalogue import CLAIMS, Change, Experiment, experiment, wanted
@@ -120,7 +127,7 @@ def estimated_seconds(
 ) -> float:
     """About how long idle cores take for what the store does not hold, and for figures and page."""
     tasks = [task for one in experiments for task in one.without(list(missing))]
-    todo = [t for t in tasks if store.get(key_of(t, source.identity)) is None]
+    todo = [t for t in tasks if store.get(cache_key(t, source.identity)) is None]
     cores = jobs if jobs > 0 else os.cpu_count() or 1
     return _SECONDS_PER_ENTRY * total_cost(todo) / cores + _SECONDS_PER_PAGE * len(experiments)
 
@@ -146,7 +153,7 @@ def reproduce(
         rows = []
         # Clocks want the machine for themselves.
         for part, jobs in ((_timed(tasks), 1), (_others(tasks), request.jobs)):
-            rows += perform(part, store, source, jobs=jobs, advance=watcher.advance, finished=add)
+            rows += sweep(part, source, store, jobs=jobs, advance=watcher.advance, finished=add)
         left_out = tuple(text for name, text in missing.items() if name in one.datasets)
         view = VIEWS[one.name](rows, one.name) if rows else View()
         watcher.outcomes.append(Outcome(one, rows, view, left_out, seconds))

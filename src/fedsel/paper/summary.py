@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from fedsel.display import printable
+from fedsel._internal.display import printable
 from fedsel.pages import Table, Verdict
 from fedsel.pages.cells import shown
 from fedsel.pages.model import Cell

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fedsel.data.files import read
 from fedsel.errors import InvalidArgument
-from fedsel.models.linear import CLASSIFYING, LinearModel, predict
+from fedsel.models import CLASSIFYING, LinearModel, predict
 from fedsel.server.checkpoint import Checkpoint
 from fedsel.service.task import Task
 

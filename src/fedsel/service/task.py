@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fedsel.auto import model_of
 from fedsel.errors import InvalidArgument, check_count, check_kind, check_positive
-from fedsel.models.linear import CLASSIFYING, REGRESSING, LinearModel, Loss
+from fedsel.models import CLASSIFYING, REGRESSING, LinearModel, Loss
 from fedsel.recipe import Recipe
 from fedsel.server.checkpoint import Checkpoint
 from fedsel.server.planned import Planned

@@ -9,10 +9,9 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsel.models.linear import LinearModel
-from fedsel.models.multiclass import MulticlassModel
+from fedsel.models import LinearModel, MulticlassModel
 from fedsel.preparation import Plan, Preparation
-from fedsel.sampling.parts import Part
+from fedsel.sampling._parts import Part
 from fedsel.simulation._population import LOSSES, Population
 
 _ENTRIES_AT_A_TIME = 1 << 21

@@ -9,8 +9,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsel.models.linear import LinearModel
-from fedsel.models.multiclass import MulticlassModel
+from fedsel.models import LinearModel, MulticlassModel
 from fedsel.preparation import Preparation
 from fedsel.simulation._population import LOSSES, Population, kernel_records
 
@@ -56,7 +55,7 @@ class EvaluationSet:
 
     def judge(self, weights: Doubles, model: LinearModel) -> tuple[Doubles, Doubles]:
         """Accuracy and regularised loss of each model of weights (models, d)."""
-        from fedsel.sampling.kernels import native
+        from fedsel.sampling._kernels import native
 
         rows = np.arange(len(self.y)) if self.rows is None else self.rows
         hits, losses = np.zeros(len(weights)), np.zeros(len(weights))

@@ -33,7 +33,7 @@ class Population:
     @property
     def clients(self) -> int:
         """How many clients there are, members or not."""
-        return self.X.shape[0] if self.starts is None else len(self.starts) - 1
+        return int(self.X.shape[0]) if self.starts is None else len(self.starts) - 1
 
     @property
     def taking_part(self) -> NDArray[np.int64]:

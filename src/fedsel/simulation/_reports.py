@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsel._internal.random import SYSTEM, stream
 from fedsel.errors import InvalidArgument, InvalidData
-from fedsel.random import SYSTEM, stream
-from fedsel.sampling.parts import Part, rows_of
+from fedsel.sampling._parts import Part, rows_of
 from fedsel.solutions import Solution
 
 RESIDUAL_LIMIT = 2**30
@@ -44,8 +44,7 @@ class VectorReports:
         residual_directory: Path | None = None,
         factors: NDArray[np.float32] | None = None,
     ) -> None:
-        from fedsel.sampling.kernels.clients import ReportKernel
-        from fedsel.sampling.kernels.tables import known
+        from fedsel.sampling._kernels import ReportKernel, known
 
         self.solution, self._seed, self._factors = solution, seed, factors
         self.residual = residual_for(solution, clients, residual_directory)

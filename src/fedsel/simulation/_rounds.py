@@ -11,12 +11,12 @@ from typing import Literal, cast, final
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsel._internal.progress import note
+from fedsel._internal.random import key_of
 from fedsel.errors import InvalidArgument, check_count, check_finite, check_positive, check_vectors
 from fedsel.history import History, Round
-from fedsel.models.linear import LinearModel, Loss
+from fedsel.models import LinearModel, Loss
 from fedsel.preparation import Plan, Preparation
-from fedsel.progress import note
-from fedsel.random import key_of
 from fedsel.recipe import check_at_least_zero, check_averaging
 from fedsel.server.step import ServerState, StepRule
 from fedsel.simulation._clients import LinearClients, RecordSource, Source
@@ -94,7 +94,7 @@ class Training:
         >>> sorted(order.tolist()), ends.tolist()
         ([0, 1, 2, 3, 4], [1, 3, 5])
         """
-        from fedsel.sampling.kernels import native
+        from fedsel.sampling._kernels import native
 
         seed = secrets.randbits(256) if self.seed is None else self.seed
         order = members.copy()

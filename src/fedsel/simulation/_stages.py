@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsel._internal.random import key_of, own_bits
 from fedsel.preparation import Plan
-from fedsel.random import key_of, own_bits
 from fedsel.server.step import ServerState, averaged, step
 from fedsel.simulation._clients import LinearClients, Source, record_vectors
 from fedsel.simulation._population import LOSSES, Population, kernel_records
@@ -128,8 +128,7 @@ class CompiledStage:
     def __init__(
         self, training: Training, source: LinearClients, residual_directory: Path | None = None
     ) -> None:
-        from fedsel.sampling.kernels import native
-        from fedsel.sampling.kernels.tables import signs_of, tables_of
+        from fedsel.sampling._kernels import native, signs_of, tables_of
 
         self._training, self._source = training, source
         self._native, self._signs_of = native, signs_of
@@ -188,7 +187,7 @@ def training_stage(
     training: Training, source: Source, residual_directory: Path | None = None
 ) -> Stage:
     """Compiled rounds where the kernels know solution and clients, else one round after another."""
-    from fedsel.sampling.kernels.tables import known
+    from fedsel.sampling._kernels import known
 
     if isinstance(source, LinearClients) and source.compiled and known(training.solution):
         return CompiledStage(training, source, residual_directory)

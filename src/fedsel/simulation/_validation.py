@@ -1,6 +1,6 @@
 """Cross-validation: k folds × repeats, in parallel over runs.
 
-Runs go through `fedsel.parallel`: threads on one machine, and a cluster where a sweep outgrows it.
+Runs go through `in_parallel`: threads on one machine, and a cluster where a sweep outgrows it.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from threading import Lock
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsel._internal.parallel import in_parallel
+from fedsel._internal.progress import note
+from fedsel._internal.random import key_of
 from fedsel.errors import InvalidArgument, check_count
 from fedsel.history import History
-from fedsel.models.linear import LinearModel, Loss
-from fedsel.parallel import in_parallel
-from fedsel.progress import note
-from fedsel.random import key_of
+from fedsel.models import LinearModel, Loss
 from fedsel.simulation._judges import EvaluationSet
 from fedsel.simulation._population import Population
 from fedsel.simulation._rounds import Evaluate, Training, train
@@ -70,7 +70,7 @@ def split(clients: int, folds: int, seed: int, repeat: int) -> tuple[NDArray[np.
 
 @lru_cache(maxsize=4)
 def _split(clients: int, folds: int, seed: int, repeat: int) -> tuple[NDArray[np.int64], ...]:
-    from fedsel.sampling.kernels import native
+    from fedsel.sampling._kernels import native
 
     order = np.arange(clients, dtype=np.int64)
     native.shuffle(order, key_of(seed, FOLDS), repeat)
@@ -165,7 +165,7 @@ def fifths(
     clients: int, seed: int, run: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Who trains (three fifths), who validates and who tests in a run of `held_out_run`."""
-    from fedsel.sampling.kernels import native
+    from fedsel.sampling._kernels import native
 
     test, *others = split(clients, FIFTHS, seed, 0)
     rest = np.concatenate(others)

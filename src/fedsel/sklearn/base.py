@@ -32,7 +32,7 @@ from fedsel.simulation.leaks import spend, warn_about_seed
 from fedsel.sklearn import leaks, privacy, public
 from fedsel.sklearn.fitting import Examples, Task, factors_of, seed_of_wave, train_wave
 from fedsel.solutions import Solution
-from fedsel.solutions.registry import entry
+from fedsel.solutions._registry import entry
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -360,7 +360,7 @@ class FederatedLinear(BaseEstimator):  # type: ignore[misc]
 
     def plot_history(self, axes: Axes | None = None) -> Axes:
         """Accuracy against the rounds (with an eval_set), or the bits sent."""
-        from fedsel import plotting
+        from fedsel._internal import plotting
 
         check_is_fitted(self)
         return plotting.history(self.history_.rounds, self.solution_.name, axes)

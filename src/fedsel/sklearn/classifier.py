@@ -12,8 +12,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
 from fedsel.errors import Epsilon, InvalidArgument, check_positive
-from fedsel.models.linear import check_loss
-from fedsel.models.multiclass import softmax
+from fedsel.models import check_loss, softmax
 from fedsel.recipe import RECOMMENDED
 from fedsel.sklearn.base import FederatedLinear
 from fedsel.sklearn.fitting import Classification, Examples, codes_of
@@ -41,7 +40,7 @@ class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
     epsilon
         Total ε of a client in one fit, over all epochs.
     solution
-        How a client reports, by name: "FJ", "PS-PM", "PM", "NP" … (`fedsel.solutions.registry`).
+        How a client reports, by name: "FJ", "PS-PM", "PM", "NP" … (`fedsel.solutions._registry`).
     model
         "logistic" or "svm".
     epochs
@@ -368,7 +367,7 @@ class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
         A means to plan with public or simulated data: on private clients every point costs its ε,
         of which a warning tells the sum.
         """
-        from fedsel import plotting
+        from fedsel._internal import plotting
         from fedsel.sklearn.sweep import sweep
 
         names = [self.solution] if solutions is None else list(solutions)

@@ -9,7 +9,7 @@ from types import FrameType
 from fedsel.errors import PrivacyLeakWarning, RepeatedFitWarning
 from fedsel.simulation.leaks import tell
 from fedsel.solutions import Solution
-from fedsel.solutions.registry import PLAIN
+from fedsel.solutions._registry import PLAIN
 
 _TALLY = "__fedsel_fits__"
 """Under this name a frame of scikit-learn holds how often, and at what cost, it has fitted."""

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
 from fedsel.errors import Epsilon, InvalidArgument
-from fedsel.models.linear import REGRESSING, check_loss
+from fedsel.models import REGRESSING, check_loss
 from fedsel.recipe import RECOMMENDED
 from fedsel.sklearn import leaks
 from fedsel.sklearn.base import FederatedLinear

@@ -23,7 +23,7 @@ import struct
 from fractions import Fraction
 
 from fedsel.errors import InvalidArgument
-from fedsel.mechanisms.selection import Share, Top
+from fedsel.mechanisms._selection import Share, Top
 from fedsel.recipe import PRIVATE, Recipe
 
 _WORD = 1 << 64

@@ -9,8 +9,8 @@ import numpy as np
 
 from fedsel.device.joining.outcome import Ended, Ending
 from fedsel.errors import check_count, check_positive
-from fedsel.mechanisms.base import MAX_DIMENSION
-from fedsel.models.linear import REGRESSING, LinearModel
+from fedsel.mechanisms._base import MAX_DIMENSION
+from fedsel.models import REGRESSING, LinearModel
 from fedsel.wire.report import RUN_BYTES
 
 MOST_BYTES = 64 << 20

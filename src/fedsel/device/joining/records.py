@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from fedsel.device.joining.announcement import Announcement
 from fedsel.device.linear import LinearRecords, Update
 from fedsel.errors import InvalidArgument, InvalidData
-from fedsel.models.linear import LinearModel, Loss
+from fedsel.models import LinearModel, Loss
 from fedsel.wire.preparing import Preparing
 
 _DELIMITERS = ",;\t|"

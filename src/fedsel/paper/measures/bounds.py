@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fedsel.budget import Budget
 from fedsel.errors import InvalidArgument, check_count, check_epsilon
-from fedsel.experiments.datasets import Source
+from fedsel.experiments import Source
 from fedsel.mechanisms import (
     BOTTOM,
     FlatPicks,

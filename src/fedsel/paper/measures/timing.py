@@ -13,7 +13,7 @@ import numpy as np
 
 from fedsel.budget import Budget
 from fedsel.errors import InvalidArgument, check_count
-from fedsel.experiments.datasets import Source
+from fedsel.experiments import Source
 from fedsel.mechanisms import (
     BOTTOM,
     Exponential,

@@ -9,8 +9,8 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from fedsel.errors import check_count, check_finite, check_positive
-from fedsel.experiments.datasets import Source
-from fedsel.mechanisms.registry import VALUES
+from fedsel.experiments import Source
+from fedsel.mechanisms._registry import VALUES
 from fedsel.paper.measures.base import Measure
 from fedsel.sampling.simulated import cohort, perturb
 

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsel import palette
-from fedsel.experiments.spec import setting_of
-from fedsel.pages import Table
+from fedsel.experiments import paper_settings
+from fedsel.pages import Table, epsilon_axis, label_ends, legend_below, palette
 from fedsel.pages.model import Cell
 from fedsel.paper import figures
 from fedsel.paper.results import Row, Rows, choose, gap, values_of
@@ -31,9 +30,8 @@ from fedsel.paper.views.choosing import (
     tests,
     tuned,
 )
-from fedsel.plotting import epsilon_axis, label_ends, legend_below
 from fedsel.recipe import RECOMMENDED
-from fedsel.solutions.registry import names
+from fedsel.solutions._registry import names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -68,7 +66,7 @@ def as_in_the_paper(rows: Rows) -> list[Row]:
     """Rows on records that are scaled, and have an intercept, as table 3 has them."""
     kept = []
     for row in rows:
-        setting = setting_of(row["dataset"])
+        setting = paper_settings(row["dataset"])
         if (row["scale"], row["intercept"]) == (setting.scale, setting.intercept):
             kept.append(row)
     return kept

@@ -14,7 +14,7 @@ from fedsel.pages import Table
 from fedsel.paper.results import Row, Rows, choose, gap, values_of
 from fedsel.paper.views.base import plain
 from fedsel.recipe import RECOMMENDED
-from fedsel.solutions.registry import BASELINES, ONE_SYMBOL, PLAIN
+from fedsel.solutions._registry import BASELINES, ONE_SYMBOL, PLAIN
 
 _KEYS = ("dataset", "draw", "model", "solution", "epsilon")
 SELECTING = ("EXP-", "PE-", "PS-")

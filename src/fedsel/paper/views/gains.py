@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fedsel import palette
-from fedsel.pages import Table, Verdict
+from fedsel.pages import Table, Verdict, legend_below, palette
 from fedsel.paper import figures
 from fedsel.paper.paper import SELECTIONS, TABLE3
 from fedsel.paper.results import (
@@ -22,7 +21,6 @@ from fedsel.paper.results import (
     values_of,
 )
 from fedsel.paper.views.base import FAILS, Picture, View, command, judge, plain
-from fedsel.plotting import legend_below
 
 QUANTITIES = ("gain", "loss")
 

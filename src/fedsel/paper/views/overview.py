@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedsel import palette
+from fedsel.pages import epsilon_axis, label_ends, legend_below, palette
 from fedsel.paper import figures
 from fedsel.paper.results import Rows, choose, values_of
 from fedsel.paper.views.base import Picture
 from fedsel.paper.views.choosing import curve, tests
-from fedsel.plotting import epsilon_axis, label_ends, legend_below
 from fedsel.recipe import RECOMMENDED
 
 if TYPE_CHECKING:

@@ -6,13 +6,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from fedsel import palette
-from fedsel.pages import Table, Verdict
+from fedsel.pages import Table, Verdict, legend_below, palette
 from fedsel.paper import figures
 from fedsel.paper.paper import ORDERS
 from fedsel.paper.results import Row, Rows, choose, slope, values_of
 from fedsel.paper.views.base import FAILS, HOLDS, Picture, View, command, counted, plain
-from fedsel.plotting import legend_below
 
 _FAMILY = {"PM": "flat", "PM-RP": "compressed", "PS-PM": "two-stage"}
 _TOLERANCE = 0.15

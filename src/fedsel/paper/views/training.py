@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fedsel import palette
-from fedsel.pages import Table, Verdict
+from fedsel.pages import Table, Verdict, legend_below, palette
 from fedsel.paper import figures
 from fedsel.paper.paper import SELECTIONS
 from fedsel.paper.results import (
@@ -31,7 +30,6 @@ from fedsel.paper.views.base import (
     judge,
     plain,
 )
-from fedsel.plotting import legend_below
 
 TWO_STAGE = tuple(f"{s}-PM" for s in SELECTIONS)
 

@@ -1,0 +1,43 @@
+"""Optional dependencies: where one is missing, a sentence says what to install."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+
+
+class MissingExtra(ImportError):
+    """Something that was asked for needs a package that is not installed."""
+
+
+@contextmanager
+def needed(extra: str, purpose: str) -> Iterator[None]:
+    """Say what to install where an import within fails.
+
+    >>> with needed("plots", "figures"):
+    ...     import no_such_package
+    Traceback (most recent call last):
+    MissingExtra: figures: no_such_package is missing, pip install 'fedsel[plots]'
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        missing = (error.name or "a package").partition(".")[0]
+        if missing == "fedsel":
+            raise
+        sentence = f"{purpose}: {missing} is missing, pip install 'fedsel[{extra}]'"
+        raise MissingExtra(sentence, name=error.name) from error
+
+
+def check_installed(extra: str, purpose: str, *packages: str) -> None:
+    """Say what to install before long work that would need these packages at its end.
+
+    >>> check_installed("plots", "figures", "no_such_package")
+    Traceback (most recent call last):
+    MissingExtra: figures: no_such_package is missing, pip install 'fedsel[plots]'
+    """
+    with needed(extra, purpose):
+        for package in packages:
+            if find_spec(package) is None:
+                raise ModuleNotFoundError(name=package)

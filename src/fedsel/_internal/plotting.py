@@ -1,0 +1,192 @@
+"""Figures that several parts share: axes are returned, nothing is shown or written."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fedsel._internal import palette
+from fedsel._internal.display import in_figure
+from fedsel._internal.extras import needed
+from fedsel.history import Round
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+def new_figure(width: float = 6.4, height: float = 4.2) -> Figure:
+    """A figure that belongs to nobody: no window, no state."""
+    with needed("plots", "figures"):
+        from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def new_axes(axes: Axes | None = None) -> Axes:
+    """These axes, or those of a new figure."""
+    if axes is not None:
+        return axes
+    subplot: Axes = new_figure().subplots()
+    return subplot
+
+
+def history(
+    rounds: Sequence[Round], label: str, axes: Axes | None = None, solution: str | None = None
+) -> Axes:
+    """Accuracy against rounds; where nobody judged, the bits that were sent so far.
+
+    The colour is that of ``solution`` (without it, of the label); a second curve of the same
+    solution has another line.
+    """
+    axes = new_axes(axes)
+    style = palette.style(label if solution is None else solution, markersize=4)
+    drawn = sum(line.get_color() == style["color"] for line in axes.get_lines())
+    style["linestyle"] = palette.LINES[drawn % len(palette.LINES)]
+    numbers = [r.round for r in rounds]
+    if any(not math.isnan(r.accuracy) for r in rounds):
+        levels = np.array([100 * r.accuracy for r in rounds])
+        axes.set_ylabel("accuracy on eval_set (%)")
+    else:
+        levels = np.cumsum([r.bits for r in rounds]) / 8000
+        axes.set_ylabel("sent by all clients so far (kB)")
+    every = max(1, len(numbers) // 10)
+    axes.plot(numbers, levels, **style, markevery=every, label=in_figure(label))
+    axes.set_xlabel("round")
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize=8)
+    return axes
+
+
+@dataclass(frozen=True)
+class Point:
+    """Mean and standard deviation of the accuracy of a solution at an ε (None: not private)."""
+
+    solution: str
+    epsilon: float | None
+    accuracy: float
+    deviation: float
+
+
+def accuracy_against_epsilon(points: Sequence[Point], axes: Axes | None = None) -> Axes:
+    """Accuracy ± deviation against ε, a curve for each solution; a level line has no ε.
+
+    The legend is beside the axes of a new figure, and within those that are given.
+    """
+    own = axes is None
+    axes = new_axes(axes)
+    names = list(dict.fromkeys(p.solution for p in points))
+    for place, name in enumerate(names):
+        mine = [p for p in points if p.solution == name]
+        style = palette.style(name)
+        if mine[0].epsilon is None:
+            level = 100 * mine[0].accuracy
+            axes.axhline(level, **style | {"marker": ""}, label=in_figure(f"{name} (not private)"))
+            continue
+        mine = sorted(mine, key=lambda p: p.epsilon or math.nan)
+        # A little apart: curves that coincide (PE-PM and PS-PM do) must both be seen.
+        apart = 1.02 ** (place - len(names) / 2)
+        axes.errorbar(
+            [(p.epsilon or math.nan) * apart for p in mine],
+            [100 * p.accuracy for p in mine],
+            yerr=[100 * p.deviation for p in mine],
+            **style,
+            markersize=6,
+            capsize=3,
+            label=in_figure(name),
+        )
+    if any(p.epsilon is not None for p in points):
+        epsilon_axis(axes)
+    axes.set_xlabel("ε of a client")
+    axes.set_ylabel("test accuracy (%)")
+    axes.grid(alpha=0.3)
+    beside: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0)}
+    axes.legend(fontsize=8, **(beside if own else {}))
+    return axes
+
+
+def epsilon_axis(axes: Axes) -> None:
+    """A logarithmic axis with its numbers written out, and none between powers of two."""
+    from matplotlib.ticker import NullLocator
+
+    axes.set_xscale("log", base=2)
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_minor_locator(NullLocator())
+
+
+def legend_below(figure: Any, size: float = 8.5) -> None:
+    """One legend of all panels, below them, where it hides nothing; a label appears once."""
+    handles: dict[str, Any] = {}
+    for axes in figure.axes:
+        if (own := axes.get_legend()) is not None:
+            own.remove()
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            handles.setdefault(label, handle)
+    if not handles:
+        return
+    for rows in range(-(-len(handles) // 7), len(handles) + 1):
+        columns = -(-len(handles) // rows)
+        placed = {"loc": "outside lower center", "ncols": columns, "fontsize": size}
+        legend = figure.legend(handles.values(), handles, **placed)
+        if columns == 1 or legend.get_window_extent().width <= figure.bbox.width:
+            return
+        legend.remove()
+
+
+def label_ends(axes: Axes, ends: Sequence[tuple[str, float, float]], size: float = 8) -> None:
+    """Names of curves to the right of the axes, each tied to its end (solution, x, y).
+
+    They are moved up and down so that none covers another. Limits must be set before.
+    """
+    figure: Any = axes.get_figure(root=True)
+    figure.draw_without_rendering()  # the heights of axes are known then
+    height = axes.bbox.height * 72 / figure.dpi
+    low, high = axes.get_ylim()
+    ends = sorted(ends, key=lambda end: end[2])
+    shown = [min(max(y, low), high) for *_, y in ends]
+    shares = [(y - low) / (high - low) for y in shown]
+    for (name, x, _), y, share in zip(
+        ends, shown, spread(shares, 1.25 * size / height), strict=True
+    ):
+        axes.annotate(
+            in_figure(name),
+            (x, y),
+            (1.05, share),
+            textcoords="axes fraction",
+            va="center",
+            fontsize=size,
+            color="#222222",
+            arrowprops={
+                "arrowstyle": "-",
+                "color": palette.look(name.split(",")[0]).colour,
+                "linewidth": 0.8,
+                "relpos": (0, 0.5),
+                "shrinkA": 1,
+                "shrinkB": 3,
+            },
+        )
+
+
+def spread(places: Sequence[float], apart: float) -> list[float]:
+    """Ascending places in [0, 1], moved as little as squares can tell until all are ``apart``.
+
+    >>> [round(x, 2) for x in spread([0.5, 0.5, 0.9], 0.1)]
+    [0.45, 0.55, 0.9]
+    >>> spread([0.0, 0.0], 0.25)
+    [0.0, 0.25]
+    """
+    blocks: list[list[float]] = []  # the mean of yᵢ − i·apart, and how many: neighbours pooled
+    for place, y in enumerate(places):
+        blocks.append([y - place * apart, 1])
+        while len(blocks) > 1 and blocks[-2][0] >= blocks[-1][0]:
+            mean, count = blocks.pop()
+            before = blocks[-1]
+            before[0] = (before[0] * before[1] + mean * count) / (before[1] + count)
+            before[1] += count
+    free = max(0.0, 1 - (len(places) - 1) * apart)
+    starts = [min(max(mean, 0.0), free) for mean, count in blocks for _ in range(int(count))]
+    return [start + place * apart for place, start in enumerate(starts)]

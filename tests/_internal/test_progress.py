@@ -1,0 +1,114 @@
+"""The note for whoever waits: after two seconds, one line, off by a setting."""
+
+import io
+
+import numpy as np
+import pytest
+
+from fedsel._internal import progress
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that only moves when told to: no test waits, nor depends on the machine."""
+
+    class Clock:
+        now = step = 0.0
+
+        def monotonic(self):
+            self.now += self.step
+            return self.now
+
+    made = Clock()
+    monkeypatch.setattr(progress, "time", made)
+    monkeypatch.setitem(progress._state, "on", True)
+    return made
+
+
+def work(clock, seconds, steps=10):
+    with progress.note("fitting", total=steps) as advance:
+        for _ in range(steps):
+            clock.now += seconds / steps
+            advance(1)
+
+
+def test_who_is_quick_says_nothing(clock, capsys):
+    work(clock, 1.9)
+    assert capsys.readouterr().err == ""
+
+
+def test_after_two_seconds_it_tells_how_long_it_will_take(clock, capsys):
+    work(clock, 20.0)
+    assert capsys.readouterr().err == "fedsel: fitting, 10%, about 18 s left\n"
+
+
+def test_a_log_gets_a_line_now_and_then(clock, capsys):
+    work(clock, 300.0, steps=300)
+    said = capsys.readouterr().err
+    assert len(said.splitlines()) == 10
+    assert "about 5 min left" in said
+
+
+def test_a_terminal_gets_one_line_that_is_cleared_in_the_end(clock, monkeypatch):
+    stream = Terminal()
+    monkeypatch.setattr("sys.stderr", stream)
+    work(clock, 8.0)
+    assert "\n" not in stream.getvalue()
+    assert stream.getvalue().count("about") > 3
+    assert stream.getvalue().endswith("\r\x1b[K")
+
+
+def test_of_nested_work_the_outermost_speaks(clock, capsys):
+    with progress.note("all", total=2) as advance:
+        work(clock, 30.0)
+        advance(1)
+    assert capsys.readouterr().err == "fedsel: all, 50%, about 30 s left\n"
+
+
+@pytest.mark.parametrize("how", ["setting", "variable"])
+def test_it_can_be_turned_off(clock, capsys, monkeypatch, how):
+    if how == "setting":
+        before = progress.show_progress(False)
+        assert before is True
+    else:
+        monkeypatch.setenv("FEDSEL_PROGRESS", "0")
+        monkeypatch.setitem(progress._state, "on", progress.wanted())
+    work(clock, 30.0)
+    assert capsys.readouterr().err == ""
+
+
+def test_an_error_leaves_the_next_one_free_to_speak(clock, capsys):
+    with pytest.raises(KeyError), progress.note("failing", total=2):
+        raise KeyError
+    work(clock, 20.0)
+    assert "fitting" in capsys.readouterr().err
+
+
+def test_a_closed_stream_does_not_stop_the_work(clock, monkeypatch):
+    stream = io.StringIO()
+    monkeypatch.setattr("sys.stderr", stream)
+    stream.close()
+    work(clock, 20.0)
+
+
+def test_training_speaks_in_python_and_not_for_a_command(clock, capsys):
+    from fedsel import solution
+    from fedsel.simulation import Population, Training, train
+
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 4)).astype(np.float32), np.ones(60, dtype=np.int8)
+    training = Training(solution("RJ", epsilon=1.0, dim=4), batch=10)
+
+    def slow(_):
+        clock.now += 1.0
+
+    train(training, Population(X, y), advance=slow)
+    assert capsys.readouterr().err == ""  # who is told of every round shows it
+    clock.step = 3.0
+    train(training, Population(X, y))
+    assert "training" in capsys.readouterr().err

@@ -1,0 +1,112 @@
+"""Messages: the bytes of reports, good and bad, and the texts that a request may carry."""
+
+from __future__ import annotations
+
+import struct
+import sys
+from collections.abc import Callable, Iterator
+
+from fedsel.reports import Reports
+from fedsel.wire import ReportFormat, Request, Sealing
+from fedsel.wire.intent import is_mark, is_visible
+from tools.vectors.encoding import Case
+from tools.vectors.requests import recipe
+
+ABOUT = (
+    "Bytes of reports in a format, with round and pairs or null where they are no report; the "
+    "characters that a purpose and a recipient may have; sealed reports."
+)
+_RUN = bytes(16)
+
+
+def cases() -> Iterator[Case]:
+    """Every case."""
+    for form in (
+        ReportFormat(_RUN, slots=100, symbols=411),
+        ReportFormat(_RUN, slots=100, symbols=411, bottom=True),
+        ReportFormat(_RUN, slots=8, symbols=2, picks=3),
+        ReportFormat(b"\xff" * 16, slots=1 << 32, symbols=2),
+    ):
+        for shows, data in _messages(form):
+            yield _case(form, shows, data)
+    for kind, belongs in (("visible", is_visible), ("marks", is_mark)):
+        yield {"kind": kind, "ranges": _ranges(belongs)}
+    yield from _sealed()
+
+
+def _case(form: ReportFormat, shows: str, data: bytes) -> Case:
+    decoded = form.decode(data)
+    return {
+        "kind": "report",
+        "shows": shows,
+        "run": form.run.hex(),
+        "slots": form.slots,
+        "symbols": form.symbols,
+        "picks": form.picks,
+        "abstains": form.bottom,
+        "report": data.hex(),
+        "round": None if decoded is None else decoded[0],
+        "pairs": None if decoded is None else [list(pair) for pair in decoded[1].pairs()[0]],
+    }
+
+
+def _messages(form: ReportFormat) -> Iterator[tuple[str, bytes]]:
+    slots = list(range(form.picks))
+    good = form.encode(7, Reports(slots, [0] * form.picks))
+    last = [form.slots - 1 - j for j in slots]
+    yield "good", good
+    yield (
+        "the last slots, symbols and round",
+        form.encode((1 << 32) - 1, Reports(last, [form.symbols - 1] * form.picks)),
+    )
+    if form.bottom:
+        yield "⊥", form.encode(3, Reports([-1], [0]))
+    nothing = struct.pack("<II", 0, (1 << 32) - 1)
+    yield "the bytes of ⊥", good[:8] + nothing * form.picks
+    yield "⊥ with another slot", good[:8] + struct.pack("<II", 1, (1 << 32) - 1) * form.picks
+    yield "empty", b""
+    yield "one byte short", good[:-1]
+    yield "one byte too long", good + b"\0"
+    yield "version 0", b"\0" + good[1:]
+    yield "version 2", b"\x02" + good[1:]
+    yield "of another run", good[:1] + b"abc" + good[4:]
+    if form.slots < 1 << 32:
+        yield "a slot too far", good[:8] + struct.pack("<I", form.slots) + good[12:]
+    yield "a symbol too far", good[:12] + struct.pack("<I", form.symbols) + good[16:]
+    if form.picks > 1:
+        yield "a slot twice", good[:16] + good[8:16] + good[24:]
+
+
+_PRIVATE_KEY = bytes(range(32))
+_SERVER_KEY = "8f40c5adb68f25624ae5b214ea767a6ec94d829d3d7b5e1ad1ba6f3e2138285f"
+_SEALED = (
+    "092d805119e1376be7297401d67eed8e441a64775d954969760e10fa51cd247d05f2780ee8438979660070217ea9"
+    "f0090166d8eddeafe2036deb7f0f71423b37"
+)
+"""Sealed once for the key above: another time gives other bytes, all of which must open."""
+
+
+def _sealed() -> Iterator[Case]:
+    for number in (7, 8):
+        request = Request(bytes(range(0x80, 0x90)), 2, number, recipe()).encode()
+        tag = Sealing(request, _SERVER_KEY).tag.hex()
+        case = {"kind": "sealed", "request": request.hex(), "server_key": _SERVER_KEY, "tag": tag}
+        if number == 7:
+            report = "01374708070000000000000000000000"
+            message = f"01{tag}{_SEALED}"
+            opened = {"private_key": _PRIVATE_KEY.hex(), "message": message, "report": report}
+            case = {**case, **opened}
+        yield case
+
+
+def _ranges(belongs: Callable[[str], bool]) -> list[list[int]]:
+    """First and last code points of all that belongs, surrogates left out."""
+    ranges: list[list[int]] = []
+    for code in range(sys.maxunicode + 1):
+        if 0xD800 <= code <= 0xDFFF or not belongs(chr(code)):
+            continue
+        if ranges and ranges[-1][1] == code - 1:
+            ranges[-1][1] = code
+        else:
+            ranges.append([code, code])
+    return ranges

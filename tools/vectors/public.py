@@ -1,0 +1,147 @@
+"""Public data: what both ends derive from a seed, and the transforms that use it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+
+from fedsel._internal.random import public_bits, public_key
+from fedsel.solutions._fresh import fresh_for, key_of_round, raised_for
+from fedsel.solutions._rotated import Rotated, hadamard
+from fedsel.solutions._transforms import Projection, RandomDirections
+from tools.vectors.encoding import Case, f32, integers, word
+
+ABOUT = (
+    "What both ends derive from public parameters: words of a seed and a purpose, signs of rotated "
+    "bases, transforms, and matrices of RC and …-RP."
+)
+
+
+def cases() -> Iterator[Case]:
+    """Every case."""
+    yield from _bits()
+    yield from _signs()
+    yield from _transforms()
+    yield from _fresh_bases()
+    yield from _matrices()
+
+
+def _bits() -> Iterator[Case]:
+    for seed in (0, 1, (1 << 32) - 1, 1 << 32, (1 << 64) - 1):
+        for purpose in ("signs of round 0", "signs of round 7, rotation 3", "directions"):
+            key = public_key(purpose)
+            state = np.random.SeedSequence(seed, spawn_key=key).generate_state(2, np.uint64)
+            words = public_bits(seed, purpose).random_raw(9)
+            yield {
+                "kind": "bits",
+                "seed": str(seed),
+                "purpose": purpose,
+                "purpose_words": list(key),
+                "key": [word(int(half)) for half in state],
+                "words": [word(int(one)) for one in words],
+            }
+
+
+def _signs() -> Iterator[Case]:
+    for dim, seed, number, rotations, bases in (
+        (1, 0, 0, 1, 1),
+        (5, 7, 0, 1, 1),
+        (5, 7, 1, 2, 3),
+        (64, 7, (1 << 32) - 1, 1, 1),
+        (100, (1 << 64) - 1, 12, 4, 2),
+    ):
+        rotated = Rotated(dim, seed, number, rotations, bases)
+        yield {
+            "kind": "signs",
+            "dim": dim,
+            "seed": str(seed),
+            "round": number,
+            "rotations": rotations,
+            "bases": bases,
+            "signs": [
+                [
+                    "".join("+" if s > 0 else "-" for s in rotated.signs(b, r))
+                    for r in range(rotations)
+                ]
+                for b in range(bases)
+            ],
+        }
+
+
+def _transforms() -> Iterator[Case]:
+    for width in (1, 2, 4, 8, 64):
+        x = (np.arange(width) % 7 - 2.5).astype(np.float32) / np.float32(3)
+        yield {"kind": "hadamard", "x_f32": f32(x), "result_f32": f32(hadamard(x))}
+    for dim, rotations, bases, basis in ((1, 1, 1, 0), (5, 1, 1, 0), (6, 2, 3, 2), (100, 1, 1, 0)):
+        rotated = Rotated(dim, 7, 3, rotations, bases, basis)
+        vector = (np.arange(dim) % 11 - 4).astype(np.float32) / np.float32(7)
+        yield {
+            "kind": "scores",
+            "dim": dim,
+            "seed": "7",
+            "round": 3,
+            "rotations": rotations,
+            "bases": bases,
+            "basis": basis,
+            "vector_f32": f32(vector),
+            "scores_f32": f32(rotated.scores(vector)),
+        }
+
+
+def _fresh_bases() -> Iterator[Case]:
+    """Scores and codewords of FJ, as one basis of a round has them."""
+    for dim, epsilon, basis in (
+        (1, 1, 0),
+        (2, 8, 5),
+        (63, 1, 77),
+        (64, 1, 3),
+        (123, 8, 9),
+        (129, 1, 6),
+        (300, 2, 4),
+    ):
+        fresh = replace(fresh_for(Fraction(epsilon), dim, 7), round=3, basis=basis)
+        vector = (np.arange(dim) % 11 - 4).astype(np.float32) / np.float32(7)
+        slots = [0, 1, fresh.size - 1]
+        words = fresh.codewords(basis * fresh.size + np.array(slots))
+        yield {
+            "kind": "fresh",
+            "dim": dim,
+            "seed": "7",
+            "round": 3,
+            "codewords": fresh.size,
+            "top": raised_for(Fraction(epsilon), dim),
+            "bases": fresh.bases,
+            "basis": basis,
+            "key": list(key_of_round(7, 3)),
+            "vector_f32": f32(vector),
+            "scores_f32": f32(fresh.scores(vector)),
+            "slots": slots,
+            "totals": [integers(row) for row in words],
+        }
+
+
+def _matrices() -> Iterator[Case]:
+    """Drawn with numpy's normal deviates: for whoever has them, and to be checked against."""
+    for dim, codewords, seed in ((3, 8, 0), (6, 16, 7)):
+        book = RandomDirections(dim, codewords, seed)
+        yield {
+            "kind": "directions",
+            "dim": dim,
+            "codewords": codewords,
+            "seed": str(seed),
+            "rows_f32": [f32(row) for row in book.matrix],
+            "tolerance": 1e-6,
+        }
+    for dim, ratio, seed in ((4, 0.1, 0), (6, 0.5, 7)):
+        projection = Projection(dim, ratio, seed)
+        yield {
+            "kind": "projection",
+            "dim": dim,
+            "ratio": ratio,
+            "seed": str(seed),
+            "rows_f32": [f32(row) for row in projection.matrix],
+            "tolerance": 1e-6,
+        }
