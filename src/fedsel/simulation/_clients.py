@@ -75,7 +75,7 @@ class LinearClients:
 
     @property
     def chunk(self) -> int:
-        return max(1, _ENTRIES_AT_A_TIME // self.population.X.shape[1])
+        return max(1, _ENTRIES_AT_A_TIME // int(self.population.X.shape[1]))
 
     def with_records(self, X: Any, /) -> Self:
         return replace(self, population=replace(self.population, X=X))

@@ -55,7 +55,7 @@ class Training:
     solution: Solution
     learning_rate: float = 1.0
     batch: int = 600
-    reg: float = 0.0
+    reg: float = 1e-4
     averaging: float = 0.0
     dropout: float = 0.0
     seed: int | None = None
