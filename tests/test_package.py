@@ -17,7 +17,7 @@ def test_import_is_light():
     code = (
         "import sys, fedsel, fedsel.device, fedsel.server, fedsel.auditing, fedsel.pages;"
         "heavy = {'numba', 'scipy', 'matplotlib', 'rich', 'typer', 'sklearn', 'torch', 'flwr'};"
-        "heavy |= {'joblib', 'pandas'};"
+        "heavy |= {'jinja2', 'joblib', 'pandas'};"
         "print(sorted(heavy & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from fedsel.central import amplify, local_budget
     from fedsel.device import Client, Ledger, Policy
     from fedsel.server import Aggregator
+    from fedsel.simulation import FitAccount
     from fedsel.sklearn import FedSelClassifier, FedSelRegressor
 
 _LAZY = {
@@ -36,6 +37,7 @@ _LAZY = {
     "Client": "fedsel.device",
     "FedSelClassifier": "fedsel.sklearn",
     "FedSelRegressor": "fedsel.sklearn",
+    "FitAccount": "fedsel.simulation",
     "Ledger": "fedsel.device",
     "Policy": "fedsel.device",
     "advise": "fedsel.advising",
@@ -65,6 +67,7 @@ __all__ = [
     "FedSelClassifier",
     "FedSelRegressor",
     "Feedback",
+    "FitAccount",
     "FlatPicks",
     "InvalidArgument",
     "InvalidData",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, Literal, final
+from typing import Annotated, Any, Literal, final
 
 from fedsel.budget import THETA, Budget
 from fedsel.errors import (
@@ -45,6 +45,26 @@ def decimal(name: str, value: object) -> Fraction:
 
 @final
 @dataclass(frozen=True)
+class Parameter:
+    """What front ends show for a field; a field without one follows from others.
+
+    ``section`` groups options on a help page, ``short`` is a one-letter option, ``unset`` describes
+    the default, and ``name`` is what options, keys and columns say in place of the field's name.
+    """
+
+    text: str
+    section: str = ""
+    short: str = ""
+    unset: str = ""
+    name: str = ""
+
+
+_TRAINING, _PREPARATION = "Training", "Preparation of records"
+_SOLUTIONS = "Parameters of solutions"
+
+
+@final
+@dataclass(frozen=True)
 class Recipe:
     """What server and devices agree on, and what the server does with reports.
 
@@ -72,26 +92,63 @@ class Recipe:
     ('PS-PM', Fraction(2, 5))
     """
 
-    solution: str = RECOMMENDED
-    epsilon: Epsilon | None = None
+    solution: Annotated[str, Parameter("A name that fedsel solutions lists.")] = RECOMMENDED
+    epsilon: Annotated[Epsilon | None, Parameter("ε of a client over all its reports.")] = None
     dim: int | None = None
-    epochs: int = 1
-    learning_rate: float | Auto = AUTO
-    averaging: float | Auto = AUTO
-    reg: float = 0.0
-    rho: float | Auto | None = AUTO
-    mu: float | Auto = AUTO
-    theta: float = THETA
-    k: Top = 0.1
-    clip: float = 1.0
-    momentum: float = 0.0
-    ratio: float = 0.1
-    words: int | None = None
-    bases: int | Auto | None = AUTO
-    seed: int = 0
+    epochs: Annotated[int, Parameter("E: how many reports each client sends.", _TRAINING)] = 1
+    learning_rate: Annotated[
+        float | Auto, Parameter("α, the learning rate: a number or auto.", _TRAINING, short="a")
+    ] = AUTO
+    averaging: Annotated[
+        float | Auto,
+        Parameter(
+            "The power p of averaged weights, t^p in round t, or auto; 0 takes the last.", _TRAINING
+        ),
+    ] = AUTO
+    reg: Annotated[float, Parameter("λ of the ℓ2 regulariser.", _TRAINING)] = 0.0
+    rho: Annotated[
+        float | Auto | None,
+        Parameter("ρ, the public radius of a reported direction: a number or auto.", _SOLUTIONS),
+    ] = AUTO
+    mu: Annotated[
+        float | Auto,
+        Parameter("μ, the selection's share of ε in two stages: a number or auto.", _SOLUTIONS),
+    ] = AUTO
+    theta: Annotated[float, Parameter("θ, the largest automatic μ.", _SOLUTIONS)] = THETA
+    k: Annotated[
+        Top,
+        Parameter(
+            "How many top entries are selected: a count or a fraction of d.", _SOLUTIONS, "k"
+        ),
+    ] = 0.1
+    clip: Annotated[float, Parameter("Values are clipped to ±clip.", _SOLUTIONS)] = 1.0
+    momentum: Annotated[float, Parameter("η of the residual.", _SOLUTIONS)] = 0.0
+    ratio: Annotated[float, Parameter("q/d of a projected solution (…-RP).", _SOLUTIONS)] = 0.1
+    words: Annotated[int | None, Parameter("Codewords of RC.", _SOLUTIONS, unset="about 8·d")] = (
+        None
+    )
+    bases: Annotated[
+        int | Auto | None,
+        Parameter(
+            "Rotated bases of RJ in a round: a count or auto.",
+            _SOLUTIONS,
+            unset="auto: 64 over all rounds",
+        ),
+    ] = AUTO
+    seed: Annotated[int, Parameter("Seed of public projections and codebooks.")] = 0
     asked: str | None = None
-    spread: float | Auto = AUTO
-    centre: float | Auto = AUTO
+    spread: Annotated[
+        float | Auto,
+        Parameter(
+            "Learn the records' spread first: auto, yes, no or a share of the rounds.", _PREPARATION
+        ),
+    ] = AUTO
+    centre: Annotated[
+        float | Auto,
+        Parameter(
+            "Learn the records' centre first: auto, yes, no or a share of the rounds.", _PREPARATION
+        ),
+    ] = AUTO
 
     def __post_init__(self) -> None:
         put = object.__setattr__

@@ -7,7 +7,7 @@ import typer
 
 from fedsel.auditing import suite
 from fedsel.cli import app
-from fedsel.device import Visit
+from fedsel.device import Session
 from tests.cli.records import write_people
 from tests.cli.support import outcome, run_here
 from tests.cli.test_help import COMMANDS
@@ -28,11 +28,10 @@ def no_work(monkeypatch):
     for module, name in (
         ("cli._run", "perform"),
         ("cli.reproduce", "_work"),
-        ("cli.flower", "_watched"),
         ("service.running", "_worker"),
     ):
         monkeypatch.setattr(import_module(f"fedsel.{module}"), name, reached)
-    monkeypatch.setattr(Visit, "asked", reached)
+    monkeypatch.setattr(Session, "offer", reached)
 
 
 @pytest.mark.parametrize(

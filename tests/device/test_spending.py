@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsel._internal.exact import exceeds_exp
-from fedsel.device.spending import GRID, added, rounded_up, total
+from fedsel.budget import GRID, added, rounded_up, total
 from fedsel.mechanisms import Duchi
 from tests.device.support import primes_below
 

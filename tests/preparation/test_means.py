@@ -15,7 +15,7 @@ from fedsel.preparation.means import INTERCEPT, SPREAD, read_means
 from fedsel.preparation.plan import REACH, TYPICAL
 from fedsel.server import Aggregator
 from fedsel.server.planned import Planned
-from fedsel.wire.preparing import Preparing
+from fedsel.wire import RecordPipeline
 
 D = 6
 NAMES = tuple("abcdef")
@@ -285,7 +285,7 @@ def test_server_front_ends_prepare_as_the_estimator(preparation):
     begun = planned.preparing_of(planned.recipe_of(D + 1))
     assert begun.preparation == preparation
     assert json.loads(begun.encode())["plan"] is None
-    assert Preparing.decode(begun.encode(), D).preparation == preparation
+    assert RecordPipeline.decode(begun.encode(), D).preparation == preparation
     by_name = replace(planned, public_mean=dict(zip(NAMES, RAW.tolist(), strict=True)))
     assert by_name.preparing_of(by_name.recipe_of(D + 1)).preparation == preparation
 

@@ -15,7 +15,7 @@ from fedsel.errors import InvalidArgument
 from fedsel.experiments import InMemorySource, Spec, override
 from fedsel.preparation import FeatureScale, Plan, Preparation, advanced
 from fedsel.preparation.plan import KAPPA, MARGIN
-from fedsel.wire.preparing import Preparing
+from fedsel.wire import RecordPipeline
 
 TURNS = ("spread", "origin") * 3 + ("spread",)
 
@@ -158,13 +158,13 @@ def test_records_are_measured_from_the_origin(unit):
 def test_an_origin_and_its_passes_travel():
     scale, origin = FeatureScale.unknown(3), np.array([0.5, 0.0, -1e-9])
     prepared = Preparation(np.full(3, 1e-9), np.zeros(3), 0.3, True, origin=origin)
-    preparing = Preparing(scale, prepared, plan_of(loose=(True,) * 3))
-    again = Preparing.decode(preparing.encode(), 3)
+    preparing = RecordPipeline(scale, prepared, plan_of(loose=(True,) * 3))
+    again = RecordPipeline.decode(preparing.encode(), 3)
     assert (again.preparation, again.plan) == (prepared, preparing.plan)
     same = replace(preparing, preparation=replace(prepared, origin=np.full(3, 0.25)))
     told = json.loads(same.encode())
     assert (told["preparation"]["origin"], told["plan"]["passes"]) == (0.25, list(TURNS))
-    assert Preparing.decode(same.encode(), 3).preparation == same.preparation
+    assert RecordPipeline.decode(same.encode(), 3).preparation == same.preparation
 
 
 @pytest.mark.parametrize("origin", [[0.0], [0.0, math.nan], "x", None])

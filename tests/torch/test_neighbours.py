@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from fedsel import solution
-from fedsel.simulation import Training, account
+from fedsel.simulation import Training, _account
 from fedsel.torch import FederatedTrainer, Local
 
 SEED, N, D = 3, 200, 4
@@ -34,7 +34,7 @@ def network(outputs):
 
 
 def fitted(given, outputs, loss, data):
-    account.ACCOUNT = account.FitAccount()  # nobody has been fitted before
+    _account.RECORDS = _account.RecordAccount()  # nobody has been fitted before
     X, y, groups = data
     generator = torch.Generator().manual_seed(1)
     judges = torch.randn(50, D, generator=generator), torch.zeros(50, dtype=y.dtype)

@@ -28,7 +28,8 @@ from fedsel.cli._terminal import (
     output,
 )
 from fedsel.errors import InvalidArgument
-from fedsel.wire.report import RUN_BYTES, ReportFormat
+from fedsel.wire import ReportFormat
+from fedsel.wire._report import RUN_BYTES
 
 EXAMPLE = (
     "Example: fedsel aggregate reports/*.bin --task task.toml --run $RUN   ·   "
@@ -60,7 +61,7 @@ def aggregate(
     """
     with needed("service", "fedsel aggregate"):
         from fedsel.service import Task
-        from fedsel.service.at_rest import aggregated, parts_of
+        from fedsel.service._offline_aggregation import aggregated, parts_of
 
     try:
         begun = Task.load(task).begin

@@ -193,14 +193,11 @@ def _show(outcomes: list[Outcome], request: Request, out: Path, *, as_json: bool
 
 
 def _table(paper_table: Any) -> Table:
-    from fedsel.pages.cells import is_numeric, shown
-
     table = Table(title=paper_table.title, caption=paper_table.note or None)
-    for place, heading in enumerate(paper_table.columns):
-        numeric = is_numeric([row[place] for row in paper_table.rows])
+    for heading, numeric in zip(paper_table.columns, paper_table.numeric, strict=True):
         table.add_column(heading.strip(), justify="right" if numeric else "left")
-    for row in paper_table.rows:
-        table.add_row(*(shown(value, paper_table.digits) for value in row))
+    for row in paper_table.texts:
+        table.add_row(*row)
     return table
 
 

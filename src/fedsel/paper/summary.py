@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from fedsel._internal.display import printable
-from fedsel.pages import Table, Verdict
-from fedsel.pages.cells import shown
-from fedsel.pages.model import Cell
+from fedsel.pages import Cell, Table, Verdict, shown
 
 QUOTED = {
     "table1": ("Fitted exponents",),

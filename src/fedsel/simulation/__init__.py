@@ -1,6 +1,7 @@
 """The simulator: federated SGD by Algorithm 1 over simulated clients, at memory speed."""
 
 from fedsel.history import History, Round
+from fedsel.simulation._account import FitAccount
 from fedsel.simulation._judges import EvaluationSet
 from fedsel.simulation._population import Population
 from fedsel.simulation._rounds import Simulation, Training, train, train_vectors
@@ -8,6 +9,7 @@ from fedsel.simulation._validation import cross_validate
 
 __all__ = [
     "EvaluationSet",
+    "FitAccount",
     "History",
     "Population",
     "Round",

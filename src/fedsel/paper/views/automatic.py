@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsel.experiments import paper_settings
-from fedsel.pages import Table, epsilon_axis, label_ends, legend_below, palette
-from fedsel.pages.model import Cell
+from fedsel.pages import Cell, Table, epsilon_axis, label_ends, legend_below, palette
 from fedsel.paper import figures
 from fedsel.paper.results import Row, Rows, choose, gap, values_of
 from fedsel.paper.views.base import Picture, plain
