@@ -91,7 +91,11 @@ class Simulated:
     chunk, scales = 16, None
 
     def __init__(self, people):
-        self.people, self.clients = people, people.clients
+        self.people = self.population = people
+        self.clients = people.clients
+
+    def with_records(self, X):
+        return Simulated(replace(self.people, X=X))
 
     def receive(self, weights):
         self.weights = weights.astype(np.float32)

@@ -178,8 +178,8 @@ def step(
     rule: StepRule,
     solution: Solution,
     totals: Totals,
-    *,
     scales: Doubles | None = None,
+    *,
     plan: Plan | None = None,
 ) -> ServerState:
     """End a round: decode its totals, then decay, step and average, or learn about the records.
