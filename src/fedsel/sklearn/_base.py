@@ -32,7 +32,7 @@ from fedsel.sklearn import _parameters
 from fedsel.sklearn._parameters import FLOATS, LinearParameters
 from fedsel.sklearn.fitting import Examples, Task, Wave, factors_of, seed_of_wave
 from fedsel.solutions import Solution
-from fedsel.statements.fits import fit_statement, warn_about_seed
+from fedsel.statements._fits import fit_statement, warn_about_seed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -26,7 +26,7 @@ from fedsel.preparation import Preparation
 from fedsel.recipe import AUTO, RECOMMENDED, Auto, Recipe
 from fedsel.simulation import History
 from fedsel.solutions import Solution, entry
-from fedsel.statements.fits import PrivacyStatement
+from fedsel.statements._fits import PrivacyStatement
 
 FLOATS = (np.float64, np.float32)
 _RECIPE = (
