@@ -44,6 +44,14 @@ _RECIPE = (
     *("epsilon", "solution", "epochs", "learning_rate", "averaging", "rho", "words", "bases"),
     *("mu", "k", "clip", "momentum", "reg", "spread", "centre"),
 )
+_RECIPE = (
+    *("epsilon", "solution", "epochs", "learning_rate", "averaging", "rho", "words", "bases"),
+    *("mu", "k", "clip", "momentum", "reg", "spread", "centre"),
+)
+_RECIPE = (
+    *("epsilon", "solution", "epochs", "learning_rate", "averaging", "rho", "words", "bases"),
+    *("mu", "k", "clip", "momentum", "reg", "spread", "centre"),
+)
 _KINDS = (np.float64, np.float32)
 _MOST_DENSE = 1 << 28
 """Bytes of a sparse X beyond which it is not centred by itself: that makes it dense."""
@@ -62,6 +70,60 @@ class _Fit:
     means: PublicMeans | None = None
 
 
+class _Fitted(BaseEstimator):  # type: ignore[misc]
+    """What a fit sets; described in `FedSelClassifier`."""
+
+    classes_: NDArray[Any]
+    coef_: NDArray[np.float64]
+    intercept_: NDArray[np.float64]
+    target_range_: tuple[float, float]
+    privacy_: PrivacyStatement
+    history_: History
+    spent_: float
+    recipe_: Recipe
+    solution_: Solution
+    learning_rate_: float
+    batch_: int
+    seed_: int | None
+    feature_range_: NDArray[np.float64]
+    n_features_in_: int
+    n_clients_: int
+    n_public_: int
+    n_public_means_: int
+    n_waves_: int
+    preparation_: Preparation
+    _weights: NDArray[np.float64]
+    _log_prior: NDArray[np.float64] | None = None
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class _Fitted(BaseEstimator):  # type: ignore[misc]
+    """What a fit sets; described in `FedSelClassifier`."""
+
+    classes_: NDArray[Any]
+    coef_: NDArray[np.float64]
+    intercept_: NDArray[np.float64]
+    target_range_: tuple[float, float]
+    privacy_: PrivacyStatement
+    history_: History
+    spent_: float
+    recipe_: Recipe
+    solution_: Solution
+    learning_rate_: float
+    batch_: int
+    seed_: int | None
+    feature_range_: NDArray[np.float64]
+    n_features_in_: int
+    n_clients_: int
+    n_public_: int
+    n_public_means_: int
+    n_waves_: int
+    preparation_: Preparation
+    _weights: NDArray[np.float64]
+    _log_prior: NDArray[np.float64] | None = None
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
 class _Fitted(BaseEstimator):  # type: ignore[misc]
     """What a fit sets; described in `FedSelClassifier`."""
 
