@@ -40,8 +40,6 @@ def _is_logistic(classifier: FedSelClassifier) -> bool:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-@dataclass(kw_only=True, eq=False, repr=False)
-@dataclass(kw_only=True, eq=False, repr=False)
 class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
     """Federated logistic regression or linear SVM under local differential privacy.
 

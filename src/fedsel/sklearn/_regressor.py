@@ -17,8 +17,6 @@ from fedsel.sklearn.fitting import Examples, Regression
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-@dataclass(kw_only=True, eq=False, repr=False)
-@dataclass(kw_only=True, eq=False, repr=False)
 class FedSelRegressor(RegressorMixin, FederatedLinear):  # type: ignore[misc]
     """Federated linear regression under local differential privacy.
 
