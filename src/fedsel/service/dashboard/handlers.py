@@ -83,8 +83,8 @@ class Dashboard:
             self._of_round = view, _of_past(view)
         collector = self._collector
         return {
-            "state": parts.state(view, collector.place, time.time(), collector.available),
-            "counts": parts.counts_rows(view, collector.place),
+            "state": parts.state(view, collector.status, time.time(), collector.available),
+            "counts": parts.counts_rows(view, collector.status),
             "said": parts.said(view, collector.available),
             "privacy": guarantees(view, self._proofs),
             **self._of_round[1],
