@@ -26,9 +26,8 @@ def no_work(monkeypatch):
 
     monkeypatch.setattr(suite, "run", reached)
     for module, name in (
-        ("cli._run", "perform"),
+        ("cli._run", "_perform"),
         ("cli.reproduce", "_work"),
-        ("cli.flower", "_watched"),
         ("service.running", "_worker"),
     ):
         monkeypatch.setattr(import_module(f"fedsel.{module}"), name, reached)

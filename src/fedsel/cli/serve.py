@@ -68,7 +68,7 @@ def serve_command(
         bool,
         typer.Option(
             "--demo",
-            help="Show it all: a service and devices on this machine, each a process.",
+            help="Show it all: a service on this machine, and devices that report to it.",
             rich_help_panel=_DEMO,
         ),
     ] = False,
@@ -102,7 +102,8 @@ def serve_command(
     """
     _check_meant(ctx, demo)
     if demo:
-        from fedsel.cli.serve_demo_screen import show_demo
+        with needed("service", "fedsel serve --demo"):
+            from fedsel.cli._serve_demo import show_demo
 
         show_demo(devices, epochs, epsilon, keep, stay, as_json)
         return
