@@ -46,7 +46,7 @@ from fedsel.cli._terminal import Bar
 from fedsel.experiments import CatalogueSource, Cell, Spec, override
 from fedsel.pages import legend_below, new_figure, palette
 from fedsel.recipe import RECOMMENDED
-from fedsel.simulation.validation import fifths
+from fedsel.simulation._validation import fifths
 
 DATASETS = ("adult", "kdd", "syn-L")
 EPSILONS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0)
