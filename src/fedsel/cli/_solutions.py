@@ -121,7 +121,7 @@ def _all(everything: bool, epsilon: float, dim: int, epochs: int) -> tuple[list[
 
 def about(name: str, epsilon: float, dim: int, epochs: int) -> About:
     """What there is to know of a solution, from its law and its place in the registry."""
-    from fedsel.auto import bases_for
+    from fedsel.auto._numbers import bases_for
     from fedsel.recipe import Recipe
     from fedsel.solutions._solution import what_leaves
 

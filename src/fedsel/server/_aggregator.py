@@ -39,7 +39,7 @@ _MOST_WAITING = 1 << 16
 class Aggregator:
     """Collects the reports of a round, averages them, steps, and keeps a checkpoint in ``folder``.
 
-    ``recipe`` is a private one in which nothing is automatic any more (`fedsel.auto.resolved`).
+    ``recipe`` is a private one in which nothing is automatic any more (`fedsel.auto.resolve_auto`).
     Devices work on ``weights``; ``model`` is their average over the rounds, if the recipe has one.
 
     It begins with ``weights``, or zeros. Opened again on the same folder it goes on from its
@@ -58,8 +58,8 @@ class Aggregator:
     Sums are integers, so that the weights do not depend on the order in which reports arrive.
 
     >>> import tempfile
-    >>> from fedsel import Recipe, Setting, resolved
-    >>> recipe = resolved(Recipe(epsilon=1.0), Setting(dim=8, clients=100, rounds=1))
+    >>> from fedsel import Recipe, PublicFacts, resolve_auto
+    >>> recipe = resolve_auto(Recipe(epsilon=1.0), PublicFacts(dim=8, clients=100, rounds=1))
     >>> with Aggregator(recipe, tempfile.mkdtemp()) as server:
     ...     server.receive("a client", b"nonsense")
     ...     server.step()

@@ -99,8 +99,8 @@ class Checkpoint:
     ) -> Self:
         """Before the first round of a new run, with these weights or zeros.
 
-        >>> from fedsel import Recipe, Setting, resolved
-        >>> recipe = resolved(Recipe(epsilon=1.0), Setting(dim=8, clients=100, rounds=2))
+        >>> from fedsel import Recipe, PublicFacts, resolve_auto
+        >>> recipe = resolve_auto(Recipe(epsilon=1.0), PublicFacts(dim=8, clients=100, rounds=2))
         >>> begun = Checkpoint.begin(recipe, rounds_per_epoch=2)
         >>> begun.round, begun.finished, len(begun.run)
         (0, False, 16)
