@@ -42,7 +42,7 @@ from rich.table import Table
 from fedsel import palette
 from fedsel.mechanisms import BOTTOM, Exponential, PerturbedEncoding, PerturbedSampling, Selection
 from fedsel.mechanisms.drawing import draw_dimension
-from fedsel.paper.measures.literal import literal_exp, literal_pe, literal_ps
+from reproduction.measures.literal import literal_exp, literal_pe, literal_ps
 from fedsel.random import SystemEntropy, key_of
 from fedsel.sampling.kernels import native
 from fedsel.sampling.kernels.tables import ranks_of

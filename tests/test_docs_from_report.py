@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fedsel.pages import Table, Verdict
-from fedsel.paper.views import View
+from reproduction.views import View
 
 TOOL = Path(__file__).parents[1] / "tools" / "docs_from_report.py"
 RESULTS = """# Title

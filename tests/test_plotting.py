@@ -7,8 +7,8 @@ from matplotlib.text import Text
 from fedsel import palette
 from fedsel.experiments import plot
 from fedsel.history import Round
-from fedsel.paper import figures
-from fedsel.paper.views import gains
+from reproduction import figures
+from reproduction.views import gains
 from fedsel.plotting import (
     Point,
     accuracy_against_epsilon,

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from fedsel.pages import Table, Verdict
-from fedsel.paper.catalogue import experiment
-from fedsel.paper.summary import QUOTED, claim_cells, pipe_row, pipe_table, section
-from fedsel.paper.views import VIEWS, View
+from reproduction.catalogue import experiment
+from reproduction.summary import QUOTED, claim_cells, pipe_row, pipe_table, section
+from reproduction.views import VIEWS, View
 
 DOCS = Path(__file__).parents[1] / "docs"
 PICTURES = {

@@ -10,7 +10,7 @@ import pytest
 from fedsel import amplify
 from fedsel.auditing import suite
 from fedsel.auditing.shuffled import Attack, attack_shuffled, multisets, worst_attack
-from fedsel.auditing.suite_page import suite_page
+from reproduction.audit.page import suite_page
 from fedsel.mechanisms import SignedSampling
 from fedsel.mechanisms.registry import mechanism
 from tests.statements.support import Text

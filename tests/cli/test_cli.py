@@ -83,7 +83,7 @@ def test_audit_prints_a_table_with_the_published_pe():
 def test_a_narrow_terminal_gets_fewer_columns():
     from rich.console import Console
 
-    from fedsel.auditing.suite import Row
+    from reproduction.audit.suite import Row
 
     audit = importlib.import_module("fedsel.cli.audit")
     row = Row("PS-Duchi", 1000, 100, 2.0, 2.0, 2.0, 1.9345, 1.9490, 1.9491, True, False)

@@ -23,7 +23,7 @@ from fedsel.display import in_cell, in_figure, printable
 from fedsel.mechanisms import Duchi, PerturbedSampling, TwoStage
 from fedsel.pages import Section, render
 from fedsel.pages import Table as PageTable
-from fedsel.paper.summary import markdown
+from reproduction.summary import markdown
 from fedsel.plotting import Point, accuracy_against_epsilon
 from fedsel.solutions.registry import register, unregister
 from tests.cli.support import COMMANDS

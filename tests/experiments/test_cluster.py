@@ -13,7 +13,7 @@ from fedsel import solution
 from fedsel.data import synthetic
 from fedsel.experiments import Named, Store
 from fedsel.experiments.runner import perform
-from fedsel.paper.catalogue import experiment
+from reproduction.catalogue import experiment
 from fedsel.simulation import Population, Training
 from fedsel.simulation.validation import cross_validate
 

@@ -15,7 +15,7 @@ from fedsel.experiments import sweep as sweep_over
 from fedsel.experiments.plot import accuracy_against_epsilon
 from fedsel.experiments.spec import expand, override, setting_of
 from fedsel.experiments.store import code_version, key_of, sources_of
-from fedsel.paper.catalogue import experiment
+from reproduction.catalogue import experiment
 from fedsel.paths import PACKAGE
 from fedsel.simulation import EvaluationSet
 from fedsel.simulation.validation import held_out_run

@@ -287,7 +287,7 @@ def test_the_policy_is_enforced(browser, tmp_path):
 def reproduction(tmp_path_factory):
     """The page that `fedsel reproduce` itself writes, not the sample."""
     from fedsel.experiments import Named, Store
-    from fedsel.paper.run import Request, Watcher, reproduce, write_outcome, write_page
+    from reproduction.run import Request, Watcher, reproduce, write_outcome, write_page
 
     folder = tmp_path_factory.mktemp("reproduction")
     request = Request(

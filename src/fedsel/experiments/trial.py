@@ -19,7 +19,7 @@ from fedsel.auto import (
     with_share,
     without_rounds,
 )
-from fedsel.data.catalogue import resolve
+from fedsel.data.generate import parameters_of
 from fedsel.errors import InvalidArgument
 from fedsel.experiments.datasets import (
     Source,
@@ -299,9 +299,9 @@ def _selection_share(solution: Solution) -> float | None:
 
 
 def size_of(dataset: str) -> float:
-    """Entries of a data set by its name, for a guess of its cost; a user's own counts as 1e6."""
+    """Entries of a synthetic data set, for a guess of its cost; any other counts as 1e6."""
     try:
-        entry = resolve(dataset)
+        stated = parameters_of(dataset)
     except InvalidArgument:
         return 1e6
-    return float(entry.n * entry.d)
+    return float(stated.n * stated.d)

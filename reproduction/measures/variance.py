@@ -1,0 +1,67 @@
+"""Theorem 2: the variance of one update when g or α·g is accumulated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, final
+
+import numpy as np
+
+from fedsel.errors import check_count, check_finite, check_positive
+from fedsel.experiments import Source
+from fedsel.mechanisms.registry import VALUES
+from reproduction.measures.base import Measure
+from fedsel.sampling.simulated import cohort, perturb
+
+
+@final
+@dataclass(frozen=True)
+class UpdateVariance(Measure):
+    """One client's update of w_j from an accumulated s, exactly and by ``draws`` draws.
+
+    ``adapted`` perturbs clip(s) and multiplies by α after; ``original`` perturbs clip(α·s). m is
+    left out: it divides both.
+    """
+
+    value: str
+    epsilon: float
+    rate: float
+    s: float
+    draws: int = 200_000
+    seed: int = 0
+
+    kind: ClassVar[str] = "update variance"
+
+    def __post_init__(self) -> None:
+        check_positive("rate", self.rate)
+        check_finite("s", self.s)
+        check_count("draws", self.draws, least=2)
+        self._mechanism()
+
+    def _mechanism(self) -> Any:
+        return VALUES[self.value](epsilon=self.epsilon)  # type: ignore[call-arg]
+
+    @property
+    def cost(self) -> float:
+        return 20.0 * self.draws
+
+    def part(self, number: int, source: Source) -> dict[str, float]:  # noqa: ARG002
+        """Exact and measured variance, and mean, of both updates."""
+        mechanism = self._mechanism()
+        result = {}
+        ways = {"adapted": (self.s, self.rate), "original": (self.rate * self.s, 1.0)}
+        for place, (name, (value, factor)) in enumerate(ways.items()):
+            t = max(-1.0, min(1.0, value))
+            who = cohort(self.draws, seed=self.seed, epoch=place)
+            drawn = factor * mechanism.decode(perturb(mechanism, [t], who))
+            result[name] = factor**2 * mechanism.variance(t)
+            result[f"{name}_measured"] = float(np.var(drawn, ddof=1))
+            result[f"{name}_mean"] = factor * t
+        return result
+
+    def combine(self, parts: Sequence[Any]) -> dict[str, Any]:
+        """Beside the parameters: whether the value was clipped, and the unclipped update."""
+        clipped = abs(self.s) > 1
+        wanted = self.rate * self.s
+        return {**self.parameters, **parts[0], "clipped": clipped, "unclipped_mean": wanted}
