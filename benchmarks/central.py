@@ -39,14 +39,14 @@ from rich.console import Console
 from rich.table import Table
 from scipy.special import expit
 
-from fedsel import Solution, palette
+from fedsel import Solution
 from fedsel.auto import AVERAGING
 from fedsel.central.budget import gaussian_distance, proved_budget
 from fedsel.cli.waiting import Bar
 from fedsel.experiments import Named
 from fedsel.experiments.spec import Spec, override
 from fedsel.experiments.trial import Cell
-from fedsel.plotting import legend_below, new_figure
+from fedsel.pages import legend_below, new_figure, palette
 from fedsel.recipe import RECOMMENDED
 from fedsel.simulation.validation import fifths
 

@@ -33,9 +33,9 @@ from fedsel import (
     TwoStage,
     certify_by_enumeration,
 )
+from fedsel._internal.progress import note
 from fedsel.exact import exceeds_exp, log
 from fedsel.mechanisms import Duchi, Exponential, OptimalWindow, PerturbedSampling, Piecewise
-from fedsel.progress import note
 from fedsel.recipe import solution as build
 from fedsel.solutions import RandomDirections, names
 from fedsel.solutions.registry import ONE_SYMBOL, entry

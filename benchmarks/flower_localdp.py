@@ -39,11 +39,11 @@ from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
 import fedsel
-from fedsel import palette
 from fedsel.auto import AVERAGING, MARGIN
 from fedsel.cli.flower.demo import task_of_the_app
 from fedsel.flower import FedSelMod, FedSelStrategy
 from fedsel.flower.messages import Layout, content_bytes
+from fedsel.pages import palette
 from fedsel.server.step import ServerState, StepRule, averaged
 
 DELTA, RADIUS = 1e-5, 0.1

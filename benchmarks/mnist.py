@@ -43,11 +43,11 @@ from rich.console import Console
 from rich.table import Table
 from torch import nn
 
-from fedsel import FedSelClassifier, Recipe, Solution, palette, resolved
+from fedsel import FedSelClassifier, Recipe, Solution, resolved
 from fedsel.auto import Setting
 from fedsel.central.budget import proved_budget
 from fedsel.cli.waiting import Bar
-from fedsel.plotting import legend_below, new_figure
+from fedsel.pages import legend_below, new_figure, palette
 from fedsel.torch import FederatedTrainer
 
 FILE = "mnist.npz.xz"

@@ -44,10 +44,11 @@ from rich.console import Console
 from rich.table import Table
 from scipy import integrate, special
 
-from fedsel import Recipe, Solution, palette, solution
+from fedsel import Recipe, Solution, solution
 from fedsel.auto import bases_for
 from fedsel.cli.waiting import Bar
 from fedsel.mechanisms import SignedSampling
+from fedsel.pages import palette
 from fedsel.solutions import RandomDirections, Transform
 from fedsel.solutions.baselines import PrivUnit
 

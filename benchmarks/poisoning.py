@@ -46,11 +46,12 @@ from rich.console import Console
 from rich.table import Table
 from scipy.stats import beta
 
-from fedsel import Recipe, Reports, Setting, Solution, Totals, palette, resolved, solution
+from fedsel import Recipe, Reports, Setting, Solution, Totals, resolved, solution
 from fedsel.cli.waiting import Bar
 from fedsel.data import find, load, synthetic
 from fedsel.mechanisms import SignedSampling, TwoStage
 from fedsel.models import LinearModel
+from fedsel.pages import palette
 from fedsel.recipe import RECOMMENDED
 from fedsel.server import ServerState, StepRule, step
 from fedsel.simulation.vector_rounds import VectorReports

@@ -22,11 +22,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from fedsel import palette
 from fedsel.cli.waiting import Bar
 from fedsel.experiments import Named
 from fedsel.experiments.spec import Spec, override
-from fedsel.plotting import legend_below, new_figure
+from fedsel.pages import legend_below, new_figure, palette
 from fedsel.recipe import RECOMMENDED
 
 DATASETS = ("adult", "kdd", "bank")

@@ -39,13 +39,13 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from fedsel import palette
 from fedsel.mechanisms import BOTTOM, Exponential, PerturbedEncoding, PerturbedSampling, Selection
 from fedsel.mechanisms.drawing import draw_dimension
-from reproduction.measures.literal import literal_exp, literal_pe, literal_ps
+from fedsel.pages import palette
 from fedsel.random import SystemEntropy, key_of
 from fedsel.sampling.kernels import native
 from fedsel.sampling.kernels.tables import ranks_of
+from reproduction.measures.literal import literal_exp, literal_pe, literal_ps
 
 Vector = NDArray[np.float64]
 

@@ -17,8 +17,8 @@ import torch
 from sklearn.datasets import load_digits
 from torch import nn
 
-from fedsel import PrivacyLeakWarning, palette
-from fedsel.plotting import legend_below
+from fedsel import PrivacyLeakWarning
+from fedsel.pages import legend_below, palette
 from fedsel.torch import FederatedTrainer
 
 PREPARED = "FJ, prepared"

@@ -13,9 +13,7 @@ from itertools import product
 from typing import Any
 
 from fedsel import InvalidArgument
-from fedsel.experiments import Task
-from fedsel.experiments import Spec, expand
-from fedsel.experiments import Cell
+from fedsel.experiments import Cell, Spec, Task, expand
 from reproduction.measures.bounds import MaxError
 from reproduction.measures.timing import ClientTime
 from reproduction.measures.variance import UpdateVariance

@@ -1,35 +1,47 @@
-"""``fedsel reproduce``: every table and figure of the paper, and whether its claims hold."""
+"""``python -m reproduction NAME``: tables and figures of the paper, and whether its claims hold."""
 
 from __future__ import annotations
 
 import json
 import os
-import tomllib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 from rich.text import Text
 
-from fedsel.cli.cluster import ClusterOption, on_cluster
-from fedsel.cli.common import JobsOption, JsonOption, check_folder, check_there, output
-from fedsel.cli.waiting import PATIENCE, Bar, patience, progress_console
-from fedsel.display import printable
 from fedsel import InvalidArgument
-from fedsel.extras import check_installed
-from fedsel.progress import spoken
-
-if TYPE_CHECKING:
-    from fedsel.pages import Verdict
-    from reproduction.run import Outcome, Request
-
-EXAMPLE = (
-    "Example: fedsel reproduce table3   ·   fedsel reproduce all --quick   ·   "
-    "fedsel reproduce fig2f --set repeats=2 --set 'epsilons=[1.0, 2.0]' --json"
+from fedsel.experiments import Store
+from fedsel.pages import Verdict
+from reproduction import run
+from reproduction.catalogue import CLAIMS, NAMES, check_changes, experiment, wanted
+from reproduction.console import (
+    App,
+    DirectoryOption,
+    JobsOption,
+    JsonOption,
+    SetOption,
+    bar,
+    check_folder,
+    notes,
+    on_screen,
+    output,
+    pairs,
+    printable,
 )
+from reproduction.datasets import Published
+from reproduction.run import Outcome, Request
+
+reproduce_app = App()
 
 
+@reproduce_app.command(
+    epilog="Example: python -m reproduction fair --quick. Further commands, each with --help: "
+    "data (the data sets), run (train on one of them), audit (attack every mechanism)."
+)
 def reproduce(
     names: Annotated[
         list[str] | None,
@@ -45,15 +57,13 @@ def reproduce(
             "--quick", help="A coarse version, with few runs: minutes in place of an hour."
         ),
     ] = False,
-    changes: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="Change a parameter: name=value, as in TOML; repeat."),
-    ] = None,
-    directory: Annotated[
-        Path | None, typer.Option(help="A folder with the data files (or set FEDSEL_DATA).")
-    ] = None,
+    changes: SetOption = None,
+    directory: DirectoryOption = None,
     jobs: JobsOption = 0,
-    cluster: ClusterOption = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(help="Address of a Dask scheduler to run on, such as tcp://host:8786."),
+    ] = None,
     out: Annotated[Path, typer.Option(help="Where the report goes; resumes from there.")] = Path(
         "report"
     ),
@@ -65,21 +75,17 @@ def reproduce(
     kept in results.sqlite: an interrupted run goes on where it was. Data sets that cannot be had
     are left out, and named.
     """
-    from reproduction.catalogue import check_changes, wanted
-    from reproduction.run import Request
-
     if not names:
         _list(as_json)
         return
-    chosen = wanted(names)
-    pairs = [_pair(text) for text in changes or []]
-    check_changes(chosen, pairs)
+    chosen, changed = wanted(names), pairs(changes)
+    check_changes(chosen, changed)
     check_folder("--out", out)
-    check_there("--directory", directory)
-    check_installed("demo", "fedsel reproduce", "joblib", "scipy", "matplotlib")
+    if directory is not None and not directory.is_dir():
+        raise InvalidArgument("--directory", str(directory), "a folder that exists")
     at_a_time = -1 if cluster and not jobs else jobs or os.cpu_count() or 1
-    request = Request(tuple(names), quick, tuple(pairs), at_a_time)
-    with on_cluster(cluster):
+    request = Request(tuple(names), quick, tuple(changed), at_a_time)
+    with _on_cluster(cluster):
         outcomes, complete = _work(request, directory, out)
     _show(outcomes, request, out, as_json=as_json)
     if not complete:
@@ -89,20 +95,25 @@ def reproduce(
         raise typer.Exit(1)
 
 
-def _pair(text: str) -> tuple[str, Any]:
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise InvalidArgument("--set", text, "name=value")
+@contextmanager
+def _on_cluster(cluster: str | None) -> Iterator[None]:
+    """Send what joblib runs to a Dask cluster, if its address is given."""
+    if cluster is None:
+        yield
+        return
+    import joblib
+    from distributed import Client
+
     try:
-        return name.strip(), tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
-        # A plain word need not be quoted.
-        return name.strip(), value.strip()
+        client = Client(cluster, timeout="10s")  # type: ignore[no-untyped-call]
+    except (OSError, ValueError):
+        wanted_ = "the address of a Dask scheduler that answers"
+        raise InvalidArgument("--cluster", cluster, wanted_) from None
+    with client, joblib.parallel_config(backend="dask"):
+        yield
 
 
 def _list(as_json: bool) -> None:
-    from reproduction.catalogue import CLAIMS, NAMES, experiment
-
     experiments = [experiment(name) for name in NAMES if name != CLAIMS]
     rows = [
         {"name": e.name, "where": e.where, "title": e.title, "data": list(e.datasets)}
@@ -112,7 +123,7 @@ def _list(as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(rows, indent=1))
         return
-    table = Table(title="fedsel reproduce NAME")
+    table = Table(title="python -m reproduction NAME")
     for heading in ("name", "where", "title", "data"):
         table.add_column(heading)
     for row in rows:
@@ -121,30 +132,26 @@ def _list(as_json: bool) -> None:
 
 
 def _work(request: Request, directory: Path | None, out: Path) -> tuple[list[Outcome], bool]:
-    from fedsel.experiments import Named, Store
-    from reproduction import run
-
-    console = progress_console()
-    experiments = request.experiments
-    with patience("looking for the data") as notify:
-        missing = run.missing_data(experiments, Named(directory, notify))
-    source = Named(directory)
+    console, experiments = notes(), request.experiments
+    missing = run.missing_data(experiments, Published(directory, console.print))
     for text in missing.values():
-        console.print(f"left out: {printable(text)}", style="yellow", highlight=False)
+        console.print(f"left out: {printable(text)}", style="yellow")
     out.mkdir(exist_ok=True)
-    store = Store(out / "results.sqlite")
-    about = run.estimated_seconds(experiments, missing, store, source, request.jobs)
-    if about > PATIENCE:
-        console.print(f"about {spoken(about)}, where nothing else runs here", highlight=False)
+    source, store = Published(directory), Store(out / "results.sqlite")
+    seconds = run.estimated_seconds(experiments, missing, store, source, request.jobs)
+    if seconds > 10:
+        about = f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
+        console.print(f"about {about}, where nothing else runs here")
     watcher = run.Watcher()
-    with Bar(run.cost_of(experiments, missing)) as bar:
+    with bar(run.cost_of(experiments, missing)) as progress:
 
         def finished(outcome: Outcome) -> None:
             run.write_outcome(outcome, out)
             run.write_page(watcher.outcomes, request, out)
+            progress.keep(f"{outcome.name}: done")
 
-        watcher.started = lambda one: bar.update(f"{one.name}: {one.title}"[:34])
-        watcher.advance = lambda cost: bar.update(advance=cost)
+        watcher.started = lambda one: progress.now(f"{one.name}: {one.title}")
+        watcher.advance = progress.advance
         watcher.finished = finished
         try:
             run.reproduce(request, experiments, source, store, missing, watcher)
@@ -153,27 +160,20 @@ def _work(request: Request, directory: Path | None, out: Path) -> tuple[list[Out
     return watcher.outcomes, True
 
 
-def _show(outcomes: list[Outcome], request: Request, out: Path, *, as_json: bool) -> None:
-    from reproduction import run
-
+def _show(outcomes: Sequence[Outcome], request: Request, out: Path, *, as_json: bool) -> None:
     verdicts = run.verdicts_of(outcomes, request)
     if as_json:
         experiments = [run.to_json(outcome, request) for outcome in outcomes]
-        result: Any = (
-            experiments[0]
-            if len(request.names) == 1 and len(experiments) == 1
-            else {
-                "experiments": experiments,
-                "claims": [vars(v) for v in verdicts],
-            }
-        )
+        result: Any = {"experiments": experiments, "claims": [vars(v) for v in verdicts]}
+        if len(request.names) == len(experiments) == 1:
+            result = experiments[0]
         typer.echo(json.dumps(result, indent=1, allow_nan=False))
         return
     console = output()
     for outcome in outcomes:
         if len(outcomes) == 1:
-            for paper_table in outcome.view.tables:
-                console.print(_table(paper_table))
+            for table in outcome.view.tables:
+                console.print(on_screen(table))
         rmse = outcome.view.numbers.get("rmse")
         if rmse is not None:
             console.print(f"{outcome.name}: rms difference from the paper {rmse:.2f} points")
@@ -183,19 +183,7 @@ def _show(outcomes: list[Outcome], request: Request, out: Path, *, as_json: bool
     console.print(f"wrote {page} and, beside it, CSV, PNG and SVG files")
 
 
-def _table(paper_table: Any) -> Table:
-    from fedsel.pages import is_numeric, shown
-
-    table = Table(title=paper_table.title, caption=paper_table.note or None)
-    for place, heading in enumerate(paper_table.columns):
-        numeric = is_numeric([row[place] for row in paper_table.rows])
-        table.add_column(heading.strip(), justify="right" if numeric else "left")
-    for row in paper_table.rows:
-        table.add_row(*(shown(value, paper_table.digits) for value in row))
-    return table
-
-
-def _verdict_table(verdicts: list[Verdict]) -> Table:
+def _verdict_table(verdicts: Sequence[Verdict]) -> Table:
     table = Table(title="Claims of the paper")
     for heading in ("claim", "where", "verdict", "numbers"):
         table.add_column(heading)

@@ -1,13 +1,12 @@
-"""Figures as pure functions of a table, in the looks of `fedsel.plotting`."""
+"""Figures as pure functions of a table, in the looks of `fedsel.pages.palette`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fedsel import plotting
+from fedsel.pages import epsilon_axis, legend_below, new_figure, palette
 from reproduction.results import Row, Rows, accuracies, choose, values_of
-from fedsel.plotting import epsilon_axis, legend_below, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,7 +50,7 @@ def lines(
     names = values_of(rows, group)
     for place, name in enumerate(names):
         mine = choose(rows, **{group: name})
-        style = plotting.style(str(name))
+        style = palette.style(str(name))
         at = [v for v in values_of(mine, x) if v is not None]
         if not at:
             level = float(of(mine).mean())
@@ -78,15 +77,8 @@ def lines(
     axes.set_ylabel("misclassification (%)" if error else "test accuracy (%)")
 
 
-RED, BLUE = "#D55E00", "#0072B2"
-GREY = "#777777"
-"""Levels such as the majority class."""
-PALE = "#C4C4C4"
-"""Lines that are there for comparison only."""
-DASHED, DOTTED = "--", ":"
-LINES = ("-", DASHED, DOTTED, "-.")
 MAJORITY: Mapping[str, Any] = {
-    "color": GREY,
+    "color": palette.GREY,
     "linewidth": 0.8,
     "linestyle": (0, (1, 3)),
     "label": "majority class",
@@ -99,7 +91,7 @@ def curves(rows: Rows) -> Figure:
     figure, (axes,) = panels([_title(rows[0])], width=6.5)
     for row in rows:
         rounds = range(1, len(row["mean"]) + 1)
-        style = plotting.style(row["solution"])
+        style = palette.style(row["solution"])
         mean = [100 * v for v in row["mean"]]
         axes.plot(rounds, mean, **style, markersize=4, markevery=10, label=row["solution"])
         low = [100 * (m - s) for m, s in zip(row["mean"], row["spread"], strict=True)]
@@ -130,9 +122,9 @@ def scaling(
     What is not the solution's noise but its error against the mean is dotted.
     """
     for label, (at, values) in series.items():
-        style = plotting.style(label.split(",")[0].split(" ")[0])
+        style = palette.style(label.split(",")[0].split(" ")[0])
         if "mean" in label:
-            style["linestyle"] = DOTTED
+            style["linestyle"] = palette.DOTTED
         axes.plot(list(at), list(values), **style, markersize=4, label=label)
     axes.set_xscale("log")
     axes.set_yscale("log")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
+from fedsel import solution
 from fedsel.mechanisms import (
     Exponential,
     PerturbedSampling,
@@ -13,7 +14,6 @@ from fedsel.mechanisms import (
 )
 from fedsel.pages import Verdict
 from reproduction.views.base import FAILS, HOLDS
-from fedsel.recipe import solution
 
 _SIZES = (2, 10, 32, 100, 123, 300)
 _EPSILONS = (0.05, 0.2, 0.5, 1.0, 2.0, 4.0)

@@ -13,17 +13,24 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from fedsel import pages
-from fedsel import __version__
-from reproduction.datasets import DataUnavailable
-from fedsel.experiments import Store
-from fedsel.experiments import Source
-from fedsel.experiments import Finished, Task, perform, total_cost
-from fedsel.experiments import code_version, key_of
-from fedsel.experiments import tidy, write_csv
+from fedsel import __version__, pages
+from fedsel.experiments import (
+    Cell,
+    Finished,
+    Source,
+    Store,
+    Task,
+    code_version,
+    key_of,
+    perform,
+    tidy,
+    write_csv,
+)
 from fedsel.pages import Figure, Overview, Section, Table, Verdict, svg_of
 from reproduction import lemmas
 from reproduction.catalogue import CLAIMS, Change, Experiment, experiment, wanted
+from reproduction.datasets import DataUnavailable
+from reproduction.datasets.catalogue import resolve
 from reproduction.measures.timing import ClientTime
 from reproduction.summary import markdown
 from reproduction.views import VIEWS, View
@@ -58,7 +65,7 @@ class Request:
 
     def command(self, names: Sequence[str] | None = None) -> str:
         """The command line that repeats it."""
-        arguments = ["fedsel", "reproduce", *(self.names if names is None else names)]
+        arguments = ["python", "-m", "reproduction", *(self.names if names is None else names)]
         arguments += ["--quick"] if self.quick else []
         for name, value in self.changes:
             arguments += ["--set", f"{name}={_toml(value)}"]
@@ -106,9 +113,20 @@ def missing_data(experiments: Sequence[Experiment], source: Source) -> dict[str,
     return missing
 
 
+def weight(task: Task) -> float:
+    """The cost of a whole task, roughly, in entries of gradients."""
+    entry = resolve(task.dataset) if isinstance(task, Cell) else None
+    # The library counts a million entries for a data set that it does not know.
+    return task.cost * task.parts * (1.0 if entry is None else entry.n * entry.d / 1e6)
+
+
 def cost_of(experiments: Sequence[Experiment], missing: Mapping[str, str]) -> float:
     """What ``advance`` is told in all."""
-    return sum(total_cost(e.without(list(missing))) for e in experiments)
+    return sum(_total(e.without(list(missing))) for e in experiments)
+
+
+def _total(tasks: Sequence[Task]) -> float:
+    return sum(map(weight, {key_of(task): task for task in tasks}.values()))
 
 
 def estimated_seconds(
@@ -122,7 +140,7 @@ def estimated_seconds(
     tasks = [task for one in experiments for task in one.without(list(missing))]
     todo = [t for t in tasks if store.get(key_of(t, source.identity)) is None]
     cores = jobs if jobs > 0 else os.cpu_count() or 1
-    return _SECONDS_PER_ENTRY * total_cost(todo) / cores + _SECONDS_PER_PAGE * len(experiments)
+    return _SECONDS_PER_ENTRY * _total(todo) / cores + _SECONDS_PER_PAGE * len(experiments)
 
 
 def reproduce(
@@ -141,12 +159,13 @@ def reproduce(
         def add(done: Finished) -> None:
             nonlocal seconds
             seconds += done.seconds
+            watcher.advance(weight(done.task))
 
         tasks = one.without(list(missing))
         rows = []
         # Clocks want the machine for themselves.
         for part, jobs in ((_timed(tasks), 1), (_others(tasks), request.jobs)):
-            rows += perform(part, store, source, jobs=jobs, advance=watcher.advance, finished=add)
+            rows += perform(part, store, source, jobs=jobs, finished=add)
         left_out = tuple(text for name, text in missing.items() if name in one.datasets)
         view = VIEWS[one.name](rows, one.name) if rows else View()
         watcher.outcomes.append(Outcome(one, rows, view, left_out, seconds))

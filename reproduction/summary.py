@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from fedsel.display import printable
-from fedsel.pages import Table, Verdict
-from fedsel.pages import shown
-from fedsel.pages import Cell
+from fedsel.pages import Cell, Table, Verdict, shown
+from reproduction.console import printable
 
 QUOTED = {
     "table1": ("Fitted exponents",),

@@ -15,7 +15,7 @@ from fedsel import InvalidArgument, mechanism, mechanisms
 def test_import_is_light():
     """numba, scipy, scikit-learn, torch and the like wait until they are needed."""
     code = (
-        "import sys, fedsel, fedsel.device, fedsel.server, fedsel.auditing, fedsel.plotting;"
+        "import sys, fedsel, fedsel.device, fedsel.server, fedsel.auditing, fedsel.pages;"
         "heavy = {'numba', 'scipy', 'matplotlib', 'rich', 'typer', 'sklearn', 'torch', 'flwr'};"
         "heavy |= {'joblib', 'pandas'};"
         "print(sorted(heavy & set(sys.modules)))"

@@ -241,7 +241,10 @@ def test_an_auditor_needs_no_more_than_the_core(core):
         (["-c", "from fedsel import FedSelClassifier"], "pip install 'fedsel[sklearn]'"),
         (["-c", "import fedsel.torch"], "pip install 'fedsel[torch]'"),
         (["-c", "import fedsel.flower"], "pip install 'fedsel[flower]'"),
-        (["-c", "from fedsel import plotting; plotting.new_axes()"], "pip install 'fedsel[plots]'"),
+        (
+            ["-c", "from fedsel import pages; pages.new_figure()"],
+            "pip install 'fedsel[plots]'",
+        ),
         (["-m", "fedsel", "run"], "pip install 'fedsel[simulation]'"),
         (["-m", "fedsel", "audit"], "pip install 'fedsel[simulation]'"),
         (["-m", "fedsel", "advise", "-d", "9", "--clients", "99", "-e", "1"], "fedsel[simulation]"),
@@ -313,7 +316,7 @@ table = pyarrow.table({"report": pyarrow.array([bytes(16), b""], pyarrow.binary(
 pyarrow.parquet.write_table(table, "x.parquet")
 """
 PICTURE = """
-from fedsel import plotting
+from fedsel._internal import plotting
 points = [plotting.Point("RJ", epsilon, 0.8, 0.01) for epsilon in (0.5, 1.0, 2.0)]
 axes = plotting.accuracy_against_epsilon(points)
 plotting.label_ends(axes, [("RJ", 2.0, 80.0), ("PM", 2.0, 80.0)])

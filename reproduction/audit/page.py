@@ -6,9 +6,9 @@ import datetime
 from collections.abc import Sequence
 
 from fedsel import __version__
-from fedsel.auditing.experiment import FALSE_ALARM
-from reproduction.audit.suite import Row, all_sound
+from fedsel.auditing import FALSE_ALARM
 from fedsel.pages import Section, Table, render
+from reproduction.audit.suite import Row, all_sound
 
 _COLUMNS = ("mechanism", "d", "k", "claimed ε", "exact ε", "lower bound", "verdict")
 _ERROR = f"Each lower bound is above the true ε with a chance of at most {FALSE_ALARM:g}."

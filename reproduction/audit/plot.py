@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedsel import plotting
+from fedsel.pages import new_figure, palette
 from reproduction.audit.suite import Row
-from fedsel.display import in_figure
-from fedsel.plotting import new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -36,7 +34,7 @@ def _draw_privacy(axes: Any, rows: Sequence[Row]) -> None:
     for place, name in enumerate(names):
         mine = [r for r in rows if _family(r) == name]
         published = mine[0].published
-        colour = figures.RED if published else figures.BLUE
+        colour = palette.RED if published else palette.BLUE
         spread = [place + 0.5 * (i / max(1, len(mine) - 1) - 0.5) for i in range(len(mine))]
         axes.plot(
             spread,
@@ -51,13 +49,13 @@ def _draw_privacy(axes: Any, rows: Sequence[Row]) -> None:
             [x for x, _ in tried],
             [r.lower_bound / r.claimed for _, r in tried if r.lower_bound is not None],
             "^",
-            color=figures.GREY,
+            color=palette.GREY,
             markersize=3.5,
             label="lower bound by experiment" if place == 0 else None,
         )
     axes.axhline(1, color="black", linewidth=0.8)
     axes.text(len(names) - 0.5, 1.005, "claimed", ha="right", va="bottom", fontsize=8)
-    axes.set_xticks(range(len(names)), map(in_figure, names), rotation=60, ha="right", fontsize=8)
+    axes.set_xticks(range(len(names)), names, rotation=60, ha="right", fontsize=8)
     seen = [x / r.claimed for r in rows for x in (r.exact, r.lower_bound) if x is not None]
     axes.set_ylim(min([*seen, 0.9]) - 0.05, max([*seen, 1.0]) + 0.05)
     axes.set_ylabel("ε over claimed ε")
@@ -70,11 +68,11 @@ def _draw_variance(axes: Any, rows: Sequence[Row]) -> None:
     entries: dict[str, tuple[Any, ...]] = {}
     for name in dict.fromkeys(r.mechanism for r in rows):
         mine = sorted((r for r in rows if r.mechanism == name), key=lambda r: r.epsilon)
-        look, epsilons = plotting.look(name), [r.epsilon for r in mine]
+        look, epsilons = palette.look(name), [r.epsilon for r in mine]
         drawn = axes.plot(epsilons, [r.variance for r in mine], color=look.colour)
         dots = {"color": look.colour, "marker": look.marker, "linestyle": "none", "markersize": 5}
         drawn += axes.plot(epsilons, [r.measured_variance for r in mine], **dots)
-        entries[in_figure(name)] = tuple(drawn)
+        entries[name] = tuple(drawn)
     axes.set_xscale("log", base=2)
     axes.xaxis.set_major_formatter("{x:g}")
     axes.set_yscale("log")

@@ -18,7 +18,6 @@ from itertools import pairwise
 import numpy as np
 
 from fedsel.data import Dataset
-from fedsel.extras import needed
 
 TRAIN_ROWS, TEST_ROWS = 32_561, 16_281
 TEST_FIRST_LINE = "|1x3 Cross validator\n"
@@ -66,8 +65,7 @@ FEATURE_NAMES = _feature_names()
 
 def parse(train: bytes, test: bytes) -> Dataset:
     """a9a and a9a.t stacked: 48,842 records as CSR, +1 for an income above 50K."""
-    with needed("simulation", "sparse data"):
-        from scipy.sparse import csr_array
+    from scipy.sparse import csr_array
 
     labels, indices, starts = [], [], [0]
     for line in (train + test).splitlines():

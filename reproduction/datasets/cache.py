@@ -23,14 +23,23 @@ from numpy.typing import NDArray
 
 from fedsel.data import Dataset
 from reproduction.datasets.raw import DataUnavailable, RawFile, is_file
-from fedsel.extras import needed
-from fedsel.paths import cache_folder
 
 WORK_PREFIX = ".part-"
 STALE_SECONDS = 24 * 3600.0
 
 PARSER_VERSION = 1
 """Raise it whenever a parser gives other numbers, names or bounds than before."""
+
+
+def cache_folder() -> Path:
+    """FEDSEL_CACHE, or fedsel in the platform's cache folder (XDG_CACHE_HOME or ~/.cache)."""
+    own = os.environ.get("FEDSEL_CACHE")
+    if own:
+        return Path(own).expanduser()
+    platforms = os.environ.get("XDG_CACHE_HOME", "")
+    # A relative XDG_CACHE_HOME is to be ignored, says the XDG specification.
+    base = Path(platforms) if Path(platforms).is_absolute() else Path.home() / ".cache"
+    return base / "fedsel"
 
 
 @contextmanager
@@ -101,8 +110,7 @@ def _dataset(name: str, arrays: dict[str, NDArray[Any]]) -> Dataset:
     feature_names = tuple(map(str, arrays["feature_names"]))
     X: Any = arrays.get("X")
     if X is None:
-        with needed("simulation", "sparse data"):
-            from scipy.sparse import csr_array
+        from scipy.sparse import csr_array
 
         parts = (arrays["data"], arrays["indices"], arrays["indptr"])
         X = csr_array(parts, shape=(len(arrays["y"]), len(feature_names)))

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from reproduction.datasets import adult, bank, kdd
-from fedsel.data import Dataset
-from fedsel.data import SIZES
-from reproduction.datasets.raw import RawFile
 from fedsel import InvalidArgument
+from fedsel.data import SIZES, Dataset
+from reproduction.datasets import adult, bank, kdd
+from reproduction.datasets.raw import RawFile
 
 BANK = RawFile("bank-full.csv", "d1513ec63b385506f7cfce9f2c5caa9fe99e7ba4e8c3fa264b3aaf0f849ed32d")
 A9A = RawFile("a9a", "f5d5ffd8d865ff41328e7ee043e4b020816914ff6843ff15b98905ddbedce906")
@@ -45,18 +43,6 @@ class RealData:
         return ", or ".join(" and ".join(file.name for file in files) for files in self.variants)
 
 
-@dataclass(frozen=True)
-class SyntheticData:
-    """A generated data set, with its parameters where the name states them."""
-
-    name: str
-    d: int
-    n: int
-    c1: float = 0.01
-    c2: float = 0.9
-    labels: str = "sparse"
-
-
 def _parse_bank(_: Sequence[RawFile], contents: Sequence[bytes]) -> Dataset:
     return bank.parse(contents[0])
 
@@ -82,42 +68,24 @@ REAL = {
         RealData("kdd", kdd.DRAWN, 114, ((KDD,),), _parse_kdd),
     )
 }
-SYNTHETIC = {name: SyntheticData(name, d, n) for name, (d, n) in SIZES.items()}
 ALIASES = {"kdd99": "kdd", "kddcup99": "kdd", "bank-marketing": "bank", "a9a": "adult"}
-NAMES = (*SYNTHETIC, *REAL)
-
-_SYNTHETIC_NAME = re.compile(
-    r"(?P<name>syn-[lh])(-(?P<c1>[0-9.]+)-(?P<c2>[0-9.]+))?(-(?P<labels>sparse|dense))?"
-)
+NAMES = (*SIZES, *REAL)
 
 
-def resolve(name: object) -> RealData | SyntheticData:
-    """A data set by its name in any case; an unknown name lists the close ones.
+def resolve(name: object) -> RealData | None:
+    """A published data set by its name in any case, None for a synthetic one.
 
-    >>> resolve("SYN-h-0.1-0.6")
-    SyntheticData(name='syn-H', d=300, n=100000, c1=0.1, c2=0.6, labels='sparse')
+    >>> resolve("KDD99").n, resolve("SYN-h-0.1-0.6")
+    (70000, None)
     >>> resolve("adlut")
     Traceback (most recent call last):
     fedsel.errors.InvalidArgument: name = 'adlut': must be a known data set; close to it: adult
     """
     text = str(name).strip().lower()
     text = ALIASES.get(text, text)
-    if text in REAL:
-        return REAL[text]
-    match = _SYNTHETIC_NAME.fullmatch(text)
-    if match:
-        return _synthetic(match)
+    if text in REAL or text.startswith("syn"):
+        return REAL.get(text)
     known = {known.lower(): known for known in (*NAMES, *ALIASES)}
     close = difflib.get_close_matches(text, known, n=3, cutoff=0.4)
     listed = ", ".join(known[c] for c in close) or ", ".join(NAMES)
     raise InvalidArgument("name", name, f"a known data set; close to it: {listed}")
-
-
-def _synthetic(match: re.Match[str]) -> SyntheticData:
-    plain = SYNTHETIC[f"syn-{match['name'][-1].upper()}"]
-    try:
-        c1, c2 = float(match["c1"] or plain.c1), float(match["c2"] or plain.c2)
-    except ValueError:
-        allowed = "syn-L or syn-H, with c1 and c2 as numbers: syn-L-0.01-0.9"
-        raise InvalidArgument("name", match.string, allowed) from None
-    return SyntheticData(plain.name, plain.d, plain.n, c1, c2, match["labels"] or plain.labels)

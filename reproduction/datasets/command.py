@@ -1,40 +1,44 @@
-"""``fedsel data list``, ``fedsel data fetch`` and ``fedsel data path``"""
+"""``python -m reproduction data``: list, fetch, path and save."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import os
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 from rich.table import Table
 
-from fedsel.cli.commands import App
-from fedsel.cli.common import JsonOption, output, print_path, say_error
-from fedsel.cli.waiting import patience
-from fedsel.data import NAMES, DataUnavailable, fetch, find
-from reproduction.datasets.catalogue import RealData, resolve
+from fedsel import InvalidArgument
+from fedsel.data import SIZES
+from reproduction.console import (
+    App,
+    DirectoryOption,
+    JsonOption,
+    check_file,
+    notes,
+    output,
+    printable,
+)
+from reproduction.datasets.catalogue import NAMES, resolve
 from reproduction.datasets.download import SOURCES
-from reproduction.datasets.raw import Found
-from fedsel.display import printable
+from reproduction.datasets.loaders import fetch, find, load
+from reproduction.datasets.raw import DataUnavailable
 
 data_app = App(
+    no_args_is_help=True,
     help="The data sets of the paper: what there is, where it lies, and how to get it.",
-    epilog="Example: fedsel data list   ·   fedsel data fetch adult   ·   fedsel data path bank",
+    epilog="Example: python -m reproduction data fetch adult",
 )
 
 NameArgument = Annotated[str, typer.Argument(help="bank, adult or kdd, in any case.")]
-DirectoryOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--directory", help="Look here first, before the folder FEDSEL_DATA and the cache."
-    ),
-]
 
 
-@data_app.command("list", epilog="Example: fedsel data list --json")
+@data_app.command("list")
 def list_command(directory: DirectoryOption = None, as_json: JsonOption = False) -> None:
     """List the data sets: size, where each one would come from, and whether it is here.
 
@@ -56,11 +60,7 @@ def list_command(directory: DirectoryOption = None, as_json: JsonOption = False)
     output().print(table)
 
 
-@data_app.command(
-    "fetch",
-    epilog="Example: fedsel data fetch adult   ·   fedsel data fetch kdd --directory ~/downloads"
-    "   ·   fedsel data fetch bank --json",
-)
+@data_app.command("fetch")
 def fetch_command(
     name: NameArgument, directory: DirectoryOption = None, as_json: JsonOption = False
 ) -> None:
@@ -73,27 +73,22 @@ def fetch_command(
     Ends with status 1 if the files cannot be had or are not the right ones.
     """
     entry = resolve(name)
-    if not isinstance(entry, RealData):
+    if entry is None:
         if as_json:
-            typer.echo(_json(entry.name, []))
+            typer.echo(_json(name, []))
         else:
-            typer.echo(f"{entry.name}: generated from its seed, nothing to fetch")
+            typer.echo(f"{name}: generated from its seed, nothing to fetch")
         return
-    with _status_one(), patience(f"{entry.name}: looking for its files") as notify:
-        raw_files = fetch(name, directory, notify=notify)
-        hashes = raw_files.check()
+    raw_files = fetch(name, directory, notify=notes().print)
+    hashes = raw_files.check()
     if as_json:
         typer.echo(_json(entry.name, list(zip(raw_files.paths, hashes, strict=True))))
         return
     for path, sha256 in zip(raw_files.paths, hashes, strict=True):
-        print_path(path, f"  {sha256}")
+        _print_path(path, f"  {sha256}")
 
 
-@data_app.command(
-    "path",
-    epilog="Example: fedsel data path bank   ·   zcat $(fedsel data path kdd) | head   ·   "
-    "fedsel data path adult --json",
-)
+@data_app.command("path")
 def path_command(
     name: NameArgument, directory: DirectoryOption = None, as_json: JsonOption = False
 ) -> None:
@@ -101,20 +96,36 @@ def path_command(
 
     Downloads nothing; ends with status 1 if the files are not here or not the right ones.
     """
-    with _status_one():
-        raw_files = find(name, directory)
-        if raw_files is None:
-            entry = resolve(name)
-            raise DataUnavailable(
-                f"{entry.name}: no files here; get them with: fedsel data fetch {entry.name}"
-            )
-        hashes = raw_files.check()
+    raw_files = find(name, directory)
+    if raw_files is None:
+        get = f"python -m reproduction data fetch {name}"
+        raise DataUnavailable(f"{name}: no files here; get them with: {get}")
+    hashes = raw_files.check()
     if as_json:
         pairs = list(zip(raw_files.paths, hashes, strict=True))
-        typer.echo(_json(resolve(name).name, pairs))
+        typer.echo(_json(name, pairs))
         return
     for path in raw_files.paths:
-        print_path(path)
+        _print_path(path)
+
+
+@data_app.command("save")
+def save_command(
+    name: Annotated[str, typer.Argument(help="syn-L, syn-H, bank, adult or kdd.")],
+    file: Annotated[Path, typer.Argument(help="An .npz file, for fedsel run --data.")],
+    directory: DirectoryOption = None,
+) -> None:
+    """Write a data set with its feature names and public bounds, for fedsel run --data FILE."""
+    check_file("FILE", file)
+    if file.suffix != ".npz":
+        raise InvalidArgument("FILE", str(file), "a file that ends in .npz")
+    data = load(name, directory, notify=notes().print)
+    X = data.X if isinstance(data.X, np.ndarray) else data.X.toarray()
+    arrays = {"X": X, "y": data.y, "feature_names": np.array(data.feature_names)}
+    if data.bounds is not None:
+        arrays["bounds"] = data.bounds
+    np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
+    typer.echo(f"wrote {printable(file)}: {data.n:,} records of {data.d} features")
 
 
 def _json(name: str, files: Sequence[tuple[Path, str]]) -> str:
@@ -122,28 +133,25 @@ def _json(name: str, files: Sequence[tuple[Path, str]]) -> str:
     return json.dumps({"name": name, "files": rows}, indent=1, allow_nan=False)
 
 
+def _print_path(path: Path, further: str = "") -> None:
+    """Print a path: readable on a terminal, as its very bytes for a program."""
+    if sys.stdout.isatty():
+        typer.echo(printable(path) + further)
+    else:
+        typer.echo(os.fsencode(path) + further.encode())
+
+
 def _row(name: str, directory: Path | None) -> dict[str, Any]:
     entry = resolve(name)
-    raw_files: Found | None = None
-    source = "generated"
-    if isinstance(entry, RealData):
-        raw_files = find(name, directory)
-        source = raw_files.where if raw_files else "download"
+    if entry is None:
+        d, n = SIZES[name]
+        return {"name": name, "n": n, "d": d, "source": "generated", "present": True, "paths": []}
+    raw_files = find(name, directory)
     return {
         "name": name,
         "n": entry.n,
         "d": entry.d,
-        "source": source,
-        "present": source != "download",
+        "source": raw_files.where if raw_files else "download",
+        "present": raw_files is not None,
         "paths": [str(path) for path in raw_files.paths] if raw_files else [],
     }
-
-
-@contextmanager
-def _status_one() -> Iterator[None]:
-    """Data that cannot be had ends the command with one sentence and status 1."""
-    try:
-        yield
-    except DataUnavailable as error:
-        say_error(error)
-        raise typer.Exit(1) from None

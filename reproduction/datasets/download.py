@@ -23,10 +23,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from fedsel.data import adult, bank, cache, kdd
+from reproduction.datasets import adult, bank, cache, kdd
 from reproduction.datasets.catalogue import ADULT_DATA, ADULT_TEST, BANK, KDD, RealData
 from reproduction.datasets.raw import DataUnavailable, Found, RawFile, WrongContent
-from fedsel.extras import MissingExtra, needed
 
 Contents = dict[RawFile, bytes]
 Notify = Callable[[str], None]
@@ -90,8 +89,8 @@ def _unavailable(entry: RealData, failures: Sequence[tuple[Source, Exception]]) 
 def _reason(error: Exception) -> str:
     if isinstance(error, WrongContent):
         return "other content than published"
-    if isinstance(error, MissingExtra):
-        return str(error)
+    if isinstance(error, ModuleNotFoundError):
+        return f"{error.name} is missing: make setup"
     if isinstance(error, subprocess.CalledProcessError):
         return "pip download failed"
     if isinstance(error, OSError | subprocess.TimeoutExpired):
@@ -155,8 +154,7 @@ def _cell(value: float, levels: Sequence[str] | None) -> str:
 
 def _sklearn(fetcher: str, work: Path, **arguments: Any) -> Any:
     """Call a fetcher of scikit-learn, which keeps its own files in the work folder."""
-    with needed("sklearn", fetcher):
-        datasets = import_module("sklearn.datasets")
+    datasets = import_module("sklearn.datasets")
     with _connect_timeout(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of retries
         return getattr(datasets, fetcher)(data_home=str(work), n_retries=1, delay=0.5, **arguments)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from fedsel import InvalidArgument, data
+from fedsel.data import Dataset
 from reproduction.datasets import cache, raw
 from reproduction.datasets.catalogue import RealData, resolve
-from fedsel.data import Dataset
-from fedsel.data import synthetic
 from reproduction.datasets.raw import DataUnavailable, Found, WrongContent
-from fedsel import InvalidArgument
-from fedsel.paths import cache_folder
 
 Folder = str | os.PathLike[str]
 Notify = Callable[[str], None]
@@ -37,8 +36,8 @@ def load(
     Dataset('syn-L-0.1-0.6', n=60000, d=100, dense)
     """
     entry = resolve(name)
-    if not isinstance(entry, RealData):
-        return synthetic(entry.d, entry.n, entry.c1, entry.c2, labels or entry.labels, seed)
+    if entry is None:
+        return data.load(name, seed, labels=labels)
     if labels is not None:
         raise InvalidArgument("labels", labels, f"left out: {entry.name} has labels of its own")
     local_files = _find_given(entry, directory)
@@ -51,6 +50,32 @@ def load(
         parsed = entry.parse(raw_files.files, contents)
         cache.save_parsed(parsed, entry.variants[0])
     return parsed
+
+
+@dataclass(frozen=True)
+class Published:
+    """The source of an experiment's data: the data sets of the paper by name."""
+
+    directory: Path | None = None
+    notify: Notify | None = field(default=None, compare=False)
+
+    @property
+    def identity(self) -> str:
+        """Results hold for one version of the parsers."""
+        return f"parsers {cache.PARSER_VERSION}"
+
+    @property
+    def public(self) -> None:
+        """No public rows."""
+
+    @property
+    def means(self) -> tuple[()]:
+        """No public means."""
+        return ()
+
+    def data(self, name: str, data_seed: int) -> Dataset:
+        """The data set, drawn from the seed if it is synthetic."""
+        return load(name, self.directory, data_seed, notify=self.notify)
 
 
 def fetch(name: str, directory: Folder | None = None, *, notify: Notify | None = None) -> Found:
@@ -67,9 +92,9 @@ def find(name: str, directory: Folder | None = None) -> Found | None:
 
 def _real(name: str) -> RealData:
     entry = resolve(name)
-    if isinstance(entry, RealData):
-        return entry
-    raise DataUnavailable(f"{entry.name}: is generated from its seed and has no file")
+    if entry is None:
+        raise DataUnavailable(f"{name}: is generated from its seed and has no file")
+    return entry
 
 
 def _read(
@@ -99,7 +124,7 @@ def _find_given(entry: RealData, directory: Folder | None) -> Found | None:
 
 
 def _find_cached(entry: RealData) -> Found | None:
-    return raw.find(entry.variants, cache_folder(), "cache")
+    return raw.find(entry.variants, cache.cache_folder(), "cache")
 
 
 def _given_folders(directory: Folder | None) -> Iterator[tuple[str, Path]]:

@@ -9,19 +9,11 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsel.budget import Budget
-from fedsel.errors import InvalidArgument, check_count, check_epsilon
+from fedsel import FlatPicks, InvalidArgument, Solution, TwoStage, mechanism
 from fedsel.experiments import Source
-from fedsel.mechanisms import (
-    BOTTOM,
-    FlatPicks,
-    PerturbedSampling,
-    Piecewise,
-    ReportMechanism,
-    TwoStage,
-)
-from reproduction.measures.base import Measure
-from fedsel.sampling.simulated import as_solution, cohort, report
+from fedsel.mechanisms import BOTTOM, Piecewise
+from fedsel.sampling import simulated
+from reproduction.measures.base import Measure, check_count
 
 SOLUTIONS = ("PM", "PM-RP", "PS-PM")
 MU, TOP, RATIO = 0.1, 0.1, 0.1
@@ -53,7 +45,7 @@ class MaxError(Measure):
         check_count("m", self.m)
         check_count("trials", self.trials)
         check_count("seed", self.seed, least=0)
-        check_epsilon("epsilon", self.epsilon)
+        self._mechanism()
 
     @property
     def parts(self) -> int:
@@ -93,14 +85,10 @@ class MaxError(Measure):
 
         Flat and compressed are unbiased: what they would say is the mean of all vectors.
         """
-        q = vectors.shape[1]
-        mechanism: ReportMechanism = FlatPicks(Piecewise(self.epsilon))
-        if self.solution == "PS-PM":
-            budget = Budget(self.epsilon, 1, MU)
-            selection = PerturbedSampling(budget.selection, TOP)
-            mechanism = TwoStage(selection, Piecewise(budget.value))
-        solution = as_solution(mechanism, q)
-        reports = report(solution, vectors, cohort(self.m, seed=self.seed, epoch=trial))
+        q, drawing = vectors.shape[1], self._mechanism()
+        solution = Solution(drawing.name, q, drawing)
+        who = simulated.cohort(self.m, seed=self.seed, epoch=trial)
+        reports = simulated.report(solution, vectors, who)
         noisy = solution.decode(reports)
         if self.solution != "PS-PM":
             return noisy, vectors.mean(axis=0)
@@ -108,6 +96,13 @@ class MaxError(Measure):
         sends = np.flatnonzero(slot != BOTTOM)
         chosen = vectors[sends, slot[sends]]
         return noisy, np.bincount(slot[sends], weights=chosen, minlength=q) / self.m
+
+    def _mechanism(self) -> FlatPicks | TwoStage:
+        if self.solution != "PS-PM":
+            return FlatPicks(Piecewise(self.epsilon))
+        made = mechanism("PS-PM", epsilon=self.epsilon, k=TOP, mu=MU)
+        assert isinstance(made, TwoStage)  # noqa: S101
+        return made
 
     def combine(self, parts: Sequence[Any]) -> dict[str, Any]:
         """Means and standard deviations over the trials."""

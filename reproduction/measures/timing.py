@@ -11,23 +11,12 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 
-from fedsel.budget import Budget
-from fedsel.errors import InvalidArgument, check_count
+from fedsel import InvalidArgument, TwoStage, mechanism
 from fedsel.experiments import Source
-from fedsel.mechanisms import (
-    BOTTOM,
-    Exponential,
-    PerturbedEncoding,
-    PerturbedSampling,
-    Piecewise,
-    Selection,
-    TwoStage,
-    Uniform,
-)
-from reproduction.measures.base import Measure
+from fedsel.mechanisms import BOTTOM
+from fedsel.sampling import device, simulated
+from reproduction.measures.base import Measure, check_count
 from reproduction.measures.literal import literal_exp, literal_pe, literal_pm, literal_ps
-from fedsel.sampling import device
-from fedsel.sampling.simulated import cohort, report
 
 SELECTIONS = ("none", "EXP", "PE", "PS")
 IMPLEMENTATIONS = ("paper", "device", "cohort")
@@ -71,12 +60,16 @@ class ClientTime(Measure):
         n = max(3, min(5000, _ENTRIES // self.d))
         vectors = rng.standard_normal((n, self.d))
         if self.implementation == "cohort":
-            mechanism = self._mechanism()
-            calls = [lambda i: report(mechanism, vectors, cohort(n, seed=0, epoch=i))]
-            return self._fastest(calls[0], clients=n)
+            drawing = self._mechanism()
+
+            def all_report(epoch: int) -> object:
+                who = simulated.cohort(n, seed=0, epoch=epoch)
+                return simulated.report(drawing, vectors, who)
+
+            return self._fastest(all_report, clients=n)
         if self.implementation == "device":
-            mechanism = self._mechanism()
-            return self._fastest(lambda i: device.report(mechanism, vectors[i % n]))
+            drawing = self._mechanism()
+            return self._fastest(lambda i: device.report(drawing, vectors[i % n]))
         rows, draw = vectors[:64].tolist(), self._literal()
         return self._fastest(lambda i: draw(rows[i % len(rows)]))
 
@@ -97,16 +90,10 @@ class ClientTime(Measure):
         return best
 
     def _mechanism(self) -> TwoStage:
-        budget = Budget(self.epsilon, 1, 0.0 if self.selection == "none" else MU)
-        e1 = budget.selection
-        selection: Selection = Uniform()
-        if self.selection == "EXP":
-            selection = Exponential(e1)
-        elif self.selection != "none":
-            selection = (PerturbedEncoding if self.selection == "PE" else PerturbedSampling)(
-                e1, TOP
-            )
-        return TwoStage(selection, Piecewise(budget.value))
+        selection = "Uniform" if self.selection == "none" else self.selection
+        made = mechanism(f"{selection}-PM", epsilon=self.epsilon, k=TOP, mu=MU)
+        assert isinstance(made, TwoStage)  # noqa: S101
+        return made
 
     def _literal(self) -> Callable[[list[float]], float | None]:
         rng, d = random.Random(0), self.d  # noqa: S311

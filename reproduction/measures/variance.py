@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
 import numpy as np
 
-from fedsel.errors import check_count, check_finite, check_positive
+from fedsel import InvalidArgument, mechanism
 from fedsel.experiments import Source
-from fedsel.mechanisms.registry import VALUES
-from reproduction.measures.base import Measure
-from fedsel.sampling.simulated import cohort, perturb
+from fedsel.mechanisms import Value
+from fedsel.sampling import simulated
+from reproduction.measures.base import Measure, check_count
 
 
 @final
@@ -34,13 +35,18 @@ class UpdateVariance(Measure):
     kind: ClassVar[str] = "update variance"
 
     def __post_init__(self) -> None:
-        check_positive("rate", self.rate)
-        check_finite("s", self.s)
+        if not 0 < self.rate < math.inf:
+            raise InvalidArgument("rate", self.rate, "a finite number > 0")
+        if not math.isfinite(self.s):
+            raise InvalidArgument("s", self.s, "a finite number")
         check_count("draws", self.draws, least=2)
         self._mechanism()
 
-    def _mechanism(self) -> Any:
-        return VALUES[self.value](epsilon=self.epsilon)  # type: ignore[call-arg]
+    def _mechanism(self) -> Value:
+        made = mechanism(self.value, epsilon=self.epsilon)
+        if not isinstance(made, Value):
+            raise InvalidArgument("value", self.value, "the name of a value mechanism")
+        return made
 
     @property
     def cost(self) -> float:
@@ -48,14 +54,14 @@ class UpdateVariance(Measure):
 
     def part(self, number: int, source: Source) -> dict[str, float]:  # noqa: ARG002
         """Exact and measured variance, and mean, of both updates."""
-        mechanism = self._mechanism()
+        drawing = self._mechanism()
         result = {}
         ways = {"adapted": (self.s, self.rate), "original": (self.rate * self.s, 1.0)}
         for place, (name, (value, factor)) in enumerate(ways.items()):
             t = max(-1.0, min(1.0, value))
-            who = cohort(self.draws, seed=self.seed, epoch=place)
-            drawn = factor * mechanism.decode(perturb(mechanism, [t], who))
-            result[name] = factor**2 * mechanism.variance(t)
+            who = simulated.cohort(self.draws, seed=self.seed, epoch=place)
+            drawn = factor * drawing.decode(simulated.perturb(drawing, [t], who))
+            result[name] = factor**2 * drawing.variance(t)
             result[f"{name}_measured"] = float(np.var(drawn, ddof=1))
             result[f"{name}_mean"] = factor * t
         return result

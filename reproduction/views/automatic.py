@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsel import plotting
 from fedsel.experiments import setting_of
-from fedsel.pages import Table
-from fedsel.pages import Cell
+from fedsel.pages import Cell, Table, epsilon_axis, label_ends, legend_below, palette
+from fedsel.solutions import names
 from reproduction import figures
+from reproduction.paper import RECOMMENDED
 from reproduction.results import Row, Rows, choose, gap, values_of
 from reproduction.views.base import Picture, plain
 from reproduction.views.choosing import (
@@ -31,9 +31,6 @@ from reproduction.views.choosing import (
     tests,
     tuned,
 )
-from fedsel.plotting import epsilon_axis, label_ends, legend_below
-from reproduction.paper import RECOMMENDED
-from fedsel.solutions import names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,7 +42,7 @@ LESS = (0.5, 1.0)
 """The ε that the automatic recipe has for it."""
 _NARROW = 3.0
 """Points over the majority class within which accuracy says nothing about a model."""
-_UNPREPARED = {"linestyle": figures.DASHED, "markerfacecolor": "white"}
+_UNPREPARED = {"linestyle": palette.DASHED, "markerfacecolor": "white"}
 """What tells the automatic recipe without preparation from the one with it."""
 _AUTOMATIC, _UNTUNED = f"{RECOMMENDED}, automatic", f"{RECOMMENDED}, nothing tuned"
 """Names of its curves, beside all and beside the paper's solutions."""
@@ -263,7 +260,7 @@ def _against(
     paper = [row for row in chosen if of_the_paper(row["solution"])]
     for name in values_of(paper, "solution"):
         points = curve(paper, name, of)
-        style: dict[str, Any] = {"color": figures.PALE, "linewidth": 0.9}
+        style: dict[str, Any] = {"color": palette.PALE, "linewidth": 0.9}
         axes.plot(*zip(*points, strict=True), **style, label="the paper's solutions, tuned")
     best = [
         (e, _best_by(choose(paper, epsilon=e), by)) for e in sorted(values_of(paper, "epsilon"))
@@ -273,7 +270,7 @@ def _against(
     axes.plot(*zip(*envelope, strict=True), **dark, label="the best of them, tuned")
     for (e, level), (_, part) in zip(envelope, best, strict=True):
         name = part[0]["solution"]
-        at = plotting.style(name, linestyle="none", markersize=6, zorder=3)
+        at = palette.style(name, linestyle="none", markersize=6, zorder=3)
         axes.plot([e], [level], **at, label=name)
     reference = dict(envelope).get(REFERENCE)
     if reference is not None:
@@ -282,11 +279,11 @@ def _against(
     for label, part, changes in _own_curves(rows):
         points = curve(part, RECOMMENDED, of)
         levels += [level for _, level in points]
-        axes.plot(*zip(*points, strict=True), **plotting.style(RECOMMENDED, **changes), label=label)
+        axes.plot(*zip(*points, strict=True), **palette.style(RECOMMENDED, **changes), label=label)
     without = choose(chosen, solution="NP")
     if without:
         level = float(of(without).mean())
-        axes.axhline(level, **plotting.style("NP", linewidth=1), label="NP (not private)")
+        axes.axhline(level, **palette.style("NP", linewidth=1), label="NP (not private)")
     majority = 100 * float(np.mean([row["majority"] for row in rows]))
     if of is tests and majority > 55:
         axes.axhline(majority, **figures.MAJORITY)
@@ -365,18 +362,18 @@ def _areas_panel(axes: Axes, rows: Rows) -> list[tuple[str, float, float]]:
     ends = []
     for name in values_of(best, "solution"):
         if points := curve(best, name, areas):
-            axes.plot(*zip(*points, strict=True), **plotting.style(name, markersize=5, linewidth=1))
+            axes.plot(*zip(*points, strict=True), **palette.style(name, markersize=5, linewidth=1))
             ends.append((name, *points[-1]))
     for label, part in _automatic_curves(rows):
         points = curve(part, RECOMMENDED, areas)
         changes = {} if label.endswith("prepared") else _UNPREPARED
-        bold = plotting.style(RECOMMENDED, linewidth=2.2, markersize=7, zorder=4, **changes)
+        bold = palette.style(RECOMMENDED, linewidth=2.2, markersize=7, zorder=4, **changes)
         axes.plot(*zip(*points, strict=True), **bold)
         ends.append((label, *points[-1]))
     epsilon_axis(axes)
     if without := choose(best, solution="NP"):
         level = float(areas(without).mean())
-        axes.axhline(level, **plotting.style("NP", linewidth=1))
+        axes.axhline(level, **palette.style("NP", linewidth=1))
         ends.append(("NP, not private", axes.get_xlim()[1], level))
     low, high = axes.get_ylim()
     axes.set_ylim(max(low, 0.3), high)

@@ -37,7 +37,7 @@ class View:
 
 def command(name: str) -> str:
     """How to repeat an experiment."""
-    return f"fedsel reproduce {name}"
+    return f"python -m reproduction {name}"
 
 
 def judge(

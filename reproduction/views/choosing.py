@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsel.pages import Table
+from fedsel.solutions import entry
+from reproduction.paper import RECOMMENDED
 from reproduction.results import Row, Rows, choose, gap, values_of
 from reproduction.views.base import plain
-from reproduction.paper import RECOMMENDED
-from fedsel.solutions import entry
 
 _KEYS = ("dataset", "draw", "model", "solution", "epsilon")
 _BELOW = 3.0

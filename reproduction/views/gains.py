@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fedsel import plotting
-from fedsel.pages import Table, Verdict
+from fedsel.pages import Table, Verdict, legend_below, palette
 from reproduction import figures
 from reproduction.paper import SELECTIONS, TABLE3
 from reproduction.results import (
@@ -22,7 +21,6 @@ from reproduction.results import (
     values_of,
 )
 from reproduction.views.base import FAILS, Picture, View, command, judge, plain
-from fedsel.plotting import legend_below
 
 QUANTITIES = ("gain", "loss")
 
@@ -125,7 +123,7 @@ def _scatter(numbers: Sequence[Row]) -> Any:
     for s in SELECTIONS:
         for quantity in QUANTITIES:
             mine = [n for n in numbers if n["selection"] == s and n["quantity"] == quantity]
-            style = plotting.style(f"{s}-PM")
+            style = palette.style(f"{s}-PM")
             colour = style["color"]
             axes.errorbar(
                 [n["paper"] for n in mine],
@@ -140,7 +138,7 @@ def _scatter(numbers: Sequence[Row]) -> Any:
                 label=f"{s}-PM, {quantity}",
             )
     ends = [min(n["paper"] for n in numbers), max(n["paper"] for n in numbers)]
-    axes.plot(ends, ends, color=figures.GREY, linewidth=1, linestyle="--")
+    axes.plot(ends, ends, color=palette.GREY, linewidth=1, linestyle="--")
     axes.set_xlabel("paper")
     axes.set_ylabel("fedsel, ± 2 standard errors")
     legend_below(figure)
@@ -331,13 +329,13 @@ def _bars(body: Sequence[tuple[Any, ...]]) -> Any:
     for axes, key in zip(panels, keys, strict=True):
         mine = [b for b in body if b[:2] == key]
         for place, (_, _, selection, _, length, chosen, error, *_) in enumerate(mine):
-            step = plotting.look("RS-PM").colour
+            step = palette.look("RS-PM").colour
             axes.bar(place - 0.2, length, 0.4, color=step, label="step length (RS-PM − PM)")
             axes.bar(
                 place + 0.2,
                 chosen,
                 0.4,
-                color=plotting.look(f"{selection}-PM").colour,
+                color=palette.look(f"{selection}-PM").colour,
                 yerr=2 * error,
                 hatch="//",
                 edgecolor="white",

@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedsel import plotting
+from fedsel.pages import epsilon_axis, label_ends, legend_below, palette
 from reproduction import figures
+from reproduction.paper import RECOMMENDED
 from reproduction.results import Rows, choose, values_of
 from reproduction.views.base import Picture
 from reproduction.views.choosing import curve, tests
-from fedsel.plotting import epsilon_axis, label_ends, legend_below
-from reproduction.paper import RECOMMENDED
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,20 +49,20 @@ def _panel(axes: Axes, rows: Rows) -> list[tuple[str, float, float]]:
     ends = []
     for name in values_of(rows, "solution"):
         if name not in (*SHOWN, "NP") and (points := curve(rows, name)):
-            axes.plot(*zip(*points, strict=True), color=figures.PALE, linewidth=0.9, label="others")
+            axes.plot(*zip(*points, strict=True), color=palette.PALE, linewidth=0.9, label="others")
     levels: list[float] = []
     for name in SHOWN:
         points = curve(rows, name)
         if not points:
             continue
-        style: dict[str, Any] = plotting.style(name, markersize=5, linewidth=1.4)
+        style: dict[str, Any] = palette.style(name, markersize=5, linewidth=1.4)
         axes.plot(*zip(*points, strict=True), **style)
         ends.append((name, *points[-1]))
         levels += [mean for _, mean in points]
     epsilon_axis(axes)
     if without := choose(rows, solution="NP"):
         level = float(tests(without).mean())
-        axes.axhline(level, **plotting.style("NP", linewidth=1))
+        axes.axhline(level, **palette.style("NP", linewidth=1))
         ends.append(("NP, not private", axes.get_xlim()[1], level))
         levels.append(level)
     majority = 100 * float(np.mean([row["majority"] for row in rows]))

@@ -6,13 +6,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from fedsel import plotting
-from fedsel.pages import Table, Verdict
+from fedsel.pages import Table, Verdict, legend_below, palette
 from reproduction import figures
 from reproduction.paper import ORDERS
 from reproduction.results import Row, Rows, choose, slope, values_of
 from reproduction.views.base import FAILS, HOLDS, Picture, View, command, counted, plain
-from fedsel.plotting import legend_below
 
 _FAMILY = {"PM": "flat", "PM-RP": "compressed", "PS-PM": "two-stage"}
 _TOLERANCE = 0.15
@@ -170,11 +168,11 @@ def variances(rows: Rows) -> View:
         for value in values_of(rows, "value"):
             middle = values_of(rows, "epsilon")[len(values_of(rows, "epsilon")) // 2]
             mine = choose(rows, rate=rate, value=value, epsilon=middle)
-            style = plotting.style(value, markersize=4)
+            style = palette.style(value, markersize=4)
             s = [r["s"] for r in mine]
             label = f"{value}, ε₂ = {middle:g}"
             axes.plot(s, [r["adapted"] for r in mine], **style, label=f"{label}, g")
-            style["linestyle"] = figures.DOTTED
+            style["linestyle"] = palette.DOTTED
             axes.plot(s, [r["original"] for r in mine], **style, label=f"{label}, α·g")
         axes.set_xscale("log")
         axes.set_yscale("log")

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fedsel import plotting
-from fedsel.pages import Table, Verdict
+from fedsel.pages import Table, Verdict, legend_below, palette
 from reproduction import figures
 from reproduction.paper import SELECTIONS
 from reproduction.results import (
@@ -31,7 +30,6 @@ from reproduction.views.base import (
     judge,
     plain,
 )
-from fedsel.plotting import legend_below
 
 TWO_STAGE = tuple(f"{s}-PM" for s in SELECTIONS)
 
@@ -168,13 +166,13 @@ def shares(rows: Rows, name: str) -> View:
             means = np.array([r.mean() for r in errors])
             spread = np.array([r.std(ddof=1) if len(r) > 1 else 0.0 for r in errors])
             # One colour a solution; the lines tell its ε.
-            line = figures.LINES[place % len(figures.LINES)]
-            style = plotting.style("PS-PM", linestyle=line)
+            line = palette.LINES[place % len(palette.LINES)]
+            style = palette.style("PS-PM", linestyle=line)
             axes.plot(mus, means, **style, label=f"PS-PM, ε = {e:g}")
             band = {"color": style["color"], "alpha": 0.12, "linewidth": 0}
             axes.fill_between(mus, means - spread, means + spread, **band)
             level = 100 - accuracy(choose(flat, **where, epsilon=e))
-            colour = plotting.look("PM").colour
+            colour = palette.look("PM").colour
             axes.axhline(level, color=colour, linestyle=line, label=f"PM, ε = {e:g}")
         axes.set_xlabel("μ")
         axes.set_ylabel("misclassification (%)")

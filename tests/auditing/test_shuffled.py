@@ -10,9 +10,9 @@ import pytest
 from fedsel import amplify
 from fedsel.auditing import suite
 from fedsel.auditing.shuffled import Attack, attack_shuffled, multisets, worst_attack
-from reproduction.audit.page import suite_page
 from fedsel.mechanisms import SignedSampling
 from fedsel.mechanisms.registry import mechanism
+from reproduction.audit.page import suite_page
 from tests.statements.support import Text
 
 J = SignedSampling(1.0, k=1)

@@ -14,7 +14,7 @@ import pytest
 import typer
 
 from fedsel import cli
-from fedsel.progress import show_progress
+from fedsel._internal.progress import show_progress
 
 FEDSEL = str(Path(sys.executable).parent / "fedsel")
 COMMANDS = functools.cache(typer.main.get_command)

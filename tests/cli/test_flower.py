@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 from fedsel import InvalidArgument
+from fedsel._internal.extras import MissingExtra
 from fedsel.cli.flower.demo import Demo, app_folder, task_of_the_app
-from fedsel.extras import MissingExtra
 from fedsel.flower import Node
 from tests.cli.support import FEDSEL, marked, wait_for
 

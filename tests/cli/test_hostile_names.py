@@ -17,15 +17,15 @@ import typer
 from rich.table import Table
 
 from fedsel import Solution, cli
+from fedsel._internal.display import in_cell, in_figure, printable
+from fedsel._internal.plotting import Point, accuracy_against_epsilon
 from fedsel.cli import waiting
 from fedsel.cli.common import PlainConsole
-from fedsel.display import in_cell, in_figure, printable
 from fedsel.mechanisms import Duchi, PerturbedSampling, TwoStage
 from fedsel.pages import Section, render
 from fedsel.pages import Table as PageTable
-from reproduction.summary import markdown
-from fedsel.plotting import Point, accuracy_against_epsilon
 from fedsel.solutions.registry import register, unregister
+from reproduction.summary import markdown
 from tests.cli.support import COMMANDS
 
 TOO_LONG = 1 if sys.version_info < (3, 14) else 2

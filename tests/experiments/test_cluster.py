@@ -13,9 +13,9 @@ from fedsel import solution
 from fedsel.data import synthetic
 from fedsel.experiments import Named, Store
 from fedsel.experiments.runner import perform
-from reproduction.catalogue import experiment
 from fedsel.simulation import Population, Training
 from fedsel.simulation.validation import cross_validate
+from reproduction.catalogue import experiment
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("processes")]
 

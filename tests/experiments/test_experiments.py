@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 
 from fedsel import InvalidArgument, Recipe
+from fedsel._internal.paths import PACKAGE
 from fedsel.data import synthetic
 from fedsel.experiments import Cell, Given, Named, Spec, Store
 from fedsel.experiments import sweep as sweep_over
 from fedsel.experiments.plot import accuracy_against_epsilon
 from fedsel.experiments.spec import expand, override, setting_of
 from fedsel.experiments.store import code_version, key_of, sources_of
-from reproduction.catalogue import experiment
-from fedsel.paths import PACKAGE
 from fedsel.simulation import EvaluationSet
 from fedsel.simulation.validation import held_out_run
+from reproduction.catalogue import experiment
 
 SMALL = Spec(solutions=("NP", "ps-pm"), epsilons=(1.0, 2.0), folds=2, repeats=2)
 

@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 from fedsel.cli import data as command
 from fedsel.cli import waiting
 from fedsel.errors import InvalidArgument
-from fedsel.paths import cache_folder
-from tests.data.test_toys import (
+from reproduction.datasets.cache import cache_folder
+from tests.reproduction.test_toys import (
     CONTENT,
     TOY_FILE,
     install,

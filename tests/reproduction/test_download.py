@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedsel.data import DataUnavailable, cache, catalogue, download, fetch, load
+from reproduction.datasets import DataUnavailable, cache, catalogue, download, fetch, load
+from reproduction.datasets.cache import cache_folder
 from reproduction.datasets.raw import RawFile
-from fedsel.paths import cache_folder
-from tests.data.test_toys import (
+from tests.reproduction.test_toys import (
     CONTENT,
     TOY,
     TOY_FILE,
@@ -89,8 +89,8 @@ def test_an_interrupted_download_leaves_nothing(monkeypatch):
 def start(body):
     """A process with the toy among its data sets, whose source is the function slow."""
     code = (
-        "import time\nfrom tests.data.test_toys import *\n"
-        "from fedsel.data import catalogue, download, load\n"
+        "import time\nfrom tests.reproduction.test_toys import *\n"
+        "from reproduction.datasets import catalogue, download, load\n"
         f"def slow(work): {body}; return toy_source(work)\n"
         "catalogue.REAL['toy'] = TOY\n"
         "download.SOURCES['toy'] = (download.Source('slow', slow),)\n"

@@ -5,9 +5,9 @@ from functools import cache
 import pytest
 from matplotlib.text import Text
 
-from fedsel.palette import look
-from reproduction.views import VIEWS
+from fedsel.pages import palette
 from fedsel.recipe import RECOMMENDED
+from reproduction.views import VIEWS
 
 
 def held_out(solution, epsilon, accuracy, **more):
@@ -153,4 +153,4 @@ def test_the_pictures_of_the_fair_comparison_can_be_read():
         if axes.has_data():
             assert not legend.get_window_extent().overlaps(axes.get_tightbbox())
     bold = [line for axes in figure.axes for line in axes.get_lines() if line.get_linewidth() > 2]
-    assert {line.get_color() for line in bold} == {look(RECOMMENDED).colour}
+    assert {line.get_color() for line in bold} == {palette.look(RECOMMENDED).colour}

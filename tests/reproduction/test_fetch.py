@@ -8,11 +8,11 @@ import time
 
 import pytest
 
-from fedsel.data import DataUnavailable, WrongContent, cache, fetch, find, load
-from reproduction.datasets.raw import RawFile
 from fedsel.errors import InvalidArgument
-from fedsel.paths import cache_folder
-from tests.data.test_toys import (
+from reproduction.datasets import DataUnavailable, WrongContent, cache, fetch, find, load
+from reproduction.datasets.cache import cache_folder
+from reproduction.datasets.raw import RawFile
+from tests.reproduction.test_toys import (
     CONTENT,
     TOY,
     TOY_FILE,

@@ -15,6 +15,8 @@ from fedsel import InvalidArgument, solution
 from fedsel.data import synthetic
 from fedsel.experiments import Named, Store
 from fedsel.mechanisms import Piecewise
+from fedsel.recipe import RECOMMENDED
+from fedsel.simulation import Population, Training, train
 from reproduction.catalogue import NAMES, PAPER, check_changes, experiment, wanted
 from reproduction.lemmas import verdicts as exact_verdicts
 from reproduction.measures.bounds import MaxError
@@ -28,8 +30,6 @@ from reproduction.views import VIEWS
 from reproduction.views.base import HOLDS, UNDECIDED, judge
 from reproduction.views.choosing import best_rates
 from reproduction.views.gains import numbers_of, rmse_of
-from fedsel.recipe import RECOMMENDED
-from fedsel.simulation import Population, Training, train
 from tests.cli.support import FEDSEL, run_here
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"

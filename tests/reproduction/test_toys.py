@@ -6,12 +6,12 @@ import urllib.error
 import numpy as np
 import pytest
 
-from fedsel.data import catalogue, download
 from fedsel.data.arrays import from_arrays
+from reproduction.datasets import catalogue, download
+from reproduction.datasets.cache import cache_folder
 from reproduction.datasets.catalogue import RealData
 from reproduction.datasets.download import Source
 from reproduction.datasets.raw import RawFile
-from fedsel.paths import cache_folder
 
 CONTENT = b"1 2 no\n3 4 yes\n"
 TOY_FILE = RawFile("toy.txt", hashlib.sha256(CONTENT).hexdigest())

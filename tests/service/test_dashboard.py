@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from fedsel._internal.extras import MissingExtra
 from fedsel.central import CentralGuarantee, amplify
-from fedsel.extras import MissingExtra
 from fedsel.server.checkpoint import RoundRecord
 from fedsel.server.outcome import Counts
 from fedsel.service.connections import Connection, Door

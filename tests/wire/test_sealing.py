@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from fedsel import InvalidArgument
-from fedsel.extras import MissingExtra
+from fedsel._internal.extras import MissingExtra
 from fedsel.server import ServerKey
 from fedsel.wire import Sealing
 from fedsel.wire.sealing import ADDED_BYTES, _suite

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, final
 
+from fedsel._internal.progress import note
 from fedsel.advising.asked import Asked
 from fedsel.advising.candidates import left_out, outlooks
 from fedsel.advising.moments import Updates, moments
@@ -16,7 +17,6 @@ from fedsel.advising.sufficiency import GOAL
 from fedsel.auto import FEWEST_ROUNDS, noise_of_mean, resolved
 from fedsel.errors import Epsilon, InvalidArgument
 from fedsel.mechanisms import FullGradient, OneSymbol
-from fedsel.progress import note
 from fedsel.recipe import Recipe
 from fedsel.solutions import RandomDirections, Solution
 from fedsel.solutions.fresh import codewords_for

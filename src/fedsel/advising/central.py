@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any, TypedDict, final
 
+from fedsel._internal.progress import note
 from fedsel.advising.advice import Advice, advice_for
 from fedsel.advising.asked import Asked
 from fedsel.advising.candidates import NAMES, candidate, outlooks
@@ -19,7 +20,6 @@ from fedsel.advising.sufficiency import prospect
 from fedsel.auto import FEWEST_ROUNDS
 from fedsel.central import CentralGuarantee
 from fedsel.central.budget import proved_budget, rough_budget
-from fedsel.progress import note
 from fedsel.solutions import Solution
 
 LADDER = (1, 5, 10, FEWEST_ROUNDS, 50, 100)

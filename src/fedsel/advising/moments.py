@@ -23,8 +23,8 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsel._internal.extras import needed
 from fedsel.errors import InvalidArgument
-from fedsel.extras import needed
 from fedsel.mechanisms import (
     FlatPicks,
     FullGradient,

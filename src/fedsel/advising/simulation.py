@@ -9,8 +9,8 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsel._internal.extras import needed
 from fedsel.advising.moments import Moments, Updates
-from fedsel.extras import needed
 from fedsel.sampling import simulated
 from fedsel.solutions import Solution
 

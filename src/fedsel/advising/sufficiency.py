@@ -9,10 +9,10 @@ from typing import final
 
 import numpy as np
 
+from fedsel._internal.extras import needed as needed_extra
 from fedsel.advising.moments import Updates, moments
 from fedsel.auto import AGREEMENT, Setting, radius
 from fedsel.errors import TooFewClientsWarning
-from fedsel.extras import needed as needed_extra
 from fedsel.simulation.leaks import tell
 from fedsel.solutions import Solution
 from fedsel.solutions.registry import PLAIN, default_codewords

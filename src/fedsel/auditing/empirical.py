@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fedsel._internal.progress import note
 from fedsel.auditing.events import Raw
 from fedsel.auditing.experiment import (
     FALSE_ALARM,
@@ -22,7 +23,6 @@ from fedsel.auditing.experiment import (
 )
 from fedsel.errors import InvalidArgument, check_count, check_kind, check_vectors
 from fedsel.mechanisms import Mechanism, ReportMechanism, Selection, Value
-from fedsel.progress import note
 from fedsel.sampling import simulated
 from fedsel.solutions import Solution
 

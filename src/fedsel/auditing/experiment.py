@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsel._internal.extras import needed
 from fedsel.auditing.events import Categories, Encoder, Raw, View, fit_views
 from fedsel.errors import InvalidArgument, check_count, check_finite
-from fedsel.extras import needed
 
 Tell = Callable[[float], object]
 Sampler = Callable[[int, int, int, Tell], Raw]

@@ -7,13 +7,13 @@ import math
 import platform
 from typing import TYPE_CHECKING, Any
 
-from fedsel import palette
+from fedsel._internal import palette
+from fedsel._internal.display import in_figure
+from fedsel._internal.plotting import new_figure
 from fedsel._version import __version__
 from fedsel.auditing.experiment import Outcome
 from fedsel.auditing.program import ExactLoss, ProgramAudit
-from fedsel.display import in_figure
 from fedsel.pages import Figure, Section, Table, Verdict, render, svg_of
-from fedsel.plotting import new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from fedsel._internal.extras import needed
 from fedsel.central.amplification import (
     CentralGuarantee,
     Shuffled,
@@ -21,7 +22,6 @@ from fedsel.central.amplification import (
 )
 from fedsel.errors import check_count
 from fedsel.exact import log
-from fedsel.extras import needed
 from fedsel.mechanisms.blanket import Blanket
 
 _POINTS = 24

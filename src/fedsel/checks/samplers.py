@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsel._internal.extras import needed
 from fedsel.checks.base import (
     CLIENTS,
     DIMENSIONS,
@@ -16,7 +17,6 @@ from fedsel.checks.base import (
     require,
     vectors,
 )
-from fedsel.extras import needed
 from fedsel.mechanisms import BOTTOM, Mechanism, ReportMechanism, Selection, Value
 from fedsel.random import stream
 from fedsel.reports import Reports

@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
+from fedsel._internal.extras import MissingExtra
+from fedsel._internal.progress import show_progress
 from fedsel._version import __version__
-from fedsel.cli import reproduce as reproducing
 from fedsel.cli.advise import EXAMPLE as ADVISE_EXAMPLE
 from fedsel.cli.advise import advise_command
 from fedsel.cli.aggregate import EXAMPLE as AGGREGATE_EXAMPLE
@@ -19,7 +20,6 @@ from fedsel.cli.audit import audit
 from fedsel.cli.certify import certify_command, mechanisms
 from fedsel.cli.commands import App
 from fedsel.cli.common import say_error
-from fedsel.cli.data import data_app
 from fedsel.cli.flower import flower_app
 from fedsel.cli.join import JOIN_EXAMPLE, join_command
 from fedsel.cli.ledger import ledger_app
@@ -27,11 +27,8 @@ from fedsel.cli.run import EXAMPLE, run
 from fedsel.cli.serve import INVITE_EXAMPLE, SERVE_EXAMPLE, invite_command, serve_command
 from fedsel.cli.solutions import EXAMPLE as SOLUTIONS_EXAMPLE
 from fedsel.cli.solutions import solutions_command
-from fedsel.data.raw import DataUnavailable
 from fedsel.device.refusal import LedgerError
 from fedsel.errors import InvalidArgument, InvalidData
-from fedsel.extras import MissingExtra
-from fedsel.progress import show_progress
 
 app = App(
     help="Federated learning under local differential privacy: every client randomises its own "
@@ -47,12 +44,10 @@ app.command(
     "fedsel certify PS-PM --epsilon 2 --mu 0.1 --dim 123 --json",
 )(certify_command)
 app.command(epilog="Example: fedsel mechanisms --json")(mechanisms)
-app.command(epilog=reproducing.EXAMPLE)(reproducing.reproduce)
 app.command("serve", epilog=SERVE_EXAMPLE)(serve_command)
 app.command("invite", epilog=INVITE_EXAMPLE)(invite_command)
 app.command("join", epilog=JOIN_EXAMPLE)(join_command)
 app.command(epilog=AGGREGATE_EXAMPLE)(aggregate)
-app.add_typer(data_app, name="data")
 app.add_typer(ledger_app, name="ledger")
 app.add_typer(flower_app, name="flower")
 
@@ -85,7 +80,7 @@ def main() -> None:
     except (InvalidArgument, InvalidData) as error:
         say_error(error)
         sys.exit(2)
-    except (DataUnavailable, LedgerError, MissingExtra, OSError) as error:
+    except (LedgerError, MissingExtra, OSError) as error:
         say_error(error)
         sys.exit(1)
     except MemoryError as error:

@@ -15,11 +15,11 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
+from fedsel._internal.extras import needed
 from fedsel.cli.cluster import ClusterOption, on_cluster
 from fedsel.cli.common import Column, JobsOption, JsonOption, check_file, fitted, output
 from fedsel.cli.waiting import Bar
 from fedsel.errors import InvalidArgument
-from fedsel.extras import needed
 from fedsel.wire.report import RUN_BYTES, ReportFormat
 
 EXAMPLE = (

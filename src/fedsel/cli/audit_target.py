@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.table import Table
 
+from fedsel._internal.display import printable
+from fedsel._internal.extras import check_installed
 from fedsel.cli.common import check_file, finite, output
 from fedsel.cli.waiting import Bar
-from fedsel.display import printable
 from fedsel.errors import InvalidArgument
-from fedsel.extras import check_installed
 
 if TYPE_CHECKING:
     from fedsel.auditing.program import Program, ProgramAudit

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
+from fedsel._internal.extras import needed
 from fedsel.errors import InvalidArgument
-from fedsel.extras import needed
 
 ClusterOption = Annotated[
     str | None,

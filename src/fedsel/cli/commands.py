@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.models import CommandFunctionType
 
-from fedsel.display import printable
+from fedsel._internal.display import printable
 from fedsel.errors import InvalidArgument
 
 CONFIG = "fedsel.config"

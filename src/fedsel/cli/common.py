@@ -16,7 +16,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from fedsel.display import printable
+from fedsel._internal.display import printable
 from fedsel.errors import InvalidArgument
 from fedsel.mechanisms.selection import Top
 

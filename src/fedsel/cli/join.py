@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fedsel._internal.display import printable
 from fedsel.cli.common import JsonOption, say_error
 from fedsel.cli.ledger import plain_history, print_history
 from fedsel.cli.waiting import progress_console
-from fedsel.display import printable
 from fedsel.errors import InvalidArgument, check_epsilon
 from fedsel.recipe import RECOMMENDED, decimal
 

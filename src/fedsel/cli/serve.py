@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 
 import typer
 
+from fedsel._internal.extras import needed
 from fedsel.cli.common import JsonOption, check_file, say_error
 from fedsel.errors import InvalidArgument, check_count
-from fedsel.extras import needed
 from fedsel.server.checkpoint import CheckpointError
 
 if TYPE_CHECKING:

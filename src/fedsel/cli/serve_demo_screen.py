@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 import typer
 from rich.table import Table
 
+from fedsel._internal.display import printable
+from fedsel._internal.extras import needed
 from fedsel.cli.common import output
 from fedsel.cli.processes import ProcessError, unwinding
 from fedsel.cli.waiting import Bar
-from fedsel.display import printable
 from fedsel.errors import InvalidArgument
-from fedsel.extras import needed
 
 if TYPE_CHECKING:
     from fedsel.cli.serve_demo import ServiceDemo, Spent, Summary

@@ -12,8 +12,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from fedsel._internal.display import printable
 from fedsel.cli.common import JsonOption, finite, output
-from fedsel.display import printable
 from fedsel.errors import InvalidArgument
 from fedsel.solutions.registry import canonical, entry, names
 

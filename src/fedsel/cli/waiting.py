@@ -22,8 +22,8 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from fedsel._internal.display import printable
 from fedsel.cli.common import PlainConsole
-from fedsel.display import printable
 
 PATIENCE = 2.0
 """Seconds without a word."""

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fedsel._internal.extras import needed
 from fedsel.data.dataset import Dataset
 from fedsel.errors import InvalidArgument
-from fedsel.extras import needed
 
 if TYPE_CHECKING:
     from fedsel.data.dataset import Matrix

@@ -32,9 +32,9 @@ class Parameters(NamedTuple):
 
     d: int
     n: int
-    c1: float = 0.01
-    c2: float = 0.9
-    labels: str = "sparse"
+    c1: float
+    c2: float
+    labels: str
 
 
 def load(name: str, seed: int = 0, *, labels: str | None = None) -> Dataset:
@@ -57,15 +57,15 @@ def parameters_of(name: object) -> Parameters:
     try:
         if match is None:
             raise ValueError
-        stated = {key: float(match[key]) for key in ("c1", "c2") if match[key]}
+        c1, c2 = float(match["c1"] or 0.01), float(match["c2"] or 0.9)
     except ValueError:
         allowed = (
             "syn-L or syn-H, with c1 and c2 as numbers: syn-L-0.01-0.9 (a checkout of fedsel has "
             "adult, bank and kdd: python -m reproduction data --help)"
         )
         raise InvalidArgument("name", name, allowed) from None
-    size = SIZES[f"syn-{match['name'][-1].upper()}"]
-    return Parameters(*size, **stated, labels=match["labels"] or "sparse")
+    d, n = SIZES[f"syn-{match['name'][-1].upper()}"]
+    return Parameters(d, n, c1, c2, match["labels"] or "sparse")
 
 
 def synthetic(

@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
+from fedsel._internal.paths import make_folder, sync_folder
 from fedsel.device.refusal import Fault, LedgerError
-from fedsel.paths import make_folder, sync_folder
 
 APPLICATION = 0x4645_4453
 """SQLite's application_id of our files: "FEDS"."""

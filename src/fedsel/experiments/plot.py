@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedsel import plotting
-from fedsel.display import in_figure
+from fedsel._internal import plotting
+from fedsel._internal.display import in_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

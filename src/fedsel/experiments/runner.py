@@ -1,7 +1,7 @@
 """Do many tasks in parallel, keep each result as soon as it is whole.
 
 A task is parameters and nothing else; it is cut into parts (training runs), which go through
-`fedsel.parallel` as one stream. Results do not depend on how the parts are spread.
+`in_parallel` as one stream. Results do not depend on how the parts are spread.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from fedsel._internal.parallel import in_parallel
 from fedsel.experiments.datasets import Source
 from fedsel.experiments.store import Store, key_of
-from fedsel.parallel import in_parallel
 
 Row = dict[str, Any]
 

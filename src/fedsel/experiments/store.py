@@ -13,8 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fedsel._internal.paths import PACKAGE
 from fedsel.errors import InvalidArgument
-from fedsel.paths import PACKAGE
 
 if TYPE_CHECKING:
     from fedsel.experiments.runner import Task
@@ -40,13 +40,13 @@ def sources_of(module: str) -> dict[str, Path]:
     that merely lies on the way to one of them, ``__init__.py`` counts, but not what that imports.
     """
     found: dict[str, Path] = {}
-    todo = [module]
+    todo, packages = [module], (PACKAGE.name, module.partition(".")[0])
     while todo:
         name = todo.pop()
         file = None if name in found else _file_of(name)
         if file is not None:
             found[name] = file
-            todo += _imported(ast.parse(file.read_bytes()), {PACKAGE.name, module.split(".")[0]})
+            todo += _imported(ast.parse(file.read_bytes()), packages)
     parts = [name.split(".") for name in found]
     above = {".".join(some[:end]) for some in parts for end in range(1, len(some))}
     found |= {name: file for name in above if (file := _file_of(name))}

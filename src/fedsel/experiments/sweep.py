@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedsel.display import in_cell
+from fedsel._internal.display import in_cell
 from fedsel.experiments.datasets import Source
 from fedsel.experiments.runner import Finished, perform
 from fedsel.experiments.spec import Spec

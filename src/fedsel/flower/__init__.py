@@ -4,7 +4,7 @@ Needs the extra: ``pip install 'fedsel[flower]'``, or ``'fedsel[flower-simulatio
 simulation engine. Docs: docs/flower.md.
 """
 
-from fedsel.extras import needed
+from fedsel._internal.extras import needed
 
 with needed("flower", "fedsel.flower"):
     import flwr as _flwr  # noqa: F401

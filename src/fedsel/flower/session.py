@@ -13,10 +13,10 @@ import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord
 from numpy.typing import NDArray
 
+from fedsel._internal.paths import make_folder
 from fedsel.errors import InvalidArgument
 from fedsel.flower.messages import Layout, Question
 from fedsel.flower.preparing import Preparing
-from fedsel.paths import make_folder
 from fedsel.server import Aggregator
 from fedsel.server.checkpoint import remove_scratch, replace_file
 from fedsel.server.lock import FolderLock

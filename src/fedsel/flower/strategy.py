@@ -416,7 +416,7 @@ class FedSelStrategy(Strategy):
 
     def plot_history(self, axes: Axes | None = None) -> Axes:
         """Accuracy against rounds, or bits sent where nobody judged."""
-        from fedsel import plotting
+        from fedsel._internal import plotting
 
         label = f"{self.recipe.solution}, ε = {float(self.recipe.epsilon or 0):g}"
         return plotting.history(self.history.rounds, label, axes, self.recipe.solution)

@@ -4,6 +4,7 @@ from fedsel.mechanisms.base import Mechanism, Selection, Value
 from fedsel.mechanisms.certificate import Certificate, certify
 from fedsel.mechanisms.laws import RankLaw, SymbolLaw, Window
 from fedsel.mechanisms.one_symbol import OneSymbol, SignedSampling, UnbiasedJoint
+from fedsel.mechanisms.registry import ONE_SYMBOL, SELECTIONS, VALUES
 from fedsel.mechanisms.reporting import ReportMechanism
 from fedsel.mechanisms.selection import (
     Exponential,
@@ -19,6 +20,9 @@ from fedsel.reports import BOTTOM
 
 __all__ = [
     "BOTTOM",
+    "ONE_SYMBOL",
+    "SELECTIONS",
+    "VALUES",
     "AsIs",
     "Certificate",
     "Duchi",

@@ -19,8 +19,28 @@ is the same byte for byte for the same data.
 (True, True, True)
 """
 
-from fedsel.pages.model import Figure, Overview, Section, Table, Verdict
+from fedsel._internal import palette
+from fedsel._internal.plotting import epsilon_axis, label_ends, legend_below, new_figure
+from fedsel.pages.cells import is_numeric, shown
+from fedsel.pages.model import Cell, Figure, Overview, Section, Table, Verdict
 from fedsel.pages.page import render, write_page
 from fedsel.pages.svg import svg_of
 
-__all__ = ["Figure", "Overview", "Section", "Table", "Verdict", "render", "svg_of", "write_page"]
+__all__ = [
+    "Cell",
+    "Figure",
+    "Overview",
+    "Section",
+    "Table",
+    "Verdict",
+    "epsilon_axis",
+    "is_numeric",
+    "label_ends",
+    "legend_below",
+    "new_figure",
+    "palette",
+    "render",
+    "shown",
+    "svg_of",
+    "write_page",
+]

@@ -7,3 +7,5 @@
 All draw the same integers in the same order (`fedsel.mechanisms.drawing`), so that on the same
 words they give the same reports.
 """
+
+__all__ = ["batch", "device", "simulated"]

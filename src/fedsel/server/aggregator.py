@@ -9,8 +9,8 @@ from typing import Self, cast, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fedsel._internal.paths import make_folder
 from fedsel.errors import InvalidArgument, check_count
-from fedsel.paths import make_folder
 from fedsel.preparation import Plan, Preparation
 from fedsel.preparation.plan import Stage
 from fedsel.recipe import Recipe

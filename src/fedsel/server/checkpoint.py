@@ -20,9 +20,9 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fedsel._internal.paths import sync_folder
 from fedsel.budget import THETA
 from fedsel.errors import InvalidArgument, check_count, check_kind, check_vectors
-from fedsel.paths import sync_folder
 from fedsel.preparation import Plan, PlanState, Preparation, PublicMeans
 from fedsel.preparation.plan import Stage
 from fedsel.recipe import Recipe

@@ -7,9 +7,9 @@ import stat
 from pathlib import Path
 from typing import Any, final
 
+from fedsel._internal.extras import needed
+from fedsel._internal.paths import sync_folder
 from fedsel.errors import InvalidArgument, check_kind
-from fedsel.extras import needed
-from fedsel.paths import sync_folder
 from fedsel.server.checkpoint import CheckpointError
 from fedsel.wire import Request, Sealing
 from fedsel.wire.sealing import ADDED_BYTES

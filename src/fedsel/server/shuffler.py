@@ -11,9 +11,9 @@ from numbers import Integral
 from pathlib import Path
 from typing import Self, final
 
+from fedsel._internal.paths import make_folder
 from fedsel.central import CentralGuarantee, compose
 from fedsel.errors import InvalidArgument, check_count, check_kind
-from fedsel.paths import make_folder
 from fedsel.server.lock import FolderLock
 from fedsel.server.outcome import Counts, Outcome
 from fedsel.server.round_store import RoundStore, StoredRound

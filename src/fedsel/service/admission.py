@@ -14,8 +14,8 @@ import secrets
 import time
 from typing import Literal, NamedTuple, final
 
+from fedsel._internal.extras import needed
 from fedsel.errors import InvalidArgument
-from fedsel.extras import needed
 from fedsel.service.task import Invitations
 
 with needed("service", "fedsel.service"):

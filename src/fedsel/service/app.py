@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast, final
 
+from fedsel._internal.extras import needed
 from fedsel._version import __version__
-from fedsel.extras import needed
 from fedsel.service.admission import Admission, Guest, Kind
 from fedsel.service.answers import (
     JSON_TYPE,

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsel._internal.extras import needed
+from fedsel._internal.parallel import in_parallel, workers_of
 from fedsel.errors import InvalidArgument
-from fedsel.extras import needed
-from fedsel.parallel import in_parallel, workers_of
 from fedsel.recipe import Recipe
 from fedsel.reports import Totals
 from fedsel.wire.report import ReportFormat
@@ -147,7 +147,7 @@ def aggregated(
     """The sums of all files, for some of the ``planned`` rounds at a time, in their order.
 
     The first tells all that was rejected. ``advance`` is told the parts that are done. Work is done
-    by `fedsel.parallel`: threads on this machine, or whatever backend is chosen.
+    by `in_parallel`: threads on this machine, or whatever backend is chosen.
     """
     parts, solution = parts_of(paths, form.size), recipe.build()
     fit = SUM_BYTES // (8 * len(solution.alphabet.units) * solution.transform.places)

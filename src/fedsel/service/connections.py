@@ -30,7 +30,7 @@ from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from typing import Any, cast, final
 
-from fedsel.extras import needed
+from fedsel._internal.extras import needed
 from fedsel.service.limits import address_of, network_of
 from fedsel.service.task import Limits
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, final
 
-from fedsel.extras import needed
+from fedsel._internal.extras import needed
 
 with needed("service", "fedsel.service"):
     from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest

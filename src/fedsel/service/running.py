@@ -21,8 +21,8 @@ from multiprocessing.process import BaseProcess as Worker
 from pathlib import Path
 from typing import cast, final
 
+from fedsel._internal.extras import needed
 from fedsel.errors import InvalidArgument, check_count
-from fedsel.extras import needed
 from fedsel.service.app import create_app
 from fedsel.service.collector import opened
 from fedsel.service.connections import Door, Network

@@ -1,6 +1,6 @@
 """Cross-validation: k folds × repeats, in parallel over runs.
 
-Runs go through `fedsel.parallel`: threads on one machine, and a cluster where a sweep outgrows it.
+Runs go through `in_parallel`: threads on one machine, and a cluster where a sweep outgrows it.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from threading import Lock
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsel._internal.parallel import in_parallel
+from fedsel._internal.progress import note
 from fedsel.errors import InvalidArgument, check_count
 from fedsel.history import History
-from fedsel.parallel import in_parallel
-from fedsel.progress import note
 from fedsel.random import key_of
 from fedsel.simulation.evaluation import EvaluationSet
 from fedsel.simulation.linear_rounds import train

@@ -3,7 +3,7 @@
 Needs the extra: ``pip install 'fedsel[sklearn]'``.
 """
 
-from fedsel.extras import needed
+from fedsel._internal.extras import needed
 
 with needed("sklearn", "fedsel.sklearn"):
     import sklearn as _sklearn  # noqa: F401

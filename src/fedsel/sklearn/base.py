@@ -361,7 +361,7 @@ class FederatedLinear(BaseEstimator):  # type: ignore[misc]
 
     def plot_history(self, axes: Axes | None = None) -> Axes:
         """Accuracy against the rounds (with an eval_set), or the bits sent."""
-        from fedsel import plotting
+        from fedsel._internal import plotting
 
         check_is_fitted(self)
         return plotting.history(self.history_.rounds, self.solution_.name, axes)

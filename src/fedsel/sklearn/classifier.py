@@ -368,7 +368,7 @@ class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
         A means to plan with public or simulated data: on private clients every point costs its ε,
         of which a warning tells the sum.
         """
-        from fedsel import plotting
+        from fedsel._internal import plotting
         from fedsel.sklearn.sweep import sweep
 
         names = [self.solution] if solutions is None else list(solutions)

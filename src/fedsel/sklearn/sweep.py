@@ -10,8 +10,8 @@ from typing import Any
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
+from fedsel._internal.plotting import Point
 from fedsel.errors import RepeatedFitWarning, check_count, check_epsilon
-from fedsel.plotting import Point
 from fedsel.simulation.leaks import tell
 from fedsel.solutions.registry import canonical, entry
 

@@ -3,12 +3,13 @@
 from fedsel.solutions.base import Privacy, Solution
 from fedsel.solutions.feedback import Feedback
 from fedsel.solutions.influence import Influence
-from fedsel.solutions.registry import names
+from fedsel.solutions.registry import Entry, entry, names
 from fedsel.solutions.rotated import Rotated
 from fedsel.solutions.transforms import Coordinates, Projection, RandomDirections, Transform
 
 __all__ = [
     "Coordinates",
+    "Entry",
     "Feedback",
     "Influence",
     "Privacy",
@@ -17,5 +18,6 @@ __all__ = [
     "Rotated",
     "Solution",
     "Transform",
+    "entry",
     "names",
 ]

@@ -17,9 +17,9 @@ from typing import ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsel._internal.extras import needed
 from fedsel.errors import Epsilon, InvalidArgument
 from fedsel.exact import exp_lower
-from fedsel.extras import needed
 from fedsel.mechanisms.drawing import Entropy
 from fedsel.mechanisms.reporting import Codebook, ReportLaw, ReportMechanism, Scores, bits_for
 from fedsel.mechanisms.selection import Top, count_top

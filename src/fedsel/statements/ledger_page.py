@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
+from fedsel._internal.display import printable
 from fedsel.device import History, Intent
-from fedsel.display import printable
 from fedsel.pages import Section, Table
 from fedsel.statements.document import Document
 from fedsel.statements.ledgers import Device, LedgerReport, RunOnDevice, RunOnDevices, moment

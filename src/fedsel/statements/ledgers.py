@@ -15,8 +15,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, final
 
+from fedsel._internal.display import printable
 from fedsel.device import Fault, History, Intent, Ledger, LedgerError
-from fedsel.display import printable
 from fedsel.errors import InvalidArgument
 from fedsel.statements.document import Document
 from fedsel.statements.meaning import EXAMPLES, certainty

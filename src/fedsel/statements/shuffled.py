@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, final
 
+from fedsel._internal.progress import note
 from fedsel.central import DELTA, CentralGuarantee, add_up
 from fedsel.central.composition import remembers
-from fedsel.progress import note
 from fedsel.solutions import Privacy
 
 TRUST_LOCALLY = "{local}: the device alone is trusted. It holds against everybody together."

@@ -3,7 +3,7 @@
 Needs the extra: ``pip install 'fedsel[torch]'``.
 """
 
-from fedsel.extras import needed
+from fedsel._internal.extras import needed
 
 with needed("torch", "fedsel.torch"):
     import torch as _torch  # noqa: F401

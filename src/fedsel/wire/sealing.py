@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any, NamedTuple, final
 
+from fedsel._internal.extras import needed
 from fedsel.errors import InvalidArgument, check_kind
-from fedsel.extras import needed
 
 KEY_BYTES = 32
 TAG_BYTES = 32

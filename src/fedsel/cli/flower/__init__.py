@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
+from fedsel._internal.display import printable
+from fedsel._internal.extras import needed
 from fedsel.cli.commands import App
 from fedsel.cli.common import JsonOption, output
 from fedsel.cli.processes import ProcessError, unwinding
 from fedsel.cli.waiting import Bar
-from fedsel.display import printable
 from fedsel.errors import InvalidArgument
-from fedsel.extras import needed
 from fedsel.recipe import RECOMMENDED
 
 if TYPE_CHECKING:

@@ -10,15 +10,15 @@ from typing import Annotated
 
 import typer
 
-from fedsel.cli.common import JobsOption, JsonOption, check_folder, check_there
+from fedsel._internal.extras import check_installed
+from fedsel.cli.common import JobsOption, JsonOption, check_folder
 from fedsel.cli.config import load_config
 from fedsel.cli.run.options import Files, spec_of, usual_names
 from fedsel.cli.run.table import annotated, line_of, print_table, write_files
 from fedsel.cli.run.work import announce, perform, source_of
-from fedsel.extras import check_installed
 
 EXAMPLE = (
-    "Example: fedsel run --dataset adult --solution FJ --solution PS-PM --epsilon 2   ·   "
+    "Example: fedsel run --dataset syn-H --solution FJ --solution PS-PM --epsilon 2   ·   "
     "fedsel run --data my.csv --label income --solution FJ --scale private --json   ·   "
     "fedsel run --config examples/run.toml --epsilon 4"
 )
@@ -31,7 +31,7 @@ def run(
     dataset: Annotated[
         str | None,
         typer.Option(
-            help="syn-L, syn-H, bank, adult or kdd.", show_default="syn-L", rich_help_panel=_DATA
+            help="Synthetic data: syn-L or syn-H.", show_default="syn-L", rich_help_panel=_DATA
         ),
     ] = None,
     data: Annotated[
@@ -67,13 +67,6 @@ def run(
         typer.Option(
             help="Public means of features, free of ε: a .toml file of name = mean, or a .csv of "
             "name,mean; the mean of a level, such as job=clerk, is its share.",
-            rich_help_panel=_DATA,
-        ),
-    ] = None,
-    directory: Annotated[
-        Path | None,
-        typer.Option(
-            help="A folder with the files of --dataset (or set FEDSEL_DATA).",
             rich_help_panel=_DATA,
         ),
     ] = None,
@@ -354,10 +347,9 @@ def run(
         "rounds": rounds,
         "seed": seed,
     }
-    files = Files(data, label, header, public, directory, public_mean)
+    files = Files(data, label, header, public, public_mean)
     spec = spec_of({name: value for name, value in given.items() if value is not None}, files)
     check_folder("--out", out)
-    check_there("--directory", directory)
     check_installed("simulation", "fedsel run", "joblib", "scipy")
     import_module("fedsel.sampling.kernels")  # says what to do where they were left out
     announce(spec)

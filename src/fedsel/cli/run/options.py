@@ -25,7 +25,6 @@ class Files:
     label: str | None = None
     header: bool | None = None
     public: Path | None = None
-    directory: Path | None = None
     public_mean: Path | None = None
 
 
@@ -58,8 +57,8 @@ def _refuse_ignored(given: dict[str, Any], files: Files) -> None:
         of_files = {"label": files.label, "header": files.header, "public": files.public}
         ignored, allowed = of_files, "given together with --data"
     else:
-        names = {name: given.get(name) for name in ("dataset", "draw")}
-        ignored, allowed = {**names, "directory": files.directory}, "left out with --data"
+        ignored = {name: given.get(name) for name in ("dataset", "draw")}
+        allowed = "left out with --data"
     if files.public is not None and files.public_mean is not None:
         allowed = "left out with --public, whose rows tell the centre"
         raise InvalidArgument("public_mean", str(files.public_mean), allowed)

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from fedsel._internal.display import printable
+from fedsel._internal.extras import MissingExtra
 from fedsel.cli.common import Column, fitted, output, say_error
 from fedsel.cli.waiting import patience
-from fedsel.display import printable
-from fedsel.extras import MissingExtra
 
 Row = dict[str, Any]
 

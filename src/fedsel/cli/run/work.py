@@ -10,9 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fedsel._internal.display import printable
 from fedsel.cli.run.options import Files
 from fedsel.cli.waiting import Bar, patience, progress_console
-from fedsel.display import printable
 from fedsel.errors import InvalidArgument, check_float
 
 if TYPE_CHECKING:
@@ -38,13 +38,11 @@ def source_of(spec: Spec, files: Files) -> tuple[Spec, Source]:
 
     means = () if files.public_mean is None else means_of(files.public_mean)
     if files.data is None:
-        with (
-            patience(f"{spec.dataset}: looking for its files") as notify,
-            _reading("--dataset"),
-        ):
-            # What is missing is told before anything runs.
-            dataset = Named(files.directory, notify).data(spec.dataset, spec.draw)
-        return _on_public_scale(spec, dataset, means), Named(files.directory, means=means)
+        source = Named(means)
+        with patience(f"drawing {spec.dataset}"), _reading("--dataset"):
+            # A wrong name is told before anything runs.
+            dataset = source.data(spec.dataset, spec.draw)
+        return _on_public_scale(spec, dataset, means), source
     with patience(f"reading {files.data}"), _reading("--data"):
         dataset = read(files.data, files.label, header=files.header)
     if means:

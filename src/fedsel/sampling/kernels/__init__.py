@@ -5,7 +5,7 @@ devices and servers all the same; simulations need them.
 """
 
 from fedsel._compiled import native
-from fedsel.extras import MissingExtra
+from fedsel._internal.extras import MissingExtra
 
 if native is None:
     raise MissingExtra(

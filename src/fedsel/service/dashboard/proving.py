@@ -15,8 +15,8 @@ import threading
 from contextlib import suppress
 from typing import Any, final
 
+from fedsel._internal.extras import MissingExtra
 from fedsel.central import amplify, compose
-from fedsel.extras import MissingExtra
 from fedsel.recipe import Recipe
 from fedsel.service.task import CloseRule
 from fedsel.wire import decode_recipe, encode_recipe

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, final
 
+from fedsel._internal.extras import needed
 from fedsel.errors import InvalidArgument
-from fedsel.extras import needed
 from fedsel.server.outcome import Counts
 from fedsel.service.storage.base import (
     KEY_BYTES,

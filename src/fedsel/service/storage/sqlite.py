@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, final
 
-from fedsel.paths import make_folder
+from fedsel._internal.paths import make_folder
 from fedsel.server.lock import FolderLock
 from fedsel.server.outcome import Counts
 from fedsel.service.storage.base import (

@@ -7,8 +7,8 @@ import threading
 import joblib
 import pytest
 
+from fedsel._internal.parallel import in_parallel
 from fedsel.errors import InvalidArgument
-from fedsel.parallel import in_parallel
 
 
 def squared(x):
@@ -100,7 +100,7 @@ def test_another_backend_of_joblib_is_used_where_it_is_chosen(monkeypatch):
 WITHOUT_JOBLIB = """
 import sys
 sys.modules["joblib"] = None
-from fedsel.parallel import in_parallel, workers_of
+from fedsel._internal.parallel import in_parallel, workers_of
 print(*in_parallel(pow, [(2, n) for n in range(5)], jobs=2), workers_of(-1) >= 1, workers_of(-99))
 """
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedsel import palette
-from fedsel.palette import BROKEN, COLOURS, GREY, PALE, Look, look, style
+from fedsel._internal import palette
+from fedsel._internal.palette import BROKEN, COLOURS, GREY, PALE, Look, look, style
 from fedsel.solutions.registry import names
 
 ROOT = Path(__file__).parents[1]

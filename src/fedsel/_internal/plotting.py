@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedsel import palette
-from fedsel.display import in_figure
-from fedsel.extras import needed
+from fedsel._internal import palette
+from fedsel._internal.display import in_figure
+from fedsel._internal.extras import needed
 from fedsel.history import Round
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ def needed(extra: str, purpose: str) -> Iterator[None]:
     >>> with needed("plots", "figures"):
     ...     import no_such_package
     Traceback (most recent call last):
-    fedsel.extras.MissingExtra: figures: no_such_package is missing, pip install 'fedsel[plots]'
+    MissingExtra: figures: no_such_package is missing, pip install 'fedsel[plots]'
     """
     try:
         yield
@@ -35,7 +35,7 @@ def check_installed(extra: str, purpose: str, *packages: str) -> None:
 
     >>> check_installed("plots", "figures", "no_such_package")
     Traceback (most recent call last):
-    fedsel.extras.MissingExtra: figures: no_such_package is missing, pip install 'fedsel[plots]'
+    MissingExtra: figures: no_such_package is missing, pip install 'fedsel[plots]'
     """
     with needed(extra, purpose):
         for package in packages:

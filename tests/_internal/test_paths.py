@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from fedsel import Recipe
+from fedsel._internal.paths import make_folder
 from fedsel.device.ledger import Ledger
-from fedsel.paths import make_folder
 from fedsel.server import Aggregator, Shuffler
 from tests.server.shuffling import recipe
 

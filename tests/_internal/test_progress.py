@@ -5,7 +5,7 @@ import io
 import numpy as np
 import pytest
 
-from fedsel import progress
+from fedsel._internal import progress
 
 
 class Terminal(io.StringIO):

@@ -4,12 +4,8 @@ import numpy as np
 import pytest
 from matplotlib.text import Text
 
-from fedsel import palette
-from fedsel.experiments import plot
-from fedsel.history import Round
-from reproduction import figures
-from reproduction.views import gains
-from fedsel.plotting import (
+from fedsel._internal import palette
+from fedsel._internal.plotting import (
     Point,
     accuracy_against_epsilon,
     history,
@@ -19,6 +15,10 @@ from fedsel.plotting import (
     new_figure,
     spread,
 )
+from fedsel.experiments import plot
+from fedsel.history import Round
+from reproduction import figures
+from reproduction.views import gains
 
 SOLUTIONS = ("NP", "PM", "EXP-PM", "PE-PM", "PS-PM", "RJ")
 
