@@ -1,7 +1,7 @@
 """What the automatic recipe gains where its first rounds learn spread and centre of the records.
 
-The protocol of ``fedsel reproduce fair``: three fifths of the clients train, one epoch, each client
-reports once; accuracy and AUC on a test fifth that no run trains on; 20 runs. The recommended
+The protocol of ``python -m reproduction fair``: three fifths of the clients train, one epoch, each
+client reports once; accuracy and AUC on a test fifth that no run trains on; 20 runs. The recommended
 solution with everything automatic, nothing tuned; features scaled by their public bounds. ADULT,
 KDD and BANK need their files (FEDSEL_DATA or --data); syn-L has no public bounds, so nothing
 prepares there.
@@ -16,17 +16,20 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
+import sys
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 from fedsel.cli.waiting import Bar
-from fedsel.experiments import Named
 from fedsel.experiments.spec import Spec, override
 from fedsel.pages import legend_below, new_figure, palette
 from fedsel.recipe import RECOMMENDED
+from reproduction.datasets import Published
 
 DATASETS = ("adult", "kdd", "bank")
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
@@ -43,7 +46,7 @@ LINES = {
 """All are one solution: one colour and marker, filled where everything was prepared."""
 
 
-def measure(runs: int, source: Named, model: str) -> list[dict[str, Any]]:
+def measure(runs: int, source: Published, model: str) -> list[dict[str, Any]]:
     """One row for each data set, kind of preparation and ε."""
     shared = {"solutions": (RECOMMENDED,), "models": (model,), "scale": "unit", "intercept": True}
     cells = [
@@ -139,7 +142,7 @@ def main() -> None:
     parser.add_argument("--plot", type=Path, help="where the figure goes")
     parser.add_argument("--json", action="store_true", help="the rows as JSON")
     options = parser.parse_args()
-    rows = measure(options.runs, Named(options.data), options.model)
+    rows = measure(options.runs, Published(options.data), options.model)
     if options.json:
         print(json.dumps(rows, indent=1))
     else:

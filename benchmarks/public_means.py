@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import warnings
 from typing import Any
 
@@ -23,13 +24,15 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 from fedsel import FedSelClassifier, PrivacyLeakWarning
 from fedsel.cli.waiting import Bar
-from fedsel.data import load
 from fedsel.random import key_of
 from fedsel.sampling.kernels import native
 from fedsel.simulation.metrics import measures
 from fedsel.simulation.validation import FIFTHS, VALIDATION, split
+from reproduction.datasets import load
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
 KINDS = {

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import warnings
 from typing import Any
 
@@ -21,11 +22,13 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 from fedsel import FedSelClassifier, PrivacyLeakWarning
-from fedsel.data import load
 from fedsel.random import key_of
 from fedsel.sampling.kernels import native
 from fedsel.simulation.validation import FIFTHS, VALIDATION, split
+from reproduction.datasets import load
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
 COUNTS = (0, 200, 1000)

@@ -27,6 +27,7 @@ import csv
 import json
 import math
 import random
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import perf_counter
@@ -38,6 +39,8 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from fedsel.mechanisms import BOTTOM, Exponential, PerturbedEncoding, PerturbedSampling, Selection
 from fedsel.mechanisms.drawing import draw_dimension

@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from importlib import import_module
 
-from fedsel import InvalidArgument, InvalidData
-from reproduction.audit.command import audit_app
-from reproduction.command import reproduce_app
-from reproduction.console import notes, printable
-from reproduction.datasets import DataUnavailable
-from reproduction.datasets.command import data_app
-from reproduction.training import run_app
-
-COMMANDS = {"audit": audit_app, "data": data_app, "run": run_app}
+COMMANDS = {
+    "audit": "reproduction.audit.command",
+    "data": "reproduction.datasets.command",
+    "run": "reproduction.training",
+}
 """The commands beside experiments, whose names are the usual first words."""
 
 
 def main() -> None:
     """Run a command; wrong arguments end with one sentence and status 2."""
-    name, words = "python -m reproduction", sys.argv[1:]
-    app = reproduce_app
+    os.environ.setdefault("FEDSEL_PROGRESS", "0")  # read on import; commands draw bars of their own
+    from fedsel import InvalidArgument, InvalidData
+    from reproduction.console import notes, printable
+    from reproduction.datasets import DataUnavailable
+
+    name, words, module = "python -m reproduction", sys.argv[1:], "reproduction.command"
     if words and words[0] in COMMANDS:
-        app, name = COMMANDS[words[0]], f"{name} {words.pop(0)}"
+        module, name = COMMANDS[words[0]], f"{name} {words.pop(0)}"
     try:
-        app(words, prog_name=name)
+        import_module(module).app(words, prog_name=name)
     except (InvalidArgument, InvalidData) as error:
         notes().print(f"reproduction: {printable(error)}", soft_wrap=True)
         sys.exit(2)

@@ -35,10 +35,10 @@ from reproduction.console import (
 from reproduction.datasets import Published
 from reproduction.run import Outcome, Request
 
-reproduce_app = App()
+app = App()
 
 
-@reproduce_app.command(
+@app.command(
     epilog="Example: python -m reproduction fair --quick. Further commands, each with --help: "
     "data (the data sets), run (train on one of them), audit (attack every mechanism)."
 )

@@ -27,10 +27,10 @@ from reproduction.console import (
 from reproduction.datasets import Published
 from reproduction.run import weight
 
-run_app = App()
+app = App()
 
 
-@run_app.command(
+@app.command(
     epilog="Example: python -m reproduction run adult --solution FJ --solution PS-PM --epsilon 2"
 )
 def run(

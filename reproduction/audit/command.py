@@ -20,12 +20,12 @@ from reproduction.audit.plot import draw
 from reproduction.audit.suite import Row
 from reproduction.console import App, JobsOption, JsonOption, bar, check_file, output, printable
 
-audit_app = App()
+app = App()
 _WIDE = 118
 _PICTURES = (".png", ".svg", ".pdf")
 
 
-@audit_app.command(
+@app.command(
     epilog="Example: python -m reproduction audit --epsilon 1 --dim 10 --plot audit.png. "
     "fedsel audit module:function audits a function of your own."
 )

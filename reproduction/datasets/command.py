@@ -29,7 +29,7 @@ from reproduction.datasets.download import SOURCES
 from reproduction.datasets.loaders import fetch, find, load
 from reproduction.datasets.raw import DataUnavailable
 
-data_app = App(
+app = App(
     no_args_is_help=True,
     help="The data sets of the paper: what there is, where it lies, and how to get it.",
     epilog="Example: python -m reproduction data fetch adult",
@@ -38,7 +38,7 @@ data_app = App(
 NameArgument = Annotated[str, typer.Argument(help="bank, adult or kdd, in any case.")]
 
 
-@data_app.command("list")
+@app.command("list")
 def list_command(directory: DirectoryOption = None, as_json: JsonOption = False) -> None:
     """List the data sets: size, where each one would come from, and whether it is here.
 
@@ -60,7 +60,7 @@ def list_command(directory: DirectoryOption = None, as_json: JsonOption = False)
     output().print(table)
 
 
-@data_app.command("fetch")
+@app.command("fetch")
 def fetch_command(
     name: NameArgument, directory: DirectoryOption = None, as_json: JsonOption = False
 ) -> None:
@@ -88,7 +88,7 @@ def fetch_command(
         _print_path(path, f"  {sha256}")
 
 
-@data_app.command("path")
+@app.command("path")
 def path_command(
     name: NameArgument, directory: DirectoryOption = None, as_json: JsonOption = False
 ) -> None:
@@ -109,7 +109,7 @@ def path_command(
         _print_path(path)
 
 
-@data_app.command("save")
+@app.command("save")
 def save_command(
     name: Annotated[str, typer.Argument(help="syn-L, syn-H, bank, adult or kdd.")],
     file: Annotated[Path, typer.Argument(help="An .npz file, for fedsel run --data.")],

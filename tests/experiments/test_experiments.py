@@ -145,7 +145,6 @@ def test_all_that_runs_is_in_the_key():
         ("cli/run/work.py", False),
         ("pages/page.py", False),
         ("experiments/plot.py", False),
-        ("paper/measures/timing.py", False),
     ],
 )
 def test_a_change_of_what_decides_a_result_changes_its_key(name, decides, quick_path, monkeypatch):

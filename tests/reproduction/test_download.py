@@ -69,9 +69,7 @@ def test_offline_is_one_sentence_with_what_to_do(monkeypatch):
 def test_a_source_that_needs_scikit_learn_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
     use_sources(monkeypatch, download._kdd_from_sklearn)
-    with pytest.raises(
-        DataUnavailable, match=r"sklearn is missing, pip install 'fedsel\[sklearn\]'"
-    ):
+    with pytest.raises(DataUnavailable, match=r"sklearn.* is missing: make setup"):
         load("toy")
 
 

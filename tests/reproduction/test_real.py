@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedsel.data import adult, bank, kdd, load
+from reproduction.datasets import adult, bank, kdd, load
 from reproduction.datasets.catalogue import (
     A9A,
     A9A_TEST,

@@ -4,6 +4,7 @@ import json
 import random
 import signal
 import subprocess
+import sys
 import time
 from functools import cache
 from pathlib import Path
@@ -13,11 +14,12 @@ import pytest
 
 from fedsel import InvalidArgument, solution
 from fedsel.data import synthetic
-from fedsel.experiments import Named, Store
+from fedsel.experiments import Store
 from fedsel.mechanisms import Piecewise
 from fedsel.recipe import RECOMMENDED
 from fedsel.simulation import Population, Training, train
 from reproduction.catalogue import NAMES, PAPER, check_changes, experiment, wanted
+from reproduction.datasets import Published
 from reproduction.lemmas import verdicts as exact_verdicts
 from reproduction.measures.bounds import MaxError
 from reproduction.measures.literal import literal_exp, literal_pe, literal_pm, literal_ps
@@ -30,10 +32,11 @@ from reproduction.views import VIEWS
 from reproduction.views.base import HOLDS, UNDECIDED, judge
 from reproduction.views.choosing import best_rates
 from reproduction.views.gains import numbers_of, rmse_of
-from tests.cli.support import FEDSEL, run_here
+from tests.reproduction.support import run
 
-SHARED = Path(__file__).parents[3] / "shared" / "data"
-NOTHING = Named()
+ROOT = Path(__file__).parents[2]
+SHARED = ROOT.parent / "shared" / "data"
+NOTHING = Published()
 
 
 # ---------------------------------------------------------------- specs
@@ -265,7 +268,7 @@ TINY = [("repeats", 1), ("folds", 2), ("epsilons", [2.0])]
 def test_without_real_data_the_rest_is_done_and_the_gap_is_named(tmp_path, monkeypatch):
     """No data folder, an empty cache and no network: only what is generated."""
     import reproduction.datasets.download as download
-    from fedsel.data import DataUnavailable
+    from reproduction.datasets import DataUnavailable
 
     def refuse(entry, notify):
         raise DataUnavailable(f"{entry.name}: no network; put {entry.wanted} into FEDSEL_DATA")
@@ -288,12 +291,6 @@ def test_without_real_data_the_rest_is_done_and_the_gap_is_named(tmp_path, monke
     assert "12 numbers" in page
 
 
-def run(*arguments, status=0, **environment):
-    done = run_here("reproduce", *arguments, status=status, **environment)
-    assert "Traceback" not in done.stderr
-    return done
-
-
 SMALL = ("--set", "repeats=2", "--set", "epsilons=[1.0, 2.0]", "--set", "models=logistic")
 
 
@@ -303,7 +300,8 @@ def test_kill_in_the_middle_and_go_on(tmp_path):
     whole = json.loads(run("fig2i", *SMALL, "--out", tmp_path / "whole", "--json").stdout)
     out = tmp_path / "killed"
     process = subprocess.Popen(
-        [FEDSEL, "reproduce", "fig2i", *SMALL, "--out", str(out), "--jobs", "1"],
+        [sys.executable, "-m", "reproduction", "fig2i", *SMALL, "--out", str(out), "--jobs", "1"],
+        cwd=ROOT,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
@@ -338,7 +336,7 @@ def test_table3_on_the_papers_data(tmp_path):
     assert {"ours", "paper", "difference"} <= set(told["numbers"][0])
     assert told["rmse"] > 0
     assert not told["missing"]
-    assert told["command"].startswith("fedsel reproduce table3 --set repeats=1")
+    assert told["command"].startswith("python -m reproduction table3 --set repeats=1")
 
 
 @pytest.mark.slow  # every experiment is laid out for it
@@ -367,8 +365,24 @@ def test_several_names(tmp_path):
         (["table3", "--set", "epsilons=[0.0]"], "epsilon = 0.0"),
         (["table3", "--set", "solutions=['XX']"], "solution = 'XX'"),
         (["table1", "--set", "trials=0"], "trials = 0"),
-        (["table3", "--out", "no/such/folder"], "in a folder that exists"),
+        (["table3", "--out", "no/such/folder"], "a folder that can be written"),
     ],
 )
 def test_wrong_input_ends_with_one_sentence_and_status_2(tmp_path, arguments, complaint):
     assert complaint in run(*arguments, status=2, cwd=tmp_path).stderr
+
+
+QUICK = ("--set", "repeats=1", "--set", "folds=2", "-s", "PS-PM", "-s", "NP", "-e", "2")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("dataset", "d"), [("adult", 124), ("bank", 32), ("kdd", 115)])
+def test_the_papers_data_sets(tmp_path, dataset, d):
+    if not SHARED.is_dir():
+        pytest.skip("the paper's data files are not beside the repository")
+    options = (dataset, *QUICK, "--out", str(tmp_path), "--json")
+    private, plain = json.loads(run("run", *options, FEDSEL_DATA=str(SHARED)).stdout)
+    assert plain["bits"] == 32 * d
+    assert private["epsilon_total"] == pytest.approx(2.0, abs=1e-9)
+    assert private["within_budget"]
+    assert 0.6 < private["accuracy"] <= plain["accuracy"] + 0.05

@@ -4,11 +4,12 @@ import re
 
 import pytest
 
-from fedsel.experiments import Named, Store
+from fedsel.experiments import Store
 from fedsel.experiments.store import key_of
 from fedsel.pages import svg_of
 from reproduction import run
 from reproduction.catalogue import experiment
+from reproduction.datasets import Published
 
 
 def said_of(name, **given):
@@ -42,7 +43,7 @@ def test_the_claims_that_are_counted_are_those_that_are_listed(quick_path):
         request = run.Request(names, quick=True, changes=[("draws", 1000)])
         some = [one for one in request.experiments if one.name == "theorem2"]
         store = Store(quick_path / "results.sqlite")
-        outcomes = run.reproduce(request, some, Named(), store, {}, run.Watcher())
+        outcomes = run.reproduce(request, some, Published(), store, {}, run.Watcher())
         run.write_page(outcomes, request, quick_path)
         text = (quick_path / "summary.md").read_text(encoding="utf-8")
         listed = re.search(r"^## Claims\n\n.*\n.*\n((?:\|.*\n)*)", text, re.M)[1].splitlines()
@@ -57,7 +58,7 @@ def test_the_page_draws_each_figure_once_however_often_it_is_written(quick_path,
     tiny = [("repeats", 1), ("folds", 2), ("epsilons", [2.0]), ("models", "logistic")]
     request = run.Request(("fig2i",), quick=True, changes=tiny)
     store = Store(quick_path / "results.sqlite")
-    outcomes = run.reproduce(request, request.experiments, Named(), store, {}, run.Watcher())
+    outcomes = run.reproduce(request, request.experiments, Published(), store, {}, run.Watcher())
     for _ in range(2):
         run.write_outcome(outcomes[0], quick_path)
         run.write_page(outcomes, request, quick_path)
@@ -68,12 +69,12 @@ def test_the_page_draws_each_figure_once_however_often_it_is_written(quick_path,
 def test_the_time_is_estimated_from_what_is_left(quick_path):
     request = run.Request(("theorem2", "fig2i"), quick=True)
     store = Store(quick_path / "results.sqlite")
-    given = (request.experiments, {}, store, Named())
+    given = (request.experiments, {}, store, Published())
     one, two = (run.estimated_seconds(*given, jobs) for jobs in (1, 2))
     pages = 2 * run._SECONDS_PER_PAGE
     assert one - pages == pytest.approx(2 * (two - pages))
     assert one > two > pages
-    every = run.estimated_seconds(run.Request(("fig2i",)).experiments, {}, store, Named(), 1)
+    every = run.estimated_seconds(run.Request(("fig2i",)).experiments, {}, store, Published(), 1)
     assert every > 5 * one  # ten times five folds in place of one
     tasks = request.experiments[0].tasks
     for task in tasks:

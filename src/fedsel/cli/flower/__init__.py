@@ -44,9 +44,7 @@ def demo(
     ] = 8.0,
     solution: Annotated[str, typer.Option(help="A private solution.")] = RECOMMENDED,
     model: Annotated[str, typer.Option(help="logistic, or mlp (needs torch).")] = "logistic",
-    dataset: Annotated[
-        str, typer.Option(help="syn, adult, or auto: adult if it is there.")
-    ] = "syn",
+    dataset: Annotated[str, typer.Option(help="syn, or an .npz file with bounds.")] = "syn",
     features: Annotated[int, typer.Option(help="Features of syn.")] = 10,
     keep: Annotated[
         Path | None,

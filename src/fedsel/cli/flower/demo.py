@@ -104,8 +104,8 @@ class Demo:
             raise InvalidArgument("model", self.model, "logistic or mlp")
         if self.model == "mlp" and importlib.util.find_spec("torch") is None:
             raise InvalidArgument("model", self.model, "logistic, or torch installed beside fedsel")
-        if self.dataset not in ("auto", "syn", "adult"):
-            raise InvalidArgument("dataset", self.dataset, "auto, syn or adult")
+        if self.dataset != "syn" and not Path(self.dataset).is_absolute():
+            raise InvalidArgument("dataset", self.dataset, "syn, or the absolute path of a file")
         self.strategy()  # checks solution and ε
 
     def strategy(self) -> FedSelStrategy:
