@@ -1,7 +1,7 @@
 """What local privacy costs where only a central ε is asked for: with a shuffler, and without.
 
-The protocol of ``python -m reproduction fair``: logistic regression, three fifths of the clients train,
-each reports once, accuracy on a test fifth that no run trains on. FJ with nothing tuned:
+The protocol of ``python -m reproduction fair``: logistic regression, three fifths of the clients
+train, each reports once, accuracy on a test fifth that no run trains on. FJ with nothing tuned:
 
 - shuffled: 20 rounds, the largest local ε that keeps the central (ε, δ), proved;
 - not shuffled: the local ε is the central one, 100 rounds;

@@ -1,9 +1,9 @@
 """What the automatic recipe gains where its first rounds learn spread and centre of the records.
 
 The protocol of ``python -m reproduction fair``: three fifths of the clients train, one epoch, each
-client reports once; accuracy and AUC on a test fifth that no run trains on; 20 runs. The recommended
-solution with everything automatic, nothing tuned; features scaled by their public bounds. ADULT,
-KDD and BANK need their files (FEDSEL_DATA or --data); syn-L has no public bounds, so nothing
+client reports once; accuracy and AUC on a test fifth that no run trains on; 20 runs. The
+recommended solution with everything automatic, nothing tuned; features scaled by their public
+bounds. ADULT, KDD and BANK need their files (FEDSEL_DATA or --data); syn-L has no public bounds, so
 prepares there.
 
 Example:

@@ -165,7 +165,8 @@ def _shuffled_case(name: str, epsilon: float, reports: int) -> Case:
 
 def _top(target: Mechanism, d: int) -> int | None:
     """k of d dimensions, where a mechanism has one."""
-    return next((part.top(d) for part in target.parts if hasattr(part, "k")), None)
+    parts: Iterable[Any] = target.parts
+    return next((part.top(d) for part in parts if hasattr(part, "k")), None)
 
 
 def run(

@@ -83,7 +83,7 @@ def resolve(name: object) -> RealData | None:
     """
     text = str(name).strip().lower()
     text = ALIASES.get(text, text)
-    if text in REAL or text.startswith("syn"):
+    if text in REAL or text.startswith(("syn-l", "syn-h")):
         return REAL.get(text)
     known = {known.lower(): known for known in (*NAMES, *ALIASES)}
     close = difflib.get_close_matches(text, known, n=3, cutoff=0.4)

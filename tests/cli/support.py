@@ -53,7 +53,7 @@ def run_here(*arguments, status=0, cwd=None, main=cli.main, **environment):
 
 def outcome(*arguments, cwd=None, main=cli.main, **environment):
     """The status with which a command ends in this process, and what it has printed."""
-    out, err = io.StringIO(), io.StringIO()
+    out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
     before, ended = show_progress(True), 0
     with (
         pytest.MonkeyPatch.context() as patch,
@@ -71,7 +71,7 @@ def outcome(*arguments, cwd=None, main=cli.main, **environment):
             ended = exit_.code or 0
         finally:
             show_progress(before)
-    return ended, Done(out.getvalue(), err.getvalue())
+    return ended, Done(*(stream.buffer.getvalue().decode() for stream in (out, err)))
 
 
 def marked(mark):

