@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 RESULTS ?= results
 # What an installation depends on: it compiles the kernels.
-INSTALLED := pyproject.toml hatch_build.py $(wildcard src/fedsel/sampling/kernels/native/*)
+INSTALLED := pyproject.toml hatch_build.py $(wildcard src/fedsel/sampling/native/*)
 # A process for every core, and one for tests that wait for others' processes. tests/conftest.py says
 # which tests share one, and their order.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(1 + (os.cpu_count() or 1))')
@@ -59,7 +59,7 @@ devices: setup ## a thousand devices and a server, with crashes and enemies (two
 	$(BIN)/python examples/device_and_server.py
 
 flower: setup ## a SuperLink and three SuperNodes on this machine (a minute)
-	$(BIN)/fedsel flower demo
+	$(BIN)/python -m tools.flower
 
 service: setup ## a service over HTTP and fifty devices on this machine (half a minute)
 	$(BIN)/fedsel serve --demo

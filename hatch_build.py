@@ -20,8 +20,8 @@ from setuptools import Distribution, Extension
 from setuptools.command.build_ext import build_ext
 from setuptools.errors import BaseError, CCompilerError
 
-NAME = "fedsel._compiled._native"
-SOURCES = "fedsel/sampling/kernels/native"
+NAME = "fedsel._internal._native"
+SOURCES = "fedsel/sampling/native"
 FLAGS = ["-std=c11", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"]
 """No contraction to fused multiply-add and no reordering: the same bits on every processor."""
 WARNINGS = ["-Wall", "-Wextra", "-Wno-psabi"]
@@ -38,7 +38,7 @@ class CompileKernels(BuildHookInterface):
         if self.target_name != "wheel" or os.environ.get("FEDSEL_PURE", "0") not in ("", "0"):
             return
         compile_kernels(Path(self.root) / "src")
-        build_data["artifacts"] += ["src/fedsel/_compiled/_native*"]
+        build_data["artifacts"] += ["src/fedsel/_internal/_native*"]
         build_data["pure_python"] = False
         build_data["tag"] = f"cp311-abi3-{_platform()}"
 

@@ -45,9 +45,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from fedsel import Solution
 from fedsel.auto import AVERAGING
 from fedsel.central.budget import gaussian_distance, proved_budget
-from fedsel.cli.waiting import Bar
-from fedsel.experiments.spec import Spec, override
-from fedsel.experiments.trial import Cell
+from fedsel.cli._terminal import Bar
+from fedsel.experiments import Cell, Spec, override
 from fedsel.pages import legend_below, new_figure, palette
 from fedsel.recipe import RECOMMENDED
 from fedsel.simulation.validation import fifths

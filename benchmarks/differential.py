@@ -24,15 +24,15 @@ from pathlib import Path
 
 import numpy as np
 
-from fedsel.device.updates import saturated
+from fedsel._internal.random import Stream
+from fedsel.device._updates import saturated
 from fedsel.errors import InvalidArgument
-from fedsel.mechanisms.selection import Share
-from fedsel.random import Stream
+from fedsel.mechanisms._selection import Share
 from fedsel.recipe import Recipe
-from fedsel.solutions.registry import names
-from fedsel.solutions.transforms import RandomDirections
+from fedsel.solutions._registry import names
+from fedsel.solutions._transforms import RandomDirections
 from fedsel.wire import Intent, InvalidMessage, Request, UnknownVersion, check_sendable
-from fedsel.wire.intent import check_text
+from fedsel.wire._request import check_text
 
 CLIENT = Path(__file__).parents[1] / "clients" / "js" / "test" / "differential.mjs"
 TASKS_A_RECIPE = 20

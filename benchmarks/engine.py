@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from fedsel.data import Dataset, synthetic
 from fedsel.models import LinearModel
 from fedsel.recipe import solution
-from fedsel.sampling.kernels import native
+from fedsel.sampling._kernels import native
 from fedsel.server.step import ServerState
 from fedsel.simulation import Population, Training
 from fedsel.simulation.linear_rounds import LinearRunner, schedule_of

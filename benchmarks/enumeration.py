@@ -33,12 +33,12 @@ from fedsel import (
     TwoStage,
     certify_by_enumeration,
 )
+from fedsel._internal.exact import exceeds_exp, log
 from fedsel._internal.progress import note
-from fedsel.exact import exceeds_exp, log
 from fedsel.mechanisms import Duchi, Exponential, OptimalWindow, PerturbedSampling, Piecewise
 from fedsel.recipe import solution as build
 from fedsel.solutions import RandomDirections, names
-from fedsel.solutions.registry import ONE_SYMBOL, entry
+from fedsel.solutions._registry import ONE_SYMBOL, entry
 
 Vector = tuple[float, ...]
 # Extremes of rank and value in both directions, ties, zeros of both signs, what is subnormal, and

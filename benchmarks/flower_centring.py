@@ -23,7 +23,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from fedsel.cli.waiting import Bar
+from fedsel.cli._terminal import Bar
 from fedsel.flower import FedSelStrategy
 from fedsel.models import LinearModel
 from fedsel.simulation import EvaluationSet, Population, Training, train

@@ -28,8 +28,7 @@ from fedsel.device import Client, Policy, Refused
 from fedsel.errors import check_count, check_epsilon, check_finite
 from fedsel.server import Aggregator
 from fedsel.wire import Intent, InvalidMessage, ReportFormat, Request, decode_recipe
-from fedsel.wire.intent import check_text
-from fedsel.wire.request import MOST_REQUEST_BYTES, _decoded
+from fedsel.wire._request import MOST_REQUEST_BYTES, _decoded, check_text
 
 GUIDED = importlib.util.find_spec("atheris") is not None and "random" not in sys.argv
 RUN = bytes(range(16))

@@ -46,11 +46,11 @@ from scipy import integrate, special
 
 from fedsel import Recipe, Solution, solution
 from fedsel.auto import bases_for
-from fedsel.cli.waiting import Bar
+from fedsel.cli._terminal import Bar
 from fedsel.mechanisms import SignedSampling
 from fedsel.pages import palette
 from fedsel.solutions import RandomDirections, Transform
-from fedsel.solutions.baselines import PrivUnit
+from fedsel.solutions._baselines import PrivUnit
 
 Doubles = NDArray[np.float64]
 EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0)

@@ -50,7 +50,7 @@ from scipy.stats import beta
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from fedsel import Recipe, Reports, Setting, Solution, Totals, resolved, solution
-from fedsel.cli.waiting import Bar
+from fedsel.cli._terminal import Bar
 from fedsel.data import synthetic
 from fedsel.mechanisms import SignedSampling, TwoStage
 from fedsel.models import LinearModel
@@ -58,8 +58,8 @@ from fedsel.pages import palette
 from fedsel.recipe import RECOMMENDED
 from fedsel.server import ServerState, StepRule, step
 from fedsel.simulation.vector_rounds import VectorReports
-from fedsel.solutions.fresh import ALL_SLOTS, LENGTH
-from fedsel.solutions.registry import entry
+from fedsel.solutions._fresh import ALL_SLOTS, LENGTH
+from fedsel.solutions._registry import entry
 from reproduction.datasets import find, load
 
 Doubles = NDArray[np.float64]

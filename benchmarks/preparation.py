@@ -25,8 +25,8 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from fedsel.cli.waiting import Bar
-from fedsel.experiments.spec import Spec, override
+from fedsel.cli._terminal import Bar
+from fedsel.experiments import Spec, override
 from fedsel.pages import legend_below, new_figure, palette
 from fedsel.recipe import RECOMMENDED
 from reproduction.datasets import Published

@@ -28,9 +28,9 @@ from rich.table import Table
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from fedsel import FedSelClassifier, PrivacyLeakWarning
-from fedsel.cli.waiting import Bar
-from fedsel.random import key_of
-from fedsel.sampling.kernels import native
+from fedsel._internal.random import key_of
+from fedsel.cli._terminal import Bar
+from fedsel.sampling._kernels import native
 from fedsel.simulation.metrics import measures
 from fedsel.simulation.validation import FIFTHS, VALIDATION, split
 from reproduction.datasets import load

@@ -24,11 +24,10 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from fedsel.cli.waiting import Bar
+from fedsel.cli._terminal import Bar
 from fedsel.data import Dataset, read
 from fedsel.data.tables import Column, Numbers, Texts, encode
-from fedsel.experiments import Given
-from fedsel.experiments.spec import Spec, override
+from fedsel.experiments import InMemorySource, Spec, override
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
 SCALES = {"standard": "standardised", "private": "private"}
@@ -120,7 +119,7 @@ def measure(tables: dict[str, Dataset], runs: int) -> list[dict[str, Any]]:
     rows = []
     with Bar(len(tables) * len(SCALES) * len(EPSILONS) * runs) as bar:
         for name, table in tables.items():
-            source = Given(table)
+            source = InMemorySource(table)
             for scale, shown in SCALES.items():
                 shared = {"dataset": name, "solutions": ("FJ",), "epsilons": EPSILONS}
                 asked = {"scale": scale, "intercept": True, "protocol": "holdout", "repeats": runs}

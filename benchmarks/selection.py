@@ -42,12 +42,11 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from fedsel._internal.random import SystemEntropy, key_of
 from fedsel.mechanisms import BOTTOM, Exponential, PerturbedEncoding, PerturbedSampling, Selection
-from fedsel.mechanisms.drawing import draw_dimension
+from fedsel.mechanisms._drawing import draw_dimension
 from fedsel.pages import palette
-from fedsel.random import SystemEntropy, key_of
-from fedsel.sampling.kernels import native
-from fedsel.sampling.kernels.tables import ranks_of
+from fedsel.sampling._kernels import native, ranks_of
 from reproduction.measures.literal import literal_exp, literal_pe, literal_ps
 
 Vector = NDArray[np.float64]

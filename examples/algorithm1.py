@@ -9,7 +9,7 @@ import numpy as np
 
 from fedsel import Reports, solution
 from fedsel.models import LinearModel
-from fedsel.random import stream
+from fedsel.sampling import stream
 
 
 def algorithm_1(composed, model, alpha, X, y, rounds, *, seed=0, groups=None):

@@ -17,7 +17,6 @@ from rich.table import Table
 
 from fedsel import InvalidArgument
 from fedsel.pages import Table as PageTable
-from fedsel.pages import is_numeric, shown
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON to standard output.")]
 JobsOption = Annotated[
@@ -101,11 +100,10 @@ def pairs(changes: list[str] | None) -> list[tuple[str, Any]]:
 def on_screen(table: PageTable) -> Table:
     """A table of a page for a terminal."""
     made = Table(title=table.title, caption=table.note or None)
-    for place, heading in enumerate(table.columns):
-        numeric = is_numeric([row[place] for row in table.rows])
+    for heading, numeric in zip(table.columns, table.numeric, strict=True):
         made.add_column(heading.strip(), justify="right" if numeric else "left")
-    for row in table.rows:
-        made.add_row(*(printable(shown(value, table.digits)) for value in row))
+    for row in table.texts:
+        made.add_row(*map(printable, row))
     return made
 
 

@@ -20,9 +20,9 @@ from fedsel.experiments import (
     Source,
     Store,
     Task,
+    cache_key,
     code_version,
-    key_of,
-    perform,
+    sweep,
     tidy,
     write_csv,
 )
@@ -126,7 +126,7 @@ def cost_of(experiments: Sequence[Experiment], missing: Mapping[str, str]) -> fl
 
 
 def _total(tasks: Sequence[Task]) -> float:
-    return sum(map(weight, {key_of(task): task for task in tasks}.values()))
+    return sum(map(weight, {cache_key(task): task for task in tasks}.values()))
 
 
 def estimated_seconds(
@@ -138,7 +138,7 @@ def estimated_seconds(
 ) -> float:
     """About how long idle cores take for what the store does not hold, and for figures and page."""
     tasks = [task for one in experiments for task in one.without(list(missing))]
-    todo = [t for t in tasks if store.get(key_of(t, source.identity)) is None]
+    todo = [t for t in tasks if store.get(cache_key(t, source.identity)) is None]
     cores = jobs if jobs > 0 else os.cpu_count() or 1
     return _SECONDS_PER_ENTRY * _total(todo) / cores + _SECONDS_PER_PAGE * len(experiments)
 
@@ -165,7 +165,7 @@ def reproduce(
         rows = []
         # Clocks want the machine for themselves.
         for part, jobs in ((_timed(tasks), 1), (_others(tasks), request.jobs)):
-            rows += perform(part, store, source, jobs=jobs, finished=add)
+            rows += sweep(part, source, store, jobs=jobs, finished=add)
         left_out = tuple(text for name, text in missing.items() if name in one.datasets)
         view = VIEWS[one.name](rows, one.name) if rows else View()
         watcher.outcomes.append(Outcome(one, rows, view, left_out, seconds))

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from fedsel.experiments import Finished, Spec, Store, override, perform, tidy, write_csv
+from fedsel.experiments import Finished, Spec, Store, override, sweep, tidy, write_csv
 from fedsel.pages import Table
 from reproduction.console import (
     App,
@@ -72,7 +72,7 @@ def run(
             progress.advance(weight(done.task))
 
         store = Store(out / "results.sqlite")
-        rows = perform(cells, store, source, jobs=jobs or os.cpu_count() or 1, finished=finished)
+        rows = sweep(cells, source, store, jobs=jobs or os.cpu_count() or 1, finished=finished)
     write_csv(out / "run.csv", tidy(rows))
     if as_json:
         typer.echo(json.dumps(rows, indent=1, allow_nan=False))

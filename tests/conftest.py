@@ -32,9 +32,9 @@ settings.load_profile("fedsel")
 @pytest.fixture(autouse=True)
 def _own_account_of_fits(monkeypatch):
     """No test is told that another has fitted the same records."""
-    from fedsel.simulation import account
+    from fedsel.simulation import _account
 
-    monkeypatch.setattr(account, "ACCOUNT", account.FitAccount())
+    monkeypatch.setattr(_account, "RECORDS", _account.RecordAccount())
 
 
 def pytest_make_parametrize_id(val, argname):

@@ -8,7 +8,7 @@ copy=build/sanitized
 rm -rf "$copy"
 mkdir -p "$copy"
 cp -r src/fedsel "$copy/fedsel"
-rm -f "$copy"/fedsel/_compiled/_native*.so
+rm -f "$copy"/fedsel/_internal/_native*.so
 CFLAGS="-g -O1 -fno-omit-frame-pointer -fno-sanitize-recover=all -fsanitize=address,undefined" \
     LDFLAGS="-fsanitize=address,undefined" "$python" hatch_build.py "$copy"
 # Python itself leaks a little by design; what is looked for is a read or a write elsewhere.

@@ -19,7 +19,7 @@ from fedsel.mechanisms import (
     UnbiasedJoint,
     Value,
     Window,
-    one_symbol,
+    _one_symbol,
 )
 from fedsel.sampling import device, simulated
 from fedsel.solutions import Transform
@@ -44,7 +44,7 @@ def test_contract(mechanism, check):
 
 
 def test_the_table_holds_every_mechanism():
-    from fedsel.mechanisms.registry import SELECTIONS, VALUES
+    from fedsel.mechanisms._registry import SELECTIONS, VALUES
 
     reporting = {TwoStage, FlatPicks, SignedSampling, UnbiasedJoint}
     found = {type(m) for m in checks.EXAMPLES}
@@ -313,13 +313,13 @@ def test_a_solution_over_its_budget_is_caught():
 
 
 def test_a_device_that_differs_from_the_simulation_is_caught(monkeypatch):
-    real = one_symbol.draw_dimension
+    real = _one_symbol.draw_dimension
 
     def off_by_one(law, magnitudes, entropy):
         return (real(law, magnitudes, entropy) + 1) % law.d
 
     made = Solution("x", 5, SignedSampling(1.0), transform=Rotated(5))
     checks.check_solution(made)
-    monkeypatch.setattr(one_symbol, "draw_dimension", off_by_one)
+    monkeypatch.setattr(_one_symbol, "draw_dimension", off_by_one)
     with pytest.raises(AssertionError, match="executors differ"):
         checks.check_solution(made)

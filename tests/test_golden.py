@@ -19,10 +19,9 @@ import pytest
 from scipy.sparse import csr_array
 
 from fedsel import Aggregator, Recipe, Reports, solution
-from fedsel.experiments import Named, Spec
-from fedsel.experiments.spec import override
+from fedsel._internal.random import stream
+from fedsel.experiments import CatalogueSource, Spec, override
 from fedsel.models import LinearModel, MulticlassModel
-from fedsel.random import stream
 from fedsel.simulation import EvaluationSet, Population, Training, train, train_vectors
 from fedsel.simulation.multiclass import MulticlassClients
 from fedsel.sklearn import FedSelClassifier
@@ -266,7 +265,7 @@ def test_weights_of_the_trainer(case):
 def test_rows_of_experiments(case):
     cells = list(override(Spec(), CELLS[case]["change"]).cells())
     for cell, row in zip(cells, CELLS[case]["rows"], strict=True):
-        found = cell.combine([cell.part(i, Named()) for i in range(cell.parts)])
+        found = cell.combine([cell.part(i, CatalogueSource()) for i in range(cell.parts)])
         # Parameters and measures that came later.
         expected = {**dict.fromkeys(("bases", "spread", "centre"), "auto"), **row}
         for name in ("chosen", "balanced", "auc", "log_loss"):

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from fedsel import solution
-from fedsel.mechanisms.base import Mechanism
-from fedsel.solutions import Feedback, Transform, baselines, names
+from fedsel.mechanisms._base import Mechanism
+from fedsel.solutions import Feedback, Transform, names
+from fedsel.solutions._baselines import PrivUnit
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "docs" / "proofs"
@@ -103,7 +104,7 @@ def kinds(base: type) -> set[type]:
 def test_every_mechanism_transform_and_feedback_is_cited():
     cited = {resolved(dotted) for page in PAGES for dotted in CODE.findall(page.read_text())}
     wanted = kinds(Mechanism) | kinds(Transform) | {Feedback}
-    assert baselines.PrivUnit in wanted
+    assert PrivUnit in wanted
     assert wanted - cited == set()
 
 

@@ -6,8 +6,8 @@ from fractions import Fraction
 import pytest
 
 from fedsel import InvalidArgument, Recipe, solution
-from fedsel.mechanisms.selection import Share
-from fedsel.solutions.rotated import MOST_BASES
+from fedsel.mechanisms._selection import Share
+from fedsel.solutions._rotated import MOST_BASES
 
 
 def recipe(name="RJ", **changed):

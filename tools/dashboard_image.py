@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from fedsel.device import Client, LinearRecords, Policy
 from fedsel.models import LinearModel
 from fedsel.service import Task
-from fedsel.service.inviting import admission
+from fedsel.service.inviting import invitations_of
 from fedsel.service.running import Serving, background
-from fedsel.wire.preparing import Preparing
+from fedsel.wire import RecordPipeline
 
 ROOT = Path(__file__).resolve().parent.parent
 FEATURES = ("tenure", "calls", "bill")
@@ -67,7 +67,7 @@ def follow(task: Task, folder: Path, address: str, rng: np.random.Generator) -> 
     """Let devices report through a gateway, until the last round is half full."""
     recipe = task.begin.recipe
     policy = Policy(2 * recipe.charge, recipe.charge, [recipe.solution], [task.dim])
-    token = admission(task, str(folder / "store")).invite("gateway")
+    token = invitations_of(task, str(folder / "store")).invite("gateway")
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/octet-stream"}
 
     def asked(path: str, body: bytes | None = None) -> bytes:
@@ -81,7 +81,7 @@ def follow(task: Task, folder: Path, address: str, rng: np.random.Generator) -> 
             time.sleep(0.05)
         request = asked(f"rounds/{n}/request")
         weights = np.frombuffer(asked(f"rounds/{n}/weights"))
-        preparing = Preparing.decode(asked(f"rounds/{n}/preparing").decode(), len(FEATURES))
+        preparing = RecordPipeline.decode(asked(f"rounds/{n}/preparing").decode(), len(FEATURES))
         X, y = people(rng, BATCH + int(rng.integers(0, 12)) if n < ROUNDS else 3 * BATCH // 5)
         reports = []
         for i, (x, label) in enumerate(zip(preparing.scale.apply(X), y, strict=True)):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsel.experiments import setting_of
+from fedsel.experiments import paper_settings
 from fedsel.pages import Cell, Table, epsilon_axis, label_ends, legend_below, palette
 from fedsel.solutions import names
 from reproduction import figures
@@ -65,7 +65,7 @@ def as_in_the_paper(rows: Rows) -> list[Row]:
     """Rows on records that are scaled, and have an intercept, as table 3 has them."""
     kept = []
     for row in rows:
-        setting = setting_of(row["dataset"])
+        setting = paper_settings(row["dataset"])
         if (row["scale"], row["intercept"]) == (setting.scale, setting.intercept):
             kept.append(row)
     return kept

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 from fedsel._version import __version__
 from fedsel.auto import Setting, resolved
 from fedsel.errors import InvalidArgument, InvalidData, PrivacyLeakWarning
-from fedsel.mechanisms import Certificate, FlatPicks, SignedSampling, TwoStage, certify
-from fedsel.mechanisms.registry import mechanism
+from fedsel.mechanisms import Certificate, FlatPicks, SignedSampling, TwoStage, certify, mechanism
 from fedsel.recipe import Recipe, solution
 from fedsel.reports import Reports, Totals
 from fedsel.solutions import (
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from fedsel.central import amplify, local_budget
     from fedsel.device import Client, Ledger, Policy
     from fedsel.server import Aggregator
+    from fedsel.simulation import FitAccount
     from fedsel.sklearn import FedSelClassifier, FedSelRegressor
 
 _LAZY = {
@@ -37,6 +37,7 @@ _LAZY = {
     "Client": "fedsel.device",
     "FedSelClassifier": "fedsel.sklearn",
     "FedSelRegressor": "fedsel.sklearn",
+    "FitAccount": "fedsel.simulation",
     "Ledger": "fedsel.device",
     "Policy": "fedsel.device",
     "advise": "fedsel.advising",
@@ -66,6 +67,7 @@ __all__ = [
     "FedSelClassifier",
     "FedSelRegressor",
     "Feedback",
+    "FitAccount",
     "FlatPicks",
     "InvalidArgument",
     "InvalidData",

@@ -26,13 +26,13 @@ from typing import Literal, final, get_args
 
 from fedsel.budget import Budget, hyper_parameters_free
 from fedsel.errors import InvalidArgument, check_count, check_positive
-from fedsel.models.linear import REGRESSING, Loss
+from fedsel.models import REGRESSING, Loss
 from fedsel.preparation import FeatureScale, Plan, PublicMeans
 from fedsel.preparation.plan import ENTRY, OCTAVES, REACH, Pass
 from fedsel.recipe import AUTO, Recipe
-from fedsel.solutions.base import Solution
-from fedsel.solutions.registry import by_name, entry
-from fedsel.solutions.rotated import MOST_CODEWORDS, rotations_for, width_for
+from fedsel.solutions._registry import by_name, entry
+from fedsel.solutions._rotated import MOST_CODEWORDS, rotations_for, width_for
+from fedsel.solutions._solution import Solution
 
 BASES = 64
 """How many rotated bases a run has at least, over its rounds."""

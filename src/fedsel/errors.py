@@ -7,8 +7,14 @@ appears in a message: only its name and what was wrong in kind.
 from __future__ import annotations
 
 import math
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from numbers import Integral, Real
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -44,12 +50,16 @@ class InvalidData(ValueError):
     """Private data that cannot be used; the message never holds any of it."""
 
 
+class LifetimeExceeded(RuntimeError):
+    """A fit would spend more than the lifetime of an open account; nothing was spent."""
+
+
 class PrivacyLeakWarning(RuntimeWarning):
     """Something was done with private data that the guarantee does not cover."""
 
 
 class SeededNoiseWarning(PrivacyLeakWarning):
-    """The draws of a model follow from a seed: who knows or guesses it can undo the noise."""
+    """The noise of a model follows from a seed: whoever knows or guesses it can undo the noise."""
 
 
 class RepeatedFitWarning(PrivacyLeakWarning):
@@ -58,6 +68,35 @@ class RepeatedFitWarning(PrivacyLeakWarning):
 
 class TooFewClientsWarning(UserWarning):
     """The clients are too few for their ε: the model will be little better than a guess."""
+
+
+_PACKAGE = str(Path(__file__).parent)
+_SHOWN: set[tuple[str, type[Warning], str, int | None]] = set()
+
+
+def warn_user(message: str, category: type[Warning]) -> None:
+    """Warn at the line that called fedsel, once for each line unless a filter says otherwise.
+
+    Once for each line is Python's own default. But Python forgets what it has shown whenever
+    anybody enters `warnings.catch_warnings`, as scikit-learn does in each fit.
+    """
+    stack = traceback.extract_stack()[::-1]
+    level = next((i for i, s in enumerate(stack) if not s.filename.startswith(_PACKAGE)), 0)
+    place = (message, category, stack[level].filename, stack[level].lineno)
+    if _filter_action(message, category) in ("default", "module", "once"):
+        if place in _SHOWN:
+            return
+        _SHOWN.add(place)
+    warnings.warn(message, category, stacklevel=level + 1)
+
+
+def _filter_action(message: str, category: type[Warning]) -> str:
+    """What the filters do with a warning, wherever it comes from."""
+    for action, text, kind, module, line in warnings.filters:
+        everywhere = module is None and line == 0
+        if everywhere and issubclass(category, kind) and (text is None or text.match(message)):
+            return action
+    return "default"
 
 
 def check_epsilon(name: str, value: object, *, zero_allowed: bool = False) -> Epsilon:
@@ -181,3 +220,23 @@ def check_kind(name: str, value: object, *kinds: type) -> None:
     """Check that a public argument is of one of these classes."""
     if not isinstance(value, kinds):
         raise InvalidArgument(name, value, "a " + " or a ".join(k.__name__ for k in kinds))
+
+
+def renamed(module: str, names: Mapping[str, str], until: str) -> Callable[[str], Any]:
+    """The `__getattr__` of a module whose old ``names`` have successors, ``until`` a version.
+
+    >>> find = renamed("fedsel.errors", {"BadArgument": "InvalidArgument"}, until="0.2")
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     find("BadArgument") is InvalidArgument
+    True
+    """
+
+    def find(name: str) -> Any:
+        if name not in names:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        successor = names[name]
+        text = f"{module}.{name} is now {module}.{successor}; the old name goes in {until}"
+        warnings.warn(text, DeprecationWarning, stacklevel=2)
+        return getattr(sys.modules[module], successor)
+
+    return find

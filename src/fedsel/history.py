@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fedsel.errors import InvalidArgument
 from fedsel.preparation.record import Preparation
-from fedsel.solutions.base import Privacy
+from fedsel.solutions import Privacy
 
 if TYPE_CHECKING:
     from fedsel.central import CentralGuarantee

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, Literal, final
+from typing import Annotated, Any, Literal, final, get_type_hints
 
 from fedsel.budget import THETA, Budget
 from fedsel.errors import (
@@ -21,11 +21,11 @@ from fedsel.errors import (
     check_float,
     check_positive,
 )
-from fedsel.mechanisms.base import MAX_DIMENSION
-from fedsel.mechanisms.selection import Top, check_top
-from fedsel.solutions.base import Solution
-from fedsel.solutions.registry import build, by_name, canonical, entry
-from fedsel.solutions.rotated import MOST_BASES
+from fedsel.mechanisms._base import MAX_DIMENSION
+from fedsel.mechanisms._selection import Top, check_top
+from fedsel.solutions._registry import build, by_name, canonical, entry
+from fedsel.solutions._rotated import MOST_BASES
+from fedsel.solutions._solution import Solution
 
 Auto = Literal["auto"]
 AUTO: Auto = "auto"
@@ -41,6 +41,41 @@ def decimal(name: str, value: object) -> Fraction:
     """
     number = check_epsilon(name, value)
     return number if isinstance(number, Fraction) else Fraction(repr(number))
+
+
+Section = Literal["data", "compared", "training", "records", "solution", "validation"]
+"""What a parameter is about: help pages group options by it."""
+
+
+@final
+@dataclass(frozen=True)
+class Parameter:
+    """What front ends show for a field; a field without one follows from others.
+
+    ``short`` is a one-letter option, ``unset`` describes the default in words, and ``name`` is what
+    options, keys of files and columns say in place of the field's name. `parameters_of` adds the
+    field, its type and its default.
+    """
+
+    text: str
+    section: Section | None = None
+    short: str = ""
+    unset: str = ""
+    name: str = ""
+    field: str = ""
+    kind: Any = None
+    default: Any = None
+
+
+def parameters_of(record: type) -> dict[str, Parameter]:
+    """The parameters of a record class, under the names that users know."""
+    found = {}
+    hints = get_type_hints(record, include_extras=True)
+    for own in fields(record):
+        for about in getattr(hints[own.name], "__metadata__", ()):
+            name, kind = about.name or own.name, hints[own.name].__origin__
+            found[name] = replace(about, name=name, field=own.name, kind=kind, default=own.default)
+    return found
 
 
 @final
@@ -61,7 +96,7 @@ class Recipe:
     - ``ratio``: q/d of …-RP; ``words``: codewords of RC; ``seed``: of public projections and
       codebooks.
     - ``bases``: how many rotated bases RJ has in a round, each of as many rotations as ε needs
-      (`fedsel.solutions.rotated`); None is one rotation.
+      (`fedsel.solutions._rotated`); None is one rotation.
     - ``spread``, ``centre``: the share of the rounds in which clients report on their records in
       place of gradients, for the server to learn how wide and where these lie
       (`fedsel.preparation`); 0 is none.
@@ -72,26 +107,64 @@ class Recipe:
     ('PS-PM', Fraction(2, 5))
     """
 
-    solution: str = RECOMMENDED
-    epsilon: Epsilon | None = None
+    solution: Annotated[str, Parameter("A name that fedsel solutions lists.")] = RECOMMENDED
+    epsilon: Annotated[Epsilon | None, Parameter("ε of a client over all its reports.")] = None
     dim: int | None = None
-    epochs: int = 1
-    learning_rate: float | Auto = AUTO
-    averaging: float | Auto = AUTO
-    reg: float = 0.0
-    rho: float | Auto | None = AUTO
-    mu: float | Auto = AUTO
-    theta: float = THETA
-    k: Top = 0.1
-    clip: float = 1.0
-    momentum: float = 0.0
-    ratio: float = 0.1
-    words: int | None = None
-    bases: int | Auto | None = AUTO
-    seed: int = 0
+    epochs: Annotated[int, Parameter("E: how many reports each client sends.", "training")] = 1
+    learning_rate: Annotated[
+        float | Auto, Parameter("α, the learning rate: a number or auto.", "training", short="a")
+    ] = AUTO
+    averaging: Annotated[
+        float | Auto,
+        Parameter(
+            "The power p of averaged weights, t^p in round t, or auto; 0 takes the last.",
+            "training",
+        ),
+    ] = AUTO
+    reg: Annotated[float, Parameter("λ of the ℓ2 regulariser.", "training")] = 0.0
+    rho: Annotated[
+        float | Auto | None,
+        Parameter("ρ, the public radius of a reported direction: a number or auto.", "solution"),
+    ] = AUTO
+    mu: Annotated[
+        float | Auto,
+        Parameter("μ, the selection's share of ε in two stages: a number or auto.", "solution"),
+    ] = AUTO
+    theta: Annotated[float, Parameter("θ, the largest automatic μ.", "solution")] = THETA
+    k: Annotated[
+        Top,
+        Parameter(
+            "How many top entries are selected: a count or a fraction of d.", "solution", "k"
+        ),
+    ] = 0.1
+    clip: Annotated[float, Parameter("Values are clipped to ±clip.", "solution")] = 1.0
+    momentum: Annotated[float, Parameter("η of the residual.", "solution")] = 0.0
+    ratio: Annotated[float, Parameter("q/d of a projected solution (…-RP).", "solution")] = 0.1
+    words: Annotated[int | None, Parameter("Codewords of RC.", "solution", unset="about 8·d")] = (
+        None
+    )
+    bases: Annotated[
+        int | Auto | None,
+        Parameter(
+            "Rotated bases of RJ in a round: a count or auto.",
+            "solution",
+            unset="auto: 64 over all rounds",
+        ),
+    ] = AUTO
+    seed: Annotated[int, Parameter("Seed of public projections and codebooks.")] = 0
     asked: str | None = None
-    spread: float | Auto = AUTO
-    centre: float | Auto = AUTO
+    spread: Annotated[
+        float | Auto,
+        Parameter(
+            "Learn the records' spread first: auto, yes, no or a share of the rounds.", "records"
+        ),
+    ] = AUTO
+    centre: Annotated[
+        float | Auto,
+        Parameter(
+            "Learn the records' centre first: auto, yes, no or a share of the rounds.", "records"
+        ),
+    ] = AUTO
 
     def __post_init__(self) -> None:
         put = object.__setattr__

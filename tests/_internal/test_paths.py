@@ -8,7 +8,7 @@ import pytest
 
 from fedsel import Recipe
 from fedsel._internal.paths import make_folder
-from fedsel.device.ledger import Ledger
+from fedsel.device import Ledger
 from fedsel.server import Aggregator, Shuffler
 from tests.server.shuffling import recipe
 
@@ -32,7 +32,7 @@ def of_a_shuffler(folder):
 
 
 def of_a_service(folder):
-    from fedsel.service.storage import open_store
+    from fedsel.service._store import open_store
 
     open_store(folder).close()
 

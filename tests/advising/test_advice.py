@@ -15,8 +15,8 @@ from fedsel.advising.candidates import NAMES
 from fedsel.advising.simulation import simulate
 from fedsel.advising.sufficiency import GOAL
 from fedsel.auto import CENTRE, SPREAD
-from fedsel.solutions.fresh import codewords_for
-from fedsel.solutions.rotated import hadamard
+from fedsel.solutions._fresh import codewords_for
+from fedsel.solutions._rotated import hadamard
 from tests.cli.support import run_here
 
 ADULT = {"dim": 124, "clients": 39_000, "batch": 390, "epsilon": 1.0}

@@ -10,7 +10,7 @@ import pytest
 from fedsel import amplify
 from fedsel.auditing.shuffled import Attack, attack_shuffled, multisets, worst_attack
 from fedsel.mechanisms import SignedSampling
-from fedsel.mechanisms.registry import mechanism
+from fedsel.mechanisms._registry import mechanism
 
 J = SignedSampling(1.0, k=1)
 DELTA = Fraction(1, 100)

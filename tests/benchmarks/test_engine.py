@@ -5,7 +5,7 @@ import json
 import pytest
 
 from benchmarks import engine
-from fedsel.sampling.kernels import native
+from fedsel.sampling._kernels import native
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks import poisoning
 from fedsel import Reports, solution
-from fedsel.random import stream
+from fedsel._internal.random import stream
 from fedsel.simulation.vector_rounds import VectorReports
 
 ROOT = Path(__file__).parents[2]

@@ -6,6 +6,7 @@ from decimal import Context, Decimal
 import pytest
 
 from fedsel import InvalidArgument, amplify, solution
+from fedsel._internal.exact import Fraction
 from fedsel.central import CentralGuarantee, amplification
 from fedsel.central.amplification import (
     check_delta,
@@ -14,10 +15,9 @@ from fedsel.central.amplification import (
     local_epsilon,
     proved_delta,
 )
-from fedsel.exact import Fraction
 from fedsel.mechanisms import RankLaw
-from fedsel.mechanisms.blanket import Blanket
-from fedsel.solutions.registry import names
+from fedsel.mechanisms._certificate import Blanket
+from fedsel.solutions._registry import names
 from tests.central.support import clone_epsilon, exact_delta
 
 KNOWN = [

@@ -27,8 +27,8 @@ from fedsel.mechanisms import (
     Uniform,
     Window,
 )
-from fedsel.mechanisms.blanket import Blanket, Class
-from fedsel.solutions.registry import names
+from fedsel.mechanisms._certificate import Blanket, Class
+from fedsel.solutions._registry import names
 
 MECHANISMS = {
     "J": (SignedSampling(1.5, k=1), 2),

@@ -11,7 +11,7 @@ from fedsel.central import lattice
 from fedsel.central.guess import rough_delta
 from fedsel.central.lattice import excess, product, values_of
 from fedsel.mechanisms import Duchi, RankLaw
-from fedsel.mechanisms.blanket import Blanket
+from fedsel.mechanisms._certificate import Blanket
 
 LAWS = {
     "coin": Blanket.of_ranks(RankLaw([3, 1])),

@@ -9,7 +9,7 @@ from rich.console import Console
 import fedsel
 from fedsel.advising import Check
 
-command = import_module("fedsel.cli.advise")
+command = import_module("fedsel.cli._advise")
 
 
 @pytest.mark.slow

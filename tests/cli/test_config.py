@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fedsel.experiments import plot
+from fedsel.cli import _run_table as table
 from tests.cli.records import write_people
 from tests.cli.support import run_here
 
@@ -17,8 +17,8 @@ QUICK = 'data = "people.csv"\nlabel = "rich"\nfolds = 2\nrepeats = 1\nrounds = 3
 @pytest.fixture(autouse=True)
 def without_figures(monkeypatch):
     """A figure takes most of a second, and is looked at elsewhere."""
-    monkeypatch.setattr(plot, "save", lambda *_: [])
-    monkeypatch.setattr(plot, "accuracy_against_epsilon", len)
+    monkeypatch.setattr(table, "save", lambda *_: [])
+    monkeypatch.setattr(table, "accuracy_against_epsilon", len)
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def test_keys_are_the_options_with_either_dash(config):
         ("folds = [2, 3]", "folds in FILE = [2, 3]: must be an integer"),
         ("solution = 'PS-PN'", "solution in FILE = 'PS-PN': must be a known solution"),
         ("models = ['tree']", "models in FILE = 'tree': must be one of logistic, svm"),
-        ("learning-rate = -1", "learning-rate in FILE = -1.0: must be a finite number > 0"),
+        ("learning-rate = -1", "learning-rate in FILE = -1: must be a finite number > 0"),
         ("scale = 'log'", "scale in FILE = 'log': must be one of none"),
         ("epsilon = 1\nepsilons = [2]", "epsilons in FILE = [2]: must be given once: epsilon in"),
         ("config = 'x'", "config in FILE = 'x': must be"),

@@ -19,12 +19,12 @@ from rich.table import Table
 from fedsel import Solution, cli
 from fedsel._internal.display import in_cell, in_figure, printable
 from fedsel._internal.plotting import Point, accuracy_against_epsilon
-from fedsel.cli import waiting
-from fedsel.cli.common import PlainConsole
+from fedsel.cli import _terminal as waiting
+from fedsel.cli._terminal import PlainConsole
 from fedsel.mechanisms import Duchi, PerturbedSampling, TwoStage
 from fedsel.pages import Section, render
 from fedsel.pages import Table as PageTable
-from fedsel.solutions.registry import register, unregister
+from fedsel.solutions._registry import register, unregister
 from tests.cli.support import COMMANDS
 
 TOO_LONG = 1 if sys.version_info < (3, 14) else 2
@@ -156,7 +156,7 @@ def test_audit_certify_and_unknown_commands(fedsel, name):
 
 
 def test_paths_are_exact_for_programs_and_plain_on_a_terminal(tmp_path, capfdbinary, monkeypatch):
-    from fedsel.cli.common import print_path
+    from fedsel.cli._terminal import print_path
 
     path = tmp_path / f"{TITLE}\udcff.data"
     print_path(path, "  1234")
@@ -187,25 +187,6 @@ def test_ledger(fedsel, tmp_path, name):
     if len(name) > 255:
         fedsel("ledger", "show", tmp_path / name, status=TOO_LONG)
         fedsel("ledger", "create", tmp_path / name, "--lifetime", "1", status=1)
-
-
-@pytest.mark.slow
-@EVERY
-def test_flower_demo(fedsel, tmp_path, name, monkeypatch):
-    from fedsel.cli.flower.demo import Demo
-    from fedsel.cli.processes import ProcessError
-
-    (tmp_path / file_name(name)).mkdir()
-    fedsel("flower", "demo", "--keep", tmp_path / file_name(name), status=2)
-    for option in ("--dataset", "--model", "--solution"):
-        fedsel("flower", "demo", option, name, status=2)
-
-    def fail(*_):
-        raise ProcessError(f"the run failed\n{name}")
-
-    monkeypatch.setattr(Demo, "run", fail)  # the log of a process may hold anything
-    _, err = fedsel("flower", "demo", status=1)
-    assert "the run failed\n" in err
 
 
 NOTES = [r"$\frac{$", "a[/b]", TITLE, "=1+1", "<script>", "_hidden", "one\ntwo"]

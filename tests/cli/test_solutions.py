@@ -8,10 +8,10 @@ from rich.console import Console
 
 import fedsel
 from fedsel import Solution
-from fedsel.cli import solutions as command
+from fedsel.cli import _solutions as command
 from fedsel.mechanisms import SignedSampling
-from fedsel.solutions.about import what_leaves
-from fedsel.solutions.registry import PLAIN, entry, names, register, unregister
+from fedsel.solutions._registry import PLAIN, entry, names, register, unregister
+from fedsel.solutions._solution import what_leaves
 from tests.cli.support import run_here
 
 

@@ -6,7 +6,7 @@ import time
 import pytest
 from rich.console import Console
 
-from fedsel.cli import waiting
+from fedsel.cli import _terminal as waiting
 
 
 @pytest.fixture

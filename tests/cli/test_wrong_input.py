@@ -6,7 +6,7 @@ import pytest
 import typer
 
 from fedsel.cli import app
-from fedsel.device import Visit
+from fedsel.device import Session
 from tests.cli.records import write_people
 from tests.cli.support import outcome, run_here
 from tests.cli.test_help import COMMANDS
@@ -24,12 +24,12 @@ def no_work(monkeypatch):
         raise Reached
 
     for module, name in (
-        ("cli.run", "perform"),
-        ("cli.flower", "_watched"),
+        ("cli._run", "_perform"),
+        ("cli.audit_target", "_audited"),
         ("service.running", "_worker"),
     ):
         monkeypatch.setattr(import_module(f"fedsel.{module}"), name, reached)
-    monkeypatch.setattr(Visit, "asked", reached)
+    monkeypatch.setattr(Session, "offer", reached)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedsel.wire.preparing import Preparing
+from fedsel.wire import RecordPipeline
 from tests.clients.test_js import node  # noqa: F401
 
 CLIENT = Path(__file__).parents[2] / "clients" / "js"
@@ -36,7 +36,7 @@ def test_devices_in_node_take_part_until_the_run_is_over(node, tmp_path):  # noq
     )
     with running.background(task, running.Serving(tmp_path / "service", port=0)) as address:
         text = urllib.request.urlopen(f"{address}/v1/rounds/open/preparing").read().decode()
-        assert Preparing.decode(text, 3).plan.rounds > 0
+        assert RecordPipeline.decode(text, 3).plan.rounds > 0
         script = CLIENT / "test" / "service_device.mjs"
         devices = [
             subprocess.Popen(

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from fedsel import InvalidArgument
+from fedsel._internal.random import Stream, SystemEntropy, stream, words_of
 from fedsel.checks import assert_follows
 from fedsel.device import Client, Fault, Ledger, LedgerError, Policy, Reason, Refused, Request
-from fedsel.random import Stream, SystemEntropy, stream, words_of
 from tests.wire.support import complete
 
 D = 8
@@ -293,7 +293,7 @@ def test_an_answer_can_be_made_to_last(tmp_path, monkeypatch):
     """It takes two seconds, however long the update does, a repeated answer or a refusal, too."""
     client = Client(policy(least_seconds=2.0), tmp_path / "s", create=True)
     clock = Clock()
-    monkeypatch.setattr("fedsel.device.client.time", clock)
+    monkeypatch.setattr("fedsel.device._client.time", clock)
 
     def update(seconds):
         def value(weights):

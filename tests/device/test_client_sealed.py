@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from fedsel import InvalidArgument, Recipe
+from fedsel._internal.random import stream
 from fedsel.device import Client, Policy, Refused
-from fedsel.random import stream
 from fedsel.server import ServerKey
 from fedsel.wire import Request, Sealing
 

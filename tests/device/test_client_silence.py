@@ -10,8 +10,8 @@ import traceback
 import numpy as np
 import pytest
 
+from fedsel._internal.random import stream
 from fedsel.device import Client, Refused
-from fedsel.random import stream
 from tests.device.test_client import RUN, UPDATE, WEIGHTS, D, asked, policy, recipe
 
 SECRET = 123.456
@@ -157,7 +157,7 @@ def test_errors_hold_nothing_private(tmp_path, monkeypatch):
     def broken(self, *_):
         raise ValueError(f"inside: {SECRET}")
 
-    monkeypatch.setattr("fedsel.solutions.base.Solution.encode", broken)
+    monkeypatch.setattr("fedsel.solutions._solution.Solution.encode", broken)
     for update in (np.full(D, SECRET), lambda w: np.full(D, SECRET)):
         try:
             client.answer(asked(), WEIGHTS, update)
@@ -206,7 +206,7 @@ def test_an_interruption_of_the_device_itself_says_nothing(client, monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt(f"{SECRET}")
 
-    monkeypatch.setattr("fedsel.solutions.base.Solution.encode", interrupted)
+    monkeypatch.setattr("fedsel.solutions._solution.Solution.encode", interrupted)
     assert_silent(interruption_of(client, lambda w: np.full(D, SECRET)))
     assert client.history().entries == ()
 

@@ -19,10 +19,10 @@ from fedsel.device import (
     Policy,
     Reason,
     Request,
-    storage,
 )
+from fedsel.device import _storage as storage
 from fedsel.wire import encode_recipe
-from fedsel.wire.recipe import RECIPE_BYTES
+from fedsel.wire._recipe import RECIPE_BYTES
 from tests.wire.support import complete
 
 D = 16

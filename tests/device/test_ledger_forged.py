@@ -7,8 +7,9 @@ from dataclasses import FrozenInstanceError, replace
 import pytest
 
 from fedsel import InvalidArgument
-from fedsel.device import Client, Fault, Ledger, LedgerError, storage
-from fedsel.device.ledger import _seal
+from fedsel.device import Client, Fault, Ledger, LedgerError
+from fedsel.device import _storage as storage
+from fedsel.device._ledger import _seal
 from tests.device.test_ledger import POLICY, RUN, D, answer, fault_of, tamper, used
 
 LOW, HIGH = "zeroblob(32)", f"X'{'ff' * 32}'"

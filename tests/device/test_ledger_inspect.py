@@ -7,8 +7,9 @@ import threading
 
 import pytest
 
-from fedsel.device import Client, Fault, Ledger, LedgerError, storage
-from fedsel.device.ledger import LedgerTransaction
+from fedsel.device import Client, Fault, Ledger, LedgerError
+from fedsel.device import _storage as storage
+from fedsel.device._ledger import LedgerTransaction
 from tests.device.test_ledger import POLICY, answer, tamper, used
 
 

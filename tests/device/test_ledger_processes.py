@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from fedsel.device import Client, Fault, Ledger, LedgerError, Refused, storage
+from fedsel.device import Client, Fault, Ledger, LedgerError, Refused
+from fedsel.device import _storage as storage
 from tests.device.test_ledger import POLICY, answer, used
 
 ROOT = Path(__file__).parents[2]

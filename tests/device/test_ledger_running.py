@@ -6,8 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from fedsel.device import Client, Fault, LedgerError, storage
-from fedsel.device.ledger import LedgerTransaction
+from fedsel.device import Client, Fault, LedgerError
+from fedsel.device import _storage as storage
+from fedsel.device._ledger import LedgerTransaction
 from tests.device.test_ledger import LIMITS, POLICY, answer, tamper, used
 
 RICH = replace(POLICY, lifetime=100)
@@ -18,7 +19,7 @@ SHORT, LONG = 3, 38
 @pytest.fixture(autouse=True)
 def quicker(monkeypatch):
     """Where the one begins and the other ends, for a ledger of eight pages."""
-    monkeypatch.setattr("fedsel.device.ledger._QUICKER", 1200)
+    monkeypatch.setattr("fedsel.device._ledger._QUICKER", 1200)
 
 
 @pytest.fixture(scope="module")

@@ -29,8 +29,8 @@ from fedsel.device import (
     Reason,
     Refused,
     Request,
-    storage,
 )
+from fedsel.device import _storage as storage
 from tests.device.test_ledger import tamper
 from tests.wire.support import complete
 
@@ -88,7 +88,7 @@ def test_an_old_ledger_is_read_as_it_is(store):
 
 def test_an_old_ledger_is_added_up_anew_as_long_as_it_is_old(store, monkeypatch):
     """Also where the file is known to be what was checked: the sum in it is the old one."""
-    monkeypatch.setattr("fedsel.device.ledger._QUICKER", 10**6)
+    monkeypatch.setattr("fedsel.device._ledger._QUICKER", 10**6)
     client = Client(policy(), store)
     spent = []
     for _ in range(2):

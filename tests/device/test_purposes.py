@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from fedsel import InvalidArgument
+from fedsel._internal.random import stream
 from fedsel.device import Client, Fault, Intent, Ledger, LedgerError, Policy, Reason, Request
-from fedsel.device.entries import Entry
-from fedsel.random import stream
+from fedsel.device._entries import Entry
 from tests.device.test_client import UPDATE, WEIGHTS, D, policy, recipe, refusal
 from tests.device.test_ledger import tamper
 

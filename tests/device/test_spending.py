@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsel.device.spending import GRID, added, rounded_up, total
-from fedsel.exact import exceeds_exp
+from fedsel._internal.exact import exceeds_exp
+from fedsel.budget import GRID, added, rounded_up, total
 from fedsel.mechanisms import Duchi
 from tests.device.support import primes_below
 

@@ -11,8 +11,7 @@ import pytest
 
 from fedsel import solution
 from fedsel.data import synthetic
-from fedsel.experiments import Named, Store
-from fedsel.experiments.runner import perform
+from fedsel.experiments import CatalogueSource, Store, sweep
 from fedsel.simulation import Population, Training
 from fedsel.simulation.validation import cross_validate
 from reproduction.catalogue import experiment
@@ -43,9 +42,9 @@ def test_a_dask_cluster_gives_the_very_same_scores(tmp_path, distributed):
         joblib.parallel_config(backend="dask"),
     ):
         there = cross_validate(training, population, folds=3, repeats=2, jobs=-1)
-        far = perform(cells, Store(tmp_path / "far"), Named(), jobs=-1)
+        far = sweep(cells, CatalogueSource(), Store(tmp_path / "far"), jobs=-1)
     assert here == there
-    assert far == perform(cells, Store(tmp_path / "near"), Named())
+    assert far == sweep(cells, CatalogueSource(), Store(tmp_path / "near"))
     assert np.isfinite(there.accuracy)
 
 

@@ -10,12 +10,22 @@ import pytest
 
 from fedsel import InvalidArgument, Recipe
 from fedsel._internal.paths import PACKAGE
+from fedsel.cli._run_table import accuracy_against_epsilon
 from fedsel.data import synthetic
-from fedsel.experiments import Cell, Given, Named, Spec, Store
+from fedsel.experiments import (
+    CatalogueSource,
+    Cell,
+    InMemorySource,
+    Spec,
+    Store,
+    cache_key,
+    code_version,
+    expand,
+    override,
+    paper_settings,
+    sources_of,
+)
 from fedsel.experiments import sweep as sweep_over
-from fedsel.experiments.plot import accuracy_against_epsilon
-from fedsel.experiments.spec import expand, override, setting_of
-from fedsel.experiments.store import code_version, key_of, sources_of
 from fedsel.simulation import EvaluationSet
 from fedsel.simulation.validation import held_out_run
 from reproduction.catalogue import experiment
@@ -28,7 +38,7 @@ def small_data():
 
 
 def sweep(spec, data, store, **options):
-    return sweep_over(spec, Given(data), store, **options)
+    return sweep_over(spec.cells(), InMemorySource(data), store, **options)
 
 
 def test_cells_name_every_point_once():
@@ -38,16 +48,16 @@ def test_cells_name_every_point_once():
         ("PS-PM", 1.0),
         ("PS-PM", 2.0),
     ]
-    assert len({key_of(c) for c in cells}) == 3
+    assert len({cache_key(c) for c in cells}) == 3
 
 
 def test_a_key_depends_on_every_parameter():
     cell = next(SMALL.cells())
-    assert key_of(replace(cell)) == key_of(cell)
+    assert cache_key(replace(cell)) == cache_key(cell)
     others = [{"seed": 1}, {"batch": 0.02}, {"model": "svm"}]
     others += [{"recipe": replace(cell.recipe, **more)} for more in ({"k": 1}, {"clip": 2.0})]
-    changed = {key_of(replace(cell, **more)) for more in others}
-    assert key_of(cell) not in changed
+    changed = {cache_key(replace(cell, **more)) for more in others}
+    assert cache_key(cell) not in changed
     assert len(changed) == 5
     # All that decides a result is a column: the data tell the dimensions, the seed all matrices.
     names = {f.name for f in (*fields(Cell), *fields(Recipe))} - {"recipe", "dim", "asked"}
@@ -55,9 +65,9 @@ def test_a_key_depends_on_every_parameter():
 
 
 def test_settings_of_the_paper_and_of_others():
-    assert setting_of("KDD99").scale == "standard"
-    assert setting_of("syn-H-0.1-0.6").rates["svm"] == 0.7
-    assert setting_of("my.csv").intercept
+    assert paper_settings("KDD99").scale == "standard"
+    assert paper_settings("syn-H-0.1-0.6").rates["svm"] == 0.7
+    assert paper_settings("my.csv").intercept
 
 
 @pytest.mark.parametrize(
@@ -98,10 +108,10 @@ def test_a_store_keeps_what_is_added_and_refuses_other_files(tmp_path):
 
 def test_a_key_depends_on_data_in_hand():
     cell = next(SMALL.cells())
-    one, two = Given(small_data()), Given(synthetic(d=10, n=600, seed=4))
-    assert one.identity == Given(small_data()).identity != two.identity
-    assert Named().identity == ""
-    keys = {key_of(cell, source.identity) for source in (one, two, Named())}
+    one, two = InMemorySource(small_data()), InMemorySource(synthetic(d=10, n=600, seed=4))
+    assert one.identity == InMemorySource(small_data()).identity != two.identity
+    assert CatalogueSource().identity == ""
+    keys = {cache_key(cell, source.identity) for source in (one, two, CatalogueSource())}
     assert len(keys) == 3
 
 
@@ -124,7 +134,7 @@ RECIPES = [
 
 @pytest.mark.slow
 def test_all_that_runs_is_in_the_key():
-    source = Given(synthetic(d=10, n=600, seed=3))
+    source = InMemorySource(synthetic(d=10, n=600, seed=3))
     tasks = [cell for spec in RECIPES for cell in spec.cells() if cell.recipe.epsilon in (None, 2)]
     tasks += [experiment(name, quick=True).tasks[0] for name in ("table1", "theorem2", "fig2e")]
     for task in tasks:
@@ -139,24 +149,24 @@ def test_all_that_runs_is_in_the_key():
     [
         ("preparation/plan.py", True),
         ("simulation/rounds.py", True),
-        ("sampling/kernels/native/rounds.inc", True),
-        ("experiments/trial.py", True),
+        ("sampling/native/rounds.inc", True),
+        ("experiments/_trial.py", True),
         ("__init__.py", True),
-        ("cli/run/work.py", False),
+        ("cli/_run_records.py", False),
         ("pages/page.py", False),
-        ("experiments/plot.py", False),
+        ("cli/_run_table.py", False),
     ],
 )
 def test_a_change_of_what_decides_a_result_changes_its_key(name, decides, quick_path, monkeypatch):
     copy, cell = quick_path / "fedsel", next(SMALL.cells())
     shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
-    monkeypatch.setattr("fedsel.experiments.store.PACKAGE", copy)
+    monkeypatch.setattr("fedsel.experiments._running.PACKAGE", copy)
     code_version.cache_clear()
-    before = key_of(cell)
+    before = cache_key(cell)
     with (copy / name).open("a") as file:
         file.write("\n")
     code_version.cache_clear()
-    assert (key_of(cell) != before) == decides
+    assert (cache_key(cell) != before) == decides
     code_version.cache_clear()
 
 
@@ -169,7 +179,8 @@ def test_data_of_another_content_are_not_mistaken_for_the_first(tmp_path):
 
 def test_lists_are_gone_through():
     specs = list(expand({"draw": [0, 1], "learning_rate": [0.1, 1.0], "epsilons": [2.0]}))
-    assert [(s.draw, s.learning_rate) for s in specs] == [(0, 0.1), (0, 1.0), (1, 0.1), (1, 1.0)]
+    points = [(s.draw, s.recipe["learning_rate"]) for s in specs]
+    assert points == [(0, 0.1), (0, 1.0), (1, 0.1), (1, 1.0)]
 
 
 def test_curves_and_holdout_give_what_cross_validation_gives(tmp_path):
@@ -188,7 +199,7 @@ def test_curves_and_holdout_give_what_cross_validation_gives(tmp_path):
 def test_the_test_split_is_untouched(monkeypatch):
     """No run trains or validates on a client of the test fifth, and that fifth never changes."""
     cell = next(override(SMALL, {"protocol": "holdout"}).cells())
-    people, training = cell.setup(Given(small_data()))
+    people, training = cell.setup(InMemorySource(small_data()))
     seen = []
     import fedsel.simulation.validation as validation
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedsel import InvalidArgument
-from fedsel.cli.run.work import means_of
+from fedsel.cli._run_records import means_of
 from tests.cli.support import run_here
 from tests.experiments.test_public_rows import table
 

@@ -8,7 +8,7 @@ import pytest
 
 from fedsel import InvalidArgument
 from fedsel.data import synthetic
-from fedsel.experiments import Given, Spec, with_public
+from fedsel.experiments import InMemorySource, Spec, with_public
 from tests.cli.support import run_here
 
 
@@ -29,12 +29,12 @@ def test_public_rows_prepare_the_records_of_a_cell():
     people, training = directions.setup(source)
     assert training.plan is None
     np.testing.assert_allclose(np.linalg.norm(people.X, axis=1), 1, rtol=1e-5)
-    plain, learning = directions.setup(Given(source.dataset))
+    plain, learning = directions.setup(InMemorySource(source.dataset))
     assert learning.plan is not None
     assert people.X.shape[1] == plain.X.shape[1] + 1 == training.solution.dim
     # Whose records keep their norm has the bounds alone.
     np.testing.assert_array_equal(
-        values.setup(source)[0].X, values.setup(Given(source.dataset))[0].X
+        values.setup(source)[0].X, values.setup(InMemorySource(source.dataset))[0].X
     )
     assert directions.part(0, source)["about"]["chosen"]["public_rows"] == 80
 
@@ -42,7 +42,7 @@ def test_public_rows_prepare_the_records_of_a_cell():
 def test_results_with_other_public_rows_are_other_results():
     data = small_data()
     rows = [synthetic(d=10, n=80, seed=seed).X for seed in (8, 9)]
-    names = [with_public(data, some).identity for some in rows] + [Given(data).identity]
+    names = [with_public(data, some).identity for some in rows] + [InMemorySource(data).identity]
     assert len(set(names)) == 3
     assert with_public(data, rows[0].copy()).identity == names[0]
 
@@ -53,7 +53,7 @@ def test_wrong_public_rows_are_refused():
         with pytest.raises(InvalidArgument, match="public"):
             with_public(data, wrong)
     source = with_public(data, data.X[:50])
-    asked = next(replace(PREPARING, solutions=("RJ",), centre=0.1).cells())
+    asked = next(replace(PREPARING, solutions=("RJ",), recipe={"centre": 0.1}).cells())
     with pytest.raises(InvalidArgument, match=r"centre.*public rows"):
         asked.setup(source)
 

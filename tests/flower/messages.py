@@ -11,9 +11,9 @@ from flwr.app import (
     RecordDict,
 )
 
+from fedsel._internal.random import stream
 from fedsel.flower import FedSelMod
 from fedsel.flower.messages import Question
-from fedsel.random import stream
 from fedsel.wire import Request
 from tests.wire.support import complete
 

@@ -11,6 +11,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, RecordDic
 from flwr.clientapp import ClientApp
 
 from fedsel import InvalidArgument
+from fedsel._internal.random import stream
 from fedsel.device import Ledger, Reason
 from fedsel.flower import NODES_VARIABLE, FedSelMod, Node
 from fedsel.flower.messages import (
@@ -22,7 +23,6 @@ from fedsel.flower.messages import (
     content_bytes,
     report_of,
 )
-from fedsel.random import stream
 from fedsel.sampling.device import SYSTEM
 from fedsel.server import ServerKey
 from fedsel.wire import Request

@@ -10,12 +10,12 @@ from flwr.clientapp import ClientApp
 
 import fedsel.flower.session as session_module
 from fedsel import InvalidArgument
+from fedsel._internal.random import stream
 from fedsel.device import Ledger, Reason
-from fedsel.flower import FedSelMod, FedSelStrategy, NoReports, Preparing, prepared
+from fedsel.flower import FedSelMod, FedSelStrategy, NoReports, RecordPipeline, prepared
 from fedsel.flower.messages import NO_BOUNDS, NO_RECORDS, Question
 from fedsel.models import LinearModel
 from fedsel.preparation import FeatureScale, Preparation
-from fedsel.random import stream
 from fedsel.simulation import Population, Training
 from fedsel.simulation.linear_rounds import schedule_of
 from fedsel.simulation.preparing import train_prepared
@@ -339,7 +339,7 @@ def test_records_that_fail_count_as_zeros(tmp_path, fails, caplog):
 def test_preparing_travels_and_nonsense_is_refused(tmp_path):
     msg, made = asked(tmp_path / "server")
     text = msg.content["fedsel"]["preparing"]
-    again = Preparing.decode(text, 9)
+    again = RecordPipeline.decode(text, 9)
     assert again.encode() == text
     whole = made.session.server.plan
     assert again.plan.for_devices == whole.for_devices
@@ -347,7 +347,7 @@ def test_preparing_travels_and_nonsense_is_refused(tmp_path):
     assert whole.to_dict().keys() - json.loads(text)["plan"].keys() == {"entry", "reach"}
     assert len(text) < 500  # what all features share is told once
     learnt = replace(again, preparation=replace(again.preparation, centre=np.arange(5) / 7))
-    assert Preparing.decode(learnt.encode(), 9).preparation == learnt.preparation
+    assert RecordPipeline.decode(learnt.encode(), 9).preparation == learnt.preparation
     parts = json.loads(text)
     for change in (
         {"features": 3},
@@ -376,7 +376,7 @@ def test_preparing_travels_and_nonsense_is_refused(tmp_path):
 
 def test_records_are_prepared_for_messages_that_tell_how():
     X = records()[0]
-    begun = Preparing(FeatureScale.of(RANGE, FEATURES), Preparation.plain(FEATURES))
+    begun = RecordPipeline(FeatureScale.of(RANGE, FEATURES), Preparation.plain(FEATURES))
     content = RecordDict({"fedsel": Question(b"", (), begun).record()})
     np.testing.assert_array_equal(prepared(message(content), X), begun.records(X))
     with pytest.raises(InvalidArgument, match="message without preparation"):
@@ -384,4 +384,4 @@ def test_records_are_prepared_for_messages_that_tell_how():
     with pytest.raises(InvalidArgument, match="plan"):
         begun.vector(0, X)
     with pytest.raises(InvalidArgument, match="preparation"):
-        Preparing(begun.scale, Preparation.plain(3))
+        RecordPipeline(begun.scale, Preparation.plain(3))

@@ -7,8 +7,8 @@ from fractions import Fraction
 
 import pytest
 
-from fedsel.mechanisms import best_top as module
-from fedsel.mechanisms.best_top import best_top, rises_exactly
+from fedsel.mechanisms import _decimals as module
+from fedsel.mechanisms._decimals import best_top, rises_exactly
 
 EPSILONS = [Fraction(e) for e in ("1/1000", "1/20", "1", "7/3", "4", "8", "12", "100", "500")]
 

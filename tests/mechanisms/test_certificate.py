@@ -168,7 +168,7 @@ def test_enumeration_refuses_what_it_cannot_enumerate():
 
 
 def test_a_failing_certificate_never_prints_its_claim_as_exact():
-    from fedsel.exact import exp_upper
+    from fedsel._internal.exact import exp_upper
     from fedsel.mechanisms import Certificate
 
     certificate = Certificate(Duchi(2.5), None, 2.5, exp_upper(2.5))

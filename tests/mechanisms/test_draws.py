@@ -15,12 +15,12 @@ from fedsel.mechanisms import (
     SignedSampling,
     UnbiasedJoint,
 )
-from fedsel.mechanisms.drawing import draw_dimension
-from fedsel.mechanisms.one_symbol import MINUS, PLUS, UNIT
-from fedsel.mechanisms.reporting import PlainScores
-from fedsel.mechanisms.selection import Share
-from fedsel.mechanisms.two_stage import FlatPicks, FullGradient
-from fedsel.solutions.rotated import Rotated
+from fedsel.mechanisms._base import PlainScores
+from fedsel.mechanisms._drawing import draw_dimension
+from fedsel.mechanisms._one_symbol import MINUS, PLUS, UNIT
+from fedsel.mechanisms._selection import Share
+from fedsel.mechanisms._two_stage import FlatPicks, FullGradient
+from fedsel.solutions._rotated import Rotated
 
 VECTORS = [
     [0.5, 0.0, -0.25],

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fedsel import InvalidArgument
 from fedsel.mechanisms import RankLaw, SymbolLaw, Window
-from fedsel.mechanisms.laws import REJECTION_LIMIT
+from fedsel.mechanisms._laws import REJECTION_LIMIT
 
 
 def by_random_order_of_ties(law: RankLaw, vector: list[int]) -> list[Fraction]:

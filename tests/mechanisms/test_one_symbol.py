@@ -9,19 +9,19 @@ import numpy as np
 import pytest
 
 from fedsel import InvalidArgument, InvalidData, Reports, Setting, solution
+from fedsel._internal.exact import exceeds_exp
 from fedsel.auto import learning_rate
 from fedsel.data import synthetic
-from fedsel.exact import exceeds_exp
 from fedsel.mechanisms import SignedSampling, UnbiasedJoint, certify
-from fedsel.mechanisms.best_top import best_top, upper_sum
-from fedsel.mechanisms.one_symbol import MINUS, PLUS, UNIT
+from fedsel.mechanisms._decimals import best_top, upper_sum
+from fedsel.mechanisms._one_symbol import MINUS, PLUS, UNIT
 from fedsel.reports import BOTTOM
-from fedsel.sampling.kernels import native
+from fedsel.sampling._kernels import native
 from fedsel.sampling.simulated import cohort, report
 from fedsel.simulation import Population, Training, train
 from fedsel.simulation.linear_rounds import runner_for, schedule_of
-from fedsel.solutions.rotated import Rotated, hadamard
-from fedsel.solutions.transforms import Coordinates, RandomDirections
+from fedsel.solutions._rotated import Rotated, hadamard
+from fedsel.solutions._transforms import Coordinates, RandomDirections
 from tests.sampling.support import many_reports
 
 NAMES = ("J", "UJ", "RJ", "RC")

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from fedsel import exact_law
+from fedsel._internal.random import stream
 from fedsel.checks import assert_follows
 from fedsel.mechanisms import BOTTOM, Exponential, PerturbedSampling, PublishedPerturbedEncoding
-from fedsel.random import stream
 from fedsel.sampling import simulated
 
 

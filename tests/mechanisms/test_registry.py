@@ -6,7 +6,7 @@ import pytest
 
 from fedsel import InvalidArgument
 from fedsel.mechanisms import TwoStage
-from fedsel.mechanisms.registry import ONE_SYMBOL, SELECTIONS, VALUES, mechanism
+from fedsel.mechanisms._registry import ONE_SYMBOL, SELECTIONS, VALUES, mechanism
 
 
 @pytest.mark.parametrize("first", SELECTIONS)

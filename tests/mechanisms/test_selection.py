@@ -22,7 +22,7 @@ from fedsel.mechanisms import (
     TwoStage,
     Uniform,
 )
-from fedsel.mechanisms import perturbed_encoding as encoding
+from fedsel.mechanisms import _decimals as encoding
 
 DIMENSIONS = (2, 3, 10, 100, 1000)
 EPSILONS = (0.05, 0.5, 1.0, 4.0, 8.0)

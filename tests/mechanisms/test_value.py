@@ -10,7 +10,7 @@ import pytest
 
 from fedsel import InvalidArgument, certify
 from fedsel.mechanisms import Duchi, Hybrid, Identity, OptimalWindow, Piecewise
-from fedsel.mechanisms.value import HYBRID_THRESHOLD, least_variance_window, private_window
+from fedsel.mechanisms._value import HYBRID_THRESHOLD, least_variance_window, private_window
 
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0)
 

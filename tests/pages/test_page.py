@@ -10,7 +10,7 @@ import pytest
 
 from fedsel.errors import InvalidArgument
 from fedsel.pages import Figure, Overview, Section, Table, Verdict, render, write_page
-from fedsel.pages.svg import Styles, inline
+from fedsel.pages._svg import Styles, inline
 from tests.pages.sample import drawing, page, sections
 
 HOSTILE = "\"'><script>alert(1)</script><img src=x onerror=alert(1)>&lt;b&#60;\x00\ud800</style>--%"

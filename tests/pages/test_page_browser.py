@@ -286,7 +286,7 @@ def test_the_policy_is_enforced(browser, tmp_path):
 @pytest.fixture(scope="module")
 def reproduction(tmp_path_factory):
     """The page that `python -m reproduction` writes, not the sample."""
-    from fedsel.experiments import Named, Store
+    from fedsel.experiments import CatalogueSource, Store
     from reproduction.run import Request, Watcher, reproduce, write_outcome, write_page
 
     folder = tmp_path_factory.mktemp("reproduction")
@@ -296,7 +296,7 @@ def reproduction(tmp_path_factory):
         changes=[("draws", 1000), ("repeats", 1), ("folds", 2), ("epsilons", [2.0])],
     )
     store = Store(folder / "results.sqlite")
-    outcomes = reproduce(request, request.experiments, Named(), store, {}, Watcher())
+    outcomes = reproduce(request, request.experiments, CatalogueSource(), store, {}, Watcher())
     for outcome in outcomes:
         write_outcome(outcome, folder)
     return write_page(outcomes, Request(("claims",), quick=True), folder)

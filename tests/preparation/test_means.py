@@ -9,13 +9,13 @@ import pytest
 from fedsel import FedSelClassifier, InvalidArgument, Recipe, Setting, resolved
 from fedsel.auto import left_to_learn, plan_for
 from fedsel.data import from_arrays
-from fedsel.experiments import Given, Spec
+from fedsel.experiments import InMemorySource, Spec
 from fedsel.preparation import FeatureScale, Plan, Preparation, PublicMeans, advanced
 from fedsel.preparation.means import INTERCEPT, SPREAD, read_means
 from fedsel.preparation.plan import REACH, TYPICAL
 from fedsel.server import Aggregator
 from fedsel.server.planned import Planned
-from fedsel.wire.preparing import Preparing
+from fedsel.wire import RecordPipeline
 
 D = 6
 NAMES = tuple("abcdef")
@@ -285,7 +285,7 @@ def test_server_front_ends_prepare_as_the_estimator(preparation):
     begun = planned.preparing_of(planned.recipe_of(D + 1))
     assert begun.preparation == preparation
     assert json.loads(begun.encode())["plan"] is None
-    assert Preparing.decode(begun.encode(), D).preparation == preparation
+    assert RecordPipeline.decode(begun.encode(), D).preparation == preparation
     by_name = replace(planned, public_mean=dict(zip(NAMES, RAW.tolist(), strict=True)))
     assert by_name.preparing_of(by_name.recipe_of(D + 1)).preparation == preparation
 
@@ -309,21 +309,21 @@ def test_a_cell_prepares_as_the_estimator(preparation):
     told = tuple(zip(names, RAW[keep].tolist(), strict=True))
     spec = Spec(solutions=("FJ", "PM"), epsilons=(4.0,), scale="unit", intercept=True)
     directions, values = spec.cells()
-    _, training = directions.setup(Given(data, means=told))
+    _, training = directions.setup(InMemorySource(data, means=told))
     assert training.plan.rounds == 0
     model = estimator(feature_range=(low, high), public_mean=RAW[keep], spread="auto")
     fitted = model.fit(X[:, keep], y)
     assert training.plan.begin.preparation == fitted.preparation_
     # Records that keep their norm are centred, too.
-    people, other = values.setup(Given(data, means=told))
+    people, other = values.setup(InMemorySource(data, means=told))
     assert other.plan is None
     expected = (X[:, keep] - low) / (high - low) - RAW[keep] / high
     np.testing.assert_allclose(people.X, np.hstack([expected, np.ones((N, 1))]), atol=1e-6)
     for wrong in ({"scale": "standard"}, {"scale": "none"}, {"intercept": False}):
         asked = next(replace(spec, solutions=("FJ",), unit_records=True, **wrong).cells())
         with pytest.raises(InvalidArgument, match="public means"):
-            asked.setup(Given(data, means=told))
-    assert len({Given(data).identity, Given(data, means=told).identity}) == 2
+            asked.setup(InMemorySource(data, means=told))
+    assert len({InMemorySource(data).identity, InMemorySource(data, means=told).identity}) == 2
 
 
 def test_a_run_goes_on_with_the_means_that_it_began_with(quick_path):

@@ -12,11 +12,10 @@ from fedsel import Recipe, Setting, resolved
 from fedsel.auto import PASSES, SPREAD_OF_ANY, plan_for
 from fedsel.data.tables import Numbers, encode
 from fedsel.errors import InvalidArgument
-from fedsel.experiments import Given
-from fedsel.experiments.spec import Spec, override
+from fedsel.experiments import InMemorySource, Spec, override
 from fedsel.preparation import FeatureScale, Plan, Preparation, advanced
 from fedsel.preparation.plan import KAPPA, MARGIN
-from fedsel.wire.preparing import Preparing
+from fedsel.wire import RecordPipeline
 
 TURNS = ("spread", "origin") * 3 + ("spread",)
 
@@ -159,13 +158,13 @@ def test_records_are_measured_from_the_origin(unit):
 def test_an_origin_and_its_passes_travel():
     scale, origin = FeatureScale.unknown(3), np.array([0.5, 0.0, -1e-9])
     prepared = Preparation(np.full(3, 1e-9), np.zeros(3), 0.3, True, origin=origin)
-    preparing = Preparing(scale, prepared, plan_of(loose=(True,) * 3))
-    again = Preparing.decode(preparing.encode(), 3)
+    preparing = RecordPipeline(scale, prepared, plan_of(loose=(True,) * 3))
+    again = RecordPipeline.decode(preparing.encode(), 3)
     assert (again.preparation, again.plan) == (prepared, preparing.plan)
     same = replace(preparing, preparation=replace(prepared, origin=np.full(3, 0.25)))
     told = json.loads(same.encode())
     assert (told["preparation"]["origin"], told["plan"]["passes"]) == (0.25, list(TURNS))
-    assert Preparing.decode(same.encode(), 3).preparation == same.preparation
+    assert RecordPipeline.decode(same.encode(), 3).preparation == same.preparation
 
 
 @pytest.mark.parametrize("origin", [[0.0], [0.0, math.nan], "x", None])
@@ -207,7 +206,7 @@ def test_learning_ranges_costs_less_than_three_points_at_epsilon_4(kind):
     The deviation of the mean is below 0.3 points, and the gap below one: a false alarm is rarer
     than 1e-9. With spreads about zero alone the gap is 12 points and more.
     """
-    source, found = Given(table_of(kind)), {}
+    source, found = InMemorySource(table_of(kind)), {}
     for scale in ("standard", "private"):
         shared = {"dataset": kind, "solutions": ("FJ",), "epsilons": (4.0,), "scale": scale}
         asked = {**shared, "intercept": True, "protocol": "holdout", "repeats": 4}

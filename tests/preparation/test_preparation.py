@@ -9,14 +9,14 @@ import pytest
 from scipy.sparse import csr_array
 
 from fedsel import Recipe, Reports, Setting, resolved
+from fedsel._internal.random import stream
 from fedsel.auto import CENTRE, SPREAD, SPREAD_OF_ANY, plan_for
 from fedsel.device import Client, LinearRecords, Policy
 from fedsel.errors import InvalidArgument, InvalidData
 from fedsel.models import LinearModel
 from fedsel.preparation import Plan, PlanState, Preparation, advanced
 from fedsel.preparation.plan import INTERCEPT, KAPPA, MARGIN, OCTAVES
-from fedsel.random import stream
-from fedsel.sampling.kernels import native
+from fedsel.sampling._kernels import native
 from fedsel.server import Aggregator, Outcome
 from fedsel.simulation import EvaluationSet, Population, Training, train
 from fedsel.simulation.linear_clients import LinearClients

@@ -4,8 +4,7 @@ import re
 
 import pytest
 
-from fedsel.experiments import Store
-from fedsel.experiments.store import key_of
+from fedsel.experiments import Store, cache_key
 from fedsel.pages import svg_of
 from reproduction import run
 from reproduction.catalogue import experiment
@@ -78,5 +77,5 @@ def test_the_time_is_estimated_from_what_is_left(quick_path):
     assert every > 5 * one  # ten times five folds in place of one
     tasks = request.experiments[0].tasks
     for task in tasks:
-        store.add(key_of(task, Published().identity), task, {}, 1.0)
+        store.add(cache_key(task, Published().identity), task, {}, 1.0)
     assert run.estimated_seconds(*given, 1) < one

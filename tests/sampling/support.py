@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from fedsel import Reports
-from fedsel.random import stream
-from fedsel.sampling.kernels import native
+from fedsel._internal.random import stream
+from fedsel.sampling._kernels import native
 from fedsel.sampling.simulated import cohort, report
 
 TWINS = 200

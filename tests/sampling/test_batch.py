@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from fedsel import InvalidArgument, InvalidData, Solution, solution
+from fedsel._internal.random import Streams, key_of, stream
 from fedsel.mechanisms import (
     Duchi,
     FlatPicks,
@@ -20,14 +21,13 @@ from fedsel.mechanisms import (
     UnbiasedJoint,
     Window,
 )
-from fedsel.mechanisms.drawing import draw_dimension, draw_symbol
-from fedsel.mechanisms.laws import INPUT_STEPS
-from fedsel.mechanisms.one_symbol import MINUS, PLUS, UNIT, keep_steps
-from fedsel.mechanisms.two_stage import AsIs
-from fedsel.random import Streams, key_of, stream
-from fedsel.sampling import batch, simulated
-from fedsel.sampling.kernels import native
-from fedsel.sampling.kernels.tables import ranks_of, symbols_of
+from fedsel.mechanisms._drawing import draw_dimension, draw_symbol
+from fedsel.mechanisms._laws import INPUT_STEPS
+from fedsel.mechanisms._one_symbol import MINUS, PLUS, UNIT, keep_steps
+from fedsel.mechanisms._two_stage import AsIs
+from fedsel.sampling import _batch as batch
+from fedsel.sampling import simulated
+from fedsel.sampling._kernels import native, ranks_of, symbols_of
 from fedsel.solutions import Rotated
 
 N, EPOCH, SEED = 40, 3, 11

@@ -5,7 +5,7 @@ import pytest
 
 from fedsel.mechanisms import PerturbedSampling, SignedSampling, TopK
 from fedsel.sampling import simulated
-from fedsel.sampling.kernels import native
+from fedsel.sampling._kernels import native
 from tests.sampling.support import SHAPES
 
 EXECUTORS = ("kernel", "batch")

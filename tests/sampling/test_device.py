@@ -21,7 +21,7 @@ from fedsel.mechanisms import (
     TopK,
     Window,
 )
-from fedsel.mechanisms.drawing import draw_dimension, draw_symbol, sharing_rank
+from fedsel.mechanisms._drawing import draw_dimension, draw_symbol, sharing_rank
 from fedsel.sampling import device
 
 VECTORS = ([3.0, 1.0, 2.0], [0.0, 0.0, 0.0], [1.0, -1.0, 0.0], [0.0, 2.0, -2.0])

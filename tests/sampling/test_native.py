@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 
 from fedsel import solution
+from fedsel._internal.random import key_of
 from fedsel.models import LinearModel
-from fedsel.random import key_of
-from fedsel.sampling.kernels import native
-from fedsel.sampling.kernels.tables import Ranks, Symbols, signs_of, tables_of
+from fedsel.sampling._kernels import Ranks, Symbols, native, signs_of, tables_of
 from fedsel.simulation import Population, Training, train
 from fedsel.simulation.records import records_of
 from fedsel.solutions import names

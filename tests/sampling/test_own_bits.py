@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from fedsel import solution
-from fedsel.random import key_of, own_bits, own_stream, stream
-from fedsel.sampling.kernels import clients
-from fedsel.sampling.kernels.clients import ReportKernel
-from fedsel.sampling.kernels.tables import known
+from fedsel._internal.random import key_of, own_bits, own_stream, stream
+from fedsel.sampling import _kernels
+from fedsel.sampling._kernels import ReportKernel, known
 from fedsel.simulation import Population, Training, linear_rounds, train
 from fedsel.solutions import names
 
@@ -32,7 +31,7 @@ def known_bits(monkeypatch):
         taken.append(count)
         return np.ascontiguousarray(BITS[first : first + count])
 
-    monkeypatch.setattr(clients, "own_bits", given)
+    monkeypatch.setattr(_kernels, "own_bits", given)
     monkeypatch.setattr(linear_rounds, "own_bits", given)
 
 
@@ -114,7 +113,7 @@ BAD = {
 def test_bits_that_do_not_fit_are_refused(what, rounds, monkeypatch):
     made = solution("PS-PM", epsilon=2.0, dim=D)
     rows = np.ones((N, D), dtype=np.float32)
-    for module in (clients, linear_rounds):
+    for module in (_kernels, linear_rounds):
         monkeypatch.setattr(module, "own_bits", lambda count: BAD[what])
 
     def call():

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from fedsel import InvalidArgument, InvalidData, solution
-from fedsel.random import own_stream, stream
-from fedsel.sampling.kernels import clients as clients_module
-from fedsel.sampling.kernels.clients import ReportKernel
-from fedsel.sampling.parts import Outer, rows_of
+from fedsel._internal.random import own_stream, stream
+from fedsel.sampling import _kernels as clients_module
+from fedsel.sampling._kernels import ReportKernel
+from fedsel.sampling._parts import Outer, rows_of
 
 RNG = np.random.default_rng(5)
 LEFT, RIGHT = (RNG.normal(size=(4, n)).astype(np.float32) for n in (2, 3))

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from fedsel import InvalidArgument, InvalidData, TwoStage
+from fedsel._internal.random import stream
 from fedsel.mechanisms import (
     Duchi,
     Exponential,
@@ -12,7 +13,6 @@ from fedsel.mechanisms import (
     Piecewise,
     TopK,
 )
-from fedsel.random import stream
 from fedsel.sampling import device, simulated
 
 MECHANISM = TwoStage(PerturbedEncoding(0.7, k=2), Piecewise(1.3), clip=0.8)

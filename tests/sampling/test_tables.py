@@ -8,10 +8,9 @@ import pytest
 
 from fedsel import Feedback, InvalidArgument, Solution, solution
 from fedsel.mechanisms import Duchi, PerturbedSampling, SignedSampling, TwoStage, UnbiasedJoint
-from fedsel.sampling.kernels.clients import ReportKernel
-from fedsel.sampling.kernels.tables import known, signs_of, tables_of
+from fedsel.sampling._kernels import ReportKernel, known, signs_of, tables_of
 from fedsel.solutions import Coordinates, Rotated
-from fedsel.solutions.baselines import PrivUnit, SignDS
+from fedsel.solutions._baselines import PrivUnit, SignDS
 
 PAIR = TwoStage(PerturbedSampling(0.5, k=2), Duchi(1.0), clip=0.7)
 

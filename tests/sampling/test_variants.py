@@ -13,10 +13,9 @@ import numpy as np
 import pytest
 
 from fedsel import Reports, solution
+from fedsel._internal.random import key_of, stream
 from fedsel.models import LinearModel
-from fedsel.random import key_of, stream
-from fedsel.sampling.kernels import native
-from fedsel.sampling.kernels.clients import ReportKernel
+from fedsel.sampling._kernels import ReportKernel, native
 from fedsel.simulation import Population, Training, train
 from tests.sampling.support import SHAPES, instructions  # noqa: F401 (a fixture)
 
@@ -116,7 +115,7 @@ def test_words_are_those_of_the_definition(epoch, client):
 
 @pytest.mark.parametrize("d", [1, 31, 32, 33, 127, 128, 129, 1000])
 def test_public_signs_are_those_of_the_transform(d):
-    from fedsel.sampling.kernels.tables import signs_of
+    from fedsel.sampling._kernels import signs_of
 
     made = solution("RJ", epsilon=2.0, dim=d)
     for variant in native.variants():
@@ -130,8 +129,8 @@ def test_public_signs_are_those_of_the_transform(d):
 PROGRAM = """
 import numpy as np
 from fedsel import solution
-from fedsel.sampling.kernels import native
-from fedsel.sampling.kernels.clients import ReportKernel
+from fedsel.sampling._kernels import native
+from fedsel.sampling._kernels import ReportKernel
 print(native.variants())
 rng = np.random.default_rng(0)
 for name in ("J", "RJ", "PS-PM", "UJ"):

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from examples import shuffled
-from fedsel.random import stream
+from fedsel._internal.random import stream
 from fedsel.server import Aggregator, Shuffler
 
 shuffled.ROUNDS = 2

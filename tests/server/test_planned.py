@@ -10,7 +10,7 @@ from fedsel import InvalidArgument, Recipe, Setting, resolved
 from fedsel.auto import AUTO
 from fedsel.preparation import FeatureScale
 from fedsel.server.planned import Planned, recipe_asked
-from fedsel.wire.preparing import Preparing
+from fedsel.wire import RecordPipeline
 
 ASKED = Recipe(epsilon=4.0, epochs=3, reg=0.0)
 
@@ -180,7 +180,9 @@ def test_what_nodes_do_with_their_records_first():
     for norm in (1.0, None):
         made = planned(replace(ASKED, centre=0.2), norm=norm, feature_range=(0, 1))
         recipe = made.recipe_of(11)
-        expected = Preparing.begin(FeatureScale.of((0, 1), 10), recipe, 20, linear=norm is not None)
+        expected = RecordPipeline.begin(
+            FeatureScale.of((0, 1), 10), recipe, 20, linear=norm is not None
+        )
         assert made.preparing_of(recipe).encode() == expected.encode()
         assert expected.plan.centre_rounds == 4
         assert expected.plan.intercept is (norm is not None)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from fedsel import InvalidArgument, Recipe, Setting, resolved
+from fedsel._internal.random import stream
 from fedsel.auto import plan_for
 from fedsel.device import Request
-from fedsel.random import stream
 from fedsel.server import Aggregator
 
 D = 6

@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fedsel._internal.random import stream
 from fedsel.device import Ledger
-from fedsel.random import stream
 from fedsel.server import Aggregator, ServerKey, Shuffler
 from fedsel.wire import Request
 from tests.server import shuffled_parts

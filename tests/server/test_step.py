@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fedsel import Reports
-from fedsel.random import stream
+from fedsel._internal.random import stream
 from fedsel.server import ServerState, StepRule, step
 from fedsel.server.step import Course, Leg, averaged, stepped
 from tests.wire.support import complete

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fedsel.device import Client, Ending, Policy, RawRecords, join
-from fedsel.device.joining import connection as connections
+from fedsel.device.joining import _connection as connections
 from fedsel.service.joining.files import join_files
 from tests.device.joining.support import CUT, RUN, Script, Server
 

@@ -5,15 +5,14 @@ import json
 import numpy as np
 import pytest
 
+from fedsel._internal.random import stream
 from fedsel.device import Client, LinearRecords, Policy
 from fedsel.models import LinearModel
-from fedsel.random import stream
-from fedsel.sampling.kernels import native
+from fedsel.sampling._kernels import native
 from fedsel.simulation import Population, Training, train
 from fedsel.simulation.linear_rounds import schedule_of
 from fedsel.simulation.records import records_of
-from fedsel.wire import Request
-from fedsel.wire.preparing import Preparing
+from fedsel.wire import RecordPipeline, Request
 from tests.service.support import running, task_of
 
 pytestmark = [pytest.mark.xdist_group("processes"), pytest.mark.slow]
@@ -106,7 +105,7 @@ def test_the_same_words_give_the_same_weights(run, quick_path):
         cohorts += [(epoch, part) for part in np.split(order, ends[:-1])]
     while number < len(cohorts):
         with running(task, quick_path / "service") as client:
-            tokens = [client.door.invite("device") for _ in devices]
+            tokens = [client.invitations.invite("device") for _ in devices]
             for epoch, part in cohorts[number : number + 5]:
                 message = client.get("/v1/rounds/open/request")
                 request = Request.decode(message)
@@ -140,4 +139,4 @@ def test_the_same_words_give_the_same_weights(run, quick_path):
 
 
 def _preparing(told):
-    return None if told is None else Preparing.decode(json.dumps(told), FEATURES)
+    return None if told is None else RecordPipeline.decode(json.dumps(told), FEATURES)

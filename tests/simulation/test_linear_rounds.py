@@ -8,9 +8,9 @@ from scipy.sparse import csr_array
 
 from examples.algorithm1 import algorithm_1
 from fedsel import solution
+from fedsel._internal.random import key_of
 from fedsel.models import LinearModel
-from fedsel.random import key_of
-from fedsel.sampling.kernels import native
+from fedsel.sampling._kernels import native
 from fedsel.simulation import EvaluationSet, Population, Training, train
 from fedsel.simulation.linear_rounds import schedule_of
 from fedsel.simulation.schedule import DROP, SHUFFLE
@@ -29,7 +29,7 @@ def data(seed=0, d=D, n=N):
 
 def permutation(seed, epoch, n):
     """Fisher and Yates, from the stream of client 0 of the purpose "shuffle"."""
-    from fedsel.random import Stream, _block
+    from fedsel._internal.random import Stream, _block
 
     def words():
         block = 0

@@ -7,8 +7,7 @@ from scipy.sparse import csr_array
 from fedsel import solution
 from fedsel.data.partition import by_groups
 from fedsel.errors import InvalidArgument
-from fedsel.models import LinearModel, MulticlassModel
-from fedsel.models.multiclass import softmax
+from fedsel.models import LinearModel, MulticlassModel, softmax
 from fedsel.preparation import Preparation
 from fedsel.simulation import Training
 from fedsel.simulation.multiclass import MulticlassClients, MulticlassJudge

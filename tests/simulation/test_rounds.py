@@ -13,7 +13,7 @@ from fedsel.auto import Setting, learning_rate
 from fedsel.errors import InvalidArgument, InvalidData
 from fedsel.mechanisms import FlatPicks, ReportMechanism
 from fedsel.models import LinearModel
-from fedsel.sampling.parts import Outer, rows_of
+from fedsel.sampling._parts import Outer, rows_of
 from fedsel.simulation import Population, Training, train, train_vectors
 from fedsel.simulation import rounds as rounds_module
 from fedsel.simulation.linear_rounds import LinearRunner, runner_for

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from fedsel.simulation import account
+from fedsel.simulation import _account
 from fedsel.simulation.schedule import schedule
 from fedsel.sklearn import FedSelClassifier, FedSelRegressor
 from fedsel.sklearn.fitting import seed_of_wave
@@ -41,7 +41,7 @@ def labels(X, classes):
 
 def fitted(model, fit, capsys):
     """What is public after a fit, by name, and what was learnt after each round."""
-    account.ACCOUNT = account.FitAccount()  # nobody has been fitted before
+    _account.RECORDS = _account.RecordAccount()  # nobody has been fitted before
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         fit(model.set_params(random_state=SEED, verbose=1))

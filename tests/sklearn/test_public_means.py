@@ -11,7 +11,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 from fedsel import FedSelClassifier, FedSelRegressor
 from fedsel.errors import InvalidArgument, PrivacyLeakWarning
-from fedsel.simulation import account
+from fedsel.simulation import _account
 
 N, D = 4000, 6
 SHARES = np.array([0.5, 0.9, 0.1, 0.8, 0.3, 0.95])
@@ -53,7 +53,7 @@ def test_no_round_learns_the_centre_and_its_clients_train():
 def test_the_statement_tells_of_them():
     given, some, none = (str(fitted(public_mean=m).privacy_) for m in (MEANS, {0: 0.5}, None))
     assert "centre of 6 of the features" in given
-    assert "public means were computed from" in given
+    assert "anybody whose data is in the public means" in given
     assert "first rounds" not in given
     assert "centre of 1 of the features" in some
     assert "first rounds" in some
@@ -171,9 +171,9 @@ def test_wrong_means_do_not_ruin_a_model():
     ],
 )
 def test_what_is_wrong_is_told_before_anything_is_spent(given, words, monkeypatch):
-    monkeypatch.setattr(account, "ACCOUNT", account.FitAccount())
+    monkeypatch.setattr(_account, "RECORDS", _account.RecordAccount())
     spent = []
-    monkeypatch.setattr("fedsel.sklearn.base.spend", lambda *_: spent.append(1))
+    monkeypatch.setattr("fedsel.sklearn._base.spend", lambda *_: spent.append(1))
     with pytest.raises(InvalidArgument, match=words):
         fitted(**given)
     assert not spent

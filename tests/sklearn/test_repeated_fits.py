@@ -1,15 +1,17 @@
-"""A client that takes part in several fits pays several times, and hears of it, whoever fits."""
+"""A client that takes part in several fits pays several times, whoever fits."""
 
 import pickle
 import re
 import warnings
 
+import joblib
 import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import BaggingClassifier, StackingClassifier, VotingClassifier
-from sklearn.feature_selection import RFE, RFECV, SequentialFeatureSelector
+from sklearn.exceptions import FitFailedWarning
+from sklearn.feature_selection import RFE, SequentialFeatureSelector
 from sklearn.model_selection import (
     GridSearchCV,
     TunedThresholdClassifierCV,
@@ -25,9 +27,9 @@ from sklearn.multioutput import ClassifierChain
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-from fedsel import FedSelClassifier, PrivacyLeakWarning
-from fedsel.errors import RepeatedFitWarning, SeededNoiseWarning
-from fedsel.simulation import account
+from fedsel import FedSelClassifier, FitAccount, PrivacyLeakWarning
+from fedsel.errors import LifetimeExceeded, RepeatedFitWarning, SeededNoiseWarning
+from fedsel.sklearn import search_cost
 
 RNG = np.random.default_rng(4)
 X = RNG.uniform(-1, 1, (150, 4))
@@ -49,120 +51,121 @@ def param(estimator, name, values):
     return {name if alone else f"fedselclassifier__{name}": values}
 
 
-# What fits, and in how many fits the record is that takes part in most.
+# What fits, how many fits the record takes part in that takes part in most, and all fits.
 TOOLS = {
-    "cross_val_score": (lambda e: cross_val_score(e, X, TWO, cv=3), 2),
-    "cross_validate": (lambda e: cross_validate(e, X, TWO, cv=4), 3),
-    "cross_val_predict": (lambda e: cross_val_predict(e, X, TWO, cv=3), 2),
+    "cross_val_score": (lambda e: cross_val_score(e, X, TWO, cv=3), 2, 3),
+    "cross_validate": (lambda e: cross_validate(e, X, TWO, cv=4), 3, 4),
+    "cross_val_predict": (lambda e: cross_val_predict(e, X, TWO, cv=3), 2, 3),
     "permutation_test_score": (
         lambda e: permutation_test_score(e, X, TWO, cv=2, n_permutations=5),
         6,
+        12,
     ),
     "learning_curve": (
         lambda e: learning_curve(e, X, TWO, cv=2, train_sizes=[30, 60], shuffle=False),
         2,
+        4,
     ),
     "validation_curve": (
         lambda e: validation_curve(
             e, X, TWO, param_name=next(iter(param(e, "reg", 0))), param_range=[0.0, 0.1], cv=3
         ),
         4,
+        6,
     ),
-    "CalibratedClassifierCV": (lambda e: CalibratedClassifierCV(e, cv=3).fit(X, TWO), 2),
+    "CalibratedClassifierCV": (lambda e: CalibratedClassifierCV(e, cv=3).fit(X, TWO), 2, 3),
     "TunedThresholdClassifierCV": (
         lambda e: TunedThresholdClassifierCV(e, cv=3).fit(X, TWO),
         3,
+        4,
     ),
     "StackingClassifier": (
         lambda e: StackingClassifier([("one", e)], cv=3).fit(X, TWO),
         3,
+        4,
     ),
     "VotingClassifier": (
         lambda e: VotingClassifier([("one", e), ("two", clone(e))]).fit(X, TWO),
+        2,
         2,
     ),
     "BaggingClassifier": (
         lambda e: BaggingClassifier(e, 5, bootstrap=False, random_state=0).fit(X, TWO),
         5,
+        5,
     ),
-    "OneVsRestClassifier": (lambda e: OneVsRestClassifier(e).fit(X, Y), 3),
-    "OneVsOneClassifier": (lambda e: OneVsOneClassifier(e).fit(X, Y), 2),
-    "GridSearchCV": (lambda e: nested(e).fit(X, TWO), 5),
-    "nested search": (lambda e: cross_val_score(nested(e), X, TWO, cv=3), 10),
+    "OneVsRestClassifier": (lambda e: OneVsRestClassifier(e).fit(X, Y), 3, 3),
+    "OneVsOneClassifier": (lambda e: OneVsOneClassifier(e).fit(X, Y), 2, 3),
+    "GridSearchCV": (lambda e: nested(e).fit(X, TWO), 5, 7),
+    "nested search": (lambda e: cross_val_score(nested(e), X, TWO, cv=3), 10, 21),
 }
 
 
-def warnings_of(work):
-    with pytest.warns(PrivacyLeakWarning) as caught:
-        work()
-    return [str(w.message) for w in caught if w.category is RepeatedFitWarning]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("tool", TOOLS)
-def test_every_tool_is_seen_and_counted_exactly(tool):
-    fit, times = TOOLS[tool]
-    said = warnings_of(lambda: fit(classifier()))
-    assert "may fit the same clients" in said[0]  # before the first
-    assert any("took part in fits of this process before" in text for text in said)
+def test_every_tool_is_counted_exactly(tool):
+    fit, most, every = TOOLS[tool]
+    with FitAccount() as account, pytest.warns(PrivacyLeakWarning) as caught:
+        fit(classifier())
+    said = [str(w.message) for w in caught if w.category is RepeatedFitWarning]
+    assert "took part in fits of this process before" in said[0]
+    assert (account.fits, account.spent) == (every, 2.0 * every)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RepeatedFitWarning)
         after = classifier().fit(X, TWO)
-    assert after.spent_ == pytest.approx(2.0 * (times + 1))
+    assert after.spent_ == pytest.approx(2.0 * (most + 1))
     assert after.privacy_.total == pytest.approx(2.0)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("tool", TOOLS)
-def test_a_scaler_that_is_fitted_anew_hides_no_tool(tool):
-    """Records look different in each part of the data: the caller is seen all the same."""
-    said = warnings_of(lambda: TOOLS[tool][0](make_pipeline(StandardScaler(), classifier())))
-    assert "of scikit-learn may fit the same clients" in said[0]
 
 
 CHANGING = {
     "RFE": (lambda e: RFE(e, n_features_to_select=1).fit(X, TWO), 4),
     "SequentialFeatureSelector": (
-        lambda e: SequentialFeatureSelector(e, n_features_to_select=2, cv=2).fit(X, TWO),
+        lambda e: SequentialFeatureSelector(e, n_features_to_select=1, cv=2).fit(X, TWO),
         8,
     ),
     "ClassifierChain": (lambda e: ClassifierChain(e).fit(X, np.c_[TWO, 1 - TWO]), 2),
-    "cross_val_score": (
+    "a scaler in cross_val_score": (
         lambda e: cross_val_score(make_pipeline(StandardScaler(), e), X, TWO, cv=4),
         4,
     ),
+    "a scaler in GridSearchCV": (
+        lambda e: nested(make_pipeline(StandardScaler(), e)).fit(X, TWO),
+        7,
+    ),
 }
-"""What changes the records on their way, and the last power of two among its fits."""
+"""What changes the records on their way, and its fits."""
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::fedsel.errors.RepeatedFitWarning")
 @pytest.mark.parametrize("tool", CHANGING)
-def test_records_that_look_new_each_time_are_counted_by_the_call(tool, monkeypatch):
-    fit, times = CHANGING[tool]
-    for _ in range(2):  # the count ends with the call
-        monkeypatch.setattr(account, "ACCOUNT", account.FitAccount())
-        said = warnings_of(lambda: fit(classifier()))
-        assert "may fit the same clients several times: each fit costs them ε = 2" in said[0]
-        counted = [text for text in said if "look different each time" in text]
-        assert tool in counted[-1]
-        told = re.search(r"has fitted (\d+) times .*spent ε = (\S+), not 2,", counted[-1])
-        assert (int(told[1]), float(told[2])) == (times, 2.0 * times)
+def test_an_account_counts_records_that_look_new_each_time(tool):
+    fit, fits = CHANGING[tool]
+    with FitAccount() as account:
+        fit(classifier())
+    assert (account.fits, account.spent) == (fits, 2.0 * fits)
 
 
-@pytest.mark.parametrize("cv", [2, 3])
-def test_features_that_are_eliminated(cv):
-    said = warnings_of(lambda: RFECV(classifier(), cv=cv).fit(X, TWO))
-    assert said[0].startswith("RFECV.fit of scikit-learn may fit the same clients several times")
+@pytest.mark.filterwarnings("ignore::fedsel.errors.RepeatedFitWarning")
+def test_a_lifetime_stops_a_search():
+    """scikit-learn scores a failed fit as NaN: no further fit spends anything."""
+    with FitAccount(lifetime=5.0) as account:
+        with pytest.warns(FitFailedWarning, match="LifetimeExceeded"):
+            scores = cross_val_score(classifier(), X, TWO, cv=4)
+        assert (account.fits, account.spent) == (2, 4.0)
+        with pytest.raises(LifetimeExceeded, match="this fit costs ε = 2"):
+            classifier().fit(X, TWO)
+        smaller = classifier(epsilon=1.0).fit(X, TWO)
+    assert np.isnan(scores).tolist() == [False, False, True, True]
+    assert (account.spent, smaller.spent_) == pytest.approx((5.0, 5.0))
 
 
-def test_a_search_says_what_it_costs_before_it_costs_it():
-    search = GridSearchCV(classifier(), {"epsilon": [2.0, 2.0], "k": [1, 2]}, cv=3)
-    with pytest.warns(RepeatedFitWarning) as caught:
-        search.fit(X, TWO)
-    told = str(caught[0].message)
-    assert re.search(r"up to 12 times.* up to ε = 24 \(not 2\)", told)
+@pytest.mark.filterwarnings("ignore::fedsel.errors.RepeatedFitWarning")
+def test_a_search_costs_what_search_cost_says():
+    search = GridSearchCV(classifier(), {"epsilon": [2.0, 2.0], "k": [1, 2]}, cv=3).fit(X, TWO)
     best = search.best_estimator_
     assert (best.privacy_.total, best.spent_) == pytest.approx((2.0, 2.0 * (4 * 2 + 1)))
+    assert best.spent_ == pytest.approx(search_cost(2.0, candidates=4, splits=3))
 
 
 @pytest.mark.filterwarnings("default::fedsel.errors.RepeatedFitWarning")
@@ -234,12 +237,24 @@ def test_fits_in_other_processes_are_announced_here():
     with pytest.warns(RepeatedFitWarning, match="is pickled, as n_jobs=2 does"):
         cross_val_score(classifier(), X, TWO, cv=2, n_jobs=2)
     # In threads of this process they are counted.
-    import joblib
-
-    with joblib.parallel_config("threading"), pytest.warns(RepeatedFitWarning) as caught:
+    threads, account = joblib.parallel_config("threading"), FitAccount()
+    with threads, account, pytest.warns(RepeatedFitWarning) as caught:
         cross_val_score(classifier(), X, TWO, cv=3, n_jobs=2)
     assert not any("pickled" in str(w.message) for w in caught)
+    assert account.spent == 6.0
     assert classifier().fit(X[:1].repeat(4, 0), [0, 1, 0, 1]).spent_ == pytest.approx(6.0)
+
+
+@pytest.mark.slow
+def test_an_open_account_lets_no_fit_go_where_it_cannot_count():
+    with FitAccount() as account:
+        with pytest.raises(pickle.PicklingError) as refused:
+            cross_val_score(classifier(), X, TWO, cv=2, n_jobs=2)
+        assert "fits in another process cannot be counted" in str(refused.value.__cause__)
+        model = classifier().fit(X, TWO)
+        pickle.dumps(model)  # a fitted one may be kept
+        assert clone(model).get_params() == model.get_params()
+    assert account.fits == 1
 
 
 def test_a_plot_of_many_fits_says_its_sum_and_silences_nothing_else():

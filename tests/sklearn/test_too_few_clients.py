@@ -9,7 +9,7 @@ from sklearn.datasets import load_breast_cancer, make_blobs, make_classification
 
 from fedsel import FedSelClassifier, advise
 from fedsel.errors import TooFewClientsWarning
-from fedsel.simulation import account
+from fedsel.simulation import _account
 from fedsel.sklearn import FedSelRegressor
 
 RNG = np.random.default_rng(0)
@@ -63,7 +63,7 @@ def test_it_is_said_before_anything_is_spent():
     X, y = records(200)
     with pytest.raises(TooFewClientsWarning):
         classifier().fit(X, y)
-    assert len(account.ACCOUNT) == 0
+    assert len(_account.RECORDS.digests) == 0
 
 
 def test_it_does_not_depend_on_the_records():

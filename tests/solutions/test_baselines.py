@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from fedsel import InvalidArgument, Recipe, Reports, Solution, solution
-from fedsel.sampling.kernels import native
+from fedsel.sampling._kernels import native
 from fedsel.simulation.vector_rounds import VectorReports
-from fedsel.solutions.baselines import PrivUnit, SignDS, cap_measure
+from fedsel.solutions._baselines import PrivUnit, SignDS, cap_measure
 from fedsel.wire import check_sendable
 
 NAMES = ("PrivUnit", "Duchi-L2", "SignDS")

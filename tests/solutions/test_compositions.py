@@ -22,16 +22,15 @@ from fedsel import (
     certify,
     certify_by_enumeration,
 )
+from fedsel._internal.random import stream
 from fedsel.checks import check_solution
 from fedsel.errors import InvalidArgument
 from fedsel.mechanisms import Duchi, Hybrid, PerturbedEncoding, PerturbedSampling, UnbiasedJoint
-from fedsel.random import stream
-from fedsel.sampling.kernels import native
-from fedsel.sampling.kernels.tables import known
+from fedsel.sampling._kernels import known, native
 from fedsel.sampling.simulated import cohort, report
 from fedsel.simulation.vector_rounds import VectorReports
-from fedsel.solutions.base import TransformedScores
-from fedsel.solutions.baselines import PrivUnit
+from fedsel.solutions._baselines import PrivUnit
+from fedsel.solutions._solution import TransformedScores
 from tests.sampling.support import instructions  # noqa: F401 (a fixture)
 
 TRANSFORMS = {

@@ -9,12 +9,11 @@ import pytest
 from scipy import special, stats
 
 from fedsel import InvalidArgument, Reports, certify_by_enumeration, solution
-from fedsel.sampling.kernels import native
-from fedsel.sampling.kernels.clients import ReportKernel
+from fedsel.sampling._kernels import ReportKernel, native
 from fedsel.sampling.simulated import cohort, report
-from fedsel.solutions import fresh
-from fedsel.solutions.baselines import PrivUnit
-from fedsel.solutions.fresh import LENGTH, Fresh, codewords_for, cosines_of_top, raised_for
+from fedsel.solutions import _fresh as fresh
+from fedsel.solutions._baselines import PrivUnit
+from fedsel.solutions._fresh import LENGTH, Fresh, codewords_for, cosines_of_top, raised_for
 
 SHAPES = ("one", "two", "ones", "geometric", "positive", "random")
 SIZES = (2, 3, 4, 5, 8, 16, 33, 128, 129, 1000)

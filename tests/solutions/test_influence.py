@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from fedsel import FlatPicks, Projection, RandomDirections, Reports, Rotated, Solution, solution
+from fedsel._internal.random import stream
 from fedsel.mechanisms import Duchi
-from fedsel.random import stream
 from fedsel.solutions import Influence, Transform, names
-from fedsel.solutions.influence import influence_of
-from fedsel.solutions.transforms import LEAST_SINGULAR
+from fedsel.solutions._privacy import influence_of
+from fedsel.solutions._transforms import LEAST_SINGULAR
 
 FAMILIES = ["PM", "HM", "RS-OW", "PM-RP", "PS-PM", "PE-HM", "EXP-OW-O", "J", "UJ", "RJ", "RC"]
 """One of each kind of mechanism, transform and alphabet."""
@@ -183,7 +183,7 @@ def test_closed_forms_are_those_of_the_rows(picks):
 def test_many_columns_are_taken_block_by_block(monkeypatch):
     rows = np.random.default_rng(1).normal(size=(4, 30))
     whole = influence_of(rows, 2)
-    monkeypatch.setattr("fedsel.solutions.influence._COLUMNS", 28)
+    monkeypatch.setattr("fedsel.solutions._privacy._COLUMNS", 28)
     assert influence_of(rows, 2) == whole
 
 

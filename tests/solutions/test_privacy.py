@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from fedsel import Feedback, InvalidData, Solution, solution
-from fedsel.exact import exceeds_exp, exp_lower, exp_upper, log, log_upper
+from fedsel._internal.exact import exceeds_exp, exp_lower, exp_upper, log, log_upper
+from fedsel._internal.random import stream
 from fedsel.mechanisms import SignedSampling
-from fedsel.random import stream
-from fedsel.solutions.base import Privacy
-from fedsel.solutions.transforms import Coordinates
+from fedsel.solutions._solution import Privacy
+from fedsel.solutions._transforms import Coordinates
 
 
 def of(ratio, budget, **changes):

@@ -25,8 +25,8 @@ from fedsel.budget import Budget, hyper_parameters_free
 from fedsel.checks import assert_follows
 from fedsel.mechanisms import BOTTOM, Duchi, FlatPicks, FullGradient, Piecewise, TopK
 from fedsel.solutions import names
-from fedsel.solutions.baselines import PrivUnit
-from fedsel.solutions.registry import (
+from fedsel.solutions._baselines import PrivUnit
+from fedsel.solutions._registry import (
     BASELINES,
     PLAIN,
     default_codewords,

@@ -10,11 +10,10 @@ import pytest
 from fedsel import InvalidArgument, Recipe, Rotated, Setting, exact_law, resolved, solution
 from fedsel.auditing import report_law
 from fedsel.auto import BASES
-from fedsel.mechanisms.best_top import upper_sum
-from fedsel.mechanisms.drawing import draw_dimension
+from fedsel.mechanisms._decimals import upper_sum
+from fedsel.mechanisms._drawing import draw_dimension
 from fedsel.sampling.simulated import cohort, report
-from fedsel.solutions.base import TransformedScores
-from fedsel.solutions.rotated import (
+from fedsel.solutions._rotated import (
     FEW_CODEWORDS,
     MOST_BASES,
     MOST_CODEWORDS,
@@ -23,6 +22,7 @@ from fedsel.solutions.rotated import (
     rotations_for,
     width_for,
 )
+from fedsel.solutions._solution import TransformedScores
 from fedsel.wire import Request, decode_recipe, encode_recipe
 
 RUN = bytes(range(16))

@@ -13,8 +13,8 @@ import pytest
 
 from fedsel import certify_by_enumeration, solution
 from fedsel.auditing import report_law
-from fedsel.mechanisms.laws import INPUT_STEPS
-from fedsel.mechanisms.one_symbol import keep_steps
+from fedsel.mechanisms._laws import INPUT_STEPS
+from fedsel.mechanisms._one_symbol import keep_steps
 from fedsel.solutions import names
 
 PRIVATE = [n for n in names() if solution(n, epsilon=1.0, dim=2, k=1).private]

@@ -5,7 +5,7 @@ import pytest
 
 from fedsel import InvalidArgument, Rotated
 from fedsel.solutions import Influence
-from fedsel.solutions.transforms import (
+from fedsel.solutions._transforms import (
     LEAST_SINGULAR,
     Coordinates,
     Projection,

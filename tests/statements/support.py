@@ -7,7 +7,8 @@ from html.parser import HTMLParser
 
 import numpy as np
 
-from fedsel.device import Client, Intent, Policy, Request, storage
+from fedsel.device import Client, Intent, Policy, Request
+from fedsel.device import _storage as storage
 from tests.wire.support import complete
 
 D = 8

@@ -2,13 +2,14 @@
 
 import pickle
 from fractions import Fraction
+from importlib import import_module
 
 import numpy as np
 import pytest
 
 from fedsel import InvalidArgument, solution
 from fedsel.sklearn import FedSelClassifier, PrivacyStatement
-from fedsel.statements.fits import fit_statement
+from fedsel.statements._fits import fit_statement
 from tests.statements.support import Text
 
 
@@ -112,6 +113,4 @@ def test_a_statement_of_before_is_still_one():
     vars(again).update(old)
     assert again.charge is None
     assert "loses ε = 2" in Text(again.to_html()).text
-    from fedsel.sklearn import privacy
-
-    assert privacy.PrivacyStatement is PrivacyStatement
+    assert import_module("fedsel.sklearn.privacy").PrivacyStatement is PrivacyStatement

@@ -6,7 +6,7 @@ from fractions import Fraction
 import pytest
 
 from fedsel import solution
-from fedsel.exact import exp_upper
+from fedsel._internal.exact import exp_upper
 from fedsel.statements import certainty, exactly, in_percent, meaning
 
 

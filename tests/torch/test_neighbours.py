@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from fedsel.simulation import account
+from fedsel.simulation import _account
 from fedsel.simulation.schedule import schedule
 from fedsel.torch import FederatedTrainer, Local
 
@@ -33,7 +33,7 @@ def network(outputs):
 
 
 def fitted(given, outputs, loss, data):
-    account.ACCOUNT = account.FitAccount()  # nobody has been fitted before
+    _account.RECORDS = _account.RecordAccount()  # nobody has been fitted before
     X, y, groups = data
     generator = torch.Generator().manual_seed(1)
     judges = torch.randn(50, D, generator=generator), torch.zeros(50, dtype=y.dtype)

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from fedsel.errors import TooFewClientsWarning
-from fedsel.simulation import account
+from fedsel.simulation import _account
 from fedsel.torch import FederatedTrainer, Local
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedsel.errors.RepeatedFitWarning")
@@ -25,12 +25,12 @@ def test_too_few_are_told_before_anything_is_spent(loss):
     with pytest.warns(TooFewClientsWarning, match=r"^400 clients .* d = 178: .* for 50%") as caught:
         trainer(loss).fit(X, LABELS)
     assert caught[0].filename == __file__
-    account.ACCOUNT = account.FitAccount()
+    _account.RECORDS = _account.RecordAccount()
     with warnings.catch_warnings():
         warnings.simplefilter("error", TooFewClientsWarning)
         with pytest.raises(TooFewClientsWarning):
             trainer(loss).fit(X, LABELS)
-    assert len(account.ACCOUNT) == 0
+    assert len(_account.RECORDS.digests) == 0
 
 
 def test_numbers_and_many_classes():

@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 from fedsel import InvalidArgument
-from fedsel.sampling.parts import rows_of
-from fedsel.simulation import account
+from fedsel.sampling._parts import rows_of
+from fedsel.simulation import _account
 from fedsel.torch import ClientUpdates, FederatedTrainer, Local
 from tests.torch.support import Own, plain
 
@@ -196,7 +196,7 @@ def test_what_cannot_be_put_back_is_refused_before_anything_is_spent(what, local
     trainer = FederatedTrainer(module(way, kept), epsilon=2.0, local=local)
     with pytest.raises((InvalidArgument, RuntimeError), match=why):
         trainer.fit(X, y)
-    assert len(account.ACCOUNT) == 0
+    assert len(_account.RECORDS.digests) == 0
 
 
 class Words(nn.Module):

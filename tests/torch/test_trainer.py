@@ -14,7 +14,7 @@ from fedsel.auto import Setting, resolved
 from fedsel.data.partition import by_groups
 from fedsel.errors import InvalidArgument, InvalidData
 from fedsel.models import LinearModel
-from fedsel.sampling.parts import rows_of
+from fedsel.sampling._parts import rows_of
 from fedsel.simulation import Population, Training, train
 from fedsel.simulation.vector_rounds import VectorReports
 from fedsel.torch import ClientUpdates, FederatedTrainer, Local

@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 
 from fedsel import Client, Policy, Recipe, Reports, solution
-from fedsel.device import Reason, Refused, Request
-from fedsel.device.linear import LinearRecords
+from fedsel._internal.random import Stream
+from fedsel.device import LinearRecords, Reason, Refused, Request
 from fedsel.models import LinearModel
 from fedsel.preparation import FeatureScale, Plan, PlanState, Preparation, advanced
-from fedsel.random import Stream
 from fedsel.server.step import ServerState, StepRule, step
 from fedsel.wire import Intent, InvalidMessage, ReportFormat, Sealing, UnknownVersion
-from fedsel.wire.intent import check_text
+from fedsel.wire._request import check_text
 from tests.vectors.support import cases
 
 

@@ -13,8 +13,12 @@ from hypothesis import strategies as st
 
 from fedsel import InvalidArgument
 from fedsel.wire import Intent, InvalidMessage, Request, UnknownVersion, encode_recipe
-from fedsel.wire.intent import MOST_BYTES, MOST_INTENT_BYTES
-from fedsel.wire.request import MOST_REQUEST_BYTES, REQUEST_BYTES
+from fedsel.wire._request import (
+    MOST_INTENT_BYTES,
+    MOST_REQUEST_BYTES,
+    MOST_TEXT_BYTES,
+    REQUEST_BYTES,
+)
 from tests.wire.support import complete
 from tests.wire.test_messages import check_request
 
@@ -127,7 +131,7 @@ def test_what_cannot_be_seen_is_refused_by_name_and_on_the_wire(name, text):
         Request.decode(data)
 
 
-@pytest.mark.parametrize(("name", "most"), MOST_BYTES.items())
+@pytest.mark.parametrize(("name", "most"), MOST_TEXT_BYTES.items())
 def test_the_longest_texts(name, most):
     for text in ("x" * most, "é" * (most // 2)):
         assert getattr(Intent(**{name: text}), name) == text

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsel import InvalidArgument, Recipe, Reports, solution
-from fedsel.random import stream
+from fedsel._internal.random import stream
 from fedsel.solutions import names
 from fedsel.wire import (
     InvalidMessage,
@@ -22,8 +22,8 @@ from fedsel.wire import (
     decode_recipe,
     encode_recipe,
 )
-from fedsel.wire.recipe import MOST_PROJECTED, RECIPE_BYTES
-from fedsel.wire.request import REQUEST_BYTES
+from fedsel.wire._recipe import MOST_PROJECTED, RECIPE_BYTES
+from fedsel.wire._request import REQUEST_BYTES
 from tests.wire.support import complete
 
 RUN = bytes(range(16))

@@ -14,7 +14,7 @@ from fedsel import InvalidArgument
 from fedsel._internal.extras import MissingExtra
 from fedsel.server import ServerKey
 from fedsel.wire import Sealing
-from fedsel.wire.sealing import ADDED_BYTES, _suite
+from fedsel.wire._sealing import ADDED_BYTES, _suite
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "sealed.json").read_text())
 KEY = ServerKey.generate()

@@ -13,7 +13,8 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent.parent
 MODULES = (
     *(f"src/fedsel/{name}" for name in ("device", "mechanisms", "solutions", "wire", "server")),
-    *(f"src/fedsel/{name}.py" for name in ("exact", "budget", "reports", "recipe", "random")),
+    *(f"src/fedsel/{name}.py" for name in ("budget", "reports", "recipe")),
+    *(f"src/fedsel/_internal/{name}.py" for name in ("exact", "random")),
     *(f"src/fedsel/{name}" for name in ("sampling", "central", "preparation")),
 )
 # The tests that mirror a module or folder: the longest name that fits. Its doctests come with it.
@@ -27,12 +28,13 @@ TESTS = {
     "solutions": "solutions central/test_blanket.py test_golden.py",
     "wire": "wire test_golden.py",
     "server": "server preparation/test_preparation.py",
-    "sampling": "sampling test_golden.py test_random.py",
-    "exact": "test_exact.py mechanisms/test_certificate.py mechanisms/test_laws.py",
+    "sampling": "sampling test_golden.py _internal/test_random.py",
+    "_internal/exact": "_internal/test_exact.py mechanisms/test_certificate.py "
+    "mechanisms/test_laws.py",
     "budget": "test_budget.py solutions/test_registry.py",
     "recipe": "test_recipe.py wire preparation device/test_client.py solutions/test_registry.py",
     "reports": "test_reports.py wire server/test_step.py sampling/test_device.py test_golden.py",
-    "random": "test_random.py sampling/test_own_bits.py test_golden.py",
+    "_internal/random": "_internal/test_random.py sampling/test_own_bits.py test_golden.py",
 }
 # They start processes, or read the sources: they take too long, or are the same for every mutant.
 LEFT_OUT = ("device/test_ledger_processes.py", "device/test_client_settings.py")
@@ -139,7 +141,7 @@ def copied(tree: Path) -> Path:
     shutil.rmtree(tree, ignore_errors=True)
     git = ["git", "-C", str(ROOT), "ls-files", "-co", "--exclude-standard"]
     names = subprocess.run(git, check=True, capture_output=True, text=True).stdout.splitlines()  # noqa: S603
-    kernels = (ROOT / "src/fedsel/_compiled").glob("_native*.*")
+    kernels = (ROOT / "src/fedsel/_internal").glob("_native*.*")
     for name in {*names, *(str(file.relative_to(ROOT)) for file in kernels)}:
         if (ROOT / name).is_file():
             (tree / name).parent.mkdir(parents=True, exist_ok=True)

@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from fedsel._internal.random import words_of
 from fedsel.mechanisms import (
     Duchi,
     Exponential,
@@ -17,9 +18,8 @@ from fedsel.mechanisms import (
     PerturbedSampling,
     Piecewise,
 )
-from fedsel.mechanisms.base import Selection, Value
-from fedsel.mechanisms.drawing import draw_dimension, draw_distinct, draw_symbol
-from fedsel.random import words_of
+from fedsel.mechanisms._base import Selection, Value
+from fedsel.mechanisms._drawing import draw_dimension, draw_distinct, draw_symbol
 from fedsel.reports import BOTTOM
 from tools.vectors.encoding import Case, Recorder, f32, f64, rational
 

@@ -12,8 +12,8 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedsel.mechanisms.selection import Top
-from fedsel.random import Stream
+from fedsel._internal.random import Stream
+from fedsel.mechanisms._selection import Top
 from fedsel.recipe import Recipe
 from fedsel.wire import Request
 

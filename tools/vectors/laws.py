@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 
+from fedsel._internal.exact import exp_lower, log_upper
 from fedsel.budget import Budget
-from fedsel.exact import exp_lower, log_upper
 from fedsel.mechanisms import (
     Duchi,
     Exponential,
@@ -19,14 +19,14 @@ from fedsel.mechanisms import (
     SignedSampling,
     UnbiasedJoint,
 )
-from fedsel.mechanisms import perturbed_encoding as encoding
-from fedsel.mechanisms.base import Selection, Value
-from fedsel.mechanisms.laws import RankLaw
-from fedsel.mechanisms.one_symbol import UNIT
-from fedsel.mechanisms.selection import Top
-from fedsel.solutions.fresh import cap_share, codewords_for, mixings_for, raised_for
-from fedsel.solutions.registry import default_codewords, flat_picks
-from fedsel.solutions.rotated import rotations_for, width_for
+from fedsel.mechanisms import _decimals as encoding
+from fedsel.mechanisms._base import Selection, Value
+from fedsel.mechanisms._laws import RankLaw
+from fedsel.mechanisms._one_symbol import UNIT
+from fedsel.mechanisms._selection import Top
+from fedsel.solutions._fresh import cap_share, codewords_for, mixings_for, raised_for
+from fedsel.solutions._registry import default_codewords, flat_picks
+from fedsel.solutions._rotated import rotations_for, width_for
 from tools.vectors.encoding import Case, integers, rational, top
 
 ABOUT = "Integer weights of every mechanism at given ε, k and d, and what they follow from."

@@ -12,11 +12,9 @@ from typing import Any, final
 
 import numpy as np
 
-from fedsel.device.client import Client
-from fedsel.device.policy import Policy
-from fedsel.device.refusal import Refused
-from fedsel.device.spending import GRID, added
-from fedsel.random import words_of
+from fedsel._internal.random import words_of
+from fedsel.budget import GRID, added
+from fedsel.device import Client, Policy, Refused
 from fedsel.wire import Intent, Request
 from tools.vectors.encoding import Case, Recorder, f32, f64, quiet, rational
 from tools.vectors.policies import DEFAULTS, policy_fields

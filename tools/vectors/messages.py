@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 from fedsel.reports import Reports
 from fedsel.wire import ReportFormat, Request, Sealing
-from fedsel.wire.intent import is_mark, is_visible
+from fedsel.wire._request import is_mark, is_visible
 from tools.vectors.encoding import Case
 from tools.vectors.requests import recipe
 

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
-from fedsel.device.policy import Policy
-from fedsel.device.refusal import Reason
+from fedsel.device import Policy, Reason
 from fedsel.errors import InvalidArgument
 from fedsel.recipe import Recipe
 from fedsel.wire import Intent, Request, check_sendable

@@ -8,10 +8,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from fedsel.random import public_bits, public_key
-from fedsel.solutions.fresh import fresh_for, key_of_round, raised_for
-from fedsel.solutions.rotated import Rotated, hadamard
-from fedsel.solutions.transforms import Projection, RandomDirections
+from fedsel._internal.random import public_bits, public_key
+from fedsel.solutions._fresh import fresh_for, key_of_round, raised_for
+from fedsel.solutions._rotated import Rotated, hadamard
+from fedsel.solutions._transforms import Projection, RandomDirections
 from tools.vectors.encoding import Case, f32, integers, word
 
 ABOUT = (

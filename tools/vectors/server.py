@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from fedsel._internal.random import stream
 from fedsel.preparation import advanced
-from fedsel.random import stream
 from fedsel.recipe import Recipe
 from fedsel.reports import Reports
 from fedsel.server.step import ServerState, StepRule, step

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsel.device.linear import LinearRecords
-from fedsel.device.updates import evaluated, saturated
-from fedsel.models.linear import LinearModel, Loss
+from fedsel.device import LinearRecords
+from fedsel.device._updates import evaluated, saturated
+from fedsel.models import LinearModel, Loss
 from fedsel.preparation import FeatureScale, Plan, Preparation
 from fedsel.preparation.plan import Pass
 from tools.vectors.encoding import Case, f32, f64, quiet

@@ -1,13 +1,17 @@
-"""Names that somebody else chose, shown so that they are read and do nothing.
+"""Names and numbers as people read them.
 
-A data set, a file, a column or a solution may be called anything: what a terminal takes for a
-command, matplotlib for a formula, or a spreadsheet for a program.
+Somebody else chose the names of data sets, files, columns and solutions: a terminal could take one
+for a command, matplotlib for a formula, a spreadsheet for a program.
 """
 
 from __future__ import annotations
 
+import math
+import re
 import unicodedata
+from numbers import Integral
 
+DASH = "–"
 _LONGEST_IN_A_FIGURE = 60
 _FORMULA = "=+-@"
 """What a spreadsheet takes for the beginning of a formula, in any width of letters."""
@@ -56,3 +60,53 @@ def in_cell(value: object) -> object:
     plain = printable(value)
     first = unicodedata.normalize("NFKC", plain.lstrip()[:1])
     return f"'{plain}" if first and first in _FORMULA else plain
+
+
+def shown(cell: str | float | None, digits: int, *, scientific: bool = False) -> str:
+    """A value with so many decimals, as a table shows it.
+
+    >>> [shown(c, 2) for c in (None, 0.125, -1.5, -0.001, 12345, float("inf"), "x", True)]
+    ['–', '0.12', '−1.50', '0.00', '12,345', '∞', 'x', 'yes']
+    >>> shown(1.234e-6, 2, scientific=True)
+    '1.23e−6'
+    """
+    if cell is None or isinstance(cell, str):
+        return DASH if cell is None else cell
+    if isinstance(cell, bool):
+        return "yes" if cell else "no"
+    if isinstance(cell, Integral):
+        text = f"{int(cell):,}" if abs(int(cell)) >= 10_000 else str(int(cell))
+    elif math.isnan(cell):
+        return "not a number"
+    elif math.isinf(cell):
+        text = "∞" if cell > 0 else "-∞"
+    elif scientific:
+        text = re.sub(r"e([+-])0*(\d)", lambda e: f"e{e[1].strip('+')}{e[2]}", f"{cell:.{digits}e}")
+    else:
+        text = f"{cell:,.{digits}f}" if abs(cell) >= 10_000 else f"{cell:.{digits}f}"
+        if not text.strip("-0."):
+            text = text.lstrip("-")
+    return text.replace("-", "\N{MINUS SIGN}")
+
+
+def duration(seconds: float) -> str:
+    """A measured time in words.
+
+    >>> [duration(s) for s in (0.04, 12.34, 192, 3725)]
+    ['0.04 s', '12.3 s', '3 min 12 s', '1 h 2 min']
+    """
+    if seconds < 60:
+        return f"{seconds:.2f} s" if seconds < 1 else f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def counted(number: int, thing: str) -> str:
+    """A number of things.
+
+    >>> counted(1, "report"), counted(12345, "report")
+    ('1 report', '12,345 reports')
+    """
+    return f"{shown(number, 0)} {thing}{'' if number == 1 else 's'}"

@@ -19,7 +19,7 @@ from fedsel.errors import Epsilon, InvalidArgument
 from fedsel.mechanisms import FullGradient, OneSymbol
 from fedsel.recipe import Recipe
 from fedsel.solutions import RandomDirections, Solution
-from fedsel.solutions.fresh import codewords_for
+from fedsel.solutions._fresh import codewords_for
 
 if TYPE_CHECKING:
     from fedsel.advising.central import CentralAdvice

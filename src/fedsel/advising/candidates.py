@@ -16,7 +16,7 @@ from fedsel.errors import Epsilon
 from fedsel.mechanisms import OneSymbol, TwoStage
 from fedsel.recipe import solution
 from fedsel.solutions import Solution
-from fedsel.solutions.registry import entry
+from fedsel.solutions._registry import entry
 
 NAMES = ("FJ", "RC", "J", "UJ", "PM", "HM", "PS-PM", "PE-PM", "EXP-PM", "PM-RP")
 """Where two align alike, in two digits, the first of them ranks first: FJ and RC assume nothing of

@@ -36,7 +36,7 @@ from fedsel.mechanisms import (
     Value,
 )
 from fedsel.solutions import Coordinates, Projection, RandomDirections, Solution
-from fedsel.solutions.fresh import Fresh
+from fedsel.solutions._fresh import Fresh
 
 Floats = NDArray[np.float64]
 

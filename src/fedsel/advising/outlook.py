@@ -9,7 +9,7 @@ from typing import Any, final
 from fedsel.advising.moments import Moments
 from fedsel.advising.sufficiency import GOAL, Prospect, needed
 from fedsel.solutions import Solution
-from fedsel.solutions.registry import entry
+from fedsel.solutions._registry import entry
 
 
 @final

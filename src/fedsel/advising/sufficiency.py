@@ -12,11 +12,10 @@ import numpy as np
 from fedsel._internal.extras import needed as needed_extra
 from fedsel.advising.moments import Updates, moments
 from fedsel.auto import AGREEMENT, Setting, radius
-from fedsel.errors import TooFewClientsWarning
-from fedsel.simulation.leaks import tell
+from fedsel.errors import TooFewClientsWarning, warn_user
 from fedsel.solutions import Solution
-from fedsel.solutions.registry import PLAIN, default_codewords
-from fedsel.solutions.transforms import MOST_ENTRIES
+from fedsel.solutions._registry import PLAIN, default_codewords
+from fedsel.solutions._transforms import MOST_ENTRIES
 
 GOAL = 0.5
 """The alignment of all reports together that is called usable: a linear model with this cosine to
@@ -199,7 +198,7 @@ def warn_about_clients(
         classes=classes,
     )
     if told:
-        tell(told, TooFewClientsWarning)
+        warn_user(told, TooFewClientsWarning)
 
 
 def needed(found: Prospect, epochs: int) -> str:

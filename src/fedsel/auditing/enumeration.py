@@ -17,7 +17,7 @@ from types import CodeType, FrameType, FunctionType
 from typing import Any, TypeVar
 
 from fedsel.errors import InvalidArgument, check_count
-from fedsel.random import Entropy
+from fedsel.mechanisms import Entropy
 
 Outcome = TypeVar("Outcome", bound=Hashable)
 Loop = tuple[tuple[int, ...], int]

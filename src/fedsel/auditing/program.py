@@ -18,14 +18,14 @@ from typing import Any
 
 import numpy as np
 
+from fedsel._internal.exact import exceeds_exp, log
 from fedsel._internal.progress import note
 from fedsel.auditing.empirical import AuditEntropy, Finding, candidate_inputs
 from fedsel.auditing.enumeration import exact_law
 from fedsel.auditing.events import Raw
 from fedsel.auditing.experiment import FALSE_ALARM, Tell, check_settings, experiment
 from fedsel.errors import InvalidArgument, check_count, check_epsilon, check_finite
-from fedsel.exact import exceeds_exp, log
-from fedsel.random import Entropy
+from fedsel.mechanisms import Entropy
 
 Program = Callable[[Any, AuditEntropy], Any]
 Law = dict[Any, Fraction]

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from fedsel.auditing.empirical import Finding, candidate_inputs
 from fedsel.auditing.events import Raw
 from fedsel.auditing.experiment import FALSE_ALARM, Tell, experiment, seed_of
-from fedsel.exact import exceeds_exp
+from fedsel._internal.exact import exceeds_exp
 from fedsel.mechanisms import ReportMechanism
 from fedsel.sampling import simulated
 

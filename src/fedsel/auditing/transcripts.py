@@ -16,10 +16,10 @@ import numpy as np
 
 from fedsel.auditing.enumeration import exact_law
 from fedsel.errors import InvalidArgument, check_count, check_kind
-from fedsel.mechanisms.certificate import Certificate
-from fedsel.mechanisms.drawing import draw_dimension
-from fedsel.random import Entropy
-from fedsel.solutions.base import Solution
+from fedsel.mechanisms import Entropy
+from fedsel.mechanisms._certificate import Certificate
+from fedsel.mechanisms._drawing import draw_dimension
+from fedsel.solutions._solution import Solution
 
 Vector = tuple[float, ...]
 Pairs = tuple[tuple[int, int], ...]

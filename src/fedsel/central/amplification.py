@@ -8,11 +8,11 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Protocol
 
+from fedsel._internal.exact import exp_lower, log
 from fedsel.central.guess import rough_delta
 from fedsel.central.lattice import excess
 from fedsel.errors import InvalidArgument, check_count, check_finite
-from fedsel.exact import exp_lower, log
-from fedsel.mechanisms.blanket import Blanket
+from fedsel.mechanisms._certificate import Blanket
 
 DELTA = 1e-6
 """δ where none is given: a rule of thumb is well below one in the number of clients."""

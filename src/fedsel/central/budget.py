@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from statistics import NormalDist
 
+from fedsel._internal.exact import log
 from fedsel.central.amplification import (
     CentralGuarantee,
     Shuffled,
@@ -15,7 +16,6 @@ from fedsel.central.amplification import (
 from fedsel.central.composition import compose, remembers
 from fedsel.central.guess import rough_delta
 from fedsel.errors import InvalidArgument, check_count, check_positive
-from fedsel.exact import log
 
 _TOLERANCE = 0.005
 """How near to the largest local ε a search comes, as a share of it, before it is rounded down."""

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from fedsel._internal.exact import log
 from fedsel._internal.extras import needed
 from fedsel.central.amplification import (
     CentralGuarantee,
@@ -21,8 +22,7 @@ from fedsel.central.amplification import (
     proved_epsilon,
 )
 from fedsel.errors import check_count
-from fedsel.exact import log
-from fedsel.mechanisms.blanket import Blanket
+from fedsel.mechanisms._certificate import Blanket
 
 _POINTS = 24
 """At how many ε the δ of one epoch is proved: more is tighter, and takes longer."""

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedsel.mechanisms.blanket import Blanket
+from fedsel.mechanisms._certificate import Blanket
 
 _FEWEST_POINTS, _MOST_POINTS = 1 << 14, 1 << 18
 """Of the lattice: more reports need more of them for the same error."""

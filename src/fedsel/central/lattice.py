@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from fedsel.central.guess import Tilted
-from fedsel.mechanisms.blanket import Blanket
+from fedsel.mechanisms._certificate import Blanket
 
 _WIDENING = 4e-5
 """By which share of itself a change of lattice may widen the variance of a sum."""

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsel._internal.extras import needed
+from fedsel._internal.random import stream
 from fedsel.checks.base import (
     CLIENTS,
     DIMENSIONS,
@@ -18,7 +19,6 @@ from fedsel.checks.base import (
     vectors,
 )
 from fedsel.mechanisms import BOTTOM, Mechanism, ReportMechanism, Selection, Value
-from fedsel.random import stream
 from fedsel.reports import Reports
 from fedsel.sampling import device, simulated
 from fedsel.solutions import Solution
@@ -85,7 +85,7 @@ def _one_by_one(solution: Solution, rows: NDArray[np.float32], seed: int) -> Rep
 
 def _known(solution: Solution) -> bool:
     """Whether there are fast executors; parts by somebody else run as a device runs them."""
-    from fedsel.sampling.kernels.tables import known
+    from fedsel.sampling._kernels import known
 
     return known(solution)
 

@@ -11,23 +11,22 @@ import typer
 from fedsel._internal.extras import MissingExtra
 from fedsel._internal.progress import show_progress
 from fedsel._version import __version__
-from fedsel.cli.advise import EXAMPLE as ADVISE_EXAMPLE
-from fedsel.cli.advise import advise_command
+from fedsel.cli._advise import EXAMPLE as ADVISE_EXAMPLE
+from fedsel.cli._advise import advise_command
+from fedsel.cli._certify import certify_command, mechanisms
+from fedsel.cli._commands import App
+from fedsel.cli._run import EXAMPLE, run
+from fedsel.cli._solutions import EXAMPLE as SOLUTIONS_EXAMPLE
+from fedsel.cli._solutions import solutions_command
+from fedsel.cli._terminal import say_error
 from fedsel.cli.aggregate import EXAMPLE as AGGREGATE_EXAMPLE
 from fedsel.cli.aggregate import aggregate
 from fedsel.cli.audit import EXAMPLE as AUDIT_EXAMPLE
 from fedsel.cli.audit import audit
-from fedsel.cli.certify import certify_command, mechanisms
-from fedsel.cli.commands import App
-from fedsel.cli.common import say_error
-from fedsel.cli.flower import flower_app
 from fedsel.cli.join import JOIN_EXAMPLE, join_command
 from fedsel.cli.ledger import ledger_app
-from fedsel.cli.run import EXAMPLE, run
 from fedsel.cli.serve import INVITE_EXAMPLE, SERVE_EXAMPLE, invite_command, serve_command
-from fedsel.cli.solutions import EXAMPLE as SOLUTIONS_EXAMPLE
-from fedsel.cli.solutions import solutions_command
-from fedsel.device.refusal import LedgerError
+from fedsel.device import LedgerError
 from fedsel.errors import InvalidArgument, InvalidData
 
 app = App(
@@ -49,7 +48,6 @@ app.command("invite", epilog=INVITE_EXAMPLE)(invite_command)
 app.command("join", epilog=JOIN_EXAMPLE)(join_command)
 app.command(epilog=AGGREGATE_EXAMPLE)(aggregate)
 app.add_typer(ledger_app, name="ledger")
-app.add_typer(flower_app, name="flower")
 
 
 def _version(value: bool) -> None:

@@ -16,11 +16,20 @@ import typer
 from numpy.typing import NDArray
 
 from fedsel._internal.extras import needed
-from fedsel.cli.cluster import ClusterOption, on_cluster
-from fedsel.cli.common import Column, JobsOption, JsonOption, check_file, fitted, output
-from fedsel.cli.waiting import Bar
+from fedsel.cli._terminal import (
+    Bar,
+    ClusterOption,
+    Column,
+    JobsOption,
+    JsonOption,
+    check_file,
+    fitted,
+    on_cluster,
+    output,
+)
 from fedsel.errors import InvalidArgument
-from fedsel.wire.report import RUN_BYTES, ReportFormat
+from fedsel.wire import ReportFormat
+from fedsel.wire._report import RUN_BYTES
 
 EXAMPLE = (
     "Example: fedsel aggregate reports/*.bin --task task.toml --run $RUN   ·   "
@@ -52,7 +61,7 @@ def aggregate(
     """
     with needed("service", "fedsel aggregate"):
         from fedsel.service import Task
-        from fedsel.service.at_rest import aggregated, parts_of
+        from fedsel.service._offline_aggregation import aggregated, parts_of
 
     try:
         begun = Task.load(task).begin

@@ -7,10 +7,8 @@ from typing import Annotated
 
 import typer
 
+from fedsel.cli._terminal import JsonOption
 from fedsel.cli.audit_target import TargetOptions, audit_target
-from fedsel.cli.common import (
-    JsonOption,
-)
 from fedsel.errors import InvalidArgument
 
 EXAMPLE = (

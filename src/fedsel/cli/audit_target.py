@@ -21,8 +21,7 @@ from rich.table import Table
 
 from fedsel._internal.display import printable
 from fedsel._internal.extras import check_installed
-from fedsel.cli.common import check_file, finite, output
-from fedsel.cli.waiting import Bar
+from fedsel.cli._terminal import Bar, check_file, finite, output
 from fedsel.errors import InvalidArgument
 
 if TYPE_CHECKING:

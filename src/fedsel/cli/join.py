@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedsel._internal.display import printable
-from fedsel.cli.common import JsonOption, say_error
+from fedsel.cli._terminal import JsonOption, progress_console, say_error
 from fedsel.cli.ledger import plain_history, print_history
-from fedsel.cli.waiting import progress_console
 from fedsel.errors import InvalidArgument, check_epsilon
 from fedsel.recipe import RECOMMENDED, decimal
 
 if TYPE_CHECKING:
-    from fedsel.device import Outcome, Policy, RawRecords, Visit
-    from fedsel.device.joining import Asked
+    from fedsel.device import Outcome, Policy, RawRecords, Session
+    from fedsel.device.joining import Offer
 
 JOIN_EXAMPLE = (
     "Example: fedsel join https://example.org --data my.csv --label y --store ledger "
@@ -104,8 +103,8 @@ def join_command(
     Ends when the run is over or the budget is spent, and shows the ledger. Started again, it goes
     on; what was paid for is sent again, and never paid for twice.
     """
-    from fedsel.device import RawRecords, Visit
-    from fedsel.device.joining.outcome import Ended
+    from fedsel.device import RawRecords, Session
+    from fedsel.device.joining import Ended
 
     limits = None if policy is None else _policy(policy)
     if (limits is None) == (lifetime is None):
@@ -121,20 +120,20 @@ def join_command(
     records = RawRecords.read(data, label)  # what is wrong with them is told before any contact
     with (
         _progress() as tell,
-        Visit(url, token=invitation, ca=ca, every=every, patience=patience, tell=tell) as visit,
+        Session(url, token=invitation, ca=ca, every=every, patience=patience, tell=tell) as session,
     ):
         try:
-            asked = visit.asked()
+            offer = session.offer()
         except Ended as ended:
             say_error(ended)
             raise typer.Exit(1) from None
-        records.suited(asked.task)  # nor is anybody asked, or a ledger begun, for a wrong file
+        records.suited(offer.task)  # nor is anybody asked, or a ledger begun, for a wrong file
         if limits is None:
-            limits = _limits(asked, lifetime, per_report)
-        _show(asked, limits, spent, visit)
-        if asked.request is not None and not yes and _is_asked():
+            limits = _limits(offer, lifetime, per_report)
+        _show(offer, limits, spent, session)
+        if offer.request is not None and not yes and _is_asked():
             typer.confirm("Take part?", abort=True, err=True)
-        outcome = _taken_part(visit, limits, records, store, witness, create)
+        outcome = _taken_part(session, limits, records, store, witness, create)
     if as_json:
         told = {**outcome.as_dict(), "ledger": plain_history(outcome.history)}
         typer.echo(json.dumps(told, indent=1))
@@ -148,7 +147,7 @@ def join_command(
 def _spent(store: Path, witness: Path | None, create: bool, lifetime: Fraction) -> Fraction:
     """What this device has spent so far; what is wrong with a ledger is told before any contact."""
     from fedsel.device import Ledger
-    from fedsel.device.entries import check_lifetime
+    from fedsel.device._entries import check_lifetime
 
     ledger = Ledger(store, witness)
     if store.exists() and not store.is_dir():
@@ -180,7 +179,7 @@ def _is_asked() -> bool:
 
 
 def _taken_part(
-    visit: Visit,
+    session: Session,
     limits: Policy,
     records: RawRecords,
     store: Path,
@@ -191,7 +190,7 @@ def _taken_part(
 
     client = Client(limits, store, witness=witness, create=create)
     try:
-        return visit.join(client, records)
+        return session.join(client, records)
     except KeyboardInterrupt:
         print_history(client.history())
         say_error("interrupted; the ledger is as above")
@@ -212,20 +211,20 @@ def _invitation(token: str | None, file: Path | None) -> str | None:
     return lines[0]
 
 
-def _limits(asked: Asked, lifetime: float | None, per_report: float | None) -> Policy:
+def _limits(offer: Offer, lifetime: float | None, per_report: float | None) -> Policy:
     """The policy of two numbers: this solution and this d, at no more than they say."""
     from fedsel.device import Policy
 
-    solution = RECOMMENDED if asked.request is None else asked.request.recipe.solution
+    solution = RECOMMENDED if offer.request is None else offer.request.recipe.solution
     return Policy(
         lifetime=lifetime or 0.0,
         per_report=(lifetime if per_report is None else per_report) or 0.0,
         solutions=[solution],
-        dimensions=[asked.task.dim or 1],
+        dimensions=[offer.task.linear_dim or 1],
     )
 
 
-def _show(asked: Asked, limits: Policy, spent: Fraction, visit: Visit) -> None:
+def _show(offer: Offer, limits: Policy, spent: Fraction, session: Session) -> None:
     """What the service asks, by its request and not by its word, and what the policy allows."""
     from fedsel.wire import check_sendable
 
@@ -234,19 +233,19 @@ def _show(asked: Asked, limits: Policy, spent: Fraction, visit: Visit) -> None:
     def say(line: str) -> None:
         console.print(printable(line), highlight=False, soft_wrap=True)
 
-    if visit.exposed:
+    if session.exposed:
         say("Others on the way can read your invitation: this is http, not https.")
-    if asked.request is None:
-        say(f"The run {asked.task.name!r} is over.")
+    if offer.request is None:
+        say(f"The run {offer.task.name!r} is over.")
         return
-    request = asked.request
+    request = offer.request
     recipe, intent = request.recipe, request.intent
     price = None
     if limits.objection(recipe, intent) is None:  # else nothing of its size is built
         with suppress(ValueError, OverflowError):  # the device will refuse it
             price = check_sendable(recipe).charge
     purpose, recipient = intent.purpose or "not stated", intent.recipient or "not stated"
-    say(f"{asked.task.name!r} asks this device for reports.")
+    say(f"{offer.task.name!r} asks this device for reports.")
     say(f"  purpose: {purpose}   recipient: {recipient}")
     left = max(Fraction(0), Fraction(limits.lifetime) - spent)
     policy = f"  your policy: ε ≤ {_number(Fraction(limits.per_report))} a report"

@@ -43,14 +43,14 @@ def load(name: str, seed: int = 0, *, labels: str | None = None) -> Dataset:
     >>> load("syn-L-0.1-0.6", seed=7)
     Dataset('syn-L-0.1-0.6', n=60000, d=100, dense)
     """
-    stated = parameters_of(name)
+    stated = synthetic_parameters(name)
     return synthetic(*stated[:4], labels or stated.labels, seed)
 
 
-def parameters_of(name: object) -> Parameters:
+def synthetic_parameters(name: object) -> Parameters:
     """What the name of a synthetic data set states.
 
-    >>> parameters_of("SYN-h-0.1-0.6")
+    >>> synthetic_parameters("SYN-h-0.1-0.6")
     Parameters(d=300, n=100000, c1=0.1, c2=0.6, labels='sparse')
     """
     match = _NAME.fullmatch(str(name).strip().lower())

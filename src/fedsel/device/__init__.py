@@ -1,12 +1,13 @@
 """What runs on a person's device: the owner's policy, the durable ledger, and the client."""
 
-from fedsel.device.client import Client
-from fedsel.device.entries import Entry, History, Lifetime
-from fedsel.device.joining import Ending, Outcome, RawRecords, Visit, join
-from fedsel.device.ledger import Ledger
-from fedsel.device.linear import LinearRecords
-from fedsel.device.policy import Policy
-from fedsel.device.refusal import Fault, LedgerError, Reason, Refused
+from fedsel.device._client import Client
+from fedsel.device._entries import Entry, History, Lifetime
+from fedsel.device._ledger import Ledger
+from fedsel.device._policy import Policy, Reason, Refused
+from fedsel.device._storage import Fault, LedgerError
+from fedsel.device._updates import LinearRecords
+from fedsel.device.joining import Ending, Outcome, RawRecords, Session, join
+from fedsel.errors import renamed
 from fedsel.wire import Intent, Request
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "Reason",
     "Refused",
     "Request",
-    "Visit",
+    "Session",
     "join",
 ]
+__getattr__ = renamed(__name__, {"Visit": "Session"}, until="0.2")

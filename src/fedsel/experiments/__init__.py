@@ -1,28 +1,50 @@
-"""Experiments as data: a spec, a store of results, figures that are functions of a table."""
+"""Experiments as data: a spec, a store of results, and tables of them."""
 
-from fedsel.experiments.datasets import Given, Named, Source, with_public
-from fedsel.experiments.runner import Finished, Task, perform, total_cost
-from fedsel.experiments.spec import Setting, Spec, expand, override, setting_of
-from fedsel.experiments.store import Store, code_version, key_of
-from fedsel.experiments.sweep import sweep, tidy, write_csv
-from fedsel.experiments.trial import Cell
+from fedsel.experiments._running import (
+    Finished,
+    Row,
+    Store,
+    Task,
+    cache_key,
+    code_version,
+    sources_of,
+    sweep,
+    tidy,
+    total_cost,
+    write_csv,
+)
+from fedsel.experiments._sources import CatalogueSource, InMemorySource, Means, Source, with_public
+from fedsel.experiments._spec import (
+    PARAMETERS,
+    SPEC_NAMES,
+    PaperSettings,
+    Spec,
+    expand,
+    override,
+    paper_settings,
+)
+from fedsel.experiments._trial import Cell
 
 __all__ = [
+    "PARAMETERS",
+    "SPEC_NAMES",
+    "CatalogueSource",
     "Cell",
     "Finished",
-    "Given",
-    "Named",
-    "Setting",
+    "InMemorySource",
+    "Means",
+    "PaperSettings",
+    "Row",
     "Source",
     "Spec",
     "Store",
     "Task",
+    "cache_key",
     "code_version",
     "expand",
-    "key_of",
     "override",
-    "perform",
-    "setting_of",
+    "paper_settings",
+    "sources_of",
     "sweep",
     "tidy",
     "total_cost",

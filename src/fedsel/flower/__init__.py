@@ -9,10 +9,11 @@ from fedsel._internal.extras import needed
 with needed("flower", "fedsel.flower"):
     import flwr as _flwr  # noqa: F401
 
+from fedsel.errors import renamed
 from fedsel.flower.mod import FedSelMod
 from fedsel.flower.node import NODES_VARIABLE, Node
 from fedsel.flower.outcome import NoReports
-from fedsel.flower.preparing import Preparing, prepared
+from fedsel.flower.preparing import RecordPipeline, prepared
 from fedsel.flower.strategy import FedSelStrategy
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "FedSelStrategy",
     "NoReports",
     "Node",
-    "Preparing",
+    "RecordPipeline",
     "prepared",
 ]
+__getattr__ = renamed(__name__, {"Preparing": "RecordPipeline"}, until="0.2")

@@ -18,7 +18,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
 from numpy.typing import DTypeLike, NDArray
 
 from fedsel.errors import InvalidArgument
-from fedsel.flower.preparing import PREPARING, RECORD, Preparing
+from fedsel.flower.preparing import PREPARING, RECORD, RecordPipeline
 
 ARRAYS, CONFIG = "arrays", "config"
 """The names of the model and of the app's configuration."""
@@ -46,7 +46,7 @@ class Question:
 
     request: bytes
     scales: tuple[float, ...]
-    preparing: Preparing | None = None
+    preparing: RecordPipeline | None = None
 
     def record(self) -> ConfigRecord:
         """The question as it travels."""
@@ -70,7 +70,7 @@ class Question:
             return cls(request, tuple(scales))
         try:
             dim = Layout.of(arrays).dim
-            preparing = Preparing.decode(str(record[PREPARING]), dim - 1)
+            preparing = RecordPipeline.decode(str(record[PREPARING]), dim - 1)
             return cls(request, tuple(scales), preparing) if preparing.fits(dim) else None
         except Exception:  # whatever a server makes up
             return None

@@ -25,7 +25,7 @@ from fedsel.flower.messages import (
     only_arrays,
 )
 from fedsel.flower.node import Node, WrongSettings
-from fedsel.flower.preparing import PREPARING, RECORD, Preparing
+from fedsel.flower.preparing import PREPARING, RECORD, RecordPipeline
 from fedsel.wire import Request
 
 App = Callable[[Message, Context], Message]
@@ -148,7 +148,7 @@ class FedSelMod:
         return f"{type(self).__name__}({records})"
 
 
-def _for_the_app(message: Message, preparing: Preparing | None) -> Message:
+def _for_the_app(message: Message, preparing: RecordPipeline | None) -> Message:
     """The message as it would be without the mod; with it goes how to prepare records.
 
     It has metadata of its own: Flower makes a reply from those of the message that came, and what

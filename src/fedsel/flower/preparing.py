@@ -1,8 +1,8 @@
 """Records whose public bounds the strategy knows: what a node does with them, and how it is told.
 
-A message of such a strategy holds bounds, preparation and plan (`Preparing`) beside the request.
-They are public. In the first rounds the mod reports on the records themselves, in all others the
-app trains on what `prepared` returns.
+A message of such a strategy holds bounds, preparation and plan (`RecordPipeline`) beside the
+request. They are public. In the first rounds the mod reports on the records themselves, in all
+others the app trains on what `prepared` returns.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from flwr.app import ConfigRecord, Message
 from numpy.typing import NDArray
 
 from fedsel.errors import InvalidArgument
-from fedsel.wire.preparing import Preparing, rows_of
+from fedsel.wire import RecordPipeline
+from fedsel.wire._pipeline import rows_of
 
-__all__ = ["PREPARING", "RECORD", "Preparing", "prepared"]
+__all__ = ["PREPARING", "RECORD", "RecordPipeline", "prepared"]
 
 RECORD = "fedsel"
 """The name of our own record in a message."""
@@ -36,4 +37,4 @@ def prepared(message: Message, X: Any) -> NDArray[np.float32]:
         allowed = "one of a FedSelStrategy(feature_range=…), behind FedSelMod(records=…)"
         raise InvalidArgument("message", "a message without preparation", allowed)
     rows = rows_of(X)
-    return Preparing.decode(str(record[PREPARING]), rows.shape[1]).records(rows)
+    return RecordPipeline.decode(str(record[PREPARING]), rows.shape[1]).records(rows)

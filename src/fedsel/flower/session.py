@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from fedsel._internal.paths import make_folder
 from fedsel.errors import InvalidArgument
 from fedsel.flower.messages import Layout, Question
-from fedsel.flower.preparing import Preparing
+from fedsel.flower.preparing import RecordPipeline
 from fedsel.server import Aggregator
-from fedsel.server.checkpoint import remove_scratch, replace_file
-from fedsel.server.lock import FolderLock
+from fedsel.server._checkpoint import remove_scratch, replace_file
+from fedsel.server._folder import FolderLock
 from fedsel.server.planned import Planned
 from fedsel.wire import Intent
 
@@ -39,7 +39,7 @@ class Session:
     """Nodes that were asked in this epoch."""
     epoch: int = 0
     invited: int = 0
-    begun: Preparing | None = None
+    begun: RecordPipeline | None = None
     """What nodes did with their records before the first round."""
 
     @classmethod
@@ -93,7 +93,7 @@ class Session:
         return self.layout.record(self.model_vector)
 
     @property
-    def preparing(self) -> Preparing | None:
+    def preparing(self) -> RecordPipeline | None:
         """What nodes do with their records now."""
         if self.begun is None or self.server.preparation is None:
             return self.begun

@@ -34,13 +34,13 @@ from fedsel.flower.outcome import (
     refusal_name,
     released,
 )
-from fedsel.flower.preparing import RECORD, Preparing
+from fedsel.flower.preparing import RECORD, RecordPipeline
 from fedsel.flower.session import Session
 from fedsel.history import History, Round
 from fedsel.recipe import AUTO, RECOMMENDED, Auto, Recipe
 from fedsel.server import RoundRecord
 from fedsel.server.planned import Planned, recipe_asked
-from fedsel.statements.runs import TRUST_ON_FLOWER, RunStatement
+from fedsel.statements._runs import TRUST_ON_FLOWER, RunStatement
 from fedsel.wire import Intent
 
 if TYPE_CHECKING:
@@ -229,7 +229,7 @@ class FedSelStrategy(Strategy):
         return self.session.model
 
     @property
-    def preparing(self) -> Preparing | None:
+    def preparing(self) -> RecordPipeline | None:
         """Bounds of the records and what has been learnt about them; None without bounds."""
         return self.session.preparing
 

@@ -1,12 +1,12 @@
 """The mechanisms: what an auditor reads. Laws first; all else is derived from them."""
 
-from fedsel.mechanisms.base import Mechanism, Selection, Value
-from fedsel.mechanisms.certificate import Certificate, certify
-from fedsel.mechanisms.laws import RankLaw, SymbolLaw, Window
-from fedsel.mechanisms.one_symbol import OneSymbol, SignedSampling, UnbiasedJoint
-from fedsel.mechanisms.registry import ONE_SYMBOL, SELECTIONS, VALUES
-from fedsel.mechanisms.reporting import ReportMechanism
-from fedsel.mechanisms.selection import (
+from fedsel.mechanisms._base import Mechanism, ReportMechanism, Selection, Value
+from fedsel.mechanisms._certificate import Certificate, certify
+from fedsel.mechanisms._drawing import Entropy
+from fedsel.mechanisms._laws import RankLaw, SymbolLaw, Window
+from fedsel.mechanisms._one_symbol import OneSymbol, SignedSampling, UnbiasedJoint
+from fedsel.mechanisms._registry import ONE_SYMBOL, SELECTIONS, VALUES, mechanism
+from fedsel.mechanisms._selection import (
     Exponential,
     PerturbedEncoding,
     PerturbedSampling,
@@ -14,8 +14,8 @@ from fedsel.mechanisms.selection import (
     TopK,
     Uniform,
 )
-from fedsel.mechanisms.two_stage import FlatPicks, FullGradient, TwoStage, ValueReports
-from fedsel.mechanisms.value import AsIs, Duchi, Hybrid, Identity, OptimalWindow, Piecewise
+from fedsel.mechanisms._two_stage import FlatPicks, FullGradient, TwoStage, ValueReports
+from fedsel.mechanisms._value import AsIs, Duchi, Hybrid, Identity, OptimalWindow, Piecewise
 from fedsel.reports import BOTTOM
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "AsIs",
     "Certificate",
     "Duchi",
+    "Entropy",
     "Exponential",
     "FlatPicks",
     "FullGradient",
@@ -51,4 +52,5 @@ __all__ = [
     "ValueReports",
     "Window",
     "certify",
+    "mechanism",
 ]

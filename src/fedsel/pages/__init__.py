@@ -1,4 +1,4 @@
-"""Pages for people: data in, one self-contained HTML page out.
+"""Pages and figures for people: data in, one self-contained HTML page out.
 
 The page loads nothing from anywhere, opens from a file, works without JavaScript and in print, and
 is the same byte for byte for the same data.
@@ -7,8 +7,8 @@ is the same byte for byte for the same data.
 ...     name="table3",
 ...     title="Gains and losses",
 ...     where="Table 3",
-...     text=("Accuracy of two-stage solutions less that of the flat one.",),
-...     command="fedsel reproduce table3",
+...     text=("Accuracy of two-stage solutions less the accuracy of the flat one.",),
+...     command="python -m reproduction table3",
 ...     settings={"ε": "2"},
 ...     tables=(Table("Gains", ("data", "PS-PM"), (("BANK", 1.25), ("KDD", None))),),
 ...     verdicts=(Verdict("PS-PM gains on BANK.", "Section 5.3", "holds", "+1.25.", "fedsel …"),),
@@ -20,11 +20,11 @@ is the same byte for byte for the same data.
 """
 
 from fedsel._internal import palette
+from fedsel._internal.display import shown
 from fedsel._internal.plotting import epsilon_axis, label_ends, legend_below, new_figure
-from fedsel.pages.cells import is_numeric, shown
-from fedsel.pages.model import Cell, Figure, Overview, Section, Table, Verdict
-from fedsel.pages.page import render, write_page
-from fedsel.pages.svg import svg_of
+from fedsel.pages._model import Cell, Figure, Overview, Section, Table, Verdict
+from fedsel.pages._render import render, write_page
+from fedsel.pages._svg import svg_of
 
 __all__ = [
     "Cell",
@@ -34,7 +34,6 @@ __all__ = [
     "Table",
     "Verdict",
     "epsilon_axis",
-    "is_numeric",
     "label_ends",
     "legend_below",
     "new_figure",

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from fedsel.pages.cells import shown
+from fedsel._internal.display import shown
 from fedsel.pages.markup import Markup, element
 
 WIDTH, HEIGHT = 360, 190

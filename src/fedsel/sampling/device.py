@@ -9,11 +9,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fedsel._internal.random import SYSTEM
 from fedsel.errors import InvalidData, check_kind, check_number, check_vectors
-from fedsel.mechanisms.base import Selection, Value
-from fedsel.mechanisms.drawing import draw_dimension, draw_symbol
-from fedsel.mechanisms.reporting import PlainScores, ReportMechanism
-from fedsel.random import SYSTEM, Entropy
+from fedsel.mechanisms import Entropy
+from fedsel.mechanisms._base import PlainScores, ReportMechanism, Selection, Value
+from fedsel.mechanisms._drawing import draw_dimension, draw_symbol
 from fedsel.reports import Reports
 
 

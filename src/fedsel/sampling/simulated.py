@@ -11,6 +11,7 @@ from typing import Literal, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fedsel._internal.random import Streams, key_of, stream
 from fedsel.errors import InvalidArgument, InvalidData, check_count, check_kind, check_vectors
 from fedsel.mechanisms import (
     FlatPicks,
@@ -21,10 +22,9 @@ from fedsel.mechanisms import (
     UnbiasedJoint,
     Value,
 )
-from fedsel.mechanisms.reporting import norm
-from fedsel.random import Streams, key_of, stream
+from fedsel.mechanisms._base import norm
 from fedsel.reports import Reports
-from fedsel.sampling import batch
+from fedsel.sampling import _batch as batch
 from fedsel.solutions import Solution
 
 Executor = Literal["kernel", "batch"]
@@ -82,8 +82,7 @@ def select(
     rows = _rows("vectors", check_vectors("vectors", vectors, ndim=2), who)
     law = selection.law(rows.shape[1])
     if _fast(executor):
-        from fedsel.sampling.kernels import native
-        from fedsel.sampling.kernels.tables import ranks_of
+        from fedsel.sampling._kernels import native, ranks_of
 
         chosen = np.empty_like(who.clients)
         held = np.ascontiguousarray(rows)
@@ -107,8 +106,7 @@ def perturb(value: Value, t: ArrayLike, who: Cohort, executor: Executor = "kerne
     if np.abs(values).max() > 1:
         raise InvalidData("t: every entry must lie in [−1, 1]")
     if _fast(executor):
-        from fedsel.sampling.kernels import native
-        from fedsel.sampling.kernels.tables import symbols_of
+        from fedsel.sampling._kernels import native, symbols_of
 
         symbols, key = np.empty_like(who.clients), key_of(who.seed, VALUES_ALONE)
         held = np.ascontiguousarray(values)
@@ -145,8 +143,7 @@ def report(
         raise InvalidArgument("target", target, "private: numbers are no symbols")
     everyone = _spread(rows, who)
     if _fast(executor):
-        from fedsel.sampling.kernels.clients import ReportKernel
-        from fedsel.sampling.kernels.tables import known
+        from fedsel.sampling._kernels import ReportKernel, known
 
         if known(solution):
             return ReportKernel(solution, who.seed).reports(who.epoch, who.clients, rows)

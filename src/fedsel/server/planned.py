@@ -13,8 +13,7 @@ from fedsel.auto import Model, Setting, left_to_learn, resolved
 from fedsel.errors import InvalidArgument, check_count, check_positive
 from fedsel.preparation import FeatureScale, PublicMeans
 from fedsel.recipe import AUTO, Recipe
-from fedsel.wire import check_sendable
-from fedsel.wire.preparing import Preparing
+from fedsel.wire import RecordPipeline, check_sendable
 
 _OWN = ("solution", "epsilon", "dim", "epochs", "learning_rate", "asked")
 """Fields of a recipe that are parameters of their own, or follow from the model."""
@@ -151,14 +150,16 @@ class Planned:
             raise InvalidArgument("features", features, allowed)
         return FeatureScale.declared(self.feature_range, features)
 
-    def preparing_of(self, recipe: Recipe) -> Preparing | None:
+    def preparing_of(self, recipe: Recipe) -> RecordPipeline | None:
         """What nodes do with their records in the first round; None without bounds."""
         bounds = self.bounds_of(int(recipe.dim or 0))
         if bounds is None:
             return None
         linear = self.norm is not None
         known = self._means(bounds)
-        return Preparing.begin(bounds, recipe, self.rounds_per_epoch, linear=linear, known=known)
+        return RecordPipeline.begin(
+            bounds, recipe, self.rounds_per_epoch, linear=linear, known=known
+        )
 
     def _means(self, bounds: FeatureScale) -> PublicMeans | None:
         """The public means, on the scale of the bounds."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fedsel.preparation import Plan, PlanState, advanced
 from fedsel.recipe import Recipe
 from fedsel.reports import Totals
-from fedsel.solutions.base import Solution
+from fedsel.solutions._solution import Solution
 
 Doubles = NDArray[np.float64]
 

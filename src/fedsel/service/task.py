@@ -8,58 +8,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, Self, final, get_args
+from typing import Any, Self, final, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedsel.auto import model_of
 from fedsel.errors import InvalidArgument, check_count, check_kind, check_positive
-from fedsel.models.linear import CLASSIFYING, REGRESSING, LinearModel, Loss
+from fedsel.models import CLASSIFYING, REGRESSING, LinearModel, Loss
 from fedsel.recipe import Recipe
-from fedsel.server.checkpoint import Checkpoint
+from fedsel.server._checkpoint import Checkpoint
 from fedsel.server.planned import Planned
-from fedsel.wire import Intent
-from fedsel.wire.preparing import Preparing
+from fedsel.wire import CloseRule, Intent, RecordPipeline
+from fedsel.wire._contract import Invitations
 
-Invitations = Literal["signed", "open"]
 _OF_RECIPE = [f.name for f in fields(Recipe) if f.name != "asked"]
 _RENAMED = {"nodes": "clients", "records_per_node": "records_per_client"}
 """What the layers below call that which the file calls otherwise."""
 MOST_DIM = 1 << 27
 """Entries of an update: a gigabyte for each copy of the model that a server holds."""
-
-
-@final
-@dataclass(frozen=True)
-class CloseRule:
-    """A round ends with ``reports`` reports, or after ``seconds`` if it has ``least`` of them.
-
-    Reports that arrive together with the last one count too: their devices have paid for them.
-
-    >>> rule = CloseRule(reports=100, seconds=60.0)
-    >>> rule.due(99, 59.9), rule.due(100, 0.0), rule.due(1, 60.0), rule.due(0, 60.0)
-    (False, True, True, False)
-    """
-
-    reports: int | None = None
-    seconds: float | None = None
-    least: int = 1
-
-    def __post_init__(self) -> None:
-        if self.reports is None and self.seconds is None:
-            raise InvalidArgument("close_after", {}, "with reports, seconds or both")
-        if self.reports is not None:
-            check_count("close_after.reports", self.reports)
-        if self.seconds is not None:
-            check_positive("close_after.seconds", self.seconds)
-        check_count("close_after.least", self.least, least=0)
-
-    def due(self, accepted: int, seconds: float) -> bool:
-        """Whether a round that has so many reports after so long is over."""
-        if self.reports is not None and accepted >= self.reports:
-            return True
-        return self.seconds is not None and seconds >= self.seconds and accepted >= self.least
 
 
 @final
@@ -223,12 +190,12 @@ class Task:
             intent=Intent(self.purpose, self.recipient),
         )
 
-    def preparing(self, state: Checkpoint) -> Preparing | None:
+    def preparing(self, state: Checkpoint) -> RecordPipeline | None:
         """What devices do with their records in this round; None where that is their own affair."""
         begun = self.planned.preparing_of(state.recipe)
         if begun is None or state.preparation is None:
             return begun
-        return Preparing(begun.scale, state.preparation, begun.plan)
+        return RecordPipeline(begun.scale, state.preparation, begun.plan)
 
     def _start(self) -> NDArray[np.float64] | None:
         if self.start is None:

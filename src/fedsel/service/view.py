@@ -15,10 +15,9 @@ from typing import Any, Generic, Self, TypeVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsel.server.checkpoint import Checkpoint
+from fedsel.server._checkpoint import Checkpoint
 from fedsel.service.task import Task
-from fedsel.wire.preparing import Preparing
-from fedsel.wire.report import ReportFormat
+from fedsel.wire import Announcement, RecordPipeline, ReportFormat
 
 T = TypeVar("T")
 _AT_A_TIME = 4096
@@ -48,7 +47,7 @@ class Made(Generic[T]):
 
 
 @final
-class Octets:
+class CachedBytes:
     """Bytes with their ETag, and by gzip, the same for the same bytes."""
 
     def __init__(self, plain: bytes) -> None:
@@ -59,7 +58,7 @@ class Octets:
 
 @final
 @dataclass(frozen=True, eq=False)
-class View:
+class RunSnapshot:
     """A run as it is now: its checkpoint, and what clients fetch of it."""
 
     task: Task
@@ -68,15 +67,15 @@ class View:
     """When each round began and ended, in seconds of the epoch; the open one has no end."""
     measures: Sequence[dict[str, float] | None]
     """What the test set said after each round; None where there is none."""
-    request: Octets | None
+    request: CachedBytes | None
     """What devices of the open round are asked; None when the run is over."""
-    weights: Octets
+    weights: CachedBytes
     """What they work on: float64, little-endian."""
-    model: Octets
+    model: CachedBytes
     """What has been learnt so far, in the same form."""
-    preparing: Preparing | None
-    preparing_text: Octets
-    """Bounds, preparation and plan as `Preparing.encode` writes them; null without any."""
+    preparing: RecordPipeline | None
+    preparing_text: CachedBytes
+    """Bounds, preparation and plan as `RecordPipeline.encode` writes them; null without any."""
     form: ReportFormat
 
     @classmethod
@@ -94,11 +93,11 @@ class View:
             state,
             times,
             [None if text is None else json.loads(text) for text in measures],
-            None if state.finished else Octets(state.request().encode()),
-            Octets(_doubles(state.state.weights)),
-            Octets(_doubles(state.state.average)),
+            None if state.finished else CachedBytes(state.request().encode()),
+            CachedBytes(_doubles(state.state.weights)),
+            CachedBytes(_doubles(state.state.average)),
             preparing,
-            Octets(b"null" if preparing is None else preparing.encode().encode()),
+            CachedBytes(b"null" if preparing is None else preparing.encode().encode()),
             ReportFormat.of(state.recipe.build(), state.run),
         )
 
@@ -118,43 +117,41 @@ class View:
         return self.state.rounds_per_epoch * self.state.recipe.epochs
 
     @cached_property
-    def task_text(self) -> Octets:
+    def task_text(self) -> CachedBytes:
         """The task for people and programs, as JSON."""
-        return Octets(json.dumps(self._task(), ensure_ascii=False, allow_nan=False).encode())
-
-    def _task(self) -> dict[str, Any]:
         task, recipe = self.task, self.state.recipe
         solution = recipe.build()
-        return {
-            "name": task.name,
-            "run": self.state.run.hex(),
-            "purpose": task.purpose,
-            "recipient": task.recipient,
-            "invitations": task.invitations,
-            "solution": recipe.solution,
-            "dim": solution.dim,
-            "epsilon_per_report": float(solution.privacy.per_report),
-            "epsilon": float(recipe.epsilon or 0),
-            "charge": str(recipe.charge),
-            "bits": solution.bits,
-            "report_bytes": self.form.size,
-            "epochs": recipe.epochs,
-            "rounds_per_epoch": self.state.rounds_per_epoch,
-            "rounds": self.rounds,
-            "clients": task.clients,
-            "close_after": {k: v for k, v in vars(task.close_after).items() if v is not None},
-            "features": list(task.features) if isinstance(task.features, tuple) else task.features,
-            "loss": None if task.features is None else task.loss,
-            "labels": None if task.labels is None else list(task.labels),
-            "target_range": None if task.target_range is None else list(task.target_range),
-            "learning_rate": float(recipe.learning_rate),
-            "averaging": float(recipe.averaging),
-        }
+        announced = Announcement(
+            name=task.name,
+            run=self.state.run,
+            purpose=task.purpose,
+            recipient=task.recipient,
+            invitations=task.invitations,
+            solution=recipe.solution,
+            dim=solution.dim,
+            epsilon_per_report=float(solution.privacy.per_report),
+            epsilon=float(recipe.epsilon or 0),
+            charge=str(recipe.charge),
+            bits=solution.bits,
+            report_bytes=self.form.size,
+            epochs=recipe.epochs,
+            rounds_per_epoch=self.state.rounds_per_epoch,
+            rounds=self.rounds,
+            clients=task.clients,
+            close_after=task.close_after,
+            features=task.features,
+            loss=None if task.features is None else task.loss,
+            labels=task.labels,
+            target_range=task.target_range,
+            learning_rate=float(recipe.learning_rate),
+            averaging=float(recipe.averaging),
+        )
+        return CachedBytes(announced.encode())
 
     @cached_property
-    def model_text(self) -> Made[Octets]:
+    def model_text(self) -> Made[CachedBytes]:
         """What has been learnt so far, as numbers; of a linear model on raw records, too."""
-        return Made(lambda: Octets(b"".join(self._model_parts())))
+        return Made(lambda: CachedBytes(b"".join(self._model_parts())))
 
     def _model_parts(self) -> Iterator[bytes]:
         yield _json({"rounds": self.round, "finished": self.state.finished})[:-1]

@@ -1,6 +1,7 @@
 """The simulator: federated SGD by Algorithm 1 over simulated clients, at memory speed."""
 
 from fedsel.history import History, Round
+from fedsel.simulation._account import FitAccount
 from fedsel.simulation.evaluation import EvaluationSet
 from fedsel.simulation.linear_rounds import train
 from fedsel.simulation.population import Population
@@ -9,6 +10,7 @@ from fedsel.simulation.vector_rounds import train_vectors
 
 __all__ = [
     "EvaluationSet",
+    "FitAccount",
     "History",
     "Population",
     "Round",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsel.models.linear import LinearModel
+from fedsel.models import LinearModel
 from fedsel.preparation import Preparation
 from fedsel.simulation.records import LOSSES, records_of
 
@@ -40,7 +40,7 @@ class EvaluationSet:
         self, weights: NDArray[np.float64], model: LinearModel
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Accuracy and regularised loss of each model of weights (models, d)."""
-        from fedsel.sampling.kernels import native
+        from fedsel.sampling._kernels import native
 
         rows = np.arange(len(self.y)) if self.rows is None else self.rows
         hits, losses = np.zeros(len(weights)), np.zeros(len(weights))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsel.models.linear import LinearModel
+from fedsel.models import LinearModel
 from fedsel.simulation.population import Population
 
 _ENTRIES_AT_A_TIME = 1 << 21

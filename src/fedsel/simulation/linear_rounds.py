@@ -10,10 +10,10 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsel._internal.random import key_of, own_bits
 from fedsel.errors import InvalidArgument, check_vectors
 from fedsel.history import History
 from fedsel.preparation import Preparation
-from fedsel.random import key_of, own_bits
 from fedsel.server.step import ServerState, averaged
 from fedsel.simulation.evaluation import EvaluationSet
 from fedsel.simulation.linear_clients import LinearClients
@@ -81,7 +81,7 @@ def runner_for(
     residual_directory: Path | None = None,
 ) -> LinearRunner | VectorRunner:
     """Compiled rounds where the kernels know the solution, else one client after another."""
-    from fedsel.sampling.kernels.tables import known
+    from fedsel.sampling._kernels import known
 
     if known(training.solution) and training.model.loss in LOSSES:
         return LinearRunner(training, population, weights, residual_directory)
@@ -101,8 +101,7 @@ class LinearRunner:
         weights: NDArray[np.float64],
         residual_directory: Path | None = None,
     ) -> None:
-        from fedsel.sampling.kernels import native
-        from fedsel.sampling.kernels.tables import signs_of, tables_of
+        from fedsel.sampling._kernels import native, signs_of, tables_of
 
         self.training, self._native, self._signs_of = training, native, signs_of
         solution, tables = training.solution, tables_of(training.solution)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsel.models.multiclass import MulticlassModel
+from fedsel.models import MulticlassModel
 
 _ENTRIES_AT_A_TIME = 2**21
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fedsel._internal.progress import note
 from fedsel.errors import InvalidArgument, check_count, check_finite, check_positive
 from fedsel.history import History, Round
-from fedsel.models.linear import LinearModel
+from fedsel.models import LinearModel
 from fedsel.preparation import Plan, Preparation
 from fedsel.recipe import check_averaging
 from fedsel.server.step import ServerState, StepRule

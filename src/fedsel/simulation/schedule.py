@@ -7,7 +7,7 @@ import secrets
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsel.random import key_of
+from fedsel._internal.random import key_of
 
 SHUFFLE, DROP = 1, 2
 """Purposes of random streams beside the clients' own."""
@@ -32,7 +32,7 @@ def schedule(
     >>> sorted(order.tolist()), ends.tolist()
     ([0, 1, 2, 3, 4], [1, 3, 5])
     """
-    from fedsel.sampling.kernels import native
+    from fedsel.sampling._kernels import native
 
     if seed is None:
         seed = secrets.randbits(256)

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from fedsel._internal.parallel import in_parallel
 from fedsel._internal.progress import note
+from fedsel._internal.random import key_of
 from fedsel.errors import InvalidArgument, check_count
 from fedsel.history import History
-from fedsel.random import key_of
 from fedsel.simulation.evaluation import EvaluationSet
 from fedsel.simulation.linear_rounds import train
 from fedsel.simulation.metrics import measures
@@ -71,7 +71,7 @@ def split(clients: int, folds: int, seed: int, repeat: int) -> tuple[NDArray[np.
 
 @lru_cache(maxsize=4)
 def _split(clients: int, folds: int, seed: int, repeat: int) -> tuple[NDArray[np.int64], ...]:
-    from fedsel.sampling.kernels import native
+    from fedsel.sampling._kernels import native
 
     order = np.arange(clients, dtype=np.int64)
     native.shuffle(order, key_of(seed, FOLDS), repeat)
@@ -156,7 +156,7 @@ def fifths(
     clients: int, seed: int, run: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Who trains (three fifths), who validates and who tests in a run of `held_out_run`."""
-    from fedsel.sampling.kernels import native
+    from fedsel.sampling._kernels import native
 
     test, *others = split(clients, FIFTHS, seed, 0)
     rest = np.concatenate(others)

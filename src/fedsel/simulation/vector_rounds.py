@@ -15,11 +15,11 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsel._internal.random import SYSTEM, stream
 from fedsel.errors import InvalidArgument, InvalidData
 from fedsel.history import History
 from fedsel.preparation import Preparation
-from fedsel.random import SYSTEM, stream
-from fedsel.sampling.parts import Part, rows_of
+from fedsel.sampling._parts import Part, rows_of
 from fedsel.server.step import ServerState, step
 from fedsel.simulation.rounds import Evaluate, Judge, Training, residual_for, run_rounds
 from fedsel.solutions import Solution
@@ -48,8 +48,7 @@ class VectorReports:
         residual_directory: Path | None = None,
         factors: NDArray[np.float32] | None = None,
     ) -> None:
-        from fedsel.sampling.kernels.clients import ReportKernel
-        from fedsel.sampling.kernels.tables import known
+        from fedsel.sampling._kernels import ReportKernel, known
 
         self.solution, self._seed, self._factors = solution, seed, factors
         self.residual = residual_for(solution, clients, residual_directory)

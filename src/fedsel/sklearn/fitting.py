@@ -11,12 +11,11 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsel._internal.random import key_of
 from fedsel.data.partition import Clients
 from fedsel.errors import InvalidArgument, InvalidData, check_vectors
-from fedsel.models import LinearModel, MulticlassModel
-from fedsel.models.linear import Loss
+from fedsel.models import LinearModel, Loss, MulticlassModel
 from fedsel.preparation import Preparation
-from fedsel.random import key_of
 from fedsel.simulation import EvaluationSet, History, Population, Training, train
 from fedsel.simulation.linear_clients import LinearClients
 from fedsel.simulation.multiclass import MulticlassClients, MulticlassJudge

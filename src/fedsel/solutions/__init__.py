@@ -1,11 +1,10 @@
 """Solutions: from a client's update to the server's mean, composed of three values."""
 
-from fedsel.solutions.base import Privacy, Solution
-from fedsel.solutions.feedback import Feedback
-from fedsel.solutions.influence import Influence
-from fedsel.solutions.registry import Entry, entry, names
-from fedsel.solutions.rotated import Rotated
-from fedsel.solutions.transforms import Coordinates, Projection, RandomDirections, Transform
+from fedsel.solutions._privacy import Influence, Privacy
+from fedsel.solutions._registry import Entry, entries, entry, names, register, unregister
+from fedsel.solutions._rotated import Rotated
+from fedsel.solutions._solution import Feedback, Solution
+from fedsel.solutions._transforms import Coordinates, Projection, RandomDirections, Transform
 
 __all__ = [
     "Coordinates",
@@ -18,6 +17,9 @@ __all__ = [
     "Rotated",
     "Solution",
     "Transform",
+    "entries",
     "entry",
     "names",
+    "register",
+    "unregister",
 ]

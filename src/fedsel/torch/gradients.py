@@ -18,7 +18,7 @@ from torch.func import functional_call, grad, vmap
 
 from fedsel.data.partition import Clients
 from fedsel.errors import InvalidArgument, InvalidData, check_count, check_finite, check_positive
-from fedsel.sampling.parts import Outer, Part, rows_of
+from fedsel.sampling._parts import Outer, Part, rows_of
 from fedsel.torch.factored import Gradients
 from fedsel.torch.modules import Layout, Untouched, check_module
 

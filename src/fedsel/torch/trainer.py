@@ -23,12 +23,12 @@ from fedsel.preparation.plan import ON_RECORDS
 from fedsel.recipe import AUTO, RECOMMENDED, Auto, Recipe
 from fedsel.server.step import Course, ServerState
 from fedsel.simulation import History, Population, Training
-from fedsel.simulation.leaks import SEED_UNDOES, spend, warn_about_seed
+from fedsel.simulation._account import spend
 from fedsel.simulation.preparing import train_prepared
 from fedsel.simulation.rounds import Judge
 from fedsel.simulation.vector_rounds import VectorRunner
 from fedsel.solutions import Privacy, Solution
-from fedsel.statements.fits import PrivacyStatement, fit_statement
+from fedsel.statements._fits import SEED_UNDOES, PrivacyStatement, fit_statement, warn_about_seed
 from fedsel.torch.gradients import ClientUpdates, Local, Loss, as_tensor
 from fedsel.torch.inputs import NEEDED, Inputs
 from fedsel.torch.modules import Layout, Untouched, check_module, seems_trained
@@ -130,8 +130,8 @@ class FederatedTrainer:
         What was learnt about the records (`fedsel.preparation.Preparation`), on their public scale;
         None without ``feature_range``. A further `fit` goes on with it.
     spent
-        The ε of one record over all fits of this process up to this one, as far as records were
-        recognised (`fedsel.simulation.account`). It is not pickled.
+        The largest ε that one record has spent in all fits of this process up to this one, as far
+        as records were recognised. It is not pickled. `fedsel.FitAccount` counts all fits.
 
     Examples
     --------
@@ -420,7 +420,7 @@ class FederatedTrainer:
         return inputs
 
     def __getstate__(self) -> dict[str, Any]:
-        # Which records came again is known to who holds them, and to nobody else.
+        # Whether a record was fitted before is private, and no ε covers it.
         return {name: value for name, value in vars(self).items() if name != "spent"}
 
     @property

@@ -1,20 +1,25 @@
-"""What a server and a device say to each other, as bytes: recipes, requests, reports."""
+"""What servers and devices say to each other: requests and reports in bytes, tasks in JSON."""
 
-from fedsel.wire.intent import Intent
-from fedsel.wire.recipe import check_sendable, decode_recipe, encode_recipe
-from fedsel.wire.report import Batch, ReportFormat
-from fedsel.wire.request import InvalidMessage, Request, UnknownVersion
-from fedsel.wire.sealing import Sealed, Sealing
+from fedsel.wire._contract import Announcement, CloseRule, Verdict
+from fedsel.wire._pipeline import RecordPipeline
+from fedsel.wire._recipe import check_sendable, decode_recipe, encode_recipe
+from fedsel.wire._report import Batch, ReportFormat
+from fedsel.wire._request import Intent, InvalidMessage, Request, UnknownVersion
+from fedsel.wire._sealing import Sealed, Sealing
 
 __all__ = [
+    "Announcement",
     "Batch",
+    "CloseRule",
     "Intent",
     "InvalidMessage",
+    "RecordPipeline",
     "ReportFormat",
     "Request",
     "Sealed",
     "Sealing",
     "UnknownVersion",
+    "Verdict",
     "check_sendable",
     "decode_recipe",
     "encode_recipe",

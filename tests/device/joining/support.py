@@ -11,8 +11,7 @@ import numpy as np
 
 from fedsel import Recipe, Setting, resolved
 from fedsel.preparation import FeatureScale, Preparation
-from fedsel.wire import Intent, Request
-from fedsel.wire.preparing import Preparing
+from fedsel.wire import Intent, RecordPipeline, Request
 
 RUN = bytes(range(16))
 FEATURES = ("age", "pay")
@@ -47,7 +46,7 @@ class Script:
         self.bodies, self.tokens, self.seen = [], [], Counter()
         self.posted = threading.Event()
         plain = Preparation.plain(2, unit=False)
-        self.preparing = Preparing(FeatureScale.of((0, 100), 2), plain).encode().encode()
+        self.preparing = RecordPipeline(FeatureScale.of((0, 100), 2), plain).encode().encode()
 
     def request(self):
         intent = Intent("Testing", "Testers")

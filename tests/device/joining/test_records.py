@@ -1,5 +1,6 @@
 """A device's own records: by the names of their columns, whatever their order."""
 
+import json
 import math
 import tracemalloc
 from dataclasses import replace
@@ -9,12 +10,11 @@ import pytest
 
 from fedsel import InvalidArgument, Recipe, Setting, resolved
 from fedsel.device import LinearRecords, RawRecords
-from fedsel.device.joining import records as joining
-from fedsel.device.joining.announcement import Announcement
+from fedsel.device.joining import _records as joining
 from fedsel.errors import InvalidData
 from fedsel.models import LinearModel
 from fedsel.preparation import FeatureScale, Preparation
-from fedsel.wire.preparing import Preparing
+from fedsel.wire import Announcement, RecordPipeline
 from tests.device.joining.support import TASK
 
 
@@ -25,7 +25,11 @@ def arranged(records, task):
     return X.tolist(), y.tolist(), suited.unused
 
 
-NAMED = Announcement.of({**TASK, "features": ["age", "pay", "job=cook", "job=smith"]})
+def announced(features):
+    return Announcement.decode(json.dumps({**TASK, "features": features}).encode())
+
+
+NAMED = announced(["age", "pay", "job=cook", "job=smith"])
 
 
 def test_columns_are_found_by_name_and_texts_by_level(tmp_path):
@@ -109,11 +113,11 @@ def test_what_is_told_is_what_the_simulator_would(loss):
     regression = loss == "squared"
     X, y = rng.uniform(-40, 90, (20, 3)), rng.choice([-1, 1], 20)
     change = {"features": 3, "loss": loss, "labels": None}
-    task = replace(Announcement.of({**TASK, "features": 3}), **change)
+    task = replace(announced(3), **change)
     task = replace(task, target_range=(-1.0, 1.0) if regression else None)
     recipe = Recipe("RJ", epsilon=4.0, spread=0.2, centre=0.2)
     recipe = resolved(recipe, Setting(dim=4, clients=1000, rounds=10))
-    preparing = Preparing.begin(FeatureScale.of((-50, 100), 3), recipe, 10, linear=True)
+    preparing = RecordPipeline.begin(FeatureScale.of((-50, 100), 3), recipe, 10, linear=True)
     assert {preparing.plan.stage(number) for number in range(10)} == {
         "spread",
         "centre",
@@ -130,7 +134,7 @@ def test_what_is_told_is_what_the_simulator_would(loss):
 
 def preparing_of(features, intercept=1.0):
     plain = Preparation.plain(features, intercept=intercept, unit=False)
-    return Preparing(FeatureScale.of((0, 100), features), plain)
+    return RecordPipeline(FeatureScale.of((0, 100), features), plain)
 
 
 @pytest.mark.parametrize("cells_at_a_time", [1, 9, 1 << 20])
@@ -138,7 +142,7 @@ def preparing_of(features, intercept=1.0):
 def test_records_count_the_same_however_few_are_used_at_a_time(monkeypatch, loss, cells_at_a_time):
     rng = np.random.default_rng(2)
     X, y = rng.uniform(0, 100, (50, 3)), rng.choice([-1.0, 1.0], 50)
-    task = replace(Announcement.of({**TASK, "features": 3}), loss=loss, labels=None)
+    task = replace(announced(3), loss=loss, labels=None)
     task = replace(task, target_range=(-1.0, 1.0) if loss == "squared" else None)
     preparing, weights, left_out = preparing_of(3), rng.normal(size=4), []
     model = LinearModel(loss, reg=0.0)
@@ -154,7 +158,7 @@ def test_records_count_the_same_however_few_are_used_at_a_time(monkeypatch, loss
 def test_the_memory_of_an_update_depends_on_the_task_alone():
     """Levels are the service's to choose: a device with more records must not run out of it."""
     features = [f"job={level}" for level in range(10_000)]
-    task = Announcement.of({**TASK, "features": features})
+    task = announced(features)
     preparing, weights = preparing_of(len(features)), np.zeros(len(features) + 1)
 
     def most_of(count):

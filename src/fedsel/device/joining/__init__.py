@@ -1,7 +1,7 @@
 """Take part in a run that a service leads over HTTP, with the standard library and numpy alone."""
 
-from fedsel.device.joining.outcome import Ending, Outcome
-from fedsel.device.joining.records import RawRecords
-from fedsel.device.joining.visit import Asked, Visit, join
+from fedsel.device.joining._connection import Ended, Ending
+from fedsel.device.joining._records import RawRecords
+from fedsel.device.joining._session import Offer, Outcome, Session, join
 
-__all__ = ["Asked", "Ending", "Outcome", "RawRecords", "Visit", "join"]
+__all__ = ["Ended", "Ending", "Offer", "Outcome", "RawRecords", "Session", "join"]

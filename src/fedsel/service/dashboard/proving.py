@@ -18,8 +18,7 @@ from typing import Any, final
 from fedsel._internal.extras import MissingExtra
 from fedsel.central import amplify, compose
 from fedsel.recipe import Recipe
-from fedsel.service.task import CloseRule
-from fedsel.wire import decode_recipe, encode_recipe
+from fedsel.wire import CloseRule, decode_recipe, encode_recipe
 
 DELTA = 1e-6
 

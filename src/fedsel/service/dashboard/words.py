@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from fedsel.pages.cells import shown
+from fedsel._internal.display import shown
 from fedsel.pages.markup import Markup, element
-from fedsel.service.task import CloseRule
+from fedsel.wire import CloseRule
 
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
+from fedsel._internal.random import stream
 from fedsel.flower import FedSelMod
-from fedsel.random import stream
 from fedsel.wire import Request
 from flower_replay import task
 

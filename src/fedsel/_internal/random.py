@@ -1,0 +1,249 @@
+"""Randomness as an argument: the operating system on a device, counter-based streams in simulation.
+
+Every random decision of fedsel is ``below(n)``, an exactly uniform integer in 0 … n−1. Simulated
+clients draw it from 64-bit words of Philox4x32-10 (Salmon et al. 2011) addressed by
+(seed, epoch, client, position): a result never depends on threads, batches or their order.
+`philox` is the definition; the compiled kernels (sampling/native/streams.h) must equal it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import os
+import secrets
+import struct
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsel._internal.exact import mulhi
+from fedsel.errors import check_count
+
+__all__ = [
+    "SYSTEM",
+    "Stream",
+    "Streams",
+    "SystemEntropy",
+    "key_of",
+    "own_bits",
+    "own_stream",
+    "philox",
+    "public_bits",
+    "public_generator",
+    "public_key",
+    "stream",
+    "words_of",
+]
+
+Words = NDArray[np.uint64]
+
+_WORD = 1 << 64
+_LOW_WORD = _WORD - 1
+
+
+class SystemEntropy:
+    """The operating system's cryptographic source: what a device uses. It has no seed.
+
+    Proof: docs/proofs/sampling.md, D1.
+
+    >>> 0 <= SystemEntropy().below(6) < 6
+    True
+    """
+
+    @staticmethod
+    def below(n: int, /) -> int:
+        if n > _WORD:
+            return secrets.randbelow(n)
+        while True:
+            product = int.from_bytes(os.urandom(8)) * n
+            low = product & _LOW_WORD
+            # Only low < n can be surplus (Lemire 2019): the costly remainder is rarely taken.
+            if low >= n or low >= _WORD % n:
+                return product >> 64
+
+    def __repr__(self) -> str:
+        return "SystemEntropy()"
+
+
+SYSTEM = SystemEntropy()
+
+
+_SHIFT = np.uint64(32)
+_MASK = np.uint64(0xFFFFFFFF)
+_MULTIPLY_0 = np.uint64(0xD2511F53)
+_MULTIPLY_1 = np.uint64(0xCD9E8D57)
+_WEYL_0 = np.uint64(0x9E3779B9)
+_WEYL_1 = np.uint64(0xBB67AE85)
+_ONE = np.uint64(1)
+_AT_A_TIME = 8
+
+
+def philox(c0: Any, c1: Any, c2: Any, c3: Any, k0: Any, k1: Any) -> tuple[Any, Any]:
+    """Philox4x32-10: a 128-bit block, as two 64-bit words, of a counter and a key of 32-bit parts.
+
+    >>> zero = np.zeros(1, np.uint64)
+    >>> [hex(int(w[0])) for w in philox(zero, zero, zero, zero, zero, zero)]
+    ['0xe169c58d6627e8d5', '0x9b00dbd8bc57ac4c']
+    """
+    for _ in range(10):
+        product_0 = _MULTIPLY_0 * c0
+        product_1 = _MULTIPLY_1 * c2
+        c0 = (product_1 >> _SHIFT) ^ c1 ^ k0
+        c1 = product_1 & _MASK
+        c2 = (product_0 >> _SHIFT) ^ c3 ^ k1
+        c3 = product_0 & _MASK
+        k0 = (k0 + _WEYL_0) & _MASK
+        k1 = (k1 + _WEYL_1) & _MASK
+    return c0 | (c1 << _SHIFT), c2 | (c3 << _SHIFT)
+
+
+def key_of(seed: int, *purpose: int) -> tuple[int, int]:
+    """The 64-bit Philox key, in two halves, of a seed and a purpose.
+
+    >>> key_of(0) != key_of(1) != key_of(1, 0)
+    True
+    """
+    check_count("seed", seed, least=0)
+    state = np.random.SeedSequence(seed, spawn_key=purpose).generate_state(2, np.uint32)
+    return int(state[0]), int(state[1])
+
+
+def own_bits(reports: int) -> Words:
+    """128 bits of the operating system for each report of a cohort, (reports, 2): no seed.
+
+    What a kernel draws a report from where nobody may be able to undo its noise. The bits of one
+    report are independent of all others, they serve once, and nobody keeps them: who knows every
+    other client, and all that was ever published, knows of a report's bits no more than the few
+    that the report itself tells. Nothing has to be hard to invert for that. One key for all,
+    however long, would ask for a generator that cannot be turned back, which Philox is not made
+    to be. Over 2^128 beginnings the law of a report is the exact one but for a relative error
+    near 2^-64. `own_stream` says how the bits become words.
+
+    >>> own_bits(3).shape
+    (3, 2)
+    """
+    drawn = np.frombuffer(os.urandom(16 * check_count("reports", reports, least=0)), np.uint64)
+    return drawn.reshape(-1, 2)
+
+
+def public_generator(seed: int, purpose: str) -> np.random.Generator:
+    """What both ends draw a public matrix from: a stream of its own for each seed and purpose.
+
+    The purpose is a word, not a number, so that it never meets a stream of simulated data: a
+    projection drawn from the stream of a model that is to be found would find it.
+
+    >>> public_generator(0, "signs").integers(0, 2, 8).tolist()
+    [...]
+    """
+    return np.random.Generator(public_bits(seed, purpose))
+
+
+def public_bits(seed: int, purpose: str) -> np.random.Philox:
+    """The bits of `public_generator`: numpy keeps these for good, and not what is made of them."""
+    return np.random.Philox(np.random.SeedSequence(seed, spawn_key=public_key(purpose)))
+
+
+def public_key(purpose: str) -> tuple[int, ...]:
+    """Four 32-bit words that stand for a purpose."""
+    return struct.unpack("<4I", hashlib.sha256(purpose.encode()).digest()[:16])
+
+
+class Streams:
+    """The streams of many simulated clients, drawn from together with numpy.
+
+    ``below`` draws the next integer of each client in ``which`` (positions in ``clients``).
+
+    >>> streams = Streams(seed=1, epoch=0, clients=np.arange(3))
+    >>> many = streams.below(np.full(3, 6), np.arange(3))
+    >>> [stream(1, 0, i).below(6) for i in range(3)] == many.tolist()
+    True
+    """
+
+    def __init__(
+        self,
+        seed: int,
+        epoch: int,
+        clients: Iterable[int] | NDArray[np.integer],
+        *purpose: int,
+    ) -> None:
+        self.key = key_of(seed, *purpose)
+        self.epoch = check_count("epoch", epoch, least=0, most=(1 << 32) - 1)
+        self.clients: Words = np.asarray(clients).astype(np.uint64)
+        self._position = np.zeros(len(self.clients), dtype=np.uint64)
+
+    def next_words(self, which: NDArray[np.integer]) -> Words:
+        """The next 64-bit word of each of the chosen clients."""
+        position, client = self._position[which], self.clients[which]
+        self._position[which] += _ONE
+        first, second = _block(self.key, self.epoch, client, position >> _ONE)
+        return np.where(position & _ONE, second, first)
+
+    def below(self, n: NDArray[np.integer], which: NDArray[np.integer]) -> NDArray[np.int64]:
+        """Uniform in 0 … n−1, exactly: multiply-and-shift with rejection (Lemire 2019)."""
+        bound = n.astype(np.uint64)
+        result = np.empty(len(which), dtype=np.int64)
+        # 2^64 mod n: that many low products are too many, and are drawn again.
+        surplus = (-bound) % bound
+        todo = np.arange(len(which))
+        while len(todo):
+            random_words = self.next_words(which[todo])
+            accepted = random_words * bound[todo] >= surplus[todo]
+            result[todo] = mulhi(random_words, bound[todo]).astype(np.int64)
+            todo = todo[~accepted]
+        return result
+
+
+def _block(key: tuple[int, int], epoch: int, client: Words, block: Words) -> tuple[Words, Words]:
+    """The two words of each (client, block) in an epoch."""
+    shape = np.broadcast(client, block).shape
+    epochs, k0, k1 = (np.full(shape, x, np.uint64) for x in (epoch, *key))
+    return philox(block, epochs, client & _MASK, client >> _SHIFT, k0, k1)
+
+
+class Stream:
+    """`Entropy` from given 64-bit words, by the rule that batch and kernel follow.
+
+    >>> Stream([2**63 + 1]).below(10)
+    5
+    """
+
+    def __init__(self, random_words: Iterable[int]) -> None:
+        self._random_words = iter(random_words)
+
+    def below(self, n: int, /) -> int:
+        while True:
+            product = next(self._random_words) * n
+            if product & _LOW_WORD >= _WORD % n:
+                return product >> 64
+
+
+def stream(seed: int, epoch: int, client: int, *purpose: int) -> Stream:
+    """The stream of one simulated client."""
+    return Stream(words_of(seed, epoch, client, *purpose))
+
+
+def own_stream(bits: Words, epoch: int) -> Stream:
+    """The stream of one report from its own 128 bits (2,): half of them key, half counter.
+
+    >>> 0 <= own_stream(own_bits(1)[0], 0).below(6) < 6
+    True
+    """
+    own, client = (int(half) for half in bits)
+    return Stream(_words((own & int(_MASK), own >> 32), epoch, client))
+
+
+def words_of(seed: int, epoch: int, client: int, *purpose: int) -> Iterator[int]:
+    """The 64-bit words of one simulated client, one after another."""
+    check_count("epoch", epoch, least=0, most=(1 << 32) - 1)
+    check_count("client", client, least=0, most=(1 << 64) - 1)
+    return _words(key_of(seed, *purpose), epoch, client)
+
+
+def _words(key: tuple[int, int], epoch: int, client: int) -> Iterator[int]:
+    who = np.array([client], dtype=np.uint64)
+    for start in itertools.count(step=_AT_A_TIME):
+        blocks = np.arange(start, start + _AT_A_TIME, dtype=np.uint64)
+        yield from np.stack(_block(key, epoch, who, blocks), axis=1).ravel().tolist()

@@ -1,0 +1,156 @@
+"""The records of ``fedsel run``: a data set by its name, or files, with public rows or means."""
+
+from __future__ import annotations
+
+import csv
+import tomllib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, final
+
+from fedsel.cli._terminal import patience
+from fedsel.data import Dataset, read, read_rows
+from fedsel.errors import InvalidArgument, check_float
+from fedsel.experiments import CatalogueSource, InMemorySource, Means, Source, Spec, with_public
+from fedsel.recipe import Parameter
+
+
+@final
+@dataclass(frozen=True)
+class Files:
+    """The options that name files of records."""
+
+    data: Annotated[
+        Path | None,
+        Parameter(
+            "Your own data in place of --dataset: .csv, .parquet, .npz, .svm or .libsvm.", "data"
+        ),
+    ] = None
+    label: Annotated[
+        str | None, Parameter("The label column of --data: name or number.", "data")
+    ] = None
+    header: Annotated[
+        bool | None,
+        Parameter(
+            "Whether a .csv file begins with the names of its columns; without, they are numbered "
+            "from 0.",
+            "data",
+            unset="names; what looks like a record is refused",
+        ),
+    ] = None
+    public: Annotated[
+        Path | None,
+        Parameter("Public rows with the features of --data, unlabelled: free of ε.", "data"),
+    ] = None
+    public_mean: Annotated[
+        Path | None,
+        Parameter(
+            "Public means of features, free of ε: a .toml file of name = mean, or a .csv of "
+            "name,mean; the mean of a level, such as job=clerk, is its share.",
+            "data",
+        ),
+    ] = None
+
+    def refuse_ignored(self, of_catalogue: Mapping[str, Any]) -> None:
+        """Records come from a file or from a data set by its name: not from both."""
+        if self.public is not None and self.public_mean is not None:
+            allowed = "left out with --public, whose rows have the centre"
+            raise InvalidArgument("public_mean", str(self.public_mean), allowed)
+        if self.data is None:
+            ignored = {"label": self.label, "header": self.header, "public": self.public}
+            allowed = "given together with --data"
+        else:
+            ignored = dict(of_catalogue)
+            allowed = "left out with --data"
+        for name, value in ignored.items():
+            if value is not None:
+                shown = str(value) if isinstance(value, Path) else value
+                raise InvalidArgument(name, shown, allowed)
+
+
+def source_of(spec: Spec, files: Files) -> tuple[Spec, Source]:
+    """The records, and the experiment on the scale that suits them."""
+    means = () if files.public_mean is None else means_of(files.public_mean)
+    source: Source
+    if files.data is None:
+        source = CatalogueSource(means)
+        with patience(f"drawing {spec.dataset}"), _naming_option("--dataset"):
+            # A wrong name is reported before anything runs.
+            dataset = source.data(spec.dataset, spec.draw)
+    else:
+        with patience(f"reading {files.data}"), _naming_option("--data"):
+            dataset = read(files.data, files.label, header=files.header)
+        source = InMemorySource(dataset, means=means)
+    if files.public is not None:
+        with patience(f"reading {files.public}"), _naming_option("--public"):
+            rows = read_rows(files.public, dataset, "--public", header=files.header)
+        source = with_public(dataset, rows)
+    return replace(spec, scale=_scale_for(spec, files, dataset)), source
+
+
+def _scale_for(spec: Spec, files: Files, dataset: Dataset) -> str | None:
+    """A scale that no record need be read for, where there is one and none was given."""
+    if spec.scale is None and dataset.bounded and (files.data or files.public_mean):
+        return "unit"
+    return "private" if spec.scale is None and files.public_mean else spec.scale
+
+
+def means_of(path: Path) -> Means:
+    """The public means of a .toml or .csv file, each with the name of its feature.
+
+    In a .toml file a table holds the shares of the levels of one column: job.clerk is job=clerk.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+        listed = _of_toml(text) if path.suffix.lower() == ".toml" else _of_csv(text)
+    except OSError as error:
+        raise InvalidArgument("public_mean", str(path), f"a file ({error.strerror})") from None
+    except (ValueError, RecursionError) as error:
+        allowed = f"a .toml file of name = mean, or a .csv file of name,mean ({error})"
+        raise InvalidArgument("public_mean", str(path), allowed) from None
+    names = [name for name, _ in listed]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None or not names:
+        allowed = "a file that has each feature once" if twice else "a file that has a mean"
+        raise InvalidArgument("public_mean", f"{twice or 'nothing'} in {path}", allowed)
+    return tuple((name, check_float(f"public_mean[{name!r}]", mean)) for name, mean in listed)
+
+
+def _of_toml(text: str) -> list[tuple[str, Any]]:
+    found = []
+    for name, value in tomllib.loads(text).items():
+        levels = value.items() if isinstance(value, dict) else None
+        found += [(name, value)] if levels is None else [(f"{name}={k}", v) for k, v in levels]
+    return found
+
+
+def _of_csv(text: str) -> list[tuple[str, Any]]:
+    lines = [[cell.strip() for cell in line] for line in csv.reader(text.splitlines()) if line]
+    if lines and len(lines[0]) == 2 and not _is_number(lines[0][1]):
+        lines = lines[1:]  # names of the two columns
+    for line in lines:
+        if len(line) != 2 or not _is_number(line[1]):
+            raise ValueError(f"one line is {','.join(line)[:80]!r}")
+    return [(name, float(mean)) for name, mean in lines]
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+@contextmanager
+def _naming_option(option: str) -> Iterator[None]:
+    """Have an error in a file name the option that gave the file."""
+    names = {"column": f"column of {option}", "y": f"the labels of {option}"}
+    names |= {"path": option, "name": option}
+    try:
+        yield
+    except InvalidArgument as error:
+        error.name = names.get(error.name, error.name)
+        raise

@@ -1,0 +1,315 @@
+"""What the commands share: options, checks before the work, tables, progress, and a cluster.
+
+Results go to standard output; progress goes to standard error, so that results can be piped.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Self, final
+
+import typer
+from rich.console import Console
+from rich.measure import Measurement
+from rich.progress import (
+    BarColumn,
+    Progress,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+from rich.text import Text
+
+from fedsel._internal.display import printable
+from fedsel._internal.extras import needed
+from fedsel._internal.progress import PATIENCE
+from fedsel.errors import InvalidArgument
+from fedsel.mechanisms._selection import Top
+
+PICTURES = (".png", ".svg", ".pdf")
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON to standard output.")]
+JobsOption = Annotated[
+    int,
+    typer.Option(min=0, max=1024, help="Runs at a time; 0 takes every core. Changes no result."),
+]
+
+
+@final
+class PlainConsole(Console):
+    """Shows text as it is: without markup and emoji, and never a control character in it."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(markup=False, emoji=False, **options)
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """A string as text: what is in a table, its title and its headings comes through here."""
+        return super().render_str(printable(text, lines=True), **options)
+
+
+def output() -> Console:
+    """The console for tables; wide where nobody watches."""
+    return PlainConsole(width=None if sys.stdout.isatty() else 140)
+
+
+def say_error(text: object) -> None:
+    """Say on standard error what went wrong, in one sentence."""
+    typer.echo(f"fedsel: {printable(text)}", err=True)
+
+
+def print_path(path: Path, further: str = "") -> None:
+    """A path for a person on a terminal, and as its very bytes for a program."""
+    if sys.stdout.isatty():
+        typer.echo(printable(path) + further)
+    else:
+        typer.echo(os.fsencode(path) + further.encode())
+
+
+def parse_number(name: str, text: str, allowed: str) -> Top:
+    """A number from the command line: an integer is a count, one with a point a fraction."""
+    try:
+        return int(text) if text.lstrip("+-").isdigit() else float(text)
+    except ValueError:
+        raise InvalidArgument(name, text, allowed) from None
+
+
+def parse_top(text: str) -> Top:
+    """k from the command line."""
+    return parse_number("k", text, "a count such as 5 or a fraction such as 0.1")
+
+
+def finite(x: float) -> float | None:
+    """JSON has no infinity: null stands for it."""
+    return x if math.isfinite(x) else None
+
+
+def check_suffix(option: str, path: Path | None) -> None:
+    if path is not None and path.suffix.lower() not in PICTURES:
+        raise InvalidArgument(option, str(path), f"a file ending in {', '.join(PICTURES)}")
+
+
+def check_folder(option: str, path: Path | None) -> None:
+    """A folder to be written: in one that can be written, and no file itself."""
+    _check_place(option, path)
+    if path is not None and path.exists() and not path.is_dir():
+        raise InvalidArgument(option, str(path), "a folder, not a file")
+    if path is not None and path.is_dir() and not os.access(path, os.W_OK):
+        raise InvalidArgument(option, str(path), "a folder that can be written")
+
+
+def check_file(option: str, path: Path | None) -> None:
+    """A file to be written: in a folder that can be written, and no folder itself."""
+    _check_place(option, path)
+    if path is not None and path.is_dir():
+        raise InvalidArgument(option, str(path), "a file, not a folder")
+
+
+def check_there(option: str, path: Path | None) -> None:
+    """A folder to be read."""
+    if path is not None and not path.is_dir():
+        raise InvalidArgument(option, str(path), "a folder that exists")
+
+
+def _check_place(option: str, path: Path | None) -> None:
+    """Before the work, not after it: a result must have a place to go."""
+    if path is None:
+        return
+    try:
+        path.lstat()
+    except FileNotFoundError:
+        pass
+    except OSError as error:  # a name that is too long, a folder that must not be looked at
+        raise InvalidArgument(option, str(path), f"a usable path ({error.strerror})") from None
+    folder = path.resolve().parent
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise InvalidArgument(option, str(path), "in a folder that exists and can be written")
+
+
+@final
+@dataclass(frozen=True)
+class Column:
+    """A column of a table: its heading, the cell of a row, and when it is left out.
+
+    Of those with a ``weight``, the lightest go first where a table is too wide.
+    """
+
+    heading: str
+    cell: Callable[[Any], str]
+    text: bool = False
+    weight: int | None = None
+
+
+def fitted(
+    console: Console,
+    columns: Sequence[Column],
+    rows: Sequence[Any],
+    *,
+    title: str | None = None,
+    style: Callable[[Any], str] = lambda _: "",
+) -> Table:
+    """A table of the columns that fit on the console, no cell of them cut or broken.
+
+    A caption names those that are left out.
+    """
+    shown, dropped = list(columns), []
+    while True:
+        table = Table(title=title and printable(title), title_justify="left")
+        for column in shown:
+            table.add_column(
+                column.heading, justify="left" if column.text else "right", no_wrap=True
+            )
+        for row in rows:
+            table.add_row(*(printable(column.cell(row)) for column in shown), style=style(row))
+        light = [column for column in shown if column.weight is not None]
+        if not light or _width(console, table) <= console.width:
+            break
+        lightest = min(light, key=lambda column: column.weight or 0)
+        shown.remove(lightest)
+        dropped.append(lightest.heading)
+    if dropped:
+        order = [column.heading for column in columns if column.heading in dropped]
+        table.caption = f"Too narrow for {', '.join(order)}: --json has all."
+        table.caption_justify = "left"
+    return table
+
+
+def _width(console: Console, table: Table) -> int:
+    """How wide a table is that nothing presses."""
+    return Measurement.get(console, console.options.update(max_width=10_000), table).maximum
+
+
+_EVERY_IN_A_LOG = 30.0
+"""Seconds between two lines, once the first has been written."""
+
+
+def progress_console() -> Console:
+    """The console of what is going on, apart from that of the results."""
+    return PlainConsole(stderr=True)
+
+
+@final
+class Bar:
+    """How far some work is: what is being done, the share, the time left."""
+
+    def __init__(self, total: float, now: str = "begins") -> None:
+        self._console = progress_console()
+        # What is being done has the room that the rest leaves on a narrow terminal.
+        room = max(12, min(34, self._console.width - 42))
+        self._progress = Progress(
+            TextColumn(f"{{task.fields[now]:<{room}.{room}}}", markup=False),
+            BarColumn(),
+            TaskProgressColumn(),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(elapsed_when_finished=False),
+            console=self._console,
+            transient=True,
+        )
+        self._task = self._progress.add_task("", total=total, now=printable(now))
+        self._next = time.monotonic() + PATIENCE
+
+    def __enter__(self) -> Self:
+        if self._console.is_terminal:
+            self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._console.is_terminal:  # some versions of rich end a log with an empty line
+            self._progress.stop()
+
+    def update(
+        self, now: str | None = None, *, advance: float = 0.0, completed: float | None = None
+    ) -> None:
+        """Say what is going on now, and how much of the total was done."""
+        changes: dict[str, Any] = {} if now is None else {"now": printable(now)}
+        self._progress.update(self._task, advance=advance or None, completed=completed, **changes)
+        if not self._console.is_terminal and time.monotonic() >= self._next:
+            task = self._progress.tasks[0]
+            self.keep(f"{task.fields['now']} ({task.percentage:.0f} %)")
+
+    def keep(self, line: str) -> None:
+        """Write a line that stays: something is finished."""
+        self._console.print(printable(line), highlight=False, markup=False)
+        self._next = time.monotonic() + _EVERY_IN_A_LOG
+
+
+@contextmanager
+def patience(text: str) -> Iterator[Callable[[str], None]]:
+    """Say what is going on, once it has taken more than two seconds.
+
+    The callable yielded is told each further step. A terminal shows a spinner; in a log each step
+    is a line.
+    """
+    console = progress_console()
+    latest, stage = Text(printable(text)), "waiting"
+    status = console.status(latest)
+    lock = threading.Lock()
+
+    def show() -> None:
+        nonlocal stage
+        with lock:
+            if stage == "over":  # ended while this was about to begin
+                return
+            stage = "shown"
+            if console.is_terminal:
+                status.start()
+            else:
+                console.print(latest)
+
+    def notify(line: str) -> None:
+        nonlocal latest
+        with lock:
+            latest = Text(printable(line))
+            status.update(latest)
+            if stage == "shown" and not console.is_terminal:
+                console.print(latest)
+
+    timer = threading.Timer(PATIENCE, show)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield notify
+    finally:
+        timer.cancel()
+        with lock:
+            stage = "over"
+            status.stop()
+
+
+ClusterOption = Annotated[
+    str | None,
+    typer.Option(help="Address of a Dask scheduler to run on, such as tcp://host:8786."),
+]
+
+
+@contextmanager
+def on_cluster(cluster: str | None) -> Iterator[None]:
+    """Send what joblib runs to a Dask cluster, if its address is given."""
+    if cluster is None:
+        yield
+        return
+    with needed("simulation", "a cluster"):
+        import joblib
+
+    try:
+        with needed("cluster", "a cluster"):
+            from distributed import Client
+    except ImportError:
+        wanted = 'left out, or pip install "fedsel[cluster]" first'
+        raise InvalidArgument("--cluster", cluster, wanted) from None
+    try:
+        client = Client(cluster, timeout="10s")  # type: ignore[no-untyped-call]
+    except (OSError, ValueError):
+        wanted = "the address of a Dask scheduler that answers"
+        raise InvalidArgument("--cluster", cluster, wanted) from None
+    with client, joblib.parallel_config(backend="dask"):
+        yield

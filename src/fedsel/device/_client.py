@@ -1,0 +1,270 @@
+"""The client: answers a server's requests as far as the owner's policy and the ledger allow."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsel._internal.random import SYSTEM
+from fedsel.budget import added
+from fedsel.device._entries import Entry, History, Task
+from fedsel.device._ledger import Ledger, LedgerTransaction, checked_name
+from fedsel.device._policy import Policy, Reason, Refused
+from fedsel.device._storage import LedgerError
+from fedsel.device._updates import FloatSettings, Update, evaluated, saturated
+from fedsel.errors import check_kind
+from fedsel.mechanisms import Entropy
+from fedsel.recipe import Recipe
+from fedsel.wire import InvalidMessage, Request, Sealing, UnknownVersion, check_sendable
+
+_DAY = 86_400
+_FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+
+
+@final
+class Client:
+    """One device: its owner's policy and the ledger in the folder ``store``.
+
+    ``create=True`` creates the ledger where the folder is missing or empty; without it a missing
+    ledger is refused, so that a wiped one does not begin anew unnoticed. ``witness`` names a second
+    file, best on another disk, that tells whether the store was put back from an older copy.
+
+    The ledger keeps the least lifetime that a policy has had. A policy with a larger one is refused
+    (`Fault.LIFETIME`), unless ``raised_by`` names who allows it: every report shows that for ever.
+
+    Randomness comes from the operating system; there is no seed.
+
+    Proof: docs/proofs/composition.md, C6, C7.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        store: str | Path,
+        *,
+        witness: str | Path | None = None,
+        create: bool = False,
+        raised_by: str | None = None,
+    ) -> None:
+        check_kind("policy", policy, Policy)
+        by = "" if raised_by is None else checked_name("raised_by", raised_by)
+        self.policy = policy
+        self.ledger = Ledger(store, witness)
+        self._entropy: Entropy = SYSTEM  # replaced by tests alone
+        self._now: Callable[[], float] = time.time
+        lifetime = Fraction(policy.lifetime)
+        if create and not self.ledger.exists:
+            try:
+                self.ledger.create(lifetime)
+            except LedgerError:
+                if not self.ledger.exists:  # else another process was faster
+                    raise
+        if self.ledger.read().lifetime != lifetime:
+            with self.ledger.transaction(write=True) as books:
+                books.set_lifetime(lifetime, int(self._now()), by)
+
+    def history(self) -> History:
+        """What this device has reported and spent; the whole ledger is checked."""
+        return self.ledger.read()
+
+    def earlier(self, request: bytes) -> bytes | None:
+        """The report that answered a request before; None where it may be answered now.
+
+        Raises `Refused` where `answer` would, whatever weights came with the request. So a device
+        knows before it fetches any, and sends again what it has paid for. Nothing is spent.
+        """
+        try:
+            asked = self._understood(request)
+            self._check_price(asked.recipe)
+            with self.ledger.transaction() as books:
+                report = self._earlier(books, asked, None)
+            return None if report is None else self._sealed(request, report)
+        except Refused as refused:
+            outcome = refused.afresh()
+        except Exception:
+            outcome = Refused(Reason.INTERNAL)
+        raise outcome
+
+    def answer(self, request: bytes, weights: Any, update: Update) -> bytes:
+        """The report that answers a request, charged and durable before it is returned.
+
+        ``weights`` is a float32 or float64 array (d,), or its little-endian bytes; ``update`` is
+        called with it, once, and only when nothing speaks against the request. A request that was
+        answered before gets the same bytes again, and costs nothing. Where the policy has a
+        ``server_key`` the report is sealed for it, which gives other bytes each time.
+
+        Raises `Refused` with a fixed reason; then nothing has left the device. An update that
+        fails, in whatever way (`SystemExit` too), counts as zeros, and what is not finite in it as
+        zero: whether a device answers must not depend on its data, nor on floating-point settings
+        and warning filters of the program. Only `KeyboardInterrupt`, by which the owner stops the
+        program, gets out of an update, without its text and its frames.
+        """
+        begin = time.monotonic()
+        outcome = self._outcome(request, weights, update)
+        # What an error collector could read from the frame of an error is gone.
+        del request, weights, update
+        rest = self.policy.least_seconds - (time.monotonic() - begin)
+        if rest > 0 and not isinstance(outcome, KeyboardInterrupt):
+            time.sleep(rest)
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
+
+    def _outcome(
+        self, request: bytes, weights: Any, update: Update
+    ) -> bytes | Refused | KeyboardInterrupt:
+        """The report or the refusal; what else may have been raised is dropped with its context."""
+        theirs = np.geterr()
+        try:
+            # A setting of this thread and context alone. Where floating point raises no flag there
+            # is no warning, so there is no filter to set either: those are the whole process's.
+            with np.errstate(all="ignore"):
+                return self._sealed(request, self._answer(request, weights, update, theirs))
+        except Refused as refused:
+            return refused.afresh()
+        except KeyboardInterrupt:
+            return KeyboardInterrupt()
+        except BaseException:
+            return Refused(Reason.INTERNAL)
+
+    def _sealed(self, request: bytes, report: bytes) -> bytes:
+        """The report as it leaves: sealed, where the owner wants that."""
+        key = self.policy.server_key
+        return report if key is None else Sealing(bytes(request), key).seal(report)
+
+    def _answer(
+        self, message: bytes, weights: Any, update: Update, settings: FloatSettings
+    ) -> bytes:
+        request = self._understood(message)
+        recipe = request.recipe
+        # The weights first: whoever wants something of size d to be built must have sent as much.
+        model = _checked_weights(weights, int(recipe.dim or 0), self.policy.weight_bound)
+        self._check_price(recipe)
+        solution = recipe.build()
+        digest = hashlib.sha256(request.encode() + model.dtype.str.encode() + model.tobytes())
+        with self.ledger.transaction() as books:
+            earlier = self._earlier(books, request, digest.digest())
+        if earlier is not None:
+            return earlier
+        model.flags.writeable = False
+        gradient = evaluated(update, model, solution.dim, settings)
+        if solution.rate_inside:
+            gradient = saturated(gradient, float(recipe.learning_rate))
+        with self.ledger.transaction(write=True) as books:
+            # Asked again: another process may have answered in the meantime.
+            earlier = self._earlier(books, request, digest.digest())
+            if earlier is not None:
+                return earlier
+            return self._report(books, request, digest.digest(), gradient)
+
+    def _understood(self, message: bytes) -> Request:
+        """The request, if it is one and the policy allows it; nothing of size d is built."""
+        try:
+            request = Request.decode(message)
+        except UnknownVersion:
+            raise Refused(Reason.VERSION) from None
+        except InvalidMessage:
+            raise Refused(Reason.MALFORMED) from None
+        objection = self.policy.objection(request.recipe, request.intent)
+        if objection is not None:
+            raise Refused(objection)
+        return request
+
+    def _check_price(self, recipe: Recipe) -> None:
+        """Refuse a report that costs more than the policy allows for one: compared exactly."""
+        try:
+            charge = check_sendable(recipe).charge
+        except (ValueError, OverflowError):  # parameters that do not go together
+            raise Refused(Reason.MALFORMED) from None
+        if charge > self.policy.per_report:
+            raise Refused(Reason.TOO_MUCH)
+
+    def _earlier(
+        self, books: LedgerTransaction, request: Request, digest: bytes | None
+    ) -> bytes | None:
+        """The bytes that answered this request before; None if it may be answered now.
+
+        With another digest than that of the request and its weights then, it is another request;
+        None asks for no such comparison.
+        """
+        policy = self.policy
+        known = books.task_of(request.run)
+        if known is not None and known != Task.of(request, is_open=known.is_open):
+            raise Refused(Reason.CONFLICT)
+        answered = books.answered(request.run, request.round)
+        if answered is not None:
+            if digest not in (None, answered.digest):
+                raise Refused(Reason.CONFLICT)
+            return answered.report
+        latest_round, latest_epoch = books.latest(request.run)
+        if request.round < latest_round or request.epoch < latest_epoch:
+            raise Refused(Reason.OUT_OF_ORDER)
+        if known is not None and not known.is_open:
+            raise Refused(Reason.OUT_OF_ORDER)  # a later run has closed this one
+        if books.reports_in(request.run, request.epoch) >= policy.reports_per_epoch:
+            raise Refused(Reason.TOO_OFTEN)
+        per_day = policy.reports_per_day
+        if per_day is not None and books.reports_since(int(self._now()) - _DAY) >= per_day:
+            raise Refused(Reason.TOO_OFTEN)
+        # The ledger's lifetime is less where another process has lowered it since.
+        lifetime = min(Fraction(policy.lifetime), books.lifetime)
+        if added(books.spent, request.recipe.charge) > lifetime:
+            raise Refused(Reason.EXHAUSTED)
+        return None
+
+    def _report(
+        self,
+        books: LedgerTransaction,
+        request: Request,
+        digest: bytes,
+        gradient: NDArray[np.float32],
+    ) -> bytes:
+        """Draw the report and write it down; it may leave once the transaction has ended."""
+        recipe, solution = request.recipe, request.recipe.build()
+        if books.task_of(request.run) is None:
+            books.open_run(request.run, Task.of(request), self.policy.runs)
+        before = books.residual(request.run, solution.dim)
+        drawn_report, kept = solution.in_round(request.round).encode(
+            gradient, before, self._entropy
+        )
+        report = request.format.encode(request.round, drawn_report)
+        entry = Entry(
+            number=books.reports + 1,
+            run=request.run,
+            epoch=request.epoch,
+            round=request.round,
+            time=int(self._now()),
+            charge=recipe.charge,
+            digest=digest,
+            report=report,
+        )
+        reports_made = books.reports_in(request.run, request.epoch) + 1
+        last = request.epoch == recipe.epochs - 1 and reports_made >= self.policy.reports_per_epoch
+        needed = solution.accumulates and not last
+        books.record(entry, kept.astype(np.float32) if needed else None)
+        return report
+
+
+def _checked_weights(weights: Any, dim: int, bound: float) -> NDArray[np.floating]:
+    """A copy of the server's weights: d finite numbers within ±bound, or a refusal."""
+    if isinstance(weights, bytes | bytearray | memoryview):
+        kinds = {4 * dim: "<f4", 8 * dim: "<f8"}
+        size = memoryview(weights).nbytes
+        array = np.frombuffer(weights, dtype=kinds[size]) if size in kinds else None
+    else:
+        # Only a true array: the server's objects get no say in how they are read.
+        array = weights if type(weights) is np.ndarray else None
+    if array is None or array.shape != (dim,) or array.dtype.newbyteorder("=") not in _FLOATS:
+        raise Refused(Reason.WEIGHTS)
+    model = array.astype(array.dtype.newbyteorder("="), copy=True)
+    # NaN is not; infinity would be, where the bound is beyond the singles.
+    if not (np.isfinite(model) & (np.abs(model) <= bound)).all():
+        raise Refused(Reason.WEIGHTS)
+    return model

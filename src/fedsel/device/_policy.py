@@ -1,0 +1,264 @@
+"""The policy: what the owner of a device lets any server have. A server may only ask for less."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from decimal import Decimal, InvalidOperation
+from enum import Enum
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, final
+
+from fedsel.errors import (
+    Epsilon,
+    InvalidArgument,
+    check_count,
+    check_float,
+    check_kind,
+    check_positive,
+)
+from fedsel.mechanisms._base import MAX_DIMENSION
+from fedsel.recipe import PRIVATE, Recipe, decimal
+from fedsel.solutions._registry import canonical
+from fedsel.wire import Sealing
+from fedsel.wire._request import MOST_TEXT_BYTES, Intent, check_text
+
+_MOST = (1 << 32) - 1
+_MOST_DIGITS = 300
+"""Of a number in a policy; its exponent is no larger."""
+
+
+class Reason(Enum):
+    """Why a request was refused: from the request, the policy and past reports, never the data."""
+
+    MALFORMED = "the request cannot be understood"
+    VERSION = "the request is of an unknown version"
+    WEIGHTS = "the weights do not have the announced shape, type and range"
+    NOT_ALLOWED = "the policy of this device does not allow such a task"
+    PURPOSE = "the policy of this device does not allow the purpose or the recipient of the request"
+    TOO_MUCH = "the report would cost more than the policy of this device allows for one report"
+    EXHAUSTED = "the budget of this device does not suffice for the report"
+    TOO_OFTEN = "this device has reported as often as its policy allows for now"
+    OUT_OF_ORDER = "the round is older than one that this device has answered"
+    CONFLICT = "the request contradicts an earlier one of the same run"
+    LEDGER = "the ledger of this device cannot be used"
+    INTERNAL = "the device could not answer"
+
+
+class Refused(Exception):
+    """A request that a device does not answer. Nothing was spent, and nothing left the device.
+
+    >>> Refused(Reason.EXHAUSTED).reason.name
+    'EXHAUSTED'
+    """
+
+    def __init__(self, reason: Reason) -> None:
+        self.reason = reason
+        super().__init__(reason)
+
+    def __str__(self) -> str:
+        return self.reason.value
+
+    def afresh(self) -> Refused:
+        """The same refusal without traceback and context."""
+        return Refused(self.reason)
+
+
+@final
+@dataclass(frozen=True)
+class Policy:
+    """The limits of one device.
+
+    - ``lifetime``: the ε of all reports that this device will ever make;
+    - ``per_report``: the most ε of one report;
+    - ``solutions``: the names that a task may have, private ones only;
+    - ``dimensions``: the d that a task may have;
+    - ``clip``: the most that a task may clip to, against absurd requests. It protects nothing: ε is
+      the same for every clip, and what is clipped is the update times a factor that the server
+      chooses (the learning rate of …-O, the scales of Flower);
+    - ``reports_per_epoch`` of a run, and ``reports_per_day`` (24 hours; None: no limit of its own);
+    - ``runs``: how many runs are open at a time; a further one closes the oldest;
+    - ``weight_bound``: the largest magnitude of a weight that is believed;
+    - ``least_seconds``: an answer takes at least that long, so that its time tells less;
+    - ``require_purpose``, ``require_recipient``: whether a request must say what for, and for whom;
+    - ``purposes``, ``recipients``: the texts that a request may have there, compared letter by
+      letter; one of them is then required (None: any). They are what the server says, not proofs;
+    - ``server_key``: reports leave sealed for who has this key (`fedsel.server.ServerKey.public`),
+      by way of a shuffler, and in no other way (None: as they are).
+
+    An ε is the decimal that is written: ten reports of 0.1 are exactly 1.
+
+    >>> policy = Policy(lifetime=2.0, per_report=0.5, solutions=["PS-PM"], dimensions=[100])
+    >>> policy.lifetime, policy.solutions
+    (Fraction(2, 1), ('PS-PM',))
+    """
+
+    lifetime: Epsilon
+    per_report: Epsilon
+    solutions: Iterable[str]
+    dimensions: Iterable[int]
+    clip: float = 1.0
+    reports_per_epoch: int = 1
+    reports_per_day: int | None = None
+    runs: int = 1
+    weight_bound: float = 1e6
+    least_seconds: float = 0.0
+    require_purpose: bool = False
+    require_recipient: bool = False
+    purposes: Iterable[str] | None = None
+    recipients: Iterable[str] | None = None
+    server_key: str | None = None
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__
+        put(self, "lifetime", _epsilon("lifetime", self.lifetime))
+        put(self, "per_report", _epsilon("per_report", self.per_report))
+        put(self, "solutions", tuple(_private(n) for n in _listed("solutions", self.solutions)))
+        put(self, "dimensions", _dimensions(self.dimensions))
+        put(self, "clip", check_positive("clip", self.clip))
+        for name in ("reports_per_epoch", "reports_per_day", "runs"):
+            if name != "reports_per_day" or self.reports_per_day is not None:
+                put(self, name, check_count(name, getattr(self, name), most=_MOST))
+        put(self, "weight_bound", check_positive("weight_bound", self.weight_bound))
+        put(self, "least_seconds", check_float("least_seconds", self.least_seconds))
+        if not 0 <= self.least_seconds <= 86_400:
+            raise InvalidArgument("least_seconds", self.least_seconds, "in 0 … 86400")
+        for field in MOST_TEXT_BYTES:
+            check_kind(f"require_{field}", getattr(self, f"require_{field}"), bool)
+            put(self, f"{field}s", _texts(f"{field}s", getattr(self, f"{field}s"), field))
+        if self.server_key is not None:
+            Sealing(b"", self.server_key).check()  # before anything is spent
+
+    @classmethod
+    def load(cls, path: str | Path) -> Policy:
+        """The policy of a TOML file; unknown keys are refused, numbers are exact decimals."""
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+            values = _parsed(text)
+        except OSError as error:
+            raise InvalidArgument("policy", str(path), f"a file ({error.strerror})") from None
+        except InvalidArgument:
+            raise
+        except (ValueError, RecursionError) as error:  # not UTF-8, or not TOML
+            raise InvalidArgument("policy", str(path), f"valid TOML ({error})") from None
+        return cls.of(values)
+
+    @classmethod
+    def of(cls, values: dict[str, Any]) -> Policy:
+        """The policy of a table of its fields."""
+        known = [field.name for field in fields(cls)]
+        for name, value in values.items():
+            if name not in known:
+                raise InvalidArgument(str(name), value, f"one of {', '.join(known)}")
+        for name in ("lifetime", "per_report", "solutions", "dimensions"):
+            if name not in values:
+                raise InvalidArgument(name, None, "given")
+        return cls(**values)
+
+    def objection(self, recipe: Recipe, intent: Intent | None = None) -> Reason | None:
+        """Why the policy forbids a recipe, before anything of its size is built; None if it allows.
+
+        ``intent`` is what the request says about its purpose and recipient: nothing, if None.
+
+        >>> policy = Policy(2.0, 0.5, ["PS-PM"], [100])
+        >>> policy.objection(Recipe("PS-PM", epsilon=2.0, epochs=5, dim=10**9))
+        <Reason.NOT_ALLOWED: 'the policy of this device does not allow such a task'>
+        """
+        allowed = (
+            recipe.solution in tuple(self.solutions)
+            and recipe.dim in tuple(self.dimensions)
+            and recipe.clip <= self.clip
+        )
+        if not allowed:
+            return Reason.NOT_ALLOWED
+        stated = Intent() if intent is None else intent
+        return None if all(self._accepts(f, stated) for f in MOST_TEXT_BYTES) else Reason.PURPOSE
+
+    def _accepts(self, field: str, intent: Intent) -> bool:
+        text: str = getattr(intent, field)
+        texts: tuple[str, ...] | None = getattr(self, f"{field}s")
+        if texts is not None:
+            return text in texts
+        return bool(text) or not getattr(self, f"require_{field}")
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    """The table of a TOML file; numbers are exact."""
+    try:
+        return tomllib.loads(text, parse_float=_exact)
+    except tomllib.TOMLDecodeError:
+        raise
+    except ValueError:  # Python reads no integer of thousands of digits
+        lines = text.splitlines()
+        while lines and _too_long("\n".join(lines[:-1])):
+            lines.pop()
+        keys = re.findall(r"^\s*([\w-]+)\s*=", "\n".join(lines), re.MULTILINE)
+        allowed = f"a number of at most {_MOST_DIGITS} digits"
+        shown = "an integer of thousands of digits"
+        raise InvalidArgument(keys[-1] if keys else "policy", shown, allowed) from None
+
+
+def _too_long(text: str) -> bool:
+    """Whether a file that begins so has an integer that Python does not read."""
+    try:
+        tomllib.loads(text, parse_float=_exact)
+    except tomllib.TOMLDecodeError:
+        return False
+    except ValueError:
+        return True
+    return False
+
+
+def _exact(text: str) -> Fraction | str:
+    """A number of TOML, exactly; what no field takes (inf, nan, 1e400) stays as it is written."""
+    try:
+        number = Decimal(text)
+    except InvalidOperation:  # an exponent of twenty digits
+        return text
+    if number == 0:
+        return Fraction(0)
+    short = number.is_finite() and len(number.as_tuple().digits) <= _MOST_DIGITS
+    return Fraction(number) if short and abs(number.adjusted()) <= _MOST_DIGITS else text
+
+
+def _epsilon(name: str, value: object) -> Fraction:
+    number = decimal(name, value)
+    if number.denominator >= 10 ** (2 * _MOST_DIGITS):  # the ledger writes it down
+        raise InvalidArgument(name, value, f"a number of at most {_MOST_DIGITS} digits")
+    return number
+
+
+def _listed(name: str, values: object) -> tuple[Any, ...]:
+    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
+        raise InvalidArgument(name, values, "a list")
+    items = tuple(values)
+    if not items:
+        raise InvalidArgument(name, items, "a list of at least one")
+    return items
+
+
+def _dimensions(values: object) -> tuple[int, ...]:
+    listed = _listed("dimensions", values)
+    return tuple(check_count("dimensions", d, most=MAX_DIMENSION) for d in listed)
+
+
+def _texts(name: str, values: object, field: str) -> tuple[str, ...] | None:
+    """The texts that a request may have; an empty one would be none at all."""
+    if values is None:
+        return None
+    texts = tuple(check_text(name, text, field) for text in _listed(name, values))
+    if "" in texts:
+        raise InvalidArgument(name, texts, "a list of texts that are not empty")
+    return texts
+
+
+def _private(name: object) -> str:
+    """The name as the paper writes it; a solution that is not private is no policy."""
+    check_kind("solutions", name, str)
+    recipe = Recipe(canonical(str(name), "solutions"), epsilon=1.0, dim=2, k=1, mu=0.1, rho=None)
+    if not recipe.private:
+        raise InvalidArgument("solutions", name, PRIVATE)
+    return recipe.solution

@@ -1,0 +1,406 @@
+"""One connection to a service: kept open, verified by TLS, and never read without end."""
+
+from __future__ import annotations
+
+import http.client
+import io
+import json
+import re
+import secrets
+import socket
+import ssl
+import time
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any, Self, cast, final
+from urllib.parse import urlsplit
+
+from fedsel.errors import InvalidArgument
+
+SECONDS = 30.0
+"""How long one step of an exchange may take: to connect, to send, to read on. The whole of it has a
+deadline of its own."""
+OCTETS = "application/octet-stream"
+_MOST_TOKEN = 4096
+_MOST_WAIT = 300.0
+_GZIP = 31  # zlib's window for what gzip has written
+
+
+class Ending(Enum):
+    """Why a device takes part no longer. None of these depends on its data."""
+
+    FINISHED = "the run is over"
+    DONE = "the run asks this device for no further report"
+    SPENT = "the budget of this device does not suffice for another report"
+    REFUSED = "this device refuses what it is asked"
+    UNINVITED = "the service does not let this device take part"
+    CONFLICT = "the service has another report from the holder of this invitation"
+    UNREACHABLE = "the service does not answer"
+    NOT_UNDERSTOOD = "the service does not answer as a service of fedsel would"
+
+    @property
+    def regular(self) -> bool:
+        """Whether all went as it should."""
+        return self in (Ending.FINISHED, Ending.DONE, Ending.SPENT)
+
+
+class Ended(Exception):
+    """Taking part is over; ``detail`` says more to the owner."""
+
+    def __init__(self, ending: Ending, detail: str = "") -> None:
+        super().__init__(ending, detail)
+        self.ending, self.detail = ending, detail
+
+    def __str__(self) -> str:
+        return f"{self.ending.value}: {self.detail}" if self.detail else self.ending.value
+
+
+_RANDOM = secrets.SystemRandom()
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 30.0
+Sleep = Callable[[float], object]
+
+
+def jittered(seconds: float) -> float:
+    """About so long, at random: devices that were started together do not stay together."""
+    return seconds * _RANDOM.uniform(0.5, 1.5)
+
+
+def random_round(first: int, last: int) -> int:
+    """A round among these, at random."""
+    return _RANDOM.randint(first, last)
+
+
+@final
+class Deadline:
+    """The end of an exchange, however many steps it takes."""
+
+    def __init__(self, seconds: float) -> None:
+        self._end = time.monotonic() + seconds
+
+    def left(self, most: float) -> float:
+        """Seconds that the next step may take; after the end, a `TimeoutError`."""
+        left = self._end - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        return min(left, most)
+
+
+@final
+class Patience:
+    """Waits longer from failure to failure, at random, and ends when nothing has worked for long.
+
+    >>> slept = []
+    >>> patience = Patience(100.0, sleep=slept.append)
+    >>> for _ in range(9):
+    ...     patience.wait("busy")
+    >>> slept[0] <= 0.25, max(slept) <= 30.0
+    (True, True)
+    """
+
+    def __init__(self, most: float, *, sleep: Sleep | None = None) -> None:
+        self._most, self._sleep = most, time.sleep if sleep is None else sleep
+        self.renew()
+
+    def renew(self) -> None:
+        """Begin anew: nothing has failed yet."""
+        self._failures, self._since = 0, time.monotonic()
+
+    @property
+    def left(self) -> float:
+        """Seconds until it ends."""
+        return self._most - (time.monotonic() - self._since)
+
+    @property
+    def tried(self) -> bool:
+        """Whether the last try failed."""
+        return self._failures > 0
+
+    def wait(self, why: str, asked: float = 0.0) -> None:
+        """After a failure: wait, for as long as the service asks at least.
+
+        Gives up where that would leave no time for another try.
+        """
+        # "Full jitter": devices that failed together come back spread over the whole time.
+        longest = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(self._failures, 16))
+        pause = asked + _RANDOM.uniform(0.0, longest)
+        if pause >= self.left:
+            raise Ended(Ending.UNREACHABLE, why)
+        self._failures += 1
+        self._sleep(pause)
+
+
+class Interrupted(Exception):
+    """The exchange did not come about: it may be tried again, as it was."""
+
+
+@final
+@dataclass(frozen=True)
+class Reply:
+    """What came back."""
+
+    status: int
+    body: bytes
+    wait: float = 0.0
+    """Seconds that the service asks to wait for."""
+
+    def json(self) -> Any:
+        """The body as JSON; what is none ends the visit."""
+        try:
+            return json.loads(self.body)
+        except (ValueError, RecursionError):
+            raise Ended(Ending.NOT_UNDERSTOOD, "this is no JSON") from None
+
+    @property
+    def word(self) -> str:
+        """The service's fixed word for what became of a request; "" if it has none."""
+        try:
+            values = json.loads(self.body)
+        except (ValueError, RecursionError):
+            return ""
+        known = values if isinstance(values, dict) else {}
+        return str(known.get("outcome", known.get("error", "")))[:40]
+
+
+@final
+class Connection:
+    """Asks a service; opens the connection again whenever it was closed.
+
+    What was fetched before is not sent again (ETag), and comes compressed where that is shorter.
+    """
+
+    def __init__(self, url: str, *, ca: str | Path | None = None) -> None:
+        self.url = url
+        self._secure, self._host, self._port, self._base = _address(url)
+        self._context = _context(ca) if self._secure else None
+        if ca is not None and not self._secure:
+            raise InvalidArgument("ca", str(ca), "left out with http, which verifies nobody")
+        self._connection: _InTime | None = None
+        self._kept: dict[str, tuple[str, bytes]] = {}
+        self.token: str | None = None
+
+    @property
+    def exposed(self) -> bool:
+        """Whether others on the way can read along."""
+        return not self._secure and self._host not in ("localhost", "127.0.0.1", "::1")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close it; the next request opens it again."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def ask(
+        self,
+        path: str,
+        most: int,
+        deadline: Deadline,
+        *,
+        body: bytes | None = None,
+        keep: str | None = None,
+        named: bool = False,
+    ) -> Reply:
+        """What the service answers, of at most so many bytes, in time; POST with a body, else GET.
+
+        ``keep`` is the name under which the answer is kept for the next time; ``named`` shows the
+        token.
+        """
+        headers = {"Accept-Encoding": "gzip"}
+        if named and self.token is not None:
+            headers["Authorization"] = f"Bearer {self.token}"
+        if body is not None:
+            headers["Content-Type"] = OCTETS
+        if keep in self._kept:
+            headers["If-None-Match"] = self._kept[str(keep)][0]
+        reused = self._connection is not None
+        try:
+            reply, tag = self._exchange(path, body, headers, most, deadline)
+        except Interrupted:
+            if not reused:
+                raise
+            # A connection that was idle for long is closed by the service: that is no failure.
+            reply, tag = self._exchange(path, body, headers, most, deadline)
+        if keep is None:
+            return reply
+        if reply.status == http.HTTPStatus.NOT_MODIFIED and keep in self._kept:
+            return Reply(http.HTTPStatus.OK, self._kept[keep][1])
+        self._kept.pop(keep, None)
+        if reply.status == http.HTTPStatus.OK and tag:
+            self._kept[keep] = tag, reply.body
+        return reply
+
+    def _exchange(
+        self,
+        path: str,
+        body: bytes | None,
+        headers: dict[str, str],
+        most: int,
+        deadline: Deadline,
+    ) -> tuple[Reply, str]:
+        try:
+            connection = self._opened(deadline)
+            connection.request("GET" if body is None else "POST", self._base + path, body, headers)
+            response = connection.getresponse()
+            length = response.length
+            data = response.read(most + 1)
+            if length is not None and len(data) < min(length, most + 1):
+                raise http.client.IncompleteRead(b"")
+            if response.will_close or len(data) > most:
+                self.close()
+        except ssl.SSLCertVerificationError as error:
+            self.close()
+            detail = f"its certificate is not trusted ({error.verify_message}); --ca names another"
+            raise Ended(Ending.UNREACHABLE, detail) from None
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            self.close()
+            raise Interrupted(_why(error)) from None
+        except BaseException:
+            self.close()  # what was begun must not be taken for the answer to the next request
+            raise
+        if len(data) > most:
+            raise Ended(Ending.NOT_UNDERSTOOD, "its answer is too long")
+        if response.headers.get("content-encoding", "").lower() == "gzip":
+            data = _unpacked(data, most)
+        return Reply(response.status, data, _wait(response.headers)), response.headers.get(
+            "etag", ""
+        )
+
+    def _opened(self, deadline: Deadline) -> _InTime:
+        if self._connection is None:
+            self._connection = _InTime(self._host, self._port, self._context)
+        self._connection.deadline = deadline
+        return self._connection
+
+
+@final
+class _InTime(http.client.HTTPConnection):
+    """Every step of an exchange ends with the deadline of the whole.
+
+    The time-out of `http.client` is that of one step: a service that sends a byte now and then, or
+    "100 Continue" without end, never exceeds it.
+    """
+
+    deadline: Deadline
+
+    def __init__(self, host: str, port: int | None, context: ssl.SSLContext | None) -> None:
+        self.default_port = http.client.HTTP_PORT if context is None else http.client.HTTPS_PORT
+        super().__init__(host, port or self.default_port)
+        self._context = context
+        self.response_class = self._response  # type: ignore[assignment]
+
+    def connect(self) -> None:
+        """Connect to one of the host's addresses, and shake hands."""
+        places = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
+        for number, (*_, place) in enumerate(places, 1):
+            try:
+                address = cast("tuple[str, int]", place[:2])
+                sock = socket.create_connection(address, self.deadline.left(SECONDS))
+                break
+            except OSError:
+                if number == len(places):
+                    raise
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.sock = sock
+        if self._context is not None:
+            sock.settimeout(self.deadline.left(SECONDS))
+            self.sock = self._context.wrap_socket(sock, server_hostname=self.host)
+
+    def send(self, data: Any) -> None:
+        """Send it all; a connection is opened where there is none."""
+        if self.sock is None:
+            self.connect()
+        self.sock.settimeout(self.deadline.left(SECONDS))
+        super().send(data)
+
+    def _response(self, sock: socket.socket, **options: Any) -> http.client.HTTPResponse:
+        response = http.client.HTTPResponse(sock, **options)
+        response.fp = io.BufferedReader(_Reading(sock, response.fp.detach(), self.deadline))
+        return response
+
+
+@final
+class _Reading(io.RawIOBase):
+    """What a socket receives before a deadline."""
+
+    def __init__(self, sock: socket.socket, raw: io.RawIOBase, deadline: Deadline) -> None:
+        self._sock, self._raw, self._deadline = sock, raw, deadline
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        self._sock.settimeout(self._deadline.left(SECONDS))
+        return self._raw.readinto(buffer)
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+def check_token(name: str, token: str) -> str:
+    """A token that can stand in a header; it is a secret, and no message holds it."""
+    text = token.strip()
+    if not text or len(text) > _MOST_TOKEN or not re.fullmatch(r"[!-~]+", text):
+        raise InvalidArgument(name, "what it is", "one invitation: letters without spaces")
+    return text
+
+
+def _address(url: str) -> tuple[bool, str, int | None, str]:
+    allowed = "the address of a service, such as https://example.org or http://127.0.0.1:8000"
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise InvalidArgument("url", url, allowed) from None
+    whole = parts.scheme in ("http", "https") and parts.hostname
+    if (
+        not whole
+        or parts.query
+        or parts.fragment
+        or parts.username
+        or not re.fullmatch(r"[!-~]+", url)
+    ):
+        raise InvalidArgument("url", url, allowed)
+    return parts.scheme == "https", str(parts.hostname), port, parts.path.rstrip("/")
+
+
+def _context(ca: str | Path | None) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=None if ca is None else str(ca))
+    except (OSError, ssl.SSLError):
+        raise InvalidArgument("ca", str(ca), "a file of certificates (PEM)") from None
+
+
+def _why(error: Exception) -> str:
+    """What went wrong on the way, in few words."""
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    if isinstance(error, OSError) and error.strerror:
+        return str(error.strerror).lower()
+    return "the connection was cut"
+
+
+def _unpacked(data: bytes, most: int) -> bytes:
+    unpacker = zlib.decompressobj(_GZIP)
+    try:
+        unpacked = unpacker.decompress(data, most + 1)
+    except zlib.error:
+        raise Interrupted("the answer is damaged") from None
+    if len(unpacked) > most:
+        raise Ended(Ending.NOT_UNDERSTOOD, "its answer is too long")
+    if data and not unpacker.eof:
+        raise Interrupted("the answer was cut")
+    return unpacked
+
+
+def _wait(headers: http.client.HTTPMessage) -> float:
+    text = headers.get("retry-after", "")
+    return min(float(text), _MOST_WAIT) if re.fullmatch(r"\d{1,6}", text) else 0.0

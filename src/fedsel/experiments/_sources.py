@@ -1,0 +1,185 @@
+"""Where a task finds its data: by name, or a data set in hand; prepared once per process."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsel.data import Dataset, load, partition
+from fedsel.errors import InvalidArgument
+from fedsel.preparation import FeatureScale, Preparation, PublicMeans, of_rows, shaped
+from fedsel.preparation.means import read_means
+from fedsel.preparation.scale import PRIVATE
+from fedsel.simulation import Population
+
+Rows = NDArray[np.float32]
+Means = tuple[tuple[str, float], ...]
+_LOADING = threading.Lock()
+
+
+class Source(Hashable, Protocol):
+    """A data set by name and draw; hashable, and picklable for a cluster."""
+
+    @property
+    def identity(self) -> str:
+        """A digest of data that its name does not determine; empty where it does."""
+
+    @property
+    def public(self) -> Rows | None:
+        """Public rows (m, d) of the same features, as they are; None if there are none."""
+
+    @property
+    def means(self) -> Means:
+        """Public means of features in their units, each with its name; none if it is empty."""
+
+    def data(self, name: str, data_seed: int) -> Dataset:
+        """The data set."""
+
+
+@dataclass(frozen=True)
+class CatalogueSource:
+    """Synthetic data by their name and seed."""
+
+    means: Means = ()
+
+    @property
+    def identity(self) -> str:
+        return _digest_of_means(self.means)
+
+    @property
+    def public(self) -> None:
+        return None
+
+    def data(self, name: str, data_seed: int) -> Dataset:
+        return load(name, data_seed)
+
+
+@dataclass(frozen=True, eq=False)
+class InMemorySource:
+    """One data set in hand, whatever name is asked for; public rows or means beside it, if any."""
+
+    dataset: Dataset
+    public: Rows | None = None
+    means: Means = ()
+
+    @property
+    def identity(self) -> str:
+        own = _digest(self.dataset) + _digest_of_means(self.means)
+        if self.public is None:
+            return own
+        rows = np.ascontiguousarray(self.public).data.cast("B")
+        return own + hashlib.sha256(rows).hexdigest()[:16]
+
+    def data(self, name: str, data_seed: int) -> Dataset:  # noqa: ARG002
+        return self.dataset
+
+
+def public_scale(source: Source, name: str, data_seed: int, scale: str) -> FeatureScale | None:
+    """The public bounds of a data set where its scale follows from them; None on other scales.
+
+    On the scale "private" they are those that anything lies within.
+    """
+    data = source.data(name, data_seed)
+    if scale == PRIVATE:
+        return FeatureScale.unknown(data.d, data.bounds)
+    bounds = data.bounds if scale in ("unit", "symmetric") else None
+    return None if bounds is None else FeatureScale(bounds[:, 0], bounds[:, 1])
+
+
+def public_means(
+    source: Source, name: str, data_seed: int, scale: str, known: FeatureScale | None
+) -> PublicMeans | None:
+    """The public means of a data set's features on its scale; None if there are none."""
+    if not source.means:
+        return None
+    if known is None:
+        allowed = "unit, symmetric or private with public means, which are of public scales"
+        raise InvalidArgument("scale", scale, allowed)
+    data = source.data(name, data_seed)
+    raw = read_means(dict(source.means), known.low, known.high, data.feature_names)
+    return PublicMeans.scaled(raw, known, *data.public_scaling(scale))
+
+
+def with_public(dataset: Dataset, rows: Rows) -> InMemorySource:
+    """A data set with public rows (m, d) beside it, for the bounds that it lacks."""
+    if rows.ndim != 2 or rows.shape[1] != dataset.d:
+        raise InvalidArgument("public", f"of shape {rows.shape}", f"(m, {dataset.d})")
+    if len(rows) < 2:
+        raise InvalidArgument("public", f"{len(rows)} row", "at least 2 rows")
+    if not dataset.bounded:
+        low, high = rows.min(axis=0).astype(np.float64), rows.max(axis=0).astype(np.float64)
+        still = low == high  # such a feature may be a rare level: 0 and 1 lie within its bounds
+        low, high = np.where(still & (low > 0), 0, low), np.where(still & (high < 1), 1, high)
+        told = np.stack([low, high], axis=1)
+        if dataset.bounds is not None:
+            told = np.where(np.isfinite(dataset.bounds), dataset.bounds, told)
+        dataset = replace(dataset, bounds=told)
+    return InMemorySource(dataset, rows)
+
+
+def public_preparation(
+    like: Dataset, public: Rows, scale: str, known: FeatureScale, noise: float
+) -> Preparation:
+    """What public rows tell of the records of a data set on a scale."""
+    unlabelled = np.ones(len(public), np.int8)
+    rows = replace(like, X=np.ascontiguousarray(public, np.float32), y=unlabelled)
+    X = rows.scaled(scale).X
+    return shaped(of_rows(X, loose=known.loose), X, noise)
+
+
+def population(source: Source, name: str, data_seed: int, *shape: Any) -> Population:
+    """The clients: scaled, with intercept, dealt out; the last few are remembered.
+
+    ``shape`` is (scale, intercept, unit records, clients, skew, seed).
+    """
+    with _LOADING:
+        return _prepared(source, name, data_seed, *shape)
+
+
+@lru_cache(maxsize=4)
+def _prepared(
+    source: Source,
+    name: str,
+    data_seed: int,
+    scale: str,
+    intercept: bool,
+    unit_records: bool,
+    clients: int | None,
+    skew: float | None,
+    seed: int,
+) -> Population:
+    ready = source.data(name, data_seed).scaled(scale)
+    if intercept:
+        ready = ready.with_intercept()
+    if unit_records:
+        ready = ready.with_unit_records()
+    if clients is None:
+        if skew is not None:
+            raise InvalidArgument("skew", skew, "given together with clients")
+        return Population(ready.X, ready.y)
+    if clients > ready.n:
+        raise InvalidArgument("clients", clients, f"at most the {ready.n} records")
+    # A large alpha is no skew: every client then has the labels of the whole.
+    dealt = partition.dirichlet(ready.y, clients, 1e6 if skew is None else skew, seed)
+    return Population(ready.X, ready.y, dealt.order, dealt.starts)
+
+
+def _digest_of_means(means: Means) -> str:
+    return hashlib.sha256(repr(means).encode()).hexdigest()[:16] if means else ""
+
+
+@lru_cache(maxsize=4)
+def _digest(dataset: Dataset) -> str:
+    digest = hashlib.sha256(repr((dataset.name, dataset.X.shape)).encode())
+    X: Any = dataset.X
+    arrays = [X.data, X.indices, X.indptr] if hasattr(X, "indptr") else [X]
+    for array in (dataset.y, *arrays, *([] if dataset.bounds is None else [dataset.bounds])):
+        digest.update(np.ascontiguousarray(array).data.cast("B"))
+    return digest.hexdigest()[:16]

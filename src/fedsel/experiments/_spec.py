@@ -1,0 +1,230 @@
+"""An experiment is data: a frozen set of parameters, and the cells that it expands to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from itertools import product
+from typing import Annotated, Any, final
+
+from fedsel.auto import AVERAGING
+from fedsel.data.dataset import SCALINGS
+from fedsel.errors import InvalidArgument
+from fedsel.experiments._trial import Cell, Conditions
+from fedsel.models import LinearModel, Loss
+from fedsel.preparation.scale import PRIVATE
+from fedsel.recipe import AUTO, RECOMMENDED, Parameter, Recipe, parameters_of
+from fedsel.solutions import Entry, entries, entry
+
+_AXES = ("models", "solutions", "epsilons")
+_PAPER = {"mu": 0.1, "reg": 1e-4}
+"""Where the paper's defaults differ from the recipe's."""
+_CHOSEN = {
+    "learning_rate": "auto for FJ, RJ, J, RC; else by data set",
+    "rho": "auto where α is automatic, else none",
+    "averaging": f"{AVERAGING:g} where α is automatic, else 0",
+}
+"""What is chosen for each solution, unless it is given."""
+
+
+@dataclass(frozen=True)
+class PaperSettings:
+    """What the paper leaves open for a data set: scaling, intercept and learning rates."""
+
+    scale: str
+    intercept: bool
+    rates: Mapping[str, float]
+
+
+# The paper states none of these; they were fitted to its table 3.
+_SETTINGS: Mapping[str, PaperSettings] = {
+    "syn": PaperSettings("none", False, {"logistic": 2.15, "svm": 0.7}),
+    "bank": PaperSettings("unit", False, {"logistic": 0.5, "svm": 1.0}),
+    "kdd": PaperSettings("standard", True, {"logistic": 2.0, "svm": 1.3}),
+    "adult": PaperSettings("unit", True, {"logistic": 10.0, "svm": 4.64}),
+}
+_OTHER = PaperSettings("standard", True, {"logistic": 1.0, "svm": 1.0})
+
+
+def paper_settings(dataset: str) -> PaperSettings:
+    """The settings of a data set by its name; a user's own is standardised, with intercept."""
+    return _SETTINGS.get(dataset.lower().split("-")[0].removesuffix("99"), _OTHER)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Spec(Conditions):
+    """A sweep over models, solutions and ε with the paper's defaults.
+
+    ``recipe`` has the fields of `fedsel.Recipe` that all points share. What it lacks is chosen for
+    each solution, and so is what is None here. Solutions that report directions have the automatic
+    learning rate, ρ and average, on records of norm 1 (``unit_records``) that are prepared
+    (``spread``, ``centre``) where the data set has public bounds; the paper's have what was fitted
+    to it for a data set, the last weights, and records as they are.
+
+    >>> len(list(Spec(solutions=("NP", "PS-PM"), epsilons=(1.0, 2.0)).cells()))
+    3
+    """
+
+    solutions: Annotated[
+        tuple[str, ...],
+        Parameter(
+            "FJ, J, RJ, UJ, PM, EXP-PM, PE-PM, PS-PM, NP and others, which fedsel solutions "
+            "lists; repeat for several.",
+            "compared",
+            "s",
+            name="solution",
+        ),
+    ] = ("NP", "PM", "EXP-PM", "PE-PM", "PS-PM", "FJ")
+    epsilons: Annotated[
+        tuple[float, ...],
+        Parameter(
+            "ε of a client over all its reports; repeat for several.",
+            "compared",
+            "e",
+            name="epsilon",
+        ),
+    ] = (0.5, 1.0, 2.0, 4.0)
+    models: Annotated[
+        tuple[Loss, ...],
+        Parameter("logistic or svm; repeat for both.", "compared", "m", name="model"),
+    ] = ("logistic",)
+    scale: Annotated[
+        str | None,
+        Parameter(
+            "unit or symmetric (from public bounds), private (the first rounds learn how wide "
+            "features are; FJ, RJ and RC), standard (by the records' own mean and deviation: not "
+            "private), or none.",
+            "records",
+            unset="by data set; your own: unit if it has bounds, else standard",
+        ),
+    ] = None
+    intercept: Annotated[
+        bool | None, Parameter("Add a constant feature.", "records", unset="by data set")
+    ] = None
+    unit_records: Annotated[
+        bool | None,
+        Parameter(
+            "Clients divide their record by its norm.",
+            "records",
+            unset="with automatic α or ρ of FJ, RJ, J, RC",
+        ),
+    ] = None
+    recipe: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in _AXES:
+            if not getattr(self, name):
+                raise InvalidArgument(name, getattr(self, name), "at least one")
+        _check_names(self.recipe, {p.field for p in _OF_RECIPE.values()})
+        for model in self.models:
+            if model not in _OTHER.rates:
+                raise InvalidArgument("model", model, f"one of {', '.join(_OTHER.rates)}")
+            LinearModel(model, self._given("reg"))
+        automatic = AUTO in (self._given("learning_rate"), self._given("rho"))
+        if automatic and self.unit_records is False and any(e.directions for e in self._entries()):
+            wanted = "true where learning rate or ρ are automatic: they count on norm 1"
+            raise InvalidArgument("unit_records", False, wanted)
+        self._check_scale()
+        # Report wrong names and parameters before anything runs.
+        for cell in self.cells():
+            cell.resolved(dim=1000, batch=1000, members=100_000).build()
+
+    def _entries(self) -> list[Entry]:
+        return [entry(name, "solution") for name in self.solutions]
+
+    def _check_scale(self) -> None:
+        if self.scale not in (None, *SCALINGS):
+            raise InvalidArgument("scale", self.scale, f"one of {', '.join(SCALINGS)}")
+        if self.scale != PRIVATE:
+            return
+        cannot = [known.name for known in self._entries() if not _learns_scales(known)]
+        if cannot:
+            able = [known.name for known in entries() if _learns_scales(known)]
+            listed = ", ".join(sorted(able, key=lambda name: name != RECOMMENDED))
+            allowed = f"another for {', '.join(cannot)}: only reports of {listed} can learn it"
+            raise InvalidArgument("scale", PRIVATE, allowed)
+        if self.intercept is False or not all(cell.unit_records for cell in self.cells()):
+            allowed = "another without an intercept, or where records keep their norm"
+            raise InvalidArgument("scale", PRIVATE, allowed)
+
+    def cells(self) -> Iterator[Cell]:
+        """Every point once; a solution without ε does not depend on it."""
+        settings = paper_settings(self.dataset)
+        shared = {f.name: getattr(self, f.name) for f in fields(Conditions)}
+        shared["scale"] = settings.scale if self.scale is None else self.scale
+        shared["intercept"] = settings.intercept if self.intercept is None else self.intercept
+        for model, known in product(self.models, self._entries()):
+            chosen = self._chosen(known.directions, settings.rates[model])
+            unit = self.unit_records
+            if unit is None:
+                unit = known.directions and AUTO in (chosen["learning_rate"], chosen["rho"])
+            for epsilon in (None,) if known.plain else self.epsilons:
+                recipe = Recipe(**{**chosen, "solution": known.name, "epsilon": epsilon})
+                yield Cell(**shared, unit_records=unit, model=model, recipe=recipe)
+
+    def _given(self, name: str) -> Any:
+        return {**_PAPER, **self.recipe}.get(name)
+
+    def _chosen(self, directions: bool, fitted: float) -> dict[str, Any]:
+        """The fields of the recipe of a solution that reports directions or does not."""
+        rate, rho, averaging = map(self._given, _CHOSEN)
+        if rate is None:
+            rate = AUTO if directions and rho in (None, AUTO) else fitted
+        if rho is None and directions and rate == AUTO:
+            rho = AUTO
+        if averaging is None:
+            averaging = AVERAGING if rate == AUTO else 0.0
+        chosen = {"learning_rate": rate, "rho": rho, "averaging": averaging}
+        return {**_PAPER, **self.recipe, **chosen}
+
+
+def _learns_scales(known: Entry) -> bool:
+    """Whether the first rounds of a solution can learn how wide features are."""
+    return known.directions and known.means
+
+
+def _of_recipe() -> dict[str, Parameter]:
+    """The recipe's parameters that an experiment passes on, with an experiment's defaults."""
+    own = {p.name for p in parameters_of(Spec).values()}
+    found = {name: p for name, p in parameters_of(Recipe).items() if name not in own}
+    for name, value in _PAPER.items():
+        found[name] = replace(found[name], default=value)
+    for name, unset in _CHOSEN.items():
+        found[name] = replace(found[name], default=None, unset=unset)
+    return found
+
+
+_OF_RECIPE = _of_recipe()
+PARAMETERS = {p.field: p for p in parameters_of(Spec).values()} | _OF_RECIPE
+"""What an experiment asks of its user: its own parameters and the recipe's."""
+SPEC_NAMES = (*(f.name for f in fields(Spec) if f.name != "recipe"), *_OF_RECIPE)
+"""The keys of a table that `override` and `expand` know."""
+
+
+def _check_names(table: Mapping[str, Any], known: Any) -> None:
+    for name, value in table.items():
+        if name not in known:
+            raise InvalidArgument(name, value, f"one of {', '.join(sorted(known))}")
+
+
+def override(spec: Spec, changes: Mapping[str, Any]) -> Spec:
+    """A spec with some parameters changed, its own or the recipe's; unknown names are refused."""
+    _check_names(changes, SPEC_NAMES)
+    values: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in changes.items()}
+    recipe = {_OF_RECIPE[name].field: values.pop(name) for name in changes if name in _OF_RECIPE}
+    return replace(spec, **values, recipe={**spec.recipe, **recipe})
+
+
+def expand(table: Mapping[str, Any]) -> Iterator[Spec]:
+    """The specs of a table in which any parameter may be a list of values to go through.
+
+    >>> specs = expand({"dataset": ["bank", "adult"], "mu": [0.1, 0.2], "epsilons": [1.0, 2.0]})
+    >>> [(s.dataset, s.recipe["mu"]) for s in specs]
+    [('bank', 0.1), ('bank', 0.2), ('adult', 0.1), ('adult', 0.2)]
+    """
+    axes = [n for n, v in table.items() if isinstance(v, list) and n not in _AXES]
+    fixed = {name: value for name, value in table.items() if name not in axes}
+    for values in product(*(table[name] for name in axes)):
+        yield override(Spec(), {**fixed, **dict(zip(axes, values, strict=True))})

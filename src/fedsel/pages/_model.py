@@ -1,0 +1,218 @@
+"""What a page is made of: sections with text, figures, tables and verdicts, all plain text."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from numbers import Real
+
+from fedsel._internal.display import DASH, shown
+from fedsel.errors import InvalidArgument
+
+Cell = str | float | int | None
+_LEADING = re.compile(
+    r"\s*([+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:e[+-]?\d+)?)\s*(?:(?:±|%|…|×|\().*|[a-zµ]{1,3})?",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows under headings; None is shown as a dash, a float with ``digits`` decimals.
+
+    >>> table = Table("Gains", ("data", "PS-PM"), (("BANK", 1.25), ("KDD", None)))
+    >>> table.numeric, table.texts
+    ((False, True), (('BANK', '1.25'), ('KDD', '–')))
+    """
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    note: str = ""
+    digits: int = 2
+
+    def __post_init__(self) -> None:
+        for row in self.rows:
+            if len(row) != len(self.columns):
+                raise InvalidArgument("row", row, f"{len(self.columns)} cells, one a column")
+
+    def _column(self, place: int) -> list[Cell]:
+        return [row[place] for row in self.rows]
+
+    @property
+    def numeric(self) -> tuple[bool, ...]:
+        """For each column, whether all its values are numbers or begin with one."""
+        return tuple(_is_numeric(self._column(i)) for i in range(len(self.columns)))
+
+    @property
+    def texts(self) -> tuple[tuple[str, ...], ...]:
+        """The rows as they are shown; a column of tiny or huge floats has exponents."""
+        exponents = [_is_extreme(self._column(i), self.digits) for i in range(len(self.columns))]
+        return tuple(
+            tuple(
+                shown(cell, self.digits, scientific=scientific)
+                for cell, scientific in zip(row, exponents, strict=True)
+            )
+            for row in self.rows
+        )
+
+    @property
+    def sort_keys(self) -> tuple[tuple[str | None, ...], ...]:
+        """The numbers by which a page sorts the rows, as JavaScript reads them."""
+        numeric = self.numeric
+        return tuple(
+            tuple(_sort_key(c) if n else None for c, n in zip(row, numeric, strict=True))
+            for row in self.rows
+        )
+
+
+def _sort_key(cell: Cell) -> str | None:
+    number = as_number(cell)
+    return None if number is None else repr(number).replace("inf", "Infinity")
+
+
+def as_number(cell: Cell) -> float | None:
+    """The number that a cell is or begins with.
+
+    >>> [as_number(c) for c in (2, "−1.5 ± 0.2", "10,000", "3 ms", "81 %", "syn-L", None)]
+    [2.0, -1.5, 10000.0, 3.0, 81.0, None, None]
+    """
+    if isinstance(cell, str):
+        match = _LEADING.fullmatch(cell.replace("\N{MINUS SIGN}", "-"))
+        return float(match[1].replace(",", "")) if match else None
+    return None if cell is None or math.isnan(cell) else float(cell)
+
+
+def _is_numeric(column: Sequence[Cell]) -> bool:
+    """Whether every value of a column is a number or begins with one.
+
+    >>> _is_numeric([1, None, 2.5]), _is_numeric(["1 ± 2", "a"]), _is_numeric([None])
+    (True, False, False)
+    """
+    filled = [c for c in column if c is not None and c != DASH]
+    return bool(filled) and all(isinstance(c, Real) or as_number(c) is not None for c in filled)
+
+
+def _is_extreme(column: Sequence[Cell], digits: int) -> bool:
+    """Whether all floats of a column would be zeros with this many decimals, or one is huge.
+
+    >>> _is_extreme([1e-6, 2e-5], 2), _is_extreme([1e-6, 1.0], 2), _is_extreme([1e12], 2)
+    (True, False, True)
+    """
+    floats = [abs(c) for c in column if isinstance(c, float) and math.isfinite(c)]
+    largest = max(floats, default=0.0)
+    return largest >= 1e9 or 0 < largest < 0.5 * 10.0**-digits
+
+
+class Kind(Enum):
+    """The kinds of verdicts, in the order in which they are listed."""
+
+    HOLDS = ("holds", "Holds")
+    PARTLY = ("partly", "Holds in part")
+    FAILS = ("fails", "Does not hold")
+    UNMEASURED = ("unmeasured", "Not measured")
+    OTHER = ("other", "Other")
+
+    def __init__(self, key: str, label: str) -> None:
+        self.key, self.label = key, label
+
+    @property
+    def rank(self) -> int:
+        """The place in the order."""
+        return list(Kind).index(self)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of one claim.
+
+    >>> [Verdict("", "", v, "", "").kind.key for v in ("holds", "Does not hold", "see below")]
+    ['holds', 'fails', 'other']
+    >>> [Verdict("", "", f"holds in {n} of 16", "", "").kind.key for n in (0, 14, 16)]
+    ['fails', 'partly', 'holds']
+    """
+
+    claim: str
+    """The claim in our words."""
+    where: str
+    """Where it is made: "Section 5.3", "my_module.respond"."""
+    verdict: str
+    """ "holds", "holds for α in …", "holds in 14 of 16", "does not hold", "not measured"."""
+    numbers: str
+    """One sentence with the figures."""
+    command: str
+    """How to repeat it."""
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of the verdict, read from its first words."""
+        text = " ".join(self.verdict.lower().split()).rstrip(".")
+        if counted := re.fullmatch(r"holds in (\d+) of (\d+)\b.*", text):
+            some, total = int(counted[1]), int(counted[2])
+            return Kind.FAILS if some == 0 else Kind.HOLDS if some == total else Kind.PARTLY
+        if text == "holds":
+            return Kind.HOLDS
+        beginnings = {
+            "holds": Kind.PARTLY,
+            "does not hold": Kind.FAILS,
+            "not measured": Kind.UNMEASURED,
+        }
+        found = (kind for start, kind in beginnings.items() if re.match(rf"{start}\b", text))
+        return next(found, Kind.OTHER)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A drawing as matplotlib writes it, its caption, and its alt text."""
+
+    svg: str
+    caption: str
+    alt: str
+
+
+@dataclass(frozen=True)
+class Section:
+    """One subject of a page: what was done, what came out, how to repeat it."""
+
+    name: str
+    """The anchor: "table3"."""
+    title: str
+    where: str = ""
+    """A line above the title: "Table 3"."""
+    text: tuple[str, ...] = ()
+    """Paragraphs."""
+    facts: Mapping[str, str] = field(default_factory=dict)
+    """Names and values below them."""
+    points: tuple[str, ...] = ()
+    """A list below these."""
+    command: str = ""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    figures: tuple[Figure, ...] = ()
+    tables: tuple[Table, ...] = ()
+    verdicts: tuple[Verdict, ...] = ()
+    missing: tuple[str, ...] = ()
+    """What could not be run, and how to get it."""
+    notice: str = "Not everything could be run"
+    """The title above ``missing``."""
+    files: tuple[str, ...] = ()
+    """Names of files beside the page."""
+    seconds: float | None = None
+
+    @property
+    def kinds(self) -> list[Kind]:
+        """The kinds of its verdicts, each once."""
+        return sorted({v.kind for v in self.verdicts}, key=lambda kind: kind.rank)
+
+
+@dataclass(frozen=True)
+class Overview:
+    """A table of every section's verdicts, before the sections."""
+
+    title: str = "The claims at a glance"
+    where: str = "Where"
+    """The heading above the places of the claims."""
+    nothing: str = "No claim was put to the test."
+    """The sentence of a page without verdicts."""

@@ -1,0 +1,169 @@
+"""Many clients at once with numpy: the readable reference of the kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsel._internal.random import Streams
+from fedsel.errors import InvalidArgument
+from fedsel.mechanisms._base import Value
+from fedsel.mechanisms._laws import INPUT_STEPS, RankLaw, SymbolLaw
+from fedsel.mechanisms._one_symbol import (
+    MINUS,
+    PLUS,
+    UNIT,
+    OneSymbol,
+    SignedSampling,
+    UnbiasedJoint,
+    keep_steps,
+)
+from fedsel.mechanisms._two_stage import FlatPicks, TwoStage
+from fedsel.reports import BOTTOM, Reports
+
+Integers = NDArray[np.int64]
+
+
+def draw_dimensions(law: RankLaw, magnitudes: NDArray[np.floating], streams: Streams) -> Integers:
+    """A dimension for each row of magnitudes (n, d); BOTTOM for ⊥."""
+    result = np.full(len(magnitudes), BOTTOM, dtype=np.int64)
+    active = np.arange(len(magnitudes))
+    if law.bottom:
+        tosses = streams.below(_filled(active, law.total + law.bottom), active)
+        active = active[tosses < law.total]
+    draw = _by_rejection if law.by_rejection else _by_rank
+    result[active] = draw(law, magnitudes, streams, active)
+    return result
+
+
+def _by_rejection(
+    law: RankLaw, magnitudes: NDArray[np.floating], streams: Streams, active: Integers
+) -> Integers:
+    """Draw dimensions uniformly, accept each by the weight of its rank, repeat for the rest."""
+    chosen = np.empty(len(active), dtype=np.int64)
+    todo = np.arange(len(active))
+    while len(todo):
+        rows = active[todo]
+        j, level = np.divmod(streams.below(_filled(rows, law.d * law.maximum), rows), law.maximum)
+        if law.uniform:
+            return j
+        larger, equal = _rank(magnitudes, rows, magnitudes[rows, j])
+        ranks = larger + streams.below(equal, rows)
+        runs = ranks if law.dense else np.searchsorted(law.edges, ranks, side="right")
+        accepted = level < law.weights[runs]
+        chosen[todo[accepted]] = j[accepted]
+        todo = todo[~accepted]
+    return chosen
+
+
+def _by_rank(
+    law: RankLaw, magnitudes: NDArray[np.floating], streams: Streams, active: Integers
+) -> Integers:
+    """Draw ranks, then one of the dimensions that share the magnitude of that rank."""
+    positions = streams.below(_filled(active, law.total), active)
+    ranks = np.array([law.rank_at(int(x)) for x in positions], dtype=np.int64)
+    mine = magnitudes[active]
+    at_rank = np.sort(mine, axis=1)[np.arange(len(active)), law.d - 1 - ranks]
+    sharing = mine == at_rank[:, None]
+    pick = streams.below(sharing.sum(axis=1), active)
+    # The first position at which the running count of the sharing ones passes `pick`.
+    return cast(Integers, np.argmax(np.cumsum(sharing, axis=1) > pick[:, None], axis=1))
+
+
+def _rank(
+    magnitudes: NDArray[np.floating], rows: Integers, pivot: NDArray[np.floating]
+) -> tuple[Integers, Integers]:
+    """How many magnitudes of each row are larger than its pivot, and how many equal."""
+    mine = magnitudes[rows]
+    return (mine > pivot[:, None]).sum(axis=1), (mine == pivot[:, None]).sum(axis=1)
+
+
+def _filled(like: Integers, value: int) -> Integers:
+    return np.full(len(like), value, dtype=np.int64)
+
+
+def draw_symbols(
+    law: SymbolLaw, t: NDArray[np.float64], streams: Streams, rows: Integers
+) -> Integers:
+    """A symbol for each t in [−1, 1]; ``rows`` are the clients whose streams are drawn from."""
+    which = np.zeros(len(rows), dtype=np.int64)
+    if len(law.windows) > 1:
+        ends = np.cumsum(law.coins)
+        which = np.searchsorted(ends, streams.below(_filled(rows, int(ends[-1])), rows), "right")
+    G, W, L, H, total = (
+        np.array([getattr(w, name) for w in law.windows], dtype=np.int64)[which]
+        for name in ("G", "W", "L", "H", "total")
+    )
+    steps = np.floor((t + 1.0) * (INPUT_STEPS // 2) + 0.5).astype(np.int64)
+    cell, remainder = np.divmod(steps * G, INPUT_STEPS)
+    cell += streams.below(_filled(rows, INPUT_STEPS), rows) < remainder
+    x = streams.below(total, rows)
+    base = (G + W) * L
+    with np.errstate(divide="ignore"):  # the identity has L = 0
+        symbol = np.where(x < base, x // L, cell + (x - base) // (H - L))
+    return cast(Integers, np.array(law.offsets)[which] + symbol)
+
+
+def draw_values(
+    mechanism: TwoStage | FlatPicks,
+    scores: NDArray[np.floating],
+    values: NDArray[np.float64],
+    streams: Streams,
+) -> Reports:
+    """The report of each row of scores (n, M), told by its row of values (n, M)."""
+    value, clip, everyone = mechanism.value, mechanism.clip, np.arange(len(scores))
+    if not isinstance(value, Value):
+        raise InvalidArgument("mechanism", mechanism, "private: numbers are no symbols")
+    slots = np.empty((len(scores), mechanism.picks), dtype=np.int64)
+    symbols = np.zeros_like(slots)
+    for p in range(mechanism.picks):
+        if isinstance(mechanism, TwoStage):
+            law = mechanism.selection.law(scores.shape[1])
+            slots[:, p] = draw_dimensions(law, np.abs(scores), streams)
+        else:
+            j = streams.below(_filled(everyone, scores.shape[1] - p), everyone)
+            for earlier in np.sort(slots[:, :p], axis=1).T:
+                j += j >= earlier
+            slots[:, p] = j
+        sending = np.flatnonzero(slots[:, p] != BOTTOM)
+        t = np.clip(values[sending, slots[sending, p]], -clip, clip) / clip
+        symbols[sending, p] = draw_symbols(value.law, t, streams, sending)
+    return Reports(slots, symbols)
+
+
+def draw_signs(
+    mechanism: OneSymbol,
+    vectors: NDArray[np.floating],
+    norms: Sequence[float],
+    streams: Streams,
+) -> tuple[Integers, Integers]:
+    """Slots (BOTTOM for ⊥) and signs for each row (n, M): of scores or, for UJ, of values.
+
+    ``norms`` are those of the updates that the scores were made of.
+    """
+    everyone, d = np.arange(len(vectors)), vectors.shape[1]
+    if isinstance(mechanism, SignedSampling):
+        y = vectors
+        if mechanism.radius is not None:
+            steps = np.array([keep_steps(norm, mechanism.radius) for norm in norms])
+            kept = streams.below(_filled(everyone, INPUT_STEPS), everyone) < steps
+            y = np.where(kept[:, None], vectors, -vectors)
+        signed = np.maximum(np.concatenate([y, -y], axis=1), 0)
+        atoms = draw_dimensions(mechanism.law(d), signed, streams)
+        return atoms % d, np.where(atoms < d, PLUS, MINUS)
+    if not isinstance(mechanism, UnbiasedJoint):
+        raise InvalidArgument("mechanism", mechanism, "a SignedSampling or an UnbiasedJoint")
+    low, high = mechanism.weights(d)
+    x = streams.below(_filled(everyone, mechanism.total(d)), everyone)
+    atoms = x // (low * UNIT)
+    chosen, signs = atoms % d, np.where(atoms < d, PLUS, MINUS)
+    for i in np.flatnonzero(x >= 2 * d * low * UNIT):
+        units = np.cumsum(mechanism.unit_entries(vectors[i]))
+        place = (x[i] - 2 * d * low * UNIT) // (high - low) if high > low else units[-1]
+        j = int(np.searchsorted(units, place, side="right"))
+        chosen[i] = j if j < d else BOTTOM
+        signs[i] = MINUS if j < d and vectors[i, j] < 0 else PLUS
+    return chosen, signs

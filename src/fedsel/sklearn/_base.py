@@ -1,0 +1,342 @@
+"""What the estimators share: public scales, private rounds, coefficients and their statement."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
+
+from fedsel.advising import warn_about_clients
+from fedsel.auto import (
+    Setting,
+    left_to_learn,
+    model_of,
+    noise_of_mean,
+    plan_for,
+    resolved,
+    without_rounds,
+)
+from fedsel.data.partition import by_groups
+from fedsel.errors import InvalidArgument, check_positive
+from fedsel.models import LinearModel
+from fedsel.preparation import FeatureScale, Plan, Preparation, PublicMeans, of_rows, shaped
+from fedsel.preparation.plan import unlearnt
+from fedsel.recipe import AUTO, Recipe
+from fedsel.simulation import Training
+from fedsel.simulation._account import OPEN, spend
+from fedsel.sklearn import _parameters
+from fedsel.sklearn._parameters import FLOATS, LinearParameters
+from fedsel.sklearn.fitting import Examples, Task, Wave, factors_of, seed_of_wave
+from fedsel.solutions import Solution
+from fedsel.statements._fits import fit_statement, warn_about_seed
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_MOST_DENSE = 1 << 28
+"""Bytes of a sparse X beyond which it is not centred by itself: that makes it dense."""
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """All that a wave is trained with, checked and decided."""
+
+    recipe: Recipe
+    solution: Solution
+    plan: Plan | None
+    batch: int
+    setting: Setting
+    known: Preparation | None = None
+    means: PublicMeans | None = None
+
+
+class FederatedLinear(LinearParameters):
+    """A linear model fitted to private reports of clients: rows of X, or groups of rows."""
+
+    @abstractmethod
+    def _fit(
+        self,
+        X: Any,
+        y: Any,
+        groups: Any,
+        eval_set: tuple[Any, Any] | None,
+        sample_weight: Any,
+        **wave: Any,
+    ) -> Self:
+        """Check what is the estimator's own, and call `_fit_wave` with ``wave``."""
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        groups: Any = None,
+        eval_set: tuple[Any, Any] | None = None,
+        sample_weight: Any = None,
+        public_X: Any = None,
+    ) -> Self:
+        """Train on the clients: rows of X, or groups of rows with the same value in ``groups``.
+
+        ``eval_set`` = (X, y), not of the clients, judges the model after every round.
+        ``sample_weight`` (n,) weighs the loss of each record, up to ``weight_bound``.
+        ``public_X`` are unlabelled rows that everybody may know: they give the bounds that are not
+        declared and the preparation of the records, and cost no ε (`fedsel.preparation`).
+        """
+        return self._fit(
+            X, y, groups, eval_set, sample_weight, first=True, only=True, public_X=public_X
+        )
+
+    # --- fitting --------------------------------------------------------------------------------
+
+    def _fit_wave(
+        self,
+        X: Any,
+        task: Task,
+        groups: Any,
+        eval_set: Examples | None,
+        *,
+        first: bool,
+        only: bool = False,
+        public_X: Any = None,
+        read: tuple[str, ...] = (),
+    ) -> Self:
+        """Train on a wave, the ``only`` one if no other follows.
+
+        ``read`` names what bounds beside the features' are not public.
+        """
+        rows = None if public_X is None else _parameters.public_rows(self, public_X, first)
+        if first and self.public_mean is not None:
+            _parameters.check_public_means(self, rows)
+        if groups is not None:
+            check_consistent_length(X, groups)
+        clients = None if groups is None else by_groups(groups)
+        count = X.shape[0] if clients is None else clients.n
+        scale, seed = self._scale(X, first, rows), self._seed(first)
+        fit = self._decided(X, count, scale, task, first, rows)
+        solution, recipe = fit.solution, fit.recipe
+        known = self.preparation_ if not first else fit.known or self._unprepared(scale, task)
+        used = Examples(scale.apply(X), task.targets)
+        judges = None if eval_set is None else replace(eval_set, X=scale.apply(eval_set.X))
+        _parameters.warn_about_solution(solution)
+        if only and rows is None:  # waves add up, and public rows make up for some noise
+            warn_about_clients(
+                solution,
+                fit.setting,
+                clients=count,
+                epochs=self.epochs,
+                classes=None if task.regression else fit.setting.classes,
+                grouped=clients is not None,
+            )
+        if seed is not None:
+            warn_about_seed("random_state", solution.privacy)
+        # From here on everything is checked, and the state of a fitted model may be touched.
+        spent = spend(X, solution.privacy)
+        waves, rate = 1 if first else self.n_waves_ + 1, float(recipe.learning_rate)
+        training = Training(
+            solution,
+            LinearModel(task.loss, recipe.reg),
+            rate,
+            fit.batch,
+            seed=seed_of_wave(seed, waves),
+            averaging=float(recipe.averaging),
+            plan=fit.plan,
+        )
+        if self.verbose:
+            print(  # noqa: T201
+                f"wave {waves}: {count} clients in {fit.setting.rounds} rounds of {fit.batch},"
+                f" d = {solution.dim},\n  {solution.name}, learning rate {rate:.4g}"
+            )
+        start = None if first else self._weights
+        history = task.train(Wave(training, used, known, clients, judges, start))
+        if not first:
+            past = self.history_.rounds
+            later = [replace(r, round=r.round + past[-1].round) for r in history.rounds]
+            history = replace(history, rounds=[*past, *later])
+        self.seed_, self.n_waves_, self.n_clients_ = seed, waves, count
+        self.recipe_, self.solution_ = recipe, solution
+        self.learning_rate_, self.batch_, self.spent_ = rate, fit.batch, spent
+        self.feature_range_ = np.stack([scale.low, scale.high])
+        if first:
+            self.n_public_ = 0 if rows is None else int(rows.shape[0])
+            self.n_public_means_ = 0 if fit.means is None else int(fit.means.given.sum())
+        self.preparation_ = history.preparation or known
+        self.history_, self._weights = history, history.weights
+        self.privacy_ = fit_statement(
+            solution,
+            released="coef_, intercept_, history_ without eval_set, and predictions",
+            grouped=clients is not None,
+            read=("the features",) * (self.feature_range is None and not self.n_public_) + read,
+            seeded=seed is not None,
+            prepared=fit.plan is not None and fit.plan.rounds > 0,
+            public_rows=self.n_public_,
+            public_means=self.n_public_means_,
+            fewest_reports=history.fewest_reports,
+        )
+        self._set_coefficients(scale, task.columns)
+        if self.verbose:
+            print(self.privacy_, f"Spent in this process: ε = {spent:.6g} or more.", sep="\n")  # noqa: T201
+        return self
+
+    def _decided(
+        self, X: Any, count: int, scale: FeatureScale, task: Task, first: bool, rows: Any = None
+    ) -> _Fit:
+        """Everything automatic, from public quantities alone."""
+        batch = max(1, round(self.batch_fraction * count))
+        entries = X.shape[1] + bool(self.fit_intercept)
+        per_epoch = -(-count // batch)
+        asked = self._recipe()
+        of_norm_one = self._unit_norm or task.regression  # each record, or a typical one
+        can = first and bool(self.fit_intercept) and of_norm_one
+        if not can:
+            refused = [n for n in ("spread", "centre") if getattr(asked, n) not in (AUTO, 0.0)]
+            if refused and first:
+                wanted = '"auto" or 0 without an intercept, or where records keep their norm'
+                raise InvalidArgument(refused[0], getattr(asked, refused[0]), wanted)
+            asked = replace(asked, spread=0.0, centre=0.0)
+        if rows is not None:
+            asked = without_rounds(asked)
+        means = None
+        if first and self.public_mean is not None:
+            names = getattr(self, "feature_names_in_", None)
+            means = PublicMeans.of(self.public_mean, scale, names)
+        fits = not hasattr(X, "tocsr") or 4 * X.shape[0] * X.shape[1] <= _MOST_DENSE
+        offset, octaves = left_to_learn(scale, means)
+        # Bounds that were read from the records are not too wide.
+        loose = scale.loose if self.feature_range is not None else (False,) * X.shape[1]
+        setting = Setting(
+            dim=entries * task.columns,
+            clients=batch,
+            rounds=self.epochs * per_epoch,
+            norm=1.0 if of_norm_one else None,
+            features=entries,
+            classes=max(2, task.columns),
+            offset=can and fits and offset,
+            loose=octaves if can and any(loose) else 0,
+            model=model_of(task.loss),
+            intercept=bool(self.fit_intercept),
+        )
+        recipe = resolved(asked, setting)
+        solution = recipe.build()
+        plan = plan_for(
+            recipe,
+            solution,
+            loose=loose,
+            rounds=per_epoch,
+            octaves=scale.octaves,
+            unit=self._unit_norm,
+            known=means if of_norm_one else None,
+        )
+        known = None
+        if means is not None and not of_norm_one:  # such records keep their norm and intercept
+            known = self._unprepared(scale, task)
+            known = replace(known, centre=means.centre(known.spread))
+        if rows is not None and of_norm_one:
+            # A centre without an intercept would be one; a huge sparse X is not made dense.
+            known = of_rows(
+                scale.apply(rows),
+                loose=scale.loose,
+                unit=self._unit_norm,
+                centred=bool(self.fit_intercept) and fits,
+                intercept=bool(self.fit_intercept),
+            )
+            if fits:
+                reports = self.epochs * count
+                known = shaped(known, scale.apply(rows), noise_of_mean(recipe, solution, reports))
+        return _Fit(recipe, solution, plan, batch, setting, known, means)
+
+    def _scale(self, X: Any, first: bool, rows: Any = None) -> FeatureScale:
+        declared, private = None, isinstance(self.feature_range, str)
+        if self.feature_range is not None:
+            declared = FeatureScale.declared(self.feature_range, X.shape[1])
+            if not private:
+                return declared
+        if rows is not None:
+            return FeatureScale.read(rows)
+        if not first:
+            return FeatureScale(*self.feature_range_)
+        if declared is not None:
+            return declared
+        _parameters.warn_about_bounds()
+        return FeatureScale.read(X)
+
+    def _unprepared(self, scale: FeatureScale, task: Task) -> Preparation:
+        """Records as they are, where nothing is learnt about them."""
+        if task.regression:
+            plain = unlearnt(len(scale.low), unit=False)
+            return plain if self.fit_intercept else replace(plain, intercept=0.0)
+        intercept, unit = 1.0 if self.fit_intercept else 0.0, self._unit_norm
+        typical = unlearnt(len(scale.low), unit=unit).factor if unit else 1.0
+        return Preparation.plain(len(scale.low), intercept=intercept, unit=unit, factor=typical)
+
+    def _validated(self, X: Any, y: Any, *, reset: bool, **more: Any) -> tuple[Any, Any]:
+        both = validate_data(self, X, y, reset=reset, accept_sparse="csr", dtype=FLOATS, **more)
+        return both[0], both[1]
+
+    def _factors(
+        self, n: int, sample_weight: Any, of_classes: NDArray[np.float64] | None = None
+    ) -> NDArray[np.float64] | None:
+        """What the loss of each record is multiplied with, in [0, 1]; None for 1."""
+        bound = self.weight_bound
+        if bound is not None:
+            check_positive("weight_bound", bound)
+        elif sample_weight is not None:
+            _parameters.warn_about_bounds("weight_bound", "the weights", "a number")
+        return factors_of(n, sample_weight, bound, of_classes)
+
+    def _bounds_of_weights(self, sample_weight: Any) -> tuple[str, ...]:
+        """What `_factors` reads from the weights, for the statement of a fit."""
+        return ("the weights",) * (sample_weight is not None and self.weight_bound is None)
+
+    def _pair(self, eval_set: tuple[Any, Any]) -> tuple[Any, Any]:
+        try:
+            X, y = eval_set
+        except (TypeError, ValueError):
+            raise InvalidArgument("eval_set", type(eval_set).__name__, "a pair (X, y)") from None
+        return self._validated(X, y, reset=False)
+
+    # --- the fitted model -----------------------------------------------------------------------
+
+    def _set_coefficients(self, scale: FeatureScale, columns: int) -> None:
+        """coef_ and intercept_ on the scale of X."""
+        slopes, constants = self.preparation_.linear(self._weights.reshape(columns, -1))
+        self.coef_ = slopes * scale.factor
+        self.intercept_ = constants - self.coef_ @ scale.centre
+
+    def _margins(self, X: Any) -> NDArray[np.float64]:
+        """w·z of each row and column of weights: (n, columns)."""
+        scaled = self._scaled(X)  # refuses where nothing is fitted
+        records = self.preparation_.records(scaled)
+        weights = self._weights.reshape(-1, self.preparation_.size)
+        return np.asarray(records @ weights.T, dtype=np.float64)
+
+    def _scaled(self, X: Any) -> Any:
+        """Rows on their public scale."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=FLOATS)
+        return FeatureScale(*self.feature_range_).apply(X)
+
+    def plot_history(self, axes: Axes | None = None) -> Axes:
+        """Accuracy against the rounds (with an eval_set), or the bits sent."""
+        from fedsel._internal import plotting
+
+        check_is_fitted(self)
+        return plotting.history(self.history_.rounds, self.solution_.name, axes)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        if "n_waves_" not in state:
+            if OPEN:
+                raise RuntimeError(
+                    "an account is open, and fits in another process cannot be counted: use"
+                    ' n_jobs=1 or joblib.parallel_config("threading")'
+                )
+            _parameters.warn_about_leaving()
+        return {name: value for name, value in state.items() if name != "spent_"}
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags

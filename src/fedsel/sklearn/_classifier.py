@@ -1,0 +1,341 @@
+"""FedSelClassifier: a linear classifier that no client trusts with its record."""
+
+from __future__ import annotations
+
+import statistics
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin, clone
+from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+
+from fedsel._internal.plotting import Point
+from fedsel.errors import (
+    InvalidArgument,
+    RepeatedFitWarning,
+    check_count,
+    check_epsilon,
+    check_positive,
+    warn_user,
+)
+from fedsel.models import check_loss, softmax
+from fedsel.sklearn._base import FederatedLinear
+from fedsel.sklearn.fitting import Classification, Examples, codes_of
+from fedsel.solutions import entry
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def _is_logistic(classifier: FedSelClassifier) -> bool:
+    if classifier.model != "logistic":
+        raise AttributeError(f"model = {classifier.model!r} has no probabilities")
+    return True
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
+    """Federated logistic regression or linear SVM under local differential privacy.
+
+    Every row of X, or every group of rows, is a client and sends ``epochs`` private reports; the
+    model is computed from the reports alone. With C > 2 classes a client still sends one report,
+    on the gradient of the softmax (or multi-class hinge) loss, a vector of C·d entries.
+
+    Parameters
+    ----------
+    epsilon
+        Total ε of a client in one fit, over all epochs.
+    solution
+        How a client reports, by name: "FJ", "PS-PM", "PM", "NP" … (`fedsel.solutions.names`).
+    model
+        "logistic" or "svm".
+    epochs
+        How often each client reports.
+    batch_fraction
+        The share of the clients that report in one round.
+    learning_rate
+        A number, or "auto": from public quantities alone.
+    averaging
+        The power p of the average of the weights over the rounds, t^p in round t; 0 takes the last
+        weights, "auto" is 3 with the automatic learning rate, else 0.
+    unit_norm
+        Whether clients divide their record, its 1 for the intercept included, by its norm: that
+        changes no sign of a margin. "auto" does so for solutions that report a direction.
+    rho
+        The public radius ρ of FJ, J, RJ and RC, "auto", or None to report directions alone.
+    words
+        The number of codewords of RC.
+    bases
+        The rotated bases of RJ in a round, "auto" (64 in all), or None for one rotation.
+    mu
+        The selection's share of ε, or "auto".
+    k
+        The top dimensions of a selection, a count or a share.
+    clip
+        Values are clipped to [−clip, clip]. 1 loses nothing with the logistic loss.
+    momentum
+        The clients' momentum; without effect if epochs = 1.
+    reg
+        λ of the ℓ2 regulariser.
+    fit_intercept
+        Whether to learn an intercept.
+    feature_range
+        Public bounds (low, high), numbers or one for each feature, to which clients clip.
+        "private" learns them in the first four tenths of the rounds (docs/preparation.md says what
+        that costs). None reads them from X, which is not private, and warns.
+    spread, centre
+        The share of the rounds in which clients report on their record instead of a gradient, from
+        which later clients learn how wide and where records lie (`fedsel.preparation`). "auto"
+        spends rounds only where bounds may be too wide or off centre and clients are many.
+    public_mean
+        None, or published means of features in their units: {name: mean} for a DataFrame, {column
+        number: mean}, or an array with NaN where none is known. Rounds learn only the centre of
+        the other features. Needs ``feature_range``.
+    class_weight
+        None, or a public weight > 0 for each class, {label: weight}. "balanced" is refused: the
+        shares of the classes are private.
+    class_prior
+        None, or the public share of each class, {label: share}: decisions are made as if all
+        classes were equally frequent. This happens after training and costs no ε. Where one error
+        costs c times another, divide the share of the class that is missed by c.
+    weight_bound
+        The public bound of ``sample_weight``, to which clients clip. None reads it from the
+        weights, which is not private, and warns.
+    random_state
+        None draws every report from the operating system: for models that may be released. A seed
+        or a RandomState repeats a simulation and warns, because whoever knows it can undo the
+        noise.
+    verbose
+        1 prints what is done.
+
+    Attributes
+    ----------
+    classes_
+        The labels, sorted.
+    coef_
+        Slopes (1, d) for two classes, else (C, d), valid within the bounds: predictions clip
+        features, too.
+    intercept_
+        Constants (1,) or (C,).
+    privacy_
+        The exact ε of a report and of all reports, what it covers and what it does not.
+    history_
+        One entry for each round, with accuracy and loss if an ``eval_set`` was given.
+    spent_
+        The largest ε that one record has spent in all fits of this process up to this one, as far
+        as records were recognised. It is not pickled. `fedsel.FitAccount` counts all fits.
+    recipe_
+        All parameters as they were used, with a number for everything automatic.
+    solution_
+        The solution by which clients reported.
+    learning_rate_, batch_, seed_, feature_range_
+        The rate α, the clients of a round, the seed (None: operating system) and the bounds (2, d)
+        that were used.
+    n_features_in_, n_clients_, n_waves_
+        The features, the clients of the last wave, and the waves so far.
+    n_public_, n_public_means_
+        How many public rows, and public means, were given.
+    preparation_
+        What clients do with a record on the scale of ``feature_range_``, learnt from reports or
+        from public rows and means.
+
+    Examples
+    --------
+    >>> X, y = np.array([[-1.0], [1.0]] * 500), np.array(["no", "yes"] * 500)
+    >>> model = FedSelClassifier(epsilon=4.0, feature_range=(-1, 1)).fit(X, y)
+    >>> model.predict([[-0.5], [0.5]]).tolist(), round(model.privacy_.total, 9)
+    (['no', 'yes'], 4.0)
+    """
+
+    model: Literal["logistic", "svm"] = "logistic"
+    unit_norm: bool | Literal["auto"] = "auto"
+    class_weight: Mapping[Any, float] | None = None
+    class_prior: Mapping[Any, float] | None = None
+
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any,
+        classes: Sequence[Any] | None = None,
+        groups: Any = None,
+        eval_set: tuple[Any, Any] | None = None,
+        sample_weight: Any = None,
+    ) -> Self:
+        """Go on training with a wave of new clients; a client that comes again spends ε again.
+
+        ``classes`` names all classes with the first wave; without it they are read from y.
+        """
+        first = not hasattr(self, "n_waves_")
+        return self._fit(X, y, groups, eval_set, sample_weight, first=first, classes=classes)
+
+    def _fit(
+        self,
+        X: Any,
+        y: Any,
+        groups: Any,
+        eval_set: tuple[Any, Any] | None,
+        sample_weight: Any,
+        *,
+        classes: Sequence[Any] | None = None,
+        **wave: Any,
+    ) -> Self:
+        first = wave["first"]
+        self._check_parameters()
+        check_loss(self.model, self.reg, "model")
+        X, y = self._validated(X, y, reset=first)
+        labels, codes = self._coded(y, classes, first)
+        judges = None
+        if eval_set is not None:
+            shown, own = self._pair(eval_set)
+            judges = Examples(shown, codes_of("eval_set", own, labels, "labelled as y is"))
+        prior = self._of_classes("class_prior", labels)
+        weights = self._of_classes("class_weight", labels)
+        # Over the largest weight of all declared classes: whether this wave has one of that class
+        # is private.
+        own = None if weights is None else (weights / weights.max())[codes]
+        factors = self._factors(len(codes), sample_weight, own)
+        task = Classification(codes, len(labels), self.model, factors)
+        read = self._bounds_of_weights(sample_weight)
+        self._fit_wave(X, task, groups, judges, read=read, **wave)
+        self.classes_, self._log_prior = labels, None if prior is None else np.log(prior)
+        if self._log_prior is not None:
+            self.intercept_ = self.intercept_ - self._offsets() * self.preparation_.typical_norm
+        return self
+
+    def _of_classes(self, name: str, labels: NDArray[Any]) -> NDArray[np.float64] | None:
+        """A public number of each class."""
+        given = getattr(self, name)
+        if given is None:
+            return None
+        allowed = f"a number > 0 for each class: {{label: {name.removeprefix('class_')}}}"
+        if isinstance(given, str):
+            allowed += "; the shares of the classes are private, so none follow from them"
+        if not isinstance(given, Mapping) or set(given) != set(labels):
+            raise InvalidArgument(name, given, allowed)
+        return np.array([check_positive(f"{name}[{c!r}]", given[c]) for c in labels])
+
+    def _offsets(self) -> NDArray[np.float64]:
+        """What the prior takes from the margins of a typical record: one for two classes, or C."""
+        logs = cast("NDArray[np.float64]", self._log_prior)
+        return logs[1:] - logs[:1] if len(logs) == 2 else logs - logs.mean()
+
+    def _coded(
+        self, y: NDArray[Any], classes: Sequence[Any] | None, first: bool
+    ) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """The classes, and y as their numbers."""
+        check_classification_targets(y)
+        labels = self.classes_ if not first else np.unique(y if classes is None else classes)
+        if not first and classes is not None and not np.array_equal(np.unique(classes), labels):
+            raise InvalidArgument("classes", list(classes), "those of the first wave")
+        if len(labels) < 2:
+            raise InvalidArgument("y", f"{len(labels)} class", "of at least two classes")
+        return labels, codes_of("y", y, labels, "one of classes_")
+
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Margins: (n,) for two classes, positive for ``classes_[1]``; else (n, C)."""
+        margins = self._margins(X)
+        if self._log_prior is not None:
+            # By as much of a record's own norm as of a typical one: the decision stays linear in x.
+            norms = self.preparation_.norms(self._scaled(X))
+            margins -= self._offsets() * (self.preparation_.typical_norm / norms)[:, None]
+        return margins[:, 0] if margins.shape[1] == 1 else margins
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The class of each row."""
+        margins = self.decision_function(X)
+        codes = (margins >= 0).astype(int) if margins.ndim == 1 else margins.argmax(axis=1)
+        predicted: NDArray[Any] = self.classes_[codes]
+        return predicted
+
+    @available_if(_is_logistic)  # type: ignore[untyped-decorator, unused-ignore]
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Probabilities (n, C) of the classes, with model="logistic"."""
+        margins = self.decision_function(X)
+        if margins.ndim == 1:
+            margins = np.stack([np.zeros_like(margins), margins], axis=1)
+        return softmax(margins)
+
+    def plot_privacy_accuracy(
+        self,
+        X: Any,
+        y: Any,
+        X_test: Any,
+        y_test: Any,
+        *,
+        epsilons: Sequence[float] = (0.5, 1.0, 2.0, 4.0, 8.0),
+        solutions: Sequence[str] | None = None,
+        groups: Any = None,
+        repeats: int = 3,
+        axes: Axes | None = None,
+    ) -> Axes:
+        """Test accuracy against ε, from fits of clones of this estimator.
+
+        Plan with public or simulated data: on private clients every point costs its ε, and a
+        warning names the sum.
+        """
+        from fedsel._internal import plotting
+
+        names = [self.solution] if solutions is None else list(solutions)
+        points = _accuracies(self, (X, y, groups), (X_test, y_test), epsilons, names, repeats)
+        return plotting.accuracy_against_epsilon(points, axes)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = self._poor_score
+        return tags
+
+
+def _accuracies(
+    estimator: FedSelClassifier,
+    clients: tuple[Any, Any, Any],
+    test: tuple[Any, Any],
+    epsilons: Sequence[float],
+    solutions: Sequence[str],
+    repeats: int,
+) -> list[Point]:
+    """Mean and deviation of the score for each solution and ε, over fits of clones."""
+    check_count("repeats", repeats)
+    levels = [{"epsilon": float(check_epsilon("epsilons", e))} for e in epsilons]
+    points = [
+        (known.name, level)
+        for known in map(entry, solutions)
+        for level in ([{}] if known.plain else levels)
+    ]
+    seeds: list[int | None] = [None] * repeats
+    if estimator.random_state is not None:  # the same at every ε, which makes curves comparable
+        first = int(check_random_state(estimator.random_state).randint(2**30))
+        seeds = list(range(first, first + repeats))
+    _warn_about_cost([level.get("epsilon") for _, level in points], repeats)
+
+    def point(name: str, level: dict[str, float]) -> Point:
+        X, y, groups = clients
+        model = clone(estimator).set_params(solution=name, **level)
+        scores = [
+            clone(model).set_params(random_state=seed).fit(X, y, groups=groups).score(*test)
+            for seed in seeds
+        ]
+        deviation = statistics.stdev(scores) if repeats > 1 else 0.0
+        return Point(name, level.get("epsilon"), statistics.fmean(scores), deviation)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RepeatedFitWarning)  # said above for all points together
+        return [point(*which) for which in points]
+
+
+def _warn_about_cost(epsilons: Sequence[float | None], repeats: int) -> None:
+    private = [epsilon for epsilon in epsilons if epsilon is not None]
+    plain = (len(epsilons) - len(private)) * repeats
+    if len(epsilons) * repeats > 1:
+        without = f" and {plain} fits without privacy" * bool(plain)
+        warn_user(
+            f"the same clients are fitted {len(epsilons) * repeats} times: together this costs them"
+            f" ε = {repeats * sum(private):.4g}{without}, and scores on test records are computed"
+            " in the clear. Plan with public or simulated data.",
+            RepeatedFitWarning,
+        )

@@ -1,0 +1,139 @@
+"""FedSelRegressor: a linear regression that no client trusts with its record."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import RegressorMixin
+
+from fedsel.errors import InvalidArgument
+from fedsel.models import REGRESSING, check_loss
+from fedsel.sklearn import _parameters
+from fedsel.sklearn._base import FederatedLinear
+from fedsel.sklearn.fitting import Examples, Regression
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class FedSelRegressor(RegressorMixin, FederatedLinear):  # type: ignore[misc]
+    """Federated linear regression under local differential privacy.
+
+    Every row of X, or every group of rows, is a client and sends ``epochs`` private reports on the
+    gradient of its loss; the model is computed from the reports alone.
+
+    Parameters
+    ----------
+    loss
+        "squared", or "huber", which outliers move less.
+    target_range
+        Public bounds (low, high) of y, to which clients clip. None reads them from y, which is not
+        private, and warns.
+    epsilon, solution, epochs, batch_fraction, learning_rate, averaging, rho, words, bases, mu, k
+        As in `FedSelClassifier`.
+    clip, momentum, reg, fit_intercept, feature_range, weight_bound, random_state, verbose
+        As in `FedSelClassifier`.
+    spread, centre, public_mean
+        As in `FedSelClassifier`, but records keep their norm up to one public factor.
+
+    Attributes
+    ----------
+    coef_
+        Slopes (d,), valid within the bounds: predictions clip features, too.
+    intercept_
+        The constant.
+    target_range_
+        The bounds of y that were used; predictions lie within them.
+    privacy_, history_, spent_
+        These and all other attributes are as in `FedSelClassifier`; the accuracy of a round in
+        ``history_`` is R² here.
+
+    Examples
+    --------
+    >>> X = np.linspace(-0.9, 0.9, 4000)[:, None]
+    >>> model = FedSelRegressor(epsilon=8.0, feature_range=(-1, 1), target_range=(0, 10))
+    >>> model.fit(X, 5 + 4 * X[:, 0]).score(X, 5 + 4 * X[:, 0]) > 0.9
+    True
+    """
+
+    loss: Literal["squared", "huber"] = "squared"
+    target_range: tuple[float, float] | None = None
+
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any,
+        groups: Any = None,
+        eval_set: tuple[Any, Any] | None = None,
+        sample_weight: Any = None,
+    ) -> Self:
+        """Go on training with a wave of new clients; a client that comes again spends ε again."""
+        first = not hasattr(self, "n_waves_")
+        return self._fit(X, y, groups, eval_set, sample_weight, first=first)
+
+    def _fit(
+        self,
+        X: Any,
+        y: Any,
+        groups: Any,
+        eval_set: tuple[Any, Any] | None,
+        sample_weight: Any,
+        **wave: Any,
+    ) -> Self:
+        first = wave["first"]
+        self._check_parameters()
+        check_loss(self.loss, self.reg, "loss", REGRESSING)
+        X, y = self._validated(X, y, reset=first, y_numeric=True)
+        low, high = self._bounds(y, first)
+        judges = None
+        if eval_set is not None:
+            shown, own = self._pair(eval_set)
+            judges = Examples(shown, _scaled(own, low, high))
+        factors = self._factors(len(y), sample_weight)
+        task = Regression(_scaled(y, low, high), self.loss, factors)
+        read = ("the target",) * (self.target_range is None)
+        read += self._bounds_of_weights(sample_weight)
+        self._fit_wave(X, task, groups, judges, read=read, **wave)
+        self.target_range_ = (low, high)
+        half = (high - low) / 2
+        self.coef_ = half * self.coef_[0]
+        self.intercept_ = np.asarray((low + high) / 2 + half * self.intercept_[0])
+        return self
+
+    def _bounds(self, y: Any, first: bool) -> tuple[float, float]:
+        if self.target_range is None:
+            if not first:
+                return self.target_range_
+            _parameters.warn_about_bounds("target_range", "the target")
+            low, high = float(np.min(y)), float(np.max(y))
+            return (low, high) if low < high else (low - 1, high + 1)
+        allowed = "(low, high), finite numbers with low < high"
+        try:
+            low, high = (float(bound) for bound in self.target_range)
+        except (TypeError, ValueError):
+            raise InvalidArgument("target_range", self.target_range, allowed) from None
+        if not (np.isfinite([low, high]).all() and low < high):
+            raise InvalidArgument("target_range", self.target_range, allowed)
+        return low, high
+
+    @property
+    def unit_norm(self) -> bool:
+        """Numbers change with the norm of a record."""
+        return False
+
+    def predict(self, X: Any) -> NDArray[np.float64]:
+        """The number of each row, within the target's bounds."""
+        inside = np.clip(self._margins(X)[:, 0], -1.0, 1.0)
+        low, high = self.target_range_
+        return (low + high) / 2 + (high - low) / 2 * inside
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = self._poor_score
+        return tags
+
+
+def _scaled(y: Any, low: float, high: float) -> NDArray[np.float64]:
+    """Targets on [−1, 1], clipped to it."""
+    return np.clip((2 * np.asarray(y, dtype=np.float64) - low - high) / (high - low), -1.0, 1.0)

@@ -1,0 +1,150 @@
+"""What one report can do to the mean, whatever its client sends."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsel._internal.exact import exceeds_exp, log, log_upper
+from fedsel.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from fedsel.central import CentralGuarantee
+    from fedsel.central.amplification import Shuffled
+
+_COLUMNS = 1 << 20
+"""Entries of a matrix that are copied at a time."""
+
+
+@dataclass(frozen=True)
+class Privacy:
+    """What one report, and all reports of a client, reveal.
+
+    ``budget`` is what a report was allowed to cost; ``ratio`` the exact largest ratio of
+    probabilities of one report (None where it is infinite); ``note`` says it in words. Where it is
+    not ``certified`` the ratio is that of real numbers, not of what a computer draws. ``source`` is
+    the solution that it is of.
+
+    Proof: docs/proofs/composition.md, C3, C4.
+    """
+
+    budget: Fraction | None
+    ratio: Fraction | None
+    epochs: int
+    note: str
+    certified: bool = True
+    source: Shuffled | None = field(default=None, repr=False, compare=False)
+
+    def central(
+        self, *, reports: int, delta: float | None = None, epochs: int | None = None
+    ) -> CentralGuarantee:
+        """What the reports guarantee if those of a round, ``reports`` or more, are shuffled.
+
+        It holds against whoever sees only what an honest shuffler passes on; `per_report` and
+        `total` hold against everybody. Of all epochs, or of so many ``epochs``; δ is 1e-6 unless
+        given. Several epochs need dp_accounting (`fedsel.central.compose`).
+
+        >>> from fedsel import solution
+        >>> privacy = solution("RJ", epsilon=2.0, dim=8, rho=0.4).privacy
+        >>> print(privacy.central(reports=500, delta=1e-5))
+        central ε = 0.4... at δ = 1e-05 among 500 shuffled reports of one round, ...
+        """
+        from fedsel.central import DELTA, compose
+
+        if self.source is None:
+            raise InvalidArgument("privacy", self.note, "that of a solution")
+        return compose(
+            self.source,
+            reports=reports,
+            epochs=self.epochs if epochs is None else epochs,
+            delta=DELTA if delta is None else delta,
+        )
+
+    @property
+    def per_report(self) -> float:
+        """Exact ε of one report; infinite where it is not private."""
+        if self.ratio is None:
+            return math.inf
+        loss = log(self.ratio)
+        if self.budget is not None and self.within_budget:
+            return min(loss, float(self.budget))
+        return loss
+
+    @property
+    def total(self) -> float:
+        """Exact ε of all reports of a client."""
+        return self.per_report * self.epochs
+
+    @property
+    def within_budget(self) -> bool:
+        """Whether a report is proved to cost at most its budget: decided in rationals."""
+        if self.ratio is None or self.budget is None or not self.certified:
+            return False
+        return not exceeds_exp(self.ratio, self.budget)
+
+    @property
+    def charge(self) -> Fraction | None:
+        """What a ledger charges for one report: a rational proved to be at least its exact ε.
+
+        The budget where the report nearly uses it up; less where the law loses less, and more
+        where it loses more than it was allowed. None where the report is not private, or not
+        certified to be.
+        """
+        if self.ratio is None or not self.certified:
+            return None
+        proved = log_upper(self.ratio)
+        if self.budget is not None and self.within_budget:
+            return min(proved, self.budget)
+        return proved
+
+
+@final
+@dataclass(frozen=True)
+class Influence:
+    """How far one report moves the sum of all decoded reports: in one entry, and as a vector.
+
+    With n reports it moves their decoded mean by at most ``largest``/n in each entry and by at most
+    ``norm``/n in length, against a ⊥ in its place; against an honest report, by at most twice that.
+
+    Proof: docs/proofs/transforms.md, T8.
+    """
+
+    largest: float
+    norm: float
+
+    def times(self, factor: float) -> Influence:
+        """That of a report whose pairs are worth ``factor`` times as much."""
+        return Influence(factor * self.largest, factor * self.norm)
+
+
+def influence_of(rows: NDArray[np.float64], picks: int) -> Influence:
+    """That of ``picks`` pairs ±1 in distinct slots, where slot j adds rows[j] of (M, d).
+
+    The largest entry is exact: in each column the entries of greatest magnitude add up, their signs
+    chosen alike. The norm is exact for one pick and for orthogonal rows of one length. For several
+    picks of other rows it is an upper bound, the smaller one of two: the longest rows in one line,
+    and √picks times the largest singular value. The exact one would be a search over all sets.
+
+    >>> influence_of(np.array([[3.0, 4.0], [1.0, 0.0]]), picks=1)
+    Influence(largest=4.0, norm=5.0)
+    >>> influence_of(np.eye(3), picks=2) == Influence(1.0, math.sqrt(2))
+    True
+    """
+    step = max(1, _COLUMNS // len(rows))
+    blocks = (np.abs(rows[:, at : at + step]) for at in range(0, rows.shape[1], step))
+    largest = max(float(_top(block, picks).sum(axis=0).max()) for block in blocks)
+    lengths = np.sqrt(np.einsum("ji,ji->j", rows, rows))
+    norm = float(_top(lengths, picks).sum())
+    if picks > 1:
+        norm = min(norm, math.sqrt(picks) * float(np.linalg.norm(rows, 2)))
+    return Influence(largest, norm)
+
+
+def _top(values: NDArray[np.float64], count: int) -> NDArray[np.float64]:
+    """The largest of each column."""
+    return np.partition(values, -count, axis=0)[-count:]

@@ -1,0 +1,332 @@
+"""A solution: feedback × transform × mechanism, from which all else about it is derived.
+
+Both ends are one object of public parameters, so they cannot disagree; and the object that is
+certified is the one whose `encode` a device calls.
+
+
+Feedback: what a client does with what it did not send. (FedSel, Algorithm 1.)
+
+What a report of a solution holds, in words: for people who choose."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsel._internal.random import SYSTEM
+from fedsel.errors import (
+    Epsilon,
+    InvalidArgument,
+    InvalidData,
+    check_count,
+    check_finite,
+    check_kind,
+    check_vectors,
+)
+from fedsel.mechanisms import Entropy
+from fedsel.mechanisms._base import MAX_DIMENSION, ReportMechanism, Vector, norm
+from fedsel.mechanisms._certificate import Blanket
+from fedsel.reports import BOTTOM, Alphabet, Reports, Totals
+from fedsel.solutions._privacy import Influence, Privacy
+from fedsel.solutions._transforms import Coordinates, Transform
+
+
+@final
+@dataclass(frozen=True)
+class Feedback:
+    """Nothing is kept, or (``accumulate``) all that was not sent, for later epochs.
+
+    r = residual + update is ranked; what is told is r + momentum·residual, and it is clipped only
+    after that: the order on which privacy depends. With ``rate_inside`` (…-O) a client multiplies
+    its update with the learning rate α, and the server steps by the mean itself.
+
+    Proof: docs/proofs/composition.md, C2, and docs/proofs/transforms.md, T9.
+
+    >>> keep = Feedback(accumulate=True, momentum=0.5)
+    >>> before, update = np.array([1.0, 0.0]), np.array([1.0, 2.0])
+    >>> r = keep.accumulated(before, update)
+    >>> r, keep.told(before, r)
+    (array([2., 2.]), array([2.5, 2. ]))
+    """
+
+    accumulate: bool = False
+    momentum: float = 0.0
+    rate_inside: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "momentum", float(check_finite("momentum", self.momentum)))
+
+    def accumulated(self, residual: Vector, update: Vector) -> Vector:
+        """r, finite also where the sum overflows: whether a client answers must not tell."""
+        if not self.accumulate:
+            return update
+        with np.errstate(over="ignore"):
+            total: Vector = np.nan_to_num(residual + update)
+        return total
+
+    def told(self, residual: Vector, accumulated: Vector) -> Vector:
+        """What is reported at a slot, before it is clipped."""
+        if not self.accumulate or self.momentum == 0:
+            return accumulated
+        with np.errstate(over="ignore", invalid="ignore"):
+            wide = accumulated.astype(np.float64) + self.momentum * residual.astype(np.float64)
+        return np.asarray(wide)
+
+    def kept(
+        self, residual: Vector, accumulated: Vector, sent: Iterable[int], transform: Transform
+    ) -> Vector:
+        """The residual after the slots of a report were sent."""
+        if not self.accumulate:
+            return residual
+        rest = accumulated
+        for slot in sent:
+            if slot != BOTTOM:
+                rest = transform.without(rest, slot)
+        return rest if rest is not accumulated else accumulated.copy()
+
+
+NOTHING_KEPT = Feedback()
+
+
+class TransformedScores:
+    """What a mechanism may ask of a client's update: scores of r, values of what is told."""
+
+    def __init__(self, transform: Transform, ranked: Vector, reported: Vector) -> None:
+        self._transform, self._ranked, self._reported = transform, ranked, reported
+
+    @property
+    def size(self) -> int:
+        return self._transform.size
+
+    def all(self) -> Vector:
+        with np.errstate(over="ignore", invalid="ignore"):
+            # Whether a client answers must not depend on an overflow of its scores.
+            scores: Vector = np.nan_to_num(self._transform.scores(self._ranked))
+        return scores
+
+    def value(self, slot: int) -> float:
+        return float(np.nan_to_num(self._transform.value(self._reported, slot)))
+
+    def values(self) -> NDArray[np.float64]:
+        with np.errstate(over="ignore", invalid="ignore"):
+            values: NDArray[np.float64] = np.nan_to_num(self._transform.values(self._reported))
+        return values
+
+    def norm(self) -> float:
+        return norm(self._ranked)
+
+
+@final
+@dataclass(frozen=True)
+class Solution:
+    """A way from updates to a private mean, for vectors of ``dim`` entries over ``epochs``.
+
+    A client's update passes ``feedback`` (what was not sent before is added), ``transform`` (scores
+    of M public codewords) and ``mechanism`` (one private report on them). ``budget`` is the ε′ that
+    a report may cost. Compose one of your own, or take one by name with `fedsel.solution`.
+
+    Proof: docs/proofs/transforms.md, T1.
+
+    >>> from fedsel.mechanisms import Duchi, FlatPicks
+    >>> flat = Solution("flat", dim=4, mechanism=FlatPicks(Duchi(1.0)), budget=Fraction(1))
+    >>> flat.bits, flat.privacy.per_report
+    (3, 1.0)
+    """
+
+    name: str
+    dim: int
+    mechanism: ReportMechanism
+    epochs: int = 1
+    transform: Transform = None  # type: ignore[assignment]  # coordinates, if none is given
+    feedback: Feedback = field(default=NOTHING_KEPT)
+    budget: Fraction | None = None
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        check_count("dim", self.dim, most=MAX_DIMENSION)
+        check_count("epochs", self.epochs)
+        check_kind("mechanism", self.mechanism, ReportMechanism)
+        check_kind("feedback", self.feedback, Feedback)
+        if self.transform is None:
+            object.__setattr__(self, "transform", Coordinates(self.dim))
+        check_kind("transform", self.transform, Transform)
+        if self.transform.dim != self.dim:
+            raise InvalidArgument("transform", self.transform, f"of dim = {self.dim}")
+        if getattr(self.mechanism, "dim", self.dim) != self.dim:
+            raise InvalidArgument("mechanism", self.mechanism, f"of dim = {self.dim}")
+        if self.mechanism.whole and not isinstance(self.transform, Coordinates):
+            raise InvalidArgument("transform", self.transform, "Coordinates: all entries are sent")
+        if self.mechanism.whole and self.feedback.accumulate:
+            raise InvalidArgument("feedback", self.feedback, "nothing: all entries are sent")
+        if self.mechanism.picks > self.transform.size:
+            raise InvalidArgument(
+                "picks", self.mechanism.picks, f"in 1 … the slots: {self.transform.size}"
+            )
+
+    def in_round(self, number: int) -> Solution:
+        """The solution as both ends use it in a round; rounds count through all epochs."""
+        turned = self.transform.in_round(number)
+        return self if turned is self.transform else replace(self, transform=turned)
+
+    # --- privacy --------------------------------------------------------------------------------
+
+    @property
+    def claimed(self) -> Epsilon:
+        """ε′, what one report may cost; what the mechanism claims where no budget was given."""
+        return self.mechanism.claimed if self.budget is None else self.budget
+
+    def loss_ratio(self, d: int | None = None) -> Fraction | None:  # noqa: ARG002
+        """The exact largest ratio of probabilities of one report: that of its mechanism.
+
+        A mechanism's ratio is over all vectors of scores, so it holds whatever feedback and
+        transform make of the client's data and of its own past reports; and which basis a report
+        takes does not depend on them.
+        """
+        return self.mechanism.loss_ratio(self.transform.size)
+
+    @cached_property
+    def privacy(self) -> Privacy:
+        """The exact ε of a report and of all."""
+        certified = self.mechanism.certified
+        return Privacy(self.budget, self.loss_ratio(), self.epochs, self.note, certified, self)
+
+    def blanket(self, d: int | None = None) -> Blanket:  # noqa: ARG002
+        """What hides a report among others once they are shuffled: that of its mechanism.
+
+        Which basis a report takes does not depend on the data, and the blanket is over all vectors
+        of scores: transform and feedback change nothing.
+        """
+        if not self.private:
+            raise InvalidArgument("solution", self.name, "private: a certified one")
+        return self.mechanism.blanket(self.transform.size)
+
+    @property
+    def private(self) -> bool:
+        """Whether a certificate covers its reports."""
+        return self.mechanism.certified and self.loss_ratio() is not None
+
+    # --- both ends ------------------------------------------------------------------------------
+
+    @cached_property
+    def alphabet(self) -> Alphabet:
+        """What a report can say, and what its symbols stand for."""
+        transform = self.transform
+        alphabet = self.mechanism.alphabet(transform.size, transform.codebook)
+        return alphabet if transform.bases == 1 else replace(alphabet, slots=transform.slots)
+
+    @cached_property
+    def bits(self) -> int:
+        """The length of a report in bits."""
+        return self.mechanism.bits(self.transform.slots)
+
+    @property
+    def noise(self) -> float:
+        """√E‖decoded report‖² for a small update: the noise of one report, its ⊥ included.
+
+        >>> from fedsel import solution
+        >>> round(solution("RJ", epsilon=1.0, dim=124, rho=2.0).noise)
+        56
+        """
+        power = self.mechanism.noise_power(self.transform.size)
+        unit = self.mechanism.unit(self.transform.size, self.transform.codebook)
+        return unit * self.transform.length * math.sqrt(power) if power else 0.0
+
+    @cached_property
+    def influence(self) -> Influence:
+        """How far one report can move the sum of all decoded reports, whoever sends it.
+
+        Infinite where numbers leave as they are: nothing bounds them.
+
+        >>> from fedsel import solution
+        >>> influence = solution("RJ", epsilon=1.0, dim=100, rho=0.4).influence
+        >>> round(influence.largest, 2), round(influence.norm, 2)  # a codeword moves all entries
+        (1.01, 10.06)
+        """
+        alphabet = self.alphabet
+        return self.transform.influence(alphabet.picks).times(alphabet.bound)
+
+    @property
+    def accumulates(self) -> bool:
+        """Whether a client keeps what it did not send, for later epochs."""
+        return self.feedback.accumulate
+
+    @property
+    def rate_inside(self) -> bool:
+        """Whether clients report on α times their update (…-O), so that the server's rate is 1."""
+        return self.feedback.rate_inside
+
+    @property
+    def decays_at_server(self) -> bool:
+        """Whether the server alone applies the regulariser λw, which is public."""
+        return self.mechanism.decays_at_server
+
+    def encode(
+        self, gradient: Vector, residual: Vector, entropy: Entropy = SYSTEM
+    ) -> tuple[Reports, Vector]:
+        """A client's report and the residual that it keeps; zeros are "no residual"."""
+        before = check_vectors("residual", residual, ndim=1)
+        update = check_vectors("gradient", gradient, ndim=1)
+        if len(before) != self.dim or len(update) != self.dim:
+            raise InvalidData(f"gradient, residual: must have {self.dim} entries each")
+        r = self.feedback.accumulated(before, update)
+        bases = self.transform.bases
+        basis = int(entropy.below(bases)) if bases > 1 else 0
+        transform = self.transform.in_basis(basis)
+        scores = TransformedScores(transform, r, self.feedback.told(before, r))
+        report = self.mechanism.draw(scores, entropy)
+        kept = self.feedback.kept(before, r, report.slot.tolist(), transform)
+        return report.moved(basis * transform.size) if basis else report, kept
+
+    def totals(self) -> Totals:
+        """Empty totals for the reports of a round: the one that this solution is of."""
+        return Totals(self.alphabet, self.transform.adder)
+
+    def expand(self, means: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The update (d,) that the means of totals stand for."""
+        return self.transform.combine(means)
+
+    def decode(self, reports: Reports) -> NDArray[np.float64]:
+        """The server's estimate of the mean update, from the reports of a round."""
+        totals = self.totals()
+        totals.add(reports)
+        return self.expand(totals.mean())
+
+
+_SLOTS = {
+    "coordinates": "entries",
+    "rotated": "directions of a rotated basis",
+    "fresh bases": "directions in all bases",
+    "random directions": "directions of a random codebook",
+    "projection": "coordinates of a random projection",
+}
+"""What the slots of a report stand for, by the name of the transform."""
+
+
+def what_leaves(solution: Solution) -> str:
+    """What a report of a solution holds, from the alphabet of its symbols.
+
+    >>> from fedsel import solution
+    >>> what_leaves(solution("RJ", epsilon=1.0, dim=100))
+    'one of 128 directions of a rotated basis, with a sign'
+    """
+    alphabet, mechanism = solution.alphabet, solution.mechanism
+    if mechanism.whole:
+        if solution.privacy.ratio is None:
+            return f"all {solution.dim:,} entries as they are"
+        return f"a draw from all {solution.dim:,} entries, in floats"
+    count = "one" if alphabet.picks == 1 else f"{alphabet.picks}"
+    slots = f"{count} of {alphabet.slots:,} {_SLOTS.get(solution.transform.name, 'codewords')}"
+    if alphabet.plain:
+        told = "with its value as it is"
+    elif alphabet.symbols == 2:
+        told = "with a sign"
+    else:
+        told = f"with one of {alphabet.symbols:,} values"
+    return f"{slots}, {told}" + (", or nothing (⊥)" if alphabet.abstains else "")

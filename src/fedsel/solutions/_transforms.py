@@ -1,0 +1,355 @@
+"""Transforms of an update (d,) into scores (M,): coordinates, directions, projections.
+
+Rotated bases are in `fedsel.solutions._rotated`.
+
+A score is the inner product with a public codeword; both ends know the codewords from public
+parameters. Scores may be wrong in their last bits: that costs accuracy at most, never privacy,
+because a mechanism is private whatever its scores are.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import ClassVar, Self, TypeVar, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsel._internal.random import public_generator
+from fedsel.errors import InvalidArgument, check_count
+from fedsel.mechanisms._base import Codebook, Vector
+from fedsel.mechanisms._decimals import upper_sum
+from fedsel.reports import Adder
+from fedsel.solutions._privacy import Influence, influence_of
+
+Doubles = NDArray[np.float64]
+Array = TypeVar("Array", NDArray[np.float32], NDArray[np.float64])
+MOST_ENTRIES = 1 << 28
+"""The largest random codebook: codewords × dimensions."""
+LEAST_SINGULAR = 1 / 32
+"""A projection's singular values below this share of 1 + √(d/q) are not inverted."""
+
+
+@dataclass(frozen=True)
+class Transform(ABC):
+    """M public codewords of ``dim`` entries, one a slot.
+
+    There may be several ``bases`` of M codewords each, of which a report takes one by chance.
+    """
+
+    name: ClassVar[str]
+    dim: int
+
+    def __post_init__(self) -> None:
+        check_count("dim", self.dim)
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """M, how many codewords a mechanism chooses from."""
+
+    @property
+    def bases(self) -> int:
+        """How many sets of codewords there are in a round."""
+        return 1
+
+    @property
+    def slots(self) -> int:
+        """Of all bases: what a report tells of."""
+        return self.bases * self.size
+
+    @property
+    def spread(self) -> float | None:
+        """√E⟨codeword, direction⟩² over all directions; None where slots stand for themselves."""
+        return None
+
+    @property
+    def codebook(self) -> Codebook | None:
+        """What a mechanism may ask of the codewords; None where slots stand for themselves."""
+        return None if self.spread is None else self
+
+    def top_sum(self, k: int) -> float:
+        """E of the sum of the k largest |⟨codeword, direction⟩|, over the spread: normal scores."""
+        return upper_sum(k, self.size)
+
+    @property
+    def adder(self) -> Adder | None:
+        """What adds reports up; None where totals have one place a slot."""
+        return None
+
+    @property
+    def places(self) -> int:
+        """How many numbers the totals of a round have."""
+        return self.slots
+
+    @property
+    def length(self) -> float:
+        """The root mean square of the norm of what `combine` makes of one slot."""
+        return 1.0
+
+    @property
+    def entries(self) -> int:
+        """Numbers of a public matrix that both ends hold; 0 where there is none."""
+        return 0
+
+    def in_round(self, number: int) -> Self:  # noqa: ARG002
+        """The transform of a round; rounds count through all epochs."""
+        return self
+
+    def in_basis(self, number: int) -> Self:  # noqa: ARG002
+        """The transform with one of its bases in use."""
+        return self
+
+    def with_fewer_bases(self, count: int) -> Self:  # noqa: ARG002
+        """The transform with so many of its bases, if a report may take any of very many."""
+        return self
+
+    @abstractmethod
+    def scores(self, vectors: Vector) -> Vector:
+        """Inner products of the codewords with vectors (…, d), times any constant > 0."""
+
+    @abstractmethod
+    def codeword(self, slot: int) -> Vector:
+        """One codeword (d,)."""
+
+    @abstractmethod
+    def combine(self, means: Doubles) -> Doubles:
+        """The update (d,) that the means of all totals (places,) stand for."""
+
+    def influence(self, picks: int = 1) -> Influence:
+        """What ``picks`` pairs ±1 in distinct slots, of any basis, can add to an update."""
+        slots = self.slots
+        ones = (np.bincount([j], minlength=slots).astype(np.float64) for j in range(slots))
+        return influence_of(np.array([self.combine(one) for one in ones]), picks)
+
+    def value(self, vector: Vector, slot: int) -> float:
+        """The inner product of one codeword, in double precision."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            product = np.dot(self.codeword(slot).astype(np.float64), vector.astype(np.float64))
+        return float(product)
+
+    def values(self, vector: Vector) -> Doubles:
+        """All inner products, in double precision."""
+        return np.array([self.value(vector, j) for j in range(self.size)])
+
+    def without(self, vector: Vector, slot: int) -> Vector:
+        """The vector less its part along a codeword: what is left when that slot was sent.
+
+        Finite also where it overflows: a residual that is not would silence its client.
+        """
+        word = self.codeword(slot).astype(np.float64)
+        share = self.value(vector, slot) / float(word @ word)
+        with np.errstate(over="ignore", invalid="ignore"):
+            rest = (vector.astype(np.float64) - share * word).astype(vector.dtype)
+        return np.asarray(np.nan_to_num(rest))
+
+
+@final
+@dataclass(frozen=True)
+class Coordinates(Transform):
+    """e_1 … e_d: an update is its own scores.
+
+    Proof: docs/proofs/transforms.md, T2.
+
+    >>> Coordinates(3).combine(np.array([1.0, 0.0, -2.0]))
+    array([ 1.,  0., -2.])
+    """
+
+    name: ClassVar[str] = "coordinates"
+
+    @property
+    def size(self) -> int:
+        return self.dim
+
+    def scores(self, vectors: Vector) -> Vector:
+        return vectors
+
+    def codeword(self, slot: int) -> Vector:
+        word = np.zeros(self.dim)
+        word[slot] = 1
+        return word
+
+    def combine(self, means: Doubles) -> Doubles:
+        return means
+
+    def influence(self, picks: int = 1) -> Influence:
+        return Influence(1.0, math.sqrt(picks))
+
+    def value(self, vector: Vector, slot: int) -> float:
+        return float(vector[slot])
+
+    def values(self, vector: Vector) -> Doubles:
+        return vector.astype(np.float64)
+
+    def without(self, vector: Vector, slot: int) -> Vector:
+        rest = vector.copy()
+        rest[slot] = 0
+        return rest
+
+
+class _Matrix(Transform):
+    """Codewords that are rows of a public matrix."""
+
+    @property
+    @abstractmethod
+    def matrix(self) -> NDArray[np.float32]:
+        """The codewords (M, d)."""
+
+    @property
+    @abstractmethod
+    def recovery(self) -> Doubles:
+        """What each slot adds to the combined update (M, d)."""
+
+    @property
+    def entries(self) -> int:
+        return self.size * self.dim
+
+    def codeword(self, slot: int) -> Vector:
+        return np.asarray(self.matrix[slot])
+
+    def scores(self, vectors: Vector) -> Vector:
+        products: Vector = vectors.astype(np.float32) @ self.matrix.T
+        return products
+
+    def combine(self, means: Doubles) -> Doubles:
+        """Row after row: one order of rounding for every server."""
+        total = np.zeros(self.dim)
+        rows = self.recovery
+        for slot in np.flatnonzero(means).tolist():
+            total += means[slot] * rows[slot]
+        return total
+
+    def influence(self, picks: int = 1) -> Influence:
+        return influence_of(self.recovery, picks)
+
+
+@final
+@dataclass(frozen=True)
+class RandomDirections(_Matrix):
+    """M independent directions from a public seed: with many, as good as a continuous sphere.
+
+    Proof: docs/proofs/transforms.md, T4, T6.
+
+    >>> RandomDirections(dim=3, words=8, seed=0).scores(np.ones(3)).shape
+    (8,)
+    """
+
+    name: ClassVar[str] = "random directions"
+    words: int = 1024
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_count("seed", self.seed, least=0)
+        if check_count("words", self.words) * self.dim > MOST_ENTRIES:
+            raise InvalidArgument(
+                "words", self.words, f"at most 2^28/dim = {MOST_ENTRIES // self.dim}"
+            )
+
+    @property
+    def size(self) -> int:
+        return self.words
+
+    @property
+    def spread(self) -> float:
+        return 1 / math.sqrt(self.dim)
+
+    @property
+    def matrix(self) -> NDArray[np.float32]:
+        return _directions(self.dim, self.words, self.seed)
+
+    @property
+    def recovery(self) -> Doubles:
+        return _wide_directions(self.dim, self.words, self.seed)
+
+
+@final
+@dataclass(frozen=True)
+class Projection(_Matrix):
+    """z = Φᵀg with a public Gaussian Φ (d × q, variance 1/q), q = ratio·d. (Shin et al. 2018.)
+
+    The server recovers an update with the pseudo-inverse of Φᵀ. Singular values below 1/32 of
+    1 + √(d/q), about the largest, are not inverted: what they hold is lost, as is what lies outside
+    of the q directions, and no report is enlarged more than 16 times. Ratios near 1 have such
+    values, where Φ is nearly square.
+
+    Proof: docs/proofs/transforms.md, T7.
+
+    >>> Projection(dim=30, ratio=0.1).matrix.shape
+    (3, 30)
+    >>> Projection(dim=100, ratio=0.5).rank, Projection(dim=100, ratio=1.0).rank
+    (50, 96)
+    """
+
+    name: ClassVar[str] = "projection"
+    ratio: float = 0.1
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.ratio <= 1:
+            raise InvalidArgument("ratio", self.ratio, "in (0, 1]")
+        check_count("seed", self.seed, least=0)
+
+    @property
+    def size(self) -> int:
+        """q, the compressed dimension."""
+        return max(1, int(Fraction(repr(self.ratio)) * self.dim))
+
+    @property
+    def length(self) -> float:
+        inverse = np.ascontiguousarray(self.recovery.T)
+        return float(np.linalg.norm(inverse)) / math.sqrt(self.size)
+
+    @property
+    def matrix(self) -> NDArray[np.float32]:
+        """Φᵀ (q, d)."""
+        return _projection(self.dim, self.size, self.seed)
+
+    @property
+    def recovery(self) -> Doubles:
+        """The pseudo-inverse of Φᵀ, transposed: (q, d)."""
+        return _inverse(self.dim, self.size, self.seed)[0]
+
+    @property
+    def rank(self) -> int:
+        """How many directions of an update the server recovers: q, or less near ratio 1."""
+        return _inverse(self.dim, self.size, self.seed)[1]
+
+
+@lru_cache(maxsize=4)
+def _directions(dim: int, codewords: int, seed: int) -> NDArray[np.float32]:
+    drawn = public_generator(seed, "directions").standard_normal((codewords, dim))
+    return _sealed((drawn / np.linalg.norm(drawn, axis=1, keepdims=True)).astype(np.float32))
+
+
+@lru_cache(maxsize=4)
+def _wide_directions(dim: int, codewords: int, seed: int) -> Doubles:
+    return _sealed(_directions(dim, codewords, seed).astype(np.float64))
+
+
+@lru_cache(maxsize=8)
+def _projection(d: int, q: int, seed: int) -> NDArray[np.float32]:
+    drawn = public_generator(seed, "projection").standard_normal((q, d))
+    return _sealed((drawn / math.sqrt(q)).astype(np.float32))
+
+
+@lru_cache(maxsize=8)
+def _inverse(d: int, q: int, seed: int) -> tuple[Doubles, int]:
+    """The recovery of a projection, and how many singular values are in it."""
+    left, values, right = np.linalg.svd(
+        _projection(d, q, seed).astype(np.float64), full_matrices=False
+    )
+    kept = values > LEAST_SINGULAR * (1 + math.sqrt(d / q))
+    inverted = np.divide(1, values, out=np.zeros(q), where=kept)
+    inverse: Doubles = right.T @ (inverted[:, None] * left.T)
+    return _sealed(np.ascontiguousarray(inverse.T)), int(np.count_nonzero(kept))
+
+
+def _sealed(array: Array) -> Array:
+    array.flags.writeable = False
+    return array

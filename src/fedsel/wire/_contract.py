@@ -1,0 +1,218 @@
+"""What a service tells its devices in JSON: the announcement of a task, and verdicts on reports.
+
+Both ends use these records: a service writes them, a device reads them. What counts for a report is
+the request alone; a device believes an announcement as far as it makes sense.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from enum import Enum
+from typing import Any, Literal, Self, final, get_args
+
+import numpy as np
+
+from fedsel.errors import InvalidArgument, check_count, check_positive
+from fedsel.mechanisms._base import MAX_DIMENSION
+from fedsel.models import REGRESSING, LinearModel, Loss
+from fedsel.wire._report import RUN_BYTES
+from fedsel.wire._request import InvalidMessage
+
+Invitations = Literal["signed", "open"]
+MOST_ANNOUNCEMENT_BYTES = 64 << 20
+"""The names of a task's features may be many."""
+_MOST_ROUNDS = (1 << 32) - 1
+
+
+class Verdict(Enum):
+    """What became of a report; ``value`` is the word for it on the wire."""
+
+    ACCEPTED = "accepted"
+    DUPLICATE = "duplicate"
+    """It was accepted before: as good as accepted."""
+    LATE = "late"
+    """Its round is over."""
+    EARLY = "early"
+    """Its round has not begun: nobody was asked for it."""
+    CONFLICT = "conflict"
+    """Its sender has sent another report in this round."""
+    REJECTED = "rejected"
+    """It is no report of this run, or its sender may not send one."""
+
+    @property
+    def taken(self) -> bool:
+        """Whether the report is in the sum."""
+        return self in (Verdict.ACCEPTED, Verdict.DUPLICATE)
+
+    @classmethod
+    def read(cls, status: int, body: bytes) -> Verdict | None:
+        """The verdict of an HTTP answer to a report; None if the answer holds none.
+
+        >>> Verdict.read(200, b'{"outcome": "duplicate"}')
+        <Verdict.DUPLICATE: 'duplicate'>
+        >>> Verdict.read(200, b"<html>Welcome to our network") is None
+        True
+        """
+        word = word_of(body)
+        if status == 200:
+            return next((v for v in (cls.ACCEPTED, cls.DUPLICATE) if v.value == word), None)
+        if status == 409:
+            return cls.EARLY if word == cls.EARLY.value else cls.CONFLICT
+        return {400: cls.REJECTED, 410: cls.LATE}.get(status)
+
+
+def word_of(body: bytes) -> str:
+    """The fixed word of a service's JSON answer: what became of a request; "" if it has none."""
+    try:
+        values = json.loads(body)
+    except (ValueError, RecursionError):
+        return ""
+    known = values if isinstance(values, dict) else {}
+    return str(known.get("outcome", known.get("error", "")))[:40]
+
+
+@final
+@dataclass(frozen=True)
+class CloseRule:
+    """A round ends with ``reports`` reports, or after ``seconds`` if it has ``least`` of them.
+
+    Reports that arrive together with the last one count too: their devices have paid for them.
+
+    >>> rule = CloseRule(reports=100, seconds=60.0)
+    >>> rule.due(99, 59.9), rule.due(100, 0.0), rule.due(1, 60.0), rule.due(0, 60.0)
+    (False, True, True, False)
+    """
+
+    reports: int | None = None
+    seconds: float | None = None
+    least: int = 1
+
+    def __post_init__(self) -> None:
+        if self.reports is None and self.seconds is None:
+            raise InvalidArgument("close_after", {}, "with reports, seconds or both")
+        if self.reports is not None:
+            check_count("close_after.reports", self.reports)
+        if self.seconds is not None:
+            check_positive("close_after.seconds", self.seconds)
+        check_count("close_after.least", self.least, least=0)
+
+    def due(self, accepted: int, seconds: float) -> bool:
+        """Whether a round that has so many reports after so long is over."""
+        if self.reports is not None and accepted >= self.reports:
+            return True
+        return self.seconds is not None and seconds >= self.seconds and accepted >= self.least
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Announcement:
+    """A task as its service announces it at ``/v1/task``; the fields are the keys of its JSON.
+
+    ``features`` are the names of a record's columns, or their number; None where devices bring
+    updates of their own. The fields with a default are for people. A device does not read them: it
+    takes ε, d and the rest from the request.
+    """
+
+    name: str
+    run: bytes
+    purpose: str = ""
+    recipient: str = ""
+    invitations: Invitations
+    solution: str = ""
+    dim: int | None = None
+    epsilon_per_report: float | None = None
+    epsilon: float | None = None
+    charge: str = ""
+    bits: float | None = None
+    report_bytes: int | None = None
+    epochs: int | None = None
+    rounds_per_epoch: int
+    rounds: int | None = None
+    clients: int | None = None
+    close_after: CloseRule
+    features: tuple[str, ...] | int | None
+    loss: Loss | None
+    labels: tuple[str, ...] | None
+    target_range: tuple[float, float] | None
+    learning_rate: float | None = None
+    averaging: float | None = None
+
+    @property
+    def feature_count(self) -> int | None:
+        """The entries of a record."""
+        return len(self.features) if isinstance(self.features, tuple) else self.features
+
+    @property
+    def linear_dim(self) -> int | None:
+        """The entries of a linear model's update, intercept included; None without features."""
+        return None if self.feature_count is None else self.feature_count + 1
+
+    @property
+    def regression(self) -> bool:
+        """Whether the label is a number."""
+        return self.loss in REGRESSING
+
+    def encode(self) -> bytes:
+        """The announcement as JSON."""
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        values["run"] = self.run.hex()
+        values["close_after"] = {k: v for k, v in vars(self.close_after).items() if v is not None}
+        return json.dumps(values, ensure_ascii=False, allow_nan=False).encode()
+
+    @classmethod
+    def decode(cls, data: bytes) -> Self:
+        """The announcement of a service's JSON; anything else raises `InvalidMessage`."""
+        try:
+            return cls._read(json.loads(data))
+        except (KeyError, TypeError, ValueError, OverflowError, AttributeError, RecursionError):
+            raise InvalidMessage("not the announcement of a task") from None
+
+    @classmethod
+    def _read(cls, values: Mapping[str, Any]) -> Self:
+        run, loss, target = bytes.fromhex(values["run"]), values["loss"], values["target_range"]
+        known = {f.name for f in fields(CloseRule)}
+        if len(run) != RUN_BYTES or values["invitations"] not in get_args(Invitations):
+            raise ValueError
+        LinearModel(loss or "logistic", reg=0.0)
+        if target is not None:
+            low, high = (float(bound) for bound in target)
+            if not (np.isfinite([low, high]).all() and low < high):
+                raise ValueError
+            target = (low, high)
+        if loss in REGRESSING and target is None:
+            raise ValueError
+        labels = values["labels"]
+        if labels is not None:
+            negative, positive = labels
+            labels = (_text(negative), _text(positive))
+        rounds = values["rounds_per_epoch"]
+        return cls(
+            name=_text(values["name"]),
+            run=run,
+            invitations=values["invitations"],
+            rounds_per_epoch=check_count("rounds_per_epoch", rounds, most=_MOST_ROUNDS),
+            close_after=CloseRule(**{k: v for k, v in values["close_after"].items() if k in known}),
+            features=_features(values["features"]),
+            loss=loss,
+            labels=labels,
+            target_range=target,
+        )
+
+
+def _features(value: Any) -> tuple[str, ...] | int | None:
+    if value is None:
+        return None
+    if not isinstance(value, list):
+        return check_count("features", value, most=MAX_DIMENSION)
+    names = tuple(map(_text, value))
+    if not names or len(set(names)) != len(names):
+        raise ValueError
+    return names
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise ValueError
+    return value
