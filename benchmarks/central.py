@@ -49,7 +49,7 @@ from fedsel.cli._terminal import Bar
 from fedsel.experiments import Cell, Spec, override
 from fedsel.pages import legend_below, new_figure, palette
 from fedsel.recipe import RECOMMENDED
-from fedsel.simulation.validation import fifths
+from fedsel.simulation._validation import fifths
 from reproduction.datasets import Published
 
 DATASETS = ("adult", "kdd", "syn-L")

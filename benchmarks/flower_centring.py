@@ -25,12 +25,10 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from fedsel.cli._terminal import Bar
 from fedsel.flower import FedSelStrategy
-from fedsel.models import LinearModel
 from fedsel.simulation import EvaluationSet, Population, Training, train
-from fedsel.simulation.metrics import measures
+from fedsel.simulation._validation import measures
 from reproduction import datasets
 
-MODEL = LinearModel("logistic", reg=0.0)
 TESTED = 5
 """One record in so many judges the model, and belongs to nobody."""
 KINDS: dict[str, dict[str, Any]] = {
@@ -54,9 +52,9 @@ def run(data: Any, strategy: FedSelStrategy, records: int, number: int) -> tuple
     starts = np.arange(0, len(order) + 1, records)
     training = Training(
         recipe.build(),
-        MODEL,
         float(recipe.learning_rate),
         planned.batch,
+        reg=0.0,
         seed=number,
         averaging=float(recipe.averaging),
         plan=begun.plan,

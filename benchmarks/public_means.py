@@ -31,8 +31,7 @@ from fedsel import FedSelClassifier, PrivacyLeakWarning
 from fedsel._internal.random import key_of
 from fedsel.cli._terminal import Bar
 from fedsel.sampling._kernels import native
-from fedsel.simulation.metrics import measures
-from fedsel.simulation.validation import FIFTHS, VALIDATION, split
+from fedsel.simulation._validation import FIFTHS, VALIDATION, measures, split
 from reproduction.datasets import load
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0)

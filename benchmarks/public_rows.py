@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from fedsel import FedSelClassifier, PrivacyLeakWarning
 from fedsel._internal.random import key_of
 from fedsel.sampling._kernels import native
-from fedsel.simulation.validation import FIFTHS, VALIDATION, split
+from fedsel.simulation._validation import FIFTHS, VALIDATION, split
 from reproduction.datasets import load
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0)

@@ -12,8 +12,7 @@ import pytest
 from fedsel import solution
 from fedsel.data import synthetic
 from fedsel.experiments import CatalogueSource, Store, sweep
-from fedsel.simulation import Population, Training
-from fedsel.simulation.validation import cross_validate
+from fedsel.simulation import Population, Training, cross_validate
 from reproduction.catalogue import experiment
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("processes")]

@@ -20,10 +20,10 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsel._internal.exact import exceeds_exp
 from fedsel.auditing.empirical import Finding, candidate_inputs
 from fedsel.auditing.events import Raw
 from fedsel.auditing.experiment import FALSE_ALARM, Tell, experiment, seed_of
-from fedsel._internal.exact import exceeds_exp
 from fedsel.mechanisms import ReportMechanism
 from fedsel.sampling import simulated
 
