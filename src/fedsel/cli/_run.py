@@ -24,7 +24,12 @@ from fedsel.cli._terminal import (
     JobsOption,
     JsonOption,
     check_folder,
+<<<<<<< HEAD
     parse_number,
+=======
+    check_there,
+    parse_top,
+>>>>>>> main
     progress_console,
 )
 from fedsel.errors import InvalidArgument
@@ -122,7 +127,7 @@ def _read(parameter: Parameter, value: Any) -> Any:
         allowed = "auto, yes, no or a share of the rounds"
     if value.lower() in words:
         return words[value.lower()]
-    return parse_number(parameter.name, value, allowed)
+    return parse_top(value, parameter.name, allowed)
 
 
 def _spec_of(given: dict[str, Any], files: Files) -> Spec:

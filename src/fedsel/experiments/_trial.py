@@ -124,8 +124,9 @@ class Cell(Conditions):
         """Everything that the result depends on, beside data and code: one flat table."""
         own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "recipe"}
         shared = {name: getattr(self.recipe, p.field) for name, p in _OF_RECIPE.items()}
-        if self.recipe.epsilon is not None:
-            shared["epsilon"] = float(self.recipe.epsilon)
+        for name in ("epsilon", "k"):  # plain numbers, as JSON reads them again
+            if shared[name] is not None and not isinstance(shared[name], int):
+                shared[name] = float(shared[name])
         return {**own, **shared, **own}  # the seed is the cell's own
 
     @property
