@@ -38,18 +38,8 @@ app.command(epilog=EXAMPLE)(run)
 app.command("advise", epilog=ADVISE_EXAMPLE)(advise_command)
 app.command("solutions", epilog=SOLUTIONS_EXAMPLE)(solutions_command)
 app.command(epilog=AUDIT_EXAMPLE)(audit)
-<<<<<<< HEAD
-app.command(
-    "certify",
-    epilog="Example: fedsel certify PS --epsilon 1 --dim 100   ·   "
-    "fedsel certify PS-PM --epsilon 2 --mu 0.1 --dim 123 --json",
-)(certify_command)
-app.command(epilog="Example: fedsel mechanisms --json")(mechanisms)
-=======
 app.command("certify", epilog=CERTIFY_EXAMPLE)(certify_command)
 app.command(epilog=MECHANISMS_EXAMPLE)(mechanisms)
-app.command(epilog=reproducing.EXAMPLE)(reproducing.reproduce)
->>>>>>> main
 app.command("serve", epilog=SERVE_EXAMPLE)(serve_command)
 app.command("invite", epilog=INVITE_EXAMPLE)(invite_command)
 app.command("join", epilog=JOIN_EXAMPLE)(join_command)

@@ -24,12 +24,7 @@ from fedsel.cli._terminal import (
     JobsOption,
     JsonOption,
     check_folder,
-<<<<<<< HEAD
-    parse_number,
-=======
-    check_there,
     parse_top,
->>>>>>> main
     progress_console,
 )
 from fedsel.errors import InvalidArgument
