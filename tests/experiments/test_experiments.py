@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import reproduction
 from fedsel import InvalidArgument, Recipe
 from fedsel._internal.paths import PACKAGE
 from fedsel.cli._run_table import accuracy_against_epsilon
@@ -123,7 +124,8 @@ def run_files(task, source):
         task.part(0, source)
     finally:
         sys.setprofile(None)
-    return {Path(file) for file in seen if Path(file).is_relative_to(PACKAGE)}
+    ours = (PACKAGE, Path(reproduction.__file__).parent)
+    return {Path(file) for file in seen if any(Path(file).is_relative_to(o) for o in ours)}
 
 
 RECIPES = [
