@@ -49,7 +49,7 @@ from scipy.stats import beta
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from fedsel import Recipe, Reports, Setting, Solution, Totals, resolved, solution
+from fedsel import PublicFacts, Recipe, Reports, Solution, Totals, resolve_auto, solution
 from fedsel.cli._terminal import Bar
 from fedsel.data import synthetic
 from fedsel.mechanisms import SignedSampling, TwoStage
@@ -206,9 +206,9 @@ def accuracy(case: Case, seed: int, clients: int, folder: Path | None) -> float:
     unit = case.solution == SHORT or entry(name).directions
     X, y, X_test, y_test, best = records(case.data, unit, seed, folder)
     rounds, dim = len(y) // clients, X.shape[1]
-    setting = Setting(dim, clients, rounds, norm=1.0 if unit else None)
+    setting = PublicFacts(dim, clients, rounds, norm=1.0 if unit else None)
     # One basis a round: the attacker knows where every report counts.
-    recipe = resolved(Recipe(name, epsilon=case.epsilon, mu=0.1, bases=None), setting)
+    recipe = resolve_auto(Recipe(name, epsilon=case.epsilon, mu=0.1, bases=None), setting)
     made, rule = recipe.build(), StepRule.of(recipe)
     limit = honest_limit(made, clients) if name in PRIVATE else 0
     reporting = VectorReports(made, len(y), seed=seed)
