@@ -47,7 +47,7 @@ from rich.table import Table
 from scipy.stats import beta
 
 from fedsel import Recipe, Reports, Setting, Solution, Totals, resolved, solution
-from fedsel.cli._terminal import Bar
+from fedsel._internal.bar import Bar
 from fedsel.data import find, load, synthetic
 from fedsel.mechanisms import SignedSampling, TwoStage
 from fedsel.models import LinearModel
