@@ -46,7 +46,7 @@ from scipy import integrate, special
 
 from fedsel import Recipe, Solution, solution
 from fedsel._internal.bar import Bar
-from fedsel.auto import bases_for
+from fedsel.auto._numbers import bases_for
 from fedsel.mechanisms import SignedSampling
 from fedsel.pages import palette
 from fedsel.solutions import RandomDirections, Transform
