@@ -43,9 +43,9 @@ from scipy.special import expit
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from fedsel import Solution
+from fedsel._internal.bar import Bar
 from fedsel.auto import AVERAGING
 from fedsel.central.budget import gaussian_distance, proved_budget
-from fedsel.cli._terminal import Bar
 from fedsel.experiments import Cell, Spec, override
 from fedsel.pages import legend_below, new_figure, palette
 from fedsel.recipe import RECOMMENDED

@@ -50,7 +50,7 @@ from scipy.stats import beta
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from fedsel import PublicFacts, Recipe, Reports, Solution, Totals, resolve_auto, solution
-from fedsel.cli._terminal import Bar
+from fedsel._internal.bar import Bar
 from fedsel.data import synthetic
 from fedsel.mechanisms import SignedSampling, TwoStage
 from fedsel.models import LinearModel

@@ -28,8 +28,8 @@ from rich.table import Table
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from fedsel import FedSelClassifier, PrivacyLeakWarning
+from fedsel._internal.bar import Bar
 from fedsel._internal.random import key_of
-from fedsel.cli._terminal import Bar
 from fedsel.sampling._kernels import native
 from fedsel.simulation._validation import FIFTHS, VALIDATION, measures, split
 from reproduction.datasets import load
