@@ -16,7 +16,7 @@ from fedsel._internal.plotting import (
     spread,
 )
 from fedsel.cli import _run_table
-from fedsel.history import Round
+from fedsel.server._history import Round
 from reproduction import figures
 from reproduction.views import gains
 
