@@ -1,6 +1,6 @@
 /** A device of a service over HTTP, as docs/browser.md has it: takes part until the run is over. */
 
-import { Client, LinearModel, Preparing, readRequest } from "../src/index.js";
+import { Client, LinearModel, RecordPipeline, readRequest } from "../src/index.js";
 import { FileStore } from "../src/node.js";
 
 const [address, folder, token] = process.argv.slice(2);
@@ -20,7 +20,7 @@ for (;;) {
   }
   const [weights, told] = await Promise.all([get(`${round}/weights`), get(`${round}/preparing`)]);
   if (!weights.ok || !told.ok) continue; // the round is over: nothing was spent
-  const preparing = Preparing.parse(await told.text(), dim);
+  const preparing = RecordPipeline.parse(await told.text(), dim);
   const records = preparing.records([[30, 0.5, -1]], [1], new LinearModel({ loss: "logistic" }));
   const update = records.update(round, preparing.preparation);
   const body = await client.answer(request, await weights.arrayBuffer(), update);
