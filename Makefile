@@ -55,7 +55,7 @@ devices: setup ## a thousand devices and a server, with crashes and enemies (two
 	$(BIN)/python examples/device_and_server.py
 
 flower: setup ## a SuperLink and three SuperNodes on this machine (a minute)
-	$(BIN)/fedsel flower demo
+	$(BIN)/python -m tools.flower
 
 service: setup ## a service over HTTP and fifty devices on this machine (half a minute)
 	$(BIN)/fedsel serve --demo

@@ -25,7 +25,9 @@ import json
 import logging
 import math
 import statistics
+import sys
 import tempfile
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +42,6 @@ from scipy.special import log_ndtr
 
 import fedsel
 from fedsel.auto import AVERAGING, MARGIN
-from fedsel.cli.flower.demo import task_of_the_app
 from fedsel.flower import FedSelMod, FedSelStrategy
 from fedsel.flower.messages import Layout, content_bytes
 from fedsel.pages import palette
@@ -50,7 +51,8 @@ DELTA, RADIUS = 1e-5, 0.1
 LARGEST = 32.0
 """The most that the learning rate may be, where there is little or no noise."""
 CONFIG = {"dataset": "syn", "features": 100, "model": "logistic", "hidden": 4}
-task = task_of_the_app()
+sys.path.append(str(Path(__file__).parents[1] / "examples" / "flower_adult"))
+task = import_module("flower_adult.task")
 
 
 def delta_of(epsilon: float, ratio: float) -> float:

@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from fedsel import Reports
 from fedsel.service.app import create_app
-from fedsel.service.inviting import admission
+from fedsel.service.inviting import invitations_of
 from fedsel.wire import ReportFormat
 from tests.service.support import FREE, ServiceProcess, task_of
 
@@ -92,7 +92,7 @@ async def bodies(count: int, folder: str) -> Counter[str]:
     async with inner.router.lifespan_context(inner):
         view = inner.state.service.view
         form: ReportFormat = view.form
-        gateway = admission(task, f"{folder}/store").invite("gateway")
+        gateway = invitations_of(task, f"{folder}/store").invite("gateway")
         asked, rng, seen = Asked(app), random.Random(0), Counter[str]()
 
         def good() -> bytes:
@@ -152,7 +152,7 @@ def by_document() -> None:
             for kind in ("device", "gateway"):
                 from fedsel.service import Task
 
-                token = admission(Task.load(file), f"{name}/store").invite(kind)  # type: ignore[arg-type]
+                token = invitations_of(Task.load(file), f"{name}/store").invite(kind)  # type: ignore[arg-type]
                 done = subprocess.run(
                     [
                         program, "run", f"{service.address}/v1/openapi.json", "--no-color",

@@ -26,8 +26,6 @@ MARKS = {
     "docs/tours/scikit-learn.md": [pytest.mark.slow],
     "docs/tours/officer.md": [pytest.mark.slow],
 }
-ELSEWHERE = {"fedsel flower demo"}  # tests/cli/test_flower.py
-"""Commands of a tour that another test runs."""
 
 
 class Block(NamedTuple):
@@ -82,8 +80,7 @@ def test_a_tour_can_be_followed_from_beginning_to_end(page, tmp_path, monkeypatc
         elif block.language == "python":
             exec(block.text, scope)
         for line in commands(block) if block.language == "sh" else ():
-            if line.partition("#")[0].strip() not in ELSEWHERE:
-                run(line)
+            run(line)
 
 
 def run(line):

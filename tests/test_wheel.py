@@ -24,7 +24,7 @@ from tests.service.support import ServiceProcess
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("wheel")]  # one build for all
 
 ROOT = Path(__file__).parent.parent
-APP = "examples/flower_adult/"
+APP = ROOT / "examples" / "flower_adult"
 CLIENT = "clients/js/src/"
 MEGABYTES = 15
 
@@ -116,15 +116,10 @@ def test_the_sdist_has_the_files_of_the_repository_and_no_other(sdist, tracked):
 
 
 def package_files(tracked):
-    """What a wheel has of the repository: the package, within it the example app and the client."""
+    """What a wheel has of the repository: the package, and within it the client in JavaScript."""
     package = {name.removeprefix("src/") for name in tracked if name.startswith("src/fedsel/")}
-    app = {name.removeprefix(APP) for name in tracked if name.startswith(APP)}
     client = {name.removeprefix(CLIENT) for name in tracked if name.startswith(CLIENT)}
-    return (
-        package
-        | {f"fedsel/cli/flower/app/{name}" for name in app}
-        | {f"fedsel/service/joining/client/{name}" for name in client}
-    )
+    return package | {f"fedsel/service/joining/client/{name}" for name in client}
 
 
 def of_the_package(wheel):
@@ -191,7 +186,7 @@ for words in walk(typer.main.get_command(app), []):
 def test_every_command_has_its_help_on_the_core(environment, versions):
     python = environment(versions=versions)
     listed = run(python, "-c", HELP).stdout.splitlines()
-    assert set(listed) >= {"run", "reproduce", "audit", "data list", "ledger show", "flower demo"}
+    assert set(listed) >= {"run", "reproduce", "audit", "data list", "ledger show"}
     assert "Usage" in fedsel(python, "--help").stdout
 
 
@@ -248,7 +243,6 @@ def test_an_auditor_needs_no_more_than_the_core(core):
         (["-m", "fedsel", "run"], "pip install 'fedsel[simulation]'"),
         (["-m", "fedsel", "audit"], "pip install 'fedsel[simulation]'"),
         (["-m", "fedsel", "advise", "-d", "9", "--clients", "99", "-e", "1"], "fedsel[simulation]"),
-        (["-m", "fedsel", "flower", "demo"], "pip install 'fedsel[flower]'"),
     ],
 )
 def test_a_missing_extra_is_one_sentence_that_says_what_to_install(core, tmp_path, words, sentence):
@@ -400,22 +394,18 @@ def test_reports_at_rest_are_added_up(environment, versions, tmp_path, kind):
 
 APP_MODULES = """
 import sys
-from fedsel.cli.flower.demo import Demo, app_folder
-sys.path.insert(0, str(app_folder()))
+sys.path.insert(0, sys.argv[1])
 from flower_adult import client_app, server_app
-print(client_app.app is not None, server_app.app is not None, Demo().config()["solution"])
-print(app_folder())
+print(client_app.app is not None, server_app.app is not None)
 """
 
 
-def test_the_flower_app_of_the_package_is_whole(environment, versions, tmp_path):
+def test_the_flower_app_runs_on_the_wheel(environment, versions, tmp_path):
     """Importable, and Flower packs it; that it runs, with processes, is tested in the checkout."""
     python = environment("flower", versions=versions)
-    modules, app = run(python, "-c", APP_MODULES).stdout.splitlines()
-    assert modules == "True True FJ"
-    assert Path(app).is_relative_to(python.parents[1])
+    assert run(python, "-c", APP_MODULES, APP).stdout.split() == ["True", "True"]
     own = {"HOME": str(tmp_path), "PYTHONWARNINGS": ""}  # what Flower's own command warns of
-    run(python, python.parent / "flwr", "build", "--app", app, cwd=tmp_path, **own)
+    run(python, python.parent / "flwr", "build", "--app", APP, cwd=tmp_path, **own)
     (packed,) = tmp_path.glob("*.fab")
     with zipfile.ZipFile(packed) as bundle:
         assert {"flower_adult/task.py", "flower_adult/client_app.py"} <= set(bundle.namelist())

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from fedsel.device import Client, LinearRecords, Policy
 from fedsel.models import LinearModel
 from fedsel.service import Task
-from fedsel.service.inviting import admission
+from fedsel.service.inviting import invitations_of
 from fedsel.service.running import Serving, background
 from fedsel.wire import RecordPipeline
 
@@ -67,7 +67,7 @@ def follow(task: Task, folder: Path, address: str, rng: np.random.Generator) -> 
     """Let devices report through a gateway, until the last round is half full."""
     recipe = task.begin.recipe
     policy = Policy(2 * recipe.charge, recipe.charge, [recipe.solution], [task.dim])
-    token = admission(task, str(folder / "store")).invite("gateway")
+    token = invitations_of(task, str(folder / "store")).invite("gateway")
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/octet-stream"}
 
     def asked(path: str, body: bytes | None = None) -> bytes:

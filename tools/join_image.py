@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from fedsel.device import Client, LinearRecords, Policy
 from fedsel.models import LinearModel
 from fedsel.service import Task
-from fedsel.service.inviting import admission
+from fedsel.service.inviting import invitations_of
 from fedsel.service.running import Serving, background
 from fedsel.wire import RecordPipeline
 
@@ -126,14 +126,14 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name, sync_playwright() as playwright:
         store = str(Path(name) / "store")
         with background(chosen, Serving(store, port=0)) as url:
-            door = admission(chosen, store)
+            invitations = invitations_of(chosen, store)
             browser = playwright.chromium.launch(executable_path=chromium(), args=ARGUMENTS)
             tab = browser.new_page(viewport={"width": 1280, "height": 900})
-            take_part(tab, f"{url}/join#token={door.invite('device')}", own)
+            take_part(tab, f"{url}/join#token={invitations.invite('device')}", own)
             for number in range(ROUNDS):
                 tab.get_by_text(f"Round {number + 1}, epoch").wait_for()
                 reports = batch(chosen, url, number, everyone, Path(name))
-                asked(f"{url}/v1/batches/{number}", reports, door.invite("gateway"))
+                asked(f"{url}/v1/batches/{number}", reports, invitations.invite("gateway"))
             tab.get_by_text(f"Round {ROUNDS + 1}, epoch").wait_for()
             for path, (width, scheme) in shots.items():
                 tab.set_viewport_size({"width": width, "height": 900})

@@ -32,7 +32,7 @@ def of_a_shuffler(folder):
 
 
 def of_a_service(folder):
-    from fedsel.service.storage import open_store
+    from fedsel.service._store import open_store
 
     open_store(folder).close()
 

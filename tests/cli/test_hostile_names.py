@@ -254,25 +254,6 @@ def test_ledger(fedsel, tmp_path, name):
         fedsel("ledger", "create", tmp_path / name, "--lifetime", "1", status=1)
 
 
-@pytest.mark.slow
-@EVERY
-def test_flower_demo(fedsel, tmp_path, name, monkeypatch):
-    from fedsel.cli.flower.demo import Demo
-    from fedsel.cli.processes import ProcessError
-
-    (tmp_path / file_name(name)).mkdir()
-    fedsel("flower", "demo", "--keep", tmp_path / file_name(name), status=2)
-    for option in ("--dataset", "--model", "--solution"):
-        fedsel("flower", "demo", option, name, status=2)
-
-    def fail(*_):
-        raise ProcessError(f"the run failed\n{name}")
-
-    monkeypatch.setattr(Demo, "run", fail)  # the log of a process may hold anything
-    _, err = fedsel("flower", "demo", status=1)
-    assert "the run failed\n" in err
-
-
 NOTES = [r"$\frac{$", "a[/b]", TITLE, "=1+1", "<script>", "_hidden", "one\ntwo"]
 
 

@@ -272,7 +272,7 @@ def test_over_tls(folder):
     cert, key = certificate(folder)
     task = Task.load(task_file(folder, 1, 1))
     with running(task, folder / "s", tls_cert=cert, tls_key=key) as client:
-        (folder / "invitation").write_text(client.door.invite("device"))
+        (folder / "invitation").write_text(client.invitations.invite("device"))
         done = run_here(*arguments(folder, client.address), status=1)
         assert "its certificate is not trusted" in done.stderr
         done = run_here(*arguments(folder, client.address, "--ca", folder / "cert.pem"))
@@ -284,7 +284,7 @@ def test_any_token_of_a_stranger_is_refused_by_the_service_before_it_is_paid_for
         done = run_here(*arguments(folder, client.address), status=1)
         assert "the invitation is not valid for this run" in done.stdout
         assert Ledger(folder / "ledger").read().entries == ()
-        (folder / "invitation").write_text(client.door.invite("gateway"))
+        (folder / "invitation").write_text(client.invitations.invite("gateway"))
         done = run_here(*arguments(folder, client.address), status=1)
         assert "the invitation is that of a gateway" in done.stdout
         assert client.get("/v1/rounds/open")["counts"]["rejected"] == 0

@@ -28,7 +28,6 @@ def no_work(monkeypatch):
     for module, name in (
         ("cli._run", "perform"),
         ("cli.reproduce", "_work"),
-        ("cli.flower", "_watched"),
         ("service.running", "_worker"),
     ):
         monkeypatch.setattr(import_module(f"fedsel.{module}"), name, reached)

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from fedsel.cli.flower.processes import HOST, Certificates
+from tools.flower.federation import HOST, Certificates
 
 
 class Proxy:

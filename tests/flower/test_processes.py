@@ -19,7 +19,6 @@ from flwr.supercore.inflatable.inflatable_object import (
     get_object_type_from_object_content,
 )
 
-from fedsel.cli.flower.processes import Federation
 from fedsel.device import Ledger, Reason
 from fedsel.flower import NODES_VARIABLE
 from fedsel.flower.messages import NO_ANSWER, report_of
@@ -30,6 +29,7 @@ from fedsel.wire import Request, decode_recipe
 from tests.flower.replay_app.flower_replay import task
 from tests.flower.support import Proxy, certificates, node_key
 from tests.wire.support import complete
+from tools.flower.federation import Federation
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("flower")]
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from fedsel import InvalidArgument
 from fedsel.server import Aggregator, CheckpointError
-from fedsel.server.aggregator import FILE_NAME
-from fedsel.server.checkpoint import SEAL_BYTES
+from fedsel.server._aggregator import FILE_NAME
+from fedsel.server._checkpoint import SEAL_BYTES
 from tests.server.test_aggregator import D, recipe, reports_of, same_run
 
 clients = st.sampled_from([None, "a", "b", "c", "d"])

@@ -18,15 +18,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import fedsel.server.checkpoint as checkpoint_module
+import fedsel.server._checkpoint as checkpoint_module
 from fedsel import InvalidArgument, InvalidData, Recipe, Reports, Setting, resolved
 from fedsel._internal.random import stream
 from fedsel.device import Client, Policy
 from fedsel.models import LinearModel
 from fedsel.sampling._kernels import native
 from fedsel.server import Aggregator, CheckpointError, Counts, Outcome, RoundRecord, StepRule
-from fedsel.server.aggregator import FILE_NAME
-from fedsel.server.lock import LOCK_NAME
+from fedsel.server._aggregator import FILE_NAME
+from fedsel.server._folder import LOCK_NAME
 from fedsel.simulation import Population, Training, train
 from fedsel.simulation.linear_rounds import LinearRunner, schedule_of
 from fedsel.simulation.records import records_of

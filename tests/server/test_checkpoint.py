@@ -10,9 +10,9 @@ import pytest
 
 from fedsel import Recipe
 from fedsel.server import Aggregator, StepRule
-from fedsel.server.aggregator import FILE_NAME
-from fedsel.server.checkpoint import SEAL_BYTES, Checkpoint
-from fedsel.server.lock import LOCK_NAME
+from fedsel.server._aggregator import FILE_NAME
+from fedsel.server._checkpoint import SEAL_BYTES, Checkpoint
+from fedsel.server._folder import LOCK_NAME
 from tests.server.test_aggregator import recipe, reports_of
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from fedsel import Aggregator, InvalidArgument, Reports
 from fedsel.device import Request
-from fedsel.server.checkpoint import Checkpoint
+from fedsel.server._checkpoint import Checkpoint
 from fedsel.wire import Intent
 from tests.wire.support import complete
 

@@ -8,7 +8,7 @@ import stat
 import pytest
 
 from fedsel.server import CheckpointError, Counts, FolderInUse, Outcome, Shuffler
-from fedsel.server.round_store import FILE_NAME
+from fedsel.server._round_store import FILE_NAME
 from fedsel.wire import Sealing
 from tests.server.shuffling import KEY, RUN, SIZE, message_of, request_of
 

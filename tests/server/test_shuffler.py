@@ -16,7 +16,7 @@ from scipy.stats import chi2
 
 from fedsel import InvalidArgument
 from fedsel.server import Counts, Outcome, ServerKey, Shuffler
-from fedsel.server.round_store import FILE_NAME
+from fedsel.server._round_store import FILE_NAME
 from fedsel.wire import InvalidMessage, Sealing
 from tests.server.shuffling import KEY, RUN, SIZE, message_of, recipe, request_of
 
@@ -337,7 +337,7 @@ def test_what_the_fewest_reports_guarantee(quick_path, monkeypatch):
     def composed(solution, **how):
         return solution, how
 
-    monkeypatch.setattr("fedsel.server.shuffler.compose", composed)
+    monkeypatch.setattr("fedsel.server._shuffler.compose", composed)
     with Shuffler(quick_path, n_min=40) as shuffler:
         solution, how = shuffler.guarantee(request_of(), epochs=5)
         assert solution == recipe().build()

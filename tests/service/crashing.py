@@ -10,9 +10,9 @@ import numpy as np
 
 from fedsel import Reports
 from fedsel.server import Counts
-from fedsel.server.checkpoint import Checkpoint
-from fedsel.service.inviting import admission
-from fedsel.service.storage import open_store
+from fedsel.server._checkpoint import Checkpoint
+from fedsel.service._store import open_store
+from fedsel.service.inviting import invitations_of
 from fedsel.wire import InvalidMessage, Request
 from tests.service.support import Http, task_of
 
@@ -49,10 +49,10 @@ class Crowd:
     def __init__(self, task, store, address, clients, first=0):
         self._address, self._over = address, threading.Event()
         self.accepted, self.failures = {}, 0
-        door = admission(task, store)
+        new = invitations_of(task, store).invite
         kinds = ["gateway" if i % 3 == 2 else "device" for i in range(clients)]
         self._threads = [
-            threading.Thread(target=self._live, args=(i, kind, door.invite(kind)), daemon=True)
+            threading.Thread(target=self._live, args=(i, kind, new(kind)), daemon=True)
             for i, kind in enumerate(kinds, first)
         ]
 
@@ -132,8 +132,8 @@ def check_exactly_once(task, store_url, accepted):
     form = kept.recipe.build()
     reports = 0
     for number in range(kept.round + 1):
-        with store.closing() as books:
-            rows = b"".join(books.reports(number))
+        with store.closing() as transaction:
+            rows = b"".join(transaction.reports(number))
         size = 16
         found = sorted(rows[i : i + size] for i in range(0, len(rows), size))
         mine = b"".join(data for (r, _), data in accepted.items() if r == number)

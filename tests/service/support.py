@@ -14,7 +14,7 @@ import numpy as np
 
 from fedsel import Reports
 from fedsel.service import Task
-from fedsel.service.inviting import admission
+from fedsel.service.inviting import invitations_of
 from fedsel.service.running import Serving, background
 from fedsel.wire import Request
 
@@ -46,7 +46,7 @@ def running(task, store, **options):
     """A service in a thread; yields a client of it."""
     with background(task, Serving(str(store), port=0, **options)) as address:
         client = Http(address)
-        client.door = admission(task, store)
+        client.invitations = invitations_of(task, store)
         try:
             yield client
         finally:
@@ -93,7 +93,7 @@ class Http:
 
     def send(self, report, token=None):
         """The status and the word that a report gets."""
-        token = self.door.invite("device") if token is None else token
+        token = self.invitations.invite("device") if token is None else token
         status, _, data = self.ask("POST", "/v1/reports", report, token)
         return status, data.get("outcome", data.get("error"))
 

@@ -13,17 +13,18 @@ import pytest
 
 from fedsel._internal.extras import MissingExtra
 from fedsel.central import CentralGuarantee, amplify
-from fedsel.server.checkpoint import RoundRecord
-from fedsel.server.outcome import Counts
-from fedsel.service.connections import Connection, Door
+from fedsel.server._admission import Counts
+from fedsel.server._checkpoint import RoundRecord
+from fedsel.service._connections import Connection
+from fedsel.service._connections import Listener as Connections
+from fedsel.service._store import RoundStatus
 from fedsel.service.dashboard import handlers, live, parts, proving
 from fedsel.service.dashboard.privacy import guarantees
 from fedsel.service.dashboard.progress import rows, run_left
 from fedsel.service.dashboard.proving import Proofs
 from fedsel.service.dashboard.words import epsilon
-from fedsel.service.storage import Place
 from fedsel.service.task import Limits
-from fedsel.service.view import View
+from fedsel.service.view import RunSnapshot
 from fedsel.wire import CloseRule, encode_recipe
 from tests.service.support import (
     FREE,
@@ -125,7 +126,7 @@ def far_on(count, **changes):
     times = [(60.0 * n, 60.0 * n + 60.0) for n in range(count)]
     measures = [json.dumps({"accuracy": n / count, "loss": 1.0}) for n in range(count)]
     state = replace(task.begin, records=records)
-    return View.of(task, state, [*times, (60.0 * count, None)], measures)
+    return RunSnapshot.of(task, state, [*times, (60.0 * count, None)], measures)
 
 
 def test_the_page_is_complete_and_escaped(quick_path):
@@ -139,7 +140,7 @@ def test_the_page_is_complete_and_escaped(quick_path):
         for n in range(2):
             sent = reports_for(client.request(), 5, seed=n)
             client.send(b"nonsense")
-            tokens = [client.door.invite("device") for _ in sent]
+            tokens = [client.invitations.invite("device") for _ in sent]
             for row, token in zip(sent, tokens, strict=True):
                 assert client.send(row, token) == (200, "accepted")
             client.wait_for(n + 1)
@@ -218,13 +219,16 @@ def test_what_is_left_is_estimated_from_recent_rounds():
     assert run_left(view, 1830.0) == 60.0 * 270 - 30
     assert run_left(view, 9999.0) == 60.0 * 269  # an open round that takes longer says no more
     assert run_left(far_on(30, epochs=1), 1800.0) is not None
-    begun = View.of(task_of(), task_of().begin, [(0.0, None)])
+    begun = RunSnapshot.of(task_of(), task_of().begin, [(0.0, None)])
     assert run_left(begun, 10.0) is None
-    state = parts.state(begun, Place(0, 0.0, Counts(3)), 2.0, True)
+    state = parts.state(begun, RoundStatus(0, 0.0, Counts(3)), 2.0, True)
     assert "No estimate before a round is over" in state
     assert '<progress value="3" max="5"' in state
     assert "1.5" in state
-    for part in (parts.state(begun, Place(0, 0.0, Counts()), 2.0, False), parts.said(view, False)):
+    for part in (
+        parts.state(begun, RoundStatus(0, 0.0, Counts()), 2.0, False),
+        parts.said(view, False),
+    ):
         assert "does not answer" in part
     assert rows(view, 29, 30)[0].per_second == 7 / 60
 
@@ -281,7 +285,7 @@ def test_only_so_many_may_listen(quick_path, listening):
 
 
 def test_who_does_not_read_is_ended():
-    ended, one = [], Connection(Door(Limits(answer_seconds=5.0)))
+    ended, one = [], Connection(Connections(Limits(answer_seconds=5.0)))
     one._transport = SimpleNamespace(abort=lambda: ended.append(1))
     one.http = SimpleNamespace(pause_writing=lambda: None)
     one.request_begins("/v1/events")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedsel.errors import InvalidArgument
-from fedsel.service.evaluation import Evaluation
+from fedsel.service._monitoring import Evaluation
 from tests.service.support import reports_for, running, task_of
 
 pytestmark = pytest.mark.xdist_group("processes")

@@ -10,7 +10,7 @@ from fedsel._internal.random import stream, words_of
 from fedsel.device import Client, LinearRecords, Policy
 from fedsel.models import LinearModel
 from fedsel.service import Task
-from fedsel.service.inviting import admission
+from fedsel.service.inviting import invitations_of
 from fedsel.simulation import Population, Training, train
 from fedsel.wire import RecordPipeline, Request
 from tests.service.joining import Visitor, choose
@@ -100,7 +100,7 @@ def test_browsers_and_devices_learn_what_the_simulator_learns(browser, quick_pat
     file.write_text(TASK)
     task, (X, y) = Task.load(file), people()
     shares = [slice(SHARE * i, SHARE * (i + 1)) for i in range(CLIENTS)]
-    door = admission(task, store)
+    invitations = invitations_of(task, store)
     recipe = task.begin.recipe
     policy = Policy(EPOCHS * recipe.charge, recipe.charge, [recipe.solution], [recipe.dim])
     with ServiceProcess(file, store) as process:
@@ -112,7 +112,7 @@ def test_browsers_and_devices_learn_what_the_simulator_learns(browser, quick_pat
             ]
             visitor = Visitor(browser, process.address)
             visitor.context.add_init_script(f"({ENTROPY})({json.dumps(words)})")
-            tab = visitor.open(door.invite("device"))
+            tab = visitor.open(invitations.invite("device"))
             choose(tab, table(X[share], y[share]), f"{SHARE} records are ready.")
             tab.check("#anew-yes")
             tab.click("#go")
@@ -120,7 +120,7 @@ def test_browsers_and_devices_learn_what_the_simulator_learns(browser, quick_pat
             tabs.append(tab)
         service = Http(process.address)
         devices = [Client(policy, quick_path / f"{i}", create=True) for i in range(DEVICES)]
-        tokens = [door.invite("device") for _ in devices]
+        tokens = [invitations.invite("device") for _ in devices]
         for epoch in range(EPOCHS):
             service.wait_for(epoch)
             for i, (device, token) in enumerate(zip(devices, tokens, strict=True), BROWSERS):

@@ -38,7 +38,7 @@ def visitor(browser, service):
 
 
 def test_the_reports_bytes_are_all_that_leaves(service, visitor):
-    token = service.door.invite("device")
+    token = service.invitations.invite("device")
     tab = visitor.open(token)
     assert tab.inner_text("#purpose") == "Predict who leaves"
     asked = tab.inner_text("#asked")
@@ -98,7 +98,7 @@ def test_rounds_of_an_epoch_share_their_devices(browser, quick_path):
     with running(task, quick_path) as service:
         visitor = Visitor(browser, service.address)
         visitor.context.add_init_script("Math.random = () => 0.999")
-        tab = visitor.open(service.door.invite("device"))
+        tab = visitor.open(service.invitations.invite("device"))
         take_part(tab)
         for number in range(2):
             tab.get_by_text("Your turn is a later round of this epoch").wait_for()
@@ -113,7 +113,7 @@ def test_rounds_of_an_epoch_share_their_devices(browser, quick_path):
 
 
 def test_a_device_without_usable_records_answers_all_the_same(service, visitor):
-    tab = visitor.open(service.door.invite("device"))
+    tab = visitor.open(service.invitations.invite("device"))
     choose(tab, f"{HEADER}\n1,2,perhaps\n", "0 records are ready. One is left out.")
     tab.check("#anew-yes")
     tab.click("#go")
@@ -122,7 +122,7 @@ def test_a_device_without_usable_records_answers_all_the_same(service, visitor):
 
 
 def test_a_tab_killed_between_charge_and_send_sends_the_same_bytes_later(service, visitor):
-    tab = visitor.open(service.door.invite("device"))
+    tab = visitor.open(service.invitations.invite("device"))
     # Not held back: Chromium may let go what waits when its tab is closed.
     tab.route("**/v1/reports", lambda route: route.abort())
     with tab.expect_request("**/v1/reports"):
@@ -145,7 +145,7 @@ def test_a_tab_killed_between_charge_and_send_sends_the_same_bytes_later(service
 
 
 def test_a_second_tab_waits_for_the_first(service, visitor):
-    token = service.door.invite("device")
+    token = service.invitations.invite("device")
     first, second = visitor.open(token), visitor.open(token)
     choose(second)
     take_part(first)
@@ -162,7 +162,7 @@ def test_a_second_tab_waits_for_the_first(service, visitor):
 
 
 def test_two_tabs_at_once_are_one_charge(service, visitor):
-    token = service.door.invite("device")
+    token = service.invitations.invite("device")
     tabs = [visitor.open(token) for _ in range(2)]
     for tab in tabs:
         choose(tab)
@@ -176,7 +176,7 @@ def test_two_tabs_at_once_are_one_charge(service, visitor):
 
 
 def test_cleared_storage_is_refused_unless_the_person_begins_anew(service, visitor):
-    token = service.door.invite("device")
+    token = service.invitations.invite("device")
     tab = visitor.open(token)
     take_part(tab)
     tab.wait_for_selector(ACCEPTED)
@@ -187,9 +187,11 @@ def test_cleared_storage_is_refused_unless_the_person_begins_anew(service, visit
     assert "its data was cleared" in tab.inner_text("#anew")
     assert tab.is_disabled("#go")
     tab.close()
-    session = (later := visitor.open(service.door.invite("device"))).context.new_cdp_session(later)
+    session = (later := visitor.open(service.invitations.invite("device"))).context.new_cdp_session(
+        later
+    )
     session.send("Storage.clearDataForOrigin", clear)
-    later = visitor.open(service.door.invite("device"))
+    later = visitor.open(service.invitations.invite("device"))
     choose(later)
     assert later.is_disabled("#go")
     assert "There is no ledger in this browser" in later.inner_text("#anew")
@@ -201,7 +203,7 @@ def test_cleared_storage_is_refused_unless_the_person_begins_anew(service, visit
 
 
 def test_limits_are_the_persons(service, visitor):
-    tab = visitor.open(service.door.invite("device"))
+    tab = visitor.open(service.invitations.invite("device"))
     sentence = tab.inner_text("#meaning").replace("\u00a0", " ")
     assert sentence == meaning(2, "your device")
     tab.fill("#lifetime", "-1")
@@ -221,7 +223,7 @@ def test_limits_are_the_persons(service, visitor):
 
 
 def test_a_total_above_the_ledgers_is_raised_by_the_person_alone(service, visitor):
-    tab = visitor.open(service.door.invite("device"))
+    tab = visitor.open(service.invitations.invite("device"))
     tab.fill("#lifetime", "1")
     take_part(tab)
     tab.wait_for_selector(ACCEPTED)
@@ -238,7 +240,7 @@ def test_a_total_above_the_ledgers_is_raised_by_the_person_alone(service, visito
     # Another tab has lowered it: neither what this one shows nor what it keeps raises it.
     tab.click("#stop")
     tab.get_by_text("Paused.").wait_for()
-    other = visitor.open(service.door.invite("device"))
+    other = visitor.open(service.invitations.invite("device"))
     other.fill("#lifetime", "1.5")
     choose(other)
     other.click("#go")
@@ -255,8 +257,8 @@ def test_wrong_invitations(service, visitor):
     tab = visitor.open("no.invitation")
     take_part(tab)
     tab.get_by_text("This is no whole invitation").wait_for()
-    token = service.door.invite("device")
-    tab.fill("#token", service.door.invite("gateway"))
+    token = service.invitations.invite("device")
+    tab.fill("#token", service.invitations.invite("gateway"))
     tab.click("#go")
     tab.get_by_text("This invitation is not for a device.").wait_for()
     assert visitor.uploads() == []
@@ -274,7 +276,7 @@ def test_wrong_invitations(service, visitor):
 
 def test_what_cannot_be_sent_is_sent_again(service, visitor):
     """The network fails at the report, then altogether: the same bytes when it is back."""
-    tab = visitor.open(service.door.invite("device"))
+    tab = visitor.open(service.invitations.invite("device"))
     tab.context.set_offline(True)
     choose(tab)  # all that comes before sending works without a network
     tab.check("#anew-yes")
@@ -290,7 +292,7 @@ def test_what_cannot_be_sent_is_sent_again(service, visitor):
 
 
 def test_a_failing_service_is_not_said_to_have_refused_what_was_charged(service, visitor):
-    tab = visitor.open(service.door.invite("device"))
+    tab = visitor.open(service.invitations.invite("device"))
     answers = [500, 401]
     tab.route("**/v1/reports", lambda route: route.fulfill(status=answers.pop(0)))
     take_part(tab)
@@ -310,7 +312,7 @@ def test_a_failing_service_is_not_said_to_have_refused_what_was_charged(service,
 
 
 def test_a_strange_answer_ends_it_and_what_was_charged_is_kept(service, visitor):
-    tab = visitor.open(service.door.invite("device"))
+    tab = visitor.open(service.invitations.invite("device"))
     tab.route("**/v1/reports", lambda route: route.fulfill(status=202), times=1)
     take_part(tab)
     tab.get_by_text("does not answer as a service of fedsel would").wait_for()
@@ -320,7 +322,7 @@ def test_a_strange_answer_ends_it_and_what_was_charged_is_kept(service, visitor)
 
 
 def test_a_keyboard_is_enough(service, visitor):
-    tab = visitor.open(service.door.invite("device"))
+    tab = visitor.open(service.invitations.invite("device"))
 
     def go_to(name):
         for _ in range(40):
@@ -359,7 +361,7 @@ def test_phones_and_screen_readers(browser, service, scheme):
     visitor = Visitor(
         browser, service.address, viewport={"width": 380, "height": 800}, color_scheme=scheme
     )
-    tab = visitor.open(service.door.invite("device"))
+    tab = visitor.open(service.invitations.invite("device"))
     assert width_is_kept(tab)
     tab.evaluate("document.querySelector('details').open = true")
     tab.check("[value=typed]")

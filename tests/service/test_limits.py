@@ -14,12 +14,12 @@ from contextlib import ExitStack, suppress
 
 import pytest
 
-from fedsel.service.answers import Answer
-from fedsel.service.connections import Connection, Door
-from fedsel.service.limits import Buckets
+from fedsel.service._connections import Connection, Listener
+from fedsel.service._http import Answer
+from fedsel.service._middleware import Buckets
 from fedsel.service.running import Serving, background
 from fedsel.service.task import Limits
-from fedsel.service.view import View
+from fedsel.service.view import RunSnapshot
 from tests.service.support import (
     FREE,
     Http,
@@ -72,7 +72,7 @@ HEAD = b"POST /v1/reports HTTP/1.1\r\nHost: x\r\nContent-Type: application/octet
 def test_slow_clients_are_ended_and_others_served(quick_path):
     """A header byte by byte, a body byte by byte, nothing at all, and a header without an end."""
     with running(task_of(limits=QUICK), quick_path / "s") as client, ExitStack() as stack:
-        token = client.door.invite("device").encode()
+        token = client.invitations.invite("device").encode()
         slow = {
             "nothing": b"",
             "half a header": b"GET /v1/task HTTP/1.1\r\nHost:",
@@ -108,7 +108,7 @@ def test_a_header_without_an_end(quick_path):
 
 def test_a_body_is_refused_before_it_is_read(quick_path):
     with running(task_of(), quick_path / "s") as client:
-        token = client.door.invite("device").encode()
+        token = client.invitations.invite("device").encode()
         for length in (b"1000000000000", b"99999999999999999999"):
             with connect(client) as connection:
                 connection.sendall(
@@ -139,7 +139,7 @@ def test_many_requests_of_one_client(quick_path):
     limits = {"per_client": 0.001, "per_address": 1e9}
     with running(task_of(limits=limits), quick_path / "s") as client:
         first, second = reports_for(client.request(), 2)
-        token = client.door.invite("device")
+        token = client.invitations.invite("device")
         assert client.send(first, token) == (200, "accepted")
         status, headers, answer = client.ask("POST", "/v1/reports", first, token)
         assert (status, answer["error"], headers["retry-after"]) == (429, "too_often", "1")
@@ -154,20 +154,20 @@ def test_many_requests_of_one_address(quick_path):
 
 
 def test_too_much_that_waits(quick_path, monkeypatch):
-    from fedsel.service.collector import Collector
+    from fedsel.service._collector import Collector
 
     monkeypatch.setattr(Collector, "waiting", property(lambda _: 1))
     limits = {**FREE, "waiting": 1}
     with running(task_of(limits=limits), quick_path / "s") as client:
         (row,) = reports_for(client.request(), 1)
         status, headers, answer = client.ask(
-            "POST", "/v1/reports", row, client.door.invite("device")
+            "POST", "/v1/reports", row, client.invitations.invite("device")
         )
         assert (status, answer["error"], headers["retry-after"]) == (503, "busy", "1")
 
 
 def test_buckets_forget_the_oldest(monkeypatch):
-    monkeypatch.setattr("fedsel.service.limits.MOST_REMEMBERED", 3)
+    monkeypatch.setattr("fedsel.service._middleware.MOST_REMEMBERED", 3)
     buckets = Buckets(1.0, burst=1.0, clock=lambda: 0.0)
     assert [buckets.take(name) for name in "abca"] == [True, True, True, False]
     buckets.take("d")
@@ -237,7 +237,7 @@ def test_batches_take_only_so_much_memory(quick_path):
     limits = {**FREE, "batch_bytes": 1000}
     with running(task_of(limits=limits), quick_path / "s") as client, ExitStack() as stack:
         rows = b"".join(reports_for(client.request(), 4))
-        token = client.door.invite("gateway")
+        token = client.invitations.invite("gateway")
         assert client.ask("PUT", "/v1/batches/a", rows * 20, token)[0] == 413
         chunks = client.ask("PUT", "/v1/batches/a", iter([rows]), token)  # of no length
         assert (chunks[0], chunks[2]["error"]) == (411, "length")
@@ -279,7 +279,7 @@ LINES = b"X: " + b"y" * 1000 + b"\r\n"
 def test_nothing_without_an_end_is_taken(quick_path, first, part):
     """What no request holds, or what comes behind an answer without an end."""
     with running(task_of(), quick_path / "s") as client, connect(client) as connection:
-        token = client.door.invite("device").encode()
+        token = client.invitations.invite("device").encode()
         connection.sendall(first % token if b"%s" in first else first)
         send_until_it_ends(connection, [part] * ((64 << 20) // len(part)))
         assert client.get("/healthz") == {"status": "alive"}
@@ -289,7 +289,7 @@ def test_requests_in_a_row_are_answered_in_a_row(quick_path):
     """More of them than are handed on at a time, with a body that is, too."""
     with running(task_of(), quick_path / "s") as client, connect(client) as connection:
         rows = b"".join(reports_for(client.request(), 2))
-        token = client.door.invite("gateway")
+        token = client.invitations.invite("gateway")
         body = rows * (200_000 // len(rows))
         batch = (
             f"PUT /v1/batches/x HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n"
@@ -333,7 +333,7 @@ class Recorder(asyncio.Protocol):
 
 def test_reading_stops_while_an_answer_is_under_way():
     async def scene():
-        seen, one = Recorder(), Connection(Door(Limits()))
+        seen, one = Recorder(), Connection(Listener(Limits()))
         one.http = seen
         one.connection_made(seen)
         one.data_received(b"first")
@@ -481,14 +481,14 @@ def test_a_handshake_takes_only_so_long(quick_path):
     ("path", "name"), [("/v1/model.json", "_model_parts"), ("/v1/rounds", "_rounds")]
 )
 def test_large_answers_are_made_once_and_hold_nobody_up(quick_path, monkeypatch, path, name):
-    made, goes_on, original = [], threading.Event(), getattr(View, name)
+    made, goes_on, original = [], threading.Event(), getattr(RunSnapshot, name)
 
     def slow(view):
         made.append(view)
         assert goes_on.wait(60)
         return original(view)
 
-    monkeypatch.setattr(View, name, slow)
+    monkeypatch.setattr(RunSnapshot, name, slow)
     with running(task_of(), quick_path / "s") as client:
         with ThreadPoolExecutor(8) as readers:
             found = [readers.submit(fetch, client.address + path) for _ in range(8)]

@@ -82,7 +82,7 @@ def test_the_description_for_programs_says_where_the_service_is(service):
 
 def test_a_device_joins_by_the_address_with_the_path(service, quick_path):
     (quick_path / "my.csv").write_text(TABLE)
-    (quick_path / "invitation").write_text(service.door.invite("device"))
+    (quick_path / "invitation").write_text(service.invitations.invite("device"))
     with below_a_path(service) as url:
         told = run_here(
             *("join", f"{url}/", "--data", quick_path / "my.csv", "--label", "churned"),
@@ -97,7 +97,7 @@ def test_a_device_joins_by_the_address_with_the_path(service, quick_path):
 def test_a_browser_takes_part(browser, service):
     with below_a_path(service) as url:
         visitor = Visitor(browser, url)
-        tab = visitor.open(service.door.invite("device"))
+        tab = visitor.open(service.invitations.invite("device"))
         take_part(tab)
         tab.get_by_text("The run is over. Thank you: you spent ε = 2 in all.").wait_for()
         assert [outcome for outcome, _ in shown_reports(tab)] == ["accepted"] * 2

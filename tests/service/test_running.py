@@ -129,7 +129,7 @@ def test_over_tls(quick_path):
     with running(task_of(), quick_path / "s", tls_cert=cert, tls_key=key) as plain:
         assert plain.address.startswith("https://")
         client = Http(plain.address, ssl.create_default_context(cafile=cert))
-        client.door = plain.door
+        client.invitations = plain.invitations
         assert client.send(reports_for(client.request(), 1)[0]) == (200, "accepted")
         _, headers, _ = client.ask("GET", "/v1/task")
         assert headers["strict-transport-security"]
@@ -141,7 +141,7 @@ def test_over_tls(quick_path):
         Serving("x", tls_cert=cert)
     wrong = Serving(str(quick_path / "w"), port=0, tls_cert=key, tls_key=key)
     with pytest.raises(ValueError, match="must be a certificate and its key"):
-        Serving.door(wrong, task_of().limits)
+        Serving.listener(wrong, task_of().limits)
 
 
 def test_behind_a_proxy_addresses_are_those_of_clients(quick_path):

@@ -105,7 +105,7 @@ def test_the_same_words_give_the_same_weights(run, quick_path):
         cohorts += [(epoch, part) for part in np.split(order, ends[:-1])]
     while number < len(cohorts):
         with running(task, quick_path / "service") as client:
-            tokens = [client.door.invite("device") for _ in devices]
+            tokens = [client.invitations.invite("device") for _ in devices]
             for epoch, part in cohorts[number : number + 5]:
                 message = client.get("/v1/rounds/open/request")
                 request = Request.decode(message)

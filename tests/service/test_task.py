@@ -8,7 +8,7 @@ import pytest
 from fedsel import InvalidArgument
 from fedsel.service import Task
 from fedsel.service.dashboard.page import _facts
-from fedsel.service.view import View
+from fedsel.service.view import RunSnapshot
 
 FILE = """
 epsilon = 4
@@ -44,7 +44,7 @@ def test_public_means_of_a_file(means, centre, rounds, quick_path):
     begun = task.begin.preparation
     np.testing.assert_allclose(begun.centre * begun.spread, centre)
     assert task.begin.plan.rounds == rounds
-    view = View.of(task, task.begin, [(0.0, None)])
+    view = RunSnapshot.of(task, task.begin, [(0.0, None)])
     told = json.loads(view.preparing_text.plain)
     told_centre = np.multiply(told["preparation"]["centre"], told["preparation"]["spread"])
     np.testing.assert_allclose(told_centre, centre)
@@ -56,7 +56,7 @@ def test_public_means_of_a_file(means, centre, rounds, quick_path):
 
 def test_without_them_nothing_is_said(quick_path):
     task = loaded(quick_path, "")
-    assert "Public means" not in _facts(View.of(task, task.begin, [(0.0, None)]))
+    assert "Public means" not in _facts(RunSnapshot.of(task, task.begin, [(0.0, None)]))
 
 
 def test_features_without_names_go_by_their_numbers(quick_path):

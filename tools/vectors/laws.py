@@ -19,7 +19,7 @@ from fedsel.mechanisms import (
     SignedSampling,
     UnbiasedJoint,
 )
-from fedsel.mechanisms import perturbed_encoding as encoding
+from fedsel.mechanisms import _decimals as encoding
 from fedsel.mechanisms._base import Selection, Value
 from fedsel.mechanisms._laws import RankLaw
 from fedsel.mechanisms._one_symbol import UNIT

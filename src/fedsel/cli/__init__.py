@@ -25,7 +25,6 @@ from fedsel.cli.aggregate import aggregate
 from fedsel.cli.audit import EXAMPLE as AUDIT_EXAMPLE
 from fedsel.cli.audit import audit
 from fedsel.cli.data import data_app
-from fedsel.cli.flower import flower_app
 from fedsel.cli.join import JOIN_EXAMPLE, join_command
 from fedsel.cli.ledger import ledger_app
 from fedsel.cli.serve import INVITE_EXAMPLE, SERVE_EXAMPLE, invite_command, serve_command
@@ -54,7 +53,6 @@ app.command("join", epilog=JOIN_EXAMPLE)(join_command)
 app.command(epilog=AGGREGATE_EXAMPLE)(aggregate)
 app.add_typer(data_app, name="data")
 app.add_typer(ledger_app, name="ledger")
-app.add_typer(flower_app, name="flower")
 
 
 def _version(value: bool) -> None:

@@ -61,7 +61,7 @@ def aggregate(
     """
     with needed("service", "fedsel aggregate"):
         from fedsel.service import Task
-        from fedsel.service.at_rest import aggregated, parts_of
+        from fedsel.service._offline_aggregation import aggregated, parts_of
 
     try:
         begun = Task.load(task).begin

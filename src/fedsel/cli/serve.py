@@ -15,7 +15,7 @@ import typer
 from fedsel._internal.extras import needed
 from fedsel.cli._terminal import JsonOption, check_file, say_error
 from fedsel.errors import InvalidArgument, check_count
-from fedsel.server.checkpoint import CheckpointError
+from fedsel.server._checkpoint import CheckpointError
 
 if TYPE_CHECKING:
     from fedsel.service import Task
@@ -68,7 +68,7 @@ def serve_command(
         bool,
         typer.Option(
             "--demo",
-            help="Show it all: a service and devices on this machine, each a process.",
+            help="Show it all: a service on this machine, and devices that report to it.",
             rich_help_panel=_DEMO,
         ),
     ] = False,
@@ -102,7 +102,8 @@ def serve_command(
     """
     _check_meant(ctx, demo)
     if demo:
-        from fedsel.cli.serve_demo_screen import show_demo
+        with needed("service", "fedsel serve --demo"):
+            from fedsel.cli._serve_demo import show_demo
 
         show_demo(devices, epochs, epsilon, keep, stay, as_json)
         return
@@ -206,7 +207,7 @@ def _place(task: Path, store: str | None) -> str:
 @contextmanager
 def _plain_failures() -> Iterator[None]:
     """What the store says in one sentence."""
-    from fedsel.service.storage import StoreUnavailable
+    from fedsel.service._store import StoreUnavailable
 
     try:
         yield
@@ -217,7 +218,7 @@ def _plain_failures() -> Iterator[None]:
 
 def _say(task: Task, address: str, serving: Serving, as_json: bool) -> None:
     """What is served, where: for people, or as one line for programs."""
-    from fedsel.service.storage import shown
+    from fedsel.service._store import shown
 
     recipe, rule = task.begin.recipe, task.close_after
     epsilon, rounds = recipe.build().privacy.per_report, recipe.epochs * task.rounds_per_epoch

@@ -10,8 +10,14 @@ from typing import Any, cast, final
 
 from fedsel._internal.extras import needed
 from fedsel._version import __version__
-from fedsel.service.admission import Admission, Guest, Kind
-from fedsel.service.answers import (
+from fedsel.service._collector import (
+    Busy,
+    Collector,
+    GatewayBatch,
+    IncomingReport,
+    Receipt,
+)
+from fedsel.service._http import (
     JSON_TYPE,
     PROBLEM,
     Answer,
@@ -20,22 +26,21 @@ from fedsel.service.answers import (
     Refusal,
     Scope,
     Send,
+    cached_answer,
+    declared_length,
     json_answer,
-    octets_answer,
+    read_body,
     text_answer,
 )
-from fedsel.service.collector import Busy, Collector
+from fedsel.service._middleware import ROUTE, Buckets, SecurityMiddleware
+from fedsel.service._monitoring import CONTENT_TYPE, Metrics, log_event
+from fedsel.service._store import StoreUnavailable, open_store
 from fedsel.service.dashboard import Dashboard
+from fedsel.service.inviting import Invitations, Kind, Participant
 from fedsel.service.joining import join_routes
-from fedsel.service.judging import Arrival, Parcel, Receipt
-from fedsel.service.limits import Buckets, declared_length, read_body
-from fedsel.service.logs import log_event
-from fedsel.service.metrics import CONTENT_TYPE, Metrics
 from fedsel.service.openapi import document
-from fedsel.service.shell import ROUTE, Shell
-from fedsel.service.storage import StoreUnavailable, open_store
 from fedsel.service.task import Task
-from fedsel.service.view import Octets, View
+from fedsel.service.view import CachedBytes, RunSnapshot
 from fedsel.wire import Verdict
 
 with needed("service", "fedsel.service"):
@@ -72,7 +77,7 @@ class Service:
         self._clients = Buckets(task.limits.per_client)
         self._batch_bytes = 0
         self.collector = cast(Collector, None)
-        self.admission = cast(Admission, None)
+        self.invitations = cast(Invitations, None)
         self.metrics = cast(Metrics, None)
         self.dashboard = Dashboard(task, lambda: self.collector, self._now)
 
@@ -85,7 +90,9 @@ class Service:
         except BaseException:
             store.close()
             raise
-        self.admission = Admission(key, self.view.state.run, self.task.invitations)
+        self.invitations = Invitations(
+            key, self.view.state.run, open_to_all=self.task.invitations == "open"
+        )
         self.metrics = Metrics(self.collector)
         self.collector.start()
         log_event("started", task=self.task.name, round=self.view.round, version=__version__)
@@ -97,7 +104,7 @@ class Service:
         log_event("stopped", task=self.task.name)
 
     @property
-    def view(self) -> View:
+    def view(self) -> RunSnapshot:
         """The run as this process knows it."""
         return self.collector.view
 
@@ -105,17 +112,17 @@ class Service:
 
     async def post_report(self, scope: Scope, receive: Receive) -> Answer:
         """One report of one device: answered when it is durable."""
-        guest = self._guest(scope, "device")
+        participant = self._participant(scope, "device")
         body = await read_body(scope, receive, MOST_REPORT_BYTES)
         number = self.view.form.round_of(body)
         if number is None:
             raise Refusal("malformed")
-        arrival = Arrival(number, self.admission.name(guest, number), body)
-        return _VERDICTS[cast(Verdict, await self.collector.put(arrival))]
+        report = IncomingReport(number, self.invitations.name(participant, number), body)
+        return _VERDICTS[cast(Verdict, await self.collector.put(report))]
 
     async def put_batch(self, scope: Scope, receive: Receive) -> Answer:
         """Many reports of a gateway: once, however often it is sent."""
-        guest = self._guest(scope, "gateway")
+        participant = self._participant(scope, "gateway")
         name = scope["path_params"]["batch"]
         if not _BATCH.fullmatch(name):
             raise Refusal("not_found")
@@ -132,36 +139,36 @@ class Service:
             body = await read_body(scope, receive, most)
             if not body or len(body) % self.view.form.size:
                 raise Refusal("malformed")
-            parcel = Parcel(self.admission.name(guest, 0), name.encode(), body)
-            verdict, counts = cast(Receipt, await self.collector.put(parcel))
+            batch = GatewayBatch(self.invitations.name(participant, 0), name.encode(), body)
+            verdict, counts = cast(Receipt, await self.collector.put(batch))
         finally:
             self._batch_bytes -= length
         if verdict is Verdict.CONFLICT:
             raise Refusal("conflict")
         return json_answer({"outcome": verdict.value, **counts._asdict()})
 
-    def _known(self, scope: Scope) -> Guest | None:
+    def _known(self, scope: Scope) -> Participant | None:
         """Whom the token of a request stands for."""
         for name, value in scope["headers"]:
             if name == b"authorization":
                 scheme, _, rest = value.partition(b" ")
                 if scheme.lower() == b"bearer":
-                    return self.admission.guest(rest.strip().decode("latin-1"))
+                    return self.invitations.participant(rest.strip().decode("latin-1"))
         return None
 
-    def _guest(self, scope: Scope, kind: Kind) -> Guest:
+    def _participant(self, scope: Scope, kind: Kind) -> Participant:
         """Who asks, if that is somebody who may send such a thing now."""
-        guest = self._known(scope)
+        participant = self._known(scope)
         content = dict(scope["headers"]).get(b"content-type", b"")
-        if guest is None:
+        if participant is None:
             raise Refusal("not_invited")
-        if guest.kind != kind:
+        if participant.kind != kind:
             raise Refusal("wrong_kind")
         if content.partition(b";")[0].strip().lower() != b"application/octet-stream":
             raise Refusal("wrong_type")
-        if not self._clients.take(guest):
+        if not self._clients.take(participant):
             raise Refusal("too_often")
-        return guest
+        return participant
 
     def refused(self, code: str) -> Answer:
         """The answer to what was refused; what should have been a report is counted."""
@@ -172,15 +179,19 @@ class Service:
     async def get_invitation(self, scope: Scope, receive: Receive) -> Answer:
         """What a token is an invitation to: a device asks before it pays for a report."""
         del receive
-        guest = self._known(scope)
-        return PROBLEM["not_invited"] if guest is None else json_answer({"kind": guest.kind})
+        participant = self._known(scope)
+        return (
+            PROBLEM["not_invited"]
+            if participant is None
+            else json_answer({"kind": participant.kind})
+        )
 
     # --- what goes out --------------------------------------------------------------------------
 
     async def get_task(self, scope: Scope, receive: Receive) -> Answer:
         """What the run is about."""
         del receive
-        return await octets_answer(self.view.task_text, scope, JSON_TYPE)
+        return await cached_answer(self.view.task_text, scope, JSON_TYPE)
 
     async def get_rounds(self, scope: Scope, receive: Receive) -> Answer:
         """All rounds: what became of their reports, and when they began and ended."""
@@ -223,22 +234,22 @@ class Service:
                 raise Refusal("not_found")
             if int(number) < view.round:
                 raise Refusal("late")
-        parts: dict[str, Octets] = {"request": view.request, "weights": view.weights}
+        parts: dict[str, CachedBytes] = {"request": view.request, "weights": view.weights}
         if asked["part"] == "preparing":
-            return await octets_answer(view.preparing_text, scope, JSON_TYPE)
+            return await cached_answer(view.preparing_text, scope, JSON_TYPE)
         if asked["part"] not in parts:
             raise Refusal("not_found")
-        return await octets_answer(parts[asked["part"]], scope)
+        return await cached_answer(parts[asked["part"]], scope)
 
     async def get_model(self, scope: Scope, receive: Receive) -> Answer:
         """What has been learnt so far, as float64."""
         del receive
-        return await octets_answer(self.view.model, scope)
+        return await cached_answer(self.view.model, scope)
 
     async def get_model_json(self, scope: Scope, receive: Receive) -> Answer:
         """What has been learnt so far, as numbers; of a linear model on raw records, too."""
         del receive
-        return await octets_answer(await self.view.model_text.get(), scope, JSON_TYPE)
+        return await cached_answer(await self.view.model_text.get(), scope, JSON_TYPE)
 
     async def get_openapi(self, scope: Scope, receive: Receive) -> Answer:
         """The description of all this for programs."""
@@ -320,7 +331,7 @@ async def _refused(request: Any, error: Exception) -> Response:
     return Response(answer.body, answer.status, headers, "application/json")
 
 
-def create_app(task: Task, store: str | Path) -> Shell:
+def create_app(task: Task, store: str | Path) -> SecurityMiddleware:
     """The whole application, for any ASGI server: one worker of a run.
 
     The store is opened when the server starts the application, and closed when it ends.
@@ -351,5 +362,5 @@ def create_app(task: Task, store: str | Path) -> Shell:
             allow_headers=["authorization", "content-type", "if-none-match"],
             expose_headers=["etag", "retry-after"],
         )
-    shell = Shell(inner, task.limits.per_address)
+    shell = SecurityMiddleware(inner, task.limits.per_address)
     return shell

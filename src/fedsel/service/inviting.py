@@ -2,14 +2,113 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import secrets
+import time
+from typing import Literal, NamedTuple, final
+
+from fedsel._internal.extras import needed
+from fedsel.errors import InvalidArgument
+
+with needed("service", "fedsel.service"):
+    import jwt
+
+
 from collections.abc import Iterator
 from pathlib import Path
 
-from fedsel.errors import InvalidArgument, check_positive
-from fedsel.service.admission import Admission, Kind
-from fedsel.service.collector import opened
-from fedsel.service.storage import open_store
+from fedsel.errors import check_positive
+from fedsel.service._collector import opened
+from fedsel.service._store import open_store
 from fedsel.service.task import Task
+
+Kind = Literal["device", "gateway"]
+KEY_VARIABLE = "FEDSEL_SERVICE_KEY"
+"""The secret that signs invitations, in hexadecimal, where it is not to lie in the database."""
+_ALGORITHM = "HS256"
+_LEAST_NAME, _MOST_TOKEN = 16, 1024
+NAME_BYTES = 16
+
+
+class Participant(NamedTuple):
+    """Whom a token stands for."""
+
+    kind: Kind
+    name: bytes
+
+
+@final
+class Invitations:
+    """Makes invitations for a run and recognises them.
+
+    >>> run = Invitations(bytes(32), bytes(16))
+    >>> run.participant(run.invite("device")).kind
+    'device'
+    >>> run.participant("made up") is None
+    True
+    """
+
+    def __init__(self, key: bytes, run: bytes, *, open_to_all: bool = False) -> None:
+        key = key_of_environment() or key
+        self._signing = hashlib.blake2b(run, key=key, person=b"fedsel-invite").digest()
+        self._hashing = hashlib.blake2b(run, key=key, person=b"fedsel-names").digest()
+        self._run, self._open = run.hex(), open_to_all
+
+    def invite(self, kind: Kind, days: float | None = None) -> str:
+        """A new token; without an end unless it has so many days."""
+        claims: dict[str, object] = {
+            "sub": secrets.token_urlsafe(16),
+            "aud": self._run,
+            "kind": kind,
+        }
+        if days is not None:
+            claims["exp"] = int(time.time() + 86_400 * days)
+        return jwt.encode(claims, self._signing, algorithm=_ALGORITHM)
+
+    def participant(self, token: str) -> Participant | None:
+        """Whom a token stands for; None if it is no invitation to this run.
+
+        In an open task a device's token is any name of its own, of 16 letters at least.
+        """
+        if len(token) > _MOST_TOKEN:
+            return None
+        try:
+            claims = jwt.decode(
+                token,
+                self._signing,
+                algorithms=[_ALGORITHM],
+                audience=self._run,
+                options={"require": ["sub", "aud"]},
+            )
+        except jwt.InvalidTokenError:
+            if self._open and len(token) >= _LEAST_NAME and "." not in token:
+                return Participant("device", token.encode())
+            return None
+        kind = claims.get("kind")
+        if kind not in ("device", "gateway"):
+            return None
+        return Participant(kind, str(claims["sub"]).encode())
+
+    def name(self, participant: Participant, number: int) -> bytes:
+        """The stored name of a participant in a round: only the key's holder can compute it."""
+        what = number.to_bytes(8, "little") + participant.kind[0].encode() + participant.name
+        return hashlib.blake2b(what, key=self._hashing, digest_size=NAME_BYTES).digest()
+
+
+def key_of_environment() -> bytes | None:
+    """The secret of the environment, if it has one."""
+    text = os.environ.get(KEY_VARIABLE)
+    if not text:
+        return None
+    try:
+        key = bytes.fromhex(text)
+    except ValueError:
+        key = b""
+    if len(key) < 32:
+        raise InvalidArgument(KEY_VARIABLE, "what it is", "at least 64 hexadecimal digits")
+    return key[:64]
+
 
 MOST_DAYS = 36_500
 
@@ -20,11 +119,11 @@ def invitations(
     """So many new tokens; the run begins with the first of them, if it has not begun yet."""
     if days is not None and check_positive("days", days) > MOST_DAYS:
         raise InvalidArgument("days", days, f"at most {MOST_DAYS}")
-    door = admission(task, store)
-    return (door.invite(kind, days) for _ in range(count))
+    run = invitations_of(task, store)
+    return (run.invite(kind, days) for _ in range(count))
 
 
-def admission(task: Task, store: str | Path) -> Admission:
+def invitations_of(task: Task, store: str | Path) -> Invitations:
     """Who makes and recognises the invitations of a task."""
     # The running service has the folder, but others may read the key beside it.
     kept = open_store(store, alone=False)
@@ -33,6 +132,6 @@ def admission(task: Task, store: str | Path) -> Admission:
             kept.close()
             kept = open_store(store)
         run = opened(task, kept).run
-        return Admission(kept.key(), run, task.invitations)
+        return Invitations(kept.key(), run, open_to_all=task.invitations == "open")
     finally:
         kept.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fedsel._version import __version__
-from fedsel.service.answers import PROBLEMS
+from fedsel.service._http import PROBLEMS
 from fedsel.service.task import Limits
 
 _OCTETS = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}

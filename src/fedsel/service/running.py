@@ -23,12 +23,11 @@ from typing import cast, final
 
 from fedsel._internal.extras import needed
 from fedsel.errors import InvalidArgument, check_count
+from fedsel.service._collector import opened
+from fedsel.service._connections import Listener, Network
+from fedsel.service._monitoring import Evaluation, log_event, log_to_stderr
+from fedsel.service._store import open_store
 from fedsel.service.app import create_app
-from fedsel.service.collector import opened
-from fedsel.service.connections import Door, Network
-from fedsel.service.evaluation import Evaluation
-from fedsel.service.logs import log_event, log_to_stderr
-from fedsel.service.storage import open_store
 from fedsel.service.task import Limits, Task
 
 with needed("service", "fedsel.service"):
@@ -80,12 +79,12 @@ class Serving:
                 raise InvalidArgument("proxy", proxy, "an address, or a network") from None
         return found
 
-    def door(self, limits: Limits) -> Door:
+    def listener(self, limits: Limits) -> Listener:
         """Where connections come in, of one process."""
         if self.tls_cert is None or self.tls_key is None:
-            return Door(limits, self.networks)
+            return Listener(limits, self.networks)
         try:
-            return Door(limits, self.networks, (self.tls_cert, self.tls_key))
+            return Listener(limits, self.networks, (self.tls_cert, self.tls_key))
         except OSError as error:  # of TLS, too
             given = f"{self.tls_cert} + {self.tls_key}"
             allowed = f"a certificate and its key in PEM, not encrypted ({error.strerror})"
@@ -94,28 +93,28 @@ class Serving:
 
 @final
 class _Server(uvicorn.Server):
-    """uvicorn's server, with a `Door` of ours."""
+    """uvicorn's server, with a `Listener` of ours."""
 
     def __init__(self, task: Task, serving: Serving) -> None:
-        self._door = serving.door(task.limits)
-        super().__init__(_config(task, serving, self._door))
+        self._listener = serving.listener(task.limits)
+        super().__init__(_config(task, serving, self._listener))
         self._tasks: list[asyncio.Task[None]] = []
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen, and begin to sweep."""
-        await super().startup(sockets if self._door.tls is None else [])
-        self._tasks.append(asyncio.create_task(self._door.sweep()))
-        if self._door.tls is not None:
+        await super().startup(sockets if self._listener.tls is None else [])
+        self._tasks.append(asyncio.create_task(self._listener.sweep()))
+        if self._listener.tls is not None:
             of_uvicorn = {"server_state": self.server_state, "app_state": self.lifespan.state}
-            make = partial(self._door, config=self.config, **of_uvicorn)
+            make = partial(self._listener, config=self.config, **of_uvicorn)
             for one in sockets or []:
-                self._tasks.append(asyncio.create_task(self._door.accept(one, make)))
+                self._tasks.append(asyncio.create_task(self._listener.accept(one, make)))
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End the sweep, and listen no more."""
         for task in self._tasks:
             task.cancel()
-        self._door.close()
+        self._listener.close()
         await super().shutdown(sockets)
 
 
@@ -159,7 +158,7 @@ def background(task: Task, serving: Serving) -> Iterator[str]:
 def _check(task: Task, serving: Serving) -> None:
     """Whatever would fail once it is served: test set, certificate, store."""
     Evaluation.of(task)
-    serving.door(task.limits)
+    serving.listener(task.limits)
     store = open_store(serving.store)
     try:
         if serving.workers > 1 and not store.several_processes:
@@ -255,11 +254,11 @@ def _end_with(supervisor: Worker) -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _config(task: Task, serving: Serving, door: Door) -> uvicorn.Config:
+def _config(task: Task, serving: Serving, listener: Listener) -> uvicorn.Config:
     return uvicorn.Config(
         partial(create_app, task, serving.store),
         factory=True,
-        http=cast(type[asyncio.Protocol], door),
+        http=cast(type[asyncio.Protocol], listener),
         ws="none",
         lifespan="on",
         interface="asgi3",

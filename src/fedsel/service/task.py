@@ -17,7 +17,7 @@ from fedsel.auto import model_of
 from fedsel.errors import InvalidArgument, check_count, check_kind, check_positive
 from fedsel.models import CLASSIFYING, REGRESSING, LinearModel, Loss
 from fedsel.recipe import Recipe
-from fedsel.server.checkpoint import Checkpoint
+from fedsel.server._checkpoint import Checkpoint
 from fedsel.server.planned import Planned
 from fedsel.wire import CloseRule, Intent, RecordPipeline
 from fedsel.wire._contract import Invitations

@@ -15,7 +15,7 @@ from typing import Any, Generic, Self, TypeVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsel.server.checkpoint import Checkpoint
+from fedsel.server._checkpoint import Checkpoint
 from fedsel.service.task import Task
 from fedsel.wire import Announcement, RecordPipeline, ReportFormat
 
@@ -47,7 +47,7 @@ class Made(Generic[T]):
 
 
 @final
-class Octets:
+class CachedBytes:
     """Bytes with their ETag, and by gzip, the same for the same bytes."""
 
     def __init__(self, plain: bytes) -> None:
@@ -58,7 +58,7 @@ class Octets:
 
 @final
 @dataclass(frozen=True, eq=False)
-class View:
+class RunSnapshot:
     """A run as it is now: its checkpoint, and what clients fetch of it."""
 
     task: Task
@@ -67,14 +67,14 @@ class View:
     """When each round began and ended, in seconds of the epoch; the open one has no end."""
     measures: Sequence[dict[str, float] | None]
     """What the test set said after each round; None where there is none."""
-    request: Octets | None
+    request: CachedBytes | None
     """What devices of the open round are asked; None when the run is over."""
-    weights: Octets
+    weights: CachedBytes
     """What they work on: float64, little-endian."""
-    model: Octets
+    model: CachedBytes
     """What has been learnt so far, in the same form."""
     preparing: RecordPipeline | None
-    preparing_text: Octets
+    preparing_text: CachedBytes
     """Bounds, preparation and plan as `RecordPipeline.encode` writes them; null without any."""
     form: ReportFormat
 
@@ -93,11 +93,11 @@ class View:
             state,
             times,
             [None if text is None else json.loads(text) for text in measures],
-            None if state.finished else Octets(state.request().encode()),
-            Octets(_doubles(state.state.weights)),
-            Octets(_doubles(state.state.average)),
+            None if state.finished else CachedBytes(state.request().encode()),
+            CachedBytes(_doubles(state.state.weights)),
+            CachedBytes(_doubles(state.state.average)),
             preparing,
-            Octets(b"null" if preparing is None else preparing.encode().encode()),
+            CachedBytes(b"null" if preparing is None else preparing.encode().encode()),
             ReportFormat.of(state.recipe.build(), state.run),
         )
 
@@ -117,7 +117,7 @@ class View:
         return self.state.rounds_per_epoch * self.state.recipe.epochs
 
     @cached_property
-    def task_text(self) -> Octets:
+    def task_text(self) -> CachedBytes:
         """The task for people and programs, as JSON."""
         task, recipe = self.task, self.state.recipe
         solution = recipe.build()
@@ -146,12 +146,12 @@ class View:
             learning_rate=float(recipe.learning_rate),
             averaging=float(recipe.averaging),
         )
-        return Octets(announced.encode())
+        return CachedBytes(announced.encode())
 
     @cached_property
-    def model_text(self) -> Made[Octets]:
+    def model_text(self) -> Made[CachedBytes]:
         """What has been learnt so far, as numbers; of a linear model on raw records, too."""
-        return Made(lambda: Octets(b"".join(self._model_parts())))
+        return Made(lambda: CachedBytes(b"".join(self._model_parts())))
 
     def _model_parts(self) -> Iterator[bytes]:
         yield _json({"rounds": self.round, "finished": self.state.finished})[:-1]

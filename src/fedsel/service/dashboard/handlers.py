@@ -10,8 +10,8 @@ from importlib.resources import files
 from typing import Any, final
 from urllib.parse import parse_qs
 
-from fedsel.service.answers import Answer, Application, Receive, Refusal, Scope, octets_answer
-from fedsel.service.collector import Collector
+from fedsel.service._collector import Collector
+from fedsel.service._http import Answer, Application, Receive, Refusal, Scope, cached_answer
 from fedsel.service.dashboard import parts
 from fedsel.service.dashboard.live import Live, Told
 from fedsel.service.dashboard.page import POLICY, render
@@ -19,7 +19,7 @@ from fedsel.service.dashboard.privacy import guarantees
 from fedsel.service.dashboard.progress import rows
 from fedsel.service.dashboard.proving import Proofs
 from fedsel.service.task import Task
-from fedsel.service.view import Octets, View
+from fedsel.service.view import CachedBytes, RunSnapshot
 
 ROUNDS_SHOWN = 50
 _NUMBER = re.compile(r"[1-9][0-9]{0,9}")
@@ -38,7 +38,7 @@ class Dashboard:
         self._of, self._now = collector, now
         self._proofs = Proofs(task.begin.recipe, task.close_after)
         self._live = Live(self._look, task.limits.listeners)
-        self._of_round: tuple[View, dict[str, str]] | None = None
+        self._of_round: tuple[RunSnapshot, dict[str, str]] | None = None
 
     def stop(self) -> None:
         """End what is still being computed."""
@@ -55,18 +55,18 @@ class Dashboard:
         self._proofs.begin()
         view = self._collector.view
         html = render(view, self._fragments(view), self._older(view, scope), time.time())
-        answer = await octets_answer(Octets(html.encode()), scope, b"text/html; charset=utf-8")
+        answer = await cached_answer(CachedBytes(html.encode()), scope, b"text/html; charset=utf-8")
         return answer._replace(headers=(*answer.headers, POLICY))
 
     async def get_style(self, scope: Scope, receive: Receive) -> Answer:
         """Its style sheet."""
         del receive
-        return await octets_answer(_style(), scope, b"text/css; charset=utf-8")
+        return await cached_answer(_style(), scope, b"text/css; charset=utf-8")
 
     async def get_script(self, scope: Scope, receive: Receive) -> Answer:
         """Its script, which only replaces what the events send anew."""
         del receive
-        return await octets_answer(_script(), scope, b"text/javascript; charset=utf-8")
+        return await cached_answer(_script(), scope, b"text/javascript; charset=utf-8")
 
     async def get_events(self, scope: Scope, receive: Receive) -> Application:
         """What changes, as it changes."""
@@ -77,7 +77,7 @@ class Dashboard:
     def _look(self) -> Told:
         return self._now(), self._fragments(self._collector.view)
 
-    def _fragments(self, view: View) -> dict[str, str]:
+    def _fragments(self, view: RunSnapshot) -> dict[str, str]:
         """All live parts of the page; those of past rounds are made once a round."""
         if self._of_round is None or self._of_round[0] is not view:
             self._of_round = view, _of_past(view)
@@ -90,7 +90,7 @@ class Dashboard:
             **self._of_round[1],
         }
 
-    def _older(self, view: View, scope: Scope) -> tuple[str, str] | None:
+    def _older(self, view: RunSnapshot, scope: Scope) -> tuple[str, str] | None:
         query = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         if "before" not in query:
             return None
@@ -100,7 +100,7 @@ class Dashboard:
         return _listed(view, min(int(number), view.round))
 
 
-def _of_past(view: View) -> dict[str, str]:
+def _of_past(view: RunSnapshot) -> dict[str, str]:
     listed, pager = _listed(view, view.round)
     return {
         "figures": parts.figures(view),
@@ -109,7 +109,7 @@ def _of_past(view: View) -> dict[str, str]:
     }
 
 
-def _listed(view: View, beyond: int) -> tuple[str, str]:
+def _listed(view: RunSnapshot, beyond: int) -> tuple[str, str]:
     """Rows of the rounds before one, and the way to others."""
     first = max(0, beyond - ROUNDS_SHOWN)
     found = parts.round_rows(rows(view, first, beyond), view.task.evaluation is not None)
@@ -117,11 +117,11 @@ def _listed(view: View, beyond: int) -> tuple[str, str]:
 
 
 @cache
-def _style() -> Octets:
+def _style() -> CachedBytes:
     shared = files("fedsel.pages").joinpath("page.css").read_bytes()
-    return Octets(shared + files(__package__).joinpath("dashboard.css").read_bytes())
+    return CachedBytes(shared + files(__package__).joinpath("dashboard.css").read_bytes())
 
 
 @cache
-def _script() -> Octets:
-    return Octets(files(__package__).joinpath("dashboard.js").read_bytes())
+def _script() -> CachedBytes:
+    return CachedBytes(files(__package__).joinpath("dashboard.js").read_bytes())

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, final
 
-from fedsel.service.answers import Application, Receive, Refusal, Scope, Send
+from fedsel.service._http import Application, Receive, Refusal, Scope, Send
 
 MOST_OFTEN_SECONDS = 0.5
 HEARTBEAT_SECONDS = 15.0

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from fedsel._version import __version__
 from fedsel.pages.markup import Markup, element, joined
 from fedsel.service.dashboard.words import counted, moment, rule_sentence
-from fedsel.service.view import View
+from fedsel.service.view import RunSnapshot
 
 POLICY = (
     b"content-security-policy",
@@ -48,7 +48,7 @@ def live(name: str, tag: str, content: str, **attributes: str) -> Markup:
 
 
 def render(
-    view: View, fragments: Mapping[str, str], older: tuple[str, str] | None, now: float
+    view: RunSnapshot, fragments: Mapping[str, str], older: tuple[str, str] | None, now: float
 ) -> str:
     """The page; ``older``: rows and pager of earlier rounds, where those were asked for."""
     task, parts = view.task, {name: Markup(html) for name, html in fragments.items()}
@@ -83,7 +83,7 @@ def render(
     )
 
 
-def _header(view: View, now: float) -> Markup:
+def _header(view: RunSnapshot, now: float) -> Markup:
     task = view.task
     purpose = [element("p", task.purpose, class_="lead")] if task.purpose else []
     if task.recipient:
@@ -120,7 +120,7 @@ def _counts(content: Markup) -> Markup:
 
 
 def _rounds(
-    view: View, parts: Mapping[str, Markup], older: tuple[str, str] | None
+    view: RunSnapshot, parts: Mapping[str, Markup], older: tuple[str, str] | None
 ) -> Sequence[Markup]:
     measures = ("Accuracy, %", "Loss") if view.task.evaluation is not None else ()
     headings = [
@@ -152,7 +152,7 @@ def _scrolling(content: Markup, label: str) -> Markup:
     return element("div", content, class_="scroll", tabindex="0", role="region", aria_label=label)
 
 
-def _facts(view: View) -> dict[str, str]:
+def _facts(view: RunSnapshot) -> dict[str, str]:
     task, recipe = view.task, view.state.recipe
     solution = recipe.build()
     who = "with a signed token" if task.invitations == "signed" else "anyone who likes"
@@ -173,7 +173,7 @@ def _facts(view: View) -> dict[str, str]:
     }
 
 
-def _model(view: View) -> dict[str, str]:
+def _model(view: RunSnapshot) -> dict[str, str]:
     task = view.task
     if task.features is None:
         return {}

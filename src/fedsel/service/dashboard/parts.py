@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from fedsel._internal.display import DASH, shown
 from fedsel.pages.charts import bar_chart, grouped, line_chart
 from fedsel.pages.markup import Markup, element, joined
-from fedsel.server.outcome import Counts
+from fedsel.server._admission import Counts
+from fedsel.service._store import RoundStatus
 from fedsel.service.dashboard.progress import (
     RoundRow,
     open_counts,
@@ -17,15 +18,14 @@ from fedsel.service.dashboard.progress import (
     totals,
 )
 from fedsel.service.dashboard.words import about, counted, moment, rule_sentence, span
-from fedsel.service.storage import Place
-from fedsel.service.view import View
+from fedsel.service.view import RunSnapshot
 
 MOST_BARS, MOST_POINTS = 60, 120
 NUMBERED = "number"
 _UNAVAILABLE = "The store does not answer. Devices are asked to send their reports again later."
 
 
-def state(view: View, place: Place, now: float, available: bool) -> Markup:
+def state(view: RunSnapshot, place: RoundStatus, now: float, available: bool) -> Markup:
     """The run as it is: the open round, how fast it goes, how long it may take."""
     tiles = _finished(view) if view.state.finished else _open(view, place, now)
     last = rows(view, view.round - 1, view.round) if view.round else []
@@ -44,7 +44,7 @@ def state(view: View, place: Place, now: float, available: bool) -> Markup:
     return joined([element("div", notice, class_="absent"), shown_tiles])
 
 
-def _open(view: View, place: Place, now: float) -> list[Markup]:
+def _open(view: RunSnapshot, place: RoundStatus, now: float) -> list[Markup]:
     counts, rule = open_counts(view, place), view.task.close_after
     elapsed = max(0.0, now - view.opened)
     reports, seconds = round_left(rule, counts, elapsed)
@@ -84,7 +84,7 @@ def _left(reports: int | None, seconds: float | None, least: int, run: float | N
     return tile("Time left", about(run), f"{estimate}{round_words}.")
 
 
-def _finished(view: View) -> list[Markup]:
+def _finished(view: RunSnapshot) -> list[Markup]:
     began, ended = view.times[0][0], view.times[view.round - 1][1]
     accepted = sum(r.accepted for r in view.state.records)
     took = max(0.0, (began if ended is None else ended) - began)
@@ -117,7 +117,7 @@ def _bar(value: int, most: int, label: str) -> Markup:
     return element("progress", value=str(min(value, most)), max=str(most), aria_label=label)
 
 
-def counts_rows(view: View, place: Place) -> Markup:
+def counts_rows(view: RunSnapshot, place: RoundStatus) -> Markup:
     """Reports by what became of them: of the open round, and of all."""
     lines = [] if view.state.finished else [("Open round", open_counts(view, place))]
     lines.append(("All rounds", totals(view, place)))
@@ -174,7 +174,7 @@ def pager(first: int, beyond: int, over: int, size: int) -> Markup:
     return joined(places, " ")
 
 
-def figures(view: View) -> Markup:
+def figures(view: RunSnapshot) -> Markup:
     """Reports by round, and accuracy and loss where there is a test set."""
     listed = rows(view, 0, view.round)
     if not listed:
@@ -224,7 +224,7 @@ def _figure(title: str, drawing: Markup, caption: str) -> Markup:
     )
 
 
-def said(view: View, available: bool) -> str:
+def said(view: RunSnapshot, available: bool) -> str:
     """What is worth to be read out: that a round, or the run, is over; not every count."""
     if not available:
         return _UNAVAILABLE

@@ -9,13 +9,13 @@ from fedsel.pages.markup import Markup, element, joined
 from fedsel.service.dashboard.parts import tile
 from fedsel.service.dashboard.proving import Proofs, promised
 from fedsel.service.dashboard.words import central, counted, epsilon
-from fedsel.service.view import View
+from fedsel.service.view import RunSnapshot
 from fedsel.wire import CloseRule
 
 _WAIT = "being computed"
 
 
-def guarantees(view: View, proofs: Proofs) -> Markup:
+def guarantees(view: RunSnapshot, proofs: Proofs) -> Markup:
     """All that is known by now."""
     recipe, rule = view.state.recipe, view.task.close_after
     privacy = recipe.build().privacy
@@ -68,7 +68,7 @@ def _shuffled(rule: CloseRule, epochs: int, proofs: Proofs) -> Markup:
     return tile(name, central(found), joined([*texts, condition]))
 
 
-def _influence(view: View, rule: CloseRule, proofs: Proofs) -> Markup:
+def _influence(view: RunSnapshot, rule: CloseRule, proofs: Proofs) -> Markup:
     name = "Influence of one report"
     found: Mapping[str, Any] | None = proofs.found.get("influence")
     if found is None:

@@ -6,9 +6,9 @@ import statistics
 from dataclasses import dataclass
 from typing import final
 
-from fedsel.server.outcome import Counts
-from fedsel.service.storage import Place
-from fedsel.service.view import View
+from fedsel.server._admission import Counts
+from fedsel.service._store import RoundStatus
+from fedsel.service.view import RunSnapshot
 from fedsel.wire import CloseRule
 
 _RECENT = 20
@@ -33,7 +33,7 @@ class RoundRow:
         return self.counts.accepted / self.seconds if self.seconds > 0 else None
 
 
-def rows(view: View, first: int, beyond: int) -> list[RoundRow]:
+def rows(view: RunSnapshot, first: int, beyond: int) -> list[RoundRow]:
     """The rounds that are over, from one to before another."""
     state = view.state
     found = []
@@ -54,18 +54,18 @@ def rows(view: View, first: int, beyond: int) -> list[RoundRow]:
     return found
 
 
-def totals(view: View, place: Place) -> Counts:
+def totals(view: RunSnapshot, place: RoundStatus) -> Counts:
     """What became of all reports of the run so far."""
     ended = [(r.accepted, r.rejected, r.duplicate, r.late) for r in view.state.records]
     return Counts(*(sum(column) for column in zip(*ended, open_counts(view, place), strict=True)))
 
 
-def open_counts(view: View, place: Place) -> Counts:
+def open_counts(view: RunSnapshot, place: RoundStatus) -> Counts:
     """Of the open round; nothing yet where the view has not followed, or all is over."""
     return place.counts if place.round == view.round else Counts()
 
 
-def run_left(view: View, now: float) -> float | None:
+def run_left(view: RunSnapshot, now: float) -> float | None:
     """Seconds that the run may still take, if rounds take as long as the median of recent ones.
 
     None before the first round has ended, and after the last.

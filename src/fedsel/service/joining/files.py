@@ -9,9 +9,9 @@ from collections.abc import Awaitable, Callable
 from html import escape
 from pathlib import Path
 
-from fedsel.service.answers import Answer, Receive, Refusal, Scope, octets_answer
-from fedsel.service.view import Octets
-from fedsel.statements.meaning import SENTENCE, meaning_section
+from fedsel.service._http import Answer, Receive, Refusal, Scope, cached_answer
+from fedsel.service.view import CachedBytes
+from fedsel.statements._meaning import SENTENCE, meaning_section
 
 Handler = Callable[[Scope, Receive], Awaitable[Answer]]
 POLICY = (
@@ -37,7 +37,7 @@ def client_folder() -> Path:
     return installed if (installed / "index.js").is_file() else checkout
 
 
-def join_files() -> dict[str, Octets]:
+def join_files() -> dict[str, CachedBytes]:
     """Every file of the page by its path below ``/join/``."""
     own, client = Path(__file__).with_name("page"), client_folder()
     texts = {file.name: file.read_text("utf-8") for file in own.iterdir() if file.suffix in _KINDS}
@@ -47,7 +47,7 @@ def join_files() -> dict[str, Octets]:
         if name not in _OF_NODE:
             texts[f"client/{name}"] = file.read_text("utf-8")
     texts[_PAGE] = _with_meaning(texts[_PAGE], [n for n in texts if n.endswith(".js")])
-    return {name: Octets(text.encode()) for name, text in texts.items()}
+    return {name: CachedBytes(text.encode()) for name, text in texts.items()}
 
 
 def _with_meaning(page: str, modules: list[str]) -> str:
@@ -75,7 +75,7 @@ def join_routes() -> list[tuple[str, str, Handler]]:
     async def answer(name: str, scope: Scope) -> Answer:
         if name not in files:
             raise Refusal("not_found")
-        made = await octets_answer(files[name], scope, _KINDS[Path(name).suffix])
+        made = await cached_answer(files[name], scope, _KINDS[Path(name).suffix])
         return made._replace(headers=(*made.headers, (b"content-security-policy", POLICY)))
 
     async def get_page(scope: Scope, receive: Receive) -> Answer:

@@ -1,0 +1,331 @@
+"""The checkpoint of a server: all that it must know to go on, and how it ends a round.
+
+As bytes it is one file, replaced as a whole after every round, or a row of a database.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import secrets
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Self, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedsel._internal.paths import sync_folder
+from fedsel.budget import THETA
+from fedsel.errors import InvalidArgument, check_count, check_kind, check_vectors
+from fedsel.preparation import Plan, PlanState, Preparation, PublicMeans
+from fedsel.preparation.plan import Stage
+from fedsel.recipe import Recipe
+from fedsel.reports import Totals
+from fedsel.server._admission import Counts
+from fedsel.server.step import ServerState, StepRule, prepare, step
+from fedsel.wire import Intent, Request, check_sendable, decode_recipe, encode_recipe
+from fedsel.wire._report import RUN_BYTES
+
+_MAGIC = b"FSCP"
+_HEAD = struct.Struct("<4sI32s")
+_VERSION = 2
+_READ = (1, 2)
+"""Version 1 had no average and no λ: its runs go on as they were begun. Rounds that prepare came
+later, as did purpose and recipient; they are in a checkpoint only where a run has some."""
+_NOTHING_STATED = Intent()
+_AT_SERVER = ("averaging", "reg", "spread", "centre")
+"""What of a recipe is the server's alone; files of earlier versions end before the last two."""
+SEAL_BYTES = _HEAD.size
+"""The head of a checkpoint: it holds the SHA-256 of the rest, and so stands for all of it."""
+
+
+class CheckpointError(ValueError):
+    """A checkpoint that is damaged, of another version, or was changed by another process."""
+
+
+@final
+@dataclass(frozen=True)
+class RoundRecord:
+    """What became of the reports of a round.
+
+    ``late`` ones were for a round that was over; ``rejected`` ones were malformed, for no round
+    of this run, not invited, or too many.
+    """
+
+    round: int
+    epoch: int
+    accepted: int
+    rejected: int
+    duplicate: int
+    late: int
+
+
+def _shown(value: object) -> str:
+    text = repr(float(value) if isinstance(value, Fraction) else value)
+    return text if len(text) <= 100 else text[:97] + "…"
+
+
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """All that a server needs to go on: recipe, run, rounds in an epoch, state, and the record.
+
+    And, where the first rounds prepare, their plan and what was learnt in them; and the intent that
+    requests state, where they do.
+    """
+
+    recipe: Recipe
+    run: bytes
+    rounds_per_epoch: int
+    state: ServerState
+    records: Sequence[RoundRecord]
+    plan: Plan | None = None
+    learnt: PlanState | None = None
+    intent: Intent = _NOTHING_STATED
+
+    @classmethod
+    def begin(
+        cls,
+        recipe: Recipe,
+        *,
+        weights: ArrayLike | None = None,
+        rounds_per_epoch: int = 1,
+        plan: Plan | None = None,
+        intent: Intent = _NOTHING_STATED,
+    ) -> Self:
+        """Before the first round of a new run, with these weights or zeros.
+
+        >>> from fedsel import Recipe, Setting, resolved
+        >>> recipe = resolved(Recipe(epsilon=1.0), Setting(dim=8, clients=100, rounds=2))
+        >>> begun = Checkpoint.begin(recipe, rounds_per_epoch=2)
+        >>> begun.round, begun.finished, len(begun.run)
+        (0, False, 16)
+        """
+        check_kind("recipe", recipe, Recipe)
+        recipe.require("averaging")
+        recipe = check_sendable(recipe).plain
+        check_count("rounds_per_epoch", rounds_per_epoch, most=(1 << 32) // recipe.epochs)
+        start = _start(weights, recipe.build().dim)
+        plan = _checked(plan, recipe, rounds_per_epoch)
+        return cls(
+            recipe,
+            secrets.token_bytes(RUN_BYTES),
+            rounds_per_epoch,
+            ServerState.begin(start),
+            (),
+            plan,
+            None if plan is None else plan.begin,
+            intent,
+        )
+
+    def check_same(self, other: Checkpoint) -> None:
+        """Refuse to go on with another task than that of this checkpoint; say what has changed."""
+        means = [None if c.plan is None else c.plan.known for c in (self, other)]
+        if means[0] != means[1]:
+            allowed = "what the run began with: the checkpoint has other public means"
+            raise InvalidArgument("public_mean", _values(means[1]), allowed)
+        # How a recipe was come to is not kept.
+        mine, theirs = (replace(c.recipe, theta=THETA, asked=None) for c in (self, other))
+        was = {"rounds_per_epoch": self.rounds_per_epoch, **vars(mine), **vars(self.intent)}
+        now = {"rounds_per_epoch": other.rounds_per_epoch, **vars(theirs), **vars(other.intent)}
+        changed = [name for name in was if was[name] != now[name]]
+        if changed:
+            first, *more = changed
+            allowed = f"that of the checkpoint: {_shown(was[first])}" + "".join(
+                f"; {name} was {_shown(was[name])}, is {_shown(now[name])}" for name in more
+            )
+            value = now[first]
+            raise InvalidArgument(
+                first, float(value) if isinstance(value, Fraction) else value, allowed
+            )
+        if self.plan != other.plan:
+            was, now = ({} if c.plan is None else vars(c.plan) for c in (self, other))
+            changed = [name for name in {**was, **now} if was.get(name) != now.get(name)]
+            begun = _shown({name: was.get(name) for name in changed})
+            value = {name: now.get(name) for name in changed}
+            raise InvalidArgument("plan", value, f"that of the checkpoint: {begun}")
+
+    @property
+    def round(self) -> int:
+        """The round that reports are collected for."""
+        return len(self.records)
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of this round."""
+        return self.round // self.rounds_per_epoch
+
+    @property
+    def finished(self) -> bool:
+        """Whether all rounds of all epochs are over."""
+        return self.epoch >= self.recipe.epochs
+
+    @property
+    def stage(self) -> Stage:
+        """What this round is for: "training", or to learn a "spread", an "origin" or a "centre"."""
+        return "training" if self.plan is None else self.plan.stage(self.round)
+
+    @property
+    def preparation(self) -> Preparation | None:
+        """What devices do with their records, as far as it is learnt; None without a plan."""
+        return None if self.learnt is None else self.learnt.preparation
+
+    def request(self) -> Request:
+        """What devices of this round are asked, beside the weights."""
+        self._check_open()
+        return Request(self.run, self.epoch, self.round, self.recipe, self.intent)
+
+    def advanced(self, totals: Totals, counts: Counts) -> Checkpoint:
+        """The checkpoint after this round, of which these are the reports: a pure function.
+
+        A round without reports changes no weight, nor does one that prepares.
+        """
+        self._check_open()
+        rule, solution = StepRule.of(self.recipe), self.recipe.build().in_round(self.round)
+        learnt = self.learnt
+        if self.plan is not None and learnt is not None and self.stage != "training":
+            state, learnt = prepare(self.state, learnt, self.plan, rule, solution, totals)
+        else:
+            state = step(self.state, rule, solution, totals)
+        records = (*self.records, RoundRecord(self.round, self.epoch, *counts))
+        return replace(self, state=state, learnt=learnt, records=records)
+
+    def _check_open(self) -> None:
+        if self.finished:
+            raise InvalidArgument("round", self.round, "below the rounds of the recipe: it is over")
+
+    def encode(self) -> bytes:
+        """The checkpoint in bytes, with its SHA-256 in front."""
+        body = io.BytesIO()
+        fields = [astuple(r) for r in self.records]
+        average: dict[str, Any] = {"average": self.state.average} if self.recipe.averaging else {}
+        np.savez(
+            body,
+            recipe=np.frombuffer(encode_recipe(self.recipe), dtype=np.uint8),
+            server=np.array([getattr(self.recipe, name) for name in _AT_SERVER]),
+            run=np.frombuffer(self.run, dtype=np.uint8),
+            rounds_per_epoch=np.array(self.rounds_per_epoch, dtype=np.int64),
+            weights=self.state.weights,
+            **average,
+            **self._preparing(),
+            **self._stated(),
+            records=np.array(fields, dtype=np.int64).reshape(-1, 6),
+        )
+        content = body.getvalue()
+        return _HEAD.pack(_MAGIC, _VERSION, hashlib.sha256(content).digest()) + content
+
+    def _preparing(self) -> dict[str, Any]:
+        if self.plan is None or self.learnt is None:
+            return {}
+        known = {"plan": self.plan.to_dict(), "preparation": self.learnt.preparation.to_dict()}
+        if self.plan.known is not None:
+            known["known"] = self.plan.known.to_dict()
+        text = json.dumps(known).encode()
+        return {
+            "preparing": np.frombuffer(text, dtype=np.uint8),
+            "prepared_total": self.learnt.total,
+            "prepared_reports": np.array(self.learnt.reports, dtype=np.int64),
+        }
+
+    def _stated(self) -> dict[str, Any]:
+        if not self.intent:
+            return {}
+        return {"intent": np.frombuffer(self.intent.encode(), dtype=np.uint8)}
+
+    @classmethod
+    def decode(cls, data: bytes) -> Checkpoint:
+        """The checkpoint of these bytes; anything else is refused."""
+        content = data[_HEAD.size :]
+        head = _HEAD.unpack(data[: _HEAD.size]) if len(data) >= _HEAD.size else None
+        if head is None or head[0] != _MAGIC or head[2] != hashlib.sha256(content).digest():
+            raise CheckpointError("the checkpoint is damaged: put back a whole copy, or begin anew")
+        if head[1] not in _READ:
+            raise CheckpointError(f"the checkpoint is of version {head[1]}, not {_VERSION}")
+        with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+            recipe = decode_recipe(arrays["task" if head[1] == 1 else "recipe"].tobytes())
+            known = [] if head[1] == 1 else arrays["server"].tolist()
+            own = dict(zip(_AT_SERVER, [*known, *[0.0] * len(_AT_SERVER)], strict=False))
+            records = tuple(RoundRecord(*row) for row in arrays["records"].tolist())
+            weights = arrays["weights"]
+            average = arrays["average"] if own["averaging"] else weights
+            plan, learnt = _prepared(arrays)
+            stated = arrays["intent"].tobytes() if "intent" in arrays else _NOTHING_STATED.encode()
+            return cls(
+                recipe=replace(recipe, **own),
+                run=arrays["run"].tobytes(),
+                rounds_per_epoch=int(arrays["rounds_per_epoch"]),
+                state=ServerState(weights, average, len(records)),
+                records=records,
+                plan=plan,
+                learnt=learnt,
+                intent=Intent.decode(stated),
+            )
+
+
+def _values(means: PublicMeans | None) -> object:
+    return None if means is None else list(means.values)
+
+
+def _start(weights: ArrayLike | None, dim: int) -> NDArray[np.float64]:
+    start = np.zeros(dim) if weights is None else check_vectors("weights", weights, ndim=1)
+    if start.shape != (dim,):
+        raise InvalidArgument("weights", start.shape, f"of shape ({dim},)")
+    return start.astype(np.float64)
+
+
+def _checked(plan: Plan | None, recipe: Recipe, rounds_per_epoch: int) -> Plan | None:
+    if not isinstance(plan, Plan):
+        if plan is not None or recipe.spread or recipe.centre:
+            raise InvalidArgument("plan", plan, "that of the recipe: fedsel.auto.plan_for")
+        return None
+    dim = recipe.build().dim
+    if plan.dim != dim or plan.rounds >= rounds_per_epoch:
+        actual = f"{plan.rounds} rounds of dim = {plan.dim}"
+        allowed = f"fewer than {rounds_per_epoch} rounds of dim = {dim}"
+        raise InvalidArgument("plan", actual, allowed)
+    return plan
+
+
+def _prepared(arrays: Mapping[str, Any]) -> tuple[Plan | None, PlanState | None]:
+    if "preparing" not in arrays:
+        return None, None
+    known = json.loads(arrays["preparing"].tobytes())
+    means = PublicMeans.of_dict(known["known"]) if "known" in known else None
+    plan = Plan(**{**known["plan"], "loose": tuple(known["plan"]["loose"]), "known": means})
+    preparation = Preparation.of_dict(known["preparation"])
+    reports = int(arrays["prepared_reports"])
+    return plan, PlanState(preparation, arrays["prepared_total"], reports)
+
+
+def read_seal(path: Path) -> bytes:
+    """The head of a checkpoint; nothing if there is none."""
+    if not path.exists():
+        return b""
+    with path.open("rb") as file:
+        return file.read(SEAL_BYTES)
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Put a file in place of another at once and durably: a crash leaves the one or the other."""
+    scratch = path.with_name(f".{path.name}.{os.getpid()}")  # see remove_scratch
+    try:
+        with scratch.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        scratch.replace(path)
+    finally:
+        scratch.unlink(missing_ok=True)
+    sync_folder(path.parent)
+
+
+def remove_scratch(path: Path) -> None:
+    """Remove what killed processes left of `replace_file`; only while the folder is locked."""
+    for file in path.parent.glob(f".{path.name}.*"):
+        if file.suffix[1:].isdecimal():
+            file.unlink(missing_ok=True)

@@ -1,0 +1,100 @@
+"""The server's key: what devices seal their reports for, and what opens them."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import Any, final
+
+from fedsel._internal.extras import needed
+from fedsel._internal.paths import sync_folder
+from fedsel.errors import InvalidArgument, check_kind
+from fedsel.server._checkpoint import CheckpointError
+from fedsel.wire import Request, Sealing
+from fedsel.wire._sealing import ADDED_BYTES
+
+
+@final
+class ServerKey:
+    """A key pair: ``public`` goes to the owners of devices, the private half stays in its file.
+
+    Owners write ``public`` into their policies (`fedsel.device.Policy`). It must come to them on a
+    way that the shuffler cannot change: whoever gives devices a key of their own reads what they
+    send, with the name beside it. Best have a key for each run, and delete its file after it:
+    what was recorded on the way can then never be opened.
+
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp()) / "key.pem"
+    >>> ServerKey.create(file).public == ServerKey.load(file).public
+    True
+    """
+
+    def __init__(self, private: Any) -> None:
+        self._private = private
+        self.public: str = private.public_key().public_bytes_raw().hex()
+
+    def __repr__(self) -> str:
+        return f"ServerKey(public={self.public!r})"
+
+    @classmethod
+    def generate(cls) -> ServerKey:
+        """A key in memory alone."""
+        with needed("shuffling", "sealed reports"):
+            from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+        return cls(X25519PrivateKey.generate())
+
+    @classmethod
+    def create(cls, file: str | Path) -> ServerKey:
+        """A new key in a new file (PEM), for its owner alone, durable before it is returned."""
+        key = cls.generate()
+        from cryptography.hazmat.primitives import serialization as to
+
+        written = key._private.private_bytes(
+            to.Encoding.PEM, to.PrivateFormat.PKCS8, to.NoEncryption()
+        )
+        # Never in the place of another: that may be what devices seal for.
+        with open(file, "xb", opener=_for_its_owner) as opened:
+            opened.write(written)
+            opened.flush()
+            os.fsync(opened.fileno())
+        sync_folder(Path(file).parent)
+        return key
+
+    @classmethod
+    def load(cls, file: str | Path) -> ServerKey:
+        """The key of a file, if nobody but its owner may read it."""
+        with needed("shuffling", "sealed reports"):
+            from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+            from cryptography.hazmat.primitives.serialization import load_pem_private_key
+        path = Path(file)
+        if os.name == "posix" and stat.S_IMODE(path.stat().st_mode) & 0o077:
+            raise InvalidArgument("file", str(path), "readable by its owner alone: chmod 600")
+        try:
+            private = load_pem_private_key(path.read_bytes(), password=None)
+        except (ValueError, TypeError):
+            private = None
+        if not isinstance(private, X25519PrivateKey):
+            raise CheckpointError(f"the file {str(path)!r} holds no key of this kind")
+        return cls(private)
+
+    def opened(self, request: bytes, batch: bytes) -> tuple[bytes, list[bytes]]:
+        """What `Aggregator.receive_many` takes: the reports of a batch, and what names them.
+
+        A report is named by what it was sealed as, which says nothing of its client: the same batch
+        again is recognised. In the place of what does not open there are zeros, which no server
+        takes for a report.
+        """
+        check_kind("batch", batch, bytes)
+        sealing = Sealing(request, self.public)
+        report_bytes = Request.decode(request).format.size
+        size = report_bytes + ADDED_BYTES
+        whole = len(batch) - len(batch) % size
+        sealed = [batch[i : i + size] for i in range(0, whole, size)]
+        nothing = bytes(report_bytes)
+        reports = [sealing.unseal(content, self._private) or nothing for content in sealed]
+        return b"".join(reports) + b"\0" * (whole < len(batch)), sealed
+
+
+def _for_its_owner(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)

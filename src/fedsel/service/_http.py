@@ -1,0 +1,177 @@
+"""Answers of the service: small JSON with a fixed word, octets with an ETag, no stack traces."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, NamedTuple, Protocol, final
+
+from fedsel.service.view import CachedBytes
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Headers = tuple[tuple[bytes, bytes], ...]
+
+JSON_TYPE = b"application/json"
+OCTETS_TYPE = b"application/octet-stream"
+PART_BYTES = 1 << 18
+"""Of a body, sent at a time."""
+
+
+class Application(Protocol):
+    """What answers a request, whole or bit by bit."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the answer."""
+        ...
+
+
+@final
+class Answer(NamedTuple):
+    """A whole answer: an ASGI application that sends it."""
+
+    status: int
+    body: bytes
+    headers: Headers
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it."""
+        del receive
+        start = {"type": "http.response.start", "status": self.status, "headers": self.headers}
+        await send(start)
+        body, sent = b"" if scope["method"] == "HEAD" else self.body, 0
+        while len(body) - sent > PART_BYTES:  # a slow reader's buffer holds no more than that
+            part = body[sent : sent + PART_BYTES]
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+            sent += PART_BYTES
+        await send({"type": "http.response.body", "body": body[sent:]})
+
+
+def json_answer(values: Any, status: int = 200, headers: Headers = ()) -> Answer:
+    """Values as JSON."""
+    body = json.dumps(values, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    return text_answer(body, JSON_TYPE, status, headers)
+
+
+def text_answer(body: bytes, kind: bytes, status: int = 200, headers: Headers = ()) -> Answer:
+    """Bytes of a kind, not to be kept by anyone."""
+    length = (b"content-length", str(len(body)).encode())
+    return Answer(
+        status, body, ((b"content-type", kind), length, (b"cache-control", b"no-store"), *headers)
+    )
+
+
+async def cached_answer(octets: CachedBytes, scope: Scope, kind: bytes = OCTETS_TYPE) -> Answer:
+    """CachedBytes that a client may keep as long as their ETag is the same: 304 if it has them."""
+    asked = dict(scope["headers"])
+    tag = octets.etag.encode()
+    headers: Headers = (
+        (b"etag", tag),
+        (b"cache-control", b"no-cache"),
+        (b"vary", b"accept-encoding"),
+    )
+    known = [
+        one.strip().removeprefix(b"W/") for one in asked.get(b"if-none-match", b"").split(b",")
+    ]
+    if tag in known or b"*" in known:
+        return Answer(304, b"", headers)
+    body = octets.plain
+    if _takes_gzip(asked.get(b"accept-encoding", b"")):
+        shorter = await octets.compressed.get()
+        if len(shorter) < len(body):
+            body = shorter
+            headers += ((b"content-encoding", b"gzip"),)
+    length = (b"content-length", str(len(body)).encode())
+    return Answer(200, body, ((b"content-type", kind), length, *headers))
+
+
+def _takes_gzip(header: bytes) -> bool:
+    """Whether an Accept-Encoding allows gzip."""
+    for one in header.lower().split(b","):
+        name, _, quality = one.partition(b";")
+        if name.strip() in (b"gzip", b"*"):
+            return quality.replace(b" ", b"") not in (b"q=0", b"q=0.0", b"q=0.00", b"q=0.000")
+    return False
+
+
+PROBLEMS: dict[str, tuple[int, str]] = {
+    "malformed": (400, "these bytes are no report of this run"),
+    "not_invited": (401, "an invitation is needed: Authorization: Bearer …"),
+    "wrong_kind": (403, "this invitation is for something else"),
+    "not_found": (404, "there is nothing here"),
+    "not_allowed": (405, "this cannot be done here"),
+    "timeout": (408, "the request took too long to arrive"),
+    "conflict": (409, "something else was sent in its place before"),
+    "early": (409, "this round has not begun"),
+    "late": (410, "this round is over"),
+    "finished": (410, "the run is over"),
+    "length": (411, "the length must be given"),
+    "too_large": (413, "the body is too large"),
+    "wrong_type": (415, "the body must be application/octet-stream"),
+    "too_often": (429, "too many requests: wait a little"),
+    "internal": (500, "something went wrong here"),
+    "crowded": (503, "too many are listening: reload the page instead"),
+    "busy": (503, "too much is waiting: try again"),
+    "unavailable": (503, "the store does not answer: try again"),
+}
+"""Every error by its fixed code: its status, and a sentence for people."""
+RETRY_SECONDS = {"too_often": b"1", "crowded": b"10", "busy": b"1", "unavailable": b"2"}
+
+
+def _problem(code: str) -> Answer:
+    status, sentence = PROBLEMS[code]
+    headers: Headers = ()
+    if code in RETRY_SECONDS:
+        headers = ((b"retry-after", RETRY_SECONDS[code]),)
+    if code == "not_invited":
+        headers = ((b"www-authenticate", b"Bearer"),)
+    return json_answer({"error": code, "message": sentence}, status, headers)
+
+
+class Refusal(Exception):
+    """Ends a request with the problem of this code."""
+
+    def __init__(self, code: str) -> None:
+        self.code = code
+        super().__init__(code)
+
+
+PROBLEM: dict[str, Answer] = {code: _problem(code) for code in PROBLEMS}
+"""The answer to each of them."""
+
+
+def declared_length(scope: Scope) -> int | None:
+    """The length that a request declares; None if it declares none, −1 if it is no number."""
+    for name, value in scope["headers"]:
+        if name == b"content-length":
+            return int(value) if value.isdigit() and len(value) < 16 else -1
+    return None
+
+
+async def read_body(scope: Scope, receive: Receive, most: int) -> bytes:
+    """The body of a request, if it is not too large: that is known before it is read.
+
+    A body of undeclared length (chunked) is read until it is too large. How long it may take to
+    arrive is watched at the connection (`fedsel.service._connections`).
+    """
+    length = declared_length(scope)
+    if length is not None and not 0 <= length <= most:
+        raise Refusal("too_large")
+    message = await receive()
+    if message["type"] == "http.request" and not message.get("more_body", False):
+        body: bytes = message.get("body", b"")
+        if len(body) > most:
+            raise Refusal("too_large")
+        return body
+    parts, size = [], 0
+    while message["type"] == "http.request":
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+        if size > most:
+            raise Refusal("too_large")
+        if not message.get("more_body", False):
+            return b"".join(parts)
+        message = await receive()
+    raise Refusal("timeout")  # the client has gone: nobody reads this

@@ -1,0 +1,210 @@
+"""Figures for Prometheus: of the run, as the database has them, and of this process."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Self, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsel._internal.extras import needed
+from fedsel.data.files import read
+from fedsel.errors import InvalidArgument
+from fedsel.models import CLASSIFYING, LinearModel, predict
+from fedsel.server._checkpoint import Checkpoint
+from fedsel.service.task import Task
+
+with needed("service", "fedsel.service"):
+    from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+if TYPE_CHECKING:
+    from fedsel.service._collector import Collector
+
+LOG = logging.getLogger("fedsel.service")
+Level = Literal["debug", "info", "warning", "error"]
+
+
+def log_event(event: str, *, level: Level = "info", **values: Any) -> None:
+    """Write that something happened, with public values alone."""
+    number = logging.getLevelNamesMapping()[level.upper()]
+    if LOG.isEnabledFor(number):
+        LOG.log(number, event, extra={"values": values})
+
+
+class JSONLines(logging.Formatter):
+    """One object a line: time, level, event and values.
+
+    >>> record = logging.LogRecord("fedsel.service", 20, "", 0, "round closed", (), None)
+    >>> record.created, record.values = 0.0, {"round": 3}
+    >>> JSONLines().format(record)
+    '{"time": "1970-01-01T00:00:00.000Z", "level": "info", "event": "round closed", "round": 3}'
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line of a record; of an error its kind and place, not its text."""
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+        line = {
+            "time": f"{stamp}.{int(record.created % 1 * 1000):03d}Z",
+            "level": record.levelname.lower(),
+            "event": record.getMessage(),
+            **getattr(record, "values", {}),
+        }
+        if record.exc_info and record.exc_info[0] is not None:
+            line["error"] = record.exc_info[0].__name__
+            trace = record.exc_info[2]
+            while trace is not None and trace.tb_next is not None:
+                trace = trace.tb_next
+            if trace is not None:
+                code = trace.tb_frame.f_code
+                line["at"] = f"{code.co_filename.rpartition('/')[2]}:{trace.tb_lineno}"
+        return json.dumps(line, ensure_ascii=False, default=str)
+
+
+def log_to_stderr(level: str) -> None:
+    """Write lines of JSON to standard error: ours, and what uvicorn warns of."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JSONLines())
+    for name, least in (("fedsel.service", level), ("uvicorn", "warning")):
+        logger = logging.getLogger(name)
+        logger.handlers, logger.propagate = [handler], False
+        logger.setLevel(least.upper())
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """A public test set of a task: raw records X (n, d) in the task's order, labels y of ±1."""
+
+    task: Task
+    X: NDArray[np.float32]
+    y: NDArray[np.int8]
+
+    @classmethod
+    def of(cls, task: Task) -> Self | None:
+        """That of a task; None if it has none. What is wrong with the file is told."""
+        if task.evaluation is None:
+            return None
+        if task.features is None or task.loss not in CLASSIFYING:
+            allowed = "left out: it is for classifiers with features"
+            raise InvalidArgument("evaluation", task.evaluation, allowed)
+        path, label = task.evaluation["data"], task.evaluation["label"]
+        try:
+            data = read(path, label, positive=None if task.labels is None else task.labels[1])
+        except InvalidArgument as error:
+            raise InvalidArgument("evaluation", path, f"a test set ({error})") from None
+        X = data.X.toarray() if hasattr(data.X, "toarray") else data.X
+        return cls(task, _arranged(task, X, data.feature_names), data.y)
+
+    def measured(self, state: Checkpoint) -> dict[str, float]:
+        """Accuracy and loss of the model as it is at a checkpoint."""
+        preparing = self.task.preparing(state)
+        if preparing is None:
+            raise InvalidArgument("features", None, "given where there is a test set")
+        margins = np.asarray(preparing.records(self.X) @ state.state.average, dtype=np.float64)
+        losses = LinearModel(self.task.loss).losses(margins, self.y)
+        return {
+            "accuracy": float(np.mean(predict(margins) == self.y)),
+            "loss": float(np.mean(losses)),
+        }
+
+
+def _arranged(task: Task, X: Any, names: tuple[str, ...]) -> NDArray[np.float32]:
+    """The columns that the task names, in its order; all of them where it only counts them."""
+    if not isinstance(task.features, tuple):
+        if X.shape[1] != task.features:
+            actual = f"{X.shape[1]} features"
+            raise InvalidArgument("evaluation", actual, f"{task.features}, as the task has")
+        return np.asarray(X, dtype=np.float32)
+    place = {name: j for j, name in enumerate(names)}
+    for name in task.features:
+        if name not in place:
+            raise InvalidArgument("evaluation", sorted(place), f"with a column {name!r}")
+    return np.asarray(X[:, [place[name] for name in task.features]], dtype=np.float32)
+
+
+CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+
+
+@final
+class Metrics:
+    """What one process counts. Those of the run are the same at every process."""
+
+    def __init__(self, collector: Collector) -> None:
+        self._registry = CollectorRegistry()
+        self._registry.register(_OfRun(collector))
+        worker = {"worker": str(os.getpid())}
+        self._requests = Counter(
+            "fedsel_requests",
+            "Requests that were answered",
+            ["worker", "route", "status"],
+            registry=self._registry,
+        )
+        self._seconds = Histogram(
+            "fedsel_request_seconds",
+            "From a request to its answer",
+            ["worker", "route"],
+            buckets=_SECONDS,
+            registry=self._registry,
+        )
+        self._worker = worker["worker"]
+        self._known: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
+
+    def observe(self, route: str, status: int, seconds: float) -> None:
+        """Count an answered request."""
+        pair = self._known.get((route, status))
+        if pair is None:  # to look labels up takes longer than to count
+            pair = (
+                self._requests.labels(self._worker, route, str(status)),
+                self._seconds.labels(self._worker, route),
+            )
+            self._known[route, status] = pair
+        pair[0].inc()
+        pair[1].observe(seconds)
+
+    def text(self) -> bytes:
+        """All figures in Prometheus' text format."""
+        return generate_latest(self._registry)
+
+
+@final
+class _OfRun:
+    """The figures of the run, read when they are asked for."""
+
+    def __init__(self, collector: Collector) -> None:
+        self._collector = collector
+
+    def collect(self) -> Iterator[Metric]:
+        collector = self._collector
+        view, place = collector.view, collector.place
+        yield GaugeMetricFamily("fedsel_round", "The open round", view.round)
+        yield GaugeMetricFamily("fedsel_rounds", "Rounds of the run in all", view.rounds)
+        opened = GaugeMetricFamily("fedsel_round_opened_seconds", "When the open round began")
+        opened.add_metric([], place.opened)
+        yield opened
+        outcomes = CounterMetricFamily(
+            "fedsel_reports", "Reports of the run by what became of them", labels=["outcome"]
+        )
+        sums = dict.fromkeys(place.counts._fields, 0)
+        for record in view.state.records:
+            for name in sums:
+                sums[name] += getattr(record, name)
+        for name, count in collector.counts._asdict().items():
+            outcomes.add_metric([name], sums[name] + count)
+        yield outcomes
+        measured = view.measures[-1] if view.measures else None
+        for name, value in (measured or {}).items():
+            yield GaugeMetricFamily(f"fedsel_{name}", "Of the model on the test set", value)
+        yield GaugeMetricFamily("fedsel_waiting", "Reports that wait here", collector.waiting)
+        yield CounterMetricFamily("fedsel_commits", "Groups committed here", collector.commits)
+        yield GaugeMetricFamily(
+            "fedsel_store_available", "Whether the store answers here", int(collector.available)
+        )

@@ -1,0 +1,289 @@
+"""The ledgers of many devices, read and put side by side: what was sent, for what, for whom.
+
+Ledgers are only read. One that cannot be read is a line of the report like any other, with the
+reason. Neither reports nor residuals are copied: nothing here depends on data.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from typing import Any, final
+
+from fedsel._internal.display import printable
+from fedsel.device import Fault, History, Intent, Ledger, LedgerError
+from fedsel.errors import InvalidArgument
+from fedsel.statements._meaning import EXAMPLES, Document, certainty, numbers
+
+NAME_IN_WITNESS = "{name}"
+"""This stands for the name of a store in the path of its witness."""
+_TIMEOUT = 5.0
+
+
+@final
+@dataclass(frozen=True)
+class RunOnDevices:
+    """What one run has had from one or more devices, and the most ε that it cost one of them.
+
+    A server that stated different things to different devices has several ``intents``.
+    """
+
+    run: bytes
+    intents: tuple[Intent, ...]
+    solution: str
+    dim: int
+    bytes_each: int
+    devices: int
+    reports: int
+    first: int
+    last: int
+    most_epsilon: Fraction
+
+    @classmethod
+    def together(cls, parts: Sequence[RunOnDevices]) -> RunOnDevices:
+        """One run over all of its devices."""
+        return replace(
+            parts[0],
+            intents=tuple(dict.fromkeys(intent for part in parts for intent in part.intents)),
+            devices=len(parts),
+            reports=sum(part.reports for part in parts),
+            first=min(part.first for part in parts),
+            last=max(part.last for part in parts),
+            most_epsilon=max(part.most_epsilon for part in parts),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The run of one device as JSON holds it."""
+        return {
+            "run": self.run.hex(),
+            "purpose": self.intents[0].purpose or None,
+            "recipient": self.intents[0].recipient or None,
+            "solution": self.solution,
+            "dim": self.dim,
+            "reports": self.reports,
+            "bytes_per_report": self.bytes_each,
+            "first": moment(self.first),
+            "last": moment(self.last),
+            **numbers("epsilon", self.most_epsilon),
+        }
+
+
+@final
+@dataclass(frozen=True)
+class Device:
+    """One store: what its ledger says, or the ``fault`` for which it could not be read.
+
+    ``copy_of`` names a store before it in the report that is the same ledger: a copied store
+    spends the lifetime of the first once more.
+    """
+
+    store: str
+    history: History | None = None
+    fault: Fault | None = None
+    copy_of: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The last part of the path, as a person reads it."""
+        return printable(Path(self.store).name or self.store)
+
+    @cached_property
+    def runs(self) -> tuple[RunOnDevices, ...]:
+        """Its runs, in the order of their first reports."""
+        history = self.history
+        if history is None:
+            return ()
+        by_run: dict[bytes, list[Any]] = {}
+        for entry in history.entries:
+            by_run.setdefault(entry.run, []).append(entry)
+        return tuple(
+            RunOnDevices(
+                run=run,
+                intents=(history.intents.get(run, Intent()),),
+                solution=history.recipes[run].solution,
+                dim=int(history.recipes[run].dim or 0),
+                bytes_each=len(entries[0].report),
+                devices=1,
+                reports=len(entries),
+                first=min(entry.time for entry in entries),
+                last=max(entry.time for entry in entries),
+                most_epsilon=sum((entry.charge for entry in entries), Fraction(0)),
+            )
+            for run, entries in by_run.items()
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The device as JSON holds it: an ε is an exact fraction and the nearest number."""
+        found: dict[str, Any] = {
+            "store": printable(self.store),
+            "read": self.history is not None,
+            "fault": None if self.fault is None else self.fault.name,
+            "problem": None if self.fault is None else self.fault.value,
+            "copy_of": None if self.copy_of is None else printable(self.copy_of),
+        }
+        history = self.history
+        if history is None:
+            return found
+        return {
+            **found,
+            **amounts(history),
+            "certainty_lifetime": certainty(history.lifetime),
+            "certainty_spent": certainty(history.spent),
+            "lifetimes": lifetimes(history),
+            "runs": [run.to_dict() for run in self.runs],
+            "reports": [
+                {
+                    "number": entry.number,
+                    "time": moment(entry.time),
+                    "run": entry.run.hex(),
+                    "epoch": entry.epoch,
+                    "round": entry.round,
+                    "bytes": len(entry.report),
+                    **numbers("epsilon", entry.charge),
+                }
+                for entry in history.entries
+            ],
+        }
+
+
+def amounts(history: History) -> dict[str, Any]:
+    """Lifetime, spent and left, for JSON."""
+    parts = [numbers(name, getattr(history, name)) for name in ("lifetime", "spent", "left")]
+    return {name: value for part in parts for name, value in part.items()}
+
+
+def lifetimes(history: History) -> list[dict[str, Any]]:
+    """All lifetimes that a ledger has had, for JSON; the present one is the last."""
+    return [
+        {
+            **numbers("epsilon", one.epsilon),
+            "since": None if one.time is None else moment(one.time),
+            "after_reports": one.reports,
+            "raised_by": one.by or None,
+        }
+        for one in history.lifetimes
+    ]
+
+
+def moment(seconds: int) -> str:
+    """A time of a device's clock in UTC, or the seconds where no calendar has the day.
+
+    >>> moment(1_700_000_000), moment(10**18)
+    ('2023-11-14T22:13:20+00:00', '1000000000000000000 s after 1970')
+    """
+    try:
+        return datetime.fromtimestamp(seconds, UTC).isoformat()
+    except (ValueError, OverflowError, OSError):
+        return f"{seconds} s after 1970"
+
+
+@final
+@dataclass(frozen=True)
+class LedgerReport:
+    """What the ledgers of these devices say; ``made`` is when it was read (seconds since 1970)."""
+
+    devices: tuple[Device, ...]
+    made: int
+
+    @property
+    def read(self) -> tuple[Device, ...]:
+        """The devices whose ledger could be read."""
+        return tuple(device for device in self.devices if device.history is not None)
+
+    @property
+    def unread(self) -> tuple[Device, ...]:
+        """The devices whose ledger could not be read."""
+        return tuple(device for device in self.devices if device.history is None)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every ledger could be read."""
+        return not self.unread
+
+    @cached_property
+    def runs(self) -> tuple[RunOnDevices, ...]:
+        """The register: each run over all devices, in the order in which they come up."""
+        by_run: dict[bytes, list[RunOnDevices]] = {}
+        for device in self.read:
+            for run in device.runs:
+                by_run.setdefault(run.run, []).append(run)
+        return tuple(RunOnDevices.together(parts) for parts in by_run.values())
+
+    @property
+    def most_spent(self) -> Fraction:
+        """The largest ε that one of these devices has spent."""
+        return max((d.history.spent for d in self.read if d.history), default=Fraction(0))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as JSON holds it."""
+        return {
+            "made": moment(self.made),
+            "complete": self.complete,
+            "devices_read": len(self.read),
+            "devices_unread": len(self.unread),
+            **numbers("most_spent", self.most_spent),
+            "certainty_most_spent": certainty(self.most_spent),
+            "meaning": [{"epsilon": e, "certainty": certainty(e)} for e in EXAMPLES],
+            "devices": [device.to_dict() for device in self.devices],
+        }
+
+    @property
+    def document(self) -> Document:
+        """The report for people."""
+        from fedsel.statements._ledger_page import document_of
+
+        return document_of(self)
+
+    def to_html(self) -> str:
+        """The report as one page."""
+        return self.document.to_html()
+
+
+def inspect_ledgers(
+    stores: Iterable[str | Path],
+    *,
+    witness: str | None = None,
+    made: float | None = None,
+    advance: Callable[[str], object] | None = None,
+) -> LedgerReport:
+    """Read the ledgers in these folders, and change none of them.
+
+    ``witness`` is the path of a witness outside of the stores, with ``{name}`` for the name of the
+    store. ``made`` is the time that the report carries: now, if it is None. ``advance`` is called
+    with each store before it is read.
+    """
+    paths = [Path(store) for store in stores]
+    seen: set[str] = set()
+    for path in paths:
+        place = os.path.realpath(path)
+        if place in seen:
+            raise InvalidArgument("DIR", str(path), "named once: its ε would count twice")
+        seen.add(place)
+    if witness is not None and len(paths) > 1 and NAME_IN_WITNESS not in witness:
+        allowed = f"a path with {NAME_IN_WITNESS} in it: there are {len(paths)} stores"
+        raise InvalidArgument("witness", witness, allowed)
+    devices: list[Device] = []
+    first: dict[bytes, str] = {}
+    for path in paths:
+        if advance is not None:
+            advance(str(path))
+        device = _inspected(path, witness)
+        if device.history and device.history.identity:
+            original = first.setdefault(device.history.identity, device.store)
+            device = replace(device, copy_of=None if original == device.store else original)
+        devices.append(device)
+    now = datetime.now(UTC).timestamp() if made is None else made
+    return LedgerReport(tuple(devices), int(now))
+
+
+def _inspected(store: Path, witness: str | None) -> Device:
+    place = None if witness is None else witness.replace(NAME_IN_WITNESS, store.absolute().name)
+    try:
+        return Device(str(store), Ledger(store, place, timeout=_TIMEOUT).inspect())
+    except LedgerError as error:
+        return Device(str(store), fault=error.fault)

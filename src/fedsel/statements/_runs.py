@@ -1,0 +1,246 @@
+"""What a run of a server has had from its clients: ε, reports by epoch, and who must be trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, final
+
+from fedsel.central import CentralGuarantee
+from fedsel.device import Reason
+from fedsel.errors import InvalidArgument
+from fedsel.pages import Section, Table
+from fedsel.server import Aggregator, RoundRecord
+from fedsel.statements._meaning import (
+    Document,
+    IfShuffled,
+    certainty,
+    exactly,
+    in_percent,
+    meaning,
+    meaning_section,
+    numbers,
+)
+from fedsel.wire import Intent
+
+TRUST = (
+    "The device, its operating system and fedsel on it must be trusted with the data: they draw the"
+    " report.",
+    "For privacy, nobody else needs to be trusted: neither the server, nor anyone who reads its"
+    " disks or the network, nor another client. The bound holds against all of them together.",
+    "For a useful model, not for privacy, the server must average as announced, and most clients"
+    " must report honestly.",
+)
+TRUST_ON_FLOWER = (
+    "The app that a node runs must be trusted as well: it must use FedSelMod, and do nothing else"
+    " with the data.",
+)
+_PUBLIC_MEANS = "of {} features: they cost no ε, and are assumed to be known to everybody"
+_LIMITS = (
+    "This is the server's view. Each device's own ledger records what the device has spent: a"
+    " report that was sent and lost counts there and not here.",
+    "The ε of the run assumes a client that reports once in an epoch, as policies demand unless"
+    " their owners say otherwise. Other runs on the same device add their own ε.",
+    "The run does not hide that a client took part, nor in which round.",
+)
+
+
+@final
+@dataclass(frozen=True)
+class EpochReleased:
+    """The reports of one epoch, and the most ε that a client has released at its end."""
+
+    epoch: int
+    rounds: int
+    accepted: int
+    dropped: int
+    released: Fraction
+
+
+@final
+@dataclass(frozen=True)
+class RunStatement:
+    """What was released in a run, as the server knows it.
+
+    ``per_report`` is proved to be at least the exact ε of a report. ``shuffled`` is the central
+    guarantee of the reports so far if a shuffler mixed them, None before there are any.
+    ``public_means`` counts the features whose centre came from public means, which cost no ε.
+    """
+
+    run: bytes
+    intent: Intent
+    solution: str
+    dim: int
+    bits: int
+    planned_epochs: int
+    per_report: Fraction
+    epochs: tuple[EpochReleased, ...]
+    refusals: Mapping[str, int] = field(default_factory=dict)
+    trust: tuple[str, ...] = TRUST
+    shuffled: IfShuffled | None = None
+    public_means: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        server: Aggregator,
+        *,
+        refusals: Mapping[str, int] | None = None,
+        trust: tuple[str, ...] = (),
+    ) -> RunStatement:
+        """The statement of a server's run so far; ``trust`` adds to the trust in devices."""
+        charge = server.recipe.charge
+        heard = [record for record in server.records if record.accepted]
+        fewest = min((record.accepted for record in heard), default=0)
+        epochs = len({record.epoch for record in heard})
+        known = None if server.plan is None else server.plan.known
+        return cls(
+            run=server.run,
+            intent=server.intent,
+            solution=server.recipe.solution,
+            dim=server.solution.dim,
+            bits=server.solution.bits,
+            planned_epochs=server.recipe.epochs,
+            per_report=charge,
+            epochs=_by_epoch(server.records, charge),
+            refusals=dict(refusals or {}),
+            trust=(*TRUST, *trust),
+            shuffled=IfShuffled.of(server.solution.privacy, fewest, epochs),
+            public_means=0 if known is None else int(known.given.sum()),
+        )
+
+    def central(self, *, delta: float | None = None) -> CentralGuarantee:
+        """The central guarantee so far, *if* the reports of each round were shuffled.
+
+        It holds for a client of the smallest round; δ is 1e-6 unless given. Several epochs need
+        dp_accounting.
+        """
+        if self.shuffled is None:
+            raise InvalidArgument("run", "without a report", "one that has had reports")
+        return self.shuffled.central(delta=delta)
+
+    @property
+    def released(self) -> Fraction:
+        """The most ε of one client so far: only epochs with accepted reports count."""
+        return self.epochs[-1].released if self.epochs else Fraction(0)
+
+    @property
+    def planned(self) -> Fraction:
+        """The most ε of one client, once all epochs are over."""
+        return self.per_report * self.planned_epochs
+
+    @property
+    def reports(self) -> int:
+        """How many reports were accepted."""
+        return sum(epoch.accepted for epoch in self.epochs)
+
+    def __str__(self) -> str:
+        return (
+            f"ε = {exactly(self.per_report)} a report; a client has released at most"
+            f" {exactly(self.released)}, and at most {exactly(self.planned)} when all"
+            f" {self.planned_epochs} epochs are over. {meaning(self.released, 'a client')}"
+            + (f" {self.shuffled.sentence}" if self.shuffled else "")
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The statement as JSON holds it."""
+        return {
+            "run": self.run.hex(),
+            "purpose": self.intent.purpose or None,
+            "recipient": self.intent.recipient or None,
+            "solution": self.solution,
+            "dim": self.dim,
+            "bits": self.bits,
+            **numbers("per_report", self.per_report),
+            **numbers("released", self.released),
+            **numbers("planned", self.planned),
+            "certainty_released": certainty(self.released),
+            "certainty_planned": certainty(self.planned),
+            "if_shuffled": None if self.shuffled is None else self.shuffled.to_dict(),
+            "epochs": [{**vars(e), **numbers("released", e.released)} for e in self.epochs],
+            "public_means": self.public_means,
+            "refusals": dict(self.refusals),
+            "trust": [*self._trust],
+        }
+
+    @property
+    def _trust(self) -> tuple[str, ...]:
+        return (*self.trust, *(self.shuffled.trust if self.shuffled else ()))
+
+    @property
+    def document(self) -> Document:
+        """The statement for people."""
+        cost = f"A client has released at most ε = {float(self.released):.6g}."
+        summary = [f"{cost} {meaning(self.released, 'a client')}"]
+        if self.shuffled:
+            summary.append(self.shuffled.sentence)
+        facts = {
+            "purpose": self.intent.purpose or "not stated",
+            "recipient": self.intent.recipient or "not stated",
+            "run": self.run.hex(),
+            "solution": self.solution,
+            "numbers in an update": str(self.dim),
+            "bits in a report": str(self.bits),
+            "reports accepted": str(self.reports),
+        }
+        if self.public_means:
+            facts["public means"] = _PUBLIC_MEANS.format(self.public_means)
+        return Document(
+            title="What this run has released",
+            summary=tuple(summary),
+            facts=facts,
+            sections=(
+                _released_section(self),
+                Section("trust", "Who must be trusted", points=self._trust),
+                meaning_section(),
+                Section("limits", "What this page does not say", points=_LIMITS),
+            ),
+        )
+
+    def to_html(self) -> str:
+        """One self-contained page."""
+        return self.document.to_html()
+
+    def _repr_html_(self) -> str:
+        return self.document.fragment()
+
+
+def _by_epoch(records: Sequence[RoundRecord], charge: Fraction) -> tuple[EpochReleased, ...]:
+    rows, heard = [], 0
+    for epoch in sorted({record.epoch for record in records}):
+        rounds = [record for record in records if record.epoch == epoch]
+        accepted = sum(r.accepted for r in rounds)
+        heard += accepted > 0
+        dropped = sum(r.rejected + r.duplicate + r.late for r in rounds)
+        rows.append(EpochReleased(epoch, len(rounds), accepted, dropped, heard * charge))
+    return tuple(rows)
+
+
+def _released_section(statement: RunStatement) -> Section:
+    epochs = tuple(
+        (e.epoch + 1, e.rounds, e.accepted, e.dropped, f"{float(e.released):.6g}", certain)
+        for e in statement.epochs
+        for certain in (in_percent(e.released),)
+    )
+    columns = ("epoch", "rounds", "reports", "dropped", "ε of a client at most")
+    refused = tuple(
+        (Reason[name].value if name in Reason.__members__ else name, times)
+        for name, times in statement.refusals.items()
+    )
+    tables = (
+        Table("By epoch, after each of them", (*columns, "certainty at most"), epochs),
+        Table("Requests that clients refused", ("reason", "times"), refused),
+    )
+    return Section(
+        name="released",
+        title="What was released",
+        text=() if epochs else ("No round is over yet.",),
+        facts={
+            "ε of a report": exactly(statement.per_report),
+            "ε of a client so far": f"at most {exactly(statement.released)}",
+            "ε of a client in the end": f"at most {exactly(statement.planned)}",
+            **(statement.shuffled.facts if statement.shuffled else {}),
+        },
+        tables=tuple(table for table in tables if table.rows),
+    )

@@ -1,0 +1,305 @@
+"""The contract of stores: both kinds do the same, and no report is in a round that is over."""
+
+import contextlib
+import os
+import sqlite3
+import stat
+import threading
+import time
+from contextlib import closing
+
+import pytest
+
+from fedsel.errors import InvalidArgument
+from fedsel.server import Counts, FolderInUse
+from fedsel.service._store import Batch, BatchResult, StoreUnavailable, open_store, shown
+
+pytestmark = pytest.mark.xdist_group("processes")
+
+
+@pytest.fixture
+def store(store_url):
+    opened = open_store(store_url)
+    opened.begin("a run", b"begun", 10.0)
+    yield opened
+    opened.close()
+
+
+def row(i, report=b"r"):
+    return (i.to_bytes(16, "big"), report)
+
+
+def test_a_run_begins_once(store, store_url):
+    assert store.begin("a run", b"another", 20.0) == b"begun"
+    assert store.times() == [(10.0, None)]
+    assert (store.place().round, store.place().opened) == (0, 10.0)
+    key = store.key()
+    assert len(key) == 32
+    assert store.begin("another run", b"begun too", 30.0) == b"begun too"
+    assert store.key() != key
+    assert not store.choose("no run")
+    assert store.choose("a run")
+    assert store.key() == key
+
+
+def test_only_its_owner_reads_a_database_in_a_folder(tmp_path):
+    """It holds the key that signs invitations, and so does the log beside it."""
+    before = os.umask(0)
+    try:
+        opened = open_store(tmp_path / "s")
+        opened.begin("a run", b"begun", 10.0)
+    finally:
+        os.umask(before)
+    modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in (tmp_path / "s").iterdir()}
+    opened.close()
+    assert "service.sqlite-wal" in modes
+    assert set(modes.values()) == {0o600}
+
+
+@pytest.mark.parametrize("kind", ["cut", "text", "another", "alike"])
+def test_a_damaged_or_foreign_database_is_named_and_left_as_it_is(quick_path, kind):
+    opened = open_store(quick_path)
+    opened.begin("a run", b"begun", 10.0)
+    opened.close()
+    file = quick_path / "service.sqlite"
+    if kind == "cut":
+        file.write_bytes(file.read_bytes()[:3000])
+    elif kind == "text":
+        file.write_bytes(b"no database")
+    else:
+        file.unlink()
+        with closing(sqlite3.connect(file)) as other:
+            other.execute(f"CREATE TABLE {'mine' if kind == 'another' else 'runs'} (x)")
+    before = file.read_bytes()
+    for alone in (True, False):  # and no lock is left
+        with pytest.raises(StoreUnavailable, match=r"service.sqlite: .*; restore it from a backup"):
+            open_store(quick_path, alone=alone)
+    assert file.read_bytes() == before
+
+
+def test_reports_are_added_once(store):
+    with store.writing() as transaction:
+        assert transaction.round == 0
+        assert transaction.add(0, [row(1), row(2, b"two")]) == [None, None]
+    with store.writing() as transaction:
+        assert transaction.add(0, [row(3), row(2, b"other"), row(1)]) == [None, b"two", b"r"]
+        assert transaction.report_of(0, row(2)[0]) == b"two"
+        assert transaction.report_of(1, row(2)[0]) is None
+    with store.closing() as transaction:
+        assert sorted(b"".join(transaction.reports(0))) == sorted(b"rtwor")
+
+
+def test_a_transaction_that_fails_leaves_nothing(store):
+    def fail():
+        with store.writing() as transaction:
+            transaction.add(0, [row(1)])
+            transaction.tally(0, Counts(1))
+            transaction.add_batch(0, Batch(b"g", b"1", b"rr", BatchResult(b"d", Counts(2))))
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    with store.writing() as transaction:
+        assert transaction.add(0, [row(1)]) == [None]
+        assert transaction.batch_of(b"g", b"1") is None
+    assert store.place().counts == Counts()
+
+
+def test_batches_are_known_again(store):
+    result = BatchResult(b"digest", Counts(2, 1, 0, 3))
+    with store.writing() as transaction:
+        assert transaction.batch_of(b"gateway", b"1") is None
+        transaction.add_batch(0, Batch(b"gateway", b"1", b"xxyy", result))
+        assert transaction.batch_of(b"gateway", b"1") == result
+        assert transaction.batch_of(b"another", b"1") is None
+        transaction.add(0, [row(1)])
+        assert sorted(transaction.reports(0)) == [b"r", b"xxyy"]
+
+
+def test_tallies_add_up(store):
+    for counts in (Counts(3, 1, 0, 2), Counts(1, 0, 5, 0)):
+        with store.writing() as transaction:
+            transaction.tally(0, counts)
+            seen = transaction.place().counts
+    assert seen == store.place().counts == Counts(4, 1, 5, 2)
+
+
+def test_rounds_end_one_after_another(store, store_url):
+    with store.writing() as transaction:
+        transaction.add(0, [row(1)])
+        transaction.tally(0, Counts(1))
+    with store.closing() as transaction:
+        transaction.advance(b"after 0", 11.0, False, None)
+    place = store.place()
+    assert (place.round, place.opened, place.counts) == (1, 11.0, Counts())
+    assert store.checkpoint() == b"after 0"
+    with store.closing() as transaction:
+        assert list(transaction.reports(1)) == []
+        assert list(transaction.reports(0)) == [b"r"]
+        transaction.advance(b"after 1", 12.0, True, "{}")
+    assert store.times() == [(10.0, 11.0), (11.0, 12.0)]
+    assert store.measures() == [None, "{}"]
+    assert store.place().round == 2
+    store.close()
+    again = open_store(store_url)
+    assert again.begin("a run", b"begun", 99.0) == b"after 1"
+    assert again.place().round == 2
+    again.close()
+
+
+def test_many_reports_are_read_in_parts(store):
+    count = 40_000
+    with store.writing() as transaction:
+        transaction.add(0, [row(i, i.to_bytes(16, "big")) for i in range(count)])
+        parts = list(transaction.reports(0))
+    assert len(parts) > 1
+    data = b"".join(parts)
+    assert {data[i : i + 16] for i in range(0, len(data), 16)} == {row(i)[0] for i in range(count)}
+
+
+def test_a_folder_belongs_to_one_service(quick_path):
+    first = open_store(quick_path / "store")
+    with pytest.raises(FolderInUse):
+        open_store(quick_path / "store")
+    first.begin("a", b"begun", 0.0)
+    reader = open_store(quick_path / "store", alone=False)
+    assert reader.choose("a")
+    assert reader.key() == first.key()
+    reader.close()
+    first.close()
+    open_store(quick_path / "store").close()
+
+
+def test_a_commit_in_a_folder_is_flushed(quick_path):
+    """With every transaction, into a log that was ordered before: what is told is durable."""
+    opened = open_store(quick_path / "store")
+    asked = {name: opened._one(f"PRAGMA {name}")[0] for name in ("synchronous", "journal_mode")}
+    opened.close()
+    assert asked == {"synchronous": 2, "journal_mode": "wal"}  # 2 is FULL
+
+
+def test_a_commit_in_postgresql_is_flushed(postgres_url):
+    """Whatever the database would do by itself."""
+    import psycopg
+
+    with psycopg.connect(postgres_url, autocommit=True) as other:
+        name = other.info.dbname
+        other.execute(f"ALTER DATABASE {name} SET synchronous_commit = off")
+    opened = open_store(postgres_url)
+    assert opened._one("SHOW synchronous_commit") == ("on",)
+    opened.close()
+
+
+def test_what_is_no_store():
+    with pytest.raises(InvalidArgument, match=r"store = 'mysql://…': must be a folder, or postg"):
+        open_store("mysql://x")
+    with pytest.raises(StoreUnavailable):
+        open_store("postgresql://nobody@/nothing?host=/no/such/folder")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresq://u:SECRET@127.0.0.1:1/x",  # misspelt
+        "postgresql:/u:SECRET@127.0.0.1:1/x",
+        "u:SECRET@127.0.0.1:1/x",
+        "host=127.0.0.1 port=1 password=SECRET",
+        "postgresql://u:SECRET@127.0.0.1:1/x",  # nobody is there
+        "postgresql://u@127.0.0.1:1/x?password=SECRET",
+        "postgresql://u:a@SECRET@127.0.0.1:1/x",  # to be written as %40
+        "postgresql://u:a/SECRET@127.0.0.1:1/x",
+        "postgresql://u:SECRET/a@127.0.0.1:1/x",
+        "postgresql://u:SECRET a@127.0.0.1:1/x",
+        "postgresql://u:SECRET%zz@127.0.0.1:1/x",
+        "postgresql://u@127.0.0.1:1/x?passwd=SECRET",
+    ],
+)
+def test_no_message_holds_the_password_of_a_store(quick_path, monkeypatch, url):
+    monkeypatch.chdir(quick_path)
+    with pytest.raises((InvalidArgument, StoreUnavailable)) as found:
+        open_store(url)
+    assert "SECRET" not in str(found.value)
+    with contextlib.suppress(InvalidArgument):
+        assert "SECRET" not in shown(url)
+    assert not list(quick_path.iterdir())
+
+
+def test_a_database_that_is_away_is_named_with_what_to_do():
+    with pytest.raises(StoreUnavailable) as found:
+        open_store("postgresql://u:SECRET@127.0.0.1:1/x")
+    for part in ("postgresql://127.0.0.1:1/x", "refused", "Start it", "--store", "PGPASSWORD"):
+        assert part in str(found.value)
+
+
+def test_no_report_is_added_while_a_round_ends(postgres_url):
+    """A writer that comes during a close waits, and then sees the next round."""
+    first, second = open_store(postgres_url), open_store(postgres_url)
+    for store in (first, second):
+        store.begin("a run", b"begun", 0.0)
+    seen, waits = [], threading.Event()
+
+    def write():
+        waits.set()
+        with second.writing() as transaction:
+            seen.append(transaction.round)
+
+    with first.closing() as transaction:
+        thread = threading.Thread(target=write)
+        thread.start()
+        waits.wait()
+        time.sleep(0.2)  # long enough to slip through, if it could
+        assert seen == []
+        transaction.advance(b"after", 1.0, False, None)
+    thread.join(60)
+    assert seen == [1]
+    first.close()
+    second.close()
+
+
+def test_a_round_does_not_end_while_a_report_is_added(postgres_url):
+    """Nor does it wait for ever: whoever closes is next, before writers that come after it."""
+    stores = [open_store(postgres_url) for _ in range(3)]
+    for store in stores:
+        store.begin("a run", b"begun", 0.0)
+    order = []
+
+    def close():
+        with stores[1].closing() as transaction:
+            order.append("closed")
+            assert b"".join(transaction.reports(0)) == b"r"
+            transaction.advance(b"after", 1.0, False, None)
+
+    def write():
+        with stores[2].writing() as transaction:
+            order.append(f"wrote in {transaction.round}")
+
+    with stores[0].writing() as transaction:
+        transaction.add(0, [row(1)])
+        closer, writer = threading.Thread(target=close), threading.Thread(target=write)
+        closer.start()
+        time.sleep(0.2)
+        writer.start()
+        time.sleep(0.2)
+        order.append("added")
+    closer.join(60)
+    writer.join(60)
+    assert order == ["added", "closed", "wrote in 1"]
+    for store in stores:
+        store.close()
+
+
+def test_a_database_that_was_away_is_found_again(postgres_url):
+    import psycopg
+
+    store = open_store(postgres_url)
+    store.begin("a run", b"begun", 0.0)
+    with psycopg.connect(postgres_url, autocommit=True) as other:
+        other.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+    with pytest.raises(StoreUnavailable), store.writing() as transaction:
+        transaction.add(0, [row(1)])
+    with store.writing() as transaction:
+        assert transaction.add(0, [row(1)]) == [None]
+    store.close()
