@@ -83,7 +83,7 @@ export class Connection {
         method: body === undefined ? "GET" : "POST",
         body: /** @type {BodyInit | undefined} */ (/** @type {unknown} */ (body)),
         headers,
-        signal: AbortSignal.timeout(1000 * Math.max(0, Math.min(SECONDS, left))),
+        signal: AbortSignal.timeout(Math.ceil(1000 * Math.max(0, Math.min(SECONDS, left)))),
         credentials: "omit",
         redirect: "manual",
       });
