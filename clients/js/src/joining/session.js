@@ -36,6 +36,7 @@
  * @property {string} [token] the invitation
  * @property {number} [every] seconds between two polls, about
  * @property {number} [patience] seconds without a whole answer after which the device gives up
+ * @property {number} [answered] the last round whose verdict is known from before
  * @property {AbortSignal} [signal] by which the owner stops it
  * @property {(event: Event) => unknown} [tell]
  */
@@ -78,14 +79,15 @@ export class Session {
   #accepted = 0;
   #late = 0;
   /** The last round whose report the service has judged. */
-  #answered = -1;
+  #answered;
   #turn = { epoch: -1, round: -1 };
   /** The open round, and since when we know it. */
   #seen = { round: -1, since: 0 };
 
   /** @param {string} url @param {Options} [options] */
   constructor(url, options) {
-    const { token, every = 5, patience = 600, signal, tell = () => {} } = own(options);
+    const { token, every = 5, patience = 600, answered = -1 } = own(options);
+    const { signal, tell = () => {} } = own(options);
     if (token !== undefined && !/^[!-~]{1,4096}$/.test(token)) {
       throw new InvalidArgument("token", "what it is", "one invitation: letters without spaces");
     }
@@ -94,6 +96,7 @@ export class Session {
     this.#signal = signal;
     this.#tell = tell;
     this.#token = token;
+    this.#answered = answered;
     const waiting = (/** @type {string} */ why) => tell({ kind: "waiting", for: "service", why });
     this.#connection = new Connection(url, patience, signal, waiting);
   }

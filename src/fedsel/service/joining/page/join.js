@@ -224,6 +224,7 @@ class Page {
     const view = new RunView(this.model);
     const session = new Session(ADDRESS, {
       ...{ token, signal, every: EVERY, patience: Infinity },
+      answered: Math.max(-1, ...Object.keys(own.outcomes ?? {}).map(Number)),
       tell: (event) => this.#tell(event, view),
     });
     const { entries } = await client.history();
@@ -261,7 +262,10 @@ class Page {
     }
     if (event.kind === "judged" || event.kind === "charged") await this.#look();
     if (event.kind === "waiting") state(WAITING[event.for]);
-    if (event.kind === "polled") await view.fetch();
+    if (event.kind === "polled") {
+      await historyOf(this.store); // a ledger that is gone ends it
+      await view.fetch();
+    }
     if (event.kind === "idle") view.show();
   }
 }
