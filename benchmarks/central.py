@@ -46,7 +46,7 @@ from fedsel.cli._terminal import Bar
 from fedsel.experiments import CatalogueSource, Cell, Spec, override
 from fedsel.pages import legend_below, new_figure, palette
 from fedsel.recipe import RECOMMENDED
-from fedsel.simulation.validation import fifths
+from fedsel.simulation._validation import fifths
 
 DATASETS = ("adult", "kdd", "syn-L")
 EPSILONS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0)
@@ -87,7 +87,7 @@ class Comparison:
 
         def made(local: float) -> Solution:
             cell = cell_of(self.dataset, self.runs, self.members, rounds, epsilons=(local,))
-            return cell.resolved(self.dim, -(-self.members // rounds), self.members).build()
+            return cell.plan(self.dim, -(-self.members // rounds), self.members).solution
 
         goal = {"epsilon": epsilon, "delta": DELTA, "reports": self.members // rounds}
         return proved_budget(made, **goal)[0]

@@ -23,12 +23,12 @@ from fedsel.experiments import (
     expand,
     override,
     paper_settings,
-    sources_of,
 )
 from fedsel.experiments import sweep as sweep_over
+from fedsel.experiments._running import sources_of
 from fedsel.paper.catalogue import experiment
 from fedsel.simulation import EvaluationSet
-from fedsel.simulation.validation import held_out_run
+from fedsel.simulation._validation import held_out_run
 
 SMALL = Spec(solutions=("NP", "ps-pm"), epsilons=(1.0, 2.0), folds=2, repeats=2)
 
@@ -148,7 +148,7 @@ def test_all_that_runs_is_in_the_key():
     ("name", "decides"),
     [
         ("preparation/plan.py", True),
-        ("simulation/rounds.py", True),
+        ("simulation/_rounds.py", True),
         ("sampling/native/rounds.inc", True),
         ("experiments/_trial.py", True),
         ("__init__.py", True),
@@ -180,7 +180,8 @@ def test_data_of_another_content_are_not_mistaken_for_the_first(tmp_path):
 
 def test_lists_are_gone_through():
     specs = list(expand({"draw": [0, 1], "learning_rate": [0.1, 1.0], "epsilons": [2.0]}))
-    assert [(s.draw, s.learning_rate) for s in specs] == [(0, 0.1), (0, 1.0), (1, 0.1), (1, 1.0)]
+    points = [(s.draw, s.recipe["learning_rate"]) for s in specs]
+    assert points == [(0, 0.1), (0, 1.0), (1, 0.1), (1, 1.0)]
 
 
 def test_curves_and_holdout_give_what_cross_validation_gives(tmp_path):
@@ -201,7 +202,7 @@ def test_the_test_split_is_untouched(monkeypatch):
     cell = next(override(SMALL, {"protocol": "holdout"}).cells())
     people, training = cell.setup(InMemorySource(small_data()))
     seen = []
-    import fedsel.simulation.validation as validation
+    import fedsel.simulation._validation as validation
 
     def spy(training, population, **_):
         seen.append(set(population.members.tolist()))

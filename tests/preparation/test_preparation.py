@@ -8,21 +8,20 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from fedsel import Recipe, Reports, Setting, resolved
+from fedsel import PublicFacts, Recipe, Reports, resolve_auto
 from fedsel._internal.random import stream
-from fedsel.auto import CENTRE, SPREAD, SPREAD_OF_ANY, plan_for
+from fedsel.auto._numbers import CENTRE, SPREAD, SPREAD_OF_ANY
+from fedsel.auto._run_plan import plan_for
 from fedsel.device import Client, LinearRecords, Policy
 from fedsel.errors import InvalidArgument, InvalidData
 from fedsel.models import LinearModel
 from fedsel.preparation import Plan, PlanState, Preparation, advanced
 from fedsel.preparation.plan import INTERCEPT, KAPPA, MARGIN, OCTAVES
 from fedsel.sampling._kernels import native
-from fedsel.server import Aggregator, Outcome
+from fedsel.server import Aggregator, Verdict
 from fedsel.simulation import EvaluationSet, Population, Training, train
-from fedsel.simulation.linear_clients import LinearClients
-from fedsel.simulation.linear_rounds import schedule_of
-from fedsel.simulation.preparing import client_vectors
-from fedsel.simulation.records import records_of
+from fedsel.simulation._clients import LinearClients, record_vectors
+from fedsel.simulation._population import kernel_records
 
 D = 5
 
@@ -264,18 +263,18 @@ def test_impossible_plans(change):
 
 
 def setting(**changes):
-    return Setting(**{"dim": 30, "clients": 300, "rounds": 100, "norm": 1.0, **changes})
+    return PublicFacts(**{"dim": 30, "clients": 300, "rounds": 100, "norm": 1.0, **changes})
 
 
 def test_public_knowledge_decides_which_rounds_prepare():
-    made = resolved(Recipe(epsilon=2.0), setting())
+    made = resolve_auto(Recipe(epsilon=2.0), setting())
     assert (made.spread, made.centre) == (0, 0)
-    made = resolved(Recipe(epsilon=2.0), setting(offset=True, loose=OCTAVES))
+    made = resolve_auto(Recipe(epsilon=2.0), setting(offset=True, loose=OCTAVES))
     assert (made.spread, made.centre) == (SPREAD, CENTRE)
     plan = plan_for(made, made.build(), loose=(True,) * 29, rounds=100)
     assert (plan.spread_rounds, plan.centre_rounds) == (5, 10)
     assert plan_for(made, made.build(), loose=(False,) * 29, rounds=100).spread_rounds == 0
-    unknown = resolved(Recipe(epsilon=2.0), setting(loose=64))
+    unknown = resolve_auto(Recipe(epsilon=2.0), setting(loose=64))
     assert unknown.spread == SPREAD_OF_ANY
 
 
@@ -293,20 +292,20 @@ def test_public_knowledge_decides_which_rounds_prepare():
 )
 def test_where_nothing_prepares(recipe, changes):
     known = setting(offset=True, loose=OCTAVES, **changes)
-    made = resolved(Recipe(**{"epsilon": 2.0, **recipe}), known)
+    made = resolve_auto(Recipe(**{"epsilon": 2.0, **recipe}), known)
     assert (made.spread, made.centre) == (0, 0)
     assert plan_for(made, made.build(), loose=(True,) * 29, rounds=100) is None
 
 
 def test_what_is_asked_for_and_cannot_be():
     with pytest.raises(InvalidArgument, match=r"centre = 0.1: must be 0 with PS-PM"):
-        resolved(Recipe("PS-PM", epsilon=1.0, centre=0.1), setting())
+        resolve_auto(Recipe("PS-PM", epsilon=1.0, centre=0.1), setting())
     for share in (-0.1, 1.0, math.nan, "yes"):
         with pytest.raises(InvalidArgument, match="centre"):
             Recipe(epsilon=1.0, centre=share)
     with pytest.raises(InvalidArgument, match="some rounds must be left"):
         Recipe(epsilon=1.0, centre=0.5, spread=0.5)
-    made = resolved(Recipe(epsilon=1.0, centre=0.6, spread=0.3), setting())
+    made = resolve_auto(Recipe(epsilon=1.0, centre=0.6, spread=0.3), setting())
     with pytest.raises(InvalidArgument, match="3 of 2 rounds"):
         plan_for(made, made.build(), loose=(True,) * 29, rounds=2)
 
@@ -323,9 +322,9 @@ def task(seed=0, spread=0.2, octaves=OCTAVES):
     rng = np.random.default_rng(seed)
     X = np.clip(rng.normal([0.05, 0.03, 0.001, 0.02, 0], 0.01, (CLIENTS, D)), -1, 1)
     y = np.where(X @ [1, 2, 3, -1, 1] > 0.093, 1, -1).astype(np.int8)
-    known = Setting(D + 1, BATCH, EPOCHS * ROUNDS, norm=1.0)
+    known = PublicFacts(D + 1, BATCH, EPOCHS * ROUNDS, norm=1.0)
     asked = Recipe(epsilon=40.0, epochs=EPOCHS, reg=0.01, spread=spread, centre=0.2)
-    recipe = resolved(asked, known)
+    recipe = resolve_auto(asked, known)
     plan = plan_for(recipe, recipe.build(), loose=(True,) * D, rounds=ROUNDS, octaves=octaves)
     return X.astype(np.float32), y, recipe, plan
 
@@ -333,7 +332,8 @@ def task(seed=0, spread=0.2, octaves=OCTAVES):
 def training_of(recipe, plan, seed):
     rate = float(recipe.learning_rate)
     averaging = float(recipe.averaging)
-    return Training(recipe.build(), MODEL, rate, BATCH, seed=seed, averaging=averaging, plan=plan)
+    given = {"reg": 0.01, "seed": seed, "averaging": averaging, "plan": plan}
+    return Training(recipe.build(), rate, BATCH, **given)
 
 
 def own_gradient(prepared, y, client):
@@ -342,7 +342,8 @@ def own_gradient(prepared, y, client):
     def gradient(weights):
         out = np.empty(D + 1, dtype=np.float32)
         one, w = np.array([1]), weights.astype(np.float32)
-        native.nonprivate_rounds(records_of(prepared, y), np.array([client]), one, 0.0, 0.0, w, out)
+        records = kernel_records(Population(prepared, y))
+        native.nonprivate_rounds(records, np.array([client]), one, 0.0, 0.0, w, out)
         return out
 
     return gradient
@@ -369,7 +370,7 @@ def test_devices_and_server_give_preparation_and_weights_of_the_simulator(
 
     server = opened()
     for epoch in range(EPOCHS):
-        order, ends = schedule_of(training, people, epoch)
+        order, ends = training.schedule(people.taking_part, people.clients, epoch)
         for part in np.split(order, ends[:-1]):
             if server.round in (1, 2, 3, 7):
                 server.close()
@@ -382,7 +383,7 @@ def test_devices_and_server_give_preparation_and_weights_of_the_simulator(
                     mine = LinearRecords(X[i : i + 1], y[i : i + 1], plan=plan)
                     update = mine.update(server.round, server.preparation)
                 report = devices[i].answer(request, server.weights, update)
-                assert server.receive(i, report) is Outcome.ACCEPTED
+                assert server.receive(i, report) is Verdict.ACCEPTED
             server.step()
     assert server.finished
     assert server.preparation == expected.preparation
@@ -406,7 +407,7 @@ def test_a_device_trains_on_its_prepared_records():
 
 def test_a_server_refuses_another_plan(quick_path):
     _, _, recipe, plan = task()
-    with pytest.raises(InvalidArgument, match=r"plan = None.*fedsel.auto.plan_for"):
+    with pytest.raises(InvalidArgument, match=r"plan = None.*fedsel.auto.plan_run"):
         Aggregator(recipe, quick_path / "a", rounds_per_epoch=ROUNDS)
     with pytest.raises(InvalidArgument, match="fewer than 4 rounds"):
         Aggregator(recipe, quick_path / "b", rounds_per_epoch=4, plan=plan)
@@ -427,7 +428,7 @@ def test_a_round_that_prepares_changes_no_weight(quick_path):
             form = server._format
             assert (
                 server.receive(i, form.encode(0, Reports(sent.slot, sent.symbol)))
-                is Outcome.ACCEPTED
+                is Verdict.ACCEPTED
             )
         server.step()
         assert not server.weights.any()
@@ -450,7 +451,7 @@ def test_a_client_with_several_records_reports_on_their_mean():
     grouped = Population(X, y, order, starts)
     made = train(training_of(recipe, plan, 2), grouped)
     assert made.preparation is not None
-    both = client_vectors(plan, 0, grouped, np.array([3]), plan.begin.preparation)
+    both = record_vectors(plan, 0, grouped, np.array([3]), plan.begin.preparation)
     each = plan.vectors(0, X[6:8], plan.begin.preparation)
     np.testing.assert_allclose(both[0], each.mean(axis=0), rtol=1e-6)
 
@@ -483,7 +484,7 @@ def test_a_device_takes_part_in_a_regression(loss):
     mine = LinearRecords(X[:3], numbers, model, plan).update(plan.rounds, prepared)(weights)
     held = (np.arange(3), np.array([0, 3]))
     people = Population(prepared.records(X[:3]), np.zeros(3, np.int8), *held)
-    clients = LinearClients(people, model, 0.0, targets=np.clip(numbers, -1, 1))
+    clients = LinearClients(replace(people, y=np.clip(numbers, -1, 1)), model)
     clients.receive(weights)
     [theirs] = clients.vectors(np.array([0]))
     np.testing.assert_allclose(mine, theirs[0], rtol=1e-5, atol=1e-7)

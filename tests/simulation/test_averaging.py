@@ -7,14 +7,13 @@ import numpy as np
 import pytest
 
 from fedsel import InvalidArgument, Recipe, solution
-from fedsel.auto import Setting, learning_rate
+from fedsel.auto import PublicFacts, learning_rate
 from fedsel.data import synthetic
-from fedsel.experiments import Spec
-from fedsel.models import MulticlassModel
+from fedsel.experiments import Spec, override
+from fedsel.models import LinearModel, MulticlassModel
 from fedsel.server.step import ServerState, StepRule, averaged
-from fedsel.simulation import Population, Training, train, train_vectors
-from fedsel.simulation.linear_rounds import LinearRunner, schedule_of
-from fedsel.simulation.multiclass import MulticlassClients
+from fedsel.simulation import Population, Simulation, Training, train, train_vectors
+from fedsel.simulation._clients import LinearClients, MulticlassClients
 
 
 def average_of(models, power):
@@ -32,11 +31,12 @@ def test_clients_work_on_the_weights_and_the_model_is_their_average(evaluate):
     made = solution("RJ", epsilon=4.0, dim=8, epochs=2)
     training = Training(made, batch=50, averaging=2.0, seed=0)
     history = train(training, population, evaluate=evaluate)
-    runner = LinearRunner(replace(training, averaging=0.0), population, np.zeros(8))
+    clients = LinearClients(population, LinearModel(reg=training.rule.client_reg))
+    runner = Simulation(replace(training, averaging=0.0), clients, np.zeros(8))
     seen = []
     for epoch in range(2):
-        clients, ends = schedule_of(training, population, epoch)
-        seen += [state.weights for state in runner.run(epoch, clients, ends, keep=True)]
+        order, ends = training.schedule(population.taking_part, population.clients, epoch)
+        seen += [state.weights for state in runner.run(epoch, order, ends, keep=True)]
     assert len(seen) == 16
     np.testing.assert_array_equal(history.weights, average_of(seen, 2.0))
     assert not np.array_equal(history.weights, runner.state.weights)
@@ -46,7 +46,7 @@ def test_clients_work_on_the_weights_and_the_model_is_their_average(evaluate):
 def test_softmax_is_averaged_too():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(90, 4)).astype(np.float32), rng.integers(0, 3, 90)
-    source = MulticlassClients(X, y, 3, MulticlassModel())
+    source = MulticlassClients(Population(X, y), 3, MulticlassModel())
     training = Training(solution("NP", dim=12), learning_rate=0.5, batch=10, seed=0)
     start, seen = np.zeros(12), []
 
@@ -64,23 +64,26 @@ def test_softmax_is_averaged_too():
 def test_a_wrong_power_is_named(power):
     with pytest.raises(InvalidArgument, match="averaging"):
         Training(solution("NP", dim=2), averaging=power)
-    with pytest.raises(InvalidArgument, match="averaging"):
-        Spec(averaging=power)
     if power != "auto":  # which a recipe decides with the rate
-        with pytest.raises(InvalidArgument, match="averaging"):
-            Recipe("NP", averaging=power)
+        for make in (
+            lambda: Recipe("NP", averaging=power),
+            lambda: Spec(recipe={"averaging": power}),
+        ):
+            with pytest.raises(InvalidArgument, match="averaging"):
+                make()
 
 
 def test_the_automatic_rate_brings_its_average_and_unit_records():
-    (auto,) = Spec(solutions=("RJ",), epsilons=(1.0,), learning_rate="auto", rho="auto").cells()
+    one = Spec(solutions=("RJ",), epsilons=(1.0,))
+    (auto,) = override(one, {"learning_rate": "auto", "rho": "auto"}).cells()
     assert (auto.recipe.averaging, auto.unit_records) == (3.0, True)
-    (off,) = Spec(solutions=("RJ",), epsilons=(1.0,), learning_rate="auto", averaging=0.0).cells()
+    (off,) = override(one, {"learning_rate": "auto", "averaging": 0.0}).cells()
     assert off.recipe.averaging == 0
     (paper,) = Spec(solutions=("PS-PM",), epsilons=(1.0,)).cells()
     assert (paper.recipe.averaging, paper.unit_records) == (0.0, False)
 
     def made(cell, part):
-        return cell.resolved(dim=10, batch=5, members=100, part=part).build()
+        return cell.plan(dim=10, batch=5, members=100, part=part).solution
 
     # Every part draws its own public matrix, and those without one are built once.
     assert made(auto, 0).transform.seed != made(auto, 1).transform.seed
@@ -89,8 +92,8 @@ def test_the_automatic_rate_brings_its_average_and_unit_records():
 
 def test_a_networks_rate_is_by_weight_and_stays_stable():
     made = solution("RJ", epsilon=1.0, dim=1600)
-    network = Setting(dim=1600, clients=100, rounds=50, model="network")
-    by_length = learning_rate(made, Setting(dim=1600, clients=100, rounds=50))
+    network = PublicFacts(dim=1600, clients=100, rounds=50, model="network")
+    by_length = learning_rate(made, PublicFacts(dim=1600, clients=100, rounds=50))
     assert learning_rate(made, network) == pytest.approx(by_length * 14 / 3)
     for dim, drift in ((16, 3), (400, 10), (784, 14), (3136, 14), (6400, 20)):  # by the weights
         sized = replace(network, dim=dim)
@@ -112,4 +115,4 @@ def test_a_networks_rate_is_by_weight_and_stays_stable():
     much = replace(network, clients=10**8)
     assert learning_rate(flat, much) == pytest.approx(40 * 14 / (50 * 0.25 * 40))
     inside = solution("PS-PM-O", epsilon=2.0, dim=9)
-    assert learning_rate(inside, Setting(dim=9, clients=9, rounds=9, model="network")) == 1.0
+    assert learning_rate(inside, PublicFacts(dim=9, clients=9, rounds=9, model="network")) == 1.0

@@ -8,14 +8,13 @@ import torch
 from torch import nn
 
 from fedsel import Recipe, solution
-from fedsel.auto import Setting, plan_for, resolved
+from fedsel.auto import PublicFacts, resolve_auto
+from fedsel.auto._run_plan import plan_for
 from fedsel.data.partition import by_groups
 from fedsel.errors import InvalidArgument
-from fedsel.models import LinearModel
 from fedsel.preparation import FeatureScale, Plan, Preparation
-from fedsel.simulation import Population, Training
-from fedsel.simulation.preparing import train_prepared
-from fedsel.simulation.vector_rounds import VectorReports, VectorRunner
+from fedsel.simulation import Population, Training, train_vectors
+from fedsel.simulation._reports import VectorReports
 from fedsel.torch import ClientUpdates, FederatedTrainer
 from fedsel.torch.inputs import Inputs
 from fedsel.torch.modules import Layout
@@ -59,8 +58,8 @@ def test_it_equals_a_preparation_by_hand(grouped):
     scaled = (X / HIGH).astype(np.float32)
     module = mlp()
     layout = Layout(module)
-    setting = Setting(layout.dim, batch, ROUNDS, norm=1.0, classes=3, model="network")
-    recipe = resolved(Recipe(epsilon=8.0, centre=0.1, spread=0.1), setting)
+    setting = PublicFacts(layout.dim, batch, ROUNDS, norm=1.0, classes=3, model="network")
+    recipe = resolve_auto(Recipe(epsilon=8.0, centre=0.1, spread=0.1), setting)
     made, loose = recipe.build(), (HIGH != 1).tolist()
     plan = Plan(
         features=FEATURES,
@@ -76,22 +75,20 @@ def test_it_equals_a_preparation_by_hand(grouped):
     )
     training = Training(
         made,
-        LinearModel(reg=0.0),
         float(recipe.learning_rate),
         batch,
+        reg=0.0,
         seed=4,
         averaging=recipe.averaging,
         plan=plan,
     )
     held = (None, None) if clients is None else (clients.order, clients.starts)
-    history = train_prepared(
-        training,
-        Population(scaled, np.zeros(0, np.int8), *held),
-        layout.read(module),
-        lambda people, weights: VectorRunner(
-            training, ClientUpdates(module, cross_entropy, people.X, y, partition=clients), weights
-        ),
+    updates = ClientUpdates(module, cross_entropy, scaled, y, partition=clients)
+    updates.population = Population(scaled, y, *held)
+    updates.with_records = lambda rows: ClientUpdates(
+        module, cross_entropy, rows, y, partition=clients
     )
+    history = train_vectors(training, updates, layout.read(module))
     assert trainer.preparation == history.preparation
     assert trainer.preparation.centre.any()
     assert (trainer.preparation.intercept, trainer.preparation.unit) == (0.0, False)
@@ -291,8 +288,8 @@ def test_a_block_of_entries_bends_the_centre_in_one_rotation_alone(name, scatter
     than 20 of them away.
     """
     features, dim, batch = 64, 1210, 240
-    setting = Setting(dim, batch, 200, norm=1.0, classes=10, model="network")
-    recipe = resolved(Recipe(name, epsilon=8.0, centre=0.1, spread=0.0), setting)
+    setting = PublicFacts(dim, batch, 200, norm=1.0, classes=10, model="network")
+    recipe = resolve_auto(Recipe(name, epsilon=8.0, centre=0.1, spread=0.0), setting)
     made = recipe.build()
     plan = plan_for(recipe, made, loose=(False,) * features, rounds=200, network=True)
     assert plan.scattered

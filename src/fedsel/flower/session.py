@@ -18,8 +18,7 @@ from fedsel.errors import InvalidArgument
 from fedsel.flower.messages import Layout, Question
 from fedsel.flower.preparing import RecordPipeline
 from fedsel.server import Aggregator
-from fedsel.server._checkpoint import remove_scratch, replace_file
-from fedsel.server._folder import FolderLock
+from fedsel.server._folder import FolderLock, remove_scratch, replace_file
 from fedsel.server.planned import Planned
 from fedsel.wire import Intent
 

@@ -8,19 +8,16 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
 import secrets
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from fractions import Fraction
-from pathlib import Path
 from typing import Any, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedsel._internal.paths import sync_folder
 from fedsel.budget import THETA
 from fedsel.errors import InvalidArgument, check_count, check_kind, check_vectors
 from fedsel.preparation import Plan, PlanState, Preparation, PublicMeans
@@ -28,7 +25,8 @@ from fedsel.preparation.plan import Stage
 from fedsel.recipe import Recipe
 from fedsel.reports import Totals
 from fedsel.server._admission import Counts
-from fedsel.server.step import ServerState, StepRule, prepare, step
+from fedsel.server._folder import CheckpointError
+from fedsel.server.step import ServerState, StepRule, step
 from fedsel.wire import Intent, Request, check_sendable, decode_recipe, encode_recipe
 from fedsel.wire._report import RUN_BYTES
 
@@ -43,10 +41,6 @@ _AT_SERVER = ("averaging", "reg", "spread", "centre")
 """What of a recipe is the server's alone; files of earlier versions end before the last two."""
 SEAL_BYTES = _HEAD.size
 """The head of a checkpoint: it holds the SHA-256 of the rest, and so stands for all of it."""
-
-
-class CheckpointError(ValueError):
-    """A checkpoint that is damaged, of another version, or was changed by another process."""
 
 
 @final
@@ -85,7 +79,6 @@ class Checkpoint:
     state: ServerState
     records: Sequence[RoundRecord]
     plan: Plan | None = None
-    learnt: PlanState | None = None
     intent: Intent = _NOTHING_STATED
 
     @classmethod
@@ -100,8 +93,8 @@ class Checkpoint:
     ) -> Self:
         """Before the first round of a new run, with these weights or zeros.
 
-        >>> from fedsel import Recipe, Setting, resolved
-        >>> recipe = resolved(Recipe(epsilon=1.0), Setting(dim=8, clients=100, rounds=2))
+        >>> from fedsel import Recipe, PublicFacts, resolve_auto
+        >>> recipe = resolve_auto(Recipe(epsilon=1.0), PublicFacts(dim=8, clients=100, rounds=2))
         >>> begun = Checkpoint.begin(recipe, rounds_per_epoch=2)
         >>> begun.round, begun.finished, len(begun.run)
         (0, False, 16)
@@ -116,10 +109,9 @@ class Checkpoint:
             recipe,
             secrets.token_bytes(RUN_BYTES),
             rounds_per_epoch,
-            ServerState.begin(start),
+            ServerState.begin(start, plan),
             (),
             plan,
-            None if plan is None else plan.begin,
             intent,
         )
 
@@ -173,7 +165,7 @@ class Checkpoint:
     @property
     def preparation(self) -> Preparation | None:
         """What devices do with their records, as far as it is learnt; None without a plan."""
-        return None if self.learnt is None else self.learnt.preparation
+        return self.state.preparation
 
     def request(self) -> Request:
         """What devices of this round are asked, beside the weights."""
@@ -187,13 +179,9 @@ class Checkpoint:
         """
         self._check_open()
         rule, solution = StepRule.of(self.recipe), self.recipe.build().in_round(self.round)
-        learnt = self.learnt
-        if self.plan is not None and learnt is not None and self.stage != "training":
-            state, learnt = prepare(self.state, learnt, self.plan, rule, solution, totals)
-        else:
-            state = step(self.state, rule, solution, totals)
+        state = step(self.state, rule, solution, totals, plan=self.plan)
         records = (*self.records, RoundRecord(self.round, self.epoch, *counts))
-        return replace(self, state=state, learnt=learnt, records=records)
+        return replace(self, state=state, records=records)
 
     def _check_open(self) -> None:
         if self.finished:
@@ -220,16 +208,17 @@ class Checkpoint:
         return _HEAD.pack(_MAGIC, _VERSION, hashlib.sha256(content).digest()) + content
 
     def _preparing(self) -> dict[str, Any]:
-        if self.plan is None or self.learnt is None:
+        learnt = self.state.learnt
+        if self.plan is None or learnt is None:
             return {}
-        known = {"plan": self.plan.to_dict(), "preparation": self.learnt.preparation.to_dict()}
+        known = {"plan": self.plan.to_dict(), "preparation": learnt.preparation.to_dict()}
         if self.plan.known is not None:
             known["known"] = self.plan.known.to_dict()
         text = json.dumps(known).encode()
         return {
             "preparing": np.frombuffer(text, dtype=np.uint8),
-            "prepared_total": self.learnt.total,
-            "prepared_reports": np.array(self.learnt.reports, dtype=np.int64),
+            "prepared_total": learnt.total,
+            "prepared_reports": np.array(learnt.reports, dtype=np.int64),
         }
 
     def _stated(self) -> dict[str, Any]:
@@ -259,10 +248,9 @@ class Checkpoint:
                 recipe=replace(recipe, **own),
                 run=arrays["run"].tobytes(),
                 rounds_per_epoch=int(arrays["rounds_per_epoch"]),
-                state=ServerState(weights, average, len(records)),
+                state=ServerState(weights, average, len(records), learnt=learnt),
                 records=records,
                 plan=plan,
-                learnt=learnt,
                 intent=Intent.decode(stated),
             )
 
@@ -281,7 +269,7 @@ def _start(weights: ArrayLike | None, dim: int) -> NDArray[np.float64]:
 def _checked(plan: Plan | None, recipe: Recipe, rounds_per_epoch: int) -> Plan | None:
     if not isinstance(plan, Plan):
         if plan is not None or recipe.spread or recipe.centre:
-            raise InvalidArgument("plan", plan, "that of the recipe: fedsel.auto.plan_for")
+            raise InvalidArgument("plan", plan, "that of the recipe: fedsel.auto.plan_run")
         return None
     dim = recipe.build().dim
     if plan.dim != dim or plan.rounds >= rounds_per_epoch:
@@ -300,32 +288,3 @@ def _prepared(arrays: Mapping[str, Any]) -> tuple[Plan | None, PlanState | None]
     preparation = Preparation.of_dict(known["preparation"])
     reports = int(arrays["prepared_reports"])
     return plan, PlanState(preparation, arrays["prepared_total"], reports)
-
-
-def read_seal(path: Path) -> bytes:
-    """The head of a checkpoint; nothing if there is none."""
-    if not path.exists():
-        return b""
-    with path.open("rb") as file:
-        return file.read(SEAL_BYTES)
-
-
-def replace_file(path: Path, data: bytes) -> None:
-    """Put a file in place of another at once and durably: a crash leaves the one or the other."""
-    scratch = path.with_name(f".{path.name}.{os.getpid()}")  # see remove_scratch
-    try:
-        with scratch.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        scratch.replace(path)
-    finally:
-        scratch.unlink(missing_ok=True)
-    sync_folder(path.parent)
-
-
-def remove_scratch(path: Path) -> None:
-    """Remove what killed processes left of `replace_file`; only while the folder is locked."""
-    for file in path.parent.glob(f".{path.name}.*"):
-        if file.suffix[1:].isdecimal():
-            file.unlink(missing_ok=True)
