@@ -21,12 +21,12 @@ from fedsel import (
     solution,
 )
 from fedsel.auto import PublicFacts, resolve_auto
-from fedsel.budget import Budget, hyper_parameters_free
 from fedsel.checks import assert_follows
 from fedsel.mechanisms import BOTTOM, Duchi, FlatPicks, FullGradient, Piecewise, TopK
 from fedsel.mechanisms._two_stage import flat_picks
 from fedsel.solutions import entry, names, register, unregister
 from fedsel.solutions._baselines import PrivUnit
+from fedsel.solutions._budget import Budget, hyper_parameters_free
 from fedsel.solutions._transforms import default_codewords
 from tests.sampling.support import many_reports
 
