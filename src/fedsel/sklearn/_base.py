@@ -15,7 +15,7 @@ from fedsel.auto import PublicFacts, PublicRecords, RunPlan, model_of, plan_run
 from fedsel.data.partition import by_groups
 from fedsel.errors import InvalidArgument, check_positive
 from fedsel.preparation import FeatureScale, Preparation, PublicMeans
-from fedsel.preparation.plan import unlearnt
+from fedsel.preparation._plan import unlearnt
 from fedsel.recipe import AUTO
 from fedsel.simulation import Training
 from fedsel.simulation._account import spend
