@@ -9,7 +9,7 @@ import { FeatureScale } from "./scale.js";
 const MOST_OCTAVES = 64;
 
 /** Public bounds of records, what is learnt about them, and which rounds learn it. */
-export class Preparing {
+export class RecordPipeline {
   /** @param {FeatureScale} scale @param {Preparation} preparation @param {Plan | null} [plan] */
   constructor(scale, preparation, plan = null) {
     const features = scale.low.length;
@@ -53,7 +53,7 @@ export class Preparing {
       origin: learnt.origin === undefined ? undefined : each(learnt.origin),
     });
     const planned = plan === null ? null : new Plan({ ...plan, loose: each(own(plan).loose) });
-    return new Preparing(scale, preparation, planned);
+    return new RecordPipeline(scale, preparation, planned);
   }
 
   /** A device's raw records, on the scale that all know: what their `update` tells, in which round.
