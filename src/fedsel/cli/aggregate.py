@@ -35,7 +35,7 @@ def aggregate(
         ),
     ],
     task: Annotated[Path, typer.Option(help="The task that the reports are of, a TOML file.")],
-    run: Annotated[str, typer.Option(help="The name of the run, as /v1/task tells it.")],
+    run: Annotated[str, typer.Option(help="The name of the run, as /v1/task shows it.")],
     jobs: terminal.JobsOption = 0,
     cluster: terminal.ClusterOption = None,
     out: Annotated[

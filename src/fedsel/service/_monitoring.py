@@ -89,7 +89,7 @@ class Evaluation:
 
     @classmethod
     def of(cls, task: Task) -> Self | None:
-        """That of a task; None if it has none. What is wrong with the file is told."""
+        """The test set of a task; None if it has none. A file that does not fit is refused."""
         if task.evaluation is None:
             return None
         if task.features is None or task.loss not in CLASSIFYING:

@@ -157,7 +157,7 @@ class Service:
         return None
 
     def _participant(self, scope: Scope, kind: Kind) -> Participant:
-        """Who asks, if that is somebody who may send such a thing now."""
+        """The sender of a request, if it may send such a thing now."""
         participant = self._known(scope)
         content = dict(scope["headers"]).get(b"content-type", b"")
         if participant is None:
