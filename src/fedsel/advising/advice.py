@@ -14,7 +14,8 @@ from fedsel.advising.moments import Updates, moments
 from fedsel.advising.outlook import Outlook, flat, impossible, reason, split
 from fedsel.advising.simulation import LEAST_ROUNDS, Check, simulate
 from fedsel.advising.sufficiency import GOAL
-from fedsel.auto import FEWEST_ROUNDS, noise_of_mean, resolved
+from fedsel.auto import FEWEST_ROUNDS, resolve_auto
+from fedsel.auto._run_plan import noise_of_mean
 from fedsel.errors import Epsilon, InvalidArgument
 from fedsel.mechanisms import FullGradient, OneSymbol
 from fedsel.recipe import Recipe
@@ -186,7 +187,7 @@ def advice_for(
         one, loss = once.alignment_all, split(best, once, asked.epochs)
     plain = moments(Solution("NP", asked.dim, FullGradient()), asked.updates)
     epsilon = epsilon_of(best.name)
-    automatic = resolved(Recipe(epsilon=epsilon, epochs=asked.epochs), asked.setting)
+    automatic = resolve_auto(Recipe(epsilon=epsilon, epochs=asked.epochs), asked.setting)
     waiting = max(1.0, float(automatic.centre) * asked.clients)
     noise = noise_of_mean(automatic, automatic.build(), waiting) if automatic.centre else 0.0
     skipped = [f"{name} is left out: {why}." for name, why in left_out(asked.dim).items()]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import final
 
 from fedsel.advising.moments import Updates
-from fedsel.auto import Model, Setting, radius
+from fedsel.auto import Model, PublicFacts, radius
 from fedsel.errors import InvalidArgument, check_count, check_finite, check_positive
 from fedsel.preparation.plan import OCTAVES
 
@@ -66,9 +66,9 @@ class Asked:
         return Updates(self.dim, length, float(self.agreement), self.sparse)
 
     @property
-    def setting(self) -> Setting:
+    def setting(self) -> PublicFacts:
         """What `fedsel.auto` is told; declared ranges may be anything."""
-        return Setting(
+        return PublicFacts(
             self.dim,
             self.batch,
             self.epochs * self.rounds,

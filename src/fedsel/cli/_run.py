@@ -15,24 +15,23 @@ import typer
 
 from fedsel._internal.display import printable
 from fedsel._internal.extras import check_installed
-from fedsel.auto import CENTRE, SPREAD
+from fedsel.auto._numbers import CENTRE, SPREAD
 from fedsel.cli._commands import load_config
 from fedsel.cli._run_records import Files, source_of
-from fedsel.cli._run_table import annotated, line_of, print_table, write_files
+from fedsel.cli._run_table import Row, annotated, line_of, print_table, write_files
 from fedsel.cli._terminal import (
     Bar,
     JobsOption,
     JsonOption,
     check_folder,
     check_there,
-    parse_number,
+    parse_top,
     progress_console,
 )
 from fedsel.errors import InvalidArgument
 from fedsel.experiments import (
     PARAMETERS,
     Finished,
-    Row,
     Source,
     Spec,
     Store,
@@ -123,7 +122,7 @@ def _read(parameter: Parameter, value: Any) -> Any:
         allowed = "auto, yes, no or a share of the rounds"
     if value.lower() in words:
         return words[value.lower()]
-    return parse_number(parameter.name, value, allowed)
+    return parse_top(value, parameter.name, allowed)
 
 
 def _spec_of(given: dict[str, Any], files: Files) -> Spec:
