@@ -40,9 +40,9 @@ from rich.table import Table
 from scipy.special import expit
 
 from fedsel import Solution
+from fedsel._internal.bar import Bar
 from fedsel.auto import AVERAGING
 from fedsel.central.budget import gaussian_distance, proved_budget
-from fedsel.cli._terminal import Bar
 from fedsel.experiments import CatalogueSource, Cell, Spec, override
 from fedsel.pages import legend_below, new_figure, palette
 from fedsel.recipe import RECOMMENDED

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 import fedsel.data
-from fedsel.cli._terminal import Bar
+from fedsel._internal.bar import Bar
 from fedsel.flower import FedSelStrategy
 from fedsel.simulation import EvaluationSet, Population, Training, train
 from fedsel.simulation._validation import measures

@@ -47,7 +47,7 @@ from rich.table import Table
 from scipy.stats import beta
 
 from fedsel import PublicFacts, Recipe, Reports, Solution, Totals, resolve_auto, solution
-from fedsel.cli._terminal import Bar
+from fedsel._internal.bar import Bar
 from fedsel.data import find, load, synthetic
 from fedsel.mechanisms import SignedSampling, TwoStage
 from fedsel.models import LinearModel

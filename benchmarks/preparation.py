@@ -22,7 +22,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from fedsel.cli._terminal import Bar
+from fedsel._internal.bar import Bar
 from fedsel.experiments import CatalogueSource, Spec, override
 from fedsel.pages import legend_below, new_figure, palette
 from fedsel.recipe import RECOMMENDED

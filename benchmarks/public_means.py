@@ -24,8 +24,8 @@ from rich.console import Console
 from rich.table import Table
 
 from fedsel import FedSelClassifier, PrivacyLeakWarning
+from fedsel._internal.bar import Bar
 from fedsel._internal.random import key_of
-from fedsel.cli._terminal import Bar
 from fedsel.data import load
 from fedsel.sampling._kernels import native
 from fedsel.simulation._validation import FIFTHS, VALIDATION, measures, split

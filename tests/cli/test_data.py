@@ -6,8 +6,8 @@ import time
 import pytest
 from typer.testing import CliRunner
 
+from fedsel._internal import bar as waiting
 from fedsel._internal.paths import cache_folder
-from fedsel.cli import _terminal as waiting
 from fedsel.cli import data as command
 from fedsel.errors import InvalidArgument
 from tests.data.test_toys import (

@@ -17,10 +17,10 @@ import typer
 from rich.table import Table
 
 from fedsel import Solution, cli
+from fedsel._internal import bar as waiting
+from fedsel._internal.bar import PlainConsole
 from fedsel._internal.display import in_cell, in_figure, printable
 from fedsel._internal.plotting import Point, accuracy_against_epsilon
-from fedsel.cli import _terminal as waiting
-from fedsel.cli._terminal import PlainConsole
 from fedsel.mechanisms import Duchi, PerturbedSampling, TwoStage
 from fedsel.pages import Section, render
 from fedsel.pages import Table as PageTable

@@ -13,21 +13,14 @@ from typing import Annotated, Any, get_args
 
 import typer
 
+from fedsel._internal.bar import Bar, progress_console
 from fedsel._internal.display import printable
 from fedsel._internal.extras import check_installed
 from fedsel.auto._numbers import CENTRE, SPREAD
 from fedsel.cli._commands import load_config
 from fedsel.cli._run_records import Files, source_of
 from fedsel.cli._run_table import Row, annotated, line_of, print_table, write_files
-from fedsel.cli._terminal import (
-    Bar,
-    JobsOption,
-    JsonOption,
-    check_folder,
-    check_there,
-    parse_top,
-    progress_console,
-)
+from fedsel.cli._terminal import JobsOption, JsonOption, check_folder, check_there, parse_top
 from fedsel.errors import InvalidArgument
 from fedsel.experiments import (
     PARAMETERS,

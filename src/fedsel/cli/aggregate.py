@@ -15,6 +15,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
+from fedsel._internal.bar import Bar
 from fedsel._internal.extras import needed
 from fedsel.cli import _terminal as terminal
 from fedsel.errors import InvalidArgument
@@ -65,7 +66,7 @@ def aggregate(
         raise InvalidArgument("--out", str(out), "a file of its own, none of the reports")
     at_a_time = -1 if cluster and not jobs else jobs or os.cpu_count() or 1
     begin, rejected, rows = time.monotonic(), 0, []
-    bar = terminal.Bar(parts, "adding up")
+    bar = Bar(parts, "adding up")
     with terminal.on_cluster(cluster), bar, _archive(out) as keep:
         for sums in aggregated(
             reports, form, recipe, planned, jobs=at_a_time, advance=lambda n: bar.update(advance=n)

@@ -11,17 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 from rich.table import Table
 
+from fedsel._internal.bar import Bar
 from fedsel._internal.display import printable
 from fedsel._internal.extras import check_installed
-from fedsel.cli._terminal import (
-    Bar,
-    JobsOption,
-    JsonOption,
-    check_file,
-    check_suffix,
-    output,
-    parse_top,
-)
+from fedsel.cli._terminal import JobsOption, JsonOption, check_file, check_suffix, output, parse_top
 from fedsel.cli.audit_target import TargetOptions, audit_target
 from fedsel.errors import InvalidArgument
 

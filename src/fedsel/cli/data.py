@@ -11,9 +11,10 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from fedsel._internal.bar import patience
 from fedsel._internal.display import printable
 from fedsel.cli._commands import App
-from fedsel.cli._terminal import JsonOption, output, patience, print_path, say_error
+from fedsel.cli._terminal import JsonOption, output, print_path, say_error
 from fedsel.data import NAMES, DataUnavailable, fetch, find
 from fedsel.data.catalogue import RealData, resolve
 from fedsel.data.download import SOURCES

@@ -12,11 +12,12 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from fedsel._internal.bar import Bar, patience, progress_console
+from fedsel._internal.display import about as about_time
 from fedsel._internal.display import printable
 from fedsel._internal.extras import check_installed
-from fedsel._internal.progress import PATIENCE, spoken
+from fedsel._internal.progress import PATIENCE
 from fedsel.cli._terminal import (
-    Bar,
     ClusterOption,
     JobsOption,
     JsonOption,
@@ -24,8 +25,6 @@ from fedsel.cli._terminal import (
     check_there,
     on_cluster,
     output,
-    patience,
-    progress_console,
 )
 from fedsel.errors import InvalidArgument
 
@@ -144,7 +143,7 @@ def _work(request: Request, directory: Path | None, out: Path) -> tuple[list[Out
     store = Store(out / "results.sqlite")
     about = run.estimated_seconds(experiments, missing, store, source, request.jobs)
     if about > PATIENCE:
-        console.print(f"about {spoken(about)}, where nothing else runs here", highlight=False)
+        console.print(f"{about_time(about)}, where nothing else runs here", highlight=False)
     watcher = run.Watcher()
     with Bar(run.cost_of(experiments, missing)) as bar:
 
