@@ -26,7 +26,6 @@ __all__ = [
     "ONE_SYMBOL",
     "SELECTIONS",
     "VALUES",
-    "AsIs",
     "Certificate",
     "Duchi",
     "Entropy",
