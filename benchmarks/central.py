@@ -41,9 +41,9 @@ from scipy.special import expit
 
 from fedsel import Solution
 from fedsel.auto import AVERAGING
-from fedsel.central.budget import gaussian_distance, proved_budget
 from fedsel.cli._terminal import Bar
 from fedsel.experiments import CatalogueSource, Cell, Spec, override
+from fedsel.mechanisms.central._budget import gaussian_distance, proved_budget
 from fedsel.pages import legend_below, new_figure, palette
 from fedsel.recipe import RECOMMENDED
 from fedsel.simulation.validation import fifths

@@ -43,7 +43,7 @@ from scipy.special import log_ndtr
 import fedsel
 from fedsel.auto import AVERAGING, MARGIN
 from fedsel.flower import FedSelMod, FedSelStrategy
-from fedsel.flower.messages import Layout, content_bytes
+from fedsel.flower._messages import Layout, content_bytes
 from fedsel.pages import palette
 from fedsel.server.step import ServerState, StepRule, averaged
 

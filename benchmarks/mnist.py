@@ -45,8 +45,8 @@ from torch import nn
 
 from fedsel import FedSelClassifier, Recipe, Solution, resolved
 from fedsel.auto import Setting
-from fedsel.central.budget import proved_budget
 from fedsel.cli._terminal import Bar
+from fedsel.mechanisms.central._budget import proved_budget
 from fedsel.pages import legend_below, new_figure, palette
 from fedsel.torch import FederatedTrainer
 

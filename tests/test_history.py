@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from fedsel import InvalidArgument, solution
-from fedsel.central import compose
 from fedsel.history import History, Round
+from fedsel.mechanisms.central import compose
 from fedsel.models import LinearModel
 from fedsel.simulation import Population, Training, train
 

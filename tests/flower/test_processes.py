@@ -21,7 +21,7 @@ from flwr.supercore.inflatable.inflatable_object import (
 
 from fedsel.device import Ledger, Reason
 from fedsel.flower import NODES_VARIABLE
-from fedsel.flower.messages import NO_ANSWER, report_of
+from fedsel.flower._messages import NO_ANSWER, report_of
 from fedsel.models import LinearModel
 from fedsel.simulation.rounds import Training, run_rounds
 from fedsel.simulation.vector_rounds import VectorRunner

@@ -15,7 +15,6 @@ import numpy as np
 from fedsel._internal.exact import exceeds_exp
 from fedsel.auditing.empirical import audit
 from fedsel.auditing.shuffled import attack_shuffled, worst_attack
-from fedsel.central import amplify
 from fedsel.errors import InvalidArgument, check_count
 from fedsel.mechanisms import (
     Mechanism,
@@ -30,6 +29,7 @@ from fedsel.mechanisms import (
 )
 from fedsel.mechanisms._registry import ONE_SYMBOL, SELECTIONS, VALUES, mechanism
 from fedsel.mechanisms._selection import Top, count_top
+from fedsel.mechanisms.central import amplify
 from fedsel.sampling import simulated
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0)

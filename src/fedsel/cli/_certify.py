@@ -23,7 +23,7 @@ from fedsel.solutions._registry import default_codewords
 from fedsel.solutions._rotated import width_for
 
 if TYPE_CHECKING:
-    from fedsel.central import CentralGuarantee
+    from fedsel.mechanisms.central import CentralGuarantee
 
 CODED = ("FJ", "RJ", "RC")
 """J on the scores of a public codebook."""
@@ -116,7 +116,7 @@ def _central(
     target: Mechanism, size: int | None, reports: int, delta: float | None
 ) -> CentralGuarantee:
     """What shuffled reports guarantee."""
-    from fedsel.central import DELTA, amplify
+    from fedsel.mechanisms.central import DELTA, amplify
 
     if not target.private:
         raise InvalidArgument("--shuffled", reports, f"left out: {target.name} is not private")

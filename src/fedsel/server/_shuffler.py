@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Self, final
 
 from fedsel._internal.paths import make_folder
-from fedsel.central import CentralGuarantee, compose
 from fedsel.errors import InvalidArgument, check_count, check_kind
+from fedsel.mechanisms.central import CentralGuarantee, compose
 from fedsel.server._admission import Counts, Outcome
 from fedsel.server._folder import FolderLock
 from fedsel.server._round_store import RoundStore, StoredRound

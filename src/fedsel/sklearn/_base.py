@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,11 +24,11 @@ from fedsel.auto import (
     without_rounds,
 )
 from fedsel.data.partition import Clients, by_groups
-from fedsel.errors import InvalidArgument, check_count, check_finite, check_positive
+from fedsel.errors import Epsilon, InvalidArgument, check_count, check_finite, check_positive
 from fedsel.models import LinearModel
 from fedsel.preparation import FeatureScale, Plan, Preparation, PublicMeans, of_rows, shaped
 from fedsel.preparation.plan import unlearnt
-from fedsel.recipe import AUTO, Recipe
+from fedsel.recipe import AUTO, RECOMMENDED, Auto, Recipe
 from fedsel.simulation import History, Training
 from fedsel.simulation._account import OPEN, spend
 from fedsel.sklearn import _checks
@@ -39,6 +40,10 @@ from fedsel.statements.fits import PrivacyStatement, fit_statement, warn_about_s
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+_RECIPE = (
+    *("epsilon", "solution", "epochs", "learning_rate", "averaging", "rho", "words", "bases"),
+    *("mu", "k", "clip", "momentum", "reg", "spread", "centre"),
+)
 _KINDS = (np.float64, np.float32)
 _MOST_DENSE = 1 << 28
 """Bytes of a sparse X beyond which it is not centred by itself: that makes it dense."""
@@ -57,15 +62,13 @@ class _Fit:
     means: PublicMeans | None = None
 
 
-class FederatedLinear(BaseEstimator):  # type: ignore[misc]
-    """A linear model fitted to private reports of clients: rows of X, or groups of rows."""
+class _Fitted(BaseEstimator):  # type: ignore[misc]
+    """What a fit sets; described in `FedSelClassifier`."""
 
-    _recipe_names: ClassVar[tuple[str, ...]] = (
-        *("epsilon", "solution", "epochs", "learning_rate", "averaging", "rho", "words", "bases"),
-        *("mu", "k", "clip", "momentum", "reg", "spread", "centre"),
-    )
+    classes_: NDArray[Any]
     coef_: NDArray[np.float64]
     intercept_: NDArray[np.float64]
+    target_range_: tuple[float, float]
     privacy_: PrivacyStatement
     history_: History
     spent_: float
@@ -82,6 +85,67 @@ class FederatedLinear(BaseEstimator):  # type: ignore[misc]
     n_waves_: int
     preparation_: Preparation
     _weights: NDArray[np.float64]
+    _log_prior: NDArray[np.float64] | None = None
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class FederatedLinear(_Fitted):
+    """A linear model fitted to private reports of clients: rows of X, or groups of rows."""
+
+    epsilon: Epsilon = 2.0
+    solution: str = RECOMMENDED
+    epochs: int = 1
+    batch_fraction: float = 0.01
+    learning_rate: float | Auto = AUTO
+    averaging: float | Auto = AUTO
+    rho: float | Auto | None = AUTO
+    words: int | None = None
+    bases: int | Auto | None = AUTO
+    mu: float | Auto = AUTO
+    k: float = 0.1
+    clip: float = 1.0
+    momentum: float = 0.0
+    reg: float = 1e-4
+    fit_intercept: bool = True
+    feature_range: tuple[Any, Any] | Literal["private"] | None = None
+    spread: float | Auto = AUTO
+    centre: float | Auto = AUTO
+    public_mean: Any = None
+    weight_bound: float | None = None
+    random_state: int | np.random.RandomState | None = None
+    verbose: int = 0
+
+    @abstractmethod
+    def _fit(
+        self,
+        X: Any,
+        y: Any,
+        groups: Any,
+        eval_set: tuple[Any, Any] | None,
+        sample_weight: Any,
+        **wave: Any,
+    ) -> Self:
+        """Check what is the estimator's own, and call `_fit_wave` with ``wave``."""
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        groups: Any = None,
+        eval_set: tuple[Any, Any] | None = None,
+        sample_weight: Any = None,
+        public_X: Any = None,
+    ) -> Self:
+        """Train on the clients: rows of X, or groups of rows with the same value in ``groups``.
+
+        ``eval_set`` = (X, y), not of the clients, judges the model after every round.
+        ``sample_weight`` (n,) weighs the loss of each record, up to ``weight_bound``.
+        ``public_X`` are unlabelled rows that everybody may know: they give the bounds that are not
+        declared and the preparation of the records, and cost no ε (`fedsel.preparation`).
+        """
+        return self._fit(
+            X, y, groups, eval_set, sample_weight, first=True, only=True, public_X=public_X
+        )
 
     @property
     def _unit_norm(self) -> bool:
@@ -253,7 +317,7 @@ class FederatedLinear(BaseEstimator):  # type: ignore[misc]
 
     def _recipe(self) -> Recipe:
         """The public parameters as they were given; what is wrong in them is refused here."""
-        return Recipe(**{name: getattr(self, name) for name in self._recipe_names})
+        return Recipe(**{name: getattr(self, name) for name in _RECIPE})
 
     def _check_parameters(self) -> None:
         self._recipe()

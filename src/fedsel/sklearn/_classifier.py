@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 import numpy as np
@@ -11,9 +12,8 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
-from fedsel.errors import Epsilon, InvalidArgument, check_positive
+from fedsel.errors import InvalidArgument, check_positive
 from fedsel.models import check_loss, softmax
-from fedsel.recipe import RECOMMENDED
 from fedsel.sklearn._base import FederatedLinear
 from fedsel.sklearn.fitting import Classification, Examples, codes_of
 
@@ -27,20 +27,20 @@ def _is_logistic(classifier: FedSelClassifier) -> bool:
     return True
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
     """Federated logistic regression or linear SVM under local differential privacy.
 
-    Every row of X, or every group of rows, is a client, and sends ``epochs`` private reports; the
-    model is computed from the reports alone. With C > 2 classes a client still has one budget and
-    sends one report: on the gradient of the softmax (or multi-class hinge) loss, a vector of C·d
-    entries. One-versus-rest would need C reports of ε/C each.
+    Every row of X, or every group of rows, is a client and sends ``epochs`` private reports; the
+    model is computed from the reports alone. With C > 2 classes a client still sends one report,
+    on the gradient of the softmax (or multi-class hinge) loss, a vector of C·d entries.
 
     Parameters
     ----------
     epsilon
         Total ε of a client in one fit, over all epochs.
     solution
-        How a client reports, by name: "FJ", "PS-PM", "PM", "NP" … (`fedsel.solutions._registry`).
+        How a client reports, by name: "FJ", "PS-PM", "PM", "NP" … (`fedsel.solutions.names`).
     model
         "logistic" or "svm".
     epochs
@@ -54,16 +54,15 @@ class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
         weights, "auto" is 3 with the automatic learning rate, else 0.
     unit_norm
         Whether clients divide their record, its 1 for the intercept included, by its norm: that
-        changes no sign of a margin. "auto" does so for the solutions that report a direction: FJ,
-        J, RJ, RC and the baselines.
+        changes no sign of a margin. "auto" does so for solutions that report a direction.
     rho
         The public radius ρ of FJ, J, RJ and RC, "auto", or None to report directions alone.
     words
         The number of codewords of RC.
     bases
-        The rotated bases of RJ in a round, "auto" (64 over all), or None: one rotation.
+        The rotated bases of RJ in a round, "auto" (64 in all), or None for one rotation.
     mu
-        The selection's share of ε, or "auto" (hyper-parameters-free).
+        The selection's share of ε, or "auto".
     k
         The top dimensions of a selection, a count or a share.
     clip
@@ -75,82 +74,64 @@ class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
     fit_intercept
         Whether to learn an intercept.
     feature_range
-        (low, high), numbers or one for each feature: public bounds, to which clients clip.
-        "private": nobody knows any, and the first rounds learn them, which takes four tenths of the
-        rounds. With 24,000 clients and a dozen features that costs about a point of accuracy at ε =
-        4 and up to eight at ε = 1 (docs/preparation.md). None reads them from X, and warns: that is
-        not private.
+        Public bounds (low, high), numbers or one for each feature, to which clients clip.
+        "private" learns them in the first four tenths of the rounds (docs/preparation.md says what
+        that costs). None reads them from X, which is not private, and warns.
     spread, centre
-        The share of the rounds in which clients report on their record in place of a gradient, from
-        which all later clients learn how wide and where records lie (`fedsel.preparation`); 0 is
-        none. "auto": a twentieth where bounds may be too wide (all but those of (0, 1) and (−1,
-        1)), three tenths where nobody knows any; a tenth where they are not symmetric about zero;
-        none where there are too few clients to learn anything.
+        The share of the rounds in which clients report on their record instead of a gradient, from
+        which later clients learn how wide and where records lie (`fedsel.preparation`). "auto"
+        spends rounds only where bounds may be too wide or off centre and clients are many.
     public_mean
-        None, or published means of features, in their units: {name: mean} for a DataFrame, {column
-        number: mean}, or an array with NaN where none is known. The share of a level is its mean.
-        They tell the centre of these features without a round and without ε; rounds learn
-        that of the others. Needs ``feature_range``.
+        None, or published means of features in their units: {name: mean} for a DataFrame, {column
+        number: mean}, or an array with NaN where none is known. Rounds learn only the centre of
+        the other features. Needs ``feature_range``.
     class_weight
-        None, or a public weight > 0 for each class, {label: weight}: the loss of a record is
-        multiplied with that of its class over the largest. "balanced" is refused: the shares of the
-        classes are private.
+        None, or a public weight > 0 for each class, {label: weight}. "balanced" is refused: the
+        shares of the classes are private.
     class_prior
         None, or the public share of each class, {label: share}: decisions are made as if all
-        classes were equally frequent. log(share) is subtracted from the margins of a class, after
-        training and free of ε. Where one error costs c times another, divide the share of the class
-        that is missed by c.
+        classes were equally frequent. This happens after training and costs no ε. Where one error
+        costs c times another, divide the share of the class that is missed by c.
     weight_bound
         The public bound of ``sample_weight``, to which clients clip. None reads it from the
-        weights, and warns: that is not private.
+        weights, which is not private, and warns.
     random_state
         None draws every report from the operating system: for models that may be released. A seed
-        or a RandomState repeats a simulation, and warns: who knows or guesses it can undo the
+        or a RandomState repeats a simulation and warns, because whoever knows it can undo the
         noise.
     verbose
-        1 tells what is done.
+        1 prints what is done.
 
     Attributes
     ----------
     classes_
         The labels, sorted.
     coef_
-        Slopes (1, d) for two classes, else (C, d). Features are clipped to their bounds in
-        prediction too; coef_ holds within the bounds.
+        Slopes (1, d) for two classes, else (C, d), valid within the bounds: predictions clip
+        features, too.
     intercept_
         Constants (1,) or (C,).
-    n_features_in_
-        As in scikit-learn, and so is ``feature_names_in_``.
     privacy_
-        The exact ε of a report and of all, and what it covers and what not.
+        The exact ε of a report and of all reports, what it covers and what it does not.
     history_
-        One entry a round; with accuracy and loss if an ``eval_set`` was given.
+        One entry for each round, with accuracy and loss if an ``eval_set`` was given.
     spent_
         The largest ε that one record has spent in all fits of this process up to this one, as far
         as records were recognised. It is not pickled. `fedsel.FitAccount` counts all fits.
     recipe_
-        What was used, with a number for everything automatic.
+        All parameters as they were used, with a number for everything automatic.
     solution_
-        What clients reported by.
-    learning_rate_
-        α, as it was used.
-    batch_
-        Clients of a round.
-    seed_
-        None where the operating system decided.
-    feature_range_
-        The bounds that were used: (2, d).
-    n_clients_
-        Clients of the last wave.
-    n_public_
-        Public rows that were given.
-    n_public_means_
-        Features whose public mean was given.
-    n_waves_
-        How often clients were fitted.
+        The solution by which clients reported.
+    learning_rate_, batch_, seed_, feature_range_
+        The rate α, the clients of a round, the seed (None: operating system) and the bounds (2, d)
+        that were used.
+    n_features_in_, n_clients_, n_waves_
+        The features, the clients of the last wave, and the waves so far.
+    n_public_, n_public_means_
+        How many public rows, and public means, were given.
     preparation_
-        What clients do with a record on the scale of feature_range_, as it was learnt from
-        reports, from public rows or from public means.
+        What clients do with a record on the scale of ``feature_range_``, learnt from reports or
+        from public rows and means.
 
     Examples
     --------
@@ -160,86 +141,10 @@ class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
     (['no', 'yes'], 4.0)
     """
 
-    classes_: NDArray[Any]
-    _log_prior: NDArray[np.float64] | None = None
-
-    def __init__(
-        self,
-        *,
-        epsilon: Epsilon = 2.0,
-        solution: str = RECOMMENDED,
-        model: Literal["logistic", "svm"] = "logistic",
-        epochs: int = 1,
-        batch_fraction: float = 0.01,
-        learning_rate: float | Literal["auto"] = "auto",
-        averaging: float | Literal["auto"] = "auto",
-        unit_norm: bool | Literal["auto"] = "auto",
-        rho: float | Literal["auto"] | None = "auto",
-        words: int | None = None,
-        bases: int | Literal["auto"] | None = "auto",
-        mu: float | Literal["auto"] = "auto",
-        k: float = 0.1,
-        clip: float = 1.0,
-        momentum: float = 0.0,
-        reg: float = 1e-4,
-        fit_intercept: bool = True,
-        feature_range: tuple[Any, Any] | Literal["private"] | None = None,
-        spread: float | Literal["auto"] = "auto",
-        centre: float | Literal["auto"] = "auto",
-        public_mean: Any = None,
-        class_weight: Mapping[Any, float] | None = None,
-        class_prior: Mapping[Any, float] | None = None,
-        weight_bound: float | None = None,
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.epsilon = epsilon
-        self.solution = solution
-        self.model = model
-        self.epochs = epochs
-        self.batch_fraction = batch_fraction
-        self.learning_rate = learning_rate
-        self.averaging = averaging
-        self.unit_norm = unit_norm
-        self.rho = rho
-        self.words = words
-        self.bases = bases
-        self.mu = mu
-        self.k = k
-        self.clip = clip
-        self.momentum = momentum
-        self.reg = reg
-        self.fit_intercept = fit_intercept
-        self.feature_range = feature_range
-        self.spread = spread
-        self.centre = centre
-        self.public_mean = public_mean
-        self.class_weight = class_weight
-        self.class_prior = class_prior
-        self.weight_bound = weight_bound
-        self.random_state = random_state
-        self.verbose = verbose
-
-    def fit(
-        self,
-        X: Any,
-        y: Any,
-        groups: Any = None,
-        eval_set: tuple[Any, Any] | None = None,
-        sample_weight: Any = None,
-        public_X: Any = None,
-    ) -> Self:
-        """Train on the clients: rows of X, or groups of rows with the same value in ``groups``.
-
-        ``eval_set`` = (X, y), not of the clients, judges the model after every round.
-        ``sample_weight`` (n,) weighs the loss of each record, up to ``weight_bound``.
-        ``public_X`` are rows of the same features that everybody may know, without labels: they
-        give the bounds that are not declared, centre, spread and geometry of the records, and cost
-        no ε (`fedsel.preparation.public`).
-        """
-        return self._fit(
-            X, y, None, groups, eval_set, sample_weight, first=True, only=True, public_X=public_X
-        )
+    model: Literal["logistic", "svm"] = "logistic"
+    unit_norm: bool | Literal["auto"] = "auto"
+    class_weight: Mapping[Any, float] | None = None
+    class_prior: Mapping[Any, float] | None = None
 
     def partial_fit(
         self,
@@ -250,27 +155,25 @@ class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
         eval_set: tuple[Any, Any] | None = None,
         sample_weight: Any = None,
     ) -> Self:
-        """Go on training with a new wave of clients, each of whom reports ``epochs`` times.
+        """Go on training with a wave of new clients; a client that comes again spends ε again.
 
-        The clients must be others than before: those who come again lose ε again. ``classes``
-        names all classes, at the first wave; without it they are those of y.
+        ``classes`` names all classes with the first wave; without it they are read from y.
         """
         first = not hasattr(self, "n_waves_")
-        return self._fit(X, y, classes, groups, eval_set, sample_weight, first=first)
+        return self._fit(X, y, groups, eval_set, sample_weight, first=first, classes=classes)
 
     def _fit(
         self,
         X: Any,
         y: Any,
-        classes: Sequence[Any] | None,
         groups: Any,
         eval_set: tuple[Any, Any] | None,
         sample_weight: Any,
         *,
-        first: bool,
-        only: bool = False,
-        public_X: Any = None,
+        classes: Sequence[Any] | None = None,
+        **wave: Any,
     ) -> Self:
+        first = wave["first"]
         self._check_parameters()
         check_loss(self.model, self.reg, "model")
         X, y = self._validated(X, y, reset=first)
@@ -287,9 +190,7 @@ class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
         factors = self._factors(len(codes), sample_weight, own)
         task = Classification(codes, len(labels), self.model, factors)
         read = self._bounds_of_weights(sample_weight)
-        self._fit_wave(
-            X, task, groups, judges, first=first, only=only, public_X=public_X, read=read
-        )
+        self._fit_wave(X, task, groups, judges, read=read, **wave)
         self.classes_, self._log_prior = labels, None if prior is None else np.log(prior)
         if self._log_prior is not None:
             self.intercept_ = self.intercept_ - self._offsets() * self.preparation_.typical_norm
@@ -363,8 +264,8 @@ class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
     ) -> Axes:
         """Test accuracy against ε, from fits of clones of this estimator.
 
-        A means to plan with public or simulated data: on private clients every point costs its ε,
-        of which a warning tells the sum.
+        Plan with public or simulated data: on private clients every point costs its ε, and a
+        warning names the sum.
         """
         from fedsel._internal import plotting
         from fedsel.sklearn._sweep import sweep

@@ -2,78 +2,52 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
-from fedsel.errors import Epsilon, InvalidArgument
+from fedsel.errors import InvalidArgument
 from fedsel.models import REGRESSING, check_loss
-from fedsel.recipe import RECOMMENDED
 from fedsel.sklearn import _checks
 from fedsel.sklearn._base import FederatedLinear
 from fedsel.sklearn.fitting import Examples, Regression
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class FedSelRegressor(RegressorMixin, FederatedLinear):  # type: ignore[misc]
     """Federated linear regression under local differential privacy.
 
-    Every row of X, or every group of rows, is a client, and sends ``epochs`` private reports on the
+    Every row of X, or every group of rows, is a client and sends ``epochs`` private reports on the
     gradient of its loss; the model is computed from the reports alone.
 
     Parameters
     ----------
-    epsilon
-        Total ε of a client in one fit, over all epochs.
     loss
         "squared", or "huber", which outliers move less.
     target_range
-        (low, high), public bounds of y, to which clients clip. None reads them from y, and warns:
-        that is not private.
-    feature_range
-        Public bounds of the features, as in `FedSelClassifier`.
-    spread, centre
-        Which rounds learn where records lie, as in `FedSelClassifier`. Records keep their norm, up
-        to one public factor.
-    public_mean
-        None, or published means of features, in their units: {name: mean} for a DataFrame, {column
-        number: mean}, or an array with NaN where none is known. The share of a level is its mean.
-        They tell the centre of these features without a round and without ε; rounds learn
-        that of the others. Needs ``feature_range``.
-    weight_bound
-        The public bound of ``sample_weight``, as in `FedSelClassifier`.
-    solution
-        As in `FedSelClassifier`, and so are all that follow.
-    epochs, verbose
-        Reports of a client; whether to tell what is done.
-    batch_fraction, k, clip, momentum, reg
-        Numbers.
-    learning_rate, averaging, mu
-        Numbers, or "auto".
-    rho
-        The public radius.
-    words
-        Codewords of RC.
-    bases
-        Rotated bases of RJ.
-    fit_intercept
-        Whether to learn an intercept.
-    random_state
-        None for a model that may be released.
+        Public bounds (low, high) of y, to which clients clip. None reads them from y, which is not
+        private, and warns.
+    epsilon, solution, epochs, batch_fraction, learning_rate, averaging, rho, words, bases, mu, k
+        As in `FedSelClassifier`.
+    clip, momentum, reg, fit_intercept, feature_range, weight_bound, random_state, verbose
+        As in `FedSelClassifier`.
+    spread, centre, public_mean
+        As in `FedSelClassifier`, but records keep their norm up to one public factor.
 
     Attributes
     ----------
     coef_
-        Slopes (d,), as in scikit-learn. Features are clipped to their bounds in prediction too;
-        coef_ holds within the bounds.
+        Slopes (d,), valid within the bounds: predictions clip features, too.
     intercept_
-        The constant, as in scikit-learn.
+        The constant.
     target_range_
         The bounds of y that were used; predictions lie within them.
-    privacy_
-        What a fit costs a client. This and all other attributes are as in `FedSelClassifier`; the
-        accuracy of a round in ``history_`` is R² here.
+    privacy_, history_, spent_
+        These and all other attributes are as in `FedSelClassifier`; the accuracy of a round in
+        ``history_`` is R² here.
 
     Examples
     --------
@@ -83,81 +57,8 @@ class FedSelRegressor(RegressorMixin, FederatedLinear):  # type: ignore[misc]
     True
     """
 
-    target_range_: tuple[float, float]
-
-    def __init__(
-        self,
-        *,
-        epsilon: Epsilon = 2.0,
-        solution: str = RECOMMENDED,
-        loss: Literal["squared", "huber"] = "squared",
-        epochs: int = 1,
-        batch_fraction: float = 0.01,
-        learning_rate: float | Literal["auto"] = "auto",
-        averaging: float | Literal["auto"] = "auto",
-        rho: float | Literal["auto"] | None = "auto",
-        words: int | None = None,
-        bases: int | Literal["auto"] | None = "auto",
-        mu: float | Literal["auto"] = "auto",
-        k: float = 0.1,
-        clip: float = 1.0,
-        momentum: float = 0.0,
-        reg: float = 1e-4,
-        fit_intercept: bool = True,
-        feature_range: tuple[Any, Any] | Literal["private"] | None = None,
-        target_range: tuple[float, float] | None = None,
-        spread: float | Literal["auto"] = "auto",
-        centre: float | Literal["auto"] = "auto",
-        public_mean: Any = None,
-        weight_bound: float | None = None,
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.epsilon = epsilon
-        self.solution = solution
-        self.loss = loss
-        self.epochs = epochs
-        self.batch_fraction = batch_fraction
-        self.learning_rate = learning_rate
-        self.averaging = averaging
-        self.rho = rho
-        self.words = words
-        self.bases = bases
-        self.mu = mu
-        self.k = k
-        self.clip = clip
-        self.momentum = momentum
-        self.reg = reg
-        self.fit_intercept = fit_intercept
-        self.feature_range = feature_range
-        self.target_range = target_range
-        self.spread = spread
-        self.centre = centre
-        self.public_mean = public_mean
-        self.weight_bound = weight_bound
-        self.random_state = random_state
-        self.verbose = verbose
-
-    def fit(
-        self,
-        X: Any,
-        y: Any,
-        groups: Any = None,
-        eval_set: tuple[Any, Any] | None = None,
-        sample_weight: Any = None,
-        public_X: Any = None,
-    ) -> Self:
-        """Train on the clients: rows of X, or groups of rows with the same value in ``groups``.
-
-        ``eval_set`` = (X, y), not of the clients, judges the model after every round.
-        ``sample_weight`` (n,) weighs the loss of each record, up to ``weight_bound``.
-        ``public_X`` are rows of the same features that everybody may know, without their numbers:
-        they give the bounds that are not declared, centre, spread and norm of the records, and cost
-        no ε (`fedsel.preparation.public`).
-        """
-        return self._fit(
-            X, y, groups, eval_set, sample_weight, first=True, only=True, public_X=public_X
-        )
+    loss: Literal["squared", "huber"] = "squared"
+    target_range: tuple[float, float] | None = None
 
     def partial_fit(
         self,
@@ -167,10 +68,7 @@ class FedSelRegressor(RegressorMixin, FederatedLinear):  # type: ignore[misc]
         eval_set: tuple[Any, Any] | None = None,
         sample_weight: Any = None,
     ) -> Self:
-        """Go on training with a new wave of clients, each of whom reports ``epochs`` times.
-
-        The clients must be others than before: those who come again lose ε again.
-        """
+        """Go on training with a wave of new clients; a client that comes again spends ε again."""
         first = not hasattr(self, "n_waves_")
         return self._fit(X, y, groups, eval_set, sample_weight, first=first)
 
@@ -181,11 +79,9 @@ class FedSelRegressor(RegressorMixin, FederatedLinear):  # type: ignore[misc]
         groups: Any,
         eval_set: tuple[Any, Any] | None,
         sample_weight: Any,
-        *,
-        first: bool,
-        only: bool = False,
-        public_X: Any = None,
+        **wave: Any,
     ) -> Self:
+        first = wave["first"]
         self._check_parameters()
         check_loss(self.loss, self.reg, "loss", REGRESSING)
         X, y = self._validated(X, y, reset=first, y_numeric=True)
@@ -198,9 +94,7 @@ class FedSelRegressor(RegressorMixin, FederatedLinear):  # type: ignore[misc]
         task = Regression(_scaled(y, low, high), self.loss, factors)
         read = ("the target",) * (self.target_range is None)
         read += self._bounds_of_weights(sample_weight)
-        self._fit_wave(
-            X, task, groups, judges, first=first, only=only, public_X=public_X, read=read
-        )
+        self._fit_wave(X, task, groups, judges, read=read, **wave)
         self.target_range_ = (low, high)
         half = (high - low) / 2
         self.coef_ = half * self.coef_[0]

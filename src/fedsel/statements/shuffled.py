@@ -11,8 +11,8 @@ from functools import cached_property
 from typing import Any, final
 
 from fedsel._internal.progress import note
-from fedsel.central import DELTA, CentralGuarantee, add_up
-from fedsel.central.composition import remembers
+from fedsel.mechanisms.central import DELTA, CentralGuarantee, add_up
+from fedsel.mechanisms.central._guarantee import remembers
 from fedsel.solutions import Privacy
 
 TRUST_LOCALLY = "{local}: the device alone is trusted. It holds against everybody together."

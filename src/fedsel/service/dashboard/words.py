@@ -90,7 +90,7 @@ def epsilon(value: float) -> str:
 
 
 def central(found: dict[str, Any]) -> str:
-    """A central guarantee, as `fedsel.central` has proved it."""
+    """A central guarantee, as `fedsel.mechanisms.central` has proved it."""
     mantissa, _, power = f"{found['delta']:.0e}".partition("e")
     delta = f"10{str(int(power)).translate(_RAISED)}"
     return f"ε = {epsilon(found['epsilon'])}, δ = {delta if mantissa == '1' else found['delta']}"
