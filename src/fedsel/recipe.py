@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Annotated, Any, Literal, final
+from typing import Annotated, Any, Literal, final, get_type_hints
 
 from fedsel.budget import THETA, Budget
 from fedsel.errors import (
@@ -43,24 +43,39 @@ def decimal(name: str, value: object) -> Fraction:
     return number if isinstance(number, Fraction) else Fraction(repr(number))
 
 
+Section = Literal["data", "compared", "training", "records", "solution", "validation"]
+"""What a parameter is about: help pages group options by it."""
+
+
 @final
 @dataclass(frozen=True)
 class Parameter:
     """What front ends show for a field; a field without one follows from others.
 
-    ``section`` groups options on a help page, ``short`` is a one-letter option, ``unset`` describes
-    the default, and ``name`` is what options, keys and columns say in place of the field's name.
+    ``short`` is a one-letter option, ``unset`` describes the default in words, and ``name`` is what
+    options, keys of files and columns say in place of the field's name. `parameters_of` adds the
+    field, its type and its default.
     """
 
     text: str
-    section: str = ""
+    section: Section | None = None
     short: str = ""
     unset: str = ""
     name: str = ""
+    field: str = ""
+    kind: Any = None
+    default: Any = None
 
 
-_TRAINING, _PREPARATION = "Training", "Preparation of records"
-_SOLUTIONS = "Parameters of solutions"
+def parameters_of(record: type) -> dict[str, Parameter]:
+    """The parameters of a record class, under the names that users know."""
+    found = {}
+    hints = get_type_hints(record, include_extras=True)
+    for own in fields(record):
+        for about in getattr(hints[own.name], "__metadata__", ()):
+            name, kind = about.name or own.name, hints[own.name].__origin__
+            found[name] = replace(about, name=name, field=own.name, kind=kind, default=own.default)
+    return found
 
 
 @final
@@ -95,43 +110,44 @@ class Recipe:
     solution: Annotated[str, Parameter("A name that fedsel solutions lists.")] = RECOMMENDED
     epsilon: Annotated[Epsilon | None, Parameter("ε of a client over all its reports.")] = None
     dim: int | None = None
-    epochs: Annotated[int, Parameter("E: how many reports each client sends.", _TRAINING)] = 1
+    epochs: Annotated[int, Parameter("E: how many reports each client sends.", "training")] = 1
     learning_rate: Annotated[
-        float | Auto, Parameter("α, the learning rate: a number or auto.", _TRAINING, short="a")
+        float | Auto, Parameter("α, the learning rate: a number or auto.", "training", short="a")
     ] = AUTO
     averaging: Annotated[
         float | Auto,
         Parameter(
-            "The power p of averaged weights, t^p in round t, or auto; 0 takes the last.", _TRAINING
+            "The power p of averaged weights, t^p in round t, or auto; 0 takes the last.",
+            "training",
         ),
     ] = AUTO
-    reg: Annotated[float, Parameter("λ of the ℓ2 regulariser.", _TRAINING)] = 0.0
+    reg: Annotated[float, Parameter("λ of the ℓ2 regulariser.", "training")] = 0.0
     rho: Annotated[
         float | Auto | None,
-        Parameter("ρ, the public radius of a reported direction: a number or auto.", _SOLUTIONS),
+        Parameter("ρ, the public radius of a reported direction: a number or auto.", "solution"),
     ] = AUTO
     mu: Annotated[
         float | Auto,
-        Parameter("μ, the selection's share of ε in two stages: a number or auto.", _SOLUTIONS),
+        Parameter("μ, the selection's share of ε in two stages: a number or auto.", "solution"),
     ] = AUTO
-    theta: Annotated[float, Parameter("θ, the largest automatic μ.", _SOLUTIONS)] = THETA
+    theta: Annotated[float, Parameter("θ, the largest automatic μ.", "solution")] = THETA
     k: Annotated[
         Top,
         Parameter(
-            "How many top entries are selected: a count or a fraction of d.", _SOLUTIONS, "k"
+            "How many top entries are selected: a count or a fraction of d.", "solution", "k"
         ),
     ] = 0.1
-    clip: Annotated[float, Parameter("Values are clipped to ±clip.", _SOLUTIONS)] = 1.0
-    momentum: Annotated[float, Parameter("η of the residual.", _SOLUTIONS)] = 0.0
-    ratio: Annotated[float, Parameter("q/d of a projected solution (…-RP).", _SOLUTIONS)] = 0.1
-    words: Annotated[int | None, Parameter("Codewords of RC.", _SOLUTIONS, unset="about 8·d")] = (
+    clip: Annotated[float, Parameter("Values are clipped to ±clip.", "solution")] = 1.0
+    momentum: Annotated[float, Parameter("η of the residual.", "solution")] = 0.0
+    ratio: Annotated[float, Parameter("q/d of a projected solution (…-RP).", "solution")] = 0.1
+    words: Annotated[int | None, Parameter("Codewords of RC.", "solution", unset="about 8·d")] = (
         None
     )
     bases: Annotated[
         int | Auto | None,
         Parameter(
             "Rotated bases of RJ in a round: a count or auto.",
-            _SOLUTIONS,
+            "solution",
             unset="auto: 64 over all rounds",
         ),
     ] = AUTO
@@ -140,13 +156,13 @@ class Recipe:
     spread: Annotated[
         float | Auto,
         Parameter(
-            "Learn the records' spread first: auto, yes, no or a share of the rounds.", _PREPARATION
+            "Learn the records' spread first: auto, yes, no or a share of the rounds.", "records"
         ),
     ] = AUTO
     centre: Annotated[
         float | Auto,
         Parameter(
-            "Learn the records' centre first: auto, yes, no or a share of the rounds.", _PREPARATION
+            "Learn the records' centre first: auto, yes, no or a share of the rounds.", "records"
         ),
     ] = AUTO
 

@@ -82,7 +82,7 @@ def test_keys_are_the_options_with_either_dash(config):
         ("folds = [2, 3]", "folds in FILE = [2, 3]: must be an integer"),
         ("solution = 'PS-PN'", "solution in FILE = 'PS-PN': must be a known solution"),
         ("models = ['tree']", "models in FILE = 'tree': must be one of logistic, svm"),
-        ("learning-rate = -1", "learning-rate in FILE = -1.0: must be a finite number > 0"),
+        ("learning-rate = -1", "learning-rate in FILE = -1: must be a finite number > 0"),
         ("scale = 'log'", "scale in FILE = 'log': must be one of none"),
         ("epsilon = 1\nepsilons = [2]", "epsilons in FILE = [2]: must be given once: epsilon in"),
         ("config = 'x'", "config in FILE = 'x': must be"),

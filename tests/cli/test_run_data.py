@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+import fedsel
 from fedsel.cli import _run_table as table
 from fedsel.data import from_arrays, read
 from fedsel.errors import InvalidArgument
@@ -15,6 +16,7 @@ from fedsel.experiments import InMemorySource, Spec
 from tests.cli.records import HEADER, people, write_people
 from tests.cli.support import run_here
 
+NAMES = ("PE-PM", "PS-PM")
 QUICK = ("--folds", "2", "--repeats", "1", "--batch", "0.05", "--jobs", "1")
 
 
@@ -172,8 +174,10 @@ def test_automatic_choices_are_made_for_each_solution(fedsel_run):
 def test_the_table_says_what_each_solution_was_run_with(fedsel_run):
     done = fedsel_run("-s", "RJ", "-s", "PS-PM", "-e", "4", as_json=False)
     text = " ".join(done.stdout.split())
-    assert "RJ: α automatic (*), ρ = 0.4, weights averaged (t^3), records of norm 1" in text
-    assert "PS-PM: α as given or fitted to the data set, μ = 0.1, last weights, records as" in text
+    assert "RJ: α automatic (*), from public quantities, weights averaged (t^3), records of" in text
+    assert "RJ: ρ = 0.4" in text
+    assert "PS-PM: α as given or fitted to the data set, last weights, records as they are" in text
+    assert "PS-PM: μ = 0.1" in text
 
 
 def test_the_recommended_solution_works_by_default(fedsel_run, tmp_path):
@@ -269,14 +273,60 @@ def test_where_ranges_cannot_be_learnt(fedsel_run, arguments, complaint):
     assert complaint in done.stderr
 
 
-@pytest.mark.parametrize("width", [60, 80, 140])
-def test_the_table_fits_the_terminal(fedsel_run, monkeypatch, width):
+@pytest.fixture
+def shown(monkeypatch):
+    """The lines of the table of some rows on a terminal of a width."""
+
+    def call(rows, width):
+        console = Console(width=width, record=True, file=io.StringIO())
+        monkeypatch.setattr(table, "output", lambda: console)
+        table.print_table(rows, [])
+        return console.export_text().splitlines()
+
+    return call
+
+
+@pytest.mark.parametrize("width", [44, 60, 80, 120, 200])
+def test_the_table_fits_the_terminal(fedsel_run, shown, width):
     rows = fedsel_run("-s", "RJ", "-s", "PS-PM", "-e", "4")
-    console = Console(width=width, record=True, file=io.StringIO())
-    monkeypatch.setattr(table, "output", lambda: console)
-    table.print_table(rows, [])
-    text = console.export_text()
-    assert max(map(len, text.splitlines())) <= width
+    lines = shown(rows, width)
+    assert max(map(len, lines)) <= width
+    text = "\n".join(lines)
     assert "…" not in text
     assert "4.0000†" in text
-    assert ("Too narrow for" in text) == (width < 120)
+    assert ("Too narrow for bits" in text) == (width < 60)
+    both = shown([*rows, *({**row, "model": "svm"} for row in rows)], 80)
+    assert both[0].strip() == "people.csv, logistic and svm: test accuracy, 1 × 2 folds"
+
+
+def test_the_table_says_a_thing_once(fedsel_run, shown):
+    names = ("NP", "PM", "EXP-PM", "PE-PM", "PS-PM")
+    rows = fedsel_run(*(part for name in names for part in ("-s", name)), "-e", "4")
+    lines = shown(rows, 200)
+    assert len(lines) == len(set(lines))
+    assert [line for line in lines if "last weights" in line] == [
+        "α as given or fitted to the data set, last weights, records as they are, scale standard"
+    ]
+    assert "EXP-PM, PE-PM, PS-PM: μ = 0.1" in lines
+    # What every row means is for fedsel solutions to say; what is not private is said here.
+    assert not [line for line in lines if "ε₁ for the selection" in line]
+    assert "NP: not private: the whole gradient leaves as it is" in lines
+
+
+def test_solutions_of_one_law_are_named(fedsel_run, shown, tmp_path):
+    """Where ⊥ has probability 0, PE is PS, and equal rows look like a mistake."""
+    options = ("-s", "PE-PM", "-s", "PS-PM", "-e", "4", "-k", "0.1")
+    rows = fedsel_run(*options)
+    assert rows[0]["runs"] != rows[1]["runs"]  # few dimensions: PE abstains
+    assert not [line for line in shown(rows, 200) if "same law" in line]
+    X = np.random.default_rng(0).normal(size=(200, 100))
+    np.savez(tmp_path / "wide.npz", X=X, y=X[:, 0] > 0)
+    where = ("--data", tmp_path / "wide.npz", "--out", tmp_path / "wide")
+    rows = json.loads(run_here("run", *where, *QUICK, *options, "--json").stdout)
+    assert rows[0]["runs"] == rows[1]["runs"]
+    assert (
+        "PE-PM and PS-PM have the same rows at ε = 4: there ⊥ (abstain) has probability 0, and "
+        "without ⊥ PE and PS are the same law" in shown(rows, 200)
+    )
+    laws = [fedsel.solution(n, epsilon=4.0, dim=101).mechanism.selection.law(101) for n in NAMES]
+    assert [law.bottom for law in laws] == [0, 0]

@@ -26,7 +26,7 @@ def no_work(monkeypatch):
 
     monkeypatch.setattr(suite, "run", reached)
     for module, name in (
-        ("cli._run", "perform"),
+        ("cli._run", "_perform"),
         ("cli.reproduce", "_work"),
         ("service.running", "_worker"),
     ):

@@ -180,7 +180,8 @@ def test_data_of_another_content_are_not_mistaken_for_the_first(tmp_path):
 
 def test_lists_are_gone_through():
     specs = list(expand({"draw": [0, 1], "learning_rate": [0.1, 1.0], "epsilons": [2.0]}))
-    assert [(s.draw, s.learning_rate) for s in specs] == [(0, 0.1), (0, 1.0), (1, 0.1), (1, 1.0)]
+    points = [(s.draw, s.recipe["learning_rate"]) for s in specs]
+    assert points == [(0, 0.1), (0, 1.0), (1, 0.1), (1, 1.0)]
 
 
 def test_curves_and_holdout_give_what_cross_validation_gives(tmp_path):

@@ -53,7 +53,7 @@ def test_wrong_public_rows_are_refused():
         with pytest.raises(InvalidArgument, match="public"):
             with_public(data, wrong)
     source = with_public(data, data.X[:50])
-    asked = next(replace(PREPARING, solutions=("RJ",), centre=0.1).cells())
+    asked = next(replace(PREPARING, solutions=("RJ",), recipe={"centre": 0.1}).cells())
     with pytest.raises(InvalidArgument, match=r"centre.*public rows"):
         asked.setup(source)
 

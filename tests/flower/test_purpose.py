@@ -6,7 +6,7 @@ from fedsel import InvalidArgument
 from fedsel.device import Intent, Ledger
 from fedsel.flower import FedSelStrategy, NoReports
 from fedsel.flower._node import Node
-from fedsel.statements.runs import TRUST_ON_FLOWER
+from fedsel.statements._runs import TRUST_ON_FLOWER
 from tests.flower.messages import config, model
 from tests.flower.test_strategy import Network, strategy
 from tests.statements.support import Text

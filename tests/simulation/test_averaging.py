@@ -9,7 +9,7 @@ import pytest
 from fedsel import InvalidArgument, Recipe, solution
 from fedsel.auto import Setting, learning_rate
 from fedsel.data import synthetic
-from fedsel.experiments import Spec
+from fedsel.experiments import Spec, override
 from fedsel.models import MulticlassModel
 from fedsel.server.step import ServerState, StepRule, averaged
 from fedsel.simulation import Population, Training, train, train_vectors
@@ -64,17 +64,20 @@ def test_softmax_is_averaged_too():
 def test_a_wrong_power_is_named(power):
     with pytest.raises(InvalidArgument, match="averaging"):
         Training(solution("NP", dim=2), averaging=power)
-    with pytest.raises(InvalidArgument, match="averaging"):
-        Spec(averaging=power)
     if power != "auto":  # which a recipe decides with the rate
-        with pytest.raises(InvalidArgument, match="averaging"):
-            Recipe("NP", averaging=power)
+        for make in (
+            lambda: Recipe("NP", averaging=power),
+            lambda: Spec(recipe={"averaging": power}),
+        ):
+            with pytest.raises(InvalidArgument, match="averaging"):
+                make()
 
 
 def test_the_automatic_rate_brings_its_average_and_unit_records():
-    (auto,) = Spec(solutions=("RJ",), epsilons=(1.0,), learning_rate="auto", rho="auto").cells()
+    one = Spec(solutions=("RJ",), epsilons=(1.0,))
+    (auto,) = override(one, {"learning_rate": "auto", "rho": "auto"}).cells()
     assert (auto.recipe.averaging, auto.unit_records) == (3.0, True)
-    (off,) = Spec(solutions=("RJ",), epsilons=(1.0,), learning_rate="auto", averaging=0.0).cells()
+    (off,) = override(one, {"learning_rate": "auto", "averaging": 0.0}).cells()
     assert off.recipe.averaging == 0
     (paper,) = Spec(solutions=("PS-PM",), epsilons=(1.0,)).cells()
     assert (paper.recipe.averaging, paper.unit_records) == (0.0, False)

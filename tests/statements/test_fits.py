@@ -9,7 +9,7 @@ import pytest
 
 from fedsel import InvalidArgument, solution
 from fedsel.sklearn import FedSelClassifier, PrivacyStatement
-from fedsel.statements.fits import fit_statement
+from fedsel.statements._fits import fit_statement
 from tests.statements.support import Text
 
 

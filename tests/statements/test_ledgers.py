@@ -11,7 +11,7 @@ import pytest
 from fedsel import InvalidArgument
 from fedsel.device import Client, Fault, Intent, Request
 from fedsel.statements import certainty, inspect_ledgers
-from fedsel.statements.ledger_page import NOT_STATED
+from fedsel.statements._ledger_page import NOT_STATED
 from tests.statements.support import (
     BEGUN,
     HOSTILE,
@@ -71,10 +71,10 @@ def test_every_store_is_in_it_with_its_fault(report, stores):
 def test_what_each_device_has_sent(report):
     one, two, quiet = report.devices[:3]
     assert (one.history.spent, one.history.left) == (4, 4)
-    assert [(run.run, run.intent, run.reports, run.epsilon) for run in two.runs] == [
-        (RUNS["keyboard"], KEYBOARD, 2, 2),
-        (RUNS["study"], Intent(), 1, Fraction(1, 9)),
-        (RUNS["hostile"], HOSTILE, 1, Fraction(1, 9)),
+    assert [(run.run, run.intents, run.reports, run.most_epsilon) for run in two.runs] == [
+        (RUNS["keyboard"], (KEYBOARD,), 2, 2),
+        (RUNS["study"], (Intent(),), 1, Fraction(1, 9)),
+        (RUNS["hostile"], (HOSTILE,), 1, Fraction(1, 9)),
     ]
     assert (two.runs[0].first, two.runs[0].last) == (BEGUN + 3600, BEGUN + 7200)
     assert {run.bytes_each for run in two.runs} == {16}
@@ -94,7 +94,7 @@ def test_the_register_does_not_depend_on_the_order_of_the_devices(report, stores
     """The device that has spent the most comes first in one order and last in the other."""
     turned = inspect_ledgers([stores[1], stores[0], stores[3]], made=MADE)
     assert {run.run: run for run in turned.runs} == {run.run: run for run in report.runs}
-    assert [device.runs[0].epsilon for device in turned.devices] == [2, 4, 4]
+    assert [device.runs[0].most_epsilon for device in turned.devices] == [2, 4, 4]
     assert turned.most_spent == report.most_spent == 4
 
 
@@ -184,7 +184,7 @@ def test_nothing_on_it_depends_on_the_data(tmp_path, monkeypatch):
 
 
 def test_a_ledger_in_use_is_read_and_one_that_is_held_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr("fedsel.statements.ledgers._TIMEOUT", 0.05)
+    monkeypatch.setattr("fedsel.statements._ledgers._TIMEOUT", 0.05)
     client = device(tmp_path / "a", [keyboard(1)])
     assert inspect_ledgers([tmp_path / "a"]).complete
     with client.ledger.transaction(write=True):
@@ -214,7 +214,7 @@ def test_a_store_is_named_once(tmp_path):
 
 
 def test_many_reports_are_counted_where_they_are_not_listed(tmp_path, monkeypatch):
-    monkeypatch.setattr("fedsel.statements.ledger_page._MOST_ROWS", 3)
+    monkeypatch.setattr("fedsel.statements._ledger_page._MOST_ROWS", 3)
     device(tmp_path / "a", [keyboard(4), study()])
     report = inspect_ledgers([tmp_path / "a"])
     assert "The 2 reports before these are in the JSON" in Text(report.to_html()).text
@@ -236,7 +236,7 @@ def test_devices_of_one_name_are_told_apart(tmp_path):
         device(tmp_path / parent / "store", [])
     text = Text(inspect_ledgers([tmp_path / "x/store", tmp_path / "y/store"]).to_html()).text
     assert "All 2 ledgers were read." in text
-    assert "Nothing was sent" in text
+    assert "have sent nothing." in text
     assert f"store {tmp_path}/x/store".replace("store /", "/") in text
 
 

@@ -9,7 +9,7 @@ from fedsel import Aggregator, InvalidArgument, Reports
 from fedsel.device import Request
 from fedsel.mechanisms.central import add_up, compose
 from fedsel.statements import RunStatement, certainty
-from fedsel.statements.runs import TRUST, TRUST_ON_FLOWER
+from fedsel.statements._runs import TRUST, TRUST_ON_FLOWER
 from tests.statements.support import HOSTILE, KEYBOARD, Text
 from tests.wire.support import complete
 
@@ -38,7 +38,7 @@ def test_what_was_released_is_that_of_the_epochs_with_reports(tmp_path):
         (2, 2, 2, 2, 2),
     ]
     assert (statement.released, statement.planned, statement.reports) == (2, 3, 6)
-    assert "a client has released 2 at most, and 3 when all 3 epochs are over" in str(statement)
+    assert "a client has released at most 2, and at most 3 when all 3 epochs" in str(statement)
     assert "at most 88 % certain" in str(statement)
 
 
@@ -64,7 +64,7 @@ def test_as_json_and_as_a_page(tmp_path):
     assert told["certainty_released"] == certainty(2)
     assert [e["released"] for e in told["epochs"]] == [1.0, 1.0, 2.0]
     text = Text(statement.to_html()).text
-    for sentence in (*TRUST, *TRUST_ON_FLOWER, KEYBOARD.purpose, "OTHER", "ε = 2 at most"):
+    for sentence in (*TRUST, *TRUST_ON_FLOWER, KEYBOARD.purpose, "OTHER", "at most ε = 2"):
         assert sentence in text
     assert "the budget of this device does not suffice for the report" in text
     fragment = statement._repr_html_()
@@ -91,7 +91,7 @@ def test_both_numbers_are_stated_with_who_is_trusted_for_which(tmp_path):
     text = Text(statement.to_html()).text
     for sentence in (*shuffled.trust, shuffled.sentence, "if shuffled"):
         assert sentence in text
-    assert "For local ε = 2: the device alone is trusted" in text
+    assert "For local ε = 2: only the device must be trusted" in text
     assert shuffled.sentence in str(statement)
     assert "2 epochs added up" in shuffled.sentence
     assert set(shuffled.trust) <= set(told["trust"])

@@ -1,323 +1,149 @@
-"""``fedsel run``: the main job."""
+"""``fedsel run``: the main job. Its options are the parameters of an experiment."""
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 
+from fedsel._internal.display import printable
 from fedsel._internal.extras import check_installed
+from fedsel.auto import CENTRE, SPREAD
 from fedsel.cli._commands import load_config
-from fedsel.cli._run_records import Files, announce, perform, source_of
+from fedsel.cli._run_records import Files, source_of
 from fedsel.cli._run_table import annotated, line_of, print_table, write_files
-from fedsel.cli._terminal import JobsOption, JsonOption, check_folder, check_there, parse_top
+from fedsel.cli._terminal import (
+    Bar,
+    JobsOption,
+    JsonOption,
+    check_folder,
+    check_there,
+    parse_number,
+    progress_console,
+)
 from fedsel.errors import InvalidArgument
-from fedsel.recipe import RECOMMENDED
-from fedsel.solutions._registry import ONE_SYMBOL, PERTURBING, PLAIN, SELECTING
-
-if TYPE_CHECKING:
-    from fedsel.experiments import Spec
+from fedsel.experiments import (
+    PARAMETERS,
+    Finished,
+    Row,
+    Source,
+    Spec,
+    Store,
+    cache_key,
+    override,
+    sweep,
+    total_cost,
+)
+from fedsel.recipe import AUTO, Parameter, Section, parameters_of
 
 EXAMPLE = (
     "Example: fedsel run --dataset adult --solution FJ --solution PS-PM --epsilon 2   ·   "
     "fedsel run --data my.csv --label income --solution FJ --scale private --json   ·   "
     "fedsel run --config examples/run.toml --epsilon 4"
 )
-
-_DATA, _WHAT, _TRAIN = "What to train on", "What to compare", "Training"
-_SOLUTION, _CHECK, _PREPARE = "Parameters of solutions", "Validation", "Preparation of records"
-
-
-def usual_names() -> str:
-    """Solutions for a help text: the recommended first, then those of the paper, and plain ones.
-
-    >>> usual_names()
-    'FJ, J, UJ, RJ, RC, PM, HM, Duchi, OW, EXP-PM, PE-PM, PS-PM, NP'
-    """
-    first = sorted(ONE_SYMBOL, key=lambda name: name != RECOMMENDED)
-    stages = [f"{name}-{next(iter(PERTURBING))}" for name in SELECTING if "published" not in name]
-    return ", ".join((*first, *PERTURBING, *stages, PLAIN[0]))
+_TITLES: dict[Section, str] = {
+    "data": "What to train on",
+    "compared": "What to compare",
+    "training": "Training",
+    "records": "Preparation of records",
+    "solution": "Parameters of solutions",
+    "validation": "Validation",
+}
+"""The sections of the help page, in their order."""
+_USUAL_SHARES = {"spread": SPREAD, "centre": CENTRE}
+"""The share of the rounds that "yes" stands for."""
 
 
+def _with_parameters(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command an option for each parameter of an experiment in place of ``**given``."""
+    order = list(_TITLES)
+    every = {"dataset": PARAMETERS["dataset"], **parameters_of(Files), **PARAMETERS}
+    found = sorted(every.values(), key=lambda p: order.index(p.section or "data"))
+    *own, _ = inspect.signature(command, eval_str=True).parameters.values()
+    signature = inspect.Signature([*map(_option, found), *own])
+    command.__signature__ = signature  # type: ignore[attr-defined]
+    return command
+
+
+def _option(parameter: Parameter) -> inspect.Parameter:
+    dashed = parameter.name.replace("_", "-")
+    kind = _kind_of(parameter)
+    spellings = [f"--{dashed}/--no-{dashed}" if kind is bool else f"--{dashed}"]
+    spellings += [f"-{parameter.short}"] if parameter.short else []
+    about = typer.Option(
+        *spellings,
+        help=parameter.text,
+        show_default=_default_of(parameter),
+        rich_help_panel=_TITLES[parameter.section or "data"],
+    )
+    return inspect.Parameter(
+        parameter.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=None,
+        annotation=Annotated[kind | None, about],
+    )
+
+
+def _kind_of(parameter: Parameter) -> Any:
+    """The type of an option; what may be a word or one of two kinds of number is a text."""
+    if isinstance(parameter.default, tuple):
+        return list[float] if float in get_args(parameter.kind) else list[str]
+    kinds = set(get_args(parameter.kind)) - {type(None)} or {parameter.kind}
+    return kinds.pop() if len(kinds) == 1 else str
+
+
+def _default_of(parameter: Parameter) -> str | bool:
+    default = parameter.default
+    if parameter.unset or default is None:
+        return parameter.unset or False
+    *first, last = [
+        value if isinstance(value, str) else f"{value:g}"
+        for value in (default if isinstance(default, tuple) else (default,))
+    ]
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _read(parameter: Parameter, value: Any) -> Any:
+    """The value of an option; a text may be a number, auto, or yes and no."""
+    if not isinstance(value, str) or parameter.kind in (str, str | None):
+        return value
+    words: dict[str, Any] = {}
+    allowed = "a count such as 5 or a fraction such as 0.1"
+    if any(AUTO in get_args(kind) for kind in get_args(parameter.kind)):
+        words, allowed = {AUTO: AUTO}, "a number, or auto"
+    if parameter.name in _USUAL_SHARES:
+        words |= {"yes": _USUAL_SHARES[parameter.name], "no": 0.0}
+        allowed = "auto, yes, no or a share of the rounds"
+    if value.lower() in words:
+        return words[value.lower()]
+    return parse_number(parameter.name, value, allowed)
+
+
+def _spec_of(given: dict[str, Any], files: Files) -> Spec:
+    """The experiment that options describe; an option that would be ignored is refused."""
+    files.refuse_ignored({name: given[name] for name in ("dataset", "draw")})
+    values = {key: _read(p, given[p.name]) for key, p in PARAMETERS.items()}
+    changes = {key: value for key, value in values.items() if value is not None}
+    if files.data is not None:
+        changes["dataset"] = files.data.name
+    spec = override(Spec(), changes)
+    if files.public is None:
+        return spec
+    if spec.scale not in (None, "unit", "symmetric"):
+        raise InvalidArgument("scale", spec.scale, "unit or symmetric with --public")
+    return replace(spec, scale=spec.scale or "unit")  # public rows have the bounds
+
+
+@_with_parameters
 def run(
-    dataset: Annotated[
-        str | None,
-        typer.Option(
-            help="syn-L, syn-H, bank, adult or kdd.", show_default="syn-L", rich_help_panel=_DATA
-        ),
-    ] = None,
-    data: Annotated[
-        Path | None,
-        typer.Option(
-            help="Your own data in place of --dataset: .csv, .parquet, .npz, .svm or .libsvm.",
-            rich_help_panel=_DATA,
-        ),
-    ] = None,
-    label: Annotated[
-        str | None,
-        typer.Option(help="The label column of --data: name or number.", rich_help_panel=_DATA),
-    ] = None,
-    header: Annotated[
-        bool | None,
-        typer.Option(
-            "--header/--no-header",
-            help="Whether a .csv file begins with the names of its columns; without, they are "
-            "numbered from 0.",
-            show_default="names; what looks like a record is refused",
-            rich_help_panel=_DATA,
-        ),
-    ] = None,
-    public: Annotated[
-        Path | None,
-        typer.Option(
-            help="Public rows with the features of --data, unlabelled: free of ε.",
-            rich_help_panel=_DATA,
-        ),
-    ] = None,
-    public_mean: Annotated[
-        Path | None,
-        typer.Option(
-            help="Public means of features, free of ε: a .toml file of name = mean, or a .csv of "
-            "name,mean; the mean of a level, such as job=clerk, is its share.",
-            rich_help_panel=_DATA,
-        ),
-    ] = None,
-    directory: Annotated[
-        Path | None,
-        typer.Option(
-            help="A folder with the files of --dataset (or set FEDSEL_DATA).",
-            rich_help_panel=_DATA,
-        ),
-    ] = None,
-    clients: Annotated[
-        int | None,
-        typer.Option(
-            help="Deal the records out to so many clients.",
-            show_default="one for each record",
-            rich_help_panel=_DATA,
-        ),
-    ] = None,
-    skew: Annotated[
-        float | None,
-        typer.Option(
-            help="Label skew of --clients (Dirichlet; small is skewed).",
-            show_default="none",
-            rich_help_panel=_DATA,
-        ),
-    ] = None,
-    data_seed: Annotated[
-        int | None,
-        typer.Option(
-            "--draw", help="Seed of the synthetic data.", show_default="0", rich_help_panel=_DATA
-        ),
-    ] = None,
-    solution: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--solution",
-            "-s",
-            help=f"{usual_names()} and others, which fedsel solutions lists; repeat for several.",
-            show_default="NP, PM, EXP-PM, PE-PM, PS-PM and FJ",
-            rich_help_panel=_WHAT,
-        ),
-    ] = None,
-    epsilon: Annotated[
-        list[float] | None,
-        typer.Option(
-            "--epsilon",
-            "-e",
-            help="ε of a client over all its reports; repeat for several.",
-            show_default="0.5, 1, 2 and 4",
-            rich_help_panel=_WHAT,
-        ),
-    ] = None,
-    model: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--model",
-            "-m",
-            help="logistic or svm; repeat for both.",
-            show_default="logistic",
-            rich_help_panel=_WHAT,
-        ),
-    ] = None,
-    epochs: Annotated[
-        int | None,
-        typer.Option(
-            help="E: reports of a client.",
-            show_default="1",
-            rich_help_panel=_TRAIN,
-        ),
-    ] = None,
-    batch: Annotated[
-        str | None,
-        typer.Option(
-            help="Clients of a round: a fraction or a count.",
-            show_default="0.01",
-            rich_help_panel=_TRAIN,
-        ),
-    ] = None,
-    rounds: Annotated[
-        int | None,
-        typer.Option(
-            help="Stop after so many rounds.",
-            show_default="every client reports E times",
-            rich_help_panel=_TRAIN,
-        ),
-    ] = None,
-    learning_rate: Annotated[
-        str | None,
-        typer.Option(
-            "--learning-rate",
-            "-a",
-            help="α, or auto.",
-            show_default="auto for FJ, RJ, J, RC; else by data set",
-            rich_help_panel=_TRAIN,
-        ),
-    ] = None,
-    averaging: Annotated[
-        float | None,
-        typer.Option(
-            help="Average the weights, t^p in round t; 0 takes the last.",
-            show_default="3 where α is automatic, else 0",
-            rich_help_panel=_TRAIN,
-        ),
-    ] = None,
-    reg: Annotated[
-        float | None,
-        typer.Option(help="λ of the regulariser.", show_default="0.0001", rich_help_panel=_TRAIN),
-    ] = None,
-    dropout: Annotated[
-        float | None,
-        typer.Option(
-            help="Chance that a client does not answer.",
-            show_default="0",
-            rich_help_panel=_TRAIN,
-        ),
-    ] = None,
-    scale: Annotated[
-        str | None,
-        typer.Option(
-            help="unit or symmetric (from public bounds), private (the first rounds learn how wide "
-            "features are; FJ, RJ and RC), standard (by the records' own mean and deviation: not "
-            "private), or none.",
-            show_default="by data set; your own: unit if it has bounds, else standard",
-            rich_help_panel=_PREPARE,
-        ),
-    ] = None,
-    intercept: Annotated[
-        bool | None,
-        typer.Option(
-            "--intercept/--no-intercept",
-            help="A constant feature.",
-            show_default="by data set",
-            rich_help_panel=_PREPARE,
-        ),
-    ] = None,
-    unit_records: Annotated[
-        bool | None,
-        typer.Option(
-            "--unit-records/--no-unit-records",
-            help="Clients divide their record by its norm.",
-            show_default="with automatic α or ρ of FJ, RJ, J, RC",
-            rich_help_panel=_PREPARE,
-        ),
-    ] = None,
-    centre: Annotated[
-        str | None,
-        typer.Option(
-            help="Learn the records' centre first: auto, yes, no or a share of the rounds.",
-            show_default="auto",
-            rich_help_panel=_PREPARE,
-        ),
-    ] = None,
-    spread: Annotated[
-        str | None,
-        typer.Option(
-            help="Learn the records' spread first: auto, yes, no or a share of the rounds.",
-            show_default="auto",
-            rich_help_panel=_PREPARE,
-        ),
-    ] = None,
-    rho: Annotated[
-        str | None,
-        typer.Option(
-            help="ρ, the public radius of FJ, J, RJ and RC, or auto.",
-            show_default="auto where α is automatic, else none",
-            rich_help_panel=_SOLUTION,
-        ),
-    ] = None,
-    bases: Annotated[
-        int | None,
-        typer.Option(
-            help="Rotated bases of RJ in a round.",
-            show_default="64 over all rounds",
-            rich_help_panel=_SOLUTION,
-        ),
-    ] = None,
-    codewords: Annotated[
-        int | None,
-        typer.Option(
-            "--words",
-            help="Codewords of RC.",
-            show_default="about 8·d",
-            rich_help_panel=_SOLUTION,
-        ),
-    ] = None,
-    mu: Annotated[
-        str | None,
-        typer.Option(
-            help="μ, the share of ε for the selection of PS-PM and its like, or auto.",
-            show_default="0.1",
-            rich_help_panel=_SOLUTION,
-        ),
-    ] = None,
-    theta: Annotated[
-        float | None,
-        typer.Option(
-            help="θ, the most of μ = auto.", show_default="0.2", rich_help_panel=_SOLUTION
-        ),
-    ] = None,
-    k: Annotated[
-        str | None,
-        typer.Option(
-            "--k",
-            "-k",
-            help="The top k that are selected: a count or a fraction of d.",
-            show_default="0.1",
-            rich_help_panel=_SOLUTION,
-        ),
-    ] = None,
-    momentum: Annotated[
-        float | None,
-        typer.Option(help="η of the residual.", show_default="0", rich_help_panel=_SOLUTION),
-    ] = None,
-    clip: Annotated[
-        float | None,
-        typer.Option(
-            help="Values are clipped to ±clip.", show_default="1", rich_help_panel=_SOLUTION
-        ),
-    ] = None,
-    ratio: Annotated[
-        float | None,
-        typer.Option(help="q/d of …-RP.", show_default="0.1", rich_help_panel=_SOLUTION),
-    ] = None,
-    folds: Annotated[
-        int | None, typer.Option(help="Folds.", show_default="5", rich_help_panel=_CHECK)
-    ] = None,
-    repeats: Annotated[
-        int | None, typer.Option(help="Repeats.", show_default="10", rich_help_panel=_CHECK)
-    ] = None,
-    seed: Annotated[
-        int | None,
-        typer.Option(help="Results depend on it alone.", show_default="0", rich_help_panel=_CHECK),
-    ] = None,
+    *,
     config: Annotated[
         Path | None,
         typer.Option(
@@ -331,6 +157,7 @@ def run(
         Path, typer.Option(help="The folder of the results; resumes from there.")
     ] = Path("results"),
     as_json: JsonOption = False,
+    **given: Any,
 ) -> None:
     """Train with each solution at each ε by cross-validation, and compare.
 
@@ -339,48 +166,18 @@ def run(
     command goes on from there.
     """
     del config  # its callback has filled in what was not given
-    given = {
-        "dataset": dataset,
-        "solutions": solution,
-        "epsilons": epsilon,
-        "models": model,
-        "epochs": epochs,
-        "batch": batch,
-        "learning_rate": learning_rate,
-        "mu": mu,
-        "theta": theta,
-        "k": k,
-        "momentum": momentum,
-        "clip": clip,
-        "reg": reg,
-        "ratio": ratio,
-        "rho": rho,
-        "words": codewords,
-        "bases": bases,
-        "averaging": averaging,
-        "centre": centre,
-        "spread": spread,
-        "scale": scale,
-        "intercept": intercept,
-        "unit_records": unit_records,
-        "dropout": dropout,
-        "clients": clients,
-        "skew": skew,
-        "folds": folds,
-        "repeats": repeats,
-        "draw": data_seed,
-        "rounds": rounds,
-        "seed": seed,
-    }
-    files = Files(data, label, header, public, directory, public_mean)
-    spec = spec_of({name: value for name, value in given.items() if value is not None}, files)
+    files = Files(**{name: given.pop(name) for name in parameters_of(Files)})
+    spec = _spec_of(given, files)
     check_folder("--out", out)
-    check_there("--directory", directory)
+    check_there("--directory", files.directory)
     check_installed("simulation", "fedsel run", "joblib", "scipy")
-    import_module("fedsel.sampling._kernels")  # says what to do where they were left out
-    announce(spec)
+    import_module("fedsel.sampling._kernels")  # explains what to do where they were left out
+    number = len(list(spec.cells()))
+    results = "one result" if number == 1 else f"{number} results"
+    line = f"{spec.dataset}: {results}, each from {spec.repeats} × {spec.folds} folds"
+    progress_console().print(printable(line), highlight=False, markup=False)
     spec, source = source_of(spec, files)
-    rows, complete = perform(spec, source, out, jobs or os.cpu_count() or 1, line_of)
+    rows, complete = _perform(spec, source, out, jobs or os.cpu_count() or 1)
     rows = annotated(rows)
     written = write_files(rows, out) if rows else []
     if as_json:
@@ -392,77 +189,24 @@ def run(
         raise typer.Exit(130)
 
 
-def spec_of(given: dict[str, Any], files: Files) -> Spec:
-    """The experiment of these options; what would be ignored is refused."""
-    from fedsel.experiments import Spec, override
+def _perform(spec: Spec, source: Source, out: Path, jobs: int) -> tuple[list[Row], bool]:
+    """The results, and whether they are all; each is kept at once."""
+    cells = list({cache_key(cell, source.identity): cell for cell in spec.cells()}.values())
+    for cell in {cell.recipe.solution: cell for cell in cells}.values():
+        cell.setup(source)  # refuse what does not fit the records before the work begins
+    out.mkdir(exist_ok=True)
+    store = Store(out / "results.sqlite")
+    with Bar(total_cost(cells)) as bar:
 
-    _refuse_ignored(given, files)
-    options = {name: _READ[name](name, v) if name in _READ else v for name, v in given.items()}
-    if files.data is not None:
-        options["dataset"] = files.data.name
-    spec = override(Spec(), options)
-    return spec if files.public is None else _with_public(spec)
+        def finished(done: Finished) -> None:
+            bar.keep(line_of(done.row))
 
+        def advance(cost: float) -> None:
+            bar.update("training", advance=cost)
 
-def _refuse_ignored(given: dict[str, Any], files: Files) -> None:
-    """Records come from a file or from a data set by its name: not from both."""
-    if files.data is None:
-        of_files = {"label": files.label, "header": files.header, "public": files.public}
-        ignored, allowed = of_files, "given together with --data"
-    else:
-        names = {name: given.get(name) for name in ("dataset", "draw")}
-        ignored, allowed = {**names, "directory": files.directory}, "left out with --data"
-    if files.public is not None and files.public_mean is not None:
-        allowed = "left out with --public, whose rows tell the centre"
-        raise InvalidArgument("public_mean", str(files.public_mean), allowed)
-    for name, value in ignored.items():
-        if value is not None:
-            raise InvalidArgument(name, str(value) if isinstance(value, Path) else value, allowed)
-
-
-def _with_public(spec: Spec) -> Spec:
-    """Public rows give the bounds of features, if nobody has declared any."""
-    if spec.scale not in (None, "unit", "symmetric"):
-        raise InvalidArgument("scale", spec.scale, "unit or symmetric with --public")
-    return replace(spec, scale=spec.scale or "unit")
-
-
-def _number(name: str, text: str) -> float:
-    try:
-        return int(text) if text.isdecimal() else float(text)
-    except ValueError:
-        raise InvalidArgument(name, text, "a number") from None
-
-
-def _or_auto(name: str, text: str) -> float | str:
-    if text.lower() == "auto":
-        return "auto"
-    try:
-        return _number(name, text)
-    except InvalidArgument:
-        raise InvalidArgument(name, text, "a number, or auto") from None
-
-
-def _share(name: str, text: str) -> float | str:
-    """auto, a share of the rounds, or yes and no for the usual share and none."""
-    from fedsel import auto
-
-    usual: dict[str, float] = {"yes": getattr(auto, name.upper()), "no": 0.0}
-    if text.lower() in usual:
-        return usual[text.lower()]
-    try:
-        return _or_auto(name, text)
-    except InvalidArgument:
-        raise InvalidArgument(name, text, "auto, yes, no or a share of the rounds") from None
-
-
-_READ: dict[str, Callable[[str, str], Any]] = {
-    "batch": _number,
-    "learning_rate": _or_auto,
-    "mu": _or_auto,
-    "rho": _or_auto,
-    "centre": _share,
-    "spread": _share,
-    "k": lambda _, text: parse_top(text),
-}
-"""How texts that need not be numbers are read."""
+        try:
+            return sweep(cells, source, store, jobs=jobs, finished=finished, advance=advance), True
+        except KeyboardInterrupt:
+            # Everything that was kept, also what was written just before it would have been shown.
+            kept = [store.get(cache_key(cell, source.identity)) for cell in cells]
+            return [row for row in kept if row is not None], False

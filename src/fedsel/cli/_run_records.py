@@ -1,79 +1,107 @@
-"""The work of ``fedsel run``: records are read, cells are trained, results are kept."""
+"""The records of ``fedsel run``: a data set by its name, or files, with public rows or means."""
 
 from __future__ import annotations
 
 import csv
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import Annotated, Any, final
 
-from fedsel._internal.display import printable
-from fedsel.cli._terminal import Bar, patience, progress_console
+from fedsel.cli._terminal import patience
+from fedsel.data import Dataset, read, read_rows
 from fedsel.errors import InvalidArgument, check_float
-
-if TYPE_CHECKING:
-    from fedsel.data import Dataset
-    from fedsel.experiments import Means, Source, Spec
-
-Row = dict[str, Any]
+from fedsel.experiments import CatalogueSource, InMemorySource, Means, Source, Spec, with_public
+from fedsel.recipe import Parameter
 
 
 @final
 @dataclass(frozen=True)
 class Files:
-    """What records are read from, if not by the name of a data set."""
+    """The options that name files of records."""
 
-    data: Path | None = None
-    label: str | None = None
-    header: bool | None = None
-    public: Path | None = None
-    directory: Path | None = None
-    public_mean: Path | None = None
+    data: Annotated[
+        Path | None,
+        Parameter(
+            "Your own data in place of --dataset: .csv, .parquet, .npz, .svm or .libsvm.", "data"
+        ),
+    ] = None
+    label: Annotated[
+        str | None, Parameter("The label column of --data: name or number.", "data")
+    ] = None
+    header: Annotated[
+        bool | None,
+        Parameter(
+            "Whether a .csv file begins with the names of its columns; without, they are numbered "
+            "from 0.",
+            "data",
+            unset="names; what looks like a record is refused",
+        ),
+    ] = None
+    public: Annotated[
+        Path | None,
+        Parameter("Public rows with the features of --data, unlabelled: free of ε.", "data"),
+    ] = None
+    public_mean: Annotated[
+        Path | None,
+        Parameter(
+            "Public means of features, free of ε: a .toml file of name = mean, or a .csv of "
+            "name,mean; the mean of a level, such as job=clerk, is its share.",
+            "data",
+        ),
+    ] = None
+    directory: Annotated[
+        Path | None,
+        Parameter("A folder with the files of --dataset (or set FEDSEL_DATA).", "data"),
+    ] = None
 
-
-def announce(spec: Spec) -> None:
-    """The first word, before data are read and libraries loaded."""
-    number = len(list(spec.cells()))
-    results = "one result" if number == 1 else f"{number} results"
-    line = f"{spec.dataset}: {results}, each from {spec.repeats} × {spec.folds} folds"
-    progress_console().print(printable(line), highlight=False, markup=False)
+    def refuse_ignored(self, of_catalogue: Mapping[str, Any]) -> None:
+        """Records come from a file or from a data set by its name: not from both."""
+        if self.public is not None and self.public_mean is not None:
+            allowed = "left out with --public, whose rows have the centre"
+            raise InvalidArgument("public_mean", str(self.public_mean), allowed)
+        if self.data is None:
+            ignored = {"label": self.label, "header": self.header, "public": self.public}
+            allowed = "given together with --data"
+        else:
+            ignored = {**of_catalogue, "directory": self.directory}
+            allowed = "left out with --data"
+        for name, value in ignored.items():
+            if value is not None:
+                shown = str(value) if isinstance(value, Path) else value
+                raise InvalidArgument(name, shown, allowed)
 
 
 def source_of(spec: Spec, files: Files) -> tuple[Spec, Source]:
-    """The records, and the experiment on the scale that befits them."""
-    from fedsel.data import read, read_rows
-    from fedsel.experiments import CatalogueSource, InMemorySource, with_public
-
+    """The records, and the experiment on the scale that suits them."""
     means = () if files.public_mean is None else means_of(files.public_mean)
+    source: Source
     if files.data is None:
         with (
             patience(f"{spec.dataset}: looking for its files") as notify,
-            _reading("--dataset"),
+            _naming_option("--dataset"),
         ):
-            # What is missing is told before anything runs.
+            # What is missing is reported before anything runs.
             dataset = CatalogueSource(files.directory, notify).data(spec.dataset, spec.draw)
-        return _on_public_scale(spec, dataset, means), CatalogueSource(files.directory, means=means)
-    with patience(f"reading {files.data}"), _reading("--data"):
-        dataset = read(files.data, files.label, header=files.header)
-    if means:
-        return _on_public_scale(spec, dataset, means), InMemorySource(dataset, means=means)
-    if files.public is None:
-        if spec.scale is None and dataset.bounded:
-            spec = replace(spec, scale="unit")  # nothing need be read from the records
-        return spec, InMemorySource(dataset)
-    with patience(f"reading {files.public}"), _reading("--public"):
-        rows = read_rows(files.public, dataset, "--public", header=files.header)
-    return spec, with_public(dataset, rows)
+        source = CatalogueSource(files.directory, means=means)
+    else:
+        with patience(f"reading {files.data}"), _naming_option("--data"):
+            dataset = read(files.data, files.label, header=files.header)
+        source = InMemorySource(dataset, means=means)
+    if files.public is not None:
+        with patience(f"reading {files.public}"), _naming_option("--public"):
+            rows = read_rows(files.public, dataset, "--public", header=files.header)
+        source = with_public(dataset, rows)
+    return replace(spec, scale=_scale_for(spec, files, dataset)), source
 
 
-def _on_public_scale(spec: Spec, dataset: Dataset, means: Means) -> Spec:
-    """With public means, the scale is one that needs no record to know, unless it was given."""
-    if not means or spec.scale is not None:
-        return spec
-    return replace(spec, scale="unit" if dataset.bounded else "private")
+def _scale_for(spec: Spec, files: Files, dataset: Dataset) -> str | None:
+    """A scale that no record need be read for, where there is one and none was given."""
+    if spec.scale is None and dataset.bounded and (files.data or files.public_mean):
+        return "unit"
+    return "private" if spec.scale is None and files.public_mean else spec.scale
 
 
 def means_of(path: Path) -> Means:
@@ -83,20 +111,18 @@ def means_of(path: Path) -> Means:
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
-        told = _of_toml(text) if path.suffix.lower() == ".toml" else _of_csv(text)
+        listed = _of_toml(text) if path.suffix.lower() == ".toml" else _of_csv(text)
     except OSError as error:
         raise InvalidArgument("public_mean", str(path), f"a file ({error.strerror})") from None
     except (ValueError, RecursionError) as error:
-        if isinstance(error, InvalidArgument):
-            raise
         allowed = f"a .toml file of name = mean, or a .csv file of name,mean ({error})"
         raise InvalidArgument("public_mean", str(path), allowed) from None
-    names = [name for name, _ in told]
+    names = [name for name, _ in listed]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None or not names:
         allowed = "a file that has each feature once" if twice else "a file that has a mean"
         raise InvalidArgument("public_mean", f"{twice or 'nothing'} in {path}", allowed)
-    return tuple((name, check_float(f"public_mean[{name!r}]", mean)) for name, mean in told)
+    return tuple((name, check_float(f"public_mean[{name!r}]", mean)) for name, mean in listed)
 
 
 def _of_toml(text: str) -> list[tuple[str, Any]]:
@@ -126,8 +152,8 @@ def _is_number(text: str) -> bool:
 
 
 @contextmanager
-def _reading(option: str) -> Iterator[None]:
-    """What is wrong in a file is said of the option that named it."""
+def _naming_option(option: str) -> Iterator[None]:
+    """Have an error in a file name the option that gave the file."""
     names = {"column": f"column of {option}", "y": f"the labels of {option}"}
     names |= {"path": option, "name": option}
     try:
@@ -135,42 +161,3 @@ def _reading(option: str) -> Iterator[None]:
     except InvalidArgument as error:
         error.name = names.get(error.name, error.name)
         raise
-
-
-def _check(spec: Spec, source: Source) -> None:
-    """Refuse what does not fit the records before the work, not in the midst of it."""
-    for cell in {cell.recipe.solution: cell for cell in spec.cells()}.values():
-        cell.setup(source)
-
-
-def perform(
-    spec: Spec, source: Source, out: Path, jobs: int, line_of: Callable[[Row], str]
-) -> tuple[list[Row], bool]:
-    """The results, and whether they are all; each is kept at once."""
-    from fedsel.experiments import Finished, Store, cache_key, sweep, total_cost
-
-    _check(spec, source)
-    out.mkdir(exist_ok=True)
-    store = Store(out / "results.sqlite")
-    rows: list[Row] = []
-    with Bar(total_cost(list(spec.cells()))) as bar:
-
-        def finished(done: Finished) -> None:
-            rows.append(done.row)
-            bar.keep(line_of(done.row))
-
-        try:
-            sweep(
-                spec.cells(),
-                source,
-                store,
-                jobs=jobs,
-                finished=finished,
-                advance=lambda cost: bar.update("training", advance=cost),
-            )
-        except KeyboardInterrupt:
-            # All that is kept, also what was written a moment before it would have been shown.
-            keys = [cache_key(c, source.identity) for c in spec.cells()]
-            kept = [store.get(key) for key in dict.fromkeys(keys)]
-            return [row for row in kept if row is not None], False
-    return rows, True

@@ -1,15 +1,16 @@
-"""The results of ``fedsel run``: a table with what a reader must know of it, files and a figure."""
+"""The results of ``fedsel run``: a table, the notes that belong to it, files and a figure."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedsel._internal.display import in_figure, printable
 from fedsel._internal.extras import MissingExtra
 from fedsel.cli._terminal import Column, fitted, output, patience, say_error
+from fedsel.solutions import entry
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -17,32 +18,30 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 
 SEEDED = (
-    "seeded, to be repeated: who knows the seed can undo the noise. A simulation for research, "
-    "not for release"
+    "seeded, so that runs can be repeated; anyone who has the seed can undo the noise. A "
+    "simulation for research, not for release"
 )
-"""What the results say of their draws, in the table and in every row."""
+"""What the results say about their draws, in the table and in every row."""
 STANDARDISED = (
-    "scaled by the records' own mean and deviation, which the exact ε does not cover. Without: "
-    "--scale private, where the first reports of FJ or RC learn how wide features are; --public "
-    "rows; or --scale unit where bounds are public"
+    "scaled by the records' own mean and deviation, which the exact ε does not cover. To avoid "
+    "that: --scale private, where the first reports of FJ or RC learn how wide features are; "
+    "--public rows; or --scale unit where bounds are public"
 )
-DIVERGED = (
-    "the model diverged: its loss is beyond all numbers. Take a smaller --learning-rate or --reg"
-)
+DIVERGED = "the model diverged: its loss is infinite. Take a smaller --learning-rate or --reg"
 UNLEARNT = (
     "too few clients to learn where columns of numbers lie and how wide they are, so the model "
     "hardly uses them. Declare bounds (--scale unit), or give --public rows"
 )
 LEARNT = (
-    "nobody knows the range of a number here, and the first rounds learn it. Against standardising "
-    "that costs up to 1 point of accuracy at ε = 4, 3 at ε = 2, 8 at ε = 1 and 17 at ε = 0.5, "
-    "measured with FJ, 24,000 clients and up to 17 columns (60 columns: 3 at ε = 4, 6 at ε = 2, 8 "
-    "at ε = 1); with fewer clients more. --public rows cost less: docs/preparation.md"
+    "the ranges of numbers are not public here, and the first rounds learn them. Compared with "
+    "standardising, that costs up to 1 point of accuracy at ε = 4, 3 at ε = 2, 8 at ε = 1 and 17 "
+    "at ε = 0.5, measured with FJ, 24,000 clients and up to 17 columns (60 columns: 3 at ε = 4, 6 "
+    "at ε = 2, 8 at ε = 1); with fewer clients more. --public rows cost less: docs/preparation.md"
 )
 
 
 def annotated(rows: Sequence[Row]) -> list[Row]:
-    """Rows that say themselves what a reader must know of them."""
+    """Rows with the notes that a reader must know about them."""
     return [{**row, "draws": SEEDED, "notes": list(_notes(row))} for row in rows]
 
 
@@ -57,8 +56,7 @@ def _notes(row: Row) -> Iterator[str]:
     if row["scale"] == "private" and "public_rows" not in chosen:
         yield LEARNT if chosen["spread_rounds"] else UNLEARNT
     for name in ("spread", "centre"):
-        if chosen[f"{name}_rounds"]:
-            rounds = chosen[f"{name}_rounds"]
+        if rounds := chosen[f"{name}_rounds"]:
             yield f"{name} of the records: learnt in {rounds} rounds before the training"
     if "public_rows" in chosen:
         count = chosen["public_rows"]
@@ -68,36 +66,69 @@ def _notes(row: Row) -> Iterator[str]:
         yield f"public means for {given}, which cost no ε: their centre"
 
 
-def _choices(rows: Sequence[Row]) -> Iterator[str]:
-    """What each solution was run with, a line for each."""
-    for name in dict.fromkeys(row["solution"] for row in rows):
-        mine = [row for row in rows if row["solution"] == name]
-        first = mine[0]["chosen"]
-        automatic = mine[0]["learning_rate"] == "auto"
-        parts = ["α automatic (*)" if automatic else "α as given or fitted to the data set"]
-        for symbol, key in (("ρ", "rho"), ("μ", "mu")):
-            values = sorted({row["chosen"][key] for row in mine} - {None})
-            if values:
-                ends = dict.fromkeys(f"{v:.3g}" for v in (values[0], values[-1]))
-                parts.append(f"{symbol} = {' … '.join(ends)}")
-        power = first["averaging"]
+def _choices(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
+    """What solutions were run with: a text for those that were run alike."""
+    for row in rows:
+        parts = ["α as given or fitted to the data set"]
+        if row["learning_rate"] == "auto":
+            parts = ["α automatic (*), from public quantities"]
+        power = row["chosen"]["averaging"]
         parts.append(f"weights averaged (t^{power:g})" if power else "last weights")
-        parts.append("records of norm 1" if mine[0]["unit_records"] else "records as they are")
-        parts.append(f"scale {mine[0]['scale']}")
-        yield f"{name}: {', '.join(parts)}"
+        parts.append("records of norm 1" if row["unit_records"] else "records as they are")
+        parts.append(f"scale {row['scale']}")
+        yield row["solution"], ", ".join(parts)
+
+
+def _shares(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
+    """ρ and μ of the solutions that have them, over all ε."""
+    for symbol, key in (("ρ", "rho"), ("μ", "mu")):
+        mine = [row for row in rows if row["chosen"][key] is not None]
+        values = sorted(row["chosen"][key] for row in mine)
+        ends = dict.fromkeys(f"{v:.3g}" for v in (*values[:1], *values[-1:]))
+        yield from ((row["solution"], f"{symbol} = {' … '.join(ends)}") for row in mine)
+
+
+def _same_laws(rows: Sequence[Row]) -> Iterator[str]:
+    """Solutions whose rows agree run for run: without a comment that looks like a mistake."""
+    alike: dict[str, list[Row]] = {}
+    for row in rows:
+        if entry(row["solution"]).selection:
+            point = (row["model"], row["epsilon"], entry(row["solution"]).value, row["runs"])
+            alike.setdefault(repr(point), []).append(row)
+    found: dict[tuple[str, ...], list[str]] = {}
+    for same in alike.values():
+        names = tuple(dict.fromkeys(row["solution"] for row in same))
+        if len(names) > 1:
+            found.setdefault(names, []).append(f"{same[0]['epsilon']:g}")
+    for names, epsilons in found.items():
+        laws = " and ".join(dict.fromkeys(entry(name).selection or "" for name in names))
+        at = ", ".join(dict.fromkeys(epsilons))
+        yield (
+            f"{' and '.join(names)} have the same rows at ε = {at}: there ⊥ (abstain) has "
+            f"probability 0, and without ⊥ {laws} are the same law"
+        )
+
+
+def _grouped(pairs: Iterable[tuple[str, str]], everyone: Sequence[str]) -> Iterator[str]:
+    """Each text once, behind the names that it is about, if it is not about all."""
+    names: dict[str, dict[str, None]] = {}
+    for name, text in pairs:
+        names.setdefault(text, {})[name] = None
+    for text, about in names.items():
+        yield text if list(about) == list(everyone) else f"{', '.join(about)}: {text}"
 
 
 def _caption(rows: Sequence[Row]) -> Iterator[str]:
-    yield f"draws: {SEEDED}"
-    if any(row["learning_rate"] == "auto" for row in rows):
-        yield "* automatic, from public quantities"
-    yield from _choices(rows)
     everyone = list(dict.fromkeys(row["solution"] for row in rows))
-    for note in dict.fromkeys(note for row in rows for note in row["notes"]):
-        names = list(dict.fromkeys(row["solution"] for row in rows if note in row["notes"]))
-        mark = "† " if note == STANDARDISED else ""
-        whose = "" if names == everyone else f"{', '.join(names)}: "
-        yield mark + whose + note
+    exposed = [row for row in rows if not (row["private"] and row["within_budget"])]
+    yield from _grouped(_choices(rows), everyone)
+    yield from _grouped(_shares(rows), everyone)
+    yield from _same_laws(rows)
+    yield from _grouped(((row["solution"], row["privacy"]) for row in exposed), everyone)
+    notes = ((row["solution"], note) for row in rows for note in row["notes"])
+    for line in _grouped(notes, everyone):
+        yield f"† {line}" if line.endswith(STANDARDISED) else line
+    yield f"Draws: {SEEDED}."
 
 
 def line_of(row: Row) -> str:
@@ -118,41 +149,40 @@ def _exact(row: Row) -> str:
     return (f"{exact:.4f}" if row["certified"] else "unproved") + mark
 
 
-COLUMNS = (
-    Column("model", lambda row: row["model"], text=True, weight=3),
+def _rate(row: Row) -> str:
+    mark = "*" if row["learning_rate"] == "auto" else ""
+    return f"{row['chosen']['learning_rate']:.3g}{mark}"
+
+
+_COLUMNS = (
     Column("solution", lambda row: row["solution"], text=True),
     Column("ε", lambda row: "" if row["epsilon"] is None else f"{row['epsilon']:g}"),
     Column("exact ε", _exact),
     Column("accuracy (%)", _accuracy),
-    Column("bits", lambda row: f"{row['bits']:,}", weight=1),
-    Column(
-        "α",
-        lambda row: (
-            f"{row['chosen']['learning_rate']:.3g}"
-            + ("*" if row["learning_rate"] == "auto" else "")
-        ),
-        weight=2,
-    ),
-    Column("privacy", lambda row: row["privacy"], text=True, weight=0),
+    Column("bits", lambda row: f"{row['bits']:,}", weight=0),
+    Column("α", _rate, weight=1),
 )
+_MODEL = Column("model", lambda row: row["model"], text=True)
 
 
 def print_table(rows: Sequence[Row], written: Sequence[Path]) -> None:
-    """The table for a person."""
+    """Print the table for a person."""
     first, console = rows[0], output()
-    title = f"{first['dataset']}: test accuracy, {first['repeats']} × {first['folds']} folds"
+    models = list(dict.fromkeys(row["model"] for row in rows))
+    what = f"{first['dataset']}, {' and '.join(models)}"
     table = fitted(
         console,
-        COLUMNS,
+        _COLUMNS if len(models) == 1 else (_MODEL, *_COLUMNS),
         rows,
-        title=title,
+        title=f"{what}: test accuracy, {first['repeats']} × {first['folds']} folds",
         style=lambda row: "" if row["certified"] and row["within_budget"] else "dim",
     )
     console.print(table)
     for line in _caption(rows):
         console.print(printable(line), highlight=False)
-    for path in written:
-        console.print(f"wrote {printable(path)}", soft_wrap=True)
+    names = ", ".join(path.name for path in written)
+    if written:
+        console.print(printable(f"wrote {names} in {written[0].parent}"), soft_wrap=True)
 
 
 def write_files(rows: Sequence[Row], out: Path) -> list[Path]:

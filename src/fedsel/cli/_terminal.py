@@ -74,12 +74,17 @@ def print_path(path: Path, further: str = "") -> None:
         typer.echo(os.fsencode(path) + further.encode())
 
 
-def parse_top(text: str) -> Top:
-    """k from the command line: an integer counts, a number with a point is a fraction of d."""
+def parse_number(name: str, text: str, allowed: str) -> Top:
+    """A number from the command line: an integer is a count, one with a point a fraction."""
     try:
         return int(text) if text.lstrip("+-").isdigit() else float(text)
     except ValueError:
-        raise InvalidArgument("k", text, "a count such as 5 or a fraction such as 0.1") from None
+        raise InvalidArgument(name, text, allowed) from None
+
+
+def parse_top(text: str) -> Top:
+    """k from the command line."""
+    return parse_number("k", text, "a count such as 5 or a fraction such as 0.1")
 
 
 def finite(x: float) -> float | None:

@@ -155,11 +155,9 @@ def report(
 def plain_history(history: History) -> dict[str, Any]:
     """The history as JSON holds it: an ε is an exact fraction and the nearest number."""
     from fedsel.device import Intent
-    from fedsel.statements.ledgers import lifetimes, moment, numbers
+    from fedsel.statements._ledgers import amounts, lifetimes, moment
+    from fedsel.statements._meaning import numbers
 
-    totals: dict[str, Any] = {}
-    for name in ("lifetime", "spent", "left"):
-        totals |= numbers(name, getattr(history, name))
     stated = {entry.run: history.intents.get(entry.run, Intent()) for entry in history.entries}
     reports = [
         {
@@ -177,14 +175,14 @@ def plain_history(history: History) -> dict[str, Any]:
         }
         for entry in history.entries
     ]
-    return {**totals, "lifetimes": lifetimes(history), "reports": reports}
+    return {**amounts(history), "lifetimes": lifetimes(history), "reports": reports}
 
 
 def print_history(history: History) -> None:
     """A ledger as a table, and its totals."""
     console = output()
     from fedsel.statements import exactly
-    from fedsel.statements.ledger_page import raised
+    from fedsel.statements._ledger_page import raised
 
     rows = plain_history(history)["reports"]
     if rows:
@@ -212,7 +210,7 @@ def print_history(history: History) -> None:
 
 def _print_report(read: LedgerReport, html: Path | None) -> None:
     from fedsel.statements import exactly, in_percent, meaning
-    from fedsel.statements.ledger_page import raised, short, stated, when
+    from fedsel.statements._ledger_page import raised, short, stated, when
 
     console = output()
     devices = Table(title="Devices")

@@ -14,10 +14,20 @@ from fedsel.experiments._running import (
     write_csv,
 )
 from fedsel.experiments._sources import CatalogueSource, InMemorySource, Means, Source, with_public
-from fedsel.experiments._spec import PaperSettings, Spec, expand, override, paper_settings
+from fedsel.experiments._spec import (
+    PARAMETERS,
+    SPEC_NAMES,
+    PaperSettings,
+    Spec,
+    expand,
+    override,
+    paper_settings,
+)
 from fedsel.experiments._trial import Cell
 
 __all__ = [
+    "PARAMETERS",
+    "SPEC_NAMES",
     "CatalogueSource",
     "Cell",
     "Finished",

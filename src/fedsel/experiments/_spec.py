@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import product
-from typing import Any, Literal, final
+from typing import Annotated, Any, final
 
 from fedsel.auto import AVERAGING
-from fedsel.budget import THETA
 from fedsel.data.dataset import SCALINGS
-from fedsel.errors import InvalidArgument, check_count, check_finite, check_positive
-from fedsel.experiments._trial import Cell, Validation
-from fedsel.mechanisms._selection import Top
-from fedsel.models import LinearModel
+from fedsel.errors import InvalidArgument
+from fedsel.experiments._trial import Cell, Conditions
+from fedsel.models import LinearModel, Loss
 from fedsel.preparation.scale import PRIVATE
-from fedsel.recipe import AUTO, RECOMMENDED, Recipe, check_averaging
-from fedsel.solutions._registry import canonical, entries, entry
+from fedsel.recipe import AUTO, RECOMMENDED, Parameter, Recipe, parameters_of
+from fedsel.solutions import Entry, entries, entry
 
-DEMO_SOLUTIONS = ("NP", "PM", "EXP-PM", "PE-PM", "PS-PM", "FJ")
-DEMO_EPSILONS = (0.5, 1.0, 2.0, 4.0)
-MOST_REPEATS = 10_000
-_ABLE = [known.name for known in entries() if known.directions and known.means]
-LEARNING_SCALES = tuple(sorted(_ABLE, key=lambda name: name != RECOMMENDED))
-"""Solutions whose first rounds can learn how wide features are."""
+_AXES = ("models", "solutions", "epsilons")
+_PAPER = {"mu": 0.1, "reg": 1e-4}
+"""Where the paper's defaults differ from the recipe's."""
+_CHOSEN = {
+    "learning_rate": "auto for FJ, RJ, J, RC; else by data set",
+    "rho": "auto where α is automatic, else none",
+    "averaging": f"{AVERAGING:g} where α is automatic, else 0",
+}
+"""What is chosen for each solution, unless it is given."""
 
 
 @dataclass(frozen=True)
@@ -46,19 +47,17 @@ _OTHER = PaperSettings("standard", True, {"logistic": 1.0, "svm": 1.0})
 
 
 def paper_settings(dataset: str) -> PaperSettings:
-    """The setting of a data set by its name; a user's own is standardised, with intercept."""
+    """The settings of a data set by its name; a user's own is standardised, with intercept."""
     return _SETTINGS.get(dataset.lower().split("-")[0].removesuffix("99"), _OTHER)
 
 
 @final
-@dataclass(frozen=True)
-class Spec:
+@dataclass(frozen=True, kw_only=True)
+class Spec(Conditions):
     """A sweep over models, solutions and ε with the paper's defaults.
 
-    ``batch`` is a fraction of the training clients (float) or a count (int); ``clients`` groups
-    the records into that many clients, with label skew ``skew`` (Dirichlet) if given.
-
-    What is None is chosen for each solution. Those that report directions have the automatic
+    ``recipe`` has the fields of `fedsel.Recipe` that all points share. What it lacks is chosen for
+    each solution, and so is what is None here. Solutions that report directions have the automatic
     learning rate, ρ and average, on records of norm 1 (``unit_records``) that are prepared
     (``spread``, ``centre``) where the data set has public bounds; the paper's have what was fitted
     to it for a data set, the last weights, and records as they are.
@@ -67,95 +66,84 @@ class Spec:
     3
     """
 
-    dataset: str = "syn-L"
-    draw: int = 0
-    models: tuple[str, ...] = ("logistic",)
-    solutions: tuple[str, ...] = DEMO_SOLUTIONS
-    epsilons: tuple[float, ...] = DEMO_EPSILONS
-    learning_rate: float | Literal["auto"] | None = None
-    scale: str | None = None
-    intercept: bool | None = None
-    unit_records: bool | None = None
-    epochs: int = 1
-    batch: float = 0.01
-    mu: float | Literal["auto"] = 0.1
-    theta: float = THETA
-    k: Top = 0.1
-    clip: float = 1.0
-    momentum: float = 0.0
-    reg: float = 1e-4
-    ratio: float = 0.1
-    rho: float | Literal["auto"] | None = None
-    words: int | None = None
-    bases: int | Literal["auto"] | None = "auto"
-    averaging: float | None = None
-    spread: float | Literal["auto"] = "auto"
-    centre: float | Literal["auto"] = "auto"
-    dropout: float = 0.0
-    clients: int | None = None
-    skew: float | None = None
-    rounds: int | None = None
-    protocol: Validation = "folds"
-    curve: bool = False
-    folds: int = 5
-    repeats: int = 10
-    seed: int = 0
+    solutions: Annotated[
+        tuple[str, ...],
+        Parameter(
+            "FJ, J, RJ, UJ, PM, EXP-PM, PE-PM, PS-PM, NP and others, which fedsel solutions "
+            "lists; repeat for several.",
+            "compared",
+            "s",
+            name="solution",
+        ),
+    ] = ("NP", "PM", "EXP-PM", "PE-PM", "PS-PM", "FJ")
+    epsilons: Annotated[
+        tuple[float, ...],
+        Parameter(
+            "ε of a client over all its reports; repeat for several.",
+            "compared",
+            "e",
+            name="epsilon",
+        ),
+    ] = (0.5, 1.0, 2.0, 4.0)
+    models: Annotated[
+        tuple[Loss, ...],
+        Parameter("logistic or svm; repeat for both.", "compared", "m", name="model"),
+    ] = ("logistic",)
+    scale: Annotated[
+        str | None,
+        Parameter(
+            "unit or symmetric (from public bounds), private (the first rounds learn how wide "
+            "features are; FJ, RJ and RC), standard (by the records' own mean and deviation: not "
+            "private), or none.",
+            "records",
+            unset="by data set; your own: unit if it has bounds, else standard",
+        ),
+    ] = None
+    intercept: Annotated[
+        bool | None, Parameter("Add a constant feature.", "records", unset="by data set")
+    ] = None
+    unit_records: Annotated[
+        bool | None,
+        Parameter(
+            "Clients divide their record by its norm.",
+            "records",
+            unset="with automatic α or ρ of FJ, RJ, J, RC",
+        ),
+    ] = None
+    recipe: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name in ("models", "solutions", "epsilons"):
+        super().__post_init__()
+        for name in _AXES:
             if not getattr(self, name):
                 raise InvalidArgument(name, getattr(self, name), "at least one")
-        check_count("folds", self.folds, least=2)
-        check_count("repeats", self.repeats, most=MOST_REPEATS)
-        check_count("seed", self.seed, least=0)
-        check_count("draw", self.draw, least=0)
-        if self.rounds is not None:
-            check_count("rounds", self.rounds)
-        if self.averaging is not None:
-            check_averaging(self.averaging)
-        if self.protocol not in ("folds", "holdout"):
-            raise InvalidArgument("protocol", self.protocol, '"folds" or "holdout"')
+        _check_names(self.recipe, {p.field for p in _OF_RECIPE.values()})
         for model in self.models:
             if model not in _OTHER.rates:
                 raise InvalidArgument("model", model, f"one of {', '.join(_OTHER.rates)}")
-            LinearModel(model, self.reg)  # type: ignore[arg-type]
-        automatic = AUTO in (self.learning_rate, self.rho)
-        directions = any(entry(canonical(n, "solution")).directions for n in self.solutions)
-        if automatic and directions and self.unit_records is False:
+            LinearModel(model, self._given("reg"))
+        automatic = AUTO in (self._given("learning_rate"), self._given("rho"))
+        if automatic and self.unit_records is False and any(e.directions for e in self._entries()):
             wanted = "true where learning rate or ρ are automatic: they count on norm 1"
             raise InvalidArgument("unit_records", False, wanted)
-        self._check_clients()
         self._check_scale()
-        # Wrong names and parameters are told before anything runs.
+        # Report wrong names and parameters before anything runs.
         for cell in self.cells():
             cell.resolved(dim=1000, batch=1000, members=100_000).build()
 
-    def _check_clients(self) -> None:
-        if isinstance(self.batch, float) and not 0 < self.batch <= 1:
-            raise InvalidArgument("batch", self.batch, "a fraction in (0, 1] or a count ≥ 1")
-        if not isinstance(self.batch, float):
-            check_count("batch", self.batch)
-        if not 0 <= check_finite("dropout", self.dropout) < 1:
-            raise InvalidArgument("dropout", self.dropout, "in [0, 1)")
-        if self.clients is not None:
-            check_count("clients", self.clients)
-        if self.skew is not None:
-            check_positive("skew", self.skew)
-            if self.clients is None:
-                raise InvalidArgument("skew", self.skew, "given together with clients")
+    def _entries(self) -> list[Entry]:
+        return [entry(name, "solution") for name in self.solutions]
 
     def _check_scale(self) -> None:
-        if self.scale is None:
-            return
-        if self.scale not in SCALINGS:
+        if self.scale not in (None, *SCALINGS):
             raise InvalidArgument("scale", self.scale, f"one of {', '.join(SCALINGS)}")
         if self.scale != PRIVATE:
             return
-        named = [canonical(name, "solution") for name in self.solutions]
-        cannot = [name for name in named if name not in LEARNING_SCALES]
+        cannot = [known.name for known in self._entries() if not _learns_scales(known)]
         if cannot:
-            able = ", ".join(LEARNING_SCALES)
-            allowed = f"another for {', '.join(cannot)}: only reports of {able} can learn it"
+            able = [known.name for known in entries() if _learns_scales(known)]
+            listed = ", ".join(sorted(able, key=lambda name: name != RECOMMENDED))
+            allowed = f"another for {', '.join(cannot)}: only reports of {listed} can learn it"
             raise InvalidArgument("scale", PRIVATE, allowed)
         if self.intercept is False or not all(cell.unit_records for cell in self.cells()):
             allowed = "another without an intercept, or where records keep their norm"
@@ -163,61 +151,80 @@ class Spec:
 
     def cells(self) -> Iterator[Cell]:
         """Every point once; a solution without ε does not depend on it."""
-        setting = paper_settings(self.dataset)
-        values = vars(self)
-        shared = {f.name: values[f.name] for f in fields(Cell) if f.name in values}
-        shared["scale"] = setting.scale if self.scale is None else self.scale
-        shared["intercept"] = setting.intercept if self.intercept is None else self.intercept
-        recipe = {f.name: values[f.name] for f in fields(Recipe) if f.name in values}
-        del recipe["seed"]  # that of the experiment is another
-        for model in self.models:
-            for name in self.solutions:
-                named = canonical(name, "solution")
-                chosen = self._chosen(named, setting.rates[model])
-                shared["unit_records"] = chosen.pop("unit_records")
-                for epsilon in (None,) if entry(named).plain else self.epsilons:
-                    point = {"solution": named, "epsilon": epsilon, **chosen}
-                    cell_recipe = Recipe(**{**recipe, **point})
-                    yield Cell(**{**shared, "model": model, "recipe": cell_recipe})
+        settings = paper_settings(self.dataset)
+        shared = {f.name: getattr(self, f.name) for f in fields(Conditions)}
+        shared["scale"] = settings.scale if self.scale is None else self.scale
+        shared["intercept"] = settings.intercept if self.intercept is None else self.intercept
+        for model, known in product(self.models, self._entries()):
+            chosen = self._chosen(known.directions, settings.rates[model])
+            unit = self.unit_records
+            if unit is None:
+                unit = known.directions and AUTO in (chosen["learning_rate"], chosen["rho"])
+            for epsilon in (None,) if known.plain else self.epsilons:
+                recipe = Recipe(**{**chosen, "solution": known.name, "epsilon": epsilon})
+                yield Cell(**shared, unit_records=unit, model=model, recipe=recipe)
 
-    def _chosen(self, solution: str, fitted: float) -> dict[str, Any]:
-        """What depends on the solution, unless it is given."""
-        directions = entry(solution).directions
-        rate, rho, averaging = self.learning_rate, self.rho, self.averaging
+    def _given(self, name: str) -> Any:
+        return {**_PAPER, **self.recipe}.get(name)
+
+    def _chosen(self, directions: bool, fitted: float) -> dict[str, Any]:
+        """The fields of the recipe of a solution that reports directions or does not."""
+        rate, rho, averaging = map(self._given, _CHOSEN)
         if rate is None:
             rate = AUTO if directions and rho in (None, AUTO) else fitted
         if rho is None and directions and rate == AUTO:
             rho = AUTO
         if averaging is None:
             averaging = AVERAGING if rate == AUTO else 0.0
-        unit = (
-            directions and AUTO in (rate, rho) if self.unit_records is None else self.unit_records
-        )
-        return {"learning_rate": rate, "rho": rho, "averaging": averaging, "unit_records": unit}
+        chosen = {"learning_rate": rate, "rho": rho, "averaging": averaging}
+        return {**_PAPER, **self.recipe, **chosen}
+
+
+def _learns_scales(known: Entry) -> bool:
+    """Whether the first rounds of a solution can learn how wide features are."""
+    return known.directions and known.means
+
+
+def _of_recipe() -> dict[str, Parameter]:
+    """The recipe's parameters that an experiment passes on, with an experiment's defaults."""
+    own = {p.name for p in parameters_of(Spec).values()}
+    found = {name: p for name, p in parameters_of(Recipe).items() if name not in own}
+    for name, value in _PAPER.items():
+        found[name] = replace(found[name], default=value)
+    for name, unset in _CHOSEN.items():
+        found[name] = replace(found[name], default=None, unset=unset)
+    return found
+
+
+_OF_RECIPE = _of_recipe()
+PARAMETERS = {p.field: p for p in parameters_of(Spec).values()} | _OF_RECIPE
+"""What an experiment asks of its user: its own parameters and the recipe's."""
+SPEC_NAMES = (*(f.name for f in fields(Spec) if f.name != "recipe"), *_OF_RECIPE)
+"""The keys of a table that `override` and `expand` know."""
+
+
+def _check_names(table: Mapping[str, Any], known: Any) -> None:
+    for name, value in table.items():
+        if name not in known:
+            raise InvalidArgument(name, value, f"one of {', '.join(sorted(known))}")
 
 
 def override(spec: Spec, changes: Mapping[str, Any]) -> Spec:
-    """A spec with some parameters changed; unknown names are refused."""
-    known = {f.name for f in fields(Spec)}
-    for name, value in changes.items():
-        if name not in known:
-            raise InvalidArgument(name, value, f"one of {', '.join(sorted(known))}")
+    """A spec with some parameters changed, its own or the recipe's; unknown names are refused."""
+    _check_names(changes, SPEC_NAMES)
     values: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in changes.items()}
-    return replace(spec, **values)
+    recipe = {_OF_RECIPE[name].field: values.pop(name) for name in changes if name in _OF_RECIPE}
+    return replace(spec, **values, recipe={**spec.recipe, **recipe})
 
 
 def expand(table: Mapping[str, Any]) -> Iterator[Spec]:
     """The specs of a table in which any parameter may be a list of values to go through.
 
     >>> specs = expand({"dataset": ["bank", "adult"], "mu": [0.1, 0.2], "epsilons": [1.0, 2.0]})
-    >>> [(s.dataset, s.mu) for s in specs]
+    >>> [(s.dataset, s.recipe["mu"]) for s in specs]
     [('bank', 0.1), ('bank', 0.2), ('adult', 0.1), ('adult', 0.2)]
     """
-    axes = [n for n, v in table.items() if isinstance(v, list) and n not in _PLURAL]
+    axes = [n for n, v in table.items() if isinstance(v, list) and n not in _AXES]
     fixed = {name: value for name, value in table.items() if name not in axes}
-    plain = Spec()
     for values in product(*(table[name] for name in axes)):
-        yield override(plain, {**fixed, **dict(zip(axes, values, strict=True))})
-
-
-_PLURAL = ("models", "solutions", "epsilons")
+        yield override(Spec(), {**fixed, **dict(zip(axes, values, strict=True))})

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, final
+from dataclasses import dataclass, fields, replace
+from typing import Annotated, Any, ClassVar, Literal, final, get_args
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from fedsel.auto import (
     without_rounds,
 )
 from fedsel.data.catalogue import resolve
-from fedsel.errors import InvalidArgument
+from fedsel.errors import InvalidArgument, check_count, check_finite, check_positive
 from fedsel.experiments._sources import (
     Source,
     population,
@@ -29,80 +29,104 @@ from fedsel.experiments._sources import (
     public_preparation,
     public_scale,
 )
+from fedsel.mechanisms._selection import Top
 from fedsel.models import LinearModel, Loss
 from fedsel.preparation import FeatureScale, Preparation, PublicMeans
-from fedsel.recipe import AUTO, Recipe
+from fedsel.recipe import AUTO, Parameter, Recipe, parameters_of
 from fedsel.simulation import Population, Training
 from fedsel.simulation.validation import Score, Scores, held_out_run, one_history, one_run
 from fedsel.solutions._registry import entry
 from fedsel.solutions._solution import Solution
 
-COLUMNS = (
-    *("dataset", "draw", "model", "solution", "epsilon", "learning_rate", "scale", "intercept"),
-    *("unit_records", "epochs", "batch", "mu", "theta", "k", "clip", "momentum", "reg", "ratio"),
-    *(
-        "rho",
-        "words",
-        "bases",
-        "averaging",
-        "spread",
-        "centre",
-        "dropout",
-        "clients",
-        "skew",
-        "rounds",
-        "protocol",
-        "curve",
-    ),
-    *("folds", "repeats", "seed"),
-)
-"""The parameters of a cell as a result has them."""
 Row = dict[str, Any]
 Validation = Literal["folds", "holdout"]
+MOST_REPEATS = 10_000
+_OF_RECIPE = parameters_of(Recipe)
 PUBLIC = 14
 """The purpose of the seeds of public matrices."""
 
 
-@final
-@dataclass(frozen=True)
-class Cell:
-    """One point of an experiment: a solution at an ε (None where it has none) with a model.
+@dataclass(frozen=True, kw_only=True)
+class Conditions:
+    """What an experiment and each of its points share: records, rounds and validation.
 
-    ``draw`` is the seed of synthetic data, ``rounds`` the most rounds of a run. The protocol
-    "folds" is cross-validation; "holdout" trains ``repeats`` times on three fifths of the clients
-    and judges on a validation fifth, new each time, and on a test fifth that is always the same.
-    With ``curve`` the result has the misclassification after each round.
+    ``batch`` is a fraction of the training clients (float) or a count (int). The protocol "folds"
+    is cross-validation; "holdout" trains ``repeats`` times on three fifths of the clients and
+    judges on a validation fifth, new each time, and on a test fifth that is always the same. With
+    ``curve`` the result has the misclassification after each round.
     """
 
-    dataset: str
-    draw: int
+    dataset: Annotated[str, Parameter("syn-L, syn-H, bank, adult or kdd.", "data")] = "syn-L"
+    draw: Annotated[int, Parameter("Seed of the synthetic data.", "data")] = 0
+    clients: Annotated[
+        int | None,
+        Parameter(
+            "Deal the records out to this many clients.", "data", unset="one for each record"
+        ),
+    ] = None
+    skew: Annotated[
+        float | None,
+        Parameter("Label skew of --clients (Dirichlet; small is skewed).", "data", unset="none"),
+    ] = None
+    batch: Annotated[Top, Parameter("Clients of a round: a fraction or a count.", "training")] = (
+        0.01
+    )
+    rounds: Annotated[
+        int | None,
+        Parameter("Stop after this many rounds.", "training", unset="every client reports E times"),
+    ] = None
+    dropout: Annotated[
+        float, Parameter("The probability that a client does not answer.", "training")
+    ] = 0.0
+    protocol: Validation = "folds"
+    curve: bool = False
+    folds: Annotated[int, Parameter("Folds of cross-validation.", "validation")] = 5
+    repeats: Annotated[int, Parameter("Repeats of cross-validation.", "validation")] = 10
+    seed: Annotated[int, Parameter("Results depend on it alone.", "validation")] = 0
+
+    def __post_init__(self) -> None:
+        check_count("folds", self.folds, least=2)
+        check_count("repeats", self.repeats, most=MOST_REPEATS)
+        check_count("seed", self.seed, least=0)
+        check_count("draw", self.draw, least=0)
+        for name in ("rounds", "clients"):
+            if getattr(self, name) is not None:
+                check_count(name, getattr(self, name))
+        if self.protocol not in get_args(Validation):
+            raise InvalidArgument("protocol", self.protocol, '"folds" or "holdout"')
+        if not isinstance(self.batch, float):
+            check_count("batch", self.batch)
+        elif not 0 < self.batch <= 1:
+            raise InvalidArgument("batch", self.batch, "a fraction in (0, 1] or a count ≥ 1")
+        if not 0 <= check_finite("dropout", self.dropout) < 1:
+            raise InvalidArgument("dropout", self.dropout, "in [0, 1)")
+        if self.skew is not None:
+            check_positive("skew", self.skew)
+            if self.clients is None:
+                raise InvalidArgument("skew", self.skew, "given together with clients")
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Cell(Conditions):
+    """One point of an experiment: a recipe (ε is None where it has none) with a model."""
+
     model: Loss
     recipe: Recipe
     scale: str
     intercept: bool
     unit_records: bool
-    batch: float
-    dropout: float
-    clients: int | None
-    skew: float | None
-    rounds: int | None
-    protocol: Validation
-    curve: bool
-    folds: int
-    repeats: int
-    seed: int
 
     kind: ClassVar[str] = "cell"
 
     @property
     def parameters(self) -> dict[str, Any]:
         """Everything that the result depends on, beside data and code: one flat table."""
-        table = {name: getattr(self.recipe, name, None) for name in COLUMNS}
-        table |= {name: getattr(self, name) for name in COLUMNS if hasattr(self, name)}
-        epsilon, k = self.recipe.epsilon, self.recipe.k
-        table["epsilon"] = None if epsilon is None else float(epsilon)
-        table["k"] = float(k) if isinstance(k, float) else k  # plain, as JSON reads it again
-        return table
+        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "recipe"}
+        shared = {name: getattr(self.recipe, p.field) for name, p in _OF_RECIPE.items()}
+        if self.recipe.epsilon is not None:
+            shared["epsilon"] = float(self.recipe.epsilon)
+        return {**own, **shared, **own}  # the seed is the cell's own
 
     @property
     def parts(self) -> int:

@@ -41,7 +41,7 @@ from fedsel.history import History, Round
 from fedsel.recipe import AUTO, RECOMMENDED, Auto, Recipe
 from fedsel.server import RoundRecord
 from fedsel.server.planned import Planned, recipe_asked
-from fedsel.statements.runs import TRUST_ON_FLOWER, RunStatement
+from fedsel.statements._runs import TRUST_ON_FLOWER, RunStatement
 from fedsel.wire import Intent
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from itertools import product
 from typing import Any
 
 from fedsel.errors import InvalidArgument
-from fedsel.experiments import Cell, Spec, Task, expand
+from fedsel.experiments import SPEC_NAMES, Cell, Task, expand
 from fedsel.paper.measures.bounds import MaxError
 from fedsel.paper.measures.timing import ClientTime
 from fedsel.paper.measures.variance import UpdateVariance
@@ -185,11 +185,8 @@ _KINDS: Mapping[str, Callable[[Table], Iterator[Task]]] = {
     "client-time": _measures(ClientTime),
 }
 _PARAMETERS = {
-    kind: {f.name for f in fields(parameterized)}
-    for kind, parameterized in {
-        "sweep": Spec,
-        "max-error": MaxError,
-        "update-variance": UpdateVariance,
-        "client-time": ClientTime,
-    }.items()
+    "sweep": set(SPEC_NAMES),
+    "max-error": {f.name for f in fields(MaxError)},
+    "update-variance": {f.name for f in fields(UpdateVariance)},
+    "client-time": {f.name for f in fields(ClientTime)},
 }

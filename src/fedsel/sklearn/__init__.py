@@ -20,11 +20,11 @@ from fedsel.sklearn import _classifier, _regressor
 from fedsel.sklearn._classifier import FedSelClassifier
 from fedsel.sklearn._regressor import FedSelRegressor
 from fedsel.sklearn._sweep import search_cost
-from fedsel.statements import fits
-from fedsel.statements.fits import PrivacyStatement
+from fedsel.statements import _fits
+from fedsel.statements._fits import PrivacyStatement
 
 # Pickles of models of earlier versions name these modules.
-for _old, _new in {"classifier": _classifier, "regressor": _regressor, "privacy": fits}.items():
+for _old, _new in {"classifier": _classifier, "regressor": _regressor, "privacy": _fits}.items():
     sys.modules[f"{__name__}.{_old}"] = _new
 
 __all__ = [

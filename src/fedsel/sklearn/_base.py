@@ -35,7 +35,7 @@ from fedsel.sklearn import _checks
 from fedsel.sklearn.fitting import Examples, Task, Wave, factors_of, seed_of_wave
 from fedsel.solutions import Solution
 from fedsel.solutions._registry import entry
-from fedsel.statements.fits import PrivacyStatement, fit_statement, warn_about_seed
+from fedsel.statements._fits import PrivacyStatement, fit_statement, warn_about_seed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

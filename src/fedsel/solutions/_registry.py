@@ -112,13 +112,13 @@ class Entry:
         return self.rate_inside or self.value not in (None, *list(PERTURBING)[:1])
 
 
-def entry(name: str) -> Entry:
-    """What is known of a name, however it is capitalised.
+def entry(name: str, argument: str = "name") -> Entry:
+    """What is known of a name, however it is capitalised; an error names the argument.
 
     >>> entry("ps-duchi-c").name, entry("PE-published-PM").selection, entry("PM").selection
     ('PS-Duchi-C', 'PE-published', None)
     """
-    return _ENTRIES[canonical(name)]
+    return _ENTRIES[canonical(name, argument)]
 
 
 def entries() -> list[Entry]:

@@ -1,13 +1,18 @@
 """Statements of privacy for people: what left, what it cost, what that means, whom to trust.
 
-One for the ledgers of many devices (`inspect_ledgers`), one for a run of a server (`RunStatement`),
-and the page that these and the front ends share.
+`inspect_ledgers` reads the ledgers of many devices, `RunStatement` describes a run of a server.
+Both are pages, JSON or text; so is the statement of a fit (`fedsel.sklearn.PrivacyStatement`).
 """
 
-from fedsel.statements._document import Document
-from fedsel.statements.ledgers import Device, LedgerReport, inspect_ledgers
-from fedsel.statements.meaning import certainty, exactly, in_percent, meaning
-from fedsel.statements.runs import RunStatement
+import sys
+
+from fedsel.statements import _fits, _meaning
+from fedsel.statements._ledgers import Device, LedgerReport, inspect_ledgers
+from fedsel.statements._meaning import Document, certainty, exactly, in_percent, meaning
+from fedsel.statements._runs import RunStatement
+
+# Pickles of models of earlier versions name these modules.
+sys.modules.update({f"{__name__}.fits": _fits, f"{__name__}.shuffled": _meaning})
 
 __all__ = [
     "Device",

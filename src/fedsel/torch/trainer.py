@@ -28,7 +28,7 @@ from fedsel.simulation.preparing import train_prepared
 from fedsel.simulation.rounds import Judge
 from fedsel.simulation.vector_rounds import VectorRunner
 from fedsel.solutions import Privacy, Solution
-from fedsel.statements.fits import SEED_UNDOES, PrivacyStatement, fit_statement, warn_about_seed
+from fedsel.statements._fits import SEED_UNDOES, PrivacyStatement, fit_statement, warn_about_seed
 from fedsel.torch.gradients import ClientUpdates, Local, Loss, as_tensor
 from fedsel.torch.inputs import NEEDED, Inputs
 from fedsel.torch.modules import Layout, Untouched, check_module, seems_trained

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from fedsel.service._http import Answer, Receive, Refusal, Scope, cached_answer
 from fedsel.service.view import CachedBytes
-from fedsel.statements.meaning import SENTENCE, meaning_section
+from fedsel.statements._meaning import SENTENCE, meaning_section
 
 Handler = Callable[[Scope, Receive], Awaitable[Answer]]
 POLICY = (

@@ -12,31 +12,37 @@ from fedsel.errors import InvalidArgument
 from fedsel.mechanisms.central import CentralGuarantee
 from fedsel.pages import Section, Table
 from fedsel.server import Aggregator, RoundRecord
-from fedsel.statements._document import Document
-from fedsel.statements.ledgers import numbers
-from fedsel.statements.meaning import certainty, exactly, in_percent, meaning, meaning_section
-from fedsel.statements.shuffled import IfShuffled
+from fedsel.statements._meaning import (
+    Document,
+    IfShuffled,
+    certainty,
+    exactly,
+    in_percent,
+    meaning,
+    meaning_section,
+    numbers,
+)
 from fedsel.wire import Intent
 
 TRUST = (
-    "The device, its operating system and fedsel on it are trusted with the data: they draw the"
+    "The device, its operating system and fedsel on it must be trusted with the data: they draw the"
     " report.",
-    "The server is not trusted for privacy, nor is who reads its disks, the network, or another"
-    " client: the bound holds against all of them together.",
-    "For a useful model, not for privacy: the server is trusted to average, and most clients to"
-    " report honestly.",
+    "For privacy, nobody else needs to be trusted: neither the server, nor anyone who reads its"
+    " disks or the network, nor another client. The bound holds against all of them together.",
+    "For a useful model, not for privacy, the server must average as announced, and most clients"
+    " must report honestly.",
 )
 TRUST_ON_FLOWER = (
-    "The app that a node runs is trusted as well: it must use FedSelMod, and do nothing else with"
-    " the data.",
+    "The app that a node runs must be trusted as well: it must use FedSelMod, and do nothing else"
+    " with the data.",
 )
-PUBLIC_MEANS = "for {} of the features: free of ε, and taken to be known to all"
-LIMITS = (
-    "This is the server's view. What a device has spent is in its own ledger: a report that was"
-    " sent and lost counts there and not here.",
-    "ε of the run is that of a client who reports once in an epoch, as policies demand unless their"
-    " owners say otherwise. Other runs on the same device add their own.",
-    "That a client took part, and in which round, is not hidden.",
+_PUBLIC_MEANS = "of {} features: they cost no ε, and are assumed to be known to everybody"
+_LIMITS = (
+    "This is the server's view. Each device's own ledger records what the device has spent: a"
+    " report that was sent and lost counts there and not here.",
+    "The ε of the run assumes a client that reports once in an epoch, as policies demand unless"
+    " their owners say otherwise. Other runs on the same device add their own ε.",
+    "The run does not hide that a client took part, nor in which round.",
 )
 
 
@@ -57,9 +63,9 @@ class EpochReleased:
 class RunStatement:
     """What was released in a run, as the server knows it.
 
-    ``per_report`` is proved to be at least the exact ε of a report; ``released`` is the most ε of
-    one client so far: of the epochs in which reports were accepted. ``shuffled`` is what those
-    reports guarantee centrally if a shuffler stood between, None before there are any.
+    ``per_report`` is proved to be at least the exact ε of a report. ``shuffled`` is the central
+    guarantee of the reports so far if a shuffler mixed them, None before there are any.
+    ``public_means`` counts the features whose centre came from public means, which cost no ε.
     """
 
     run: bytes
@@ -74,7 +80,6 @@ class RunStatement:
     trust: tuple[str, ...] = TRUST
     shuffled: IfShuffled | None = None
     public_means: int = 0
-    """Of how many features the centre came from public means, which cost no ε."""
 
     @classmethod
     def of(
@@ -84,7 +89,7 @@ class RunStatement:
         refusals: Mapping[str, int] | None = None,
         trust: tuple[str, ...] = (),
     ) -> RunStatement:
-        """The statement of a server's run so far; ``trust`` is what goes beyond that in devices."""
+        """The statement of a server's run so far; ``trust`` adds to the trust in devices."""
         charge = server.recipe.charge
         heard = [record for record in server.records if record.accepted]
         fewest = min((record.accepted for record in heard), default=0)
@@ -108,7 +113,7 @@ class RunStatement:
     def central(self, *, delta: float | None = None) -> CentralGuarantee:
         """The central guarantee so far, *if* the reports of each round were shuffled.
 
-        Of a client of the smallest round; δ is 1e-6 unless given. Several epochs need
+        It holds for a client of the smallest round; δ is 1e-6 unless given. Several epochs need
         dp_accounting.
         """
         if self.shuffled is None:
@@ -117,7 +122,7 @@ class RunStatement:
 
     @property
     def released(self) -> Fraction:
-        """The most ε of one client so far."""
+        """The most ε of one client so far: only epochs with accepted reports count."""
         return self.epochs[-1].released if self.epochs else Fraction(0)
 
     @property
@@ -132,8 +137,8 @@ class RunStatement:
 
     def __str__(self) -> str:
         return (
-            f"ε = {exactly(self.per_report)} a report; a client has released"
-            f" {exactly(self.released)} at most, and {exactly(self.planned)} when all"
+            f"ε = {exactly(self.per_report)} a report; a client has released at most"
+            f" {exactly(self.released)}, and at most {exactly(self.planned)} when all"
             f" {self.planned_epochs} epochs are over. {meaning(self.released, 'a client')}"
             + (f" {self.shuffled.sentence}" if self.shuffled else "")
         )
@@ -153,62 +158,43 @@ class RunStatement:
             "certainty_released": certainty(self.released),
             "certainty_planned": certainty(self.planned),
             "if_shuffled": None if self.shuffled is None else self.shuffled.to_dict(),
-            "epochs": [
-                {
-                    "epoch": e.epoch,
-                    "rounds": e.rounds,
-                    "accepted": e.accepted,
-                    "dropped": e.dropped,
-                    **numbers("released", e.released),
-                }
-                for e in self.epochs
-            ],
+            "epochs": [{**vars(e), **numbers("released", e.released)} for e in self.epochs],
             "public_means": self.public_means,
             "refusals": dict(self.refusals),
-            "trust": [*self.trust, *self._trust_by_number],
+            "trust": [*self._trust],
         }
 
     @property
-    def _public(self) -> dict[str, str]:
-        given = self.public_means
-        return {"public means": PUBLIC_MEANS.format(given)} if given else {}
-
-    @property
-    def _trust_by_number(self) -> tuple[str, ...]:
-        return () if self.shuffled is None else self.shuffled.trust
+    def _trust(self) -> tuple[str, ...]:
+        return (*self.trust, *(self.shuffled.trust if self.shuffled else ()))
 
     @property
     def document(self) -> Document:
         """The statement for people."""
-        released = _released_section(self)
+        cost = f"A client has released at most ε = {float(self.released):.6g}."
+        summary = [f"{cost} {meaning(self.released, 'a client')}"]
+        if self.shuffled:
+            summary.append(self.shuffled.sentence)
+        facts = {
+            "purpose": self.intent.purpose or "not stated",
+            "recipient": self.intent.recipient or "not stated",
+            "run": self.run.hex(),
+            "solution": self.solution,
+            "numbers in an update": str(self.dim),
+            "bits in a report": str(self.bits),
+            "reports accepted": str(self.reports),
+        }
+        if self.public_means:
+            facts["public means"] = _PUBLIC_MEANS.format(self.public_means)
         return Document(
             title="What this run has released",
-            summary=(
-                f"A client has released ε = {float(self.released):.6g} at most. "
-                + meaning(self.released, "a client"),
-                *((self.shuffled.sentence,) if self.shuffled else ()),
-            ),
-            facts={
-                "purpose": self.intent.purpose or "not stated",
-                "recipient": self.intent.recipient or "not stated",
-                "run": self.run.hex(),
-                "solution": self.solution,
-                "numbers in an update": str(self.dim),
-                "bits in a report": str(self.bits),
-                "reports accepted": str(self.reports),
-                **(
-                    {"public means": PUBLIC_MEANS.format(self.public_means)}
-                    if self.public_means
-                    else {}
-                ),
-            },
+            summary=tuple(summary),
+            facts=facts,
             sections=(
-                released,
-                Section(
-                    "trust", "Who must be trusted", points=(*self.trust, *self._trust_by_number)
-                ),
+                _released_section(self),
+                Section("trust", "Who must be trusted", points=self._trust),
                 meaning_section(),
-                Section("limits", "What this page does not say", points=LIMITS),
+                Section("limits", "What this page does not say", points=_LIMITS),
             ),
         )
 
@@ -220,17 +206,10 @@ class RunStatement:
         return self.document.fragment()
 
 
-def _in_words(name: str) -> str:
-    """What a device says with a reason; a name that is none of ours stays as it is."""
-    return Reason[name].value if name in Reason.__members__ else name
-
-
 def _by_epoch(records: Sequence[RoundRecord], charge: Fraction) -> tuple[EpochReleased, ...]:
-    epochs: dict[int, list[RoundRecord]] = {}
-    for record in records:
-        epochs.setdefault(record.epoch, []).append(record)
     rows, heard = [], 0
-    for epoch, rounds in sorted(epochs.items()):
+    for epoch in sorted({record.epoch for record in records}):
+        rounds = [record for record in records if record.epoch == epoch]
         accepted = sum(r.accepted for r in rounds)
         heard += accepted > 0
         dropped = sum(r.rejected + r.duplicate + r.late for r in rounds)
@@ -239,42 +218,29 @@ def _by_epoch(records: Sequence[RoundRecord], charge: Fraction) -> tuple[EpochRe
 
 
 def _released_section(statement: RunStatement) -> Section:
-    rows = tuple(
-        (
-            e.epoch + 1,
-            e.rounds,
-            e.accepted,
-            e.dropped,
-            f"{float(e.released):.6g}",
-            in_percent(e.released),
-        )
+    epochs = tuple(
+        (e.epoch + 1, e.rounds, e.accepted, e.dropped, f"{float(e.released):.6g}", certain)
         for e in statement.epochs
+        for certain in (in_percent(e.released),)
     )
-    columns = (
-        "epoch",
-        "rounds",
-        "reports",
-        "dropped",
-        "ε of a client at most",
-        "certainty at most",
+    columns = ("epoch", "rounds", "reports", "dropped", "ε of a client at most")
+    refused = tuple(
+        (Reason[name].value if name in Reason.__members__ else name, times)
+        for name, times in statement.refusals.items()
     )
-    refused = tuple((_in_words(name), times) for name, times in statement.refusals.items())
+    tables = (
+        Table("By epoch, after each of them", (*columns, "certainty at most"), epochs),
+        Table("Requests that clients refused", ("reason", "times"), refused),
+    )
     return Section(
         name="released",
         title="What was released",
-        text=() if rows else ("No round is over yet.",),
+        text=() if epochs else ("No round is over yet.",),
         facts={
             "ε of a report": exactly(statement.per_report),
             "ε of a client so far": f"at most {exactly(statement.released)}",
             "ε of a client in the end": f"at most {exactly(statement.planned)}",
             **(statement.shuffled.facts if statement.shuffled else {}),
         },
-        tables=(
-            *((Table("By epoch, after each of them", columns, rows),) if rows else ()),
-            *(
-                (Table("Requests that clients refused", ("reason", "times"), refused),)
-                if refused
-                else ()
-            ),
-        ),
+        tables=tuple(table for table in tables if table.rows),
     )

@@ -1,7 +1,7 @@
 """The ledgers of many devices, read and put side by side: what was sent, for what, for whom.
 
-Ledgers are opened for reading alone. One that cannot be read is a line of the report like any
-other, with the reason. Neither reports nor residuals are copied: nothing here depends on data.
+Ledgers are only read. One that cannot be read is a line of the report like any other, with the
+reason. Neither reports nor residuals are copied: nothing here depends on data.
 """
 
 from __future__ import annotations
@@ -18,35 +18,17 @@ from typing import Any, final
 from fedsel._internal.display import printable
 from fedsel.device import Fault, History, Intent, Ledger, LedgerError
 from fedsel.errors import InvalidArgument
-from fedsel.statements._document import Document
-from fedsel.statements.meaning import EXAMPLES, certainty
+from fedsel.statements._meaning import EXAMPLES, Document, certainty, numbers
 
 NAME_IN_WITNESS = "{name}"
-"""What stands for the name of a store in the path of its witness."""
+"""This stands for the name of a store in the path of its witness."""
 _TIMEOUT = 5.0
-_NOTHING_STATED = Intent()
-
-
-@final
-@dataclass(frozen=True)
-class RunOnDevice:
-    """What one run has had from one device: purpose, recipient, reports, and their ε."""
-
-    run: bytes
-    intent: Intent
-    solution: str
-    dim: int
-    reports: int
-    bytes_each: int
-    first: int
-    last: int
-    epsilon: Fraction
 
 
 @final
 @dataclass(frozen=True)
 class RunOnDevices:
-    """What one run has had from all devices of a report, and the most ε that it cost one of them.
+    """What one run has had from one or more devices, and the most ε that it cost one of them.
 
     A server that stated different things to different devices has several ``intents``.
     """
@@ -63,21 +45,32 @@ class RunOnDevices:
     most_epsilon: Fraction
 
     @classmethod
-    def of(cls, parts: Sequence[RunOnDevice]) -> RunOnDevices:
-        """The parts of one run put together."""
-        one = parts[0]
-        return cls(
-            run=one.run,
-            intents=tuple(dict.fromkeys(part.intent for part in parts)),
-            solution=one.solution,
-            dim=one.dim,
-            bytes_each=one.bytes_each,
+    def together(cls, parts: Sequence[RunOnDevices]) -> RunOnDevices:
+        """One run over all of its devices."""
+        return replace(
+            parts[0],
+            intents=tuple(dict.fromkeys(intent for part in parts for intent in part.intents)),
             devices=len(parts),
             reports=sum(part.reports for part in parts),
             first=min(part.first for part in parts),
             last=max(part.last for part in parts),
-            most_epsilon=max(part.epsilon for part in parts),
+            most_epsilon=max(part.most_epsilon for part in parts),
         )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The run of one device as JSON holds it."""
+        return {
+            "run": self.run.hex(),
+            "purpose": self.intents[0].purpose or None,
+            "recipient": self.intents[0].recipient or None,
+            "solution": self.solution,
+            "dim": self.dim,
+            "reports": self.reports,
+            "bytes_per_report": self.bytes_each,
+            "first": moment(self.first),
+            "last": moment(self.last),
+            **numbers("epsilon", self.most_epsilon),
+        }
 
 
 @final
@@ -100,7 +93,7 @@ class Device:
         return printable(Path(self.store).name or self.store)
 
     @cached_property
-    def runs(self) -> tuple[RunOnDevice, ...]:
+    def runs(self) -> tuple[RunOnDevices, ...]:
         """Its runs, in the order of their first reports."""
         history = self.history
         if history is None:
@@ -109,23 +102,24 @@ class Device:
         for entry in history.entries:
             by_run.setdefault(entry.run, []).append(entry)
         return tuple(
-            RunOnDevice(
+            RunOnDevices(
                 run=run,
-                intent=history.intents.get(run, _NOTHING_STATED),
+                intents=(history.intents.get(run, Intent()),),
                 solution=history.recipes[run].solution,
                 dim=int(history.recipes[run].dim or 0),
-                reports=len(entries),
                 bytes_each=len(entries[0].report),
+                devices=1,
+                reports=len(entries),
                 first=min(entry.time for entry in entries),
                 last=max(entry.time for entry in entries),
-                epsilon=sum((entry.charge for entry in entries), Fraction(0)),
+                most_epsilon=sum((entry.charge for entry in entries), Fraction(0)),
             )
             for run, entries in by_run.items()
         )
 
     def to_dict(self) -> dict[str, Any]:
         """The device as JSON holds it: an ε is an exact fraction and the nearest number."""
-        told: dict[str, Any] = {
+        found: dict[str, Any] = {
             "store": printable(self.store),
             "read": self.history is not None,
             "fault": None if self.fault is None else self.fault.name,
@@ -134,41 +128,33 @@ class Device:
         }
         history = self.history
         if history is None:
-            return told
-        for name in ("lifetime", "spent", "left"):
-            told |= numbers(name, getattr(history, name))
-        for name in ("lifetime", "spent"):
-            told[f"certainty_{name}"] = certainty(getattr(history, name))
-        told["lifetimes"] = lifetimes(history)
-        told["runs"] = [_run_as_dict(run) for run in self.runs]
-        told["reports"] = [
-            {
-                "number": entry.number,
-                "time": moment(entry.time),
-                "run": entry.run.hex(),
-                "epoch": entry.epoch,
-                "round": entry.round,
-                "bytes": len(entry.report),
-                **numbers("epsilon", entry.charge),
-            }
-            for entry in history.entries
-        ]
-        return told
+            return found
+        return {
+            **found,
+            **amounts(history),
+            "certainty_lifetime": certainty(history.lifetime),
+            "certainty_spent": certainty(history.spent),
+            "lifetimes": lifetimes(history),
+            "runs": [run.to_dict() for run in self.runs],
+            "reports": [
+                {
+                    "number": entry.number,
+                    "time": moment(entry.time),
+                    "run": entry.run.hex(),
+                    "epoch": entry.epoch,
+                    "round": entry.round,
+                    "bytes": len(entry.report),
+                    **numbers("epsilon", entry.charge),
+                }
+                for entry in history.entries
+            ],
+        }
 
 
-def _run_as_dict(run: RunOnDevice) -> dict[str, Any]:
-    return {
-        "run": run.run.hex(),
-        "purpose": run.intent.purpose or None,
-        "recipient": run.intent.recipient or None,
-        "solution": run.solution,
-        "dim": run.dim,
-        "reports": run.reports,
-        "bytes_per_report": run.bytes_each,
-        "first": moment(run.first),
-        "last": moment(run.last),
-        **numbers("epsilon", run.epsilon),
-    }
+def amounts(history: History) -> dict[str, Any]:
+    """Lifetime, spent and left, for JSON."""
+    parts = [numbers(name, getattr(history, name)) for name in ("lifetime", "spent", "left")]
+    return {name: value for part in parts for name, value in part.items()}
 
 
 def lifetimes(history: History) -> list[dict[str, Any]]:
@@ -184,17 +170,8 @@ def lifetimes(history: History) -> list[dict[str, Any]]:
     ]
 
 
-def numbers(name: str, exact: Fraction) -> dict[str, Any]:
-    """An ε for JSON.
-
-    >>> numbers("spent", Fraction(2, 5))
-    {'spent': 0.4, 'spent_exact': '2/5'}
-    """
-    return {name: float(exact), f"{name}_exact": str(exact)}
-
-
 def moment(seconds: int) -> str:
-    """A time of a device's clock, in UTC; as it is where no calendar has it.
+    """A time of a device's clock in UTC, or the seconds where no calendar has the day.
 
     >>> moment(1_700_000_000), moment(10**18)
     ('2023-11-14T22:13:20+00:00', '1000000000000000000 s after 1970')
@@ -215,12 +192,12 @@ class LedgerReport:
 
     @property
     def read(self) -> tuple[Device, ...]:
-        """Those whose ledger could be read."""
+        """The devices whose ledger could be read."""
         return tuple(device for device in self.devices if device.history is not None)
 
     @property
     def unread(self) -> tuple[Device, ...]:
-        """The others."""
+        """The devices whose ledger could not be read."""
         return tuple(device for device in self.devices if device.history is None)
 
     @property
@@ -231,11 +208,11 @@ class LedgerReport:
     @cached_property
     def runs(self) -> tuple[RunOnDevices, ...]:
         """The register: each run over all devices, in the order in which they come up."""
-        by_run: dict[bytes, list[RunOnDevice]] = {}
+        by_run: dict[bytes, list[RunOnDevices]] = {}
         for device in self.read:
             for run in device.runs:
                 by_run.setdefault(run.run, []).append(run)
-        return tuple(RunOnDevices.of(parts) for parts in by_run.values())
+        return tuple(RunOnDevices.together(parts) for parts in by_run.values())
 
     @property
     def most_spent(self) -> Fraction:
@@ -258,7 +235,7 @@ class LedgerReport:
     @property
     def document(self) -> Document:
         """The report for people."""
-        from fedsel.statements.ledger_page import document_of
+        from fedsel.statements._ledger_page import document_of
 
         return document_of(self)
 
@@ -277,47 +254,36 @@ def inspect_ledgers(
     """Read the ledgers in these folders, and change none of them.
 
     ``witness`` is the path of a witness outside of the stores, with ``{name}`` for the name of the
-    store. ``made`` is the time that the report carries: now, if it is None. ``advance`` is told
-    each store that is about to be read.
+    store. ``made`` is the time that the report carries: now, if it is None. ``advance`` is called
+    with each store before it is read.
     """
     paths = [Path(store) for store in stores]
-    _check_named_once(paths)
-    if witness is not None and len(paths) > 1 and NAME_IN_WITNESS not in witness:
-        allowed = f"a path with {NAME_IN_WITNESS} in it: there are {len(paths)} stores"
-        raise InvalidArgument("witness", witness, allowed)
-    devices = []
-    for path in paths:
-        if advance is not None:
-            advance(str(path))
-        devices.append(_inspected(path, witness))
-    now = datetime.now(UTC).timestamp() if made is None else made
-    return LedgerReport(tuple(_with_copies(devices)), int(now))
-
-
-def _inspected(store: Path, witness: str | None) -> Device:
-    name = store.absolute().name
-    place = None if witness is None else witness.replace(NAME_IN_WITNESS, name)
-    try:
-        return Device(str(store), Ledger(store, place, timeout=_TIMEOUT).inspect())
-    except LedgerError as error:
-        return Device(str(store), fault=error.fault)
-
-
-def _check_named_once(paths: Sequence[Path]) -> None:
-    seen = set()
+    seen: set[str] = set()
     for path in paths:
         place = os.path.realpath(path)
         if place in seen:
             raise InvalidArgument("DIR", str(path), "named once: its ε would count twice")
         seen.add(place)
-
-
-def _with_copies(devices: Sequence[Device]) -> list[Device]:
-    """The devices, with a word where two stores are one ledger."""
+    if witness is not None and len(paths) > 1 and NAME_IN_WITNESS not in witness:
+        allowed = f"a path with {NAME_IN_WITNESS} in it: there are {len(paths)} stores"
+        raise InvalidArgument("witness", witness, allowed)
+    devices: list[Device] = []
     first: dict[bytes, str] = {}
-    told = []
-    for device in devices:
-        identity = device.history.identity if device.history else b""
-        original = first.setdefault(identity, device.store) if identity else device.store
-        told.append(device if original == device.store else replace(device, copy_of=original))
-    return told
+    for path in paths:
+        if advance is not None:
+            advance(str(path))
+        device = _inspected(path, witness)
+        if device.history and device.history.identity:
+            original = first.setdefault(device.history.identity, device.store)
+            device = replace(device, copy_of=None if original == device.store else original)
+        devices.append(device)
+    now = datetime.now(UTC).timestamp() if made is None else made
+    return LedgerReport(tuple(devices), int(now))
+
+
+def _inspected(store: Path, witness: str | None) -> Device:
+    place = None if witness is None else witness.replace(NAME_IN_WITNESS, store.absolute().name)
+    try:
+        return Device(str(store), Ledger(store, place, timeout=_TIMEOUT).inspect())
+    except LedgerError as error:
+        return Device(str(store), fault=error.fault)
