@@ -53,7 +53,7 @@ def test_no_round_learns_the_centre_and_its_clients_train():
 def test_the_statement_tells_of_them():
     given, some, none = (str(fitted(public_mean=m).privacy_) for m in (MEANS, {0: 0.5}, None))
     assert "centre of 6 of the features" in given
-    assert "public means were computed from" in given
+    assert "anybody whose data is in the public means" in given
     assert "first rounds" not in given
     assert "centre of 1 of the features" in some
     assert "first rounds" in some

@@ -18,8 +18,8 @@ from fedsel.errors import (
 )
 from fedsel.sklearn import _classifier, _regressor
 from fedsel.sklearn._classifier import FedSelClassifier
+from fedsel.sklearn._parameters import search_cost
 from fedsel.sklearn._regressor import FedSelRegressor
-from fedsel.sklearn._sweep import search_cost
 from fedsel.statements import _fits
 from fedsel.statements._fits import PrivacyStatement
 

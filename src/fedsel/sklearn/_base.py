@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from numbers import Integral
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from fedsel.advising import warn_about_clients
@@ -23,28 +20,23 @@ from fedsel.auto import (
     resolved,
     without_rounds,
 )
-from fedsel.data.partition import Clients, by_groups
-from fedsel.errors import Epsilon, InvalidArgument, check_count, check_finite, check_positive
+from fedsel.data.partition import by_groups
+from fedsel.errors import InvalidArgument, check_positive
 from fedsel.models import LinearModel
 from fedsel.preparation import FeatureScale, Plan, Preparation, PublicMeans, of_rows, shaped
 from fedsel.preparation.plan import unlearnt
-from fedsel.recipe import AUTO, RECOMMENDED, Auto, Recipe
-from fedsel.simulation import History, Training
+from fedsel.recipe import AUTO, Recipe
+from fedsel.simulation import Training
 from fedsel.simulation._account import OPEN, spend
-from fedsel.sklearn import _checks
+from fedsel.sklearn import _parameters
+from fedsel.sklearn._parameters import FLOATS, LinearParameters
 from fedsel.sklearn.fitting import Examples, Task, Wave, factors_of, seed_of_wave
 from fedsel.solutions import Solution
-from fedsel.solutions._registry import entry
-from fedsel.statements._fits import PrivacyStatement, fit_statement, warn_about_seed
+from fedsel.statements._fits import fit_statement, warn_about_seed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_RECIPE = (
-    *("epsilon", "solution", "epochs", "learning_rate", "averaging", "rho", "words", "bases"),
-    *("mu", "k", "clip", "momentum", "reg", "spread", "centre"),
-)
-_KINDS = (np.float64, np.float32)
 _MOST_DENSE = 1 << 28
 """Bytes of a sparse X beyond which it is not centred by itself: that makes it dense."""
 
@@ -62,58 +54,8 @@ class _Fit:
     means: PublicMeans | None = None
 
 
-class _Fitted(BaseEstimator):  # type: ignore[misc]
-    """What a fit sets; described in `FedSelClassifier`."""
-
-    classes_: NDArray[Any]
-    coef_: NDArray[np.float64]
-    intercept_: NDArray[np.float64]
-    target_range_: tuple[float, float]
-    privacy_: PrivacyStatement
-    history_: History
-    spent_: float
-    recipe_: Recipe
-    solution_: Solution
-    learning_rate_: float
-    batch_: int
-    seed_: int | None
-    feature_range_: NDArray[np.float64]
-    n_features_in_: int
-    n_clients_: int
-    n_public_: int
-    n_public_means_: int
-    n_waves_: int
-    preparation_: Preparation
-    _weights: NDArray[np.float64]
-    _log_prior: NDArray[np.float64] | None = None
-
-
-@dataclass(kw_only=True, eq=False, repr=False)
-class FederatedLinear(_Fitted):
+class FederatedLinear(LinearParameters):
     """A linear model fitted to private reports of clients: rows of X, or groups of rows."""
-
-    epsilon: Epsilon = 2.0
-    solution: str = RECOMMENDED
-    epochs: int = 1
-    batch_fraction: float = 0.01
-    learning_rate: float | Auto = AUTO
-    averaging: float | Auto = AUTO
-    rho: float | Auto | None = AUTO
-    words: int | None = None
-    bases: int | Auto | None = AUTO
-    mu: float | Auto = AUTO
-    k: float = 0.1
-    clip: float = 1.0
-    momentum: float = 0.0
-    reg: float = 1e-4
-    fit_intercept: bool = True
-    feature_range: tuple[Any, Any] | Literal["private"] | None = None
-    spread: float | Auto = AUTO
-    centre: float | Auto = AUTO
-    public_mean: Any = None
-    weight_bound: float | None = None
-    random_state: int | np.random.RandomState | None = None
-    verbose: int = 0
 
     @abstractmethod
     def _fit(
@@ -147,13 +89,6 @@ class FederatedLinear(_Fitted):
             X, y, groups, eval_set, sample_weight, first=True, only=True, public_X=public_X
         )
 
-    @property
-    def _unit_norm(self) -> bool:
-        """Whether clients divide their record by its norm: where a report is a direction."""
-        if self.unit_norm == "auto":
-            return entry(self.solution).unit_records
-        return bool(self.unit_norm)
-
     # --- fitting --------------------------------------------------------------------------------
 
     def _fit_wave(
@@ -172,10 +107,12 @@ class FederatedLinear(_Fitted):
 
         ``read`` names what bounds beside the features' are not public.
         """
-        rows = None if public_X is None else _checks.public_rows(self, public_X, first)
+        rows = None if public_X is None else _parameters.public_rows(self, public_X, first)
         if first and self.public_mean is not None:
-            _checks.check_public_means(self, rows)
-        clients = None if groups is None else self._clients(groups, X)
+            _parameters.check_public_means(self, rows)
+        if groups is not None:
+            check_consistent_length(X, groups)
+        clients = None if groups is None else by_groups(groups)
         count = X.shape[0] if clients is None else clients.n
         scale, seed = self._scale(X, first, rows), self._seed(first)
         fit = self._decided(X, count, scale, task, first, rows)
@@ -183,7 +120,7 @@ class FederatedLinear(_Fitted):
         known = self.preparation_ if not first else fit.known or self._unprepared(scale, task)
         used = Examples(scale.apply(X), task.targets)
         judges = None if eval_set is None else replace(eval_set, X=scale.apply(eval_set.X))
-        _checks.warn_about_solution(solution)
+        _parameters.warn_about_solution(solution)
         if only and rows is None:  # waves add up, and public rows make up for some noise
             warn_about_clients(
                 solution,
@@ -208,7 +145,7 @@ class FederatedLinear(_Fitted):
             plan=fit.plan,
         )
         if self.verbose:
-            self._say(
+            print(  # noqa: T201
                 f"wave {waves}: {count} clients in {fit.setting.rounds} rounds of {fit.batch},"
                 f" d = {solution.dim},\n  {solution.name}, learning rate {rate:.4g}"
             )
@@ -222,8 +159,8 @@ class FederatedLinear(_Fitted):
         self.recipe_, self.solution_ = recipe, solution
         self.learning_rate_, self.batch_, self.spent_ = rate, fit.batch, spent
         self.feature_range_ = np.stack([scale.low, scale.high])
-        self.n_public_ = self._public_rows(first, rows)
         if first:
+            self.n_public_ = 0 if rows is None else int(rows.shape[0])
             self.n_public_means_ = 0 if fit.means is None else int(fit.means.given.sum())
         self.preparation_ = history.preparation or known
         self.history_, self._weights = history, history.weights
@@ -240,7 +177,7 @@ class FederatedLinear(_Fitted):
         )
         self._set_coefficients(scale, task.columns)
         if self.verbose:
-            self._say(f"{self.privacy_}\nSpent in this process: ε = {spent:.6g} or more.")
+            print(self.privacy_, f"Spent in this process: ε = {spent:.6g} or more.", sep="\n")  # noqa: T201
         return self
 
     def _decided(
@@ -267,7 +204,8 @@ class FederatedLinear(_Fitted):
             means = PublicMeans.of(self.public_mean, scale, names)
         fits = not hasattr(X, "tocsr") or 4 * X.shape[0] * X.shape[1] <= _MOST_DENSE
         offset, octaves = left_to_learn(scale, means)
-        loose = self._loose(scale)
+        # Bounds that were read from the records are not too wide.
+        loose = scale.loose if self.feature_range is not None else (False,) * X.shape[1]
         setting = Setting(
             dim=entries * task.columns,
             clients=batch,
@@ -309,29 +247,6 @@ class FederatedLinear(_Fitted):
                 known = shaped(known, scale.apply(rows), noise_of_mean(recipe, solution, reports))
         return _Fit(recipe, solution, plan, batch, setting, known, means)
 
-    def _loose(self, scale: FeatureScale) -> tuple[bool, ...]:
-        """Bounds that were read from the records are not too wide."""
-        if self.feature_range is None:
-            return (False,) * len(scale.low)
-        return scale.loose
-
-    def _recipe(self) -> Recipe:
-        """The public parameters as they were given; what is wrong in them is refused here."""
-        return Recipe(**{name: getattr(self, name) for name in _RECIPE})
-
-    def _check_parameters(self) -> None:
-        self._recipe()
-        if not 0 < check_finite("batch_fraction", self.batch_fraction) <= 1:
-            raise InvalidArgument("batch_fraction", self.batch_fraction, "in (0, 1]")
-        if self.unit_norm not in (True, False, "auto"):
-            raise InvalidArgument("unit_norm", self.unit_norm, 'True, False or "auto"')
-        check_count("verbose", int(self.verbose), least=0)
-
-    @staticmethod
-    def _clients(groups: Any, X: Any) -> Clients:
-        check_consistent_length(X, groups)
-        return by_groups(groups)
-
     def _scale(self, X: Any, first: bool, rows: Any = None) -> FeatureScale:
         declared, private = None, isinstance(self.feature_range, str)
         if self.feature_range is not None:
@@ -344,14 +259,8 @@ class FederatedLinear(_Fitted):
             return FeatureScale(*self.feature_range_)
         if declared is not None:
             return declared
-        _checks.warn_about_bounds()
+        _parameters.warn_about_bounds()
         return FeatureScale.read(X)
-
-    def _public_rows(self, first: bool, rows: Any) -> int:
-        """How many public rows the preparation comes from: those of the first wave."""
-        if first:
-            return 0 if rows is None else int(rows.shape[0])
-        return int(self.n_public_)
 
     def _unprepared(self, scale: FeatureScale, task: Task) -> Preparation:
         """Records as they are, where nothing is learnt about them."""
@@ -362,17 +271,8 @@ class FederatedLinear(_Fitted):
         typical = unlearnt(len(scale.low), unit=unit).factor if unit else 1.0
         return Preparation.plain(len(scale.low), intercept=intercept, unit=unit, factor=typical)
 
-    def _seed(self, first: bool) -> int | None:
-        if not first:
-            return self.seed_
-        if self.random_state is None:
-            return None
-        if isinstance(self.random_state, Integral):
-            return check_count("random_state", self.random_state, least=0)
-        return int(check_random_state(self.random_state).randint(2**31))
-
     def _validated(self, X: Any, y: Any, *, reset: bool, **more: Any) -> tuple[Any, Any]:
-        both = validate_data(self, X, y, reset=reset, accept_sparse="csr", dtype=_KINDS, **more)
+        both = validate_data(self, X, y, reset=reset, accept_sparse="csr", dtype=FLOATS, **more)
         return both[0], both[1]
 
     def _factors(
@@ -383,7 +283,7 @@ class FederatedLinear(_Fitted):
         if bound is not None:
             check_positive("weight_bound", bound)
         elif sample_weight is not None:
-            _checks.warn_about_bounds("weight_bound", "the weights", "a number")
+            _parameters.warn_about_bounds("weight_bound", "the weights", "a number")
         return factors_of(n, sample_weight, bound, of_classes)
 
     def _bounds_of_weights(self, sample_weight: Any) -> tuple[str, ...]:
@@ -412,15 +312,10 @@ class FederatedLinear(_Fitted):
         weights = self._weights.reshape(-1, self.preparation_.size)
         return np.asarray(records @ weights.T, dtype=np.float64)
 
-    def _norms(self, X: Any) -> NDArray[np.float64]:
-        """By what the prepared record of each row is divided."""
-        scaled = self._scaled(X)
-        return self.preparation_.norms(scaled)
-
     def _scaled(self, X: Any) -> Any:
         """Rows on their public scale."""
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=_KINDS)
+        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=FLOATS)
         return FeatureScale(*self.feature_range_).apply(X)
 
     def plot_history(self, axes: Axes | None = None) -> Axes:
@@ -430,9 +325,6 @@ class FederatedLinear(_Fitted):
         check_is_fitted(self)
         return plotting.history(self.history_.rounds, self.solution_.name, axes)
 
-    def _say(self, text: str) -> None:
-        print(text)  # noqa: T201
-
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()
         if "n_waves_" not in state:
@@ -441,13 +333,8 @@ class FederatedLinear(_Fitted):
                     "an account is open, and fits in another process cannot be counted: use"
                     ' n_jobs=1 or joblib.parallel_config("threading")'
                 )
-            _checks.warn_about_leaving()
+            _parameters.warn_about_leaving()
         return {name: value for name, value in state.items() if name != "spent_"}
-
-    @property
-    def _poor_score(self) -> bool:
-        """A few hundred clients at a usual ε are too few; without privacy they are not."""
-        return not entry(self.solution).plain
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

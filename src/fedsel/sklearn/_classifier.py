@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import statistics
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import ClassifierMixin
+from sklearn.base import ClassifierMixin, clone
+from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
-from fedsel.errors import InvalidArgument, check_positive
+from fedsel._internal.plotting import Point
+from fedsel.errors import (
+    InvalidArgument,
+    RepeatedFitWarning,
+    check_count,
+    check_epsilon,
+    check_positive,
+    warn_user,
+)
 from fedsel.models import check_loss, softmax
 from fedsel.sklearn._base import FederatedLinear
 from fedsel.sklearn.fitting import Classification, Examples, codes_of
+from fedsel.solutions import entry
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -230,7 +242,7 @@ class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
         margins = self._margins(X)
         if self._log_prior is not None:
             # By as much of a record's own norm as of a typical one: the decision stays linear in x.
-            norms = self._norms(X)
+            norms = self.preparation_.norms(self._scaled(X))
             margins -= self._offsets() * (self.preparation_.typical_norm / norms)[:, None]
         return margins[:, 0] if margins.shape[1] == 1 else margins
 
@@ -268,13 +280,62 @@ class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
         warning names the sum.
         """
         from fedsel._internal import plotting
-        from fedsel.sklearn._sweep import sweep
 
         names = [self.solution] if solutions is None else list(solutions)
-        rows = sweep(self, (X, y, groups), (X_test, y_test), epsilons, names, repeats)
-        return plotting.accuracy_against_epsilon(rows, axes)
+        points = _accuracies(self, (X, y, groups), (X_test, y_test), epsilons, names, repeats)
+        return plotting.accuracy_against_epsilon(points, axes)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.poor_score = self._poor_score
         return tags
+
+
+def _accuracies(
+    estimator: FedSelClassifier,
+    clients: tuple[Any, Any, Any],
+    test: tuple[Any, Any],
+    epsilons: Sequence[float],
+    solutions: Sequence[str],
+    repeats: int,
+) -> list[Point]:
+    """Mean and deviation of the score for each solution and ε, over fits of clones."""
+    check_count("repeats", repeats)
+    levels = [{"epsilon": float(check_epsilon("epsilons", e))} for e in epsilons]
+    points = [
+        (known.name, level)
+        for known in map(entry, solutions)
+        for level in ([{}] if known.plain else levels)
+    ]
+    seeds: list[int | None] = [None] * repeats
+    if estimator.random_state is not None:  # the same at every ε, which makes curves comparable
+        first = int(check_random_state(estimator.random_state).randint(2**30))
+        seeds = list(range(first, first + repeats))
+    _warn_about_cost([level.get("epsilon") for _, level in points], repeats)
+
+    def point(name: str, level: dict[str, float]) -> Point:
+        X, y, groups = clients
+        model = clone(estimator).set_params(solution=name, **level)
+        scores = [
+            clone(model).set_params(random_state=seed).fit(X, y, groups=groups).score(*test)
+            for seed in seeds
+        ]
+        deviation = statistics.stdev(scores) if repeats > 1 else 0.0
+        return Point(name, level.get("epsilon"), statistics.fmean(scores), deviation)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RepeatedFitWarning)  # said above for all points together
+        return [point(*which) for which in points]
+
+
+def _warn_about_cost(epsilons: Sequence[float | None], repeats: int) -> None:
+    private = [epsilon for epsilon in epsilons if epsilon is not None]
+    plain = (len(epsilons) - len(private)) * repeats
+    if len(epsilons) * repeats > 1:
+        without = f" and {plain} fits without privacy" * bool(plain)
+        warn_user(
+            f"the same clients are fitted {len(epsilons) * repeats} times: together this costs them"
+            f" ε = {repeats * sum(private):.4g}{without}, and scores on test records are computed"
+            " in the clear. Plan with public or simulated data.",
+            RepeatedFitWarning,
+        )

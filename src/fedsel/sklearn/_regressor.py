@@ -11,7 +11,7 @@ from sklearn.base import RegressorMixin
 
 from fedsel.errors import InvalidArgument
 from fedsel.models import REGRESSING, check_loss
-from fedsel.sklearn import _checks
+from fedsel.sklearn import _parameters
 from fedsel.sklearn._base import FederatedLinear
 from fedsel.sklearn.fitting import Examples, Regression
 
@@ -105,7 +105,7 @@ class FedSelRegressor(RegressorMixin, FederatedLinear):  # type: ignore[misc]
         if self.target_range is None:
             if not first:
                 return self.target_range_
-            _checks.warn_about_bounds("target_range", "the target")
+            _parameters.warn_about_bounds("target_range", "the target")
             low, high = float(np.min(y)), float(np.max(y))
             return (low, high) if low < high else (low - 1, high + 1)
         allowed = "(low, high), finite numbers with low < high"

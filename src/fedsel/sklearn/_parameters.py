@@ -1,0 +1,199 @@
+"""The parameters that both estimators share, their checks, and warnings about what no ε covers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_array, check_random_state
+from sklearn.utils.validation import validate_data
+
+from fedsel.errors import (
+    Epsilon,
+    InvalidArgument,
+    PrivacyLeakWarning,
+    RepeatedFitWarning,
+    check_count,
+    check_epsilon,
+    check_finite,
+    warn_user,
+)
+from fedsel.preparation import Preparation
+from fedsel.recipe import AUTO, RECOMMENDED, Auto, Recipe
+from fedsel.simulation import History
+from fedsel.solutions import Solution, entry
+from fedsel.statements._fits import PrivacyStatement
+
+FLOATS = (np.float64, np.float32)
+_RECIPE = (
+    *("epsilon", "solution", "epochs", "learning_rate", "averaging", "rho", "words", "bases"),
+    *("mu", "k", "clip", "momentum", "reg", "spread", "centre"),
+)
+
+
+class _Fitted(BaseEstimator):  # type: ignore[misc]
+    """What a fit sets; described in `FedSelClassifier`."""
+
+    classes_: NDArray[Any]
+    coef_: NDArray[np.float64]
+    intercept_: NDArray[np.float64]
+    target_range_: tuple[float, float]
+    privacy_: PrivacyStatement
+    history_: History
+    spent_: float
+    recipe_: Recipe
+    solution_: Solution
+    learning_rate_: float
+    batch_: int
+    seed_: int | None
+    feature_range_: NDArray[np.float64]
+    n_features_in_: int
+    n_clients_: int
+    n_public_: int
+    n_public_means_: int
+    n_waves_: int
+    preparation_: Preparation
+    _weights: NDArray[np.float64]
+    _log_prior: NDArray[np.float64] | None = None
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class LinearParameters(_Fitted):
+    """The parameters of both estimators; described in `FedSelClassifier`."""
+
+    epsilon: Epsilon = 2.0
+    solution: str = RECOMMENDED
+    epochs: int = 1
+    batch_fraction: float = 0.01
+    learning_rate: float | Auto = AUTO
+    averaging: float | Auto = AUTO
+    rho: float | Auto | None = AUTO
+    words: int | None = None
+    bases: int | Auto | None = AUTO
+    mu: float | Auto = AUTO
+    k: float = 0.1
+    clip: float = 1.0
+    momentum: float = 0.0
+    reg: float = 1e-4
+    fit_intercept: bool = True
+    feature_range: tuple[Any, Any] | Literal["private"] | None = None
+    spread: float | Auto = AUTO
+    centre: float | Auto = AUTO
+    public_mean: Any = None
+    weight_bound: float | None = None
+    random_state: int | np.random.RandomState | None = None
+    verbose: int = 0
+
+    @property
+    def _unit_norm(self) -> bool:
+        """Whether clients divide their record by its norm: where a report is a direction."""
+        if self.unit_norm == "auto":
+            return entry(self.solution).unit_records
+        return bool(self.unit_norm)
+
+    def _recipe(self) -> Recipe:
+        """The public parameters as they were given; what is wrong in them is refused here."""
+        return Recipe(**{name: getattr(self, name) for name in _RECIPE})
+
+    def _check_parameters(self) -> None:
+        self._recipe()
+        if not 0 < check_finite("batch_fraction", self.batch_fraction) <= 1:
+            raise InvalidArgument("batch_fraction", self.batch_fraction, "in (0, 1]")
+        if self.unit_norm not in (True, False, "auto"):
+            raise InvalidArgument("unit_norm", self.unit_norm, 'True, False or "auto"')
+        check_count("verbose", int(self.verbose), least=0)
+
+    def _seed(self, first: bool) -> int | None:
+        if not first:
+            return self.seed_
+        if self.random_state is None:
+            return None
+        if isinstance(self.random_state, Integral):
+            return check_count("random_state", self.random_state, least=0)
+        return int(check_random_state(self.random_state).randint(2**31))
+
+    @property
+    def _poor_score(self) -> bool:
+        """A few hundred clients at a usual ε are too few; without privacy they are not."""
+        return not entry(self.solution).plain
+
+
+def search_cost(
+    epsilon: Epsilon, *, candidates: int = 1, splits: int = 5, refit: bool = True
+) -> float:
+    """The ε that a search with k-fold cross-validation costs a client, if all fits are private.
+
+    A client is in all but one training split of each candidate, and in the refit. Scores on its
+    held-out records are computed in the clear on top of that.
+
+    >>> search_cost(2.0, candidates=3, splits=5)
+    26.0
+    """
+    fits = check_count("candidates", candidates) * (check_count("splits", splits, least=2) - 1)
+    return float(check_epsilon("epsilon", epsilon)) * (fits + bool(refit))
+
+
+def public_rows(estimator: BaseEstimator, public_X: Any, first: bool) -> Any:
+    """The public rows as an array (m, d) or CSR, with the features of the estimator."""
+    if not first:
+        raise InvalidArgument("public_X", "rows", "given with the first wave of clients alone")
+    rows = check_array(public_X, accept_sparse="csr", dtype=FLOATS, input_name="public_X")
+    if rows.shape[1] != estimator.n_features_in_:
+        wanted = f"{estimator.n_features_in_} features, as X"
+        raise InvalidArgument("public_X", f"{rows.shape[1]} features", wanted)
+    if rows.shape[0] < 2:
+        raise InvalidArgument("public_X", f"{rows.shape[0]} row", "at least 2 rows")
+    validate_data(estimator, public_X, reset=False, skip_check_array=True)  # names of features
+    return rows
+
+
+def check_public_means(estimator: BaseEstimator, rows: Any) -> None:
+    """Refuse public means that could not be used."""
+    name, means = "public_mean", estimator.public_mean
+    if rows is not None:
+        raise InvalidArgument(name, means, "left out with public_X, whose rows tell the centre")
+    if estimator.feature_range is None:
+        wanted = 'given with feature_range, (low, high) or "private": without, no bounds are public'
+        raise InvalidArgument(name, means, wanted)
+    if not estimator.fit_intercept:
+        wanted = "left out with fit_intercept=False: a centre would be an intercept"
+        raise InvalidArgument(name, means, wanted)
+
+
+def warn_about_solution(solution: Solution) -> None:
+    """Warn about a solution that is less private than its parameters suggest."""
+    privacy = solution.privacy
+    if entry(solution.name).plain or privacy.within_budget:
+        return
+    cost = f"loses ε = {privacy.per_report:.3g} a report" if privacy.ratio else "is not private"
+    if not privacy.certified:
+        cost = "has no certificate"
+    warn_user(
+        f"solution = {solution.name!r} {cost}, whatever epsilon says: {privacy.note}",
+        PrivacyLeakWarning,
+    )
+
+
+def warn_about_bounds(
+    name: str = "feature_range", of: str = "the features", give: str = "(low, high)"
+) -> None:
+    """Warn that bounds were read from the records."""
+    warn_user(
+        f"{name} is None: the bounds of {of} were read from the records, which is not private. Give"
+        f" {name}={give}, known without the records.",
+        PrivacyLeakWarning,
+    )
+
+
+def warn_about_leaving() -> None:
+    """Warn that an estimator goes to where its fits cannot be counted."""
+    warn_user(
+        "an estimator that is not fitted is pickled, as n_jobs=2 does for another process: its fits"
+        " and their warnings stay there and are not counted here. Every fit costs its clients ε:"
+        " fedsel.sklearn.search_cost(…).",
+        RepeatedFitWarning,
+    )
