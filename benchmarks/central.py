@@ -46,7 +46,7 @@ from fedsel.experiments import CatalogueSource, Cell, Spec, override
 from fedsel.mechanisms.central._budget import gaussian_distance, proved_budget
 from fedsel.pages import legend_below, new_figure, palette
 from fedsel.recipe import RECOMMENDED
-from fedsel.simulation.validation import fifths
+from fedsel.simulation._validation import fifths
 
 DATASETS = ("adult", "kdd", "syn-L")
 EPSILONS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0)

@@ -25,10 +25,10 @@ from fedsel.models import LinearModel
 from fedsel.recipe import solution
 from fedsel.sampling._kernels import native
 from fedsel.server.step import ServerState
-from fedsel.simulation import Population, Training
-from fedsel.simulation.linear_rounds import LinearRunner, schedule_of
-from fedsel.simulation.records import records_of
-from fedsel.simulation.validation import cross_validate
+from fedsel.simulation import Population, Training, cross_validate
+from fedsel.simulation._clients import LinearClients
+from fedsel.simulation._population import kernel_records
+from fedsel.simulation._stages import CompiledStage
 from fedsel.solutions import Solution
 
 EPSILON, MU, RATE = 2.0, 0.1, 1.0
@@ -186,14 +186,13 @@ def _engine_epoch(
 ) -> Callable[[], object]:
     """One epoch of the engine, in equal rounds."""
     private_solution = solution(name, epsilon=epsilon, mu=MU, dim=data.d, rho=1.0)
-    training = Training(private_solution, LinearModel(), RATE, data.n // rounds, seed=0)
+    training = Training(private_solution, RATE, data.n // rounds, seed=0)
     people, start = Population(data.X, data.y), ServerState.begin(np.zeros(data.d))
-    run = LinearRunner(training, people, start.weights)
-    clients, ends = schedule_of(training, people, 0)
+    stage = CompiledStage(training, LinearClients(people, LinearModel()))
+    clients, ends = training.schedule(people.taking_part, people.clients, 0)
 
     def epoch() -> None:
-        run.state = start
-        list(run.run(0, clients, ends, keep=False))
+        list(stage.run(start, 0, clients, ends, keep=False))
 
     return epoch
 
@@ -201,8 +200,9 @@ def _engine_epoch(
 def _fused_epoch(data: Dataset) -> Callable[[], object]:
     """The non-private epoch: margin and gradient fused, nothing else."""
     training = Training(solution("NP", dim=data.d), batch=data.n // 100, seed=0)
-    clients, ends = schedule_of(training, Population(data.X, data.y), 0)
-    records, room = records_of(data.X, data.y), np.empty(data.d, dtype=np.float32)
+    people = Population(data.X, data.y)
+    clients, ends = training.schedule(people.taking_part, people.clients, 0)
+    records, room = kernel_records(people), np.empty(data.d, dtype=np.float32)
 
     def epoch() -> None:
         weights = np.zeros(data.d, dtype=np.float32)

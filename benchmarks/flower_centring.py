@@ -23,11 +23,9 @@ import numpy as np
 import fedsel.data
 from fedsel.cli._terminal import Bar
 from fedsel.flower import FedSelStrategy
-from fedsel.models import LinearModel
 from fedsel.simulation import EvaluationSet, Population, Training, train
-from fedsel.simulation.metrics import measures
+from fedsel.simulation._validation import measures
 
-MODEL = LinearModel("logistic", reg=0.0)
 TESTED = 5
 """One record in so many judges the model, and belongs to nobody."""
 KINDS: dict[str, dict[str, Any]] = {
@@ -51,9 +49,9 @@ def run(data: Any, strategy: FedSelStrategy, records: int, number: int) -> tuple
     starts = np.arange(0, len(order) + 1, records)
     training = Training(
         recipe.build(),
-        MODEL,
         float(recipe.learning_rate),
         planned.batch,
+        reg=0.0,
         seed=number,
         averaging=float(recipe.averaging),
         plan=begun.plan,

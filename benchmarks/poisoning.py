@@ -54,7 +54,7 @@ from fedsel.models import LinearModel
 from fedsel.pages import palette
 from fedsel.recipe import RECOMMENDED
 from fedsel.server import ServerState, StepRule, step
-from fedsel.simulation.vector_rounds import VectorReports
+from fedsel.simulation._reports import VectorReports
 from fedsel.solutions._fresh import ALL_SLOTS, LENGTH
 from fedsel.solutions._registry import entry
 

@@ -28,8 +28,7 @@ from fedsel._internal.random import key_of
 from fedsel.cli._terminal import Bar
 from fedsel.data import load
 from fedsel.sampling._kernels import native
-from fedsel.simulation.metrics import measures
-from fedsel.simulation.validation import FIFTHS, VALIDATION, split
+from fedsel.simulation._validation import FIFTHS, VALIDATION, measures, split
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
 KINDS = {

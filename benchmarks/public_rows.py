@@ -25,7 +25,7 @@ from fedsel import FedSelClassifier, PrivacyLeakWarning
 from fedsel._internal.random import key_of
 from fedsel.data import load
 from fedsel.sampling._kernels import native
-from fedsel.simulation.validation import FIFTHS, VALIDATION, split
+from fedsel.simulation._validation import FIFTHS, VALIDATION, split
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
 COUNTS = (0, 200, 1000)

@@ -21,9 +21,9 @@ from scipy.sparse import csr_array
 from fedsel import Aggregator, Recipe, Reports, solution
 from fedsel._internal.random import stream
 from fedsel.experiments import CatalogueSource, Spec, override
-from fedsel.models import LinearModel, MulticlassModel
+from fedsel.models import MulticlassModel
 from fedsel.simulation import EvaluationSet, Population, Training, train, train_vectors
-from fedsel.simulation.multiclass import MulticlassClients
+from fedsel.simulation._clients import MulticlassClients
 from fedsel.sklearn import FedSelClassifier
 from fedsel.wire import Request, check_sendable
 
@@ -131,17 +131,17 @@ def close(found, expected):
 def test_weights_of_the_simulator(case):
     name, kind = case.rsplit(" ", 1)
     made = solution(name, dim=X.shape[1], **PARAMETERS)
-    people, model, changes = Population(X, Y), LinearModel("logistic", 0.01), {}
+    people, loss, changes = Population(X, Y), "logistic", {"reg": 0.01}
     if kind == "average":
-        model, changes = LinearModel("svm", 0.02), {"averaging": 3.0}
+        loss, changes = "svm", {"averaging": 3.0, "reg": 0.02}
     elif kind == "sparse":
-        people, model = Population(csr_array(X), Y), LinearModel()
+        people = Population(csr_array(X), Y)
         changes = {"dropout": 0.3, "rounds": 7, "averaging": 1.0}
     elif kind == "groups":
         order, starts = np.arange(len(X))[::-1].copy(), np.arange(0, len(X) + 1, 3)
-        people, model, changes = Population(X, Y, order, starts), LinearModel(), {"batch": 7}
+        people, changes = Population(X, Y, order, starts), {"batch": 7}
     given = {"batch": 13, "seed": 4, **changes}
-    history = train(Training(made, model, 0.3, **given), people, EvaluationSet(X, Y))
+    history = train(Training(made, 0.3, **given), people, EvaluationSet(X, Y), loss=loss)
     expected = WEIGHTS["engine"][case]
     close(history.weights, expected["weights"])
     if "accuracy" in expected:
@@ -153,8 +153,8 @@ def test_weights_of_three_classes(name):
     classes = np.array(WEIGHTS["classes"])
     made = solution(name, dim=3 * X.shape[1], **PARAMETERS)
     own = 0.0 if made.decays_at_server else 0.01
-    source = MulticlassClients(X, classes, 3, MulticlassModel("logistic", own))
-    training = Training(made, LinearModel(reg=0.01), 0.2, 13, seed=6, averaging=2.0)
+    source = MulticlassClients(Population(X, classes), 3, MulticlassModel("logistic", own))
+    training = Training(made, 0.2, 13, reg=0.01, seed=6, averaging=2.0)
     history = train_vectors(training, source, np.full(made.dim, 0.01))
     close(history.weights, WEIGHTS["vectors"][name])
 

@@ -6,7 +6,6 @@ import pytest
 from fedsel import InvalidArgument, solution
 from fedsel.history import History, Round
 from fedsel.mechanisms.central import compose
-from fedsel.models import LinearModel
 from fedsel.simulation import Population, Training, train
 
 PM = solution("PM", epsilon=2.0, dim=3, epochs=2)
@@ -17,7 +16,7 @@ def test_the_smallest_round_and_all_epochs_count_whether_they_are_listed_or_not(
     """Ten clients in rounds of at most four: 3, 3 and 4 of them; the last ones are listed."""
     rng = np.random.default_rng(0)
     people = Population(rng.normal(size=(10, 3)), np.where(rng.random(10) < 0.5, 1, -1))
-    training = Training(PM, LinearModel("logistic"), 0.1, 4, seed=1)
+    training = Training(PM, 0.1, 4, seed=1)
     history = train(training, people, evaluate=evaluate)
     assert [r.reports for r in history.rounds] == [4] * listed
     assert (history.fewest_reports, history.epochs_heard) == (3, 2)

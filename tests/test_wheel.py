@@ -328,7 +328,7 @@ from distributed import Client
 from fedsel import solution
 from fedsel.data import synthetic
 from fedsel.simulation import Population, Training
-from fedsel.simulation.validation import cross_validate
+from fedsel.simulation import cross_validate
 data = synthetic(d=5, n=500, seed=1)
 training = Training(solution("RJ", epsilon=2.0, dim=5), batch=50, seed=0)
 with Client(processes=False, dashboard_address=None), joblib.parallel_config(backend="dask"):

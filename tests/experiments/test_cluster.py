@@ -13,8 +13,7 @@ from fedsel import solution
 from fedsel.data import synthetic
 from fedsel.experiments import CatalogueSource, Store, sweep
 from fedsel.paper.catalogue import experiment
-from fedsel.simulation import Population, Training
-from fedsel.simulation.validation import cross_validate
+from fedsel.simulation import Population, Training, cross_validate
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("processes")]
 

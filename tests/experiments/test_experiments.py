@@ -28,7 +28,7 @@ from fedsel.experiments import (
 from fedsel.experiments import sweep as sweep_over
 from fedsel.paper.catalogue import experiment
 from fedsel.simulation import EvaluationSet
-from fedsel.simulation.validation import held_out_run
+from fedsel.simulation._validation import held_out_run
 
 SMALL = Spec(solutions=("NP", "ps-pm"), epsilons=(1.0, 2.0), folds=2, repeats=2)
 
@@ -148,7 +148,7 @@ def test_all_that_runs_is_in_the_key():
     ("name", "decides"),
     [
         ("preparation/plan.py", True),
-        ("simulation/rounds.py", True),
+        ("simulation/_rounds.py", True),
         ("sampling/native/rounds.inc", True),
         ("experiments/_trial.py", True),
         ("__init__.py", True),
@@ -202,7 +202,7 @@ def test_the_test_split_is_untouched(monkeypatch):
     cell = next(override(SMALL, {"protocol": "holdout"}).cells())
     people, training = cell.setup(InMemorySource(small_data()))
     seen = []
-    import fedsel.simulation.validation as validation
+    import fedsel.simulation._validation as validation
 
     def spy(training, population, **_):
         seen.append(set(population.members.tolist()))

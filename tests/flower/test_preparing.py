@@ -16,10 +16,7 @@ from fedsel.flower import FedSelMod, FedSelStrategy, NoReports, RecordPipeline, 
 from fedsel.flower._messages import NO_BOUNDS, NO_RECORDS, Question
 from fedsel.models import LinearModel
 from fedsel.preparation import FeatureScale, Preparation
-from fedsel.simulation import Population, Training
-from fedsel.simulation.linear_rounds import schedule_of
-from fedsel.simulation.preparing import train_prepared
-from fedsel.simulation.vector_rounds import VectorRunner
+from fedsel.simulation import Population, Training, train_vectors
 from fedsel.wire import Request
 from tests.flower.messages import SEED, Replayed, context, message
 from tests.flower.messages import config as node_config
@@ -94,7 +91,11 @@ class Simulated:
     chunk, scales = 16, None
 
     def __init__(self, people):
-        self.people, self.clients = people, people.clients
+        self.people = self.population = people
+        self.clients = people.clients
+
+    def with_records(self, X):
+        return Simulated(replace(self.people, X=X))
 
     def receive(self, weights):
         self.weights = weights.astype(np.float32)
@@ -131,22 +132,17 @@ def test_strategy_and_mods_give_preparation_and_weights_of_the_simulator(
     people = Population(begun.scale.apply(X), y, order, starts)
     training = Training(
         recipe.build(),
-        MODEL,
         float(recipe.learning_rate),
         NODES // ROUNDS,
+        reg=0.0,
         seed=SEED,
         averaging=float(recipe.averaging),
         plan=begun.plan,
     )
-    expected = train_prepared(
-        training,
-        people,
-        np.zeros(FEATURES + 1),
-        lambda ready, weights: VectorRunner(training, Simulated(ready), weights),
-    )
+    expected = train_vectors(training, Simulated(people), np.zeros(FEATURES + 1))
     cohorts = []
     for epoch in range(EPOCHS):
-        drawn, ends = schedule_of(training, people, epoch)
+        drawn, ends = training.schedule(people.taking_part, people.clients, epoch)
         cohorts += [(part + 1).tolist() for part in np.split(drawn, ends[:-1])]
 
     class Chance:

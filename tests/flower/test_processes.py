@@ -22,9 +22,7 @@ from flwr.supercore.inflatable.inflatable_object import (
 from fedsel.device import Ledger, Reason
 from fedsel.flower import NODES_VARIABLE
 from fedsel.flower._messages import NO_ANSWER, report_of
-from fedsel.models import LinearModel
-from fedsel.simulation.rounds import Training, run_rounds
-from fedsel.simulation.vector_rounds import VectorRunner
+from fedsel.simulation import Simulation, Training
 from fedsel.wire import Request, decode_recipe
 from tests.flower.replay_app.flower_replay import task
 from tests.flower.support import Proxy, certificates, node_key
@@ -60,11 +58,9 @@ def check_weights(told, clients):
     asked = decode_recipe(bytes.fromhex(told["recipe"]))
     start = np.concatenate([array.reshape(-1) for array in task.START.values()]).astype(np.float64)
     reg = task.FURTHER[asked.solution].get("reg", 0.0)
-    training = Training(
-        asked.build(), LinearModel(reg=reg), task.RATE, seed=task.SEED, averaging=task.AVERAGING
-    )
-    runner = VectorRunner(training, Clients(clients), start)
-    run_rounds(training, runner, np.arange(clients), clients)
+    training = Training(asked.build(), task.RATE, reg=reg, seed=task.SEED, averaging=task.AVERAGING)
+    runner = Simulation(training, Clients(clients), start)
+    runner.history()
     np.testing.assert_array_equal(told["weights"], runner.state.weights)
     np.testing.assert_array_equal(told["average"], runner.state.average)
     assert told["weights"] != told["average"]

@@ -8,10 +8,8 @@ from fedsel import InvalidArgument
 from fedsel.device import Ledger
 from fedsel.flower import FedSelMod, FedSelStrategy
 from fedsel.flower._messages import Layout, answer_of, report_of
-from fedsel.models import LinearModel
 from fedsel.server import Aggregator, Outcome
-from fedsel.simulation.rounds import Training, run_rounds
-from fedsel.simulation.vector_rounds import VectorRunner
+from fedsel.simulation import Simulation, Training
 from tests.flower.messages import SEED, App, D, Replayed, config, context, model
 from tests.server.test_aggregator import same_run
 
@@ -223,13 +221,13 @@ def test_strategy_aggregator_and_simulator_are_one(tmp_path):
 
     training = Training(
         made.recipe.build(),
-        LinearModel(reg=made.recipe.reg),
         made.recipe.learning_rate,
+        reg=made.recipe.reg,
         seed=SEED,
         averaging=made.recipe.averaging,
     )
-    runner = VectorRunner(training, Simulated(), vector)
-    history = run_rounds(training, runner, np.arange(4), 4)
+    runner = Simulation(training, Simulated(), vector)
+    history = runner.history()
     np.testing.assert_array_equal(runner.state.weights, state.weights)
     np.testing.assert_array_equal(history.weights, state.average)
 

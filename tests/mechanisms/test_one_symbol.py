@@ -15,11 +15,12 @@ from fedsel.data import synthetic
 from fedsel.mechanisms import SignedSampling, UnbiasedJoint, certify
 from fedsel.mechanisms._decimals import best_top, upper_sum
 from fedsel.mechanisms._one_symbol import MINUS, PLUS, UNIT
+from fedsel.models import LinearModel
 from fedsel.reports import BOTTOM
 from fedsel.sampling._kernels import native
 from fedsel.sampling.simulated import cohort, report
-from fedsel.simulation import Population, Training, train
-from fedsel.simulation.linear_rounds import runner_for, schedule_of
+from fedsel.simulation import Population, Simulation, Training, train
+from fedsel.simulation._clients import LinearClients
 from fedsel.solutions._rotated import Rotated, hadamard
 from fedsel.solutions._transforms import Coordinates, RandomDirections
 from tests.sampling.support import many_reports
@@ -199,16 +200,10 @@ def test_a_regulariser_does_not_decide_ties():
     made = solution("RJ", epsilon=8.0, dim=16)
     assert made.decays_at_server
     one, two = (
-        train(Training(made, model, 0.01, batch=40, seed=0), Population(X, data.y)).weights
-        for model in (_model(0.0), _model(1e-9))
+        train(Training(made, 0.01, reg=reg, batch=40, seed=0), Population(X, data.y)).weights
+        for reg in (0.0, 1e-9)
     )
     np.testing.assert_allclose(one, two, rtol=1e-6, atol=1e-9)
-
-
-def _model(reg):
-    from fedsel.models import LinearModel
-
-    return LinearModel(reg=reg)
 
 
 def test_overflowing_scores_do_not_silence_a_client():
@@ -281,10 +276,10 @@ def test_every_round_has_a_basis_of_its_own_on_both_ends():
     training = Training(made, batch=50, seed=2)
     people = Population(data.X, data.y)
     whole = train(training, people).weights
-    runner = runner_for(training, people, np.zeros(10))
-    clients, ends = schedule_of(training, people, 0)
+    runner = Simulation(training, LinearClients(people, LinearModel()), np.zeros(10))
+    clients, ends = training.schedule(people.taking_part, people.clients, 0)
     for first, end in pairwise([0, *ends.tolist()]):
-        list(runner.run(0, clients[first:end], np.array([end - first]), keep=False))
+        runner.run(0, clients[first:end], np.array([end - first]), keep=False)
     np.testing.assert_array_equal(runner.state.weights, whole)
 
 

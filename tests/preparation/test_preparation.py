@@ -19,10 +19,8 @@ from fedsel.preparation.plan import INTERCEPT, KAPPA, MARGIN, OCTAVES
 from fedsel.sampling._kernels import native
 from fedsel.server import Aggregator, Outcome
 from fedsel.simulation import EvaluationSet, Population, Training, train
-from fedsel.simulation.linear_clients import LinearClients
-from fedsel.simulation.linear_rounds import schedule_of
-from fedsel.simulation.preparing import client_vectors
-from fedsel.simulation.records import records_of
+from fedsel.simulation._clients import LinearClients, record_vectors
+from fedsel.simulation._population import kernel_records
 
 D = 5
 
@@ -333,7 +331,8 @@ def task(seed=0, spread=0.2, octaves=OCTAVES):
 def training_of(recipe, plan, seed):
     rate = float(recipe.learning_rate)
     averaging = float(recipe.averaging)
-    return Training(recipe.build(), MODEL, rate, BATCH, seed=seed, averaging=averaging, plan=plan)
+    given = {"reg": 0.01, "seed": seed, "averaging": averaging, "plan": plan}
+    return Training(recipe.build(), rate, BATCH, **given)
 
 
 def own_gradient(prepared, y, client):
@@ -342,7 +341,8 @@ def own_gradient(prepared, y, client):
     def gradient(weights):
         out = np.empty(D + 1, dtype=np.float32)
         one, w = np.array([1]), weights.astype(np.float32)
-        native.nonprivate_rounds(records_of(prepared, y), np.array([client]), one, 0.0, 0.0, w, out)
+        records = kernel_records(Population(prepared, y))
+        native.nonprivate_rounds(records, np.array([client]), one, 0.0, 0.0, w, out)
         return out
 
     return gradient
@@ -369,7 +369,7 @@ def test_devices_and_server_give_preparation_and_weights_of_the_simulator(
 
     server = opened()
     for epoch in range(EPOCHS):
-        order, ends = schedule_of(training, people, epoch)
+        order, ends = training.schedule(people.taking_part, people.clients, epoch)
         for part in np.split(order, ends[:-1]):
             if server.round in (1, 2, 3, 7):
                 server.close()
@@ -450,7 +450,7 @@ def test_a_client_with_several_records_reports_on_their_mean():
     grouped = Population(X, y, order, starts)
     made = train(training_of(recipe, plan, 2), grouped)
     assert made.preparation is not None
-    both = client_vectors(plan, 0, grouped, np.array([3]), plan.begin.preparation)
+    both = record_vectors(plan, 0, grouped, np.array([3]), plan.begin.preparation)
     each = plan.vectors(0, X[6:8], plan.begin.preparation)
     np.testing.assert_allclose(both[0], each.mean(axis=0), rtol=1e-6)
 
@@ -483,7 +483,7 @@ def test_a_device_takes_part_in_a_regression(loss):
     mine = LinearRecords(X[:3], numbers, model, plan).update(plan.rounds, prepared)(weights)
     held = (np.arange(3), np.array([0, 3]))
     people = Population(prepared.records(X[:3]), np.zeros(3, np.int8), *held)
-    clients = LinearClients(people, model, 0.0, targets=np.clip(numbers, -1, 1))
+    clients = LinearClients(replace(people, y=np.clip(numbers, -1, 1)), model)
     clients.receive(weights)
     [theirs] = clients.vectors(np.array([0]))
     np.testing.assert_allclose(mine, theirs[0], rtol=1e-5, atol=1e-7)

@@ -12,10 +12,9 @@ import pytest
 
 from fedsel import solution
 from fedsel._internal.random import key_of
-from fedsel.models import LinearModel
 from fedsel.sampling._kernels import Ranks, Symbols, native, signs_of, tables_of
 from fedsel.simulation import Population, Training, train
-from fedsel.simulation.records import records_of
+from fedsel.simulation._population import kernel_records
 from fedsel.solutions import names
 from tests.sampling.support import instructions  # noqa: F401 (a fixture)
 
@@ -40,7 +39,7 @@ def test_every_set_of_instructions_gives_the_same_weights_to_the_bit(name, d):
     found = []
     for variant in native.variants():
         native.use(variant)
-        training = Training(made, LinearModel("logistic"), 0.5, 30, seed=5)
+        training = Training(made, 0.5, 30, seed=5)
         found.append(train(training, Population(X, y)).weights)
     for other in found[1:]:
         np.testing.assert_array_equal(found[0], other)
@@ -60,7 +59,7 @@ class Call:
         tables = tables_of(made)
         self.given = {
             "plan": native.plan(tables),
-            "records": records_of(X, y),
+            "records": kernel_records(Population(X, y)),
             "loss": 0,
             "reg": 1e-4,
             "factor": 1.0,
@@ -81,10 +80,10 @@ class Call:
         if sparse:
             from scipy.sparse import csr_array
 
-            self.given["records"] = records_of(csr_array(X), y)
+            self.given["records"] = kernel_records(Population(csr_array(X), y))
         if grouped:
             order, starts = np.arange(N)[::-1].copy(), np.arange(0, N + 1, 2)
-            self.given["records"] = records_of(X, y, order, starts)
+            self.given["records"] = kernel_records(Population(X, y, order, starts))
             self.given["clients"] = np.arange(N // 2)
             self.given["ends"] = np.array([5, 10, N // 2])
         self.given |= changes
@@ -371,7 +370,7 @@ def test_a_plan_serves_one_thread_at_a_time():
     X, y = data(200, 20_000)
     made = solution("RJ", epsilon=2.0, dim=200)
     tables = tables_of(made)
-    plan, records, rounds = native.plan(tables), records_of(X, y), 50
+    plan, records, rounds = native.plan(tables), kernel_records(Population(X, y)), 50
     outcomes = []
 
     def work():

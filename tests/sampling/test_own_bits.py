@@ -7,9 +7,12 @@ import pytest
 
 from fedsel import solution
 from fedsel._internal.random import key_of, own_bits, own_stream, stream
+from fedsel.models import LinearModel
 from fedsel.sampling import _kernels
 from fedsel.sampling._kernels import ReportKernel, known
-from fedsel.simulation import Population, Training, linear_rounds, train
+from fedsel.server import ServerState
+from fedsel.simulation import Population, Training, _stages, train
+from fedsel.simulation._clients import LinearClients
 from fedsel.solutions import names
 
 D, N = 9, 40
@@ -32,7 +35,7 @@ def known_bits(monkeypatch):
         return np.ascontiguousarray(BITS[first : first + count])
 
     monkeypatch.setattr(_kernels, "own_bits", given)
-    monkeypatch.setattr(linear_rounds, "own_bits", given)
+    monkeypatch.setattr(_stages, "own_bits", given)
 
 
 @pytest.mark.parametrize("name", PRIVATE)
@@ -53,15 +56,16 @@ def test_linear_rounds_draw_each_report_from_its_place():
     rng = np.random.default_rng(3)
     X, y = rng.normal(size=(N, D)).astype(np.float32), np.ones(N, dtype=np.int8)
     made = solution("PS-PM", epsilon=4.0, dim=D, k=3)
-    runner = linear_rounds.LinearRunner(Training(made, batch=N), Population(X, y), np.zeros(D))
-    runner.sent = np.zeros((N, 2), dtype=np.int64)
+    clients = LinearClients(Population(X, y), LinearModel())
+    stage = _stages.CompiledStage(Training(made, batch=N), clients)
+    stage.sent = np.zeros((N, 2), dtype=np.int64)
     order = rng.permutation(N)
-    list(runner.run(0, order, np.array([N]), keep=False))
+    list(stage.run(ServerState.begin(np.zeros(D)), 0, order, np.array([N]), keep=False))
     gradients = (-0.5 * X).astype(np.float32)
     for place, client in enumerate(order):
         row = gradients[client]
         alone, _ = made.encode(row, np.zeros(D, np.float32), own_stream(BITS[place], 0))
-        assert alone.pairs()[0] == ((runner.sent[place, 0], runner.sent[place, 1]),)
+        assert alone.pairs()[0] == ((stage.sent[place, 0], stage.sent[place, 1]),)
 
 
 def test_the_bits_are_fresh_and_many():
@@ -113,7 +117,7 @@ BAD = {
 def test_bits_that_do_not_fit_are_refused(what, rounds, monkeypatch):
     made = solution("PS-PM", epsilon=2.0, dim=D)
     rows = np.ones((N, D), dtype=np.float32)
-    for module in (_kernels, linear_rounds):
+    for module in (_kernels, _stages):
         monkeypatch.setattr(module, "own_bits", lambda count: BAD[what])
 
     def call():

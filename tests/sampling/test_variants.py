@@ -14,7 +14,6 @@ import pytest
 
 from fedsel import Reports, solution
 from fedsel._internal.random import key_of, stream
-from fedsel.models import LinearModel
 from fedsel.sampling._kernels import ReportKernel, native
 from fedsel.simulation import Population, Training, train
 from tests.sampling.support import SHAPES, instructions  # noqa: F401 (a fixture)
@@ -90,9 +89,7 @@ def test_weights_do_not_depend_on_instructions_nor_on_what_is_done_side_by_side(
     rng = np.random.default_rng(d)
     X = rng.standard_normal((61, d)).astype(np.float32)
     y = np.where(rng.random(61) < 0.5, 1, -1)
-    training = Training(
-        solution(name, epsilon=4.0, dim=d), LinearModel("logistic"), 0.5, batch, seed=1
-    )
+    training = Training(solution(name, epsilon=4.0, dim=d), 0.5, batch, seed=1)
     found = []
     for variant in native.variants():
         native.use(variant)

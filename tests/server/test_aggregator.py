@@ -27,9 +27,9 @@ from fedsel.sampling._kernels import native
 from fedsel.server import Aggregator, CheckpointError, Counts, Outcome, RoundRecord, StepRule
 from fedsel.server._aggregator import FILE_NAME
 from fedsel.server._folder import LOCK_NAME
-from fedsel.simulation import Population, Training, train
-from fedsel.simulation.linear_rounds import LinearRunner, schedule_of
-from fedsel.simulation.records import records_of
+from fedsel.simulation import Population, Simulation, Training, train
+from fedsel.simulation._clients import LinearClients
+from fedsel.simulation._population import kernel_records
 from fedsel.wire import Request
 from tests.wire.support import complete
 
@@ -525,15 +525,16 @@ def test_devices_and_server_give_the_weights_of_the_simulator(quick_path, run):
     people = Population(X, np.where(X @ rng.normal(size=D) > 0, 1, -1).astype(np.int8))
     training = Training(
         solution,
-        model,
         made.learning_rate,
         BATCH,
+        reg=made.reg,
         dropout=dropout,
         seed=seed,
         averaging=made.averaging,
     )
-    simulator = LinearRunner(training, people, np.zeros(D))
-    records, one = records_of(people.X, people.y), np.array([1])
+    own = LinearClients(people, LinearModel(reg=training.rule.client_reg))
+    simulator = Simulation(training, own, np.zeros(D))
+    records, one = kernel_records(people), np.array([1])
 
     def gradient_of(client):
         def gradient(weights):
@@ -559,8 +560,8 @@ def test_devices_and_server_give_the_weights_of_the_simulator(quick_path, run):
     servers = [Aggregator(made, quick_path / "server", rounds_per_epoch=ROUNDS)]
     reports = []
     for epoch in range(made.epochs):
-        order, ends = schedule_of(training, people, epoch)
-        states = list(simulator.run(epoch, order, ends, True))
+        order, ends = training.schedule(people.taking_part, people.clients, epoch)
+        states = simulator.run(epoch, order, ends, True)
         for part, state in zip(np.split(order, ends[:-1]), states, strict=True):
             request, weights, told = servers[0].request(), servers[0].weights, {}
             for client in part.tolist():

@@ -82,9 +82,9 @@ def test_what_was_learnt_is_durable(tmp_path):
     for _ in range(PLAN.rounds):
         with opened(tmp_path, rounds=rounds) as server:
             play(server)
-            before = server._state.learnt
+            before = server._state.state.learnt
         with opened(tmp_path, rounds=rounds) as server:
-            after = server._state.learnt
+            after = server._state.state.learnt
             assert after.preparation == before.preparation
             assert after.reports == before.reports
             np.testing.assert_array_equal(after.total, before.total)

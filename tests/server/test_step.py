@@ -61,7 +61,7 @@ def test_nothing_that_it_is_given_changes(name, rule):
     scales = np.linspace(1, 2, D)
     sums, count = totals.sums.copy(), totals.count
     sealed(state.weights, state.average, totals.sums, scales)
-    first, again = (step(state, rule, made, totals, scales) for _ in range(2))
+    first, again = (step(state, rule, made, totals, scales=scales) for _ in range(2))
     same(first, again)
     same(state, STATE)
     assert totals.count == count
@@ -256,8 +256,10 @@ def test_the_rule_of_a_recipe():
         recipe = complete(name, **given)
         made = recipe.build()
         rate = 1.0 if name.endswith("-O") else 0.4
-        assert StepRule.of(recipe) == StepRule(rate, 0.4 * 0.05 * made.decays_at_server, 3.0)
-        assert StepRule.of(replace(recipe, reg=0.0, averaging=0.0)) == StepRule(rate)
+        factor, own = 0.4 / rate, 0.05 * (not made.decays_at_server)
+        decay = 0.4 * 0.05 * made.decays_at_server
+        assert StepRule.of(recipe) == StepRule(rate, decay, 3.0, factor, own)
+        assert StepRule.of(replace(recipe, reg=0.0, averaging=0.0)) == StepRule(rate, factor=factor)
     server = {name for name in NAMES if complete(name, **given).build().decays_at_server}
     assert server == {"J", "UJ", "RJ", "RC"}
 

@@ -18,11 +18,11 @@ from fedsel.server._checkpoint import RoundRecord
 from fedsel.service._connections import Connection
 from fedsel.service._connections import Listener as Connections
 from fedsel.service._store import RoundStatus
-from fedsel.service.dashboard import handlers, live, parts, proving
-from fedsel.service.dashboard.privacy import guarantees
-from fedsel.service.dashboard.progress import rows, run_left
-from fedsel.service.dashboard.proving import Proofs
-from fedsel.service.dashboard.words import epsilon
+from fedsel.service.dashboard import _handlers as handlers
+from fedsel.service.dashboard import _proofs as proving
+from fedsel.service.dashboard import _status as status
+from fedsel.service.dashboard._proofs import Proofs
+from fedsel.service.dashboard._status import bound, guarantees, rows, run_left
 from fedsel.service.task import Limits
 from fedsel.service.view import RunSnapshot
 from fedsel.wire import CloseRule, encode_recipe
@@ -188,16 +188,18 @@ def test_the_page_is_complete_and_escaped(quick_path):
 
 def test_many_rounds_make_no_large_page():
     view = far_on(1234)
-    made = handlers._of_past(view)
+    made = {"figures": status.figures(view), **handlers.listed(view, view.round)}
     assert sum(map(len, made.values())) < 80_000
     assert made["rounds"].count("<tr>") == 50
-    assert made["figures"].count("<rect") <= parts.MOST_BARS
-    assert made["figures"].count("<circle") <= 2 * parts.MOST_POINTS
+    assert made["figures"].count("<rect") <= status.MOST_BARS
+    assert made["figures"].count("<circle") <= 2 * status.MOST_POINTS
     assert 'href="./?before=1184#rounds"' in made["pager"]
-    listed, pager = handlers._listed(view, 100)
-    assert re.findall(r'<th scope="row"[^>]*>(\d+)<', listed) == [str(n) for n in range(99, 49, -1)]
-    assert re.findall(r'href="([^"]+)"', pager) == ["./?before=50#rounds", "./?before=150#rounds"]
-    _, pager = handlers._listed(view, 1200)
+    made = handlers.listed(view, 100)
+    numbers = re.findall(r'<th scope="row"[^>]*>(\d+)<', made["rounds"])
+    assert numbers == [str(n) for n in range(99, 49, -1)]
+    links = re.findall(r'href="([^"]+)"', made["pager"])
+    assert links == ["./?before=50#rounds", "./?before=150#rounds"]
+    pager = handlers.listed(view, 1200)["pager"]
     assert re.findall(r'href="([^"]+)"', pager) == ["./?before=1150#rounds", "./#rounds"]
 
 
@@ -221,13 +223,13 @@ def test_what_is_left_is_estimated_from_recent_rounds():
     assert run_left(far_on(30, epochs=1), 1800.0) is not None
     begun = RunSnapshot.of(task_of(), task_of().begin, [(0.0, None)])
     assert run_left(begun, 10.0) is None
-    state = parts.state(begun, RoundStatus(0, 0.0, Counts(3)), 2.0, True)
+    state = status.state(begun, RoundStatus(0, 0.0, Counts(3)), 2.0, True)
     assert "No estimate before a round is over" in state
     assert '<progress value="3" max="5"' in state
     assert "1.5" in state
     for part in (
-        parts.state(begun, RoundStatus(0, 0.0, Counts()), 2.0, False),
-        parts.said(view, False),
+        status.state(begun, RoundStatus(0, 0.0, Counts()), 2.0, False),
+        status.said(view, False),
     ):
         assert "does not answer" in part
     assert rows(view, 29, 30)[0].per_second == 7 / 60
@@ -244,7 +246,7 @@ def test_a_run_that_is_over_says_so(quick_path):
 
 
 def test_listeners_are_told_what_changes(quick_path, listening, monkeypatch):
-    monkeypatch.setattr(live, "HEARTBEAT_SECONDS", 0.0)
+    monkeypatch.setattr(handlers, "HEARTBEAT_SECONDS", 0.0)
     with running(task_of(), quick_path / "store") as client:
         one = listening(client)
         assert one.status == 200
@@ -332,17 +334,17 @@ def test_what_is_proved_is_what_the_library_proves():
     proofs = Proofs(recipe, rule)
     view = far_on(3, close_after={"reports": 40, "seconds": 60.0})
     assert "being computed" in guarantees(view, proofs)
-    proofs.wait()
+    proofs.begin()
+    wait_until(lambda: proofs.over)
     solution = recipe.build()
-    assert proofs.over
     assert proofs.found == {
         "influence": vars(solution.influence),
         "central": vars(amplify(solution, reports=40, delta=1e-6)),
     }
     text = guarantees(view, proofs)
-    assert f"ε = {epsilon(proofs.found['central']['epsilon'])}, δ = 10⁻⁶" in text
+    assert f"ε = {bound(proofs.found['central']['epsilon'])}, δ = 10⁻⁶" in text
     assert "only if a shuffler stands between" in text
-    assert f"at most {epsilon(solution.influence.norm / 40)}" in text
+    assert f"at most {bound(solution.influence.norm / 40)}" in text
     stopped = Proofs(recipe, rule)
     stopped.begin()
     stopped.stop()

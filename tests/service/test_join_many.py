@@ -74,8 +74,8 @@ def simulated(task, X, y):
     recipe, preparing = task.begin.recipe, task.preparing(task.begin)
     assert preparing.plan is None
     training = Training(
-        recipe.build(), LinearModel(reg=recipe.reg), float(recipe.learning_rate), CLIENTS,
-        seed=SEED, averaging=float(recipe.averaging),
+        recipe.build(), float(recipe.learning_rate), CLIENTS, reg=recipe.reg, seed=SEED,
+        averaging=float(recipe.averaging),
     )  # fmt: skip
     starts = np.arange(0, len(X) + 1, SHARE)
     return train(training, Population(preparing.records(X), y, np.arange(len(X)), starts)).weights

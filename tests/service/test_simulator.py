@@ -10,8 +10,7 @@ from fedsel.device import Client, LinearRecords, Policy
 from fedsel.models import LinearModel
 from fedsel.sampling._kernels import native
 from fedsel.simulation import Population, Training, train
-from fedsel.simulation.linear_rounds import schedule_of
-from fedsel.simulation.records import records_of
+from fedsel.simulation._population import kernel_records
 from fedsel.wire import RecordPipeline, Request
 from tests.service.support import running, task_of
 
@@ -71,7 +70,8 @@ def own_gradient(records, y, client, model, decays_at_server):
     def gradient(weights):
         out = np.empty(len(weights), dtype=np.float32)
         one, w = np.array([1]), weights.astype(np.float32)
-        native.nonprivate_rounds(records_of(records, y), np.array([client]), one, 0.0, 0.0, w, out)
+        people = kernel_records(Population(records, y))
+        native.nonprivate_rounds(people, np.array([client]), one, 0.0, 0.0, w, out)
         own = 0.0 if decays_at_server else model.reg
         return out + (own * weights).astype(np.float32)
 
@@ -90,7 +90,7 @@ def test_the_same_words_give_the_same_weights(run, quick_path):
     X = X if plan is not None else np.hstack([X, np.ones((CLIENTS, 1), np.float32)])
     model, solution = LinearModel(reg=recipe.reg), recipe.build()
     training = Training(
-        solution, model, float(recipe.learning_rate), BATCH, seed=SEED,
+        solution, float(recipe.learning_rate), BATCH, reg=recipe.reg, seed=SEED,
         averaging=float(recipe.averaging), plan=plan,
     )  # fmt: skip
     people = Population(X, y)
@@ -101,7 +101,7 @@ def test_the_same_words_give_the_same_weights(run, quick_path):
     number = 0
     cohorts = []
     for epoch in range(EPOCHS):
-        order, ends = schedule_of(training, people, epoch)
+        order, ends = training.schedule(people.taking_part, people.clients, epoch)
         cohorts += [(epoch, part) for part in np.split(order, ends[:-1])]
     while number < len(cohorts):
         with running(task, quick_path / "service") as client:

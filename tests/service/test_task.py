@@ -7,7 +7,7 @@ import pytest
 
 from fedsel import InvalidArgument
 from fedsel.service import Task
-from fedsel.service.dashboard.page import _facts
+from fedsel.service.dashboard._status import task_facts
 from fedsel.service.view import RunSnapshot
 
 FILE = """
@@ -51,12 +51,12 @@ def test_public_means_of_a_file(means, centre, rounds, quick_path):
     assert (told["plan"] is None) == (rounds == 0)
     assert "known" not in (told["plan"] or {})
     given = sum(c > 0 for c in centre)
-    assert _facts(view)["Public means"].startswith(f"of {given} feature")
+    assert f"<dt>Public means</dt><dd>of {given} feature" in task_facts(view)
 
 
 def test_without_them_nothing_is_said(quick_path):
     task = loaded(quick_path, "")
-    assert "Public means" not in _facts(RunSnapshot.of(task, task.begin, [(0.0, None)]))
+    assert "Public means" not in task_facts(RunSnapshot.of(task, task.begin, [(0.0, None)]))
 
 
 def test_features_without_names_go_by_their_numbers(quick_path):

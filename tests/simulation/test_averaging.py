@@ -10,11 +10,10 @@ from fedsel import InvalidArgument, Recipe, solution
 from fedsel.auto import Setting, learning_rate
 from fedsel.data import synthetic
 from fedsel.experiments import Spec, override
-from fedsel.models import MulticlassModel
+from fedsel.models import LinearModel, MulticlassModel
 from fedsel.server.step import ServerState, StepRule, averaged
-from fedsel.simulation import Population, Training, train, train_vectors
-from fedsel.simulation.linear_rounds import LinearRunner, schedule_of
-from fedsel.simulation.multiclass import MulticlassClients
+from fedsel.simulation import Population, Simulation, Training, train, train_vectors
+from fedsel.simulation._clients import LinearClients, MulticlassClients
 
 
 def average_of(models, power):
@@ -32,11 +31,12 @@ def test_clients_work_on_the_weights_and_the_model_is_their_average(evaluate):
     made = solution("RJ", epsilon=4.0, dim=8, epochs=2)
     training = Training(made, batch=50, averaging=2.0, seed=0)
     history = train(training, population, evaluate=evaluate)
-    runner = LinearRunner(replace(training, averaging=0.0), population, np.zeros(8))
+    clients = LinearClients(population, LinearModel(reg=training.rule.client_reg))
+    runner = Simulation(replace(training, averaging=0.0), clients, np.zeros(8))
     seen = []
     for epoch in range(2):
-        clients, ends = schedule_of(training, population, epoch)
-        seen += [state.weights for state in runner.run(epoch, clients, ends, keep=True)]
+        order, ends = training.schedule(population.taking_part, population.clients, epoch)
+        seen += [state.weights for state in runner.run(epoch, order, ends, keep=True)]
     assert len(seen) == 16
     np.testing.assert_array_equal(history.weights, average_of(seen, 2.0))
     assert not np.array_equal(history.weights, runner.state.weights)
@@ -46,7 +46,7 @@ def test_clients_work_on_the_weights_and_the_model_is_their_average(evaluate):
 def test_softmax_is_averaged_too():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(90, 4)).astype(np.float32), rng.integers(0, 3, 90)
-    source = MulticlassClients(X, y, 3, MulticlassModel())
+    source = MulticlassClients(Population(X, y), 3, MulticlassModel())
     training = Training(solution("NP", dim=12), learning_rate=0.5, batch=10, seed=0)
     start, seen = np.zeros(12), []
 

@@ -12,8 +12,7 @@ from fedsel._internal.random import key_of
 from fedsel.models import LinearModel
 from fedsel.sampling._kernels import native
 from fedsel.simulation import EvaluationSet, Population, Training, train
-from fedsel.simulation.linear_rounds import schedule_of
-from fedsel.simulation.schedule import DROP, SHUFFLE
+from fedsel.simulation._rounds import DROP, SHUFFLE
 from fedsel.solutions import names
 
 D, N, BATCH = 12, 57, 10
@@ -46,7 +45,7 @@ def permutation(seed, epoch, n):
     return order
 
 
-def by_hand(training, X, y, groups=None):
+def by_hand(training, X, y, groups=None, loss="logistic"):
     """The example's Algorithm 1 on the simulator's schedule: the weights and all reports."""
     clients, m = len(y if groups is None else groups), training.batch
 
@@ -55,7 +54,7 @@ def by_hand(training, X, y, groups=None):
         ends = [t * clients // count for t in range(count + 1)]
         return [order[a:b] for a, b in itertools.pairwise(ends)]
 
-    made, model, alpha = training.solution, training.model, training.learning_rate
+    made, model, alpha = training.solution, LinearModel(loss, training.reg), training.learning_rate
     w, sent = algorithm_1(made, model, alpha, X, y, rounds, seed=training.seed, groups=groups)
     return w, [report for reports in sent for report in reports]
 
@@ -75,9 +74,9 @@ PAPER_NAMES = [
 def test_the_simulator_is_algorithm_1(name, epochs, loss):
     X, y = data()
     made = solution(name, epsilon=8.0, dim=D, epochs=epochs, momentum=0.5, k=3, ratio=0.5)
-    training = Training(made, LinearModel(loss, reg=0.01), 0.3, BATCH, seed=4)
-    expected, _ = by_hand(training, X, y)
-    history = train(training, Population(X, y), EvaluationSet(X, y))
+    training = Training(made, 0.3, BATCH, reg=0.01, seed=4)
+    expected, _ = by_hand(training, X, y, loss=loss)
+    history = train(training, Population(X, y), EvaluationSet(X, y), loss=loss)
     np.testing.assert_allclose(history.weights, expected, rtol=1e-4, atol=1e-5)
     assert len(history.rounds) == epochs * 6
 
@@ -110,9 +109,7 @@ def test_groups_of_records(name):
     order = rng.permutation(N)
     starts = np.array([0, 3, 4, 20, 33, N])
     groups = [order[a:b].tolist() for a, b in itertools.pairwise(starts)]
-    training = Training(
-        solution(name, epsilon=6.0, dim=D, epochs=2), LinearModel(reg=0.01), batch=2, seed=2
-    )
+    training = Training(solution(name, epsilon=6.0, dim=D, epochs=2), reg=0.01, batch=2, seed=2)
     expected, _ = by_hand(training, X, y, groups)
     history = train(training, Population(X, y, order, starts))
     np.testing.assert_allclose(history.weights, expected, rtol=1e-4, atol=1e-5)
@@ -122,7 +119,7 @@ def test_every_client_reports_once_an_epoch_in_a_new_order():
     X, y = data()
     made = solution("PS-PM", epsilon=2.0, dim=D, epochs=3)
     training, population = Training(made, batch=BATCH, seed=0), Population(X, y)
-    epochs = [schedule_of(training, population, e) for e in range(3)]
+    epochs = [training.schedule(population.taking_part, population.clients, e) for e in range(3)]
     for clients, ends in epochs:
         assert np.diff(ends, prepend=0).tolist() == [9, 10, 9, 10, 9, 10]  # none is left over
         assert sorted(clients.tolist()) == list(range(N))

@@ -7,11 +7,12 @@ from scipy.sparse import csr_array
 from fedsel import solution
 from fedsel.data.partition import by_groups
 from fedsel.errors import InvalidArgument
-from fedsel.models import LinearModel, MulticlassModel, softmax
+from fedsel.models import MulticlassModel, softmax
 from fedsel.preparation import Preparation
-from fedsel.simulation import Training
-from fedsel.simulation.multiclass import MulticlassClients, MulticlassJudge
-from fedsel.sklearn.fitting import Classification, Examples, Wave
+from fedsel.simulation import Population, Training
+from fedsel.simulation._clients import MulticlassClients
+from fedsel.simulation._judges import MulticlassJudge
+from fedsel.sklearn.fitting import Classification, train_wave
 
 C, D, N = 4, 3, 9
 
@@ -27,7 +28,7 @@ def data():
 def test_gradients_are_the_slopes_of_the_loss(loss):
     X, y, weights = data()
     model = MulticlassModel(loss, reg=0.1)
-    source = MulticlassClients(X, y, C, model)
+    source = MulticlassClients(Population(X, y), C, model)
     source.receive(weights)
     (made,) = source.vectors(np.arange(N))
 
@@ -44,10 +45,10 @@ def test_gradients_are_the_slopes_of_the_loss(loss):
 def test_a_group_reports_the_mean_of_its_records_and_sparse_is_dense():
     X, y, weights = data()
     model = MulticlassModel(reg=0.1)
-    alone = MulticlassClients(X, y, C, model)
-    sparse = MulticlassClients(csr_array(X), y, C, model)
+    alone = MulticlassClients(Population(X, y), C, model)
+    sparse = MulticlassClients(Population(csr_array(X), y), C, model)
     clients = by_groups([0, 1, 0, 2, 2, 2, 1, 0, 0])
-    grouped = MulticlassClients(X, y, C, model, clients.order, clients.starts)
+    grouped = MulticlassClients(Population(X, y, clients.order, clients.starts), C, model)
     assert (alone.clients, grouped.clients) == (N, 3)
     for source in (alone, sparse, grouped):
         source.receive(weights)
@@ -90,14 +91,9 @@ def test_a_tiny_regulariser_does_not_decide_ties():
     made = solution("RJ", epsilon=8.0, dim=18)
     as_they_are = Preparation.plain(X.shape[1], intercept=0.0, unit=False)
     weights = [
-        Classification(y, 3)
-        .train(
-            Wave(
-                Training(made, LinearModel("logistic", reg), 0.1, 20, seed=0),
-                *(Examples(X, y), as_they_are),
-            )
-        )
-        .weights
+        train_wave(
+            Training(made, 0.1, 20, reg=reg, seed=0), Classification(y, 3), X, as_they_are
+        ).weights
         for reg in (0.0, 1e-9, 0.1)
     ]
     np.testing.assert_allclose(weights[0], weights[1], rtol=1e-6, atol=1e-9)

@@ -14,11 +14,18 @@ from fedsel.errors import InvalidArgument, InvalidData
 from fedsel.mechanisms import FlatPicks, ReportMechanism
 from fedsel.models import LinearModel
 from fedsel.sampling._parts import Outer, rows_of
-from fedsel.simulation import Population, Training, train, train_vectors
-from fedsel.simulation import rounds as rounds_module
-from fedsel.simulation.linear_rounds import LinearRunner, runner_for
-from fedsel.simulation.validation import cross_validate
-from fedsel.simulation.vector_rounds import VectorReports, VectorRunner, chunks
+from fedsel.simulation import (
+    Population,
+    Simulation,
+    Training,
+    _reports,
+    cross_validate,
+    train,
+    train_vectors,
+)
+from fedsel.simulation._clients import LinearClients
+from fedsel.simulation._reports import VectorReports, chunks
+from fedsel.simulation._stages import CompiledStage, UpdateStage, training_stage
 
 D, N, BATCH = 12, 57, 10
 NAMES = [
@@ -106,7 +113,7 @@ def run(made, X, y, *, chunk=8, scales=None, **options):
     # Where the server decays the weights, clients do not add λw.
     own = replace(MODEL, reg=0.0) if made.decays_at_server else MODEL
     source = Linear(X, y, own, chunk, scales)
-    training = Training(made, MODEL, 0.3, BATCH, seed=4)
+    training = Training(made, 0.3, BATCH, reg=0.01, seed=4)
     history = train_vectors(training, source, np.zeros(D), **options)
     assert source.largest <= chunk
     return history
@@ -119,7 +126,7 @@ def run(made, X, y, *, chunk=8, scales=None, **options):
 def test_the_training_is_the_engines(name, epochs, stranger):
     X, y = data()
     made = solution(name, epsilon=8.0, dim=D, epochs=epochs, momentum=0.5, k=3, ratio=0.5)
-    expected = train(Training(made, MODEL, 0.3, BATCH, seed=4), Population(X, y))
+    expected = train(Training(made, 0.3, BATCH, reg=0.01, seed=4), Population(X, y))
     history = run(a_stranger(made) if stranger else made, X, y)
     np.testing.assert_allclose(history.weights, expected.weights, rtol=1e-4, atol=1e-5)
     for ours, theirs in zip(history.rounds, expected.rounds, strict=True):
@@ -155,10 +162,11 @@ def test_linear_models_train_with_a_stranger_too(name, kind):
         people = Population(X, y, order, starts)
     made = solution(name, epsilon=8.0, dim=D, epochs=2, momentum=0.5, k=3)
     given = {"learning_rate": 0.3, "batch": 5, "seed": 4, "dropout": 0.2, "averaging": 1.0}
-    training = Training(made, MODEL, **given)
+    training = Training(made, reg=0.01, **given)
     unknown = replace(training, solution=a_stranger(made))
-    assert isinstance(runner_for(training, people, np.zeros(D)), LinearRunner)
-    assert isinstance(runner_for(unknown, people, np.zeros(D)), VectorRunner)
+    clients = LinearClients(people, LinearModel())
+    assert isinstance(training_stage(training, clients), CompiledStage)
+    assert isinstance(training_stage(unknown, clients), UpdateStage)
     expected, history = train(training, people), train(unknown, people)
     np.testing.assert_allclose(history.weights, expected.weights, rtol=1e-4, atol=1e-5)
     assert [(r.round, r.bits, r.reports) for r in history.rounds] == [
@@ -171,9 +179,10 @@ def test_linear_models_train_with_a_stranger_too(name, kind):
 def test_a_round_without_reports_changes_no_weight(name, compiled):
     X, y = data()
     made = solution(name, epsilon=8.0, dim=D)
-    training = Training(made if compiled else a_stranger(made), LinearModel(reg=0.5), 0.3, BATCH)
+    training = Training(made if compiled else a_stranger(made), 0.3, BATCH, reg=0.5)
     start, nobody = np.arange(D, dtype=float), np.array([], dtype=np.int64)
-    runner = runner_for(training, Population(X, y), start)
+    clients = LinearClients(Population(X, y), LinearModel(reg=training.rule.client_reg))
+    runner = Simulation(training, clients, start)
     for state in runner.run(0, nobody, np.array([0, 0]), keep=True):
         np.testing.assert_array_equal(state.weights, start)
     assert state.rounds == 2
@@ -185,7 +194,7 @@ def test_a_round_without_reports_changes_no_weight(name, compiled):
 def test_without_a_seed_the_operating_system_decides(stranger):
     X, y = data()
     made = solution("RJ", epsilon=1.0, dim=D)
-    training = Training(a_stranger(made) if stranger else made, MODEL, 0.3, BATCH)
+    training = Training(a_stranger(made) if stranger else made, 0.3, BATCH, reg=0.01)
     source = Linear(X, y, MODEL)
     runs = [train_vectors(training, source, np.zeros(D)) for _ in range(2)]
     assert (runs[0].weights != runs[1].weights).any()
@@ -294,7 +303,7 @@ def test_residuals_are_bounded_or_on_disk(tmp_path, monkeypatch):
     on_disk = run(made, X, y, residual_directory=tmp_path)
     np.testing.assert_array_equal(in_memory.weights, on_disk.weights)
     assert (tmp_path / "residual.f32").stat().st_size == N * D * 4
-    monkeypatch.setattr(rounds_module, "RESIDUAL_LIMIT", N * D * 4 - 1)
+    monkeypatch.setattr(_reports, "RESIDUAL_LIMIT", N * D * 4 - 1)
     with pytest.raises(InvalidArgument, match="residual_directory = None: must be a folder"):
         run(made, X, y)
     run(solution("PS-PM", epsilon=3.0, dim=D), X, y)  # one epoch keeps nothing
@@ -320,7 +329,7 @@ def test_when_the_model_is_judged(evaluate, judged):
 def test_training_starts_where_it_is_told_to():
     X, y = data()
     made = solution("NP", dim=D)
-    training = Training(made, LinearModel(), 0.3, BATCH, seed=0)
+    training = Training(made, 0.3, BATCH, seed=0)
     start = np.arange(D, dtype=float)
     moved = train(training, Population(X, y), start=start).weights
     assert np.abs(moved - start).max() < np.abs(moved).max()

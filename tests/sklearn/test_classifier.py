@@ -19,7 +19,6 @@ import fedsel
 from fedsel import FedSelClassifier, InvalidArgument, PrivacyLeakWarning, solution
 from fedsel.auto import Setting, learning_rate, model_of
 from fedsel.data.partition import by_groups
-from fedsel.models import LinearModel
 from fedsel.preparation import FeatureScale
 from fedsel.simulation import Population, Training, train
 from fedsel.sklearn import search_cost
@@ -64,8 +63,8 @@ def test_two_classes_are_the_engine(model, grouped):
         None if clients is None else clients.order,
         None if clients is None else clients.starts,
     )
-    training = Training(made, LinearModel(model), 0.7, batch=2 if grouped else 6, seed=3)
-    expected = train(training, population).weights
+    training = Training(made, 0.7, batch=2 if grouped else 6, seed=3)
+    expected = train(training, population, loss=model).weights
     np.testing.assert_array_equal(fitted.coef_[0], expected[:6] / 4)
     np.testing.assert_array_equal(fitted.intercept_, expected[6:])
     assert fitted.n_clients_ == (200 if grouped else 600)
@@ -81,8 +80,8 @@ def test_the_default_is_one_symbol_on_unit_records(model):
     made = solution("FJ", epsilon=3.0, dim=7, rho=0.4)
     rate = learning_rate(made, Setting(7, clients=6, rounds=100, norm=1.0, model=model_of(model)))
     population = Population(used, np.where(y == "yes", 1, -1).astype(np.int8))
-    training = Training(made, LinearModel(model), rate, batch=6, seed=3, averaging=3.0)
-    expected = train(training, population).weights
+    training = Training(made, rate, batch=6, seed=3, averaging=3.0)
+    expected = train(training, population, loss=model).weights
     np.testing.assert_allclose(fitted.coef_[0], expected[:6] / 4, rtol=1e-5)
     assert fitted.solution_ == made
     # The norm changes no sign.

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from fedsel.simulation import _account
-from fedsel.simulation.schedule import schedule
+from fedsel import solution
+from fedsel.simulation import Training, _account
 from fedsel.sklearn import FedSelClassifier, FedSelRegressor
 from fedsel.sklearn.fitting import seed_of_wave
 
@@ -24,7 +24,8 @@ FROM_REPORTS = {"coef_", "intercept_", "_weights", "history_"}
 def last_of(wave=1):
     """The client that reports last in a wave: in the last of a hundred rounds."""
     seed = seed_of_wave(SEED, wave)
-    return int(schedule(np.arange(N), clients=N, batch=4, seed=seed, epoch=0)[0][-1])
+    training = Training(solution("NP", dim=1), batch=4, seed=seed)
+    return int(training.schedule(np.arange(N), N, 0)[0][-1])
 
 
 LAST = last_of()

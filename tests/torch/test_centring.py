@@ -11,11 +11,9 @@ from fedsel import Recipe, solution
 from fedsel.auto import Setting, plan_for, resolved
 from fedsel.data.partition import by_groups
 from fedsel.errors import InvalidArgument
-from fedsel.models import LinearModel
 from fedsel.preparation import FeatureScale, Plan, Preparation
-from fedsel.simulation import Population, Training
-from fedsel.simulation.preparing import train_prepared
-from fedsel.simulation.vector_rounds import VectorReports, VectorRunner
+from fedsel.simulation import Population, Training, train_vectors
+from fedsel.simulation._reports import VectorReports
 from fedsel.torch import ClientUpdates, FederatedTrainer
 from fedsel.torch.inputs import Inputs
 from fedsel.torch.modules import Layout
@@ -76,22 +74,20 @@ def test_it_equals_a_preparation_by_hand(grouped):
     )
     training = Training(
         made,
-        LinearModel(reg=0.0),
         float(recipe.learning_rate),
         batch,
+        reg=0.0,
         seed=4,
         averaging=recipe.averaging,
         plan=plan,
     )
     held = (None, None) if clients is None else (clients.order, clients.starts)
-    history = train_prepared(
-        training,
-        Population(scaled, np.zeros(0, np.int8), *held),
-        layout.read(module),
-        lambda people, weights: VectorRunner(
-            training, ClientUpdates(module, cross_entropy, people.X, y, partition=clients), weights
-        ),
+    updates = ClientUpdates(module, cross_entropy, scaled, y, partition=clients)
+    updates.population = Population(scaled, y, *held)
+    updates.with_records = lambda rows: ClientUpdates(
+        module, cross_entropy, rows, y, partition=clients
     )
+    history = train_vectors(training, updates, layout.read(module))
     assert trainer.preparation == history.preparation
     assert trainer.preparation.centre.any()
     assert (trainer.preparation.intercept, trainer.preparation.unit) == (0.0, False)

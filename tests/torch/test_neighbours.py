@@ -8,14 +8,15 @@ import pytest
 import torch
 from torch import nn
 
-from fedsel.simulation import _account
-from fedsel.simulation.schedule import schedule
+from fedsel import solution
+from fedsel.simulation import Training, _account
 from fedsel.torch import FederatedTrainer, Local
 
 SEED, N, D = 3, 200, 4
 FROM_REPORTS = {"module", "history", "loss", "layout"}
 """What is computed from all reports, or was given; everything else a trainer holds is public."""
-LAST = int(schedule(np.arange(N), clients=N, batch=8, seed=SEED, epoch=0)[0][-1])
+TRAINING = Training(solution("NP", dim=1), batch=8, seed=SEED)
+LAST = int(TRAINING.schedule(np.arange(N), N, 0)[0][-1])
 """The client that reports last: in the last of 25 rounds."""
 SETTINGS = {
     "RJ": {},

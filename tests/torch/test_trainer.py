@@ -13,10 +13,9 @@ from fedsel import Recipe, solution
 from fedsel.auto import Setting, resolved
 from fedsel.data.partition import by_groups
 from fedsel.errors import InvalidArgument, InvalidData
-from fedsel.models import LinearModel
 from fedsel.sampling._parts import rows_of
 from fedsel.simulation import Population, Training, train
-from fedsel.simulation.vector_rounds import VectorReports
+from fedsel.simulation._reports import VectorReports
 from fedsel.torch import ClientUpdates, FederatedTrainer, Local
 
 cross_entropy = nn.functional.cross_entropy
@@ -135,9 +134,7 @@ def test_a_linear_module_trains_as_the_engine_does(name, epochs, model, grouped)
     clients = by_groups(owners) if grouped else None
     made = solution(name, epsilon=8.0, dim=9, epochs=epochs, momentum=0.5, k=3)
     held = (None, None) if clients is None else (clients.order, clients.starts)
-    expected = train(
-        Training(made, LinearModel(model, reg=0.01), 0.3, 10, seed=4), Population(X, y, *held)
-    )
+    expected = train(Training(made, 0.3, 10, reg=0.01, seed=4), Population(X, y, *held), loss=model)
     module = nn.Linear(9, 1, bias=False)
     nn.init.zeros_(module.weight)
     trainer = FederatedTrainer(

@@ -110,3 +110,20 @@ def counted(number: int, thing: str) -> str:
     ('1 report', '12,345 reports')
     """
     return f"{shown(number, 0)} {thing}{'' if number == 1 else 's'}"
+
+
+def about(seconds: float) -> str:
+    """A time that is only an estimate: two units would say more than is known.
+
+    >>> [about(s) for s in (3, 44, 192, 3725, 9000, 200_000)]
+    ['under 10 s', 'about 40 s', 'about 3 min', 'about 1.0 h', 'about 2.5 h', 'about 2.3 d']
+    """
+    if seconds < 10:
+        return "under 10 s"
+    if seconds < 60:
+        return f"about {10 * round(seconds / 10)} s"
+    if seconds < 3570:
+        return f"about {round(seconds / 60)} min"
+    if seconds < 86400:
+        return f"about {seconds / 3600:.1f} h"
+    return f"about {seconds / 86400:.1f} d"

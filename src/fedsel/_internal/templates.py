@@ -29,6 +29,12 @@ def rendered(template: str, **values: Any) -> str:
     return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
+def macro(template: str, name: str, **values: Any) -> Markup:
+    """What a macro of a template makes of these values."""
+    made = getattr(_environment().get_template(template).module, name)(**values)
+    return safe(_UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", made).strip())
+
+
 def safe(html: str) -> Markup:
     """Text that is HTML already, to be printed as it is."""
     from markupsafe import Markup

@@ -30,11 +30,11 @@ from fedsel.experiments._sources import (
     public_scale,
 )
 from fedsel.mechanisms._selection import Top
-from fedsel.models import LinearModel, Loss
+from fedsel.models import Loss
 from fedsel.preparation import FeatureScale, Preparation, PublicMeans
 from fedsel.recipe import AUTO, Parameter, Recipe, parameters_of
 from fedsel.simulation import Population, Training
-from fedsel.simulation.validation import Score, Scores, held_out_run, one_history, one_run
+from fedsel.simulation._validation import Score, Scores, held_out_run, one_history, one_run
 from fedsel.solutions._registry import entry
 from fedsel.solutions._solution import Solution
 
@@ -182,9 +182,9 @@ class Cell(Conditions):
             people = self._population(source, prepared=False).prepared(centred)
         training = Training(
             solution=solution,
-            model=LinearModel(self.model, recipe.reg),
             learning_rate=float(recipe.learning_rate),
             batch=count,
+            reg=recipe.reg,
             dropout=self.dropout,
             seed=self.seed,
             rounds=self.rounds,
@@ -248,12 +248,12 @@ class Cell(Conditions):
         people, training = self.setup(source, number)
         about = {"about": _about(training, people, source)} if number == 0 else {}
         if self.protocol == "holdout":
-            return {**held_out_run(training, people, number), **about}
+            return {**held_out_run(training, people, number, self.model), **about}
         repeat, fold = divmod(number, self.folds)
         if self.curve:
-            history = one_history(training, people, self.folds, repeat, fold)
+            history = one_history(training, people, self.folds, repeat, fold, self.model)
             return {"curve": [r.misclassification for r in history.rounds], **about}
-        score = one_run(training, people, self.folds, repeat, fold)
+        score = one_run(training, people, self.folds, repeat, fold, self.model)
         loss = score.loss if math.isfinite(score.loss) else None  # as JSON holds it
         return {"accuracy": score.accuracy, "loss": loss, **about}
 

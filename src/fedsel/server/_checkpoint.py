@@ -28,7 +28,7 @@ from fedsel.preparation.plan import Stage
 from fedsel.recipe import Recipe
 from fedsel.reports import Totals
 from fedsel.server._admission import Counts
-from fedsel.server.step import ServerState, StepRule, prepare, step
+from fedsel.server.step import ServerState, StepRule, step
 from fedsel.wire import Intent, Request, check_sendable, decode_recipe, encode_recipe
 from fedsel.wire._report import RUN_BYTES
 
@@ -85,7 +85,6 @@ class Checkpoint:
     state: ServerState
     records: Sequence[RoundRecord]
     plan: Plan | None = None
-    learnt: PlanState | None = None
     intent: Intent = _NOTHING_STATED
 
     @classmethod
@@ -116,10 +115,9 @@ class Checkpoint:
             recipe,
             secrets.token_bytes(RUN_BYTES),
             rounds_per_epoch,
-            ServerState.begin(start),
+            ServerState.begin(start, plan),
             (),
             plan,
-            None if plan is None else plan.begin,
             intent,
         )
 
@@ -173,7 +171,7 @@ class Checkpoint:
     @property
     def preparation(self) -> Preparation | None:
         """What devices do with their records, as far as it is learnt; None without a plan."""
-        return None if self.learnt is None else self.learnt.preparation
+        return self.state.preparation
 
     def request(self) -> Request:
         """What devices of this round are asked, beside the weights."""
@@ -187,13 +185,9 @@ class Checkpoint:
         """
         self._check_open()
         rule, solution = StepRule.of(self.recipe), self.recipe.build().in_round(self.round)
-        learnt = self.learnt
-        if self.plan is not None and learnt is not None and self.stage != "training":
-            state, learnt = prepare(self.state, learnt, self.plan, rule, solution, totals)
-        else:
-            state = step(self.state, rule, solution, totals)
+        state = step(self.state, rule, solution, totals, plan=self.plan)
         records = (*self.records, RoundRecord(self.round, self.epoch, *counts))
-        return replace(self, state=state, learnt=learnt, records=records)
+        return replace(self, state=state, records=records)
 
     def _check_open(self) -> None:
         if self.finished:
@@ -220,16 +214,17 @@ class Checkpoint:
         return _HEAD.pack(_MAGIC, _VERSION, hashlib.sha256(content).digest()) + content
 
     def _preparing(self) -> dict[str, Any]:
-        if self.plan is None or self.learnt is None:
+        learnt = self.state.learnt
+        if self.plan is None or learnt is None:
             return {}
-        known = {"plan": self.plan.to_dict(), "preparation": self.learnt.preparation.to_dict()}
+        known = {"plan": self.plan.to_dict(), "preparation": learnt.preparation.to_dict()}
         if self.plan.known is not None:
             known["known"] = self.plan.known.to_dict()
         text = json.dumps(known).encode()
         return {
             "preparing": np.frombuffer(text, dtype=np.uint8),
-            "prepared_total": self.learnt.total,
-            "prepared_reports": np.array(self.learnt.reports, dtype=np.int64),
+            "prepared_total": learnt.total,
+            "prepared_reports": np.array(learnt.reports, dtype=np.int64),
         }
 
     def _stated(self) -> dict[str, Any]:
@@ -259,10 +254,9 @@ class Checkpoint:
                 recipe=replace(recipe, **own),
                 run=arrays["run"].tobytes(),
                 rounds_per_epoch=int(arrays["rounds_per_epoch"]),
-                state=ServerState(weights, average, len(records)),
+                state=ServerState(weights, average, len(records), learnt=learnt),
                 records=records,
                 plan=plan,
-                learnt=learnt,
                 intent=Intent.decode(stated),
             )
 

@@ -1,7 +1,7 @@
 """The server's step: one pure function from a state and a round's reports to the next state.
 
-Simulator, trainer, estimator, aggregator and Flower strategy all step by it; the compiled rounds of
-the simulator equal it to the bit.
+Simulator, trainer, estimator, aggregator, service and Flower strategy all use it. The compiled
+rounds of the simulator equal it to the bit.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsel.preparation import Plan, PlanState, advanced
+from fedsel.preparation import Plan, PlanState, Preparation, advanced
 from fedsel.recipe import Recipe
 from fedsel.reports import Totals
 from fedsel.solutions._solution import Solution
@@ -27,22 +27,43 @@ _PLACES = np.linspace(0, 1, 101)
 @final
 @dataclass(frozen=True)
 class StepRule:
-    """What the server does with a mean: the rate, λ of the decay that it applies, the average.
+    """Who multiplies by the learning rate α and who applies λ: the server, or every client.
 
-    ``decay`` is that of w ← w − decay·w before each step: α·λ where the server alone regularises.
+    The server steps by w ← w − decay·w − rate·mean, and the model averages the weights by the power
+    ``averaging``. Clients multiply their update by ``factor`` and add ``client_reg``·w to it.
     """
 
     rate: float
     decay: float = 0.0
     averaging: float = 0.0
+    factor: float = 1.0
+    client_reg: float = 0.0
+
+    @classmethod
+    def for_solution(
+        cls, solution: Solution, learning_rate: float, reg: float = 0.0, averaging: float = 0.0
+    ) -> StepRule:
+        """The rule that the solution asks for: …-O has α inside, one-symbol ones λ at the server.
+
+        >>> from fedsel import solution
+        >>> StepRule.for_solution(solution("FJ", epsilon=1.0, dim=3), 0.5, reg=0.1).decay
+        0.05
+        """
+        inside, at_server = solution.rate_inside, solution.decays_at_server
+        return cls(
+            rate=1.0 if inside else learning_rate,
+            decay=learning_rate * reg if at_server else 0.0,
+            averaging=averaging,
+            factor=learning_rate if inside else 1.0,
+            client_reg=0.0 if at_server else reg,
+        )
 
     @classmethod
     def of(cls, recipe: Recipe) -> StepRule:
         """The rule of a recipe in which nothing is automatic any more."""
         recipe.require("learning_rate", "averaging")
-        solution = recipe.build()
-        decay = float(recipe.learning_rate) * recipe.reg if solution.decays_at_server else 0.0
-        return cls(recipe.rate, decay, float(recipe.averaging))
+        rate, averaging = float(recipe.learning_rate), float(recipe.averaging)
+        return cls.for_solution(recipe.build(), rate, recipe.reg, averaging)
 
 
 @final
@@ -50,26 +71,32 @@ class StepRule:
 class ServerState:
     """The weights (d,) that clients work on, their average over the rounds, and the rounds done.
 
-    The average is the model: free post-processing that takes noise away. Without one it is the
-    weights themselves. With a ``course`` the model is where the reports confirm the way from the
-    start to the average.
+    The average is the model: post-processing that removes noise for free. Without averaging it
+    equals the weights. With a ``course`` the model is where the reports confirm the way from the
+    start to the average. ``learnt`` is what the rounds that prepare have found out about records.
     """
 
     weights: Doubles
     average: Doubles
     rounds: int = 0
     course: Course | None = None
+    learnt: PlanState | None = None
 
     @classmethod
-    def begin(cls, weights: Doubles) -> ServerState:
-        """Before the first round."""
+    def begin(cls, weights: Doubles, plan: Plan | None = None) -> ServerState:
+        """The state before the first round."""
         start = np.array(weights, dtype=np.float64)
-        return cls(start, start, 0)
+        return cls(start, start, learnt=None if plan is None else plan.begin)
 
     @property
     def model(self) -> Doubles:
-        """What is published; training goes on from the weights."""
+        """The weights to publish; training goes on from ``weights``."""
         return self.average if self.course is None else self.course.confirmed(self.average)
+
+    @property
+    def preparation(self) -> Preparation | None:
+        """What devices do with their records, as far as it is learnt; None without a plan."""
+        return None if self.learnt is None else self.learnt.preparation
 
 
 @final
@@ -152,11 +179,14 @@ def step(
     solution: Solution,
     totals: Totals,
     scales: Doubles | None = None,
+    *,
+    plan: Plan | None = None,
 ) -> ServerState:
-    """End a round: decode its totals, decay, step and average.
+    """End a round: decode its totals, then decay, step and average, or learn about the records.
 
-    ``solution`` is that of the round (`Solution.in_round`); ``scales`` (d,) are what clients have
-    divided their updates by. A round without reports changes no weight.
+    ``solution`` is the one of this round (`Solution.in_round`); ``scales`` (d,) are what clients
+    have divided their updates by; in the rounds that ``plan`` prepares no weight changes. Neither
+    does one in a round without reports.
 
     >>> from fedsel import Reports, solution
     >>> plain = solution("NP", dim=2)
@@ -165,6 +195,10 @@ def step(
     >>> step(ServerState.begin(np.zeros(2)), StepRule(rate=0.5), plain, totals).weights
     array([-1. , -1.5])
     """
+    if plan is not None and state.learnt is not None and state.rounds < plan.rounds:
+        mean = solution.expand(totals.mean())
+        learnt = advanced(plan, state.learnt, state.rounds, mean, totals.count)
+        return replace(averaged(state, rule, state.weights), learnt=learnt)
     if not totals.count:
         return averaged(state, rule, state.weights)
     mean = solution.expand(totals.mean())
@@ -174,20 +208,6 @@ def step(
         leg = Leg(state.weights, weights, variance if scales is None else variance * scales**2)
         state = replace(state, course=state.course.then(leg))
     return averaged(state, rule, weights)
-
-
-def prepare(
-    state: ServerState,
-    learnt: PlanState,
-    plan: Plan,
-    rule: StepRule,
-    solution: Solution,
-    totals: Totals,
-) -> tuple[ServerState, PlanState]:
-    """End a round that prepares: what its reports tell is learnt, and no weight changes."""
-    mean = solution.expand(totals.mean())
-    after = advanced(plan, learnt, state.rounds, mean, totals.count)
-    return averaged(state, rule, state.weights), after
 
 
 def stepped(weights: Doubles, rule: StepRule, mean: Doubles) -> Doubles:
@@ -214,4 +234,5 @@ def averaged(state: ServerState, rule: StepRule, weights: Doubles) -> ServerStat
     if rule.averaging and rounds > 1:
         share = (rule.averaging + 1) / (rounds + rule.averaging)
         average = state.average + share * (weights - state.average)
-    return ServerState(weights, average, rounds, None if course is None else course.averaged(share))
+    course = None if course is None else course.averaged(share)
+    return replace(state, weights=weights, average=average, rounds=rounds, course=course)

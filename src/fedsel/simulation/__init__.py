@@ -2,11 +2,10 @@
 
 from fedsel.history import History, Round
 from fedsel.simulation._account import FitAccount
-from fedsel.simulation.evaluation import EvaluationSet
-from fedsel.simulation.linear_rounds import train
-from fedsel.simulation.population import Population
-from fedsel.simulation.rounds import Training
-from fedsel.simulation.vector_rounds import train_vectors
+from fedsel.simulation._judges import EvaluationSet
+from fedsel.simulation._population import Population
+from fedsel.simulation._rounds import Simulation, Training, train, train_vectors
+from fedsel.simulation._validation import cross_validate
 
 __all__ = [
     "EvaluationSet",
@@ -14,7 +13,9 @@ __all__ = [
     "History",
     "Population",
     "Round",
+    "Simulation",
     "Training",
+    "cross_validate",
     "train",
     "train_vectors",
 ]

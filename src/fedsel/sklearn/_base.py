@@ -22,7 +22,6 @@ from fedsel.auto import (
 )
 from fedsel.data.partition import by_groups
 from fedsel.errors import InvalidArgument, check_positive
-from fedsel.models import LinearModel
 from fedsel.preparation import FeatureScale, Plan, Preparation, PublicMeans, of_rows, shaped
 from fedsel.preparation.plan import unlearnt
 from fedsel.recipe import AUTO, Recipe
@@ -30,7 +29,7 @@ from fedsel.simulation import Training
 from fedsel.simulation._account import OPEN, spend
 from fedsel.sklearn import _parameters
 from fedsel.sklearn._parameters import FLOATS, LinearParameters
-from fedsel.sklearn.fitting import Examples, Task, Wave, factors_of, seed_of_wave
+from fedsel.sklearn.fitting import Examples, Task, factors_of, seed_of_wave, train_wave
 from fedsel.solutions import Solution
 from fedsel.statements._fits import fit_statement, warn_about_seed
 
@@ -118,7 +117,7 @@ class FederatedLinear(LinearParameters):
         fit = self._decided(X, count, scale, task, first, rows)
         solution, recipe = fit.solution, fit.recipe
         known = self.preparation_ if not first else fit.known or self._unprepared(scale, task)
-        used = Examples(scale.apply(X), task.targets)
+        used = scale.apply(X)
         judges = None if eval_set is None else replace(eval_set, X=scale.apply(eval_set.X))
         _parameters.warn_about_solution(solution)
         if only and rows is None:  # waves add up, and public rows make up for some noise
@@ -137,9 +136,9 @@ class FederatedLinear(LinearParameters):
         waves, rate = 1 if first else self.n_waves_ + 1, float(recipe.learning_rate)
         training = Training(
             solution,
-            LinearModel(task.loss, recipe.reg),
             rate,
             fit.batch,
+            reg=recipe.reg,
             seed=seed_of_wave(seed, waves),
             averaging=float(recipe.averaging),
             plan=fit.plan,
@@ -150,7 +149,7 @@ class FederatedLinear(LinearParameters):
                 f" d = {solution.dim},\n  {solution.name}, learning rate {rate:.4g}"
             )
         start = None if first else self._weights
-        history = task.train(Wave(training, used, known, clients, judges, start))
+        history = train_wave(training, task, used, known, clients=clients, test=judges, start=start)
         if not first:
             past = self.history_.rounds
             later = [replace(r, round=r.round + past[-1].round) for r in history.rounds]

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +14,9 @@ from fedsel.data.partition import Clients
 from fedsel.errors import InvalidArgument, InvalidData, check_vectors
 from fedsel.models import LinearModel, Loss, MulticlassModel
 from fedsel.preparation import Preparation
-from fedsel.simulation import EvaluationSet, History, Population, Training, train
-from fedsel.simulation.linear_clients import LinearClients
-from fedsel.simulation.multiclass import MulticlassClients, MulticlassJudge
-from fedsel.simulation.preparing import train_prepared
-from fedsel.simulation.rounds import Judge
-from fedsel.simulation.vector_rounds import Source, VectorRunner
+from fedsel.simulation import EvaluationSet, History, Population, Training, train_vectors
+from fedsel.simulation._clients import LinearClients, MulticlassClients, RecordSource
+from fedsel.simulation._judges import LinearJudge, MulticlassJudge, RecordJudge, RegressionJudge
 
 WAVE = 21
 """The purpose of the streams from which the seeds of later waves come."""
@@ -35,69 +30,22 @@ class Examples:
     y: NDArray[Any]
 
 
-@dataclass(frozen=True, eq=False)
-class Wave:
-    """One wave of clients, and how they train.
-
-    ``used`` are their records and what they are labelled with, ``judges`` those that judge.
-    Records are prepared as is ``known``, or as the first rounds learn if the training has a plan.
-    """
-
-    training: Training
-    used: Examples
-    known: Preparation
-    clients: Clients | None = None
-    judges: Examples | None = None
-    start: NDArray[np.float64] | None = None
-
-    @property
-    def people(self) -> Population:
-        """The clients, as a training takes them."""
-        own = self.clients
-        order, starts = (None, None) if own is None else (own.order, own.starts)
-        return Population(self.shown(self.used.X), self.used.y, order, starts)
-
-    def shown(self, X: Any) -> Any:
-        """Records prepared already, unless the first rounds prepare."""
-        return self.known.records(X) if self.training.plan is None else X
-
-    def trained(
-        self,
-        source_of: Callable[[Population], Source],
-        judge_of: Callable[[Any, NDArray[Any]], Judge],
-    ) -> History:
-        """Train on vectors: ``source_of`` clients with prepared records, ``judge_of`` (X, y)."""
-        judges, training = self.judges, self.training
-
-        def judge(learnt: Preparation | None) -> Judge:
-            shown = cast(Examples, judges)
-            return judge_of((learnt or self.known).records(shown.X), shown.y)
-
-        return train_prepared(
-            training,
-            self.people,
-            np.zeros(training.solution.dim) if self.start is None else self.start,
-            lambda people, begun: VectorRunner(training, source_of(people), begun),
-            None if judges is None else judge,
-        )
-
-
 class Task(ABC):
     """What is learnt of the records: ``columns`` of weights from ``targets``, one a record."""
 
     targets: NDArray[Any]
     loss: Loss
+    columns: int
     regression: ClassVar[bool] = False
     """Whether numbers are learnt: dividing a record by its norm would change them."""
 
-    @property
     @abstractmethod
-    def columns(self) -> int:
-        """Columns of weights."""
+    def source(self, people: Population, reg: float) -> RecordSource:
+        """The clients' updates, to which they add λ = ``reg``."""
 
     @abstractmethod
-    def train(self, wave: Wave) -> History:
-        """Train on one wave of clients and tell its history."""
+    def judge(self, test: Examples, reg: float) -> RecordJudge:
+        """Judge models on test records, with the penalty of λ = ``reg``."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,36 +61,21 @@ class Classification(Task):
     factors: NDArray[np.float64] | None = None
 
     @property
-    def columns(self) -> int:
+    def columns(self) -> int:  # type: ignore[override]
         return 1 if self.classes == 2 else self.classes
 
-    def train(self, wave: Wave) -> History:
-        return self._two(wave) if self.columns == 1 else self._several(wave)
+    def source(self, people: Population, reg: float) -> RecordSource:
+        if self.columns > 1:
+            model = MulticlassModel(self.loss, reg)
+            return MulticlassClients(people, self.columns, model, self.factors)
+        signed = replace(people, y=_signs(people.y))
+        return LinearClients(signed, LinearModel(self.loss, reg), self.factors)
 
-    def _two(self, wave: Wave) -> History:
-        training, factors = wave.training, self.factors
-        model, reg, signs = training.model, training.reg_of_clients, _signs(wave.used.y)
-        if factors is None:
-            judges = wave.judges
-            test = None
-            if judges is not None:
-                test = EvaluationSet(wave.shown(judges.X), _signs(judges.y))
-            return train(training, replace(wave.people, y=signs), test, start=wave.start)
-        return wave.trained(
-            lambda people: LinearClients(people, model, reg, targets=signs, factors=factors),
-            lambda X, y: partial(EvaluationSet(X, _signs(y)).judge, model=model),
-        )
-
-    def _several(self, wave: Wave) -> History:
-        training, columns = wave.training, self.columns
-        own = MulticlassModel(self.loss, training.reg_of_clients)
-        whole = MulticlassModel(self.loss, training.model.reg)
-        return wave.trained(
-            lambda people: MulticlassClients(
-                people.X, self.targets, columns, own, people.order, people.starts, self.factors
-            ),
-            lambda X, y: MulticlassJudge(X, y, columns, whole),
-        )
+    def judge(self, test: Examples, reg: float) -> RecordJudge:
+        if self.columns > 1:
+            model = MulticlassModel(self.loss, reg)
+            return MulticlassJudge(test.X, test.y, self.columns, model)
+        return LinearJudge(EvaluationSet(test.X, _signs(test.y)), LinearModel(self.loss, reg))
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,39 +85,42 @@ class Regression(Task):
     targets: NDArray[np.float64]
     loss: Loss = "squared"
     factors: NDArray[np.float64] | None = None
+    columns: int = 1
     regression: ClassVar[bool] = True
 
-    @property
-    def columns(self) -> int:
-        return 1
+    def source(self, people: Population, reg: float) -> RecordSource:
+        return LinearClients(people, LinearModel(self.loss, reg), self.factors)
 
-    def train(self, wave: Wave) -> History:
-        model, reg = wave.training.model, wave.training.reg_of_clients
-        return wave.trained(
-            lambda people: LinearClients(
-                people, model, reg, targets=self.targets, factors=self.factors
-            ),
-            lambda X, y: RegressionJudge(X, y, model),
-        )
+    def judge(self, test: Examples, reg: float) -> RecordJudge:
+        return RegressionJudge(test.X, test.y, LinearModel(self.loss, reg))
 
 
-@dataclass(frozen=True, eq=False)
-class RegressionJudge:
-    """R² and regularised loss of models of weights (models, d) on records that judge."""
+def train_wave(
+    training: Training,
+    task: Task,
+    X: Any,
+    known: Preparation,
+    *,
+    clients: Clients | None = None,
+    test: Examples | None = None,
+    start: NDArray[np.float64] | None = None,
+) -> History:
+    """Train on one wave of clients with records X (n, d) on their public scale.
 
-    X: Any
-    y: NDArray[np.float64]
-    model: LinearModel
+    Clients prepare their records as is ``known``, or as the first rounds learn if the training has
+    a plan.
+    """
 
-    def __call__(
-        self, weights: NDArray[np.float64], /
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        predicted = np.asarray(self.X @ weights.T, dtype=np.float64)
-        spread = max(float(np.var(self.y)), 1e-30)
-        errors = np.mean((predicted - self.y[:, None]) ** 2, axis=0)
-        losses = self.model.losses(predicted, self.y).mean(axis=0)
-        penalty = self.model.reg / 2 * np.einsum("md,md->m", weights, weights)
-        return 1 - errors / spread, losses + penalty
+    def shown(rows: Any) -> Any:
+        return known.records(rows) if training.plan is None else rows
+
+    order, starts = (None, None) if clients is None else (clients.order, clients.starts)
+    source = task.source(
+        Population(shown(X), task.targets, order, starts), training.rule.client_reg
+    )
+    weights = np.zeros(training.solution.dim) if start is None else start
+    judge = None if test is None else task.judge(replace(test, X=shown(test.X)), training.reg)
+    return train_vectors(training, source, weights, judge)
 
 
 def factors_of(

@@ -7,6 +7,7 @@ factored, and not even a chunk (n, d) is held of them (`fedsel.torch.factored`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +20,9 @@ from torch.func import functional_call, grad, vmap
 from fedsel.data.partition import Clients
 from fedsel.errors import InvalidArgument, InvalidData, check_count, check_finite, check_positive
 from fedsel.sampling._parts import Outer, Part, rows_of
+from fedsel.simulation import Population
 from fedsel.torch.factored import Gradients
+from fedsel.torch.inputs import Inputs
 from fedsel.torch.modules import Layout, Untouched, check_module
 
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
@@ -62,6 +65,9 @@ class ClientUpdates:
     >>> updates.vectors(np.arange(2))[0].rows().tolist()  # a linear layer's come in two factors
     [[6.0, 0.0], [0.0, 10.0]]
     """
+
+    inputs: Inputs
+    population: Population
 
     def __init__(
         self,
@@ -153,6 +159,18 @@ class ClientUpdates:
     @property
     def clients(self) -> int:
         return len(self.X) if self.partition is None else self.partition.n
+
+    def on_scale(self, inputs: Inputs, flat: Any) -> ClientUpdates:
+        """The same clients, their inputs made of flat records (n, features) on a public scale."""
+        other, own = copy(self), self.partition
+        order, starts = (None, None) if own is None else (own.order, own.starts)
+        other.inputs, other.population = inputs, Population(flat, self.y, order, starts)
+        other.X = as_tensor("X", inputs.shaped(flat), self._dtype)
+        return other
+
+    def with_records(self, X: Any, /) -> ClientUpdates:
+        """The same clients with prepared flat records (n, features)."""
+        return self.on_scale(self.inputs, X)
 
     def receive(self, weights: NDArray[np.float64], /) -> None:
         self._weights = self._tensors(weights)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, Self, cast, get_args
 
 import numpy as np
 import torch
@@ -17,16 +18,12 @@ from fedsel.advising import warn_about_clients
 from fedsel.auto import Setting, decided, left_to_learn, plan_for, resolved
 from fedsel.data.partition import by_groups
 from fedsel.errors import Epsilon, InvalidArgument, check_count, check_finite, check_positive
-from fedsel.models import LinearModel
 from fedsel.preparation import Plan, Preparation
 from fedsel.preparation.plan import ON_RECORDS
 from fedsel.recipe import AUTO, RECOMMENDED, Auto, Recipe
 from fedsel.server.step import Course, ServerState
-from fedsel.simulation import History, Population, Training
+from fedsel.simulation import History, Simulation, Training
 from fedsel.simulation._account import spend
-from fedsel.simulation.preparing import train_prepared
-from fedsel.simulation.rounds import Judge
-from fedsel.simulation.vector_rounds import VectorRunner
 from fedsel.solutions import Privacy, Solution
 from fedsel.statements._fits import SEED_UNDOES, PrivacyStatement, fit_statement, warn_about_seed
 from fedsel.torch.gradients import ClientUpdates, Local, Loss, as_tensor
@@ -320,25 +317,22 @@ class FederatedTrainer:
         partition = None if groups is None else by_groups(groups)
         self._grouped = partition is not None
 
-        def updates_of(records: Any) -> ClientUpdates:
-            return ClientUpdates(
-                self.module,
-                self.loss,
-                records,
-                y,
-                partition=partition,
-                local=self.local,
-                # Public, and not the clients' to add where it would decide ties.
-                reg=0.0 if self.solution.decays_at_server else self.asked.reg,
-                clip_scale=self.clip_scale,
-                chunk=self.chunk,
-                device=self.device,
-            )
-
         if self.feature_range is not None:  # whole numbers, too, are on a scale
             dtype = next(self.module.parameters()).dtype
             X = as_tensor("X", X, dtype).to(dtype)
-        updates = updates_of(X)
+        updates = ClientUpdates(
+            self.module,
+            self.loss,
+            X,
+            y,
+            partition=partition,
+            local=self.local,
+            # λ is public: clients must not add it where it would decide ties.
+            reg=0.0 if self.solution.decays_at_server else self.asked.reg,
+            clip_scale=self.clip_scale,
+            chunk=self.chunk,
+            device=self.device,
+        )
         share = isinstance(self.batch, float)
         batch = max(1, round(self.batch * updates.clients)) if share else int(self.batch)
         rounds = self.solution.epochs * -(-updates.clients // batch)
@@ -346,12 +340,8 @@ class FederatedTrainer:
         setting = self._decide(batch, rounds, outputs_of(self.module, updates.X), inputs)
         known = self.preparation or (None if inputs is None else inputs.unprepared)
 
-        def judge_of(learnt: Preparation | None) -> Judge:
-            X_test, y_test = eval_set or ((), ())
-            return self._judge(X_test, y_test, inputs, learnt or known)
-
-        if eval_set is not None:
-            judge_of(None)  # what is wrong with it is told before anything is spent
+        # What is wrong with eval_set is said before anything is spent.
+        judge = None if eval_set is None else ModuleJudge(self, *eval_set, inputs, known)
         if self.local is None and not self.history.rounds:  # fits of one trainer add up
             classifies = self.loss is nn.functional.cross_entropy
             classifies |= isinstance(self.loss, nn.CrossEntropyLoss)
@@ -368,48 +358,37 @@ class FederatedTrainer:
         self.spent = spend(updates.X.detach().cpu().numpy(), self.solution.privacy)
         training = Training(
             self.solution,
-            LinearModel(reg=self.recipe.reg),
             float(self.recipe.learning_rate),
             batch,
-            seed=self.seed,
+            reg=self.recipe.reg,
             averaging=float(self.recipe.averaging),
+            seed=self.seed,
             plan=self._plan,
         )
-        weights, course = self.layout.read(self.module), None
-        if self._reached is not None and np.array_equal(weights, self._reached[0]):
-            # The module holds what the reports confirm: training goes on from where it was.
-            weights, course = self._reached[1].average, self._reached[1].course
-        elif inputs is not None and self.preparation is not None:
-            weights = inputs.unfolded(weights, self.preparation)  # an earlier fit folded them
-        held = (None, None) if partition is None else (partition.order, partition.starts)
-
-        runner: VectorRunner
-
-        def runner_of(people: Population, begun: NDArray[np.float64]) -> VectorRunner:
-            nonlocal runner
-            source = updates if inputs is None else updates_of(inputs.shaped(people.X))
-            runner = VectorRunner(training, source, begun, self.residual_directory)
-            if self._keeps_start:
-                runner.state = replace(runner.state, course=resumed(course, begun))
-            return runner
-
-        self.history = train_prepared(
-            training,
-            Population(prepared(updates.X, inputs, known), np.empty(0, np.int8), *held),
-            weights,
-            runner_of,
-            None if eval_set is None else judge_of,
-            evaluate=evaluate,
-            advance=advance,
-        )
+        if inputs is not None and known is not None:
+            updates = updates.on_scale(inputs, known.records(inputs.records(updates.X)))
+        start = self._start(inputs)
+        run = Simulation(training, updates, start, self.residual_directory)
+        self.history = run.history(None, judge, evaluate=evaluate, advance=advance)
         weights = self.history.weights
         if inputs is not None and known is not None:
             self.preparation = self.history.preparation or known
             weights = inputs.folded(weights, self.preparation)
         self.layout.write(self.module, weights)
         if self._keeps_start:
-            self._reached = self.layout.read(self.module), runner.state
+            self._reached = self.layout.read(self.module), run.state
         return self
+
+    def _start(self, inputs: Inputs | None) -> ServerState:
+        """The state that training begins with: the module's parameters, or where it was."""
+        weights, course = self.layout.read(self.module), None
+        if self._reached is not None and np.array_equal(weights, self._reached[0]):
+            # The module holds what the reports confirm: training goes on from where it was.
+            weights, course = self._reached[1].average, self._reached[1].course
+        elif inputs is not None and self.preparation is not None:
+            weights = inputs.unfolded(weights, self.preparation)  # an earlier fit folded them
+        state = ServerState.begin(weights)
+        return replace(state, course=resumed(course, weights)) if self._keeps_start else state
 
     def _inputs(self, X: torch.Tensor) -> Inputs | None:
         if self.feature_range is None:
@@ -428,43 +407,56 @@ class FederatedTrainer:
         """α, as it was used or would be."""
         return float(self.recipe.learning_rate)
 
-    def _judge(self, X: Any, y: Any, public: Inputs | None, known: Preparation | None) -> Judge:
-        parameter = next(self.module.parameters())
-        inputs, targets = (as_tensor("eval_set", v, parameter.dtype) for v in (X, y))
-        if public is not None:
-            shaped = public.shaped(prepared(inputs, public, known))
-            inputs = as_tensor("eval_set", shaped, parameter.dtype)
 
-        untouched = Untouched(self.module, self.loss)
+class ModuleJudge:
+    """Accuracy and regularised loss of a trainer's module, with other weights, on test records."""
 
-        def judged(weights: NDArray[np.float64]) -> tuple[float, float]:
-            self.layout.write(self.module, weights)
-            hits = total = 0.0
-            with torch.no_grad(), untouched:
-                for at in range(0, len(inputs), _JUDGED_AT_A_TIME):
-                    part = slice(at, at + _JUDGED_AT_A_TIME)
-                    x, t = inputs[part].to(parameter.device), targets[part].to(parameter.device)
-                    outputs = self.module(x)
-                    total += float(self.loss(outputs, t)) * len(x)
-                    hits += hits_of(outputs, t)
-            penalty = self.recipe.reg / 2 * float(weights @ weights)
-            return hits / len(inputs), total / len(inputs) + penalty
+    def __init__(
+        self,
+        trainer: FederatedTrainer,
+        X: Any,
+        y: Any,
+        inputs: Inputs | None,
+        known: Preparation | None,
+    ) -> None:
+        self._trainer, self._inputs = trainer, inputs
+        dtype = next(trainer.module.parameters()).dtype
+        self._X, self._y = (as_tensor("eval_set", v, dtype) for v in (X, y))
+        self._untouched = Untouched(trainer.module, trainer.loss)
+        if inputs is not None and known is not None:
+            self._flat = known.records(inputs.records(self._X))
+            self._X = as_tensor("eval_set", inputs.shaped(self._flat), dtype)
 
-        def judge(models: NDArray[np.float64]) -> tuple[list[float], list[float]]:
-            results = [judged(weights) for weights in models]
-            return [hit for hit, _ in results], [loss for _, loss in results]
+    def prepared(self, preparation: Preparation) -> ModuleJudge:
+        """The same judge, its records prepared as clients prepare theirs."""
+        other = copy(self)
+        shaped = cast(Inputs, self._inputs).shaped(preparation.records(self._flat))
+        other._X = as_tensor("eval_set", shaped, self._X.dtype)
+        return other
 
-        return judge
+    def __call__(self, weights: NDArray[np.float64], /) -> tuple[list[float], list[float]]:
+        results = [self._judged(one) for one in weights]
+        return [hit for hit, _ in results], [loss for _, loss in results]
+
+    def _judged(self, weights: NDArray[np.float64]) -> tuple[float, float]:
+        trainer, count = self._trainer, len(self._X)
+        device = next(trainer.module.parameters()).device
+        trainer.layout.write(trainer.module, weights)
+        hits = total = 0.0
+        with torch.no_grad(), self._untouched:
+            for at in range(0, count, _JUDGED_AT_A_TIME):
+                part = slice(at, at + _JUDGED_AT_A_TIME)
+                x, t = self._X[part].to(device), self._y[part].to(device)
+                outputs = trainer.module(x)
+                total += float(trainer.loss(outputs, t)) * len(x)
+                hits += hits_of(outputs, t)
+        penalty = trainer.recipe.reg / 2 * float(weights @ weights)
+        return hits / count, total / count + penalty
 
 
 def resumed(course: Course | None, weights: NDArray[np.float64]) -> Course:
     """The course of a training that begins at these weights, an earlier one's average if any."""
     return Course(weights) if course is None else replace(course, in_weights=course.in_average)
-
-
-def prepared(X: torch.Tensor, inputs: Inputs | None, known: Preparation | None) -> Any:
-    """Inputs (n, …) as flat records, prepared by what is known; as they are without a scale."""
-    return X if inputs is None or known is None else known.records(inputs.records(X))
 
 
 def outputs_of(module: nn.Module, X: torch.Tensor) -> int:

@@ -1,4 +1,4 @@
-"""What takes seconds to compute of a run's privacy, in a process of its own, once.
+"""Proofs about a run's privacy that take seconds, computed once, in a process of their own.
 
 The proofs of the central guarantee are sums of large integers: in a thread they would hold up every
 report. The process reads a question from standard input and writes a line of JSON for each part of
@@ -16,15 +16,13 @@ from contextlib import suppress
 from typing import Any, final
 
 from fedsel._internal.extras import MissingExtra
-from fedsel.mechanisms.central import amplify, compose
+from fedsel.mechanisms.central import DELTA, amplify, compose
 from fedsel.recipe import Recipe
 from fedsel.wire import CloseRule, decode_recipe, encode_recipe
 
-DELTA = 1e-6
-
 
 def promised(rule: CloseRule) -> int | None:
-    """How many reports of a round a shuffler could mix by the rule; None where it names none.
+    """How many reports of a round the rule lets a shuffler mix; None where it names no number.
 
     >>> promised(CloseRule(reports=100)), promised(CloseRule(seconds=60.0, least=50))
     (100, 50)
@@ -53,14 +51,8 @@ class Proofs:
             self._thread = threading.Thread(target=self._follow, daemon=True)
             self._thread.start()
 
-    def wait(self) -> None:
-        """Until all is computed."""
-        self.begin()
-        if self._thread is not None:
-            self._thread.join()
-
     def stop(self) -> None:
-        """Let go of it."""
+        """Stop computing."""
         self.over = True
         if self._process is not None:
             self._process.kill()
@@ -87,30 +79,30 @@ class Proofs:
                     for line in process.stdout:
                         self.found = {**self.found, **json.loads(line)}
         except (OSError, ValueError):
-            pass  # what is not there is said to be missing
+            pass  # the page says what is missing
         self.over = True
 
 
 def answer(question: dict[str, Any]) -> None:
-    """Write what is asked, part by part."""
+    """Write the answers, part by part."""
     solution = decode_recipe(bytes.fromhex(question["recipe"])).build()
-    _tell(influence=vars(solution.influence))
+    _write(influence=vars(solution.influence))
     reports, epochs = question["reports"], question["epochs"]
     if reports is None:
         return
-    _tell(central=vars(amplify(solution, reports=reports, delta=DELTA)))
+    _write(central=vars(amplify(solution, reports=reports, delta=DELTA)))
     if epochs > 1:
         with suppress(MissingExtra):
             composed = compose(solution, reports=reports, epochs=epochs, delta=DELTA)
-            _tell(composed=vars(composed))
+            _write(composed=vars(composed))
 
 
-def _tell(**values: object) -> None:
+def _write(**values: object) -> None:
     print(json.dumps(values), flush=True)  # noqa: T201 (this is the answer)
 
 
 def main() -> None:
-    """The process."""
+    """Answer the question on standard input."""
     if hasattr(os, "nice"):
         os.nice(10)
     answer(json.load(sys.stdin))

@@ -18,11 +18,10 @@ from fedsel._internal.progress import note
 from fedsel._internal.random import key_of
 from fedsel.errors import InvalidArgument, check_count
 from fedsel.history import History
-from fedsel.simulation.evaluation import EvaluationSet
-from fedsel.simulation.linear_rounds import train
-from fedsel.simulation.metrics import measures
-from fedsel.simulation.population import Population
-from fedsel.simulation.rounds import Evaluate, Training
+from fedsel.models import LinearModel, Loss
+from fedsel.simulation._judges import EvaluationSet
+from fedsel.simulation._population import Population
+from fedsel.simulation._rounds import Evaluate, Training, train
 
 FOLDS, RUN, VALIDATION = 11, 12, 13
 """Purposes of random streams: who is in which fold, the seed of a run, and who validates."""
@@ -82,6 +81,7 @@ def cross_validate(
     training: Training,
     population: Population,
     *,
+    loss: Loss = "logistic",
     folds: int = 5,
     repeats: int = 10,
     jobs: int = 1,
@@ -98,7 +98,7 @@ def cross_validate(
     check_count("repeats", repeats)
     _seed_of(training)
     runs = [(repeat, fold) for repeat in range(repeats) for fold in range(folds)]
-    calls = ((training, population, folds, repeat, fold) for repeat, fold in runs)
+    calls = ((training, population, folds, repeat, fold, loss) for repeat, fold in runs)
     work = in_parallel(one_run, calls, jobs)
     scores = []
     with note("cross-validation", len(runs)) as tell:
@@ -109,10 +109,15 @@ def cross_validate(
 
 
 def one_run(
-    training: Training, population: Population, folds: int, repeat: int, fold: int
+    training: Training,
+    population: Population,
+    folds: int,
+    repeat: int,
+    fold: int,
+    loss: Loss = "logistic",
 ) -> Score:
     """Train on all folds but one, judge on that one."""
-    history = one_history(training, population, folds, repeat, fold, evaluate="end")
+    history = one_history(training, population, folds, repeat, fold, loss, evaluate="end")
     return Score(repeat, fold, history.accuracy, history.rounds[-1].loss)
 
 
@@ -122,6 +127,7 @@ def one_history(
     folds: int,
     repeat: int,
     fold: int,
+    loss: Loss = "logistic",
     evaluate: Evaluate = "rounds",
 ) -> History:
     """The history of one run of a cross-validation."""
@@ -129,26 +135,29 @@ def one_history(
     members = np.concatenate([part for i, part in enumerate(parts) if i != fold])
     test = _judges(population, parts[fold])
     seeded = _seeded(training, repeat, fold)
-    return train(seeded, replace(population, members=members), test, evaluate=evaluate)
+    some = replace(population, members=members)
+    return train(seeded, some, test, loss=loss, evaluate=evaluate)
 
 
-def held_out_run(training: Training, population: Population, run: int) -> dict[str, float]:
+def held_out_run(
+    training: Training, population: Population, run: int, loss: Loss = "logistic"
+) -> dict[str, float]:
     """Accuracy on a validation fifth and on the test fifth after training on the other three.
 
-    And on the test fifth more measures of the same model (`fedsel.simulation.metrics`).
+    The result also has more measures of the same model on the test fifth (`measures`).
 
     The test fifth is the same in every run, and no run validates or trains on it: what is chosen
     by the validation leaves it untouched. The validation fifth is drawn anew in each run.
     """
     members, validation, test = fifths(population.clients, _seed_of(training), run)
     some = replace(population, members=members)
-    history = train(_seeded(training, run, FIFTHS), some, evaluate="end")
-    found = {}
+    history = train(_seeded(training, run, FIFTHS), some, loss=loss, evaluate="end")
+    found, model = {}, LinearModel(loss, training.reg)
     for name, clients in (("validation", validation), ("test", test)):
         judges = _judges(population, clients)
         if history.preparation is not None:
             judges = judges.prepared(history.preparation)
-        found[name] = float(judges.judge(history.weights[None], training.model)[0][0])
+        found[name] = float(judges.judge(history.weights[None], model)[0][0])
     return {**found, **measures(judges.margins(history.weights), judges.labels)}
 
 
@@ -165,7 +174,7 @@ def fifths(
 
 
 def _judges(population: Population, clients: NDArray[np.int64]) -> EvaluationSet:
-    return EvaluationSet(population.X, population.y, records_of_clients(population, clients))
+    return EvaluationSet(population.X, population.y, population.all_records_of(clients))
 
 
 def _seeded(training: Training, repeat: int, fold: int) -> Training:
@@ -179,9 +188,31 @@ def _seed_of(training: Training) -> int:
     return training.seed
 
 
-def records_of_clients(population: Population, clients: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The records that these clients hold."""
-    if population.starts is None or population.order is None:
-        return clients
-    spans = [population.order[population.starts[c] : population.starts[c + 1]] for c in clients]
-    return np.concatenate(spans)
+def measures(margins: NDArray[np.float64], labels: NDArray[np.int8]) -> dict[str, float]:
+    """Balanced accuracy, AUC and log loss of margins (n,) for labels ±1.
+
+    Balanced accuracy is the mean of the accuracies of both classes; AUC the share of pairs of a
+    positive and a negative that are in the right order, ties as one half. Both are 1/2 where a
+    class is missing.
+
+    >>> measures(np.array([-2.0, -1.0, 0.5, 3.0]), np.array([-1, 1, -1, 1]))["auc"]
+    0.75
+    """
+    positive = labels > 0
+    hits = (margins >= 0) == positive
+    both = bool(positive.any() and not positive.all())
+    balanced = float((hits[positive].mean() + hits[~positive].mean()) / 2) if both else 0.5
+    return {
+        "balanced": balanced,
+        "auc": _area(margins, positive) if both else 0.5,
+        "log_loss": float(np.mean(np.logaddexp(0.0, -labels * margins))),
+    }
+
+
+def _area(margins: NDArray[np.float64], positive: NDArray[np.bool_]) -> float:
+    """Mann and Whitney's statistic over the number of pairs."""
+    _, place, counts = np.unique(margins, return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    ranks = (last - (counts - 1) / 2)[place]  # from 1; those that tie share the mean
+    wins = ranks[positive].sum() - positive.sum() * (positive.sum() + 1) / 2
+    return float(wins / (positive.sum() * (~positive).sum()))

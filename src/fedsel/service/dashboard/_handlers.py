@@ -1,0 +1,202 @@
+"""The dashboard of one process: its page, its files and its events."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import time
+from collections.abc import Callable, Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any, final
+from urllib.parse import parse_qs
+
+from fedsel._internal.templates import rendered, safe
+from fedsel._version import __version__
+from fedsel.service._collector import Collector
+from fedsel.service._http import Answer, Application, Receive, Refusal, Scope, Send, cached_answer
+from fedsel.service.dashboard import _status as status
+from fedsel.service.dashboard._proofs import Proofs
+from fedsel.service.task import Task
+from fedsel.service.view import CachedBytes, RunSnapshot
+
+POLICY = (
+    b"content-security-policy",
+    b"default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src data:; "
+    b"base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+)
+ROUNDS_SHOWN = 50
+MOST_OFTEN_SECONDS = 0.5
+HEARTBEAT_SECONDS = 15.0
+RETRY_MILLISECONDS = 2000
+_EVENT_HEADERS = (
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-store"),
+    (b"x-accel-buffering", b"no"),  # a proxy must not wait for more
+)
+_NUMBER = re.compile(r"[1-9][0-9]{0,9}")
+News = tuple[Mapping[str, Any], Mapping[str, str]]
+"""The open round for programs, and parts of the page by their id."""
+
+
+@final
+class Dashboard:
+    """Handlers of the page, its files and its events; ``now`` describes the open round."""
+
+    def __init__(
+        self,
+        task: Task,
+        collector: Callable[[], Collector],
+        now: Callable[[], Mapping[str, Any]],
+    ) -> None:
+        self._collector_of, self._now = collector, now
+        self._proofs = Proofs(task.begin.recipe, task.close_after)
+        self._events = Events(self._news, task.limits.listeners)
+        self._of_round: tuple[RunSnapshot, dict[str, str]] | None = None
+
+    def stop(self) -> None:
+        """Stop computing proofs."""
+        self._proofs.stop()
+
+    async def get_page(self, scope: Scope, receive: Receive) -> Answer:
+        """The page, with the latest rounds or the rounds before a given one."""
+        del receive
+        self._proofs.begin()
+        view = self._collector_of().view
+        html = rendered(
+            "service/dashboard/dashboard.html",
+            task=view.task,
+            facts=status.task_facts(view),
+            fragments={name: safe(html) for name, html in self._fragments(view).items()},
+            older=_older(view, scope),
+            now=status.utc(time.time()),
+            version=__version__,
+        )
+        answer = await cached_answer(CachedBytes(html.encode()), scope, b"text/html; charset=utf-8")
+        return answer._replace(headers=(*answer.headers, POLICY))
+
+    async def get_style(self, scope: Scope, receive: Receive) -> Answer:
+        """Its style sheet."""
+        del receive
+        return await cached_answer(_style(), scope, b"text/css; charset=utf-8")
+
+    async def get_script(self, scope: Scope, receive: Receive) -> Answer:
+        """Its script, which only puts in place what the events send."""
+        del receive
+        return await cached_answer(_script(), scope, b"text/javascript; charset=utf-8")
+
+    async def get_events(self, scope: Scope, receive: Receive) -> Application:
+        """What changes, as it changes."""
+        del scope, receive
+        self._proofs.begin()
+        return self._events.listener()
+
+    def _news(self) -> News:
+        return self._now(), self._fragments(self._collector_of().view)
+
+    def _fragments(self, view: RunSnapshot) -> dict[str, str]:
+        """All live parts of the page; parts about past rounds are made once a round."""
+        if self._of_round is None or self._of_round[0] is not view:
+            past = {"figures": status.figures(view), **listed(view, view.round)}
+            self._of_round = view, past
+        collector = self._collector_of()
+        return {
+            "state": status.state(view, collector.place, time.time(), collector.available),
+            "counts": status.counts(view, collector.place),
+            "said": status.said(view, collector.available),
+            "privacy": status.guarantees(view, self._proofs),
+            **self._of_round[1],
+        }
+
+
+def _older(view: RunSnapshot, scope: Scope) -> dict[str, str] | None:
+    query = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+    if "before" not in query:
+        return None
+    (number, *more) = query["before"]
+    if more or not _NUMBER.fullmatch(number):
+        raise Refusal("not_found")
+    return listed(view, min(int(number), view.round))
+
+
+def listed(view: RunSnapshot, beyond: int) -> dict[str, str]:
+    """Rows of the rounds before ``beyond``, and links to others."""
+    first, size = max(0, beyond - ROUNDS_SHOWN), ROUNDS_SHOWN
+    found, measured = status.rows(view, first, beyond), view.task.evaluation is not None
+    pager = status.part("pager", first=first, beyond=beyond, over=view.round, size=size)
+    return {"rounds": status.part("rounds", listed=found, measured=measured), "pager": pager}
+
+
+@cache
+def _style() -> CachedBytes:
+    shared = files("fedsel.pages").joinpath("page.css").read_bytes()
+    return CachedBytes(shared + files(__package__).joinpath("dashboard.css").read_bytes())
+
+
+@cache
+def _script() -> CachedBytes:
+    return CachedBytes(files(__package__).joinpath("dashboard.js").read_bytes())
+
+
+@final
+class Events:
+    """Server-sent events: each of at most so many listeners gets what has changed since the last.
+
+    Each listener looks twice a second, and all share what they see. Nothing is queued: a slow
+    reader gets the latest when there is room again.
+    """
+
+    def __init__(self, news: Callable[[], News], most: int) -> None:
+        self._news, self._most = news, most
+        self._seen: News | None = None
+        self._looked = -MOST_OFTEN_SECONDS
+        self._listeners = 0
+
+    def listener(self) -> Application:
+        """An answer without end; refused where too many listen."""
+        if self._listeners >= self._most:
+            raise Refusal("crowded")
+        return self._listen
+
+    async def _listen(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send what has changed until the listener is gone, or the server ends."""
+        await send({"type": "http.response.start", "status": 200, "headers": _EVENT_HEADERS})
+        if scope["method"] == "HEAD":
+            await send({"type": "http.response.body", "body": b""})
+            return
+        self._listeners += 1
+        gone = asyncio.ensure_future(_gone(receive))
+        try:
+            await self._send_changes(send, gone)
+        finally:
+            self._listeners -= 1
+            gone.cancel()
+
+    async def _send_changes(self, send: Send, gone: asyncio.Future[None]) -> None:
+        clock = asyncio.get_running_loop().time
+        known: dict[str, str] = {}
+        text, sent = f"retry: {RETRY_MILLISECONDS}\n\n", clock()
+        while not gone.done():
+            now, fragments = self._latest(clock())
+            fresh = {name: html for name, html in fragments.items() if known.get(name) != html}
+            if fresh:
+                known.update(fresh)
+                data = json.dumps({"now": now, "page": fresh}, ensure_ascii=False, allow_nan=False)
+                text += f"event: change\ndata: {data}\n\n"
+            elif clock() - sent >= HEARTBEAT_SECONDS:
+                text += "event: alive\ndata: {}\n\n"
+            if text:
+                await send({"type": "http.response.body", "body": text.encode(), "more_body": True})
+                text, sent = "", clock()
+            await asyncio.wait({gone}, timeout=MOST_OFTEN_SECONDS)
+
+    def _latest(self, now: float) -> News:
+        if self._seen is None or now - self._looked >= 0.9 * MOST_OFTEN_SECONDS:
+            self._seen, self._looked = self._news(), now
+        return self._seen
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

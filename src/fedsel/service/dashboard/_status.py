@@ -1,0 +1,342 @@
+"""The numbers of the page: rounds as rows, rates, estimates, charts, and what the proofs say."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, final
+
+from fedsel._internal.display import DASH, about, counted, shown
+from fedsel._internal.templates import macro
+from fedsel.server._admission import Counts
+from fedsel.service._store import RoundStatus
+from fedsel.service.dashboard._proofs import Proofs, promised
+from fedsel.service.view import RunSnapshot
+from fedsel.wire import CloseRule
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+UNAVAILABLE = "The store does not answer. Devices are asked to send their reports again later."
+MOST_BARS, MOST_POINTS = 60, 120
+_RECENT = 20
+"""How many past rounds an estimate is made of."""
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def part(name: str, **values: Any) -> Markup:
+    """One part of the page."""
+    return macro("service/dashboard/parts.html", name, **values)
+
+
+@final
+@dataclass(frozen=True)
+class RoundRow:
+    """One round that is over."""
+
+    number: int
+    stage: str
+    counts: Counts
+    seconds: float
+    accuracy: float | None
+    loss: float | None
+
+    @property
+    def per_second(self) -> float | None:
+        """Accepted reports a second; None where the clock did not move."""
+        return self.counts.accepted / self.seconds if self.seconds > 0 else None
+
+
+def rows(view: RunSnapshot, first: int, beyond: int) -> list[RoundRow]:
+    """The rounds that are over, from ``first`` to the one before ``beyond``."""
+    state, found = view.state, []
+    for record in state.records[first:beyond]:
+        n = record.round
+        opened, closed = view.times[n]
+        measured = (view.measures[n] if n < len(view.measures) else None) or {}
+        found.append(
+            RoundRow(
+                n,
+                "training" if state.plan is None else state.plan.stage(n),
+                Counts(record.accepted, record.rejected, record.duplicate, record.late),
+                max(0.0, (opened if closed is None else closed) - opened),
+                measured.get("accuracy"),
+                measured.get("loss"),
+            )
+        )
+    return found
+
+
+def run_left(view: RunSnapshot, now: float) -> float | None:
+    """Seconds that the run may still take, if rounds take as long as the median of recent ones.
+
+    None before the first round has ended, and after the last.
+    """
+    if view.state.finished or not view.round:
+        return None
+    past = [row.seconds for row in rows(view, max(0, view.round - _RECENT), view.round)]
+    usual = statistics.median(past)
+    elapsed = min(max(0.0, now - view.opened), usual)
+    return usual * (view.rounds - view.round) - elapsed
+
+
+def state(view: RunSnapshot, status: RoundStatus, now: float, available: bool) -> Markup:
+    """The tiles at the top: the open round, how fast it goes, how long it may take."""
+    finished, left = None, run_left(view, now)
+    counts = _open_counts(view, status)
+    accepted, elapsed = counts.accepted, max(0.0, now - view.opened)
+    if view.state.finished:
+        began, ended = view.times[0][0], view.times[view.round - 1][1]
+        accepted = sum(r.accepted for r in view.state.records)
+        elapsed = max(0.0, (began if ended is None else ended) - began)
+        finished = {"ended": utc(ended or began), "accepted": accepted}
+    slow_enough = elapsed > 0 if finished else elapsed >= 1
+    rule = view.task.close_after
+    return part(
+        "state",
+        view=view,
+        rule={"reports": rule.reports, "sentence": rule_sentence(rule)},
+        available=available,
+        unavailable=UNAVAILABLE,
+        counts=counts,
+        rate=shown(accepted / elapsed, 1) if slow_enough else DASH,
+        elapsed=span(elapsed),
+        left=None if left is None else about(left),
+        waits=_waits_for(rule, counts.accepted, elapsed),
+        finished=finished,
+        last=rows(view, view.round - 1, view.round)[0] if view.round else None,
+    )
+
+
+def _waits_for(rule: CloseRule, accepted: int, elapsed: float) -> str:
+    """What the open round still waits for.
+
+    >>> _waits_for(CloseRule(reports=100, seconds=60.0), 30, 45.0)
+    '70 reports or at most 15 s'
+    """
+    waits, missing = [], rule.least - accepted
+    if rule.reports is not None:
+        waits.append(counted(max(0, rule.reports - accepted), "report"))
+    if rule.seconds is not None and elapsed < rule.seconds:
+        waits.append("at most " * (missing <= 0) + span(rule.seconds - elapsed))
+    elif rule.seconds is not None and missing > 0:
+        waits.append(f"waits for {counted(missing, 'report')}")
+    return " or ".join(waits) or "ends now"
+
+
+def _open_counts(view: RunSnapshot, status: RoundStatus) -> Counts:
+    """Counts of the open round; zeros while the snapshot lags behind, or after the last round."""
+    return status.counts if status.round == view.round else Counts()
+
+
+def counts(view: RunSnapshot, status: RoundStatus) -> Markup:
+    """Reports by what became of them, in the open round and in all rounds."""
+    now = _open_counts(view, status)
+    ended = [(r.accepted, r.rejected, r.duplicate, r.late) for r in view.state.records]
+    totals = Counts(*(sum(column) for column in zip(*ended, now, strict=True)))
+    lines = [] if view.state.finished else [("Open round", now)]
+    return part("counts", lines=[*lines, ("All rounds", totals)])
+
+
+def said(view: RunSnapshot, available: bool) -> str:
+    """What a screen reader reads out: that a round or the run is over, but not every count."""
+    if not available:
+        return UNAVAILABLE
+    if not view.round:
+        return ""
+    record = view.state.records[-1]
+    ended = f"Round {record.round} has ended with {counted(record.accepted, 'report')}. "
+    return ended + ("The run is over." if view.state.finished else f"Round {view.round} is open.")
+
+
+def guarantees(view: RunSnapshot, proofs: Proofs) -> Markup:
+    """What is known about privacy by now."""
+    recipe, rule, found = view.state.recipe, view.task.close_after, proofs.found
+    privacy = recipe.build().privacy
+    total = privacy.total if privacy.charge is None else float(privacy.charge * recipe.epochs)
+    influence = None
+    if "influence" in found:
+        past = view.state.records[-1].accepted if view.round else 0
+        reports = rule.reports or past or max(1, rule.least)
+        length, entry = (found["influence"][name] / reports for name in ("norm", "largest"))
+        influence = {"reports": reports, "length": bound(length), "entry": bound(entry)}
+    return part(
+        "privacy",
+        per_report=bound(privacy.per_report),
+        charge=privacy.charge,
+        total=bound(total),
+        epochs=recipe.epochs,
+        reports=promised(rule),
+        over=proofs.over,
+        central=_central(found.get("central")),
+        composed=_central(found.get("composed")),
+        by_time=rule.seconds is not None and rule.reports is not None,
+        influence=influence,
+    )
+
+
+def _central(found: dict[str, Any] | None) -> str | None:
+    if found is None:
+        return None
+    mantissa, _, power = f"{found['delta']:.0e}".partition("e")
+    delta = f"10{str(int(power)).translate(_RAISED)}" if mantissa == "1" else found["delta"]
+    return f"ε = {bound(found['epsilon'])}, δ = {delta}"
+
+
+def task_facts(view: RunSnapshot) -> Markup:
+    """The task in names and values."""
+    known = None if view.state.plan is None else view.state.plan.known
+    return part(
+        "task",
+        task=view.task,
+        view=view,
+        recipe=view.state.recipe,
+        solution=view.state.recipe.build(),
+        given=None if known is None else int(known.given.sum()),
+        ends=rule_sentence(view.task.close_after),
+    )
+
+
+def rule_sentence(rule: CloseRule) -> str:
+    """When a round ends.
+
+    >>> rule_sentence(CloseRule(reports=100, seconds=3600.0))
+    'with 100 reports, or after 1 h with at least 1 report'
+    >>> rule_sentence(CloseRule(seconds=30.0, least=0))
+    'after 30 s'
+    """
+    parts = [] if rule.reports is None else [f"with {counted(rule.reports, 'report')}"]
+    if rule.seconds is not None:
+        needed = f" with at least {counted(rule.least, 'report')}" if rule.least else ""
+        parts.append(f"after {span(rule.seconds)}{needed}")
+    return ", or ".join(parts)
+
+
+def span(seconds: float) -> str:
+    """A time in at most two units, so that it does not change more often than it must.
+
+    >>> [span(s) for s in (0.4, 12.34, 192, 3600, 3725, 200_000)]
+    ['0 s', '12 s', '3 min 12 s', '1 h', '1 h 2 min', '2 d 7 h']
+    """
+    whole = int(seconds)
+    units = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
+    place = next((i for i, (_, size) in enumerate(units) if whole >= size), len(units) - 1)
+    parts = []
+    for name, size in units[place : place + 2]:
+        parts.append(f"{whole // size} {name}")
+        whole %= size
+    return " ".join(parts[:1] + [part for part in parts[1:] if not part.startswith("0 ")])
+
+
+def utc(seconds: float) -> str:
+    """A point in time."""
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))
+
+
+def bound(value: float) -> str:
+    """An upper bound: as it is where it is short, else rounded up.
+
+    >>> bound(2.0), bound(0.19992341), bound(1 / 3)
+    ('2', '0.2', '0.3334')
+    """
+    if float(f"{value:.4g}") >= value:
+        return f"{value:.4g}"
+    digits = f"{value:.3e}"
+    step = float(f"1e{int(digits.partition('e')[2]) - 3}")
+    return f"{float(digits) + step:.4g}"
+
+
+def figures(view: RunSnapshot) -> Markup:
+    """Reports by round, and accuracy and loss where there is a test set."""
+    listed, drawn = rows(view, 0, view.round), []
+    if listed:
+        bars = grouped([(row.number, float(row.counts.accepted)) for row in listed], MOST_BARS)
+        several, goal = bars[0].last - bars[0].first + 1, view.task.close_after.reports
+        text = "Accepted reports of each round"
+        if several > 1:
+            text = f"Accepted reports, the mean of each {several} rounds"
+        if goal is not None:
+            text += f"; the line is where a round ends, {counted(goal, 'report')}"
+        alt = f"Bars: {text}. The last one has {counted(listed[-1].counts.accepted, 'report')}."
+        drawn.append(("Reports by round", bar_chart(bars, alt=alt, level=goal), f"{text}."))
+    for name, factor, unit, digits in (("accuracy", 100.0, " in percent", 1), ("loss", 1.0, "", 3)):
+        known = [(row.number, getattr(row, name)) for row in listed]
+        points = [(n, factor * value) for n, value in known if value is not None]
+        if not points:
+            continue
+        values = [value for _, value in points]
+        text = f"{name.capitalize()}{unit} on the test set after each round"
+        alt = (
+            f"Line: {text}. First {shown(values[0], digits)}, last {shown(values[-1], digits)}, "
+            f"lowest {shown(min(values), digits)}, highest {shown(max(values), digits)}."
+        )
+        line = line_chart(grouped(points, MOST_POINTS), alt=alt, digits=digits)
+        drawn.append((name.capitalize(), line, f"{text}: now {shown(values[-1], digits)}."))
+    return part("figures", drawn=drawn)
+
+
+class Group(NamedTuple):
+    """Values of consecutive rounds as one: their mean and the last of them."""
+
+    first: int
+    last: int
+    mean: float
+    latest: float
+
+
+def grouped(values: Sequence[tuple[int, float]], most: int) -> list[Group]:
+    """Values by round as at most so many groups of equal size; the last one may be smaller.
+
+    >>> grouped([(0, 1.0), (1, 3.0), (2, 7.0)], most=2)
+    [Group(first=0, last=1, mean=2.0, latest=3.0), Group(first=2, last=2, mean=7.0, latest=7.0)]
+    """
+    size = max(1, math.ceil(len(values) / most))
+    parts = [values[at : at + size] for at in range(0, len(values), size)]
+    return [
+        Group(part[0][0], part[-1][0], math.fsum(v for _, v in part) / len(part), part[-1][1])
+        for part in parts
+    ]
+
+
+def ticks(low: float, high: float, about: int = 4) -> list[float]:
+    """Round numbers from one that is not above low to one that is not below high.
+
+    >>> ticks(0, 97), ticks(0.62, 0.71)
+    ([0.0, 25.0, 50.0, 75.0, 100.0], [0.6, 0.625, 0.65, 0.675, 0.7, 0.725])
+    >>> ticks(0.5, 0.5)
+    [0.5, 0.75, 1.0, 1.25, 1.5]
+    """
+    size = max(abs(low), abs(high), 1e-6)
+    if high - low <= 1e-6 * size:  # a level line needs some room all the same
+        high = low + max(1.0, 1e-3 * size)
+    rough = (high - low) / about
+    magnitude = math.floor(math.log10(rough))
+    power = 10.0**magnitude
+    step = next(f * power for f in (1, 2, 2.5, 5, 10) if f * power >= rough * (1 - 1e-9))
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    return [round(i * step, 2 - magnitude) for i in range(first, last + 1)]
+
+
+def bar_chart(groups: Sequence[Group], *, alt: str, level: float | None = None) -> Markup:
+    """The mean of each group as a bar from zero; ``level`` is a line to compare them with."""
+    levels = ticks(0.0, max([level or 0.0, *(g.mean for g in groups)]), about=5)
+    return part("bars", groups=groups, alt=alt, levels=levels, places=_places(groups), goal=level)
+
+
+def line_chart(groups: Sequence[Group], *, alt: str, digits: int = 3) -> Markup:
+    """The latest value of each group, joined."""
+    levels = ticks(min(g.latest for g in groups), max(g.latest for g in groups))
+    return part(
+        "curve", groups=groups, alt=alt, levels=levels, places=_places(groups), digits=digits
+    )
+
+
+def _places(groups: Sequence[Group]) -> list[int]:
+    """Some round numbers among the rounds."""
+    first, last = groups[0].first, groups[-1].last
+    if last - first < 6:
+        return list(range(first, last + 1))
+    return [int(t) for t in ticks(first, last) if first <= t <= last and t == int(t)]

@@ -1,0 +1,166 @@
+"""What simulated clients report on: their gradients, or their records in rounds that prepare."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsel.models import LinearModel, MulticlassModel
+from fedsel.preparation import Plan, Preparation
+from fedsel.sampling._parts import Part
+from fedsel.simulation._population import LOSSES, Population
+
+_ENTRIES_AT_A_TIME = 1 << 21
+
+
+class Source(Protocol):
+    """The clients' side of a round: where the vectors come from that are reported."""
+
+    @property
+    def clients(self) -> int:
+        """How many clients there are."""
+
+    @property
+    def chunk(self) -> int:
+        """How many clients' vectors may be held at a time."""
+
+    @property
+    def scales(self) -> NDArray[np.float32] | None:
+        """The factor of the clip for each entry (d,), if clients are to divide by one."""
+
+    def receive(self, weights: NDArray[np.float64], /) -> None:
+        """Take the weights (d,) of a new round."""
+
+    def vectors(self, clients: NDArray[np.int64], /) -> Sequence[Part]:
+        """The updates of these clients at the weights received, in parts (n, …) of d entries."""
+
+
+class RecordSource(Source, Protocol):
+    """Clients that train on records, which may have to be prepared first."""
+
+    @property
+    def population(self) -> Population:
+        """The clients with their records."""
+
+    def with_records(self, X: Any, /) -> Source:
+        """The same clients with prepared records."""
+
+
+@dataclass(eq=False)
+class LinearClients:
+    """The gradient of each client's mean loss under a linear model.
+
+    λ of the ``model`` is what clients add themselves; ``factors`` (N,) weigh the loss of each
+    record.
+    """
+
+    population: Population
+    model: LinearModel
+    factors: NDArray[np.float64] | None = None
+    scales: None = None
+    _weights: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0), repr=False)
+
+    @property
+    def compiled(self) -> bool:
+        """Whether the kernels know these clients."""
+        return self.factors is None and self.model.loss in LOSSES
+
+    @property
+    def clients(self) -> int:
+        return self.population.clients
+
+    @property
+    def chunk(self) -> int:
+        return max(1, _ENTRIES_AT_A_TIME // int(self.population.X.shape[1]))
+
+    def with_records(self, X: Any, /) -> Self:
+        return replace(self, population=replace(self.population, X=X))
+
+    def receive(self, weights: NDArray[np.float64], /) -> None:
+        self._weights = weights
+
+    def vectors(self, clients: NDArray[np.int64], /) -> list[NDArray[np.float32]]:
+        own = self.population.records_of(clients)
+        if own is None:
+            gradients = self._terms(clients)
+        else:
+            gradients = np.stack([self._terms(rows).mean(axis=0) for rows in own])
+        if self.model.reg:
+            gradients += self.model.reg * self._weights
+        return [gradients.astype(np.float32)]
+
+    def _terms(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The gradient of the loss of each of these records."""
+        X: Any = self.population.X[rows]
+        dense = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)
+        slopes = self.model.slopes(dense @ self._weights, self.population.y[rows])
+        if self.factors is not None:
+            slopes = slopes * self.factors[rows]
+        return np.asarray(slopes[:, None] * dense)
+
+
+@dataclass(eq=False)
+class MulticlassClients:
+    """The gradient by W (C, d), row after row, of softmax regression or a multi-class SVM.
+
+    Labels are class numbers 0 … C−1; λ and ``factors`` are as in `LinearClients`.
+    """
+
+    population: Population
+    classes: int
+    model: MulticlassModel
+    factors: NDArray[np.float64] | None = None
+    scales: None = None
+    _weights: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 0)), repr=False)
+
+    @property
+    def clients(self) -> int:
+        return self.population.clients
+
+    @property
+    def chunk(self) -> int:
+        return max(1, _ENTRIES_AT_A_TIME // (self.classes * int(self.population.X.shape[1])))
+
+    def with_records(self, X: Any, /) -> Self:
+        return replace(self, population=replace(self.population, X=X))
+
+    def receive(self, weights: NDArray[np.float64], /) -> None:
+        self._weights = weights.reshape(self.classes, -1)
+
+    def vectors(self, clients: NDArray[np.int64], /) -> list[NDArray[np.float32]]:
+        decay = (self.model.reg * self._weights).astype(np.float32)
+        own = self.population.records_of(clients)
+        if own is None:
+            X, slopes = self._slopes(clients)
+            return [slopes[:, :, None] * X[:, None, :] + decay]
+        gradients = np.empty((len(clients), *decay.shape), dtype=np.float32)
+        for row, rows in enumerate(own):
+            X, slopes = self._slopes(rows)
+            gradients[row] = slopes.T @ X / np.float32(len(X)) + decay
+        return [gradients]
+
+    def _slopes(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        X = self.population.X[rows]
+        dense = X.toarray() if hasattr(X, "toarray") else X
+        margins = dense @ self._weights.astype(np.float32).T
+        slopes = self.model.slopes(margins, self.population.y[rows])
+        if self.factors is not None:
+            slopes = slopes * self.factors[rows, None]
+        return dense, slopes.astype(np.float32)
+
+
+def record_vectors(
+    plan: Plan, number: int, people: Population, clients: NDArray[np.int64], learnt: Preparation
+) -> NDArray[np.float32]:
+    """What these clients report on in a round that prepares, (n, dim).
+
+    A client that holds several records reports on their mean.
+    """
+    own = people.records_of(clients)
+    if own is None:
+        return plan.vectors(number, people.X[clients], learnt)
+    return np.stack([plan.vector(number, people.X[rows], learnt) for rows in own])

@@ -1,0 +1,194 @@
+"""Stages of a run: who reports on what in a round, and what the server learns from it.
+
+`UpdateStage.play` is a whole round of Algorithm 1. `RecordStage` plays the rounds before training
+in which clients report on their records. `CompiledStage` plays many rounds of linear models in one
+call, and equals `UpdateStage` report by report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsel._internal.random import key_of, own_bits
+from fedsel.preparation import Plan
+from fedsel.server.step import ServerState, averaged, step
+from fedsel.simulation._clients import LinearClients, Source, record_vectors
+from fedsel.simulation._population import LOSSES, Population, kernel_records
+from fedsel.simulation._reports import VectorReports, chunks, residual_for
+
+if TYPE_CHECKING:
+    from fedsel.simulation._rounds import Training
+
+_CLIENTS_AT_A_TIME = 500_000
+_ENTRIES_OF_ROUNDS = 1 << 23
+_ENTRIES_OF_RECORDS = 1 << 21
+
+Numbers = NDArray[np.int64]
+
+
+class Stage(Protocol):
+    """A stretch of rounds of one kind."""
+
+    @property
+    def rounds_at_a_time(self) -> int:
+        """How many rounds to ask for in one call."""
+
+    def run(
+        self, state: ServerState, epoch: int, clients: Numbers, ends: Numbers, keep: bool
+    ) -> Iterator[ServerState]:
+        """Several rounds: in round t the clients up to ends[t] report.
+
+        The state after each round, or after the last alone unless all are to be kept.
+        """
+
+
+class UpdateStage:
+    """Rounds of training, one after another, on any source of updates."""
+
+    rounds_at_a_time = 1
+
+    def __init__(
+        self, training: Training, source: Source, residual_directory: Path | None = None
+    ) -> None:
+        self._training, self._source = training, source
+        solution, scales, factors = training.solution, source.scales, None
+        if scales is not None or solution.rate_inside:
+            divisors = np.ones(solution.dim) if scales is None else scales.astype(np.float64)
+            factors = (training.rule.factor / divisors).astype(np.float32)
+        self._scales = None if scales is None else scales.astype(np.float64)
+        self._reports = VectorReports(
+            solution,
+            source.clients,
+            seed=training.seed,
+            residual_directory=residual_directory,
+            factors=factors,
+        )
+
+    def run(
+        self, state: ServerState, epoch: int, clients: Numbers, ends: Numbers, keep: bool
+    ) -> Iterator[ServerState]:
+        del keep
+        for first, end in pairwise([0, *ends.tolist()]):
+            state = self.play(state, epoch, clients[first:end])
+            yield state
+
+    def play(self, state: ServerState, epoch: int, cohort: Numbers) -> ServerState:
+        """One round: send the weights, let the cohort report, add up the reports, step."""
+        source, reports, rule = self._source, self._reports, self._training.rule
+        source.receive(state.weights)
+        reports.begin(state.rounds)
+        for some in chunks(cohort, source.chunk):
+            reports.report(epoch, some, source.vectors(some))
+        solution = self._training.solution.in_round(state.rounds)
+        return step(state, rule, solution, reports.totals, scales=self._scales)
+
+
+class RecordStage:
+    """Rounds that prepare: clients report on their records, and the server learns about them.
+
+    A client that holds several records reports on the mean of what it would report for each.
+    """
+
+    rounds_at_a_time = 1
+
+    def __init__(self, training: Training, plan: Plan, people: Population) -> None:
+        self._training, self._plan, self._people = training, plan, people
+        self._reports = VectorReports(training.solution, people.clients, seed=training.seed)
+
+    def run(
+        self, state: ServerState, epoch: int, clients: Numbers, ends: Numbers, keep: bool
+    ) -> Iterator[ServerState]:
+        del keep
+        for first, end in pairwise([0, *ends.tolist()]):
+            state = self.play(state, epoch, clients[first:end])
+            yield state
+
+    def play(self, state: ServerState, epoch: int, cohort: Numbers) -> ServerState:
+        """One round, as `UpdateStage.play`, on records in place of updates."""
+        plan, reports, rule, number = self._plan, self._reports, self._training.rule, state.rounds
+        learnt = (state.learnt or plan.begin).preparation
+        reports.begin(number)
+        for some in chunks(cohort, max(1, _ENTRIES_OF_RECORDS // plan.dim)):
+            vectors = record_vectors(plan, number, self._people, some, learnt)
+            reports.report(epoch, some, [vectors])
+        solution = self._training.solution.in_round(number)
+        return step(state, rule, solution, reports.totals, plan=plan)
+
+
+class CompiledStage:
+    """Rounds of linear models in one compiled call: gradient, report, sums and step."""
+
+    def __init__(
+        self, training: Training, source: LinearClients, residual_directory: Path | None = None
+    ) -> None:
+        from fedsel.sampling._kernels import native, signs_of, tables_of
+
+        self._training, self._source = training, source
+        self._native, self._signs_of = native, signs_of
+        solution, tables = training.solution, tables_of(training.solution)
+        self._records = kernel_records(source.population)
+        self._plan = native.plan(tables)
+        places = solution.transform.places
+        self._sums = np.zeros((len(tables.units), places), dtype=np.int64)
+        self._total = np.zeros(places)
+        self.sent = np.zeros((1, 2 * tables.picks), dtype=np.int64)
+        self._residual = residual_for(solution, source.clients, residual_directory)
+        self._key = None if training.seed is None else key_of(training.seed)
+
+    @property
+    def rounds_at_a_time(self) -> int:
+        """Rounds of one kernel call: long enough to be fast, short enough to show progress."""
+        # The call keeps the weights of each round, and the signs of its bases.
+        solution = self._training.solution
+        held = _ENTRIES_OF_ROUNDS // max(solution.dim, solution.transform.places)
+        return max(1, min(held, _CLIENTS_AT_A_TIME // self._training.batch))
+
+    def run(
+        self, state: ServerState, epoch: int, clients: Numbers, ends: Numbers, keep: bool
+    ) -> Iterator[ServerState]:
+        solution, rule, count = self._training.solution, self._training.rule, len(ends)
+        weights = state.weights.copy()
+        trace = np.empty((count if keep else 0, solution.dim))
+        self._native.run_rounds(
+            self._plan,
+            self._records,
+            LOSSES[self._source.model.loss],
+            self._source.model.reg,
+            rule.factor,
+            rule.rate,
+            rule.decay,
+            clients,
+            ends,
+            weights,
+            self._residual if len(self._residual) else None,
+            own_bits(len(clients)) if self._key is None else self._key,
+            epoch,
+            self._signs_of(solution, state.rounds, count),
+            self._sums,
+            self._total,
+            self.sent,
+            trace if keep else None,
+        )
+        if not keep:
+            yield replace(state, weights=weights, average=weights, rounds=state.rounds + count)
+        for after in trace:
+            state = averaged(state, rule, after)
+            yield state
+
+
+def training_stage(
+    training: Training, source: Source, residual_directory: Path | None = None
+) -> Stage:
+    """Compiled rounds where the kernels know solution and clients, else one round after another."""
+    from fedsel.sampling._kernels import known
+
+    if isinstance(source, LinearClients) and source.compiled and known(training.solution):
+        return CompiledStage(training, source, residual_directory)
+    return UpdateStage(training, source, residual_directory)
