@@ -32,7 +32,7 @@ from rich.table import Table
 from fedsel import Recipe, Reports
 from fedsel.device import Client, Policy, Refused, Request
 from fedsel.models import LinearModel
-from fedsel.server import Aggregator, Outcome
+from fedsel.server import Aggregator, Verdict
 
 D, RECORDS, EPOCHS = 10, 20, 5
 RECIPE = Recipe(
@@ -145,7 +145,7 @@ def train(devices: list[Device], folder: Path, progress: Progress) -> tuple[Aggr
                 for j, report in answered.items():
                     again = devices[j].answer(request, weights)
                     assert again == report
-                    assert server.receive(j, again) is Outcome.ACCEPTED
+                    assert server.receive(j, again) is Verdict.ACCEPTED
             progress.advance(bar)
             progress.refresh()
         server.step()

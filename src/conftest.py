@@ -9,6 +9,7 @@ import importlib
 from pathlib import Path
 
 SOURCE = Path(__file__).parent
+collect_ignore_glob = ["fedsel/service/_migrations/*"]  # only alembic can run them
 
 
 def pytest_collect_file(file_path: Path) -> None:

@@ -41,7 +41,7 @@ def no_work(monkeypatch):
         (["certify", "RJ", "-e", "1"], "--dim = None: must be given for RJ"),
         (
             ["certify", "FJ", "-e", "1", "-d", "9", "-k", "2"],
-            "--k = '2': must be left out: that of FJ",
+            "--k = '2': must be left out: FJ derives it",
         ),
         (["certify", "RJ", "-e", "1", "-d", "5", "--words", "9"], "--words = 9: must be left out"),
         (["certify", "RC", "-e", "1", "-d", "5", "--words", "0"], "--words = 0"),

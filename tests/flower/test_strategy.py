@@ -8,7 +8,7 @@ from fedsel import InvalidArgument
 from fedsel.device import Ledger
 from fedsel.flower import FedSelMod, FedSelStrategy
 from fedsel.flower._messages import Layout, answer_of, report_of
-from fedsel.server import Aggregator, Outcome
+from fedsel.server import Aggregator, Verdict
 from fedsel.simulation import Simulation, Training
 from tests.flower.messages import SEED, App, D, Replayed, config, context, model
 from tests.server.test_aggregator import same_run
@@ -214,7 +214,7 @@ def test_strategy_aggregator_and_simulator_are_one(tmp_path):
     for replies in grid.rounds:
         for reply in reversed(replies):
             node = reply.metadata.src_node_id
-            assert server.receive(node, report_of(reply.content)) is Outcome.ACCEPTED
+            assert server.receive(node, report_of(reply.content)) is Verdict.ACCEPTED
         server.step()
     np.testing.assert_array_equal(server.weights, state.weights)
     np.testing.assert_array_equal(server.model, state.average)

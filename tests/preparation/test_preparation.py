@@ -17,7 +17,7 @@ from fedsel.models import LinearModel
 from fedsel.preparation import Plan, PlanState, Preparation, advanced
 from fedsel.preparation.plan import INTERCEPT, KAPPA, MARGIN, OCTAVES
 from fedsel.sampling._kernels import native
-from fedsel.server import Aggregator, Outcome
+from fedsel.server import Aggregator, Verdict
 from fedsel.simulation import EvaluationSet, Population, Training, train
 from fedsel.simulation._clients import LinearClients, record_vectors
 from fedsel.simulation._population import kernel_records
@@ -382,7 +382,7 @@ def test_devices_and_server_give_preparation_and_weights_of_the_simulator(
                     mine = LinearRecords(X[i : i + 1], y[i : i + 1], plan=plan)
                     update = mine.update(server.round, server.preparation)
                 report = devices[i].answer(request, server.weights, update)
-                assert server.receive(i, report) is Outcome.ACCEPTED
+                assert server.receive(i, report) is Verdict.ACCEPTED
             server.step()
     assert server.finished
     assert server.preparation == expected.preparation
@@ -427,7 +427,7 @@ def test_a_round_that_prepares_changes_no_weight(quick_path):
             form = server._format
             assert (
                 server.receive(i, form.encode(0, Reports(sent.slot, sent.symbol)))
-                is Outcome.ACCEPTED
+                is Verdict.ACCEPTED
             )
         server.step()
         assert not server.weights.any()

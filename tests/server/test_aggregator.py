@@ -18,13 +18,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import fedsel.server._checkpoint as checkpoint_module
+import fedsel.server._folder as folder_module
 from fedsel import InvalidArgument, InvalidData, Recipe, Reports, Setting, resolved
 from fedsel._internal.random import stream
 from fedsel.device import Client, Policy
 from fedsel.models import LinearModel
 from fedsel.sampling._kernels import native
-from fedsel.server import Aggregator, CheckpointError, Counts, Outcome, RoundRecord, StepRule
+from fedsel.server import Aggregator, CheckpointError, Counts, RoundRecord, StepRule, Verdict
 from fedsel.server._aggregator import FILE_NAME
 from fedsel.server._folder import LOCK_NAME
 from fedsel.simulation import Population, Simulation, Training, train
@@ -64,7 +64,7 @@ def reports_of(server, clients, seed=0):
 def test_the_mean_is_that_of_the_solution(tmp_path, name):
     server = Aggregator(recipe(name), tmp_path, weights=np.ones(D))
     reports, data = reports_of(server, range(50))
-    assert all(server.receive(i, x) is Outcome.ACCEPTED for i, x in enumerate(data))
+    assert all(server.receive(i, x) is Verdict.ACCEPTED for i, x in enumerate(data))
     expected = server.solution.decode(Reports.of(reports))
     np.testing.assert_allclose(server.mean(), expected, rtol=1e-12, atol=1e-12)
     server.step()
@@ -78,7 +78,7 @@ def test_who_looks_at_the_mean_changes_nothing(tmp_path, looks):
     server = Aggregator(recipe("RJ"), tmp_path)
     reports, data = reports_of(server, range(5))
     for client, report in enumerate(data):
-        assert server.receive(client, report) is Outcome.ACCEPTED
+        assert server.receive(client, report) is Verdict.ACCEPTED
         if looks:
             server.mean()
     server.step()
@@ -122,9 +122,9 @@ def test_malformed_reports_are_counted_and_dropped(tmp_path):
     _, (good,) = reports_of(server, [0])
     bad = list(bad_reports(good))
     for report in [*bad, None, 7, "text", bytearray(good), [good]]:
-        assert server.receive("mallory", report) is Outcome.REJECTED
-    assert server.receive("mallory", good) is Outcome.ACCEPTED  # a rejected one is no report
-    assert server.receive("mallory", good) is Outcome.DUPLICATE
+        assert server.receive("mallory", report) is Verdict.REJECTED
+    assert server.receive("mallory", good) is Verdict.ACCEPTED  # a rejected one is no report
+    assert server.receive("mallory", good) is Verdict.DUPLICATE
     whole = [report for report in bad if len(report) == len(good)]
     counts = server.receive_many(b"".join([*whole, good, good[:3]]), range(len(whole) + 1))
     assert counts == Counts(accepted=1, rejected=len(whole) + 1)
@@ -139,22 +139,22 @@ def test_late_reports(tmp_path):
     server = Aggregator(recipe(epochs=2), tmp_path)
     _, (first,) = reports_of(server, [0])
     server.step()
-    assert server.receive(0, first) is Outcome.LATE
+    assert server.receive(0, first) is Verdict.LATE
     assert server.receive_many(first * 3) == Counts(late=3)
     assert server.step() == RoundRecord(1, 1, 0, 0, 0, 4)
     assert server.finished
     for use in (server.request, server.step):
         with pytest.raises(InvalidArgument, match="it is over"):
             use()
-    assert server.receive(0, first) is Outcome.LATE
+    assert server.receive(0, first) is Verdict.LATE
     assert server.receive_many(first) == Counts(late=1)
-    assert server.receive(0, first[:4] + struct.pack("<I", 2) + first[8:]) is Outcome.REJECTED
+    assert server.receive(0, first[:4] + struct.pack("<I", 2) + first[8:]) is Verdict.REJECTED
 
 
 def test_duplicates_within_and_between_batches(tmp_path):
     server = Aggregator(recipe(), tmp_path)
     _, data = reports_of(server, range(4))
-    assert server.receive(3, data[3]) is Outcome.ACCEPTED
+    assert server.receive(3, data[3]) is Verdict.ACCEPTED
     counts = server.receive_many(b"".join(data), np.array([0, 1, 1, 3]).tolist())
     assert counts == Counts(accepted=2, duplicate=2)
     assert server.receive_many(b"".join(data), [0, 1, 2, 3]) == Counts(accepted=1, duplicate=3)
@@ -212,12 +212,12 @@ def test_only_the_invited_and_only_so_many(tmp_path):
     server = Aggregator(recipe(), tmp_path, limit=2)
     _, data = reports_of(server, range(5))
     server.invite([1, 2, 3])
-    assert server.receive(0, data[0]) is Outcome.REJECTED
-    assert server.receive(None, data[0]) is Outcome.REJECTED
+    assert server.receive(0, data[0]) is Verdict.REJECTED
+    assert server.receive(None, data[0]) is Verdict.REJECTED
     assert server.receive_many(b"".join(data)) == Counts(rejected=5)
     counts = server.receive_many(b"".join(data), range(5))
     assert counts == Counts(accepted=2, rejected=3)
-    assert server.receive(3, data[3]) is Outcome.REJECTED
+    assert server.receive(3, data[3]) is Verdict.REJECTED
     server.step()
     _, data = reports_of(server, range(5))
     assert server.receive_many(b"".join(data)) == Counts(accepted=2, rejected=3)
@@ -240,10 +240,10 @@ def test_one_hostile_client_moves_the_mean_by_its_influence_over_m(tmp_path, nam
         # Slots differ in their codewords alone: in the others the ends of the scale are enough.
         for symbol in range(form.symbols) if slot == 0 else (0, form.symbols - 1):
             server._totals.sums[:] = sums
-            server._totals.count = server._counts[Outcome.ACCEPTED] = m - 1
+            server._totals.count = server._counts[Verdict.ACCEPTED] = m - 1
             slots = [(slot + p) % form.slots for p in range(form.picks)]
             report = Reports(slots, [symbol] * form.picks)
-            assert server.receive(None, form.encode(0, report)) is Outcome.ACCEPTED
+            assert server.receive(None, form.encode(0, report)) is Verdict.ACCEPTED
             moved, away = server.mean() - silent, server.mean() - honest
             largest = max(largest, np.abs(moved).max())
             longest = max(longest, np.linalg.norm(moved))
@@ -310,7 +310,7 @@ def test_a_checkpoint_is_flushed_before_and_its_name_after_it_takes_its_place(
         flush(handle)
 
     monkeypatch.setattr(os, "fsync", noted)
-    checkpoint_module.replace_file(file, b"a new one")
+    folder_module.replace_file(file, b"a new one")
     first, (folder, _, seen) = flushed
     assert first == (file.stat().st_ino, len(b"a new one"), b"old")
     assert (folder, seen) == (tmp_path.stat().st_ino, b"a new one")
@@ -457,7 +457,7 @@ def test_a_checkpoint_that_was_put_there_by_hand(tmp_path):
 
 
 def test_versions_of_checkpoints(tmp_path, monkeypatch):
-    monkeypatch.setattr(checkpoint_module, "_VERSION", 3)
+    monkeypatch.setattr("fedsel.server._checkpoint._VERSION", 3)
     Aggregator(recipe(), tmp_path)
     monkeypatch.undo()
     with pytest.raises(CheckpointError, match="of version 3, not 2"):
@@ -567,7 +567,7 @@ def test_devices_and_server_give_the_weights_of_the_simulator(quick_path, run):
             for client in part.tolist():
                 devices[client]._entropy = stream(seed, epoch, client)
                 told[client] = devices[client].answer(request, weights, gradient_of(client))
-                assert servers[0].receive(client, told[client]) is Outcome.ACCEPTED
+                assert servers[0].receive(client, told[client]) is Verdict.ACCEPTED
             if state.rounds == 8:  # all that this round has sent so far is lost, and asked again
                 shutil.copytree(quick_path / "server", quick_path / "again")
                 servers.append(Aggregator(made, quick_path / "again", rounds_per_epoch=ROUNDS))
@@ -577,7 +577,7 @@ def test_devices_and_server_give_the_weights_of_the_simulator(quick_path, run):
                 assert again == told
             for other in servers[1:]:
                 for client, report in told.items():
-                    assert other.receive(client, report) is Outcome.ACCEPTED
+                    assert other.receive(client, report) is Verdict.ACCEPTED
             for server in servers:
                 server.step()
                 agree(server, state)

@@ -268,6 +268,7 @@ def test_what_killed_servers_left_is_removed(tmp_path):
     assert all(file.exists() for file in others)
 
 
-def test_a_lock_in_a_folder_that_is_not_there(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        FolderLock(tmp_path / "nowhere")
+def test_a_lock_in_what_is_no_folder(tmp_path):
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(OSError, match="file"):  # and no server is said to hold it
+        FolderLock(tmp_path / "file")

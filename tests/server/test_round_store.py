@@ -7,8 +7,8 @@ import stat
 
 import pytest
 
-from fedsel.server import CheckpointError, Counts, FolderInUse, Outcome, Shuffler
-from fedsel.server._round_store import FILE_NAME
+from fedsel.server import CheckpointError, Counts, FolderInUse, Shuffler, Verdict
+from fedsel.server._shuffler import FILE_NAME
 from fedsel.wire import Sealing
 from tests.server.shuffling import KEY, RUN, SIZE, message_of, request_of
 
@@ -108,9 +108,9 @@ def test_what_is_deleted_is_overwritten_and_what_is_written_is_flushed(quick_pat
     expected |= {"fullfsync": 1, "temp_store": 2, "trusted_schema": 0}
     expected |= {"application_id": int.from_bytes(b"FSSH"), "user_version": 1}
     with Shuffler(quick_path, n_min=3) as shuffler:
-        base = shuffler._store._base
+        base = shuffler._database
         found = {name: base.execute(f"PRAGMA {name}").fetchone()[0] for name in expected}
-        assert shuffler._store._close.atexit is False
+        assert shuffler._close.atexit is False
     assert found == expected
     with pytest.raises(sqlite3.ProgrammingError, match="closed"):
         base.execute("SELECT 1")
@@ -131,11 +131,11 @@ def test_what_cannot_be_written_is_not_acknowledged(quick_path):
     shuffler = Shuffler(quick_path, n_min=3)
     shuffler.begin(request_of(), KEY.public)
     shuffler.receive_many((i, message_of(i)) for i in range(2))
-    shuffler._store._base.execute("PRAGMA busy_timeout = 1")
+    shuffler._database.execute("PRAGMA busy_timeout = 1")
     other = sqlite3.connect(quick_path / FILE_NAME)
     other.execute("BEGIN EXCLUSIVE")
     with pytest.raises(CheckpointError, match="cannot be used: database is locked"):
         shuffler.receive(2, message_of(2))
     assert shuffler.counts == Counts(accepted=2)
     other.close()
-    assert shuffler.receive(2, message_of(2)) is Outcome.ACCEPTED
+    assert shuffler.receive(2, message_of(2)) is Verdict.ACCEPTED

@@ -15,12 +15,13 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 
 from fedsel import InvalidArgument
-from fedsel.server import Counts, Outcome, ServerKey, Shuffler
-from fedsel.server._round_store import FILE_NAME
+from fedsel.server import Counts, ServerKey, Shuffler, Verdict
+from fedsel.server._shuffler import FILE_NAME
 from fedsel.wire import InvalidMessage, Sealing
 from tests.server.shuffling import KEY, RUN, SIZE, message_of, recipe, request_of
 
-ACCEPTED, REJECTED, DUPLICATE, LATE = Outcome
+ACCEPTED, REJECTED = Verdict.ACCEPTED, Verdict.REJECTED
+DUPLICATE, LATE = Verdict.DUPLICATE, Verdict.LATE
 
 
 @pytest.fixture

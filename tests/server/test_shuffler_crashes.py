@@ -15,7 +15,7 @@ import warnings
 
 import pytest
 
-from fedsel.server import Outcome, Shuffler
+from fedsel.server import Shuffler, Verdict
 from fedsel.wire import Request
 from tests.server.shuffling import KEY, RUN, message_of, request_of
 
@@ -94,13 +94,13 @@ def go_on(folder, said):
             for i in range(CLIENTS):
                 outcome = shuffler.receive(f"client {i}", message_of(i, request))
                 if (number, i) in acknowledged:  # it is there, once
-                    assert outcome in (Outcome.DUPLICATE, Outcome.LATE)
+                    assert outcome in (Verdict.DUPLICATE, Verdict.LATE)
                 if number in batches:
-                    assert outcome is Outcome.LATE
+                    assert outcome is Verdict.LATE
             batch = shuffler.release(request)
             assert batches.setdefault(number, batch) == batch  # what had left, to the byte
         shuffler.confirm(RUN, ROUNDS)
-        assert shuffler.receive("client 0", message_of(0, request_of(1))) is Outcome.LATE
+        assert shuffler.receive("client 0", message_of(0, request_of(1))) is Verdict.LATE
     return [batches[number] for number in range(ROUNDS)]
 
 

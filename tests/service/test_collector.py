@@ -254,12 +254,12 @@ class Kept:
     def report_of(self, number, participant):
         return self.kept.get((number, participant))
 
-    def batch_of(self, gateway, number):
-        return self.batches.get((gateway, number))
+    def batch_of(self, batch):
+        return self.batches.get((batch.gateway, batch.number))
 
-    def add_batch(self, number, batch):
-        self.batches[batch.gateway, batch.number] = batch.result
-        self.added.append(batch.reports)
+    def add_batch(self, batch, digest, counts):
+        self.batches[batch.gateway, batch.number] = digest, counts
+        self.added.append(batch.data)
 
 
 def test_a_group_is_judged_as_one_after_another():

@@ -1,18 +1,27 @@
 """The contract of stores: both kinds do the same, and no report is in a round that is over."""
 
 import contextlib
+import hashlib
+import json
 import os
+import shutil
 import sqlite3
 import stat
 import threading
 import time
 from contextlib import closing
+from pathlib import Path
 
 import pytest
+from alembic.script import ScriptDirectory
 
 from fedsel.errors import InvalidArgument
 from fedsel.server import Counts, FolderInUse
-from fedsel.service._store import Batch, BatchResult, StoreUnavailable, open_store, shown
+from fedsel.service import _store
+from fedsel.service._collector import opened
+from fedsel.service._store import GatewayBatch, StoreUnavailable, open_store, shown
+from fedsel.wire import ReportFormat
+from tests.service.support import running, task_of
 
 pytestmark = pytest.mark.xdist_group("processes")
 
@@ -25,6 +34,59 @@ def store(store_url):
     opened.close()
 
 
+STORES = Path(__file__).with_name("stores")
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_a_store_of_the_first_version_opens(kind, quick_path, request):
+    """Written before stores had revisions: nothing in it changes, and its run goes on."""
+    facts = json.loads((STORES / "first.json").read_text())[kind]
+    if kind == "sqlite":
+        url = quick_path / "store"
+        url.mkdir()
+        shutil.copy(STORES / "first.sqlite", url / "service.sqlite")
+    else:
+        import psycopg
+
+        url = request.getfixturevalue("postgres_url")
+        with psycopg.connect(url) as connection:
+            connection.execute((STORES / "first.sql").read_text())
+    for _ in range(2):  # migrated, and then as it is
+        store, task = open_store(url), task_of()
+        assert store.choose("test")
+        state = opened(task, store)
+        now, form = store.status(), ReportFormat.of(state.recipe.build(), state.run)
+        assert store.key().hex() == facts["key"]
+        assert hashlib.sha256(store.checkpoint()).hexdigest() == facts["checkpoint"]
+        assert state.state.weights.tolist() == facts["weights"]
+        assert (now.round, now.opened, list(now.counts)) == (1, 1010.0, facts["counts"])
+        assert [list(pair) for pair in store.times()] == facts["times"]
+        assert store.measures() == facts["measures"]
+        with store.writing() as transaction:
+            data = b"".join(transaction.reports(1))
+            rows = sorted(data[i : i + form.size] for i in range(0, len(data), form.size))
+            assert hashlib.sha256(b"".join(rows)).hexdigest() == facts["reports"]
+            assert transaction.report_of(0, row(0)[0]).hex() == facts["first"]
+            digest, _ = transaction.batch_of(GatewayBatch(b"g" * 16, b"b0", b""))
+            assert digest.hex() == facts["batch"]
+        store.close()
+    with running(task_of(), url) as client:  # five reports are there: it ends at once
+        client.wait_for(2)
+
+
+def test_the_newest_revision_is_known_without_alembic():
+    folder = Path(_store.__file__).with_name("_migrations")
+    assert ScriptDirectory(str(folder)).get_current_head() == _store._HEAD
+
+
+def test_a_store_of_a_newer_version_is_refused(store_url):
+    opened = open_store(store_url)
+    opened.execute("UPDATE alembic_version SET version_num = 'future'")
+    opened.close()
+    with pytest.raises(StoreUnavailable, match="newer version of fedsel"):
+        open_store(store_url)
+
+
 def row(i, report=b"r"):
     return (i.to_bytes(16, "big"), report)
 
@@ -32,7 +94,7 @@ def row(i, report=b"r"):
 def test_a_run_begins_once(store, store_url):
     assert store.begin("a run", b"another", 20.0) == b"begun"
     assert store.times() == [(10.0, None)]
-    assert (store.place().round, store.place().opened) == (0, 10.0)
+    assert (store.status().round, store.status().opened) == (0, 10.0)
     key = store.key()
     assert len(key) == 32
     assert store.begin("another run", b"begun too", 30.0) == b"begun too"
@@ -93,25 +155,25 @@ def test_a_transaction_that_fails_leaves_nothing(store):
     def fail():
         with store.writing() as transaction:
             transaction.add(0, [row(1)])
-            transaction.tally(0, Counts(1))
-            transaction.add_batch(0, Batch(b"g", b"1", b"rr", BatchResult(b"d", Counts(2))))
+            transaction.tally(Counts(1))
+            transaction.add_batch(GatewayBatch(b"g", b"1", b"rr"), b"d", Counts(2))
             raise RuntimeError
 
     with pytest.raises(RuntimeError):
         fail()
     with store.writing() as transaction:
         assert transaction.add(0, [row(1)]) == [None]
-        assert transaction.batch_of(b"g", b"1") is None
-    assert store.place().counts == Counts()
+        assert transaction.batch_of(GatewayBatch(b"g", b"1", b"")) is None
+    assert store.status().counts == Counts()
 
 
 def test_batches_are_known_again(store):
-    result = BatchResult(b"digest", Counts(2, 1, 0, 3))
+    batch, counts = GatewayBatch(b"gateway", b"1", b"xxyy"), Counts(2, 1, 0, 3)
     with store.writing() as transaction:
-        assert transaction.batch_of(b"gateway", b"1") is None
-        transaction.add_batch(0, Batch(b"gateway", b"1", b"xxyy", result))
-        assert transaction.batch_of(b"gateway", b"1") == result
-        assert transaction.batch_of(b"another", b"1") is None
+        assert transaction.batch_of(batch) is None
+        transaction.add_batch(batch, b"digest", counts)
+        assert transaction.batch_of(batch) == (b"digest", counts)
+        assert transaction.batch_of(GatewayBatch(b"another", b"1", b"xxyy")) is None
         transaction.add(0, [row(1)])
         assert sorted(transaction.reports(0)) == [b"r", b"xxyy"]
 
@@ -119,19 +181,19 @@ def test_batches_are_known_again(store):
 def test_tallies_add_up(store):
     for counts in (Counts(3, 1, 0, 2), Counts(1, 0, 5, 0)):
         with store.writing() as transaction:
-            transaction.tally(0, counts)
-            seen = transaction.place().counts
-    assert seen == store.place().counts == Counts(4, 1, 5, 2)
+            transaction.tally(counts)
+            seen = transaction.status().counts
+    assert seen == store.status().counts == Counts(4, 1, 5, 2)
 
 
 def test_rounds_end_one_after_another(store, store_url):
     with store.writing() as transaction:
         transaction.add(0, [row(1)])
-        transaction.tally(0, Counts(1))
+        transaction.tally(Counts(1))
     with store.closing() as transaction:
         transaction.advance(b"after 0", 11.0, False, None)
-    place = store.place()
-    assert (place.round, place.opened, place.counts) == (1, 11.0, Counts())
+    now = store.status()
+    assert (now.round, now.opened, now.counts) == (1, 11.0, Counts())
     assert store.checkpoint() == b"after 0"
     with store.closing() as transaction:
         assert list(transaction.reports(1)) == []
@@ -139,11 +201,11 @@ def test_rounds_end_one_after_another(store, store_url):
         transaction.advance(b"after 1", 12.0, True, "{}")
     assert store.times() == [(10.0, 11.0), (11.0, 12.0)]
     assert store.measures() == [None, "{}"]
-    assert store.place().round == 2
+    assert store.status().round == 2
     store.close()
     again = open_store(store_url)
     assert again.begin("a run", b"begun", 99.0) == b"after 1"
-    assert again.place().round == 2
+    assert again.status().round == 2
     again.close()
 
 
@@ -173,7 +235,10 @@ def test_a_folder_belongs_to_one_service(quick_path):
 def test_a_commit_in_a_folder_is_flushed(quick_path):
     """With every transaction, into a log that was ordered before: what is told is durable."""
     opened = open_store(quick_path / "store")
-    asked = {name: opened._one(f"PRAGMA {name}")[0] for name in ("synchronous", "journal_mode")}
+    asked = {
+        name: opened.execute(f"PRAGMA {name}").fetchone()[0]
+        for name in ("synchronous", "journal_mode")
+    }
     opened.close()
     assert asked == {"synchronous": 2, "journal_mode": "wal"}  # 2 is FULL
 
@@ -186,7 +251,7 @@ def test_a_commit_in_postgresql_is_flushed(postgres_url):
         name = other.info.dbname
         other.execute(f"ALTER DATABASE {name} SET synchronous_commit = off")
     opened = open_store(postgres_url)
-    assert opened._one("SHOW synchronous_commit") == ("on",)
+    assert opened.execute("SHOW synchronous_commit").fetchone() == ("on",)
     opened.close()
 
 

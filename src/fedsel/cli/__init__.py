@@ -14,7 +14,8 @@ from fedsel._version import __version__
 from fedsel.cli import reproduce as reproducing
 from fedsel.cli._advise import EXAMPLE as ADVISE_EXAMPLE
 from fedsel.cli._advise import advise_command
-from fedsel.cli._certify import certify_command, mechanisms
+from fedsel.cli._certify import EXAMPLE as CERTIFY_EXAMPLE
+from fedsel.cli._certify import MECHANISMS_EXAMPLE, certify_command, mechanisms
 from fedsel.cli._commands import App
 from fedsel.cli._run import EXAMPLE, run
 from fedsel.cli._solutions import EXAMPLE as SOLUTIONS_EXAMPLE
@@ -40,12 +41,8 @@ app.command(epilog=EXAMPLE)(run)
 app.command("advise", epilog=ADVISE_EXAMPLE)(advise_command)
 app.command("solutions", epilog=SOLUTIONS_EXAMPLE)(solutions_command)
 app.command(epilog=AUDIT_EXAMPLE)(audit)
-app.command(
-    "certify",
-    epilog="Example: fedsel certify PS --epsilon 1 --dim 100   ·   "
-    "fedsel certify PS-PM --epsilon 2 --mu 0.1 --dim 123 --json",
-)(certify_command)
-app.command(epilog="Example: fedsel mechanisms --json")(mechanisms)
+app.command("certify", epilog=CERTIFY_EXAMPLE)(certify_command)
+app.command(epilog=MECHANISMS_EXAMPLE)(mechanisms)
 app.command(epilog=reproducing.EXAMPLE)(reproducing.reproduce)
 app.command("serve", epilog=SERVE_EXAMPLE)(serve_command)
 app.command("invite", epilog=INVITE_EXAMPLE)(invite_command)

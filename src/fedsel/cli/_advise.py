@@ -31,7 +31,7 @@ def advise_command(
     central: Annotated[
         float | None,
         typer.Option(
-            help="In its place: the central ε that shuffled reports shall have. Tells the local ε "
+            help="Instead: the central ε that shuffled reports shall have. Computes the local ε "
             "that it allows, with a shuffler and without.",
             show_default=False,
         ),
@@ -45,7 +45,7 @@ def advise_command(
     ] = None,
     rounds: Annotated[
         int | None,
-        typer.Option(help="In its place: rounds of an epoch.", show_default="100; --central: 20"),
+        typer.Option(help="Instead: rounds of an epoch.", show_default="100; --central: 20"),
     ] = None,
     epochs: Annotated[int, typer.Option(help="E: reports of a client.")] = 1,
     sparse: Annotated[
@@ -65,14 +65,13 @@ def advise_command(
     seed: Annotated[int, typer.Option(min=0, help="Seed of --check.")] = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """Tell beforehand which solution to take and whether training can work.
+    """Say beforehand which solution to take and whether training can work.
 
-    From public quantities alone: alignment is the cosine of the mean of the reports with the true
-    mean update; 0.5 over all reports is called usable. docs/advise.md explains the model.
+    The answer needs public quantities alone. Alignment is the cosine between the mean of the
+    reports and the true mean update; 0.5 over all reports counts as usable (docs/advise.md).
 
-    With --central the reports of a round are taken to be shuffled: fewer, larger rounds hide a
-    report better and allow a larger local ε, but a model needs some rounds. docs/shuffling.md
-    explains it.
+    With --central the reports of a round are shuffled: fewer, larger rounds hide a report better
+    and allow a larger local ε, but a model needs some rounds (docs/shuffling.md).
     """
     from fedsel.advising import advise
 
@@ -92,20 +91,17 @@ def advise_command(
             clip=clip,
             regression=regression,
         )
-    checks = _check(advice, seed) if check else ()
+    checks: tuple[Check, ...] = ()
+    if check:
+        with patience("simulating") as notify:
+            checks = advice.check(seed, lambda name: notify(f"simulating {name}"))
     if as_json:
         content = advice.as_dict()
         if check:
             content["checks"] = [{**asdict(c), "agrees": c.agrees} for c in checks]
         typer.echo(json.dumps(content, indent=1, allow_nan=False))
-        return
-    _show(advice, checks)
-
-
-def _check(advice: Advice, seed: int) -> tuple[Check, ...]:
-    """Simulate; progress appears where it takes more than two seconds."""
-    with patience("simulating") as notify:
-        return advice.check(seed, lambda name: notify(f"simulating {name}"))
+    else:
+        _show(advice, checks)
 
 
 def _needed(outlook: Outlook) -> str:
@@ -119,7 +115,7 @@ def _name(outlook: Outlook) -> str:
     return outlook.name + ("" if outlook.takes == outlook.name else f" (as {outlook.takes})")
 
 
-COLUMNS = (
+_COLUMNS = (
     Column("", lambda o: str(o.rank)),
     Column("solution", _name, text=True),
     Column("ε per report", lambda o: f"{o.epsilon_per_report:.4g}", weight=1),
@@ -134,17 +130,17 @@ COLUMNS = (
 )
 """The lightest are left out first on a narrow terminal."""
 
-CENTRALLY = tuple(replace(c, weight=None) if c.heading == "ε per report" else c for c in COLUMNS)
+_CENTRALLY = tuple(replace(c, weight=None) if c.heading == "ε per report" else c for c in _COLUMNS)
 """With a central goal the local ε of a report is what is asked for."""
 
-RUNGS = (
+_RUNGS = (
     Column("rounds", lambda r: f"{r.rounds:,}"),
     Column("reports a round", lambda r: f"{r.reports:,}"),
     Column("ε per report", lambda r: f"{r.local:.4g}"),
     Column("over all", lambda r: f"{r.alignment:.2g}"),
 )
 
-COMPARED = (
+_COMPARED = (
     Column("solution", lambda c: c.name, text=True),
     Column("reports", lambda c: f"{c.reports:,}", weight=1),
     Column("rounds", lambda c: f"{c.rounds}", weight=0),
@@ -166,13 +162,13 @@ def _show(advice: Advice, checks: tuple[Check, ...]) -> None:
         f"{goal} over {advice.epochs} epoch{'s' if advice.epochs > 1 else ''}, "
         f"{kind} updates, agreement {advice.agreement:g}"
     )
-    columns = COLUMNS if central is None else CENTRALLY
+    columns = _COLUMNS if central is None else _CENTRALLY
     console.print(fitted(console, columns, advice.outlooks, title=title))
     if central is not None:
         rungs = f"{advice.recommended}, shuffled, by the rounds of an epoch"
-        console.print(fitted(console, RUNGS, central.ladder, title=rungs))
+        console.print(fitted(console, _RUNGS, central.ladder, title=rungs))
     if checks:
-        console.print(fitted(console, COMPARED, checks, title="Simulated rounds"))
+        console.print(fitted(console, _COMPARED, checks, title="Simulated rounds"))
     console.print(f"Without privacy all updates would align {advice.without_privacy:.3g}.")
     console.print(f"Recommended: {advice.recommended}. {advice.reason}", highlight=False)
     for sentence in () if central is None else central.sentences(advice):

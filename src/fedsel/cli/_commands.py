@@ -1,4 +1,4 @@
-"""Commands as fedsel has them: plain help at any width, and errors in the words of the user."""
+"""Commands with plain help at any width, errors in the user's words, and options from a file."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from typer.models import CommandFunctionType
 from fedsel._internal.display import printable
 from fedsel.errors import InvalidArgument
 
-CONFIG = "fedsel.config"
-"""Where the context of a command keeps how the keys of its configuration file are spelled."""
-EXAMPLE = "Example: "
-BETWEEN = "   ·   "
+_CONFIG = "fedsel.config"
+"""Where the context of a command keeps the spelling of the keys of its configuration file."""
+_EXAMPLE = "Example: "
+_BETWEEN = "   ·   "
 """Between two examples of an epilog."""
 _WIDEST = 110
 _UNBROKEN = "\N{NO-BREAK SPACE}"
@@ -35,32 +35,61 @@ _ALIASES = {
     "path": "data",
     "reports": "shuffled",
 }
-"""What the layers below call that which the user gave by another name."""
+"""Names in messages of lower layers, and the options that stand for them."""
 
 
-class PlainCommand(TyperCommand):
-    """Has its options in sections, one example a line, and names options as they are typed."""
+class _PlainHelp:
+    """Help with options in sections and one example a line."""
+
+    epilog: str | None
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Each section of options with its title."""
-        _write_sections(self, ctx, formatter)
+        """Each section of options with its title, then the commands of a group."""
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):  # type: ignore[attr-defined]
+            record = parameter.get_help_record(ctx)
+            if record is None:
+                continue
+            usual = "Arguments" if parameter.param_type_name == "argument" else "Options"
+            left, right = record
+            if usual == "Arguments" and not parameter.help:
+                right = f"{_help_of(self, parameter.name)} {right}"
+            title = getattr(parameter, "rich_help_panel", None) or usual
+            sections.setdefault(title, []).append((left, _plain(right)))
+        # The options that every command has come last.
+        for title in sorted(sections, key=lambda title: title == "Options"):
+            with formatter.section(title):
+                _write_rows(sections[title], formatter)
+        if isinstance(self, PlainGroup):
+            self.format_commands(ctx, formatter)
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
         """The examples."""
         del ctx
-        _write_examples(self.epilog, formatter)
+        if not self.epilog:
+            return
+        examples = self.epilog.removeprefix(_EXAMPLE).split(_BETWEEN)
+        with formatter.section("Example" if len(examples) == 1 else "Examples"):
+            indent = formatter.current_indent
+            for example in examples:
+                for line in continued(example, formatter.width - indent):
+                    formatter.write(f"{'':>{indent}}{line}\n")
+
+
+class PlainCommand(_PlainHelp, TyperCommand):
+    """A command whose errors name options as they are typed."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run it; an error names an option, or a key of the configuration file."""
         try:
             return super().invoke(ctx)
         except InvalidArgument as error:
-            error.name = spelled(error.name, ctx)
+            error.name = _spelled(error.name, ctx)
             raise
 
 
-class PlainGroup(TyperGroup):
-    """Says what is wrong with a command line without the control characters that it came with."""
+class PlainGroup(_PlainHelp, TyperGroup):
+    """A group of commands whose errors show no control characters of the command line."""
 
     def make_context(self, *arguments: Any, **options: Any) -> Any:
         """Read the options before the name of a command."""
@@ -72,25 +101,16 @@ class PlainGroup(TyperGroup):
         with _plain_errors():
             return super().invoke(ctx)
 
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        """The options of all commands, then what commands there are."""
-        _write_sections(self, ctx, formatter)
-        self.format_commands(ctx, formatter)
-
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Each command with the whole first sentence of its help."""
-        rows = []
-        for name in self.list_commands(ctx):
-            command = self.get_command(ctx, name)
-            if command is not None and not command.hidden:
-                rows.append((name, (command.help or "").strip().partition("\n\n")[0]))
+        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        rows = [
+            (name, (command.help or "").strip().partition("\n\n")[0])
+            for name, command in commands
+            if command is not None and not command.hidden
+        ]
         with formatter.section("Commands"):
             _write_rows(rows, formatter)
-
-    def format_epilog(self, ctx: Any, formatter: Any) -> None:
-        """The examples."""
-        del ctx
-        _write_examples(self.epilog, formatter)
 
 
 class App(typer.Typer):
@@ -115,16 +135,16 @@ class App(typer.Typer):
         return super().command(name, **{"cls": PlainCommand, **options})
 
 
-def spelled(name: str, ctx: Any) -> str:
+def _spelled(name: str, ctx: Any) -> str:
     """A parameter as the user has written it: an option, an argument or a key of a file.
 
     What is no parameter of the command stays as it is, and so does what stands in brackets.
     """
     if "[" in name:
         whole, bracket, part = name.partition("[")
-        return spelled(whole, ctx) + bracket + part
+        return _spelled(whole, ctx) + bracket + part
     if " + " in name:
-        return " + ".join(spelled(part, ctx) for part in name.split(" + "))
+        return " + ".join(_spelled(part, ctx) for part in name.split(" + "))
     known = {}
     for parameter in ctx.command.params:
         for spelling in (*parameter.opts, parameter.name or ""):
@@ -134,38 +154,19 @@ def spelled(name: str, ctx: Any) -> str:
     parameter = next((known[c] for c in candidates if c in known), None)
     if parameter is None:
         return name
-    in_a_file: dict[str, str] = ctx.meta.get(CONFIG, {})
+    in_a_file: dict[str, str] = ctx.meta.get(_CONFIG, {})
     source = ctx.get_parameter_source(parameter.name)
     if parameter.name in in_a_file and source is not None and source.name == "DEFAULT_MAP":
         return in_a_file[parameter.name]
     if parameter.param_type_name == "argument":
         return str(parameter.metavar or (parameter.name or "").upper())
-    return option_of(parameter)
+    return _option_of(parameter)
 
 
-def option_of(parameter: Any) -> str:
+def _option_of(parameter: Any) -> str:
     """The long spelling of an option."""
     longest: str = max(parameter.opts, key=len)
     return longest
-
-
-def _write_sections(command: Any, ctx: Any, formatter: Any) -> None:
-    sections: dict[str, list[tuple[str, str]]] = {}
-    for parameter in command.get_params(ctx):
-        record = parameter.get_help_record(ctx)
-        if record is None:
-            continue
-        usual = "Arguments" if parameter.param_type_name == "argument" else "Options"
-        title = getattr(parameter, "rich_help_panel", None) or usual
-        left, right = record
-        if usual == "Arguments" and not parameter.help:
-            right = f"{_help_of(command, parameter.name)} {right}"
-        sections.setdefault(title, []).append((left, _plain(right)))
-    # What every command has comes last.
-    titles = sorted(sections, key=lambda title: title == "Options")
-    for title in titles:
-        with formatter.section(title):
-            _write_rows(sections[title], formatter)
 
 
 def _help_of(command: Any, name: str) -> str:
@@ -195,17 +196,6 @@ def _write_rows(rows: Sequence[tuple[str, str]], formatter: Any) -> None:
         for number, line in enumerate(lines or [""]):
             row = f"{begin if not number else '':<{left}}{line}".rstrip()
             formatter.write(row.replace(_UNBROKEN, " ") + "\n")
-
-
-def _write_examples(epilog: str | None, formatter: Any) -> None:
-    if not epilog:
-        return
-    examples = epilog.removeprefix(EXAMPLE).split(BETWEEN)
-    with formatter.section("Example" if len(examples) == 1 else "Examples"):
-        room = formatter.width - formatter.current_indent
-        for example in examples:
-            lines = continued(example, room)
-            formatter.write("".join(f"{'':>{formatter.current_indent}}{x}\n" for x in lines))
 
 
 def continued(line: str, width: int) -> Sequence[str]:
@@ -243,21 +233,25 @@ _KINDS: dict[str, tuple[str, tuple[type, ...]]] = {
 
 
 def load_config(ctx: typer.Context, path: Path | None) -> Path | None:
-    """The callback of --config: what the file says takes the place of the options' defaults.
+    """The callback of --config: the file's values replace the defaults of the options.
 
     A key is an option without its dashes, with - or _ between words; one that may be repeated
     takes a value or a list, under its own name or with an s.
     """
     if path is None or ctx.resilient_parsing:
         return path
-    keys = {key: parameter for parameter in ctx.command.params for key in _keys(parameter)}
+    own = {_option_of(p).lstrip("-").replace("-", "_"): p for p in ctx.command.params}
+    own = {key: parameter for key, parameter in own.items() if key not in _NEVER}
+    keys = own | {f"{key}s": parameter for key, parameter in own.items() if parameter.multiple}
     values: dict[str, Any] = {}
-    spellings: dict[str, str] = ctx.meta.setdefault(CONFIG, {})
+    spellings: dict[str, str] = ctx.meta.setdefault(_CONFIG, {})
     for key, value in _read(path).items():
         spelling = f"{key} in {path}"
         parameter = keys.get(key.replace("-", "_"))
         if parameter is None:
-            raise InvalidArgument(spelling, value, _known(key, keys))
+            close = difflib.get_close_matches(key.replace("-", "_"), keys, n=3)
+            listed = f"a known key; close to it: {', '.join(close)}" if close else ""
+            raise InvalidArgument(spelling, value, listed or f"one of {', '.join(own)}")
         if parameter.name in values:
             raise InvalidArgument(spelling, value, f"given once: {spellings[parameter.name]}")
         spellings[parameter.name] = spelling
@@ -275,22 +269,6 @@ def _read(path: Path) -> dict[str, Any]:
         raise InvalidArgument("--config", str(path), f"valid TOML ({error})") from None
     except OSError as error:
         raise InvalidArgument("--config", str(path), f"readable ({error.strerror})") from None
-
-
-def _keys(parameter: Any) -> Iterator[str]:
-    name = option_of(parameter).lstrip("-").replace("-", "_")
-    if name not in _NEVER:
-        yield name
-        if parameter.multiple:
-            yield f"{name}s"
-
-
-def _known(key: str, keys: dict[str, Any]) -> str:
-    close = difflib.get_close_matches(key.replace("-", "_"), keys, n=3)
-    if close:
-        return f"a known key; close to it: {', '.join(close)}"
-    own = {option_of(parameter).lstrip("-").replace("-", "_") for parameter in keys.values()}
-    return f"one of {', '.join(key for key in keys if key in own)}"
 
 
 def _checked(spelling: str, parameter: Any, value: Any) -> Any:

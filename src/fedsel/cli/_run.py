@@ -25,7 +25,7 @@ from fedsel.cli._terminal import (
     JsonOption,
     check_folder,
     check_there,
-    parse_number,
+    parse_top,
     progress_console,
 )
 from fedsel.errors import InvalidArgument
@@ -123,7 +123,7 @@ def _read(parameter: Parameter, value: Any) -> Any:
         allowed = "auto, yes, no or a share of the rounds"
     if value.lower() in words:
         return words[value.lower()]
-    return parse_number(parameter.name, value, allowed)
+    return parse_top(value, parameter.name, allowed)
 
 
 def _spec_of(given: dict[str, Any], files: Files) -> Spec:

@@ -111,7 +111,7 @@ def means_of(path: Path) -> Means:
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
-        listed = _of_toml(text) if path.suffix.lower() == ".toml" else _of_csv(text)
+        listed = list(_of_toml(text) if path.suffix.lower() == ".toml" else _of_csv(text))
     except OSError as error:
         raise InvalidArgument("public_mean", str(path), f"a file ({error.strerror})") from None
     except (ValueError, RecursionError) as error:
@@ -125,30 +125,23 @@ def means_of(path: Path) -> Means:
     return tuple((name, check_float(f"public_mean[{name!r}]", mean)) for name, mean in listed)
 
 
-def _of_toml(text: str) -> list[tuple[str, Any]]:
-    found = []
+def _of_toml(text: str) -> Iterator[tuple[str, Any]]:
     for name, value in tomllib.loads(text).items():
-        levels = value.items() if isinstance(value, dict) else None
-        found += [(name, value)] if levels is None else [(f"{name}={k}", v) for k, v in levels]
-    return found
+        if isinstance(value, dict):
+            yield from ((f"{name}={level}", share) for level, share in value.items())
+        else:
+            yield name, value
 
 
-def _of_csv(text: str) -> list[tuple[str, Any]]:
-    lines = [[cell.strip() for cell in line] for line in csv.reader(text.splitlines()) if line]
-    if lines and len(lines[0]) == 2 and not _is_number(lines[0][1]):
-        lines = lines[1:]  # names of the two columns
-    for line in lines:
-        if len(line) != 2 or not _is_number(line[1]):
-            raise ValueError(f"one line is {','.join(line)[:80]!r}")
-    return [(name, float(mean)) for name, mean in lines]
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+def _of_csv(text: str) -> Iterator[tuple[str, float]]:
+    lines = (line for line in csv.reader(text.splitlines()) if line)
+    for number, line in enumerate(lines):
+        try:
+            name, mean = line
+            yield name.strip(), float(mean)
+        except ValueError:
+            if number or len(line) != 2:  # the first may name the two columns
+                raise ValueError(f"one line is {','.join(line)[:80]!r}") from None
 
 
 @contextmanager

@@ -186,7 +186,7 @@ def print_table(rows: Sequence[Row], written: Sequence[Path]) -> None:
 
 
 def write_files(rows: Sequence[Row], out: Path) -> list[Path]:
-    """The table as CSV and JSON, and its figure."""
+    """Write the table as CSV and JSON, and its figure as PNG and SVG."""
     from fedsel.experiments import tidy, write_csv
 
     flat = [{**row, "notes": "; ".join(row["notes"])} for row in rows]
@@ -196,10 +196,13 @@ def write_files(rows: Sequence[Row], out: Path) -> list[Path]:
     written = [out / "run.csv", out / "run.json"]
     try:
         with patience("drawing the figure"):
-            return written + save(accuracy_against_epsilon(rows), out / "accuracy")
+            figure = accuracy_against_epsilon(rows)
+            for path in (out / "accuracy.png", out / "accuracy.svg"):
+                figure.savefig(path, dpi=150)
+                written.append(path)
     except MissingExtra as error:  # the results are worth more than their figure
         say_error(f"no {error}")
-        return written
+    return written
 
 
 def accuracy_against_epsilon(rows: Sequence[Mapping[str, Any]]) -> Figure:
@@ -217,11 +220,3 @@ def accuracy_against_epsilon(rows: Sequence[Mapping[str, Any]]) -> Figure:
         axes.set_title(f"{in_figure(mine[0]['dataset'])}, {model}", fontsize=10)
     plotting.legend_below(figure)
     return figure
-
-
-def save(figure: Figure, stem: Path) -> list[Path]:
-    """Write PNG and SVG beside each other."""
-    paths = [stem.with_suffix(".png"), stem.with_suffix(".svg")]
-    for path in paths:
-        figure.savefig(path, dpi=150)
-    return paths

@@ -5,56 +5,36 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any, final
+from dataclasses import replace
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
 from fedsel._internal.display import printable
+from fedsel.auto import bases_for
 from fedsel.cli._terminal import JsonOption, finite, output
 from fedsel.errors import InvalidArgument
-from fedsel.solutions._registry import canonical, entry, names
+from fedsel.recipe import RECOMMENDED, Recipe
+from fedsel.solutions import Entry, entries, entry
+from fedsel.solutions._solution import what_leaves
 
 EXAMPLE = (
     "Example: fedsel solutions   ·   fedsel solutions FJ PS-PM --epsilon 4 --dim 1000   ·   "
     "fedsel solutions --all --json"
 )
-ROUNDS = 100
-"""Over which RJ spreads its bases: those of a run whose rounds have a hundredth of the clients."""
+_ROUNDS = 100
+"""RJ spreads its bases over the rounds of an epoch: here of a hundredth of the clients each."""
 _TABLE = 110
 """Columns below which each solution has a paragraph, not a row."""
-
-
-@final
-@dataclass(frozen=True)
-class About:
-    """A solution at an ε and a dimension; an infinite ε is None."""
-
-    name: str
-    leaves: str
-    epsilon: float | None
-    epsilon_per_report: float | None
-    bits: int
-    private: bool
-    certified: bool
-    within_budget: bool
-    privacy: str
-    when: str
-
-    @property
-    def shown(self) -> str:
-        """The exact ε of all reports, or why there is none."""
-        if self.epsilon is None:
-            return "∞"
-        return f"{self.epsilon:.4g}" if self.certified else "unproved"
+Row = dict[str, Any]
 
 
 def solutions_command(
     chosen: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NAME]...", help="Some of them alone.", show_default=False),
+        typer.Argument(metavar="[NAME]...", help="Only these.", show_default=False),
     ] = None,
     epsilon: Annotated[
         float, typer.Option("--epsilon", "-e", help="ε of a client over all its reports.")
@@ -69,17 +49,21 @@ def solutions_command(
     """List the solutions: what leaves the device, exact ε, bits of a report, when to take it.
 
     ε is computed from the law of a report, in rational arithmetic: ∞ is not private, and
-    "unproved" holds for real numbers only, so that no device sends it. Bits are those of one
-    report.
+    "unproved" holds for real numbers only, so that no device sends it.
     """
-    if chosen:
-        wanted = [canonical(name, "NAME") for name in chosen]
-        rows, missing = [about(name, epsilon, dim, epochs) for name in wanted], ""
-    else:
-        rows, missing = _all(everything, epsilon, dim, epochs)
+    listed = [entry(name, "NAME") for name in chosen or ()]
+    rows, missing = [about(known, epsilon, dim, epochs) for known in listed], []
+    if not listed:
+        about(entry(RECOMMENDED), epsilon, dim, epochs)  # what is wrong for it is wrong for all
+        for known in entries():
+            try:
+                if everything or not known.variant:
+                    rows.append(about(known, epsilon, dim, epochs))
+            except InvalidArgument as error:  # this ε or dimension rules it out
+                missing.append(f"{known.name} ({error})")
+        rows.sort(key=_rank)
     if as_json:
-        content: list[dict[str, Any]] = [vars(row) for row in rows]
-        typer.echo(json.dumps(content, indent=1, allow_nan=False))
+        typer.echo(json.dumps(rows, indent=1, allow_nan=False))
         return
     console = output()
     over = "" if epochs == 1 else f" over {epochs} reports"
@@ -88,83 +72,63 @@ def solutions_command(
         _print_paragraphs(console, title, rows)
     else:
         console.print(_table(title, rows))
-    if not (chosen or everything):
+    if not (listed or everything):
         console.print("PM can be HM, Duchi or OW, and two stages can end in -O: --all lists them.")
     if missing:
-        console.print(printable(f"Not to be had here: {missing}"), highlight=False)
+        console.print(printable(f"Not possible here: {', '.join(missing)}"), highlight=False)
 
 
-def _all(everything: bool, epsilon: float, dim: int, epochs: int) -> tuple[list[About], str]:
-    """The recommended one, others of one symbol, others that keep their ε, the rest.
-
-    Those that this ε or dimension rules out are named with the reason.
-    """
-    from fedsel.recipe import RECOMMENDED
-
-    about(RECOMMENDED, epsilon, dim, epochs)  # what is wrong for it is wrong for all
-    rows, missing = [], []
-    for name in names():
-        if everything or not entry(name).variant:
-            try:
-                rows.append(about(name, epsilon, dim, epochs))
-            except InvalidArgument as error:
-                missing.append(f"{name} ({error})")
-    rows.sort(
-        key=lambda r: (
-            r.name != RECOMMENDED,
-            entry(r.name).family != "one-symbol",
-            not r.within_budget,
-        )
-    )
-    return rows, ", ".join(missing)
+def _rank(row: Row) -> tuple[bool, bool, bool]:
+    """The recommended one, others of one symbol, others that keep their ε, the rest."""
+    one_symbol = entry(row["name"]).family == "one-symbol"
+    return row["name"] != RECOMMENDED, not one_symbol, not row["within_budget"]
 
 
-def about(name: str, epsilon: float, dim: int, epochs: int) -> About:
-    """What there is to know of a solution, from its law and its place in the registry."""
-    from fedsel.auto import bases_for
-    from fedsel.recipe import Recipe
-    from fedsel.solutions._solution import what_leaves
-
-    given = None if entry(name).plain else epsilon
-    recipe = Recipe(name, given, dim, epochs, mu=0.1, rho=None, bases=None)
-    bases = bases_for(recipe, dim, ROUNDS * epochs)
-    solution = Recipe(name, given, dim, epochs, mu=0.1, rho=None, bases=bases).build()
+def about(known: Entry, epsilon: float, dim: int, epochs: int) -> Row:
+    """A solution at an ε and a dimension, from its law and its entry; an infinite ε is None."""
+    recipe = Recipe(known.name, None if known.plain else epsilon, dim, epochs, mu=0.1, rho=None)
+    bases = bases_for(recipe, dim, _ROUNDS * epochs)
+    solution = replace(recipe, bases=bases).build()
     privacy = solution.privacy
-    return About(
-        name=name,
-        leaves=what_leaves(solution),
-        epsilon=finite(privacy.total),
-        epsilon_per_report=finite(privacy.per_report),
-        bits=solution.bits,
-        private=solution.private,
-        certified=privacy.certified and privacy.ratio is not None,
-        within_budget=privacy.within_budget,
-        privacy=privacy.note,
-        when=entry(name).when,
-    )
+    return {
+        "name": known.name,
+        "leaves": what_leaves(solution),
+        "epsilon": finite(privacy.total),
+        "epsilon_per_report": finite(privacy.per_report),
+        "bits": solution.bits,
+        "private": solution.private,
+        "certified": privacy.certified and privacy.ratio is not None,
+        "within_budget": privacy.within_budget,
+        "privacy": privacy.note,
+        "when": known.when,
+    }
 
 
-def _table(title: str, rows: Sequence[About]) -> Table:
+def _exact(row: Row) -> str:
+    """The exact ε of all reports, or why there is none."""
+    if row["epsilon"] is None:
+        return "∞"
+    return f"{row['epsilon']:.4g}" if row["certified"] else "unproved"
+
+
+def _table(title: str, rows: Sequence[Row]) -> Table:
     table = Table(title=title, title_justify="left")
-    for heading in ("name", "what leaves the device", "exact ε", "bits", "when to take it"):
-        is_text = heading not in ("exact ε", "bits")
-        table.add_column(
-            heading,
-            justify="left" if is_text else "right",
-            no_wrap=heading in ("name", "exact ε", "bits"),
-        )
+    table.add_column("name", no_wrap=True)
+    table.add_column("what leaves the device")
+    table.add_column("exact ε", justify="right", no_wrap=True)
+    table.add_column("bits", justify="right", no_wrap=True)
+    table.add_column("when to take it")
     for row in rows:
-        style = "" if row.within_budget else "dim"
-        cells = (row.name, row.leaves, row.shown, f"{row.bits:,}", row.when)
-        table.add_row(*map(printable, cells), style=style)
+        cells = (row["name"], row["leaves"], _exact(row), f"{row['bits']:,}", row["when"])
+        table.add_row(*map(printable, cells), style="" if row["within_budget"] else "dim")
     return table
 
 
-def _print_paragraphs(console: Console, title: str, rows: Sequence[About]) -> None:
+def _print_paragraphs(console: Console, title: str, rows: Sequence[Row]) -> None:
     console.print(title, highlight=False)
     for row in rows:
-        first = f"{row.name}  exact ε {row.shown}, {row.bits:,} bits"
-        console.print(printable(first), highlight=False)
-        for text in (row.leaves, row.when):
-            for line in textwrap.wrap(text, console.width - 4, break_on_hyphens=False):
-                console.print(f"    {line}", highlight=False)
+        lines = [f"{row['name']}  exact ε {_exact(row)}, {row['bits']:,} bits"]
+        for text in (row["leaves"], row["when"]):
+            wrapped = textwrap.wrap(text, console.width - 4, break_on_hyphens=False)
+            lines += [f"    {line}" for line in wrapped]
+        console.print(printable("\n".join(lines), lines=True), highlight=False)

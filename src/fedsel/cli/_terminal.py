@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Self, final
+from typing import Annotated, Any, Literal, Self, final
 
 import typer
 from rich.console import Console
@@ -46,45 +46,42 @@ JobsOption = Annotated[
 
 @final
 class PlainConsole(Console):
-    """Shows text as it is: without markup and emoji, and never a control character in it."""
+    """A console that shows text as it is, without markup, emoji and control characters."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(markup=False, emoji=False, **options)
 
     def render_str(self, text: str, **options: Any) -> Text:
-        """A string as text: what is in a table, its title and its headings comes through here."""
+        """A string as text; tables render their cells, titles and headings here."""
         return super().render_str(printable(text, lines=True), **options)
 
 
 def output() -> Console:
-    """The console for tables; wide where nobody watches."""
+    """The console for tables; 140 columns wide in a pipe."""
     return PlainConsole(width=None if sys.stdout.isatty() else 140)
 
 
 def say_error(text: object) -> None:
-    """Say on standard error what went wrong, in one sentence."""
+    """Print an error on standard error, in one sentence."""
     typer.echo(f"fedsel: {printable(text)}", err=True)
 
 
 def print_path(path: Path, further: str = "") -> None:
-    """A path for a person on a terminal, and as its very bytes for a program."""
+    """Print a path: readable on a terminal, as its exact bytes in a pipe."""
     if sys.stdout.isatty():
         typer.echo(printable(path) + further)
     else:
         typer.echo(os.fsencode(path) + further.encode())
 
 
-def parse_number(name: str, text: str, allowed: str) -> Top:
+def parse_top(
+    text: str, name: str = "k", allowed: str = "a count such as 5 or a fraction such as 0.1"
+) -> Top:
     """A number from the command line: an integer is a count, one with a point a fraction."""
     try:
         return int(text) if text.lstrip("+-").isdigit() else float(text)
     except ValueError:
         raise InvalidArgument(name, text, allowed) from None
-
-
-def parse_top(text: str) -> Top:
-    """k from the command line."""
-    return parse_number("k", text, "a count such as 5 or a fraction such as 0.1")
 
 
 def finite(x: float) -> float | None:
@@ -98,7 +95,7 @@ def check_suffix(option: str, path: Path | None) -> None:
 
 
 def check_folder(option: str, path: Path | None) -> None:
-    """A folder to be written: in one that can be written, and no file itself."""
+    """Refuse a path that cannot become a folder of results."""
     _check_place(option, path)
     if path is not None and path.exists() and not path.is_dir():
         raise InvalidArgument(option, str(path), "a folder, not a file")
@@ -107,20 +104,20 @@ def check_folder(option: str, path: Path | None) -> None:
 
 
 def check_file(option: str, path: Path | None) -> None:
-    """A file to be written: in a folder that can be written, and no folder itself."""
+    """Refuse a path that cannot become a file of results."""
     _check_place(option, path)
     if path is not None and path.is_dir():
         raise InvalidArgument(option, str(path), "a file, not a folder")
 
 
 def check_there(option: str, path: Path | None) -> None:
-    """A folder to be read."""
+    """Refuse a path that is no folder."""
     if path is not None and not path.is_dir():
         raise InvalidArgument(option, str(path), "a folder that exists")
 
 
 def _check_place(option: str, path: Path | None) -> None:
-    """Before the work, not after it: a result must have a place to go."""
+    """Refuse a path that cannot be written, before the work and not after it."""
     if path is None:
         return
     try:
@@ -137,9 +134,9 @@ def _check_place(option: str, path: Path | None) -> None:
 @final
 @dataclass(frozen=True)
 class Column:
-    """A column of a table: its heading, the cell of a row, and when it is left out.
+    """A column of a table: its heading, and how to write the cell of a row.
 
-    Of those with a ``weight``, the lightest go first where a table is too wide.
+    Where a table is too wide, columns with a ``weight`` are left out, the lightest first.
     """
 
     heading: str
@@ -156,35 +153,28 @@ def fitted(
     title: str | None = None,
     style: Callable[[Any], str] = lambda _: "",
 ) -> Table:
-    """A table of the columns that fit on the console, no cell of them cut or broken.
+    """A table of the columns that fit on the console, with no cell cut or broken.
 
-    A caption names those that are left out.
+    A caption names the columns that are left out.
     """
-    shown, dropped = list(columns), []
+    shown = list(columns)
     while True:
         table = Table(title=title and printable(title), title_justify="left")
         for column in shown:
-            table.add_column(
-                column.heading, justify="left" if column.text else "right", no_wrap=True
-            )
+            side: Literal["left", "right"] = "left" if column.text else "right"
+            table.add_column(column.heading, justify=side, no_wrap=True)
         for row in rows:
             table.add_row(*(printable(column.cell(row)) for column in shown), style=style(row))
         light = [column for column in shown if column.weight is not None]
-        if not light or _width(console, table) <= console.width:
+        unlimited = console.options.update(max_width=10_000)
+        if not light or Measurement.get(console, unlimited, table).maximum <= console.width:
             break
-        lightest = min(light, key=lambda column: column.weight or 0)
-        shown.remove(lightest)
-        dropped.append(lightest.heading)
-    if dropped:
-        order = [column.heading for column in columns if column.heading in dropped]
-        table.caption = f"Too narrow for {', '.join(order)}: --json has all."
+        shown.remove(min(light, key=lambda column: column.weight or 0))
+    if len(shown) < len(columns):
+        dropped = ", ".join(column.heading for column in columns if column not in shown)
+        table.caption = f"Too narrow for {dropped}: --json has all."
         table.caption_justify = "left"
     return table
-
-
-def _width(console: Console, table: Table) -> int:
-    """How wide a table is that nothing presses."""
-    return Measurement.get(console, console.options.update(max_width=10_000), table).maximum
 
 
 _EVERY_IN_A_LOG = 30.0
@@ -192,17 +182,17 @@ _EVERY_IN_A_LOG = 30.0
 
 
 def progress_console() -> Console:
-    """The console of what is going on, apart from that of the results."""
+    """The console for progress: standard error."""
     return PlainConsole(stderr=True)
 
 
 @final
 class Bar:
-    """How far some work is: what is being done, the share, the time left."""
+    """A progress bar: the current step, the share that is done, the time left."""
 
     def __init__(self, total: float, now: str = "begins") -> None:
         self._console = progress_console()
-        # What is being done has the room that the rest leaves on a narrow terminal.
+        # The current step has the room that the other columns leave on a narrow terminal.
         room = max(12, min(34, self._console.width - 42))
         self._progress = Progress(
             TextColumn(f"{{task.fields[now]:<{room}.{room}}}", markup=False),
@@ -229,7 +219,7 @@ class Bar:
     def update(
         self, now: str | None = None, *, advance: float = 0.0, completed: float | None = None
     ) -> None:
-        """Say what is going on now, and how much of the total was done."""
+        """Show the current step, and how much of the total is done."""
         changes: dict[str, Any] = {} if now is None else {"now": printable(now)}
         self._progress.update(self._task, advance=advance or None, completed=completed, **changes)
         if not self._console.is_terminal and time.monotonic() >= self._next:
@@ -237,17 +227,17 @@ class Bar:
             self.keep(f"{task.fields['now']} ({task.percentage:.0f} %)")
 
     def keep(self, line: str) -> None:
-        """Write a line that stays: something is finished."""
+        """Print a line that stays, such as a finished result."""
         self._console.print(printable(line), highlight=False, markup=False)
         self._next = time.monotonic() + _EVERY_IN_A_LOG
 
 
 @contextmanager
 def patience(text: str) -> Iterator[Callable[[str], None]]:
-    """Say what is going on, once it has taken more than two seconds.
+    """Show what is going on, once it has taken more than two seconds.
 
-    The callable yielded is told each further step. A terminal shows a spinner; in a log each step
-    is a line.
+    Call the yielded function with each further step. A terminal shows a spinner; a log gets a line
+    for each step.
     """
     console = progress_console()
     latest, stage = Text(printable(text)), "waiting"
@@ -293,7 +283,7 @@ ClusterOption = Annotated[
 
 @contextmanager
 def on_cluster(cluster: str | None) -> Iterator[None]:
-    """Send what joblib runs to a Dask cluster, if its address is given."""
+    """Run joblib's work on a Dask cluster, if its address is given."""
     if cluster is None:
         yield
         return

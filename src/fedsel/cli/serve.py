@@ -15,7 +15,7 @@ import typer
 from fedsel._internal.extras import needed
 from fedsel.cli._terminal import JsonOption, check_file, say_error
 from fedsel.errors import InvalidArgument, check_count
-from fedsel.server._checkpoint import CheckpointError
+from fedsel.server import CheckpointError
 
 if TYPE_CHECKING:
     from fedsel.service import Task

@@ -29,8 +29,7 @@ from fedsel.flower._messages import (
     RecordPipeline,
 )
 from fedsel.server import Aggregator, RoundRecord
-from fedsel.server._checkpoint import remove_scratch, replace_file
-from fedsel.server._folder import FolderLock
+from fedsel.server._folder import FolderLock, remove_scratch, replace_file
 from fedsel.server.planned import Planned
 from fedsel.wire import Intent
 

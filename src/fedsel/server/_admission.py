@@ -1,53 +1,50 @@
-"""What becomes of reports, one by one and counted."""
+"""One admission of reports for aggregator, service and shuffler: right bytes, right round, once."""
 
 from __future__ import annotations
 
-import operator
-from collections import deque
-from collections.abc import Hashable, Sequence
-from contextlib import suppress
-from enum import Enum
+from collections.abc import Mapping
 from typing import NamedTuple
 
-from fedsel.errors import InvalidArgument
+import numpy as np
+from numpy.typing import NDArray
 
-
-class Outcome(Enum):
-    """What became of a report."""
-
-    ACCEPTED = "accepted"
-    REJECTED = "rejected"
-    DUPLICATE = "duplicate"
-    LATE = "late"
+from fedsel.wire import Batch, Verdict
 
 
 class Counts(NamedTuple):
-    """What became of many reports."""
+    """What became of many reports. Early and conflicting ones count as rejected."""
 
     accepted: int = 0
     rejected: int = 0
     duplicate: int = 0
     late: int = 0
 
-
-A_NAME = "hashable and equal to itself, so that a client is known again by its name"
-
-
-def check_names(names: Sequence[Hashable | None]) -> None:
-    """Refuse names by which a client could not be found again, before anything is done."""
-    with suppress(Exception):  # at the speed of C, as long as nothing is wrong
-        deque(map(hash, names), maxlen=0)
-        if not any(map(operator.ne, names, names)):
-            return
-    for name in names:
-        if not is_name(name):
-            raise InvalidArgument("clients", name, A_NAME)
+    @classmethod
+    def of(cls, verdicts: Mapping[Verdict, int]) -> Counts:
+        """The counts of verdicts that a `collections.Counter` holds."""
+        named = [verdicts.get(Verdict(name), 0) for name in cls._fields]
+        named[1] += verdicts.get(Verdict.EARLY, 0) + verdicts.get(Verdict.CONFLICT, 0)
+        return cls(*named)
 
 
-def is_name(name: object) -> bool:
-    """Whether a client could be found again by this."""
-    try:
-        hash(name)
-        return bool(name == name)  # noqa: PLR0124 - NaN is not
-    except Exception:
-        return False
+def judge_round(number: int | None, open_round: int, finished: bool = False) -> Verdict:
+    """Judge a report by its round; None stands for bytes that are no report of the run.
+
+    ACCEPTED leaves the sender to be judged: it may report once in the round.
+
+    >>> judge_round(2, 3), judge_round(3, 3), judge_round(3, 3, finished=True)
+    (<Verdict.LATE: 'late'>, <Verdict.ACCEPTED: 'accepted'>, <Verdict.EARLY: 'early'>)
+    """
+    if number is None:
+        return Verdict.REJECTED
+    if number < open_round:
+        return Verdict.LATE
+    return Verdict.EARLY if number > open_round or finished else Verdict.ACCEPTED
+
+
+def judge_rounds(
+    batch: Batch, open_round: int, finished: bool = False
+) -> tuple[NDArray[np.bool_], int]:
+    """Which of n reports are of the open round (n,), and how many are late: as `judge_round`."""
+    late = int(np.count_nonzero(batch.valid & (batch.round < open_round)))
+    return batch.valid & (batch.round == open_round) & (not finished), late

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import operator
+from collections import Counter, deque
 from collections.abc import Hashable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Self, cast, final
 
@@ -14,48 +17,39 @@ from fedsel.errors import InvalidArgument, check_count
 from fedsel.preparation import Plan, Preparation
 from fedsel.preparation.plan import Stage
 from fedsel.recipe import Recipe
-from fedsel.server._admission import A_NAME, Counts, Outcome, check_names, is_name
-from fedsel.server._checkpoint import (
-    SEAL_BYTES,
-    Checkpoint,
-    CheckpointError,
-    RoundRecord,
-    read_seal,
-    remove_scratch,
-    replace_file,
-)
-from fedsel.server._folder import FolderLock
+from fedsel.server._admission import Counts, judge_round, judge_rounds
+from fedsel.server._checkpoint import SEAL_BYTES, Checkpoint, RoundRecord
+from fedsel.server._folder import CheckpointError, FolderLock, remove_scratch, replace_file
 from fedsel.server._keys import ServerKey
 from fedsel.server.step import ServerState
 from fedsel.solutions import Influence
-from fedsel.wire import Intent, Request
+from fedsel.wire import Intent, Request, Verdict
 
 FILE_NAME = "checkpoint.bin"
 _MOST_WAITING = 1 << 16
 """Bytes of accepted reports that are not added up yet."""
+_A_NAME = "hashable and equal to itself, so that a client is known again by its name"
 
 
 @final
 class Aggregator:
     """Collects the reports of a round, averages them, steps, and keeps a checkpoint in ``folder``.
 
-    ``recipe`` is a private one in which nothing is automatic any more (`fedsel.auto.resolved`).
-    Devices work on ``weights``; ``model`` is their average over the rounds, if the recipe has one.
+    - ``recipe``: private, with nothing automatic left (`fedsel.auto.resolved`).
+    - ``weights``: what the run begins with, zeros by default. Devices work on `weights`; `model` is
+      their average over the rounds, if the recipe has one.
+    - ``rounds_per_epoch``; ``limit``: the most reports of a round, the only bound there is for
+      clients without a name. Memory is O(d), and one name for each client of the round.
+    - ``plan`` (`fedsel.auto.plan_for`): devices of the first rounds report on their records;
+      `preparation` is what has been learnt, for all later ones.
+    - ``purpose``, ``recipient``: what requests say of the run (`fedsel.wire.Intent`). Policies may
+      ask for them, and ledgers keep them.
 
-    It begins with ``weights``, or zeros. Opened again on the same folder it goes on from its
-    checkpoint, at the round that was not finished: devices that are asked again send the same
-    bytes. Every epoch has ``rounds_per_epoch`` rounds. ``limit`` bounds the reports of a round,
-    the only bound there is for clients without a name. Memory is O(d), and one name for each
-    client of the round. With a ``plan`` (`fedsel.auto.plan_for`) the devices of the first rounds
-    report on their records; ``preparation`` is what has been learnt, for all later ones.
-    Requests tell devices the ``purpose`` of the run and the ``recipient`` of what is learnt, where
-    they are given: policies may ask for them, and ledgers keep them (`fedsel.wire.Intent`).
-
-    The folder belongs to one aggregator at a time: another one is refused (`FolderInUse`) until
-    this one is closed, by `close`, at the end of a ``with`` block, by the garbage collector or with
-    its process. A process that is forked off must open the folder itself.
-
-    Sums are integers, so that the weights do not depend on the order in which reports arrive.
+    Opened again on the same folder it goes on from its checkpoint, at the round that was not
+    finished: devices that are asked again send the same bytes. The folder belongs to one aggregator
+    at a time: another one is refused (`FolderInUse`) until this one is closed, by `close`, at the
+    end of a ``with`` block, by the garbage collector or with its process. A forked process must
+    open the folder itself. Sums are integers: the order in which reports arrive does not matter.
 
     >>> import tempfile
     >>> from fedsel import Recipe, Setting, resolved
@@ -63,7 +57,7 @@ class Aggregator:
     >>> with Aggregator(recipe, tempfile.mkdtemp()) as server:
     ...     server.receive("a client", b"nonsense")
     ...     server.step()
-    <Outcome.REJECTED: 'rejected'>
+    <Verdict.REJECTED: 'rejected'>
     RoundRecord(round=0, epoch=0, accepted=0, rejected=1, duplicate=0, late=0)
     """
 
@@ -107,7 +101,6 @@ class Aggregator:
             self._lock.release()  # whoever catches the error may keep its traceback, and us
             raise
         self._format = Request(self.run, 0, 0, recipe).format
-        self._waiting = bytearray()  # accepted reports that are not added up yet
         self._open_round()
 
     def close(self) -> None:
@@ -177,12 +170,12 @@ class Aggregator:
 
     @property
     def round(self) -> int:
-        """The round that reports are collected for."""
+        """The open round."""
         return self._state.round
 
     @property
     def epoch(self) -> int:
-        """The epoch of this round."""
+        """The epoch of the open round."""
         return self._state.epoch
 
     @property
@@ -193,7 +186,7 @@ class Aggregator:
     @property
     def counts(self) -> Counts:
         """What became of the reports of this round so far."""
-        return Counts(*self._counts.values())
+        return Counts.of(self._counts)
 
     @property
     def influence(self) -> Influence:
@@ -211,46 +204,44 @@ class Aggregator:
     def invite(self, clients: Iterable[Hashable] | None) -> None:
         """Let only these clients report in this round (None: anyone)."""
         names = None if clients is None else list(clients)
-        if names is not None:
-            check_names(names)
+        _check_names(names or ())
         self._invited = None if names is None else frozenset(names)
 
-    def receive(self, client: Hashable | None, report: object) -> Outcome:
+    def receive(self, client: Hashable | None, report: object) -> Verdict:
         """Take the report of a client (None: one without a name); never raises for its content."""
-        outcome = self._judge(client, report)
-        self._counts[outcome] += 1
-        return outcome
+        verdict = self._judge(client, report)
+        self._counts[verdict] += 1
+        return verdict
 
-    def _judge(self, client: Hashable | None, report: object) -> Outcome:
+    def _judge(self, client: Hashable | None, report: object) -> Verdict:
         if self.closed:
             self._lock.check()
-        number = self._format.round_of(report)
-        if number is None:
-            return Outcome.REJECTED
-        if number != self.round or self.finished:
-            return Outcome.LATE if number < self.round else Outcome.REJECTED
-        if not is_name(client):
-            raise InvalidArgument("client", client, A_NAME)
+        verdict = judge_round(self._format.round_of(report), self.round, self.finished)
+        if verdict is not Verdict.ACCEPTED:
+            return Verdict.REJECTED if verdict is Verdict.EARLY else verdict
+        if not _is_name(client):
+            raise InvalidArgument("client", client, _A_NAME)
         if client is not None and client in self._seen:
-            return Outcome.DUPLICATE
-        if not self._welcome(client):
-            return Outcome.REJECTED
+            return Verdict.DUPLICATE
+        if not self._room(1) or not (self._invited is None or client in self._invited):
+            return Verdict.REJECTED
         if client is not None:
             self._seen.add(client)
         # Added up many at a time: one by one would take ten times as long.
         self._waiting += cast(bytes, report)
         if len(self._waiting) >= _MOST_WAITING:
             self._add_waiting()
-        return Outcome.ACCEPTED
+        return Verdict.ACCEPTED
+
+    def _room(self, wanted: int) -> int:
+        """How many of so many reports the round still takes."""
+        if self.limit is None:
+            return wanted
+        return min(wanted, self.limit - self._counts[Verdict.ACCEPTED])
 
     def _add_waiting(self) -> None:
         self._totals.add(self._format.decode_many(bytes(self._waiting)).reports)
         self._waiting.clear()
-
-    def _welcome(self, client: Hashable | None) -> bool:
-        if self.limit is not None and self._counts[Outcome.ACCEPTED] >= self.limit:
-            return False
-        return self._invited is None or client in self._invited
 
     def receive_many(
         self, reports: bytes | bytearray | memoryview, clients: Sequence[Hashable] | None = None
@@ -269,11 +260,9 @@ class Aggregator:
         names = list(clients) if clients is not None else None
         if names is not None and len(names) != whole:
             raise InvalidArgument("clients", len(names), f"one for each of the {whole} reports")
-        check_names(names or ())
-        now = batch.valid & (batch.round == self.round) & (not self.finished)
-        here = np.flatnonzero(now)
-        late = int(np.count_nonzero(batch.valid & (batch.round < self.round)))
-        duplicate, taken, new = self._admit(here, names)
+        _check_names(names or ())
+        now, late = judge_rounds(batch, self.round, self.finished)
+        duplicate, taken, new = self._admit(np.flatnonzero(now), names)
         counts = Counts(
             accepted=len(taken),
             rejected=whole + (rest > 0) - len(taken) - duplicate - late,
@@ -282,8 +271,8 @@ class Aggregator:
         )
         self._totals.add(batch.reports.rows(taken))
         self._seen |= new
-        for outcome, count in zip(Outcome, counts, strict=True):
-            self._counts[outcome] += count
+        for name, count in counts._asdict().items():
+            self._counts[Verdict(name)] += count
         return counts
 
     def receive_sealed(self, batch: bytes, key: ServerKey) -> Counts:
@@ -294,12 +283,9 @@ class Aggregator:
         self, rows: NDArray[np.intp], names: list[Hashable] | None
     ) -> tuple[int, NDArray[np.intp], set[Hashable]]:
         """How many rows come from clients already heard, which are accepted, and their names."""
-        room = len(rows)
-        if self.limit is not None:
-            room = min(room, self.limit - self._counts[Outcome.ACCEPTED])
+        room, seen, invited, duplicate = self._room(len(rows)), self._seen, self._invited, 0
         if names is None:
-            return 0, rows[: room if self._invited is None else 0], set()
-        seen, invited, duplicate = self._seen, self._invited, 0
+            return 0, rows[: room if invited is None else 0], set()
         new = {names[row] for row in rows.tolist()}
         welcome = len(rows) <= room and (invited is None or new <= invited)
         if welcome and len(new) == len(rows) and None not in new and new.isdisjoint(seen):
@@ -324,7 +310,7 @@ class Aggregator:
         """End the round (`Checkpoint.advanced`), durable before it is returned; begin the next.
 
         A round without reports changes no weight, nor does one that prepares. If the checkpoint
-        cannot be written, the round is not over: it can be tried again.
+        cannot be written, the round is not over: the caller may try again.
         """
         self._lock.check()
         self._add_waiting()
@@ -335,17 +321,41 @@ class Aggregator:
 
     def _open_round(self) -> None:
         self._totals = self.solution.in_round(self.round).totals()
-        self._waiting.clear()
+        self._waiting = bytearray()  # accepted reports that are not added up yet
         self._seen: set[Hashable] = set()
         self._invited = None
-        self._counts = dict.fromkeys(Outcome, 0)
+        self._counts: Counter[Verdict] = Counter()
 
     def _save(self, state: Checkpoint) -> None:
         self._lock.check()
         # The lock keeps other servers away; this notices a file that was put there by hand.
-        if read_seal(self._file) != self._seal:
+        seal = b""
+        if self._file.exists():
+            with self._file.open("rb") as file:
+                seal = file.read(SEAL_BYTES)
+        if seal != self._seal:
             raise CheckpointError("another process has written the checkpoint")
         saved = state.encode()
         replace_file(self._file, saved)
         self._seal = saved[:SEAL_BYTES]
         self._state = state
+
+
+def _check_names(names: Sequence[Hashable | None]) -> None:
+    """Refuse names by which a client could not be found again, before anything is done."""
+    with suppress(Exception):  # at the speed of C, as long as nothing is wrong
+        deque(map(hash, names), maxlen=0)
+        if not any(map(operator.ne, names, names)):
+            return
+    for name in names:
+        if not _is_name(name):
+            raise InvalidArgument("clients", name, _A_NAME)
+
+
+def _is_name(name: object) -> bool:
+    """Whether a client could be found again by this."""
+    try:
+        hash(name)
+        return bool(name == name)  # noqa: PLR0124 - NaN is not
+    except Exception:
+        return False

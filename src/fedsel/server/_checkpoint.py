@@ -8,19 +8,16 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
 import secrets
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from fractions import Fraction
-from pathlib import Path
 from typing import Any, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedsel._internal.paths import sync_folder
 from fedsel.budget import THETA
 from fedsel.errors import InvalidArgument, check_count, check_kind, check_vectors
 from fedsel.preparation import Plan, PlanState, Preparation, PublicMeans
@@ -28,6 +25,7 @@ from fedsel.preparation.plan import Stage
 from fedsel.recipe import Recipe
 from fedsel.reports import Totals
 from fedsel.server._admission import Counts
+from fedsel.server._folder import CheckpointError
 from fedsel.server.step import ServerState, StepRule, step
 from fedsel.wire import Intent, Request, check_sendable, decode_recipe, encode_recipe
 from fedsel.wire._report import RUN_BYTES
@@ -43,10 +41,6 @@ _AT_SERVER = ("averaging", "reg", "spread", "centre")
 """What of a recipe is the server's alone; files of earlier versions end before the last two."""
 SEAL_BYTES = _HEAD.size
 """The head of a checkpoint: it holds the SHA-256 of the rest, and so stands for all of it."""
-
-
-class CheckpointError(ValueError):
-    """A checkpoint that is damaged, of another version, or was changed by another process."""
 
 
 @final
@@ -294,32 +288,3 @@ def _prepared(arrays: Mapping[str, Any]) -> tuple[Plan | None, PlanState | None]
     preparation = Preparation.of_dict(known["preparation"])
     reports = int(arrays["prepared_reports"])
     return plan, PlanState(preparation, arrays["prepared_total"], reports)
-
-
-def read_seal(path: Path) -> bytes:
-    """The head of a checkpoint; nothing if there is none."""
-    if not path.exists():
-        return b""
-    with path.open("rb") as file:
-        return file.read(SEAL_BYTES)
-
-
-def replace_file(path: Path, data: bytes) -> None:
-    """Put a file in place of another at once and durably: a crash leaves the one or the other."""
-    scratch = path.with_name(f".{path.name}.{os.getpid()}")  # see remove_scratch
-    try:
-        with scratch.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        scratch.replace(path)
-    finally:
-        scratch.unlink(missing_ok=True)
-    sync_folder(path.parent)
-
-
-def remove_scratch(path: Path) -> None:
-    """Remove what killed processes left of `replace_file`; only while the folder is locked."""
-    for file in path.parent.glob(f".{path.name}.*"):
-        if file.suffix[1:].isdecimal():
-            file.unlink(missing_ok=True)

@@ -1,37 +1,24 @@
-"""A folder belongs to one server at a time: a lock that the operating system holds for it.
-
-The system frees it when its process ends, however it ends, so that no lock is ever stale. The
-device's ledger needs another kind: many processes share a ledger, each for one transaction.
-"""
+"""The folder of a server: locked for one server at a time, its files replaced as a whole."""
 
 from __future__ import annotations
 
 import os
-import sys
-import weakref
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Self, final
+from typing import Any, Self, final
 
-from fedsel.server._checkpoint import CheckpointError
+from filelock import FileLock, Timeout
+
+from fedsel._internal.paths import sync_folder
 
 LOCK_NAME = "server.lock"
-"""Empty, and never deleted: whoever waits on a deleted file would hold a lock of nothing."""
-_PLACE = 1 << 30
-"""The byte that is locked on Windows: beyond the end, so that copies of the folder can be made."""
+"""The lock's file: empty, and left in place."""
 
-if sys.platform == "win32":  # pragma: no cover
-    import msvcrt
 
-    def _take(handle: int) -> None:
-        os.lseek(handle, _PLACE, os.SEEK_SET)
-        msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
-
-else:
-    import fcntl
-
-    def _take(handle: int) -> None:
-        # Not lockf: its locks are lost when any other handle of the file is closed.
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+class CheckpointError(ValueError):
+    """A checkpoint that is damaged, of another version, or was changed by another process."""
 
 
 class FolderInUse(CheckpointError):
@@ -46,6 +33,9 @@ class FolderInUse(CheckpointError):
 class FolderLock:
     """Holds a folder until it is released, nothing refers to it any more, or the process ends.
 
+    The operating system holds the lock (`filelock`), so that none is ever stale. A copy and a
+    forked process do not hold it.
+
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as name:
     ...     with FolderLock(Path(name)) as lock:
@@ -56,24 +46,26 @@ class FolderLock:
     """
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._file = folder / LOCK_NAME
-        handle = os.open(self._file, os.O_RDWR | os.O_CREAT, 0o600)
+        self._prepare(folder)
         try:
-            _take(handle)
-        except OSError as error:
-            os.close(handle)
-            if isinstance(error, BlockingIOError | PermissionError):
-                raise FolderInUse(folder) from None
-            raise
-        self._handle = handle
-        self._release = weakref.finalize(self, os.close, handle)
-        _HELD.add(self)
+            self._lock.acquire(blocking=False)
+        except Timeout:
+            raise FolderInUse(folder) from None
+        self._locked = self._file.stat()
+
+    def _prepare(self, folder: Path) -> None:
+        self.folder, self._file = folder, folder / LOCK_NAME
+        self._lock = FileLock(self._file, mode=0o600, thread_local=False, fallback_to_soft=False)
+
+    def __deepcopy__(self, memo: object) -> Self:
+        twin = type(self).__new__(type(self))
+        twin._prepare(self.folder)
+        return twin
 
     @property
     def held(self) -> bool:
-        """Whether this process still holds the folder; a copy and a forked process do not."""
-        return self._release.alive
+        """Whether this process still holds the folder."""
+        return self._lock.is_locked
 
     def check(self) -> None:
         """Raise unless the folder is still held, and is still the one that was locked."""
@@ -81,14 +73,12 @@ class FolderLock:
             raise CheckpointError(
                 f"the folder {str(self.folder)!r} is not held: closed, or opened by another process"
             )
-        if not self._file.exists() or not os.path.samestat(
-            os.fstat(self._handle), self._file.stat()
-        ):
+        if not self._file.exists() or not os.path.samestat(self._locked, self._file.stat()):
             raise CheckpointError(f"the folder {str(self.folder)!r} was replaced by another one")
 
     def release(self) -> None:
         """Let others have the folder."""
-        self._release()
+        self._lock.release()
 
     def __enter__(self) -> Self:
         return self
@@ -97,14 +87,44 @@ class FolderLock:
         self.release()
 
 
-_HELD: weakref.WeakSet[FolderLock] = weakref.WeakSet()
+def replace_file(path: Path, data: bytes) -> None:
+    """Put a file in place of another at once and durably: a crash leaves the one or the other."""
+    scratch = path.with_name(f".{path.name}.{os.getpid()}")  # see remove_scratch
+    try:
+        with scratch.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        scratch.replace(path)
+    finally:
+        scratch.unlink(missing_ok=True)
+    sync_folder(path.parent)
 
 
-def _leave_to_the_parent() -> None:
-    """In a forked process: drop our handles, so that the lock is the parent's alone."""
-    for lock in list(_HELD):
-        lock.release()
+def remove_scratch(path: Path) -> None:
+    """Remove what killed processes left of `replace_file`; only while the folder is locked."""
+    for file in path.parent.glob(f".{path.name}.*"):
+        if file.suffix[1:].isdecimal():
+            file.unlink(missing_ok=True)
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_leave_to_the_parent)
+def connect_private(file: Path, **options: Any) -> sqlite3.Connection:
+    """Open a database that only its owner reads; one thread at a time may use it."""
+    os.close(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))  # journals get the same mode
+    connection: sqlite3.Connection = sqlite3.connect(
+        file, isolation_level=None, check_same_thread=False, **options
+    )
+    return connection
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """All of a block or nothing, durable at its end."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise

@@ -10,7 +10,7 @@ from typing import Any, final
 from fedsel._internal.extras import needed
 from fedsel._internal.paths import sync_folder
 from fedsel.errors import InvalidArgument, check_kind
-from fedsel.server._checkpoint import CheckpointError
+from fedsel.server._folder import CheckpointError
 from fedsel.wire import Request, Sealing
 from fedsel.wire._sealing import ADDED_BYTES
 

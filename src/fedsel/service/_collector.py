@@ -1,9 +1,8 @@
-"""The collector: reports wait for a commit that they share, rounds end, and views follow.
+"""The collector: reports wait for a commit that they share, rounds end, and snapshots follow.
 
-Whoever brings a report waits until it is durable. While one group is being committed the next one
-gathers, so that a flush of the disk serves all who wait (group commit). The database is the truth:
-what is in memory here is one view of it and the reports that wait. All work on the database is done
-by one thread.
+A sender waits until its report is durable. While one group is being committed the next one gathers,
+so that a flush of the disk serves all who wait (group commit). The database is the truth: memory
+holds one snapshot of it and the reports that wait. One thread does all work on the database.
 """
 
 from __future__ import annotations
@@ -12,30 +11,30 @@ import asyncio
 import hashlib
 import json
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any, NamedTuple, final
 
 import numpy as np
 
 from fedsel.errors import InvalidArgument
 from fedsel.reports import Totals
-from fedsel.server._admission import Counts
-from fedsel.server._checkpoint import Checkpoint, CheckpointError
+from fedsel.server._admission import Counts, judge_round, judge_rounds
+from fedsel.server._checkpoint import Checkpoint
+from fedsel.server._folder import CheckpointError
 from fedsel.service._monitoring import Evaluation, log_event
-from fedsel.service._store import (
-    Batch,
-    BatchResult,
-    RoundStatus,
-    Store,
-    StoreUnavailable,
-    Transaction,
-)
+from fedsel.service._store import GatewayBatch, RoundStatus, Store, StoreUnavailable, Transaction
 from fedsel.service.task import Task
 from fedsel.service.view import RunSnapshot
 from fedsel.wire import ReportFormat, Verdict
+
+_POLL_SECONDS = 0.25
+"""How often the collector looks whether a round is over, by time or by another process."""
+_MOST_AT_ONCE, _MOST_BATCH_BYTES = 4096, 64 << 20
+"""Reports of one commit, and bytes of its batches."""
 
 
 class IncomingReport(NamedTuple):
@@ -46,106 +45,12 @@ class IncomingReport(NamedTuple):
     report: bytes
 
 
-@final
-@dataclass(frozen=True)
-class GatewayBatch:
-    """A gateway's batch as it came: one report after another."""
-
-    gateway: bytes
-    number: bytes
-    data: bytes
-
-
 class Receipt(NamedTuple):
     """What became of a batch."""
 
     verdict: Verdict
     counts: Counts
 
-
-def judge_reports(
-    transaction: Transaction, arrivals: Sequence[IncomingReport], rounds: int
-) -> list[Verdict]:
-    """Add what may be added to the open round, of so many in all; say what became of each."""
-    number = transaction.round
-    first: dict[bytes, bytes] = {}
-    for arrival in arrivals:
-        if arrival.round == number < rounds:
-            first.setdefault(arrival.participant, arrival.report)
-    before = (
-        dict(zip(first, transaction.add(number, list(first.items())), strict=True)) if first else {}
-    )
-    verdicts = []
-    for arrival in arrivals:
-        if arrival.round > number or arrival.round >= rounds:
-            verdict = Verdict.EARLY
-        elif arrival.round < number:
-            known = transaction.report_of(arrival.round, arrival.participant)
-            verdict = Verdict.DUPLICATE if known == arrival.report else Verdict.LATE
-        else:
-            known = before[arrival.participant]
-            if known is None:  # added now; a second one of the same group meets the first
-                verdict = Verdict.ACCEPTED
-                before[arrival.participant] = first[arrival.participant]
-            else:
-                verdict = Verdict.DUPLICATE if known == arrival.report else Verdict.CONFLICT
-        verdicts.append(verdict)
-    return verdicts
-
-
-def judge_batch(
-    transaction: Transaction, parcel: GatewayBatch, form: ReportFormat, rounds: int
-) -> Receipt:
-    """Add a batch's reports of the open round, once; a repeated batch is told what became of it."""
-    digest = hashlib.sha256(parcel.data).digest()
-    before = transaction.batch_of(parcel.gateway, parcel.number)
-    if before is not None:
-        same = before.digest == digest
-        return Receipt(Verdict.DUPLICATE if same else Verdict.CONFLICT, before.counts)
-    batch, number = form.decode_many(parcel.data), transaction.round
-    now = batch.valid & (batch.round == number) & (number < rounds)
-    accepted, late = (
-        int(np.count_nonzero(which)) for which in (now, batch.valid & (batch.round < number))
-    )
-    counts = Counts(accepted, len(now) - accepted - late, 0, late)
-    rows = np.frombuffer(parcel.data, dtype=np.dtype((np.void, form.size)))
-    kept = parcel.data if accepted == len(now) else rows[now].tobytes()
-    transaction.add_batch(
-        number, Batch(parcel.gateway, parcel.number, kept, BatchResult(digest, counts))
-    )
-    return Receipt(Verdict.ACCEPTED, counts)
-
-
-def tallied(verdicts: Sequence[Verdict | Receipt], rejected: int) -> Counts:
-    """The counts of a group: what was malformed, not welcome or in conflict was rejected."""
-    accepted = duplicate = late = 0
-    for verdict in verdicts:
-        if isinstance(verdict, Receipt):
-            if verdict.verdict is Verdict.ACCEPTED:
-                accepted += verdict.counts.accepted
-                rejected += verdict.counts.rejected
-                late += verdict.counts.late
-            elif verdict.verdict is Verdict.DUPLICATE:
-                duplicate += verdict.counts.accepted
-            else:
-                rejected += 1
-        elif verdict is Verdict.ACCEPTED:
-            accepted += 1
-        elif verdict is Verdict.DUPLICATE:
-            duplicate += 1
-        elif verdict is Verdict.LATE:
-            late += 1
-        else:
-            rejected += 1
-    return Counts(accepted, rejected, duplicate, late)
-
-
-POLL_SECONDS = 0.25
-"""How often it is looked whether a round is over, by time or by another process."""
-MOST_AT_ONCE = 4096
-"""Reports of one commit."""
-MOST_BATCH_BYTES = 64 << 20
-"""Bytes of batches of one commit."""
 
 Item = IncomingReport | GatewayBatch
 Waiting = tuple[Item, "asyncio.Future[Verdict | Receipt]"]
@@ -171,6 +76,63 @@ def opened(task: Task, store: Store, now: float | None = None) -> Checkpoint:
     return state
 
 
+def judge_reports(
+    transaction: Transaction, reports: Sequence[IncomingReport], rounds: int
+) -> list[Verdict]:
+    """Add what may be added to the open round, of so many in all; judge each report."""
+    number, first = transaction.round, dict[bytes, bytes]()
+    verdicts = [judge_round(report.round, number, number >= rounds) for report in reports]
+    for report, verdict in zip(reports, verdicts, strict=True):
+        if verdict is Verdict.ACCEPTED:
+            first.setdefault(report.participant, report.report)
+    found = transaction.add(number, list(first.items())) if first else []
+    before = dict(zip(first, found, strict=True))
+    for i, (of_round, participant, sent) in enumerate(reports):
+        if verdicts[i] is Verdict.ACCEPTED:
+            known = before[participant]
+            if known is not None:
+                verdicts[i] = Verdict.DUPLICATE if known == sent else Verdict.CONFLICT
+            else:  # added now; a second one of the same group meets the first
+                before[participant] = first[participant]
+        elif verdicts[i] is Verdict.LATE and transaction.report_of(of_round, participant) == sent:
+            verdicts[i] = Verdict.DUPLICATE
+    return verdicts
+
+
+def judge_batch(
+    transaction: Transaction, batch: GatewayBatch, form: ReportFormat, rounds: int
+) -> Receipt:
+    """Add a batch's reports of the open round, once; a repeated batch gets its first receipt."""
+    digest = hashlib.sha256(batch.data).digest()
+    before = transaction.batch_of(batch)
+    if before is not None:
+        return Receipt(Verdict.DUPLICATE if before[0] == digest else Verdict.CONFLICT, before[1])
+    number = transaction.round
+    now, late = judge_rounds(form.decode_many(batch.data), number, number >= rounds)
+    accepted = int(np.count_nonzero(now))
+    counts = Counts(accepted, len(now) - accepted - late, 0, late)
+    if accepted < len(now):
+        rows = np.frombuffer(batch.data, dtype=np.dtype((np.void, form.size)))
+        batch = replace(batch, data=rows[now].tobytes())
+    transaction.add_batch(batch, digest, counts)
+    return Receipt(Verdict.ACCEPTED, counts)
+
+
+def tallied(verdicts: Sequence[Verdict | Receipt], rejected: int) -> Counts:
+    """The counts of a group; so many more were malformed or not welcome."""
+    counted = Counter({Verdict.REJECTED: rejected})
+    for verdict in verdicts:
+        if isinstance(verdict, Verdict):
+            counted[verdict] += 1
+        elif verdict.verdict is Verdict.ACCEPTED:
+            counted.update({Verdict(k): v for k, v in verdict.counts._asdict().items()})
+        elif verdict.verdict is Verdict.DUPLICATE:
+            counted[Verdict.DUPLICATE] += verdict.counts.accepted
+        else:
+            counted[Verdict.REJECTED] += 1
+    return Counts.of(counted)
+
+
 @final
 class Collector:
     """Leads one run in one process."""
@@ -181,7 +143,7 @@ class Collector:
         state = opened(task, store, now())
         self.available = True
         self._failure: tuple[str, str] | None = None
-        self.place: RoundStatus = store.place()
+        self.status: RoundStatus = store.status()
         self.view = RunSnapshot.of(task, state, store.times(), store.measures())
         self.commits = 0
         self._rejected = 0
@@ -216,12 +178,17 @@ class Collector:
         """How many wait for their commit."""
         return len(self._waiting)
 
+    @property
+    def counts(self) -> Counts:
+        """What became of the reports of the open round so far, as far as is known here."""
+        return self.status.counts if self.status.round == self.view.round else Counts()
+
     def reject(self, count: int = 1) -> None:
         """Count reports that were malformed or not welcome."""
         self._rejected += count
 
     def put(self, item: Item) -> asyncio.Future[Verdict | Receipt]:
-        """Take a report or a batch; what is awaited comes after it is durable."""
+        """Take a report or a batch; its verdict comes after it is durable."""
         if self.waiting >= self.task.limits.waiting:
             raise Busy
         done: asyncio.Future[Verdict | Receipt] = asyncio.get_running_loop().create_future()
@@ -235,7 +202,7 @@ class Collector:
             group, rejected = self._next_group(), self._rejected
             try:
                 items = [item for item, _ in group]
-                verdicts, place = await self._in_thread(self._commit, items, rejected)
+                verdicts, status = await self._in_thread(self._commit, items, rejected)
             except Exception as error:
                 self._failed(error)
                 for _, done in group:
@@ -246,16 +213,16 @@ class Collector:
             for (_, done), verdict in zip(group, verdicts, strict=True):
                 if not done.done():  # else nobody waits for it any more
                     done.set_result(verdict)
-            self.place = place
+            self.status = status
             self._recovered()
-            if place.round != self.view.round or self._due(place):
-                await self._follow(self._seen, place)
+            if status.round != self.view.round or self._due(status):
+                await self._follow(self._seen, status)
 
     def _next_group(self) -> list[Waiting]:
         size = count = 0
-        for item, _ in self._waiting[:MOST_AT_ONCE]:
+        for item, _ in self._waiting[:_MOST_AT_ONCE]:
             size += len(item.data) if isinstance(item, GatewayBatch) else 0
-            if count and size > MOST_BATCH_BYTES:
+            if count and size > _MOST_BATCH_BYTES:
                 break
             count += 1
         group, self._waiting = self._waiting[:count], self._waiting[count:]
@@ -265,11 +232,11 @@ class Collector:
 
     async def _watch(self) -> None:
         while True:
-            await asyncio.sleep(POLL_SECONDS)
+            await asyncio.sleep(_POLL_SECONDS)
             if self._rejected:
                 self._wake.set()  # an empty group counts them
             else:
-                await self._follow(self._look)
+                await self._follow(lambda: self._seen(self.store.status()))
 
     async def _follow(self, work: Callable[..., None], *arguments: Any) -> None:
         try:
@@ -301,71 +268,60 @@ class Collector:
     ) -> tuple[list[Verdict | Receipt], RoundStatus]:
         with self.store.writing() as transaction:
             verdicts = self._judged(transaction, items)
-            transaction.tally(transaction.round, tallied(verdicts, rejected))
-            place = transaction.place()
+            transaction.tally(tallied(verdicts, rejected))
+            status = transaction.status()
         self.commits += 1
-        return verdicts, place
+        return verdicts, status
 
     def _judged(self, transaction: Transaction, items: Sequence[Item]) -> list[Verdict | Receipt]:
         rounds = self.view.rounds
-        arrivals = [(i, item) for i, item in enumerate(items) if isinstance(item, IncomingReport)]
         verdicts: dict[int, Verdict | Receipt] = {}
-        if arrivals:
-            judged = judge_reports(transaction, [item for _, item in arrivals], rounds)
-            verdicts.update(zip((i for i, _ in arrivals), judged, strict=True))
-        parcels = [(i, item) for i, item in enumerate(items) if isinstance(item, GatewayBatch)]
+        reports = [(i, item) for i, item in enumerate(items) if isinstance(item, IncomingReport)]
+        judged = judge_reports(transaction, [item for _, item in reports], rounds)
+        verdicts.update(zip((i for i, _ in reports), judged, strict=True))
+        batches = [(i, item) for i, item in enumerate(items) if isinstance(item, GatewayBatch)]
         # In one order everywhere: processes that wait for each other's batches must not do so
         # in a circle.
-        for i, parcel in sorted(parcels, key=lambda p: (p[1].gateway, p[1].number)):
-            verdicts[i] = judge_batch(transaction, parcel, self.view.form, rounds)
+        for i, batch in sorted(batches, key=lambda pair: (pair[1].gateway, pair[1].number)):
+            verdicts[i] = judge_batch(transaction, batch, self.view.form, rounds)
         return [verdicts[i] for i in range(len(items))]
 
-    def _look(self) -> None:
-        """See whether the round is over by the clock, or by another process."""
-        self._seen(self.store.place())
-
-    def _seen(self, place: RoundStatus) -> None:
-        if place.round == self.view.round and self._due(place):
-            place = self._close()
-        while place.round != self.view.round:  # until no other process goes on in between
+    def _seen(self, status: RoundStatus) -> None:
+        """Close the round if it is due; follow where another process has closed it."""
+        if status.round == self.view.round and self._due(status):
+            status = self._close()
+        while status.round != self.view.round:  # until no other process goes on in between
             state = Checkpoint.decode(self.store.checkpoint())
             times, measures = self.store.times(), self.store.measures()
             self.view = RunSnapshot.of(self.task, state, times, measures)
-            place = self.store.place()
-        self.place = place
+            status = self.store.status()
+        self.status = status
 
-    def _due(self, place: RoundStatus) -> bool:
+    def _due(self, status: RoundStatus) -> bool:
         rule = self.task.close_after
-        seconds = self._now() - place.opened
-        return not self.view.state.finished and rule.due(place.counts.accepted, seconds)
+        seconds = self._now() - status.opened
+        return not self.view.state.finished and rule.due(status.counts.accepted, seconds)
 
     def _close(self) -> RoundStatus:
         """End the open round, if no other process was faster: add up, step, open the next one."""
         with self.store.closing() as transaction:
-            place = transaction.place()
-            if place.round != self.view.round or not self._due(place):
-                return place
+            status = transaction.status()
+            if status.round != self.view.round or not self._due(status):
+                return status
             state = Checkpoint.decode(transaction.checkpoint())
-            after = state.advanced(self._added(transaction, place), place.counts)
+            after = state.advanced(self._added(transaction, status), status.counts)
             found = None if self._test is None else json.dumps(self._test.measured(after))
             transaction.advance(after.encode(), self._now(), after.finished, found)
-        log_event("round closed", round=place.round, **place.counts._asdict())
-        return self.store.place()
+        log_event("round closed", round=status.round, **status.counts._asdict())
+        return self.store.status()
 
-    def _added(self, transaction: Transaction, place: RoundStatus) -> Totals:
+    def _added(self, transaction: Transaction, status: RoundStatus) -> Totals:
         """The sums of the round, from the database: memory does not grow with the reports."""
-        form = self.view.form
-        totals = self.view.state.recipe.build().in_round(place.round).totals()
-        for chunk in transaction.reports(place.round):
-            totals.add(form.decode_many(chunk).reports)
-        if totals.count != place.counts.accepted:
+        totals = self.view.state.recipe.build().in_round(status.round).totals()
+        for chunk in transaction.reports(status.round):
+            totals.add(self.view.form.decode_many(chunk).reports)
+        if totals.count != status.counts.accepted:
             raise CheckpointError(
-                f"round {place.round} has {totals.count} reports, not {place.counts.accepted}"
+                f"round {status.round} has {totals.count} reports, not {status.counts.accepted}"
             )
         return totals
-
-    @property
-    def counts(self) -> Counts:
-        """What became of the reports of the open round so far, as far as is known here."""
-        place = self.place
-        return place.counts if place.round == self.view.round else Counts()

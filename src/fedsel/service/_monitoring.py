@@ -184,16 +184,16 @@ class _OfRun:
 
     def collect(self) -> Iterator[Metric]:
         collector = self._collector
-        view, place = collector.view, collector.place
+        view, status = collector.view, collector.status
         yield GaugeMetricFamily("fedsel_round", "The open round", view.round)
         yield GaugeMetricFamily("fedsel_rounds", "Rounds of the run in all", view.rounds)
         opened = GaugeMetricFamily("fedsel_round_opened_seconds", "When the open round began")
-        opened.add_metric([], place.opened)
+        opened.add_metric([], status.opened)
         yield opened
         outcomes = CounterMetricFamily(
             "fedsel_reports", "Reports of the run by what became of them", labels=["outcome"]
         )
-        sums = dict.fromkeys(place.counts._fields, 0)
+        sums = dict.fromkeys(status.counts._fields, 0)
         for record in view.state.records:
             for name in sums:
                 sums[name] += getattr(record, name)

@@ -1,174 +1,267 @@
-"""The store of one process: SQLite in a folder, with a write-ahead log flushed at every commit."""
+"""The store of a service: runs, rounds, tallies, reports and batches in SQLite or PostgreSQL.
+
+All of a run's writing happens in transactions in which its open round cannot end (`Store.writing`),
+but for the one that ends it (`Store.closing`). Every method may raise `StoreUnavailable`: then
+nothing is known to be done, and the caller may ask again. One thread at a time uses a store.
+
+The queries are the same for both databases, with ``?`` for a value. Each database adds how to
+connect, to lock, and to insert many reports at once.
+"""
 
 from __future__ import annotations
 
-import os
 import re
 import secrets
 import sqlite3
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, final
+from typing import Any, final
 
+from fedsel._internal.extras import needed
 from fedsel._internal.paths import make_folder
 from fedsel.errors import InvalidArgument
 from fedsel.server._admission import Counts
-from fedsel.server._folder import FolderLock
+from fedsel.server._folder import FolderLock, connect_private, transaction
 
-KEY_BYTES = 32
+_KEY_BYTES = 32
+_POSTGRES = ("postgresql://", "postgres://")
+_HEAD = "1"
+"""The newest revision in `_migrations`."""
+_FILE_NAME = "service.sqlite"
+_REPORTS_AT_A_TIME = 4096
+_LIKE_A_URL = re.compile(r"[A-Za-z][\w+.-]+:/|[^/\\:]+:(?!\\)[^/]*@|.*\bpassword *=", re.IGNORECASE)
+"""No folder but an address: no message may show its password."""
 
 
 class StoreUnavailable(Exception):
-    """The database does not answer: what was asked may be asked again."""
+    """The database does not answer: the caller may ask again."""
 
 
 @final
 @dataclass(frozen=True)
 class RoundStatus:
-    """Where a run is: the round that is open, since when (seconds of the epoch), its reports."""
+    """The open round of a run, when it began (seconds of the epoch), and its reports so far."""
 
     round: int
     opened: float
     counts: Counts
 
 
-class BatchResult(NamedTuple):
-    """What became of a gateway's batch."""
-
-    digest: bytes
-    counts: Counts
-
-
 @final
 @dataclass(frozen=True)
-class Batch:
-    """What is kept of a gateway's batch: the accepted reports, and what became of all."""
+class GatewayBatch:
+    """A gateway's batch as it came: one report after another."""
 
     gateway: bytes
     number: bytes
-    reports: bytes
-    result: BatchResult
+    data: bytes
 
 
-class Transaction(Protocol):
-    """One transaction on a run: durable when its block ends, undone when the block raises."""
+class Store(ABC):
+    """The database of a service. Everything but `begin` and `choose` is about the chosen run."""
 
-    @property
-    def round(self) -> int:
-        """The round that is open; it stays open until the transaction ends."""
+    several_processes: bool
+    """Whether services of several processes may share it."""
+    _run = 0
+    _worker: tuple[bytes, ...] = ()
+    """This process's name in tallies, where several processes keep them."""
+
+    @abstractmethod
+    def execute(self, query: str, *values: Any) -> Any:
+        """Run one query; a cursor."""
+
+    @abstractmethod
+    def stream(self, query: str, *values: Any) -> AbstractContextManager[Any]:
+        """A cursor that does not hold all rows in memory."""
+
+    @abstractmethod
+    def insert(self, number: int, rows: Sequence[tuple[bytes, bytes]]) -> list[bool]:
+        """Insert reports whose participants are new in the round; for each, whether it was."""
+
+    @abstractmethod
+    def lock_batch(self, name: bytes) -> None:
+        """Make other processes wait that write the same batch, where there are any."""
+
+    @abstractmethod
+    def _answering(self) -> AbstractContextManager[None]:
+        """Turn errors of the connection into `StoreUnavailable`."""
+
+    @abstractmethod
+    def _transaction(self, lock: str) -> AbstractContextManager[None]:
+        """One transaction under a lock: "begin", "writing" or "closing"."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of the database."""
+
+    def begin(self, name: str, checkpoint: bytes, opened: float) -> bytes:
+        """Choose the run of this name, which begins with this checkpoint if new; its checkpoint."""
+        with self._transaction("begin"):
+            if not self.choose(name):
+                self.execute(
+                    "INSERT INTO runs (name, key, checkpoint, round) VALUES (?, ?, ?, 0)",
+                    name,
+                    secrets.token_bytes(_KEY_BYTES),
+                    checkpoint,
+                )
+                self.choose(name)
+                self._open_round(0, opened)
+        return self.checkpoint()
+
+    def choose(self, name: str) -> bool:
+        """Choose the run of this name, if there is one."""
+        with self._answering():
+            row = self.execute("SELECT id FROM runs WHERE name = ?", name).fetchone()
+        self._run = 0 if row is None else row[0]
+        return row is not None
+
+    def key(self) -> bytes:
+        """The run's own secret, which all its processes share."""
+        return bytes(self._rows("SELECT key FROM runs WHERE id = ?", self._run)[0][0])
+
+    def checkpoint(self) -> bytes:
+        """The run's checkpoint."""
+        return bytes(self._rows("SELECT checkpoint FROM runs WHERE id = ?", self._run)[0][0])
+
+    def status(self) -> RoundStatus:
+        """The state of the open round."""
+        query = """
+            SELECT runs.round, opened, coalesce(sum(accepted), 0), coalesce(sum(rejected), 0),
+              coalesce(sum(duplicate), 0), coalesce(sum(late), 0)
+            FROM runs LEFT JOIN rounds ON rounds.run = id AND rounds.round = runs.round
+            LEFT JOIN tallies ON tallies.run = id AND tallies.round = runs.round
+            WHERE id = ? GROUP BY runs.round, opened
+        """
+        ((number, opened, *counts),) = self._rows(query, self._run)
+        return RoundStatus(number, opened or 0.0, Counts(*map(int, counts)))
+
+    def times(self) -> list[tuple[float, float | None]]:
+        """When each round began and ended, in seconds of the epoch."""
+        return self._rows(
+            "SELECT opened, closed FROM rounds WHERE run = ? ORDER BY round", self._run
+        )
+
+    def measures(self) -> list[str | None]:
+        """What the test set said after each round, as it was given to `Transaction.advance`."""
+        query = "SELECT measured FROM rounds WHERE run = ? AND closed IS NOT NULL ORDER BY round"
+        return [row[0] for row in self._rows(query, self._run)]
+
+    def _rows(self, query: str, *values: Any) -> list[Any]:
+        with self._answering():
+            found: list[Any] = self.execute(query, *values).fetchall()
+        return found
+
+    def _open_round(self, number: int, opened: float) -> None:
+        query = "INSERT INTO rounds (run, round, opened) VALUES (?, ?, ?)"
+        self.execute(query, self._run, number, opened)
+
+    @contextmanager
+    def writing(self) -> Iterator[Transaction]:
+        """A transaction, perhaps beside others, in which the open round cannot end."""
+        with self._transaction("writing"):
+            yield Transaction(self, self._run)
+
+    @contextmanager
+    def closing(self) -> Iterator[Transaction]:
+        """A transaction of its own, in which the open round may be ended."""
+        with self._transaction("closing"):
+            yield Transaction(self, self._run)
+
+
+@final
+class Transaction:
+    """One transaction on a run: durable when its block ends, undone when the block raises.
+
+    ``round`` is the open round; it stays open until the transaction ends, or ends it.
+    """
+
+    def __init__(self, store: Store, run: int) -> None:
+        self._store, self._execute, self._run = store, store.execute, run
+        self.round: int = self._execute("SELECT round FROM runs WHERE id = ?", run).fetchone()[0]
+        self.status, self.checkpoint = store.status, store.checkpoint
 
     def add(self, number: int, rows: Sequence[tuple[bytes, bytes]]) -> list[bytes | None]:
         """Add reports, each with its participant; for each, what that participant had sent before.
 
         None: it is new, and was added. Participants of the rows differ from each other.
         """
+        new = self._store.insert(number, rows)
+        return [
+            None if is_new else self.report_of(number, row[0])
+            for is_new, row in zip(new, rows, strict=True)
+        ]
 
     def report_of(self, number: int, participant: bytes) -> bytes | None:
         """What a participant has sent in a round."""
+        query = "SELECT report FROM reports WHERE run = ? AND round = ? AND participant = ?"
+        row = self._execute(query, self._run, number, participant).fetchone()
+        return None if row is None else bytes(row[0])
 
-    def batch_of(self, gateway: bytes, number: bytes) -> BatchResult | None:
-        """What became of a batch; None if there was none."""
+    def batch_of(self, batch: GatewayBatch) -> tuple[bytes, Counts] | None:
+        """Digest and counts of the gateway's batch of this number; None if there was none."""
+        self._store.lock_batch(batch.gateway + batch.number)
+        row = self._execute(
+            "SELECT digest, accepted, rejected, duplicate, late FROM batches"
+            " WHERE run = ? AND gateway = ? AND batch = ?",
+            self._run,
+            batch.gateway,
+            batch.number,
+        ).fetchone()
+        return None if row is None else (bytes(row[0]), Counts(*row[1:]))
 
-    def add_batch(self, number: int, batch: Batch) -> None:
-        """Add a batch that is not there yet."""
+    def add_batch(self, batch: GatewayBatch, digest: bytes, counts: Counts) -> None:
+        """Add a batch that is not there yet to the open round; its data are what was accepted."""
+        self._execute(
+            "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            *(self._run, batch.gateway, batch.number, self.round, digest, *counts, batch.data),
+        )
 
-    def tally(self, number: int, counts: Counts) -> None:
-        """Count what became of reports in a round."""
-
-    def place(self) -> RoundStatus:
-        """Where the run is now."""
-
-    def checkpoint(self) -> bytes:
-        """The run's checkpoint."""
+    def tally(self, counts: Counts) -> None:
+        """Count what became of reports in the open round."""
+        worker = self._store._worker
+        marks, key = ("?, ", ", worker") if worker else ("", "")
+        self._execute(
+            f"INSERT INTO tallies AS t VALUES ({marks}?, ?, ?, ?, ?, ?)"  # noqa: S608 - ours
+            f" ON CONFLICT (run, round{key}) DO UPDATE SET"
+            " accepted = t.accepted + excluded.accepted, rejected = t.rejected + excluded.rejected,"
+            " duplicate = t.duplicate + excluded.duplicate, late = t.late + excluded.late",
+            *(self._run, self.round, *worker, *counts),
+        )
 
     def reports(self, number: int) -> Iterator[bytes]:
         """All accepted reports of a round, many at a time, in no particular order."""
+        for query, size in (
+            ("SELECT report FROM reports WHERE run = ? AND round = ?", _REPORTS_AT_A_TIME),
+            ("SELECT reports FROM batches WHERE run = ? AND round = ?", 1),
+        ):
+            with self._store.stream(query, self._run, number) as cursor:
+                while rows := cursor.fetchmany(size):
+                    yield b"".join(row[0] for row in rows)
 
     def advance(self, checkpoint: bytes, opened: float, last: bool, measured: str | None) -> None:
         """End the open round; begin the next one with this checkpoint, unless it was the last.
 
-        ``measured`` is what the test set says of the model then, as JSON; kept with the round.
+        ``measured`` is what the test set says of the model then, as JSON; it stays with the round.
         """
-
-
-class Store(Protocol):
-    """The database of a service; used by one thread at a time."""
-
-    several_processes: bool
-    """Whether services of several processes may share it."""
-
-    def begin(self, name: str, checkpoint: bytes, opened: float) -> bytes:
-        """Choose the run of this name, begin it with this checkpoint if it is new; its checkpoint.
-
-        Everything else is about that run.
-        """
-
-    def choose(self, name: str) -> bool:
-        """Choose the run of this name, if there is one."""
-
-    def key(self) -> bytes:
-        """The run's own secret, which all its processes share."""
-
-    def writing(self) -> AbstractContextManager[Transaction]:
-        """A transaction in which the open round cannot end."""
-
-    def closing(self) -> AbstractContextManager[Transaction]:
-        """A transaction of its own, in which the open round may be ended."""
-
-    def place(self) -> RoundStatus:
-        """Where the run is now."""
-
-    def checkpoint(self) -> bytes:
-        """The run's checkpoint."""
-
-    def measures(self) -> list[str | None]:
-        """What the test set said after each round, as it was given to `Transaction.advance`."""
-
-    def times(self) -> list[tuple[float, float | None]]:
-        """When each round began and ended, in seconds of the epoch."""
-
-    def close(self) -> None:
-        """Let go of the database."""
-
-
-FILE_NAME = "service.sqlite"
-AT_A_TIME = 4096
-"""Reports that are read at a time."""
-
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS runs (
-  id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, key BLOB NOT NULL,
-  checkpoint BLOB NOT NULL, round INTEGER NOT NULL
-);
-CREATE TABLE IF NOT EXISTS rounds (
-  run INTEGER NOT NULL, round INTEGER NOT NULL, opened REAL NOT NULL, closed REAL,
-  measured TEXT,
-  PRIMARY KEY (run, round)
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS tallies (
-  run INTEGER NOT NULL, round INTEGER NOT NULL, accepted INTEGER NOT NULL,
-  rejected INTEGER NOT NULL, duplicate INTEGER NOT NULL, late INTEGER NOT NULL,
-  PRIMARY KEY (run, round)
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS reports (
-  run INTEGER NOT NULL, round INTEGER NOT NULL, participant BLOB NOT NULL, report BLOB NOT NULL,
-  PRIMARY KEY (run, round, participant)
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS batches (
-  run INTEGER NOT NULL, gateway BLOB NOT NULL, batch BLOB NOT NULL, round INTEGER NOT NULL,
-  digest BLOB NOT NULL, accepted INTEGER NOT NULL, rejected INTEGER NOT NULL,
-  duplicate INTEGER NOT NULL, late INTEGER NOT NULL, reports BLOB NOT NULL,
-  PRIMARY KEY (run, gateway, batch)
-);
-CREATE INDEX IF NOT EXISTS batches_of_round ON batches (run, round);
-"""
+        ended = "UPDATE rounds SET closed = ?, measured = ? WHERE run = ? AND round = ?"
+        self._execute(ended, opened, measured, self._run, self.round)
+        self.round += 1
+        moved = "UPDATE runs SET checkpoint = ?, round = ? WHERE id = ?"
+        self._execute(moved, checkpoint, self.round, self._run)
+        if not last:
+            self._store._open_round(self.round, opened)
 
 
 @final
-class SQLiteStore:
-    """A folder with one database, which belongs to one service at a time."""
+class SQLiteStore(Store):
+    """A folder with one database, which belongs to one service at a time.
+
+    Its write-ahead log is flushed at every commit.
+    """
 
     several_processes = False
 
@@ -176,92 +269,38 @@ class SQLiteStore:
         make_folder(folder)
         self._lock = FolderLock(folder) if alone else None
         try:
-            self._connection = _opened(folder / FILE_NAME)
+            self._connection = _opened(folder / _FILE_NAME)
         except BaseException:
             if self._lock is not None:
                 self._lock.release()
             raise
-        self._run = 0
 
-    def begin(self, name: str, checkpoint: bytes, opened: float) -> bytes:
-        """Choose the run of this name; begin it if it is new."""
-        with self._transaction():
-            if not self.choose(name):
-                row = (name, secrets.token_bytes(KEY_BYTES), checkpoint)
-                done = self._connection.execute(
-                    "INSERT INTO runs (name, key, checkpoint, round) VALUES (?, ?, ?, 0)",
-                    row,
-                )
-                self._run = int(done.lastrowid or 0)
-                self._connection.execute(
-                    "INSERT INTO rounds (run, round, opened) VALUES (?, 0, ?)", (self._run, opened)
-                )
-        return self.checkpoint()
+    def execute(self, query: str, *values: Any) -> Any:
+        return self._connection.execute(query, values)
 
-    def choose(self, name: str) -> bool:
-        """Choose the run of this name, if there is one."""
-        with _usable():
-            row = self._one("SELECT id FROM runs WHERE name = ?", name)
-        self._run = 0 if row is None else row[0]
-        return row is not None
+    def stream(self, query: str, *values: Any) -> AbstractContextManager[Any]:
+        return closing(self._connection.execute(query, values))
 
-    def key(self) -> bytes:
-        """The run's own secret."""
-        return bytes(self._one("SELECT key FROM runs WHERE id = ?", self._run)[0])
+    def insert(self, number: int, rows: Sequence[tuple[bytes, bytes]]) -> list[bool]:
+        query = "INSERT INTO reports VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
+        execute, run = self._connection.execute, self._run
+        return [execute(query, (run, number, *row)).rowcount == 1 for row in rows]
 
-    def checkpoint(self) -> bytes:
-        """The run's checkpoint."""
-        return bytes(self._one("SELECT checkpoint FROM runs WHERE id = ?", self._run)[0])
+    def _answering(self) -> AbstractContextManager[None]:
+        return _usable()
 
-    def place(self) -> RoundStatus:
-        """Where the run is now."""
-        query = """
-            SELECT runs.round, opened, coalesce(accepted, 0), coalesce(rejected, 0),
-              coalesce(duplicate, 0), coalesce(late, 0)
-            FROM runs LEFT JOIN rounds ON rounds.run = id AND rounds.round = runs.round
-            LEFT JOIN tallies ON tallies.run = id AND tallies.round = runs.round WHERE id = ?
-        """
-        number, opened, *counts = self._one(query, self._run)
-        return RoundStatus(number, opened or 0.0, Counts(*counts))
-
-    def times(self) -> list[tuple[float, float | None]]:
-        """When each round began and ended."""
-        query = "SELECT opened, closed FROM rounds WHERE run = ? ORDER BY round"
-        return self._connection.execute(query, (self._run,)).fetchall()
-
-    def measures(self) -> list[str | None]:
-        """What the test set said after each round."""
-        query = "SELECT measured FROM rounds WHERE run = ? AND closed IS NOT NULL ORDER BY round"
-        return [row[0] for row in self._connection.execute(query, (self._run,))]
+    def lock_batch(self, name: bytes) -> None:
+        del name  # there is one process, and one thread of it
 
     @contextmanager
-    def writing(self) -> Iterator[_SQLiteTransaction]:
-        """A transaction; there is one process, and one thread of it."""
+    def _transaction(self, lock: str) -> Iterator[None]:
+        del lock
         if self._lock is not None:
             self._lock.check()
-        with self._transaction():
-            yield _SQLiteTransaction(self, self._connection, self._run)
-
-    closing = writing
-
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        connection = self._connection
-        with _usable():
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-                connection.execute("COMMIT")
-            except BaseException:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-                raise
-
-    def _one(self, query: str, *values: Any) -> Any:
-        return self._connection.execute(query, values).fetchone()
+        with _usable(), transaction(self._connection):
+            yield
 
     def close(self) -> None:
-        """Let others have the folder."""
         self._connection.close()
         if self._lock is not None:
             self._lock.release()
@@ -269,15 +308,15 @@ class SQLiteStore:
 
 def _opened(file: Path) -> sqlite3.Connection:
     # It holds the key that signs invitations; the log beside it gets the same mode.
-    os.close(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))
-    connection = sqlite3.connect(file, isolation_level=None, check_same_thread=False, timeout=60.0)
+    connect = partial(connect_private, file, timeout=60.0)
+    connection = connect()
     try:
         with _usable(f"{file}: ", "; restore it from a backup, or take another folder"):
             if connection.execute("SELECT 1 FROM sqlite_schema").fetchone():  # of a service?
                 connection.execute("SELECT id, name, key, checkpoint, round FROM runs LIMIT 0")
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
-            connection.executescript(_SCHEMA)
+            migrate(connection.execute, "sqlite", connect, "BEGIN IMMEDIATE")
     except BaseException:
         connection.close()
         raise
@@ -286,7 +325,7 @@ def _opened(file: Path) -> sqlite3.Connection:
 
 @contextmanager
 def _usable(before: str = "", after: str = "") -> Iterator[None]:
-    """What keeps a database from being used: a lock, a full disk, another or a damaged file."""
+    """Name what keeps a database from being used: a lock, a full disk, a damaged file."""
     try:
         yield
     except sqlite3.DatabaseError as error:
@@ -295,106 +334,46 @@ def _usable(before: str = "", after: str = "") -> Iterator[None]:
         raise StoreUnavailable(f"{before}{error}{after}") from error
 
 
-@final
-class _SQLiteTransaction:
-    """One transaction."""
+def migrate(
+    execute: Callable[[str], Any],
+    dialect: str,
+    connect: Callable[[], Any],
+    *begin: str,
+    **options: Any,
+) -> None:
+    """Bring the tables of a store to the newest revision, all of it or nothing (alembic).
 
-    def __init__(self, store: SQLiteStore, connection: sqlite3.Connection, run: int) -> None:
-        self._store, self._connection, self._run = store, connection, run
-        self.round: int = store._one("SELECT round FROM runs WHERE id = ?", run)[0]
-        self.place, self.checkpoint = store.place, store.checkpoint
+    ``execute`` runs a query; ``connect`` opens a connection on which ``begin`` begins.
+    """
+    with suppress(Exception):  # a store without revisions, or with none yet: alembic says why
+        if execute("SELECT version_num FROM alembic_version").fetchone() == (_HEAD,):
+            return  # without alembic, whose import takes time and memory
+    with needed("service", "a store"):
+        from alembic import command, config, util
+        from sqlalchemy import create_engine, exc, pool
 
-    def add(self, number: int, rows: Sequence[tuple[bytes, bytes]]) -> list[bytes | None]:
-        execute, run = self._connection.execute, self._run
-        insert = "INSERT INTO reports VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
-        return [
-            None
-            if execute(insert, (run, number, participant, report)).rowcount == 1
-            else self.report_of(number, participant)
-            for participant, report in rows
-        ]
-
-    def report_of(self, number: int, participant: bytes) -> bytes | None:
-        row = self._connection.execute(
-            "SELECT report FROM reports WHERE run = ? AND round = ? AND participant = ?",
-            (self._run, number, participant),
-        ).fetchone()
-        return None if row is None else row[0]
-
-    def batch_of(self, gateway: bytes, number: bytes) -> BatchResult | None:
-        row = self._connection.execute(
-            "SELECT digest, accepted, rejected, duplicate, late FROM batches"
-            " WHERE run = ? AND gateway = ? AND batch = ?",
-            (self._run, gateway, number),
-        ).fetchone()
-        return None if row is None else BatchResult(row[0], Counts(*row[1:]))
-
-    def add_batch(self, number: int, batch: Batch) -> None:
-        digest, counts = batch.result
-        self._connection.execute(
-            "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (self._run, batch.gateway, batch.number, number, digest, *counts, batch.reports),
-        )
-
-    def tally(self, number: int, counts: Counts) -> None:
-        self._connection.execute(
-            "INSERT INTO tallies VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
-            " accepted = accepted + excluded.accepted, rejected = rejected + excluded.rejected,"
-            " duplicate = duplicate + excluded.duplicate, late = late + excluded.late",
-            (self._run, number, *counts),
-        )
-
-    def reports(self, number: int) -> Iterator[bytes]:
-        for query in (
-            "SELECT report FROM reports WHERE run = ? AND round = ?",
-            "SELECT reports FROM batches WHERE run = ? AND round = ?",
-        ):
-            single = " report " in query
-            cursor = self._connection.execute(query, (self._run, number))
-            while rows := cursor.fetchmany(AT_A_TIME if single else 1):
-                yield b"".join(row[0] for row in rows)
-
-    def advance(self, checkpoint: bytes, opened: float, last: bool, measured: str | None) -> None:
-        run, execute = self._run, self._connection.execute
-        execute(
-            "UPDATE rounds SET closed = ?, measured = ? WHERE run = ? AND round = ?",
-            (opened, measured, run, self.round),
-        )
-        self.round += 1
-        execute(
-            "UPDATE runs SET checkpoint = ?, round = ? WHERE id = ?", (checkpoint, self.round, run)
-        )
-        if not last:
-            execute(
-                "INSERT INTO rounds (run, round, opened) VALUES (?, ?, ?)",
-                (run, self.round, opened),
-            )
-
-
-__all__ = [
-    "Batch",
-    "BatchResult",
-    "RoundStatus",
-    "Store",
-    "StoreUnavailable",
-    "Transaction",
-    "open_store",
-    "shown",
-]
-POSTGRES = ("postgresql://", "postgres://")
-
-
-_LIKE_A_URL = re.compile(r"[A-Za-z][\w+.-]+:/|[^/\\:]+:(?!\\)[^/]*@|.*\bpassword *=", re.IGNORECASE)
-"""No folder: an address, of which no message may show the password."""
+    settings = config.Config()
+    settings.set_main_option("script_location", str(Path(__file__).with_name("_migrations")))
+    engine = create_engine(f"{dialect}://", creator=connect, poolclass=pool.NullPool)
+    try:
+        with engine.begin() as connection:
+            for statement in begin:
+                connection.exec_driver_sql(statement)
+            settings.attributes["options"] = {"connection": connection, **options}
+            command.upgrade(settings, "head")
+    except exc.DBAPIError as error:
+        raise error.orig or error from None
+    except util.CommandError as error:
+        raise StoreUnavailable(f"it was written by a newer version of fedsel ({error})") from None
 
 
 def open_store(url: str | Path, *, alone: bool = True) -> Store:
     """The store of a URL: ``postgresql://…``, or a folder for SQLite.
 
-    A folder belongs to one service at a time; who only reads is not ``alone``.
+    A folder belongs to one service at a time; whoever only reads is not ``alone``.
     """
     text = str(url).removeprefix("sqlite:///")
-    if text.startswith(POSTGRES):
+    if text.startswith(_POSTGRES):
         from fedsel.service._postgres import PostgresStore
 
         return PostgresStore(text)
@@ -404,7 +383,7 @@ def open_store(url: str | Path, *, alone: bool = True) -> Store:
 
 
 def shown(url: str | Path) -> str:
-    """A store as messages show it: a folder as it is, of a URL no more than its place.
+    """A store as messages show it: a folder as it is, of a URL only host, port and database.
 
     >>> shown("postgresql://fedsel:secret@db.example:5432/fedsel?sslmode=require")
     'postgresql://db.example:5432/fedsel'
@@ -412,7 +391,7 @@ def shown(url: str | Path) -> str:
     ('postgresq://…', 'my.store')
     """
     text = str(url)
-    if text.startswith(POSTGRES):
+    if text.startswith(_POSTGRES):
         from fedsel.service._postgres import place_of
 
         return place_of(text)

@@ -13,7 +13,6 @@ from fedsel._version import __version__
 from fedsel.service._collector import (
     Busy,
     Collector,
-    GatewayBatch,
     IncomingReport,
     Receipt,
 )
@@ -34,7 +33,7 @@ from fedsel.service._http import (
 )
 from fedsel.service._middleware import ROUTE, Buckets, SecurityMiddleware
 from fedsel.service._monitoring import CONTENT_TYPE, Metrics, log_event
-from fedsel.service._store import StoreUnavailable, open_store
+from fedsel.service._store import GatewayBatch, StoreUnavailable, open_store
 from fedsel.service.dashboard import Dashboard
 from fedsel.service.inviting import Invitations, Kind, Participant
 from fedsel.service.joining import join_routes

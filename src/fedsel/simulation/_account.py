@@ -19,7 +19,6 @@ from fedsel.errors import Epsilon, LifetimeExceeded, RepeatedFitWarning, warn_us
 from fedsel.recipe import decimal
 from fedsel.solutions import Privacy
 
-_BYTES_AT_A_TIME = 1 << 18  # what stays in the processor's cache
 _LOCK = threading.Lock()
 OPEN: list[FitAccount] = []  # of all threads: joblib starts threads of its own
 
@@ -28,9 +27,8 @@ OPEN: list[FitAccount] = []  # of all threads: joblib starts threads of its own
 class FitAccount:
     """Adds up the ε of every fit in this process while it is open.
 
-    It counts as if all fits were on the same clients and compares no records, so scaled and
-    resampled copies count in full. A fit that would spend more than ``lifetime`` raises
-    `LifetimeExceeded` before it begins. An account can be opened again and goes on counting.
+    It compares no records: all fits count as fits on the same clients. A fit that would spend more
+    than ``lifetime`` raises `LifetimeExceeded` before it begins. An account can be opened again.
 
     >>> from fedsel import FedSelClassifier
     >>> X, y = [[-0.7], [0.7]] * 500, [0, 1] * 500
@@ -67,9 +65,8 @@ class FitAccount:
         spent, charge = self._spent, privacy.charge
         after = None if spent is None or charge is None else added(spent, charge, privacy.epochs)
         if self.lifetime is not None and (after is None or after > self.lifetime):
-            raise LifetimeExceeded(
-                f"this fit costs ε = {privacy.total:.6g}, and {self} has no room for it"
-            )
+            cost = f"this fit costs ε = {privacy.total:.6g}"
+            raise LifetimeExceeded(f"{cost}, and {self} has no room for it")
         return after
 
 
@@ -119,13 +116,11 @@ def digests_of(X: Any) -> NDArray[np.uint64]:
         indices, data = rows.indices.astype(np.int64), rows.data.astype(np.float64)
         ends = pairwise(rows.indptr.tolist())
         hashes = [hash(indices[a:b].tobytes() + data[a:b].tobytes()) for a, b in ends]
-        return np.array(hashes, np.int64).view(np.uint64)
-    rows, hashes = np.asarray(X).reshape(len(X), -1), []
-    step = max(1, _BYTES_AT_A_TIME // (8 * max(1, rows.shape[1])))
-    for at in range(0, len(rows), step):
+    else:
+        rows = np.asarray(X).reshape(len(X), -1)
+        parts = np.array_split(rows, 1 + rows.size // 2**15)  # which stay in the cache
         # Adding 0.0 turns −0.0 into 0.0, the same number in other bits.
-        part = np.ascontiguousarray(rows[at : at + step], dtype=np.float64) + 0.0
-        hashes += map(hash, part.view(np.dtype((np.void, 8 * part.shape[1]))).ravel().tolist())
+        hashes = [hash(row.tobytes()) for part in parts for row in part.astype(np.float64) + 0.0]
     return np.array(hashes, np.int64).view(np.uint64)
 
 

@@ -134,13 +134,24 @@ class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
         All parameters as they were used, with a number for everything automatic.
     solution_
         The solution by which clients reported.
-    learning_rate_, batch_, seed_, feature_range_
-        The rate α, the clients of a round, the seed (None: operating system) and the bounds (2, d)
-        that were used.
-    n_features_in_, n_clients_, n_waves_
-        The features, the clients of the last wave, and the waves so far.
-    n_public_, n_public_means_
-        How many public rows, and public means, were given.
+    learning_rate_
+        α, as it was used.
+    batch_
+        Clients of a round.
+    seed_
+        The seed, or None where the operating system drew.
+    feature_range_
+        The bounds that were used: (2, d).
+    n_features_in_
+        As in scikit-learn, and so is ``feature_names_in_``.
+    n_clients_
+        Clients of the last wave.
+    n_waves_
+        How many waves of clients were fitted.
+    n_public_
+        Public rows that were given.
+    n_public_means_
+        Features whose public mean was given.
     preparation_
         What clients do with a record on the scale of ``feature_range_``, learnt from reports or
         from public rows and means.

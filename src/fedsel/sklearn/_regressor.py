@@ -45,9 +45,9 @@ class FedSelRegressor(RegressorMixin, FederatedLinear):  # type: ignore[misc]
         The constant.
     target_range_
         The bounds of y that were used; predictions lie within them.
-    privacy_, history_, spent_
-        These and all other attributes are as in `FedSelClassifier`; the accuracy of a round in
-        ``history_`` is R² here.
+    history_
+        One entry for each round; its accuracy is R². All other attributes are as in
+        `FedSelClassifier`.
 
     Examples
     --------

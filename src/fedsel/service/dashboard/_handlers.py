@@ -102,8 +102,8 @@ class Dashboard:
             self._of_round = view, past
         collector = self._collector_of()
         return {
-            "state": status.state(view, collector.place, time.time(), collector.available),
-            "counts": status.counts(view, collector.place),
+            "state": status.state(view, collector.status, time.time(), collector.available),
+            "counts": status.counts(view, collector.status),
             "said": status.said(view, collector.available),
             "privacy": status.guarantees(view, self._proofs),
             **self._of_round[1],

@@ -6,9 +6,9 @@ All of them are read once. Nothing else can be asked for: a path is a key of a t
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from html import escape
 from pathlib import Path
 
+from fedsel._internal.templates import rendered
 from fedsel.service._http import Answer, Receive, Refusal, Scope, cached_answer
 from fedsel.service.view import CachedBytes
 from fedsel.statements._meaning import SENTENCE, meaning_section
@@ -46,26 +46,15 @@ def join_files() -> dict[str, CachedBytes]:
         name = file.relative_to(client).as_posix()
         if name not in _OF_NODE:
             texts[f"client/{name}"] = file.read_text("utf-8")
-    texts[_PAGE] = _with_meaning(texts[_PAGE], [n for n in texts if n.endswith(".js")])
+    meaning = meaning_section()
+    texts[_PAGE] = rendered(
+        "service/joining/page/join.html",
+        modules=[name for name in texts if name.endswith(".js")],
+        sentence=SENTENCE.format(whose="your device", certainty="{certainty}"),
+        meaning=meaning,
+        table=meaning.tables[0],
+    )
     return {name: CachedBytes(text.encode()) for name, text in texts.items()}
-
-
-def _with_meaning(page: str, modules: list[str]) -> str:
-    """The page with what an ε means in words, and with its modules named, to be loaded at once."""
-    section = meaning_section()
-    table = section.tables[0]
-    parts = {
-        "modules": "\n".join(f'<link rel="modulepreload" href="join/{n}">' for n in modules),
-        "sentence": escape(SENTENCE.format(whose="your device", certainty="{certainty}")),
-        "paragraphs": "\n".join(f"<p>{escape(text)}</p>" for text in section.text),
-        "points": "\n".join(f"<li>{escape(text)}</li>" for text in section.points),
-        "caption": escape(table.title),
-        "columns": "".join(f'<th scope="col">{escape(str(c))}</th>' for c in table.columns),
-        "rows": "\n".join(f"<tr><td>{a}</td><td>{b}</td></tr>" for a, b in table.rows),
-    }
-    for name, text in parts.items():
-        page = page.replace(f"<!--{name}-->", text).replace(f"[{name}]", text)
-    return page
 
 
 def join_routes() -> list[tuple[str, str, Handler]]:
