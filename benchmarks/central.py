@@ -87,7 +87,7 @@ class Comparison:
 
         def made(local: float) -> Solution:
             cell = cell_of(self.dataset, self.runs, self.members, rounds, epsilons=(local,))
-            return cell.resolved(self.dim, -(-self.members // rounds), self.members).build()
+            return cell.plan(self.dim, -(-self.members // rounds), self.members).solution
 
         goal = {"epsilon": epsilon, "delta": DELTA, "reports": self.members // rounds}
         return proved_budget(made, **goal)[0]

@@ -41,7 +41,8 @@ from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
 import fedsel
-from fedsel.auto import AVERAGING, MARGIN
+from fedsel.auto import AVERAGING
+from fedsel.auto._numbers import MARGIN
 from fedsel.flower import FedSelMod, FedSelStrategy
 from fedsel.flower._messages import Layout, content_bytes
 from fedsel.pages import palette

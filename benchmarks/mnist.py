@@ -43,8 +43,8 @@ from rich.console import Console
 from rich.table import Table
 from torch import nn
 
-from fedsel import FedSelClassifier, Recipe, Solution, resolved
-from fedsel.auto import Setting
+from fedsel import FedSelClassifier, Recipe, Solution, resolve_auto
+from fedsel.auto import PublicFacts
 from fedsel.cli._terminal import Bar
 from fedsel.mechanisms.central._budget import proved_budget
 from fedsel.pages import legend_below, new_figure, palette
@@ -143,10 +143,10 @@ def parameters(model: str) -> int:
 def local_epsilon(model: str, clients: int) -> float:
     """The largest local ε of shuffled reports that keep the central goal: proved."""
     reports = clients // SHUFFLED_ROUNDS
-    setting = Setting(parameters(model), reports, SHUFFLED_ROUNDS, norm=1.0, classes=CLASSES)
+    setting = PublicFacts(parameters(model), reports, SHUFFLED_ROUNDS, norm=1.0, classes=CLASSES)
 
     def made(local: float) -> Solution:
-        return resolved(Recipe(epsilon=local), setting).build()
+        return resolve_auto(Recipe(epsilon=local), setting).build()
 
     return proved_budget(made, epsilon=CENTRAL, delta=DELTA, reports=reports)[0]
 

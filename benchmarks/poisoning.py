@@ -46,7 +46,7 @@ from rich.console import Console
 from rich.table import Table
 from scipy.stats import beta
 
-from fedsel import Recipe, Reports, Setting, Solution, Totals, resolved, solution
+from fedsel import PublicFacts, Recipe, Reports, Solution, Totals, resolve_auto, solution
 from fedsel.cli._terminal import Bar
 from fedsel.data import find, load, synthetic
 from fedsel.mechanisms import SignedSampling, TwoStage
@@ -202,9 +202,9 @@ def accuracy(case: Case, seed: int, clients: int, folder: Path | None) -> float:
     unit = case.solution == SHORT or entry(name).directions
     X, y, X_test, y_test, best = records(case.data, unit, seed, folder)
     rounds, dim = len(y) // clients, X.shape[1]
-    setting = Setting(dim, clients, rounds, norm=1.0 if unit else None)
+    setting = PublicFacts(dim, clients, rounds, norm=1.0 if unit else None)
     # One basis a round: the attacker knows where every report counts.
-    recipe = resolved(Recipe(name, epsilon=case.epsilon, mu=0.1, bases=None), setting)
+    recipe = resolve_auto(Recipe(name, epsilon=case.epsilon, mu=0.1, bases=None), setting)
     made, rule = recipe.build(), StepRule.of(recipe)
     limit = honest_limit(made, clients) if name in PRIVATE else 0
     reporting = VectorReports(made, len(y), seed=seed)

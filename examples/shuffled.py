@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from fedsel import Recipe, Setting, amplify, resolved
+from fedsel import PublicFacts, Recipe, amplify, resolve_auto
 from fedsel.device import Client, Policy, Request
 from fedsel.models import LinearModel
 from fedsel.server import Aggregator, ServerKey, Shuffler
@@ -42,7 +42,7 @@ MODEL = LinearModel(reg=0.0)
 
 def recipe_for(devices: int) -> Recipe:
     """What the server asks for: one report of each device."""
-    return resolved(Recipe(epsilon=EPSILON), Setting(dim=D, clients=devices, rounds=ROUNDS))
+    return resolve_auto(Recipe(epsilon=EPSILON), PublicFacts(dim=D, clients=devices, rounds=ROUNDS))
 
 
 def records_of(i: int) -> tuple[NDArray[np.float64], NDArray[np.int8]]:

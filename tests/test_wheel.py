@@ -192,8 +192,9 @@ def test_every_command_has_its_help_on_the_core(environment, versions):
 
 DEVICE_AND_SERVER = """
 import numpy as np
-from fedsel import Aggregator, Client, Policy, Recipe, Setting, resolved
-recipe = resolved(Recipe(epsilon=1.0, reg=0.01), Setting(dim=8, clients=3, rounds=1, norm=1.0))
+from fedsel import Aggregator, Client, Policy, Recipe, PublicFacts, resolve_auto
+facts = PublicFacts(dim=8, clients=3, rounds=1, norm=1.0)
+recipe = resolve_auto(Recipe(epsilon=1.0, reg=0.01), facts)
 server = Aggregator(recipe, "server")
 policy = Policy(lifetime=1.0, per_report=1.0, solutions=["FJ"], dimensions=[8])
 for name in "abc":

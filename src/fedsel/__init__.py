@@ -9,8 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from fedsel._version import __version__
-from fedsel.auto import Setting, resolved
-from fedsel.errors import InvalidArgument, InvalidData, PrivacyLeakWarning
+from fedsel.auto import PublicFacts, resolve_auto
+from fedsel.errors import InvalidArgument, InvalidData, PrivacyLeakWarning, renamed
 from fedsel.mechanisms import Certificate, FlatPicks, SignedSampling, TwoStage, certify, mechanism
 from fedsel.recipe import Recipe, solution
 from fedsel.reports import Reports, Totals
@@ -49,10 +49,11 @@ _LAZY = {
 }
 
 
+_renamed = renamed(__name__, {"Setting": "PublicFacts", "resolved": "resolve_auto"}, until="0.3")
+
+
 def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module 'fedsel' has no attribute {name!r}")
-    return getattr(import_module(_LAZY[name]), name)
+    return getattr(import_module(_LAZY[name]), name) if name in _LAZY else _renamed(name)
 
 
 def __dir__() -> list[str]:
@@ -75,11 +76,11 @@ __all__ = [
     "Policy",
     "PrivacyLeakWarning",
     "Projection",
+    "PublicFacts",
     "RandomDirections",
     "Recipe",
     "Reports",
     "Rotated",
-    "Setting",
     "SignedSampling",
     "Solution",
     "Totals",
@@ -93,6 +94,6 @@ __all__ = [
     "exact_law",
     "local_budget",
     "mechanism",
-    "resolved",
+    "resolve_auto",
     "solution",
 ]

@@ -1,7 +1,7 @@
 """The recipe: every public parameter of a run, in one record.
 
 Command line, estimator, trainer, strategy, experiments, server and wire are all fed from it. What
-is ``"auto"`` in it is decided by `fedsel.auto.resolved`; what is left then is numbers.
+is ``"auto"`` in it is decided by `fedsel.auto.resolve_auto`; what is left then is numbers.
 """
 
 from __future__ import annotations
@@ -221,7 +221,7 @@ class Recipe:
         for name in names:
             value = getattr(self, name)
             if value in (AUTO, None) and not (name == "rho" and value is None) and self._uses(name):
-                wanted = "a number: fedsel.auto.resolved decides it"
+                wanted = "a number: fedsel.auto.resolve_auto decides it"
                 raise InvalidArgument(name, value, wanted)
 
     def _uses(self, name: str) -> bool:

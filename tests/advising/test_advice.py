@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import fedsel
-from fedsel import InvalidArgument, Recipe, Setting, advise, resolved, solution
+from fedsel import InvalidArgument, PublicFacts, Recipe, advise, resolve_auto, solution
 from fedsel.advising import Moments, Updates, moments
 from fedsel.advising._outlook import NAMES, simulate
 from fedsel.advising._sufficiency import GOAL
-from fedsel.auto import CENTRE, SPREAD
+from fedsel.auto._numbers import CENTRE, SPREAD
 from fedsel.solutions._fresh import codewords_for
 from fedsel.solutions._rotated import hadamard
 from tests.cli.support import run_here
@@ -250,7 +250,7 @@ def test_it_says_which_share_of_the_clients_the_first_wave_takes():
     assert "the first 10 of 100 rounds (3,900, 10%)" in advice.preparation
     assert "the first 5 of 100 rounds (1,950, 5%)" in advice.preparation
     # The error of a mean of private reports on records of norm 1, as the server would see it.
-    recipe = resolved(Recipe(epsilon=1.0), Setting(124, 390, 100, 1.0, offset=True))
+    recipe = resolve_auto(Recipe(epsilon=1.0), PublicFacts(124, 390, 100, 1.0, offset=True))
     noise = recipe.build().noise / recipe.rho / math.sqrt(3900)
     assert advice.centre_error == pytest.approx(noise)
     few = advise(dim=1000, clients=4000, epsilon=0.5)

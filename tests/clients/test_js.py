@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.differential import compare
-from fedsel import Aggregator, Recipe, Setting, resolved
+from fedsel import Aggregator, PublicFacts, Recipe, resolve_auto
 from fedsel.server import ServerKey
 from fedsel.wire import Sealing
 
@@ -77,7 +77,9 @@ def test_the_examples_of_a_page_are_programs(node, page, tmp_path):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_example_for_node_answers_a_server(node, page, tmp_path):
-    recipe = resolved(Recipe("FJ", epsilon=2.0, epochs=5), Setting(dim=4, clients=1, rounds=5))
+    recipe = resolve_auto(
+        Recipe("FJ", epsilon=2.0, epochs=5), PublicFacts(dim=4, clients=1, rounds=5)
+    )
     server = Aggregator(recipe, tmp_path / "server")
     [(name, text)] = [block for block in _blocks(page) if block[0]]
     (tmp_path / name).write_text(text)

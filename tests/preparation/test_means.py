@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fedsel import FedSelClassifier, InvalidArgument, Recipe, Setting, resolved
-from fedsel.auto import left_to_learn, plan_for
+from fedsel import FedSelClassifier, InvalidArgument, PublicFacts, Recipe, resolve_auto
+from fedsel.auto._run_plan import left_to_learn, plan_for
 from fedsel.data import from_arrays
 from fedsel.experiments import InMemorySource, Spec
 from fedsel.preparation import FeatureScale, Plan, Preparation, PublicMeans, advanced
@@ -224,8 +224,8 @@ def test_a_whole_stage_without_a_report_leaves_what_is_given():
 def rounds_for(known, feature_range=(0, 1), **changes):
     scale = FeatureScale.of(feature_range, D)
     offset, loose = left_to_learn(scale, known)
-    setting = Setting(D + 1, 300, 100, norm=1.0, offset=offset, loose=loose)
-    recipe = resolved(Recipe(epsilon=2.0, **changes), setting)
+    setting = PublicFacts(D + 1, 300, 100, norm=1.0, offset=offset, loose=loose)
+    recipe = resolve_auto(Recipe(epsilon=2.0, **changes), setting)
     made = plan_for(recipe, recipe.build(), loose=scale.loose, rounds=100, known=known)
     assert made.loose == (scale.loose if known is None else known.wide)
     return made.spread_rounds, made.centre_rounds
@@ -328,7 +328,7 @@ def test_a_cell_prepares_as_the_estimator(preparation):
 
 def test_a_run_goes_on_with_the_means_that_it_began_with(quick_path):
     scale = FeatureScale.of((0, 1), D)
-    recipe = resolved(Recipe(epsilon=4.0), Setting(D + 1, 50, 40, norm=1.0))
+    recipe = resolve_auto(Recipe(epsilon=4.0), PublicFacts(D + 1, 50, 40, norm=1.0))
 
     def server(given):
         known = None if given is None else PublicMeans.of(given, scale)

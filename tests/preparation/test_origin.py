@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from fedsel import Recipe, Setting, resolved
-from fedsel.auto import PASSES, SPREAD_OF_ANY, plan_for
+from fedsel import PublicFacts, Recipe, resolve_auto
+from fedsel.auto._numbers import SPREAD_OF_ANY
+from fedsel.auto._run_plan import PASSES, plan_for
 from fedsel.data.tables import Numbers, encode
 from fedsel.errors import InvalidArgument
 from fedsel.experiments import InMemorySource, Spec, override
@@ -120,8 +121,8 @@ def test_what_are_no_passes(passes):
 
 
 def test_public_quantities_decide_on_passes():
-    known = Setting(4, 500, 100, norm=1.0, offset=True, loose=64)
-    recipe = resolved(Recipe(epsilon=4.0), known)
+    known = PublicFacts(4, 500, 100, norm=1.0, offset=True, loose=64)
+    recipe = resolve_auto(Recipe(epsilon=4.0), known)
     given = {"loose": (True,) * 3, "octaves": 64}
     plan = plan_for(recipe, recipe.build(), rounds=100, **given)
     assert (plan.spread_rounds, plan.passes) == (100 * SPREAD_OF_ANY, TURNS)

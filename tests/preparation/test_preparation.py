@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from fedsel import Recipe, Reports, Setting, resolved
+from fedsel import PublicFacts, Recipe, Reports, resolve_auto
 from fedsel._internal.random import stream
-from fedsel.auto import CENTRE, SPREAD, SPREAD_OF_ANY, plan_for
+from fedsel.auto._numbers import CENTRE, SPREAD, SPREAD_OF_ANY
+from fedsel.auto._run_plan import plan_for
 from fedsel.device import Client, LinearRecords, Policy
 from fedsel.errors import InvalidArgument, InvalidData
 from fedsel.models import LinearModel
@@ -262,18 +263,18 @@ def test_impossible_plans(change):
 
 
 def setting(**changes):
-    return Setting(**{"dim": 30, "clients": 300, "rounds": 100, "norm": 1.0, **changes})
+    return PublicFacts(**{"dim": 30, "clients": 300, "rounds": 100, "norm": 1.0, **changes})
 
 
 def test_public_knowledge_decides_which_rounds_prepare():
-    made = resolved(Recipe(epsilon=2.0), setting())
+    made = resolve_auto(Recipe(epsilon=2.0), setting())
     assert (made.spread, made.centre) == (0, 0)
-    made = resolved(Recipe(epsilon=2.0), setting(offset=True, loose=OCTAVES))
+    made = resolve_auto(Recipe(epsilon=2.0), setting(offset=True, loose=OCTAVES))
     assert (made.spread, made.centre) == (SPREAD, CENTRE)
     plan = plan_for(made, made.build(), loose=(True,) * 29, rounds=100)
     assert (plan.spread_rounds, plan.centre_rounds) == (5, 10)
     assert plan_for(made, made.build(), loose=(False,) * 29, rounds=100).spread_rounds == 0
-    unknown = resolved(Recipe(epsilon=2.0), setting(loose=64))
+    unknown = resolve_auto(Recipe(epsilon=2.0), setting(loose=64))
     assert unknown.spread == SPREAD_OF_ANY
 
 
@@ -291,20 +292,20 @@ def test_public_knowledge_decides_which_rounds_prepare():
 )
 def test_where_nothing_prepares(recipe, changes):
     known = setting(offset=True, loose=OCTAVES, **changes)
-    made = resolved(Recipe(**{"epsilon": 2.0, **recipe}), known)
+    made = resolve_auto(Recipe(**{"epsilon": 2.0, **recipe}), known)
     assert (made.spread, made.centre) == (0, 0)
     assert plan_for(made, made.build(), loose=(True,) * 29, rounds=100) is None
 
 
 def test_what_is_asked_for_and_cannot_be():
     with pytest.raises(InvalidArgument, match=r"centre = 0.1: must be 0 with PS-PM"):
-        resolved(Recipe("PS-PM", epsilon=1.0, centre=0.1), setting())
+        resolve_auto(Recipe("PS-PM", epsilon=1.0, centre=0.1), setting())
     for share in (-0.1, 1.0, math.nan, "yes"):
         with pytest.raises(InvalidArgument, match="centre"):
             Recipe(epsilon=1.0, centre=share)
     with pytest.raises(InvalidArgument, match="some rounds must be left"):
         Recipe(epsilon=1.0, centre=0.5, spread=0.5)
-    made = resolved(Recipe(epsilon=1.0, centre=0.6, spread=0.3), setting())
+    made = resolve_auto(Recipe(epsilon=1.0, centre=0.6, spread=0.3), setting())
     with pytest.raises(InvalidArgument, match="3 of 2 rounds"):
         plan_for(made, made.build(), loose=(True,) * 29, rounds=2)
 
@@ -321,9 +322,9 @@ def task(seed=0, spread=0.2, octaves=OCTAVES):
     rng = np.random.default_rng(seed)
     X = np.clip(rng.normal([0.05, 0.03, 0.001, 0.02, 0], 0.01, (CLIENTS, D)), -1, 1)
     y = np.where(X @ [1, 2, 3, -1, 1] > 0.093, 1, -1).astype(np.int8)
-    known = Setting(D + 1, BATCH, EPOCHS * ROUNDS, norm=1.0)
+    known = PublicFacts(D + 1, BATCH, EPOCHS * ROUNDS, norm=1.0)
     asked = Recipe(epsilon=40.0, epochs=EPOCHS, reg=0.01, spread=spread, centre=0.2)
-    recipe = resolved(asked, known)
+    recipe = resolve_auto(asked, known)
     plan = plan_for(recipe, recipe.build(), loose=(True,) * D, rounds=ROUNDS, octaves=octaves)
     return X.astype(np.float32), y, recipe, plan
 
@@ -406,7 +407,7 @@ def test_a_device_trains_on_its_prepared_records():
 
 def test_a_server_refuses_another_plan(quick_path):
     _, _, recipe, plan = task()
-    with pytest.raises(InvalidArgument, match=r"plan = None.*fedsel.auto.plan_for"):
+    with pytest.raises(InvalidArgument, match=r"plan = None.*fedsel.auto.plan_run"):
         Aggregator(recipe, quick_path / "a", rounds_per_epoch=ROUNDS)
     with pytest.raises(InvalidArgument, match="fewer than 4 rounds"):
         Aggregator(recipe, quick_path / "b", rounds_per_epoch=4, plan=plan)

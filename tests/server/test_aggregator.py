@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fedsel.server._folder as folder_module
-from fedsel import InvalidArgument, InvalidData, Recipe, Reports, Setting, resolved
+from fedsel import InvalidArgument, InvalidData, PublicFacts, Recipe, Reports, resolve_auto
 from fedsel._internal.random import stream
 from fedsel.device import Client, Policy
 from fedsel.models import LinearModel
@@ -414,8 +414,8 @@ def test_the_checkpoint_of_another_recipe(tmp_path):
 
 def test_how_a_recipe_was_come_to_is_no_part_of_the_checkpoint(tmp_path):
     """Nor is what does not matter to its solution, which may be left open."""
-    few = Setting(dim=D, clients=3, rounds=3)
-    flat = resolved(Recipe("PS-PM", epsilon=0.5, theta=0.3, learning_rate=0.3), few)
+    few = PublicFacts(dim=D, clients=3, rounds=3)
+    flat = resolve_auto(Recipe("PS-PM", epsilon=0.5, theta=0.3, learning_rate=0.3), few)
     assert (flat.solution, flat.asked) == ("PM", "PS-PM")
     open_ = Recipe("PM", epsilon=0.5, dim=D, learning_rate=0.3, averaging=0.0)
     for made in (flat, open_):
@@ -492,8 +492,8 @@ def test_impossible_first_weights(tmp_path, weights):
 CLIENTS, BATCH = 23, 5
 ROUNDS = -(-CLIENTS // BATCH)
 WHOLE = {name: recipe(name, momentum=0.5, reg=0.01, averaging=2.0) for name in NAMES}
-RECOMMENDED = resolved(
-    Recipe(epsilon=8.0, epochs=3, reg=0.02), Setting(dim=D, clients=BATCH, rounds=3 * ROUNDS)
+RECOMMENDED = resolve_auto(
+    Recipe(epsilon=8.0, epochs=3, reg=0.02), PublicFacts(dim=D, clients=BATCH, rounds=3 * ROUNDS)
 )
 RUNS = {
     **{name: (made, 0.0) for name, made in WHOLE.items()},

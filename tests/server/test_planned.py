@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fedsel import InvalidArgument, Recipe, Setting, resolved
-from fedsel.auto import AUTO
+from fedsel import InvalidArgument, PublicFacts, Recipe, resolve_auto
+from fedsel.auto._numbers import AUTO
 from fedsel.preparation import FeatureScale
 from fedsel.server.planned import Planned, recipe_asked
 from fedsel.wire import RecordPipeline
@@ -92,7 +92,7 @@ def test_a_batch_is_a_share_of_the_nodes():
 
 def settled(dim, asked=ASKED, **setting):
     given = {"clients": 10, "rounds": 60, "norm": 1.0, "model": "linear"}
-    return resolved(asked, Setting(dim=dim, **{**given, **setting}))
+    return resolve_auto(asked, PublicFacts(dim=dim, **{**given, **setting}))
 
 
 def test_a_linear_model_follows_from_the_norm_of_its_records():

@@ -5,15 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fedsel import InvalidArgument, Recipe, Setting, resolved
+from fedsel import InvalidArgument, PublicFacts, Recipe, resolve_auto
 from fedsel._internal.random import stream
-from fedsel.auto import plan_for
+from fedsel.auto._run_plan import plan_for
 from fedsel.device import Request
 from fedsel.server import Aggregator
 
 D = 6
-RECIPE = resolved(
-    Recipe(epsilon=40.0, epochs=2, spread=0.2, centre=0.2), Setting(D, 12, 20, norm=1.0)
+RECIPE = resolve_auto(
+    Recipe(epsilon=40.0, epochs=2, spread=0.2, centre=0.2), PublicFacts(D, 12, 20, norm=1.0)
 )
 PLAN = plan_for(RECIPE, RECIPE.build(), loose=(True,) * (D - 1), rounds=10)
 UNPREPARED = replace(RECIPE, spread=0.0, centre=0.0)

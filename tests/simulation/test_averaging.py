@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fedsel import InvalidArgument, Recipe, solution
-from fedsel.auto import Setting, learning_rate
+from fedsel.auto import PublicFacts, learning_rate
 from fedsel.data import synthetic
 from fedsel.experiments import Spec, override
 from fedsel.models import LinearModel, MulticlassModel
@@ -83,7 +83,7 @@ def test_the_automatic_rate_brings_its_average_and_unit_records():
     assert (paper.recipe.averaging, paper.unit_records) == (0.0, False)
 
     def made(cell, part):
-        return cell.resolved(dim=10, batch=5, members=100, part=part).build()
+        return cell.plan(dim=10, batch=5, members=100, part=part).solution
 
     # Every part draws its own public matrix, and those without one are built once.
     assert made(auto, 0).transform.seed != made(auto, 1).transform.seed
@@ -92,8 +92,8 @@ def test_the_automatic_rate_brings_its_average_and_unit_records():
 
 def test_a_networks_rate_is_by_weight_and_stays_stable():
     made = solution("RJ", epsilon=1.0, dim=1600)
-    network = Setting(dim=1600, clients=100, rounds=50, model="network")
-    by_length = learning_rate(made, Setting(dim=1600, clients=100, rounds=50))
+    network = PublicFacts(dim=1600, clients=100, rounds=50, model="network")
+    by_length = learning_rate(made, PublicFacts(dim=1600, clients=100, rounds=50))
     assert learning_rate(made, network) == pytest.approx(by_length * 14 / 3)
     for dim, drift in ((16, 3), (400, 10), (784, 14), (3136, 14), (6400, 20)):  # by the weights
         sized = replace(network, dim=dim)
@@ -115,4 +115,4 @@ def test_a_networks_rate_is_by_weight_and_stays_stable():
     much = replace(network, clients=10**8)
     assert learning_rate(flat, much) == pytest.approx(40 * 14 / (50 * 0.25 * 40))
     inside = solution("PS-PM-O", epsilon=2.0, dim=9)
-    assert learning_rate(inside, Setting(dim=9, clients=9, rounds=9, model="network")) == 1.0
+    assert learning_rate(inside, PublicFacts(dim=9, clients=9, rounds=9, model="network")) == 1.0

@@ -9,7 +9,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from fedsel import solution
-from fedsel.auto import Setting, learning_rate
+from fedsel.auto import PublicFacts, learning_rate
 from fedsel.errors import InvalidArgument, InvalidData
 from fedsel.mechanisms import FlatPicks, ReportMechanism
 from fedsel.models import LinearModel
@@ -345,7 +345,7 @@ def test_training_starts_where_it_is_told_to():
 
 
 def test_the_public_rate_sets_the_drift_of_the_noise():
-    setting = Setting(dim=50, clients=100, rounds=25)
+    setting = PublicFacts(dim=50, clients=100, rounds=25)
     flat = solution("PM", epsilon=2.0, dim=50)
     assert isinstance(flat.mechanism, FlatPicks)
     assert flat.noise == pytest.approx(50 * np.sqrt(flat.mechanism.value.variance(0)))
@@ -358,7 +358,7 @@ def test_the_public_rate_sets_the_drift_of_the_noise():
     for name, size in (("NP", 0.25 * np.sqrt(50)), ("NP-RS", 12.5), ("NP-K", 0.25)):
         assert learning_rate(solution(name, dim=50), setting) == pytest.approx(6 / size)
     inside = solution("PS-PM-O", epsilon=2.0, dim=50)
-    assert learning_rate(inside, Setting(dim=50, clients=9, rounds=9)) == 1.0
+    assert learning_rate(inside, PublicFacts(dim=50, clients=9, rounds=9)) == 1.0
     # The clip is a unit: a vector and a clip of half the size are the same problem.
     half = solution("PM", epsilon=2.0, dim=50, clip=0.5)
     assert half.noise == pytest.approx(flat.noise / 2)

@@ -17,7 +17,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 import fedsel
 from fedsel import FedSelClassifier, InvalidArgument, PrivacyLeakWarning, solution
-from fedsel.auto import Setting, learning_rate, model_of
+from fedsel.auto import PublicFacts, learning_rate, model_of
 from fedsel.data.partition import by_groups
 from fedsel.preparation import FeatureScale
 from fedsel.simulation import Population, Training, train
@@ -78,7 +78,9 @@ def test_the_default_is_one_symbol_on_unit_records(model):
     used = np.hstack([X / 4, np.ones((600, 1))])
     used = (used / np.linalg.norm(used, axis=1, keepdims=True)).astype(np.float32)
     made = solution("FJ", epsilon=3.0, dim=7, rho=0.4)
-    rate = learning_rate(made, Setting(7, clients=6, rounds=100, norm=1.0, model=model_of(model)))
+    rate = learning_rate(
+        made, PublicFacts(7, clients=6, rounds=100, norm=1.0, model=model_of(model))
+    )
     population = Population(used, np.where(y == "yes", 1, -1).astype(np.int8))
     training = Training(made, rate, batch=6, seed=3, averaging=3.0)
     expected = train(training, population, loss=model).weights

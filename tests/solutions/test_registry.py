@@ -20,7 +20,7 @@ from fedsel import (
     certify,
     solution,
 )
-from fedsel.auto import Setting, resolved
+from fedsel.auto import PublicFacts, resolve_auto
 from fedsel.budget import Budget, hyper_parameters_free
 from fedsel.checks import assert_follows
 from fedsel.mechanisms import BOTTOM, Duchi, FlatPicks, FullGradient, Piecewise, TopK
@@ -356,7 +356,7 @@ def test_what_is_registered_must_compose_what_was_asked_for():
 
 def test_a_name_that_is_given_anew_means_the_new_composition():
     """The same recipe again: neither its solution nor what is automatic is the old one's."""
-    setting = Setting(dim=3, clients=100, rounds=2)
+    setting = PublicFacts(dim=3, clients=100, rounds=2)
     compositions = [own, lambda p: replace(own(p), mechanism=FlatPicks(Piecewise(1.0)))]
     made, rates = [], []
     for compose in compositions:
@@ -365,7 +365,7 @@ def test_a_name_that_is_given_anew_means_the_new_composition():
             recipe = Recipe("Mine", epsilon=1.0, dim=3)
             made.append(recipe.build())
             assert recipe.build() is made[-1]
-            rates.append(resolved(recipe, setting).learning_rate)
+            rates.append(resolve_auto(recipe, setting).learning_rate)
         finally:
             unregister("Mine")
         with pytest.raises(InvalidArgument, match=r"^name = 'Mine': must be a known solution"):

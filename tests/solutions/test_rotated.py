@@ -7,9 +7,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from fedsel import InvalidArgument, Recipe, Rotated, Setting, exact_law, resolved, solution
+from fedsel import InvalidArgument, PublicFacts, Recipe, Rotated, exact_law, resolve_auto, solution
 from fedsel.auditing import report_law
-from fedsel.auto import BASES
+from fedsel.auto._numbers import BASES
 from fedsel.mechanisms._decimals import upper_sum
 from fedsel.mechanisms._drawing import draw_dimension
 from fedsel.sampling.simulated import cohort, report
@@ -235,15 +235,15 @@ def test_similar_updates_are_not_bent_by_one_basis():
 
 def test_the_automatic_number_of_bases():
     def bases(rounds, epsilon=2.0, name="RJ", **given):
-        setting = Setting(dim=100, clients=50, rounds=rounds, norm=1.0)
-        return resolved(Recipe(name, epsilon=epsilon, **given), setting).bases
+        setting = PublicFacts(dim=100, clients=50, rounds=rounds, norm=1.0)
+        return resolve_auto(Recipe(name, epsilon=epsilon, **given), setting).bases
 
     assert [bases(t) for t in (1, 4, 63, 64, 1000)] == [BASES, BASES // 4, 2, None, None]
     assert bases(100, epsilon=12.0) == 1  # one basis, of several rotations
     assert bases(100, epsilon=12.0, epochs=6) is None
     assert bases(1, name="PS-PM") is bases(1, name="RC") is None
     assert bases(1, bases=3) == 3
-    large = resolved(Recipe(epsilon=2.0), Setting(dim=MOST_CODEWORDS, clients=50, rounds=1))
+    large = resolve_auto(Recipe(epsilon=2.0), PublicFacts(dim=MOST_CODEWORDS, clients=50, rounds=1))
     assert large.bases is None
 
 

@@ -8,7 +8,8 @@ import torch
 from torch import nn
 
 from fedsel import Recipe, solution
-from fedsel.auto import Setting, plan_for, resolved
+from fedsel.auto import PublicFacts, resolve_auto
+from fedsel.auto._run_plan import plan_for
 from fedsel.data.partition import by_groups
 from fedsel.errors import InvalidArgument
 from fedsel.preparation import FeatureScale, Plan, Preparation
@@ -57,8 +58,8 @@ def test_it_equals_a_preparation_by_hand(grouped):
     scaled = (X / HIGH).astype(np.float32)
     module = mlp()
     layout = Layout(module)
-    setting = Setting(layout.dim, batch, ROUNDS, norm=1.0, classes=3, model="network")
-    recipe = resolved(Recipe(epsilon=8.0, centre=0.1, spread=0.1), setting)
+    setting = PublicFacts(layout.dim, batch, ROUNDS, norm=1.0, classes=3, model="network")
+    recipe = resolve_auto(Recipe(epsilon=8.0, centre=0.1, spread=0.1), setting)
     made, loose = recipe.build(), (HIGH != 1).tolist()
     plan = Plan(
         features=FEATURES,
@@ -287,8 +288,8 @@ def test_a_block_of_entries_bends_the_centre_in_one_rotation_alone(name, scatter
     than 20 of them away.
     """
     features, dim, batch = 64, 1210, 240
-    setting = Setting(dim, batch, 200, norm=1.0, classes=10, model="network")
-    recipe = resolved(Recipe(name, epsilon=8.0, centre=0.1, spread=0.0), setting)
+    setting = PublicFacts(dim, batch, 200, norm=1.0, classes=10, model="network")
+    recipe = resolve_auto(Recipe(name, epsilon=8.0, centre=0.1, spread=0.0), setting)
     made = recipe.build()
     plan = plan_for(recipe, made, loose=(False,) * features, rounds=200, network=True)
     assert plan.scattered

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from fedsel import Recipe, solution
-from fedsel.auto import Setting, resolved
+from fedsel.auto import PublicFacts, resolve_auto
 from fedsel.data.partition import by_groups
 from fedsel.errors import InvalidArgument, InvalidData
 from fedsel.sampling._parts import rows_of
@@ -307,10 +307,10 @@ def test_the_default_is_the_recommended_recipe(norm):
     module = mlp()
     start = FederatedTrainer(module, epsilon=2.0).layout.read(module)
     trainer = FederatedTrainer(module, epsilon=2.0, batch=10, norm=norm, seed=0).fit(X, y)
-    setting = Setting(
+    setting = PublicFacts(
         dim=trainer.layout.dim, clients=10, rounds=4, norm=norm, classes=3, model="network"
     )
-    assert trainer.recipe == resolved(Recipe(epsilon=2.0), setting)
+    assert trainer.recipe == resolve_auto(Recipe(epsilon=2.0), setting)
     assert trainer.solution == trainer.recipe.build()
     assert trainer.rate == trainer.recipe.learning_rate
     assert (trainer.recipe.solution, trainer.recipe.averaging) == ("FJ", 3.0)

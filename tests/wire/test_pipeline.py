@@ -8,7 +8,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from fedsel import InvalidArgument, Recipe
-from fedsel.auto import plan_for
+from fedsel.auto._run_plan import plan_for
 from fedsel.errors import InvalidData
 from fedsel.preparation import FeatureScale, Plan, Preparation
 from fedsel.wire import RecordPipeline

@@ -25,7 +25,8 @@ from fedsel.advising._outlook import (
     split,
 )
 from fedsel.advising._sufficiency import GOAL, prospect
-from fedsel.auto import AGREEMENT, FEWEST_ROUNDS, noise_of_mean, resolved
+from fedsel.auto import AGREEMENT, FEWEST_ROUNDS, resolve_auto
+from fedsel.auto._run_plan import noise_of_mean
 from fedsel.errors import Epsilon, InvalidArgument, check_count, check_epsilon, check_positive
 from fedsel.mechanisms import FullGradient, OneSymbol
 from fedsel.mechanisms.central import DELTA, CentralGuarantee
@@ -197,7 +198,7 @@ def advice_for(
         one, loss = once.alignment_all, split(best, once, asked.epochs)
     plain = moments(Solution("NP", asked.dim, FullGradient()), asked.updates)
     epsilon = epsilon_of(best.name)
-    automatic = resolved(Recipe(epsilon=epsilon, epochs=asked.epochs), asked.setting)
+    automatic = resolve_auto(Recipe(epsilon=epsilon, epochs=asked.epochs), asked.setting)
     waiting = max(1.0, float(automatic.centre) * asked.clients)
     noise = noise_of_mean(automatic, automatic.build(), waiting) if automatic.centre else 0.0
     skipped = [f"{name} is left out: {why}." for name, why in left_out(asked.dim).items()]

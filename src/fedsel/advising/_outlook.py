@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fedsel._internal.extras import needed
 from fedsel.advising._moments import Moments, Updates, moments
 from fedsel.advising._sufficiency import GOAL, Prospect, prospect, too_large, wanted_clients
-from fedsel.auto import Model, Setting, learning_rate, radius
+from fedsel.auto import Model, PublicFacts, learning_rate, radius
 from fedsel.budget import Budget, hyper_parameters_free
 from fedsel.errors import Epsilon, InvalidArgument, check_count, check_finite, check_positive
 from fedsel.mechanisms import OneSymbol, TwoStage
@@ -78,9 +78,9 @@ class Asked:
         return Updates(self.dim, length, float(self.agreement), self.sparse)
 
     @property
-    def setting(self) -> Setting:
+    def setting(self) -> PublicFacts:
         """What `fedsel.auto` is told; declared ranges may be anything."""
-        return Setting(
+        return PublicFacts(
             self.dim,
             self.batch,
             self.epochs * self.rounds,

@@ -11,7 +11,7 @@ import numpy as np
 
 from fedsel._internal.extras import needed
 from fedsel.advising._moments import Updates, moments
-from fedsel.auto import AGREEMENT, Setting, radius
+from fedsel.auto import AGREEMENT, PublicFacts, radius
 from fedsel.errors import TooFewClientsWarning, warn_user
 from fedsel.solutions import Solution
 from fedsel.solutions._registry import PLAIN, default_codewords
@@ -173,7 +173,7 @@ def _expected(alignment: float, classes: int | None) -> str:
 
 def warn_about_clients(
     solution: Solution,
-    setting: Setting,
+    setting: PublicFacts,
     *,
     clients: int,
     epochs: int,

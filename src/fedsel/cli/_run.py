@@ -15,7 +15,7 @@ import typer
 
 from fedsel._internal.display import printable
 from fedsel._internal.extras import check_installed
-from fedsel.auto import CENTRE, SPREAD
+from fedsel.auto._numbers import CENTRE, SPREAD
 from fedsel.cli._commands import load_config
 from fedsel.cli._run_records import Files, source_of
 from fedsel.cli._run_table import annotated, line_of, print_table, write_files

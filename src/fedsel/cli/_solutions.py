@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from fedsel._internal.display import printable
-from fedsel.auto import bases_for
+from fedsel.auto._numbers import bases_for
 from fedsel.cli._terminal import JsonOption, finite, output
 from fedsel.errors import InvalidArgument
 from fedsel.recipe import RECOMMENDED, Recipe

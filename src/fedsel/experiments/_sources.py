@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fedsel.data import Dataset, load, partition
 from fedsel.errors import InvalidArgument
-from fedsel.preparation import FeatureScale, Preparation, PublicMeans, of_rows, shaped
+from fedsel.preparation import FeatureScale, PublicMeans
 from fedsel.preparation.means import read_means
 from fedsel.preparation.scale import PRIVATE
 from fedsel.simulation import Population
@@ -127,14 +127,11 @@ def with_public(dataset: Dataset, rows: Rows) -> InMemorySource:
     return InMemorySource(dataset, rows)
 
 
-def public_preparation(
-    like: Dataset, public: Rows, scale: str, known: FeatureScale, noise: float
-) -> Preparation:
-    """What public rows tell of the records of a data set on a scale."""
+def public_rows(like: Dataset, public: Rows, scale: str) -> Any:
+    """Public rows on the scale of a data set."""
     unlabelled = np.ones(len(public), np.int8)
     rows = replace(like, X=np.ascontiguousarray(public, np.float32), y=unlabelled)
-    X = rows.scaled(scale).X
-    return shaped(of_rows(X, loose=known.loose), X, noise)
+    return rows.scaled(scale).X
 
 
 def population(source: Source, name: str, data_seed: int, *shape: Any) -> Population:

@@ -129,7 +129,7 @@ class Spec(Conditions):
         self._check_scale()
         # Report wrong names and parameters before anything runs.
         for cell in self.cells():
-            cell.resolved(dim=1000, batch=1000, members=100_000).build()
+            cell.plan(dim=1000, batch=1000, members=100_000)
 
     def _entries(self) -> list[Entry]:
         return [entry(name, "solution") for name in self.solutions]

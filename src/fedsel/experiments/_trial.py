@@ -10,28 +10,18 @@ from typing import Annotated, Any, ClassVar, Literal, final, get_args
 import numpy as np
 
 from fedsel._internal.random import key_of
-from fedsel.auto import (
-    Setting,
-    left_to_learn,
-    model_of,
-    noise_of_mean,
-    plan_for,
-    resolved,
-    with_share,
-    without_rounds,
-)
+from fedsel.auto import PublicFacts, PublicRecords, RunPlan, model_of, plan_run, with_share
 from fedsel.data.catalogue import resolve
 from fedsel.errors import InvalidArgument, check_count, check_finite, check_positive
 from fedsel.experiments._sources import (
     Source,
     population,
     public_means,
-    public_preparation,
+    public_rows,
     public_scale,
 )
 from fedsel.mechanisms._selection import Top
 from fedsel.models import Loss
-from fedsel.preparation import FeatureScale, Preparation, PublicMeans
 from fedsel.recipe import AUTO, Parameter, Recipe, parameters_of
 from fedsel.simulation import Population, Training
 from fedsel.simulation._validation import Score, Scores, held_out_run, one_history, one_run
@@ -154,34 +144,23 @@ class Cell(Conditions):
         means, known = public_means(*which, bounds), bounds if can else None
         people = self._population(source, prepared=known is None)
         members = self._members(people)
-        count, per_epoch = self._rounds(members)
+        count = self._cohort(members)
         dim = people.X.shape[1] + (known is not None)
-        rows = None if known is None else source.public
-        cell = self if rows is None else replace(self, recipe=without_rounds(self.recipe))
-        recipe = cell.resolved(dim, count, members, part, known, means)
-        solution, plan = recipe.build(), None
-        if known is not None and rows is not None:
-            noise = noise_of_mean(recipe, solution, members * recipe.epochs)
-            like = source.data(self.dataset, self.draw)
-            prepared = public_preparation(like, rows, self.scale, known, noise)
-            people = people.prepared(prepared)
-        elif known is not None:
-            plan = plan_for(
-                recipe,
-                solution,
-                loose=known.loose,
-                rounds=per_epoch,
-                octaves=known.octaves,
-                known=means,
-            )
-            if plan is None:
-                people = self._population(source, prepared=True)
-        elif means is not None:  # such records keep their norm
-            plain = Preparation.plain(len(means.values), unit=False)
-            centred = replace(plain, centre=means.centre(plain.spread))
-            people = self._population(source, prepared=False).prepared(centred)
+        records = None
+        if bounds is not None and (can or means is not None):
+            rows = source.public if can else None
+            if rows is not None:
+                rows = public_rows(source.data(self.dataset, self.draw), rows, self.scale)
+            records = PublicRecords(bounds, means, rows, unit=can, learnable=can)
+        run = self.plan(dim, count, members, part, records)
+        told = None if records is None else records.known(run, members * run.recipe.epochs)
+        if told is not None:
+            people = self._population(source, prepared=False).prepared(told)
+        elif known is not None and run.preparation is None:
+            people = self._population(source, prepared=True)
+        recipe = run.recipe
         training = Training(
-            solution=solution,
+            solution=run.solution,
             learning_rate=float(recipe.learning_rate),
             batch=count,
             reg=recipe.reg,
@@ -189,7 +168,7 @@ class Cell(Conditions):
             seed=self.seed,
             rounds=self.rounds,
             averaging=float(recipe.averaging),
-            plan=plan,
+            plan=run.preparation,
         )
         return people, training
 
@@ -205,24 +184,22 @@ class Cell(Conditions):
             raise InvalidArgument("folds", of, f"at most the {people.clients} clients")
         return people.clients * kept // of
 
-    def _rounds(self, members: int) -> tuple[int, int]:
-        """The clients of a round, and the rounds of an epoch."""
+    def _cohort(self, members: int) -> int:
+        """The clients of a round."""
         batch = self.batch
-        count = max(1, round(batch * members)) if isinstance(batch, float) else min(batch, members)
-        return count, -(-members // count)
+        return max(1, round(batch * members)) if isinstance(batch, float) else min(batch, members)
 
-    def resolved(
+    def plan(
         self,
         dim: int,
         batch: int,
         members: int,
         part: int = 0,
-        known: FeatureScale | None = None,
-        means: PublicMeans | None = None,
-    ) -> Recipe:
-        """The recipe in numbers, for so many clients of a round and in all.
+        records: PublicRecords | None = None,
+    ) -> RunPlan:
+        """Everything automatic, for so many clients of a round and in all.
 
-        A part draws its own projection or codebook: what is reported is no single one's luck.
+        Each part draws its own projection or codebook, so that no single one decides the result.
         """
         recipe = replace(self.recipe, dim=dim)
         if entry(recipe.solution).public_matrix:  # the others do not depend on it
@@ -230,18 +207,15 @@ class Cell(Conditions):
         if recipe.mu == AUTO:
             recipe = with_share(recipe, batch)
         per_epoch = -(-members // batch)
-        offset, loose = (False, 0) if known is None else left_to_learn(known, means)
-        setting = Setting(
+        facts = PublicFacts(
             dim,
             members / per_epoch,
             per_epoch * recipe.epochs,
             norm=1.0 if self.unit_records else None,
             model=model_of(self.model),
             intercept=self.intercept,
-            offset=offset,
-            loose=loose,
         )
-        return resolved(recipe, setting)
+        return plan_run(recipe, facts, records)
 
     def part(self, number: int, source: Source) -> Row:
         """One training run; the first also tells what a report costs."""

@@ -35,12 +35,12 @@ _A_NAME = "hashable and equal to itself, so that a client is known again by its 
 class Aggregator:
     """Collects the reports of a round, averages them, steps, and keeps a checkpoint in ``folder``.
 
-    - ``recipe``: private, with nothing automatic left (`fedsel.auto.resolved`).
+    - ``recipe``: private, with nothing automatic left (`fedsel.auto.resolve_auto`).
     - ``weights``: what the run begins with, zeros by default. Devices work on `weights`; `model` is
       their average over the rounds, if the recipe has one.
     - ``rounds_per_epoch``; ``limit``: the most reports of a round, the only bound there is for
       clients without a name. Memory is O(d), and one name for each client of the round.
-    - ``plan`` (`fedsel.auto.plan_for`): devices of the first rounds report on their records;
+    - ``plan`` (`fedsel.auto.plan_run`): devices of the first rounds report on their records;
       `preparation` is what has been learnt, for all later ones.
     - ``purpose``, ``recipient``: what requests say of the run (`fedsel.wire.Intent`). Policies may
       ask for them, and ledgers keep them.
@@ -52,8 +52,8 @@ class Aggregator:
     open the folder itself. Sums are integers: the order in which reports arrive does not matter.
 
     >>> import tempfile
-    >>> from fedsel import Recipe, Setting, resolved
-    >>> recipe = resolved(Recipe(epsilon=1.0), Setting(dim=8, clients=100, rounds=1))
+    >>> from fedsel import Recipe, PublicFacts, resolve_auto
+    >>> recipe = resolve_auto(Recipe(epsilon=1.0), PublicFacts(dim=8, clients=100, rounds=1))
     >>> with Aggregator(recipe, tempfile.mkdtemp()) as server:
     ...     server.receive("a client", b"nonsense")
     ...     server.step()

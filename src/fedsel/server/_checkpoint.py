@@ -93,8 +93,8 @@ class Checkpoint:
     ) -> Self:
         """Before the first round of a new run, with these weights or zeros.
 
-        >>> from fedsel import Recipe, Setting, resolved
-        >>> recipe = resolved(Recipe(epsilon=1.0), Setting(dim=8, clients=100, rounds=2))
+        >>> from fedsel import Recipe, PublicFacts, resolve_auto
+        >>> recipe = resolve_auto(Recipe(epsilon=1.0), PublicFacts(dim=8, clients=100, rounds=2))
         >>> begun = Checkpoint.begin(recipe, rounds_per_epoch=2)
         >>> begun.round, begun.finished, len(begun.run)
         (0, False, 16)
@@ -269,7 +269,7 @@ def _start(weights: ArrayLike | None, dim: int) -> NDArray[np.float64]:
 def _checked(plan: Plan | None, recipe: Recipe, rounds_per_epoch: int) -> Plan | None:
     if not isinstance(plan, Plan):
         if plan is not None or recipe.spread or recipe.centre:
-            raise InvalidArgument("plan", plan, "that of the recipe: fedsel.auto.plan_for")
+            raise InvalidArgument("plan", plan, "that of the recipe: fedsel.auto.plan_run")
         return None
     dim = recipe.build().dim
     if plan.dim != dim or plan.rounds >= rounds_per_epoch:

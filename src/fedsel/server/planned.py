@@ -9,7 +9,7 @@ from typing import Any, final
 
 import numpy as np
 
-from fedsel.auto import Model, Setting, left_to_learn, resolved
+from fedsel.auto import Model, PublicFacts, PublicRecords, plan_run, resolve_auto
 from fedsel.errors import InvalidArgument, check_count, check_positive
 from fedsel.preparation import FeatureScale, PublicMeans
 from fedsel.recipe import AUTO, Recipe
@@ -57,7 +57,9 @@ class Planned:
         self._check_records()
         # k and words need the model's size.
         small = replace(self.asked, k=1, words=None)
-        recipe = check_sendable(resolved(small, Setting(dim=2, clients=self.batch, rounds=1)))
+        recipe = check_sendable(
+            resolve_auto(small, PublicFacts(dim=2, clients=self.batch, rounds=1))
+        )
         if self.asked.reg and not recipe.build().decays_at_server:
             name = self.asked.solution
             raise InvalidArgument(
@@ -118,8 +120,8 @@ class Planned:
             asked = replace(asked, rho=None)
         bounds = self.bounds_of(dim)
         rows = 1 if bounds is None or not known else dim // (len(bounds.low) + 1)
-        offset, loose = (False, 0) if bounds is None else left_to_learn(bounds, self._means(bounds))
-        setting = Setting(
+        records = None if bounds is None else PublicRecords(bounds, self._means(bounds))
+        facts = PublicFacts(
             dim=dim,
             clients=self.batch,
             rounds=asked.epochs * self.rounds_per_epoch,
@@ -128,10 +130,8 @@ class Planned:
             records=self.records_per_node or 1,
             classes=max(2, rows),
             model=self.model or ("linear" if known else "network"),
-            offset=offset,
-            loose=loose,
         )
-        recipe = resolved(asked, setting)
+        recipe = plan_run(asked, facts, records).recipe
         # The server works on w/scale: there a decay by α·scale·λ is one by α·(scale·λ).
         spread = math.sqrt(float(np.mean(np.square(list(scales)))))
         recipe = replace(recipe, reg=recipe.reg * spread)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -11,26 +11,17 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from fedsel.advising import warn_about_clients
-from fedsel.auto import (
-    Setting,
-    left_to_learn,
-    model_of,
-    noise_of_mean,
-    plan_for,
-    resolved,
-    without_rounds,
-)
+from fedsel.auto import PublicFacts, PublicRecords, RunPlan, model_of, plan_run
 from fedsel.data.partition import by_groups
 from fedsel.errors import InvalidArgument, check_positive
-from fedsel.preparation import FeatureScale, Plan, Preparation, PublicMeans, of_rows, shaped
+from fedsel.preparation import FeatureScale, Preparation, PublicMeans
 from fedsel.preparation.plan import unlearnt
-from fedsel.recipe import AUTO, Recipe
+from fedsel.recipe import AUTO
 from fedsel.simulation import Training
 from fedsel.simulation._account import OPEN, spend
 from fedsel.sklearn import _parameters
 from fedsel.sklearn._parameters import FLOATS, LinearParameters
 from fedsel.sklearn.fitting import Examples, Task, factors_of, seed_of_wave, train_wave
-from fedsel.solutions import Solution
 from fedsel.statements._fits import fit_statement, warn_about_seed
 
 if TYPE_CHECKING:
@@ -38,19 +29,6 @@ if TYPE_CHECKING:
 
 _MOST_DENSE = 1 << 28
 """Bytes of a sparse X beyond which it is not centred by itself: that makes it dense."""
-
-
-@dataclass(frozen=True)
-class _Fit:
-    """All that a wave is trained with, checked and decided."""
-
-    recipe: Recipe
-    solution: Solution
-    plan: Plan | None
-    batch: int
-    setting: Setting
-    known: Preparation | None = None
-    means: PublicMeans | None = None
 
 
 class FederatedLinear(LinearParameters):
@@ -114,19 +92,20 @@ class FederatedLinear(LinearParameters):
         clients = None if groups is None else by_groups(groups)
         count = X.shape[0] if clients is None else clients.n
         scale, seed = self._scale(X, first, rows), self._seed(first)
-        fit = self._decided(X, count, scale, task, first, rows)
-        solution, recipe = fit.solution, fit.recipe
-        known = self.preparation_ if not first else fit.known or self._unprepared(scale, task)
+        fit, records = self._plan(X, count, scale, task, first, rows)
+        solution, recipe, batch = fit.solution, fit.recipe, self._batch(count)
+        told = records.known(fit, self.epochs * count)
+        known = self.preparation_ if not first else told or self._unprepared(scale, task)
         used = scale.apply(X)
         judges = None if eval_set is None else replace(eval_set, X=scale.apply(eval_set.X))
         _parameters.warn_about_solution(solution)
         if only and rows is None:  # waves add up, and public rows make up for some noise
             warn_about_clients(
                 solution,
-                fit.setting,
+                fit.facts,
                 clients=count,
                 epochs=self.epochs,
-                classes=None if task.regression else fit.setting.classes,
+                classes=None if task.regression else fit.facts.classes,
                 grouped=clients is not None,
             )
         if seed is not None:
@@ -137,15 +116,15 @@ class FederatedLinear(LinearParameters):
         training = Training(
             solution,
             rate,
-            fit.batch,
+            batch,
             reg=recipe.reg,
             seed=seed_of_wave(seed, waves),
             averaging=float(recipe.averaging),
-            plan=fit.plan,
+            plan=fit.preparation,
         )
         if self.verbose:
             print(  # noqa: T201
-                f"wave {waves}: {count} clients in {fit.setting.rounds} rounds of {fit.batch},"
+                f"wave {waves}: {count} clients in {fit.facts.rounds} rounds of {batch},"
                 f" d = {solution.dim},\n  {solution.name}, learning rate {rate:.4g}"
             )
         start = None if first else self._weights
@@ -156,11 +135,11 @@ class FederatedLinear(LinearParameters):
             history = replace(history, rounds=[*past, *later])
         self.seed_, self.n_waves_, self.n_clients_ = seed, waves, count
         self.recipe_, self.solution_ = recipe, solution
-        self.learning_rate_, self.batch_, self.spent_ = rate, fit.batch, spent
+        self.learning_rate_, self.batch_, self.spent_ = rate, batch, spent
         self.feature_range_ = np.stack([scale.low, scale.high])
         if first:
             self.n_public_ = 0 if rows is None else int(rows.shape[0])
-            self.n_public_means_ = 0 if fit.means is None else int(fit.means.given.sum())
+            self.n_public_means_ = 0 if records.means is None else int(records.means.given.sum())
         self.preparation_ = history.preparation or known
         self.history_, self._weights = history, history.weights
         self.privacy_ = fit_statement(
@@ -169,7 +148,7 @@ class FederatedLinear(LinearParameters):
             grouped=clients is not None,
             read=("the features",) * (self.feature_range is None and not self.n_public_) + read,
             seeded=seed is not None,
-            prepared=fit.plan is not None and fit.plan.rounds > 0,
+            prepared=fit.preparation is not None and fit.preparation.rounds > 0,
             public_rows=self.n_public_,
             public_means=self.n_public_means_,
             fewest_reports=history.fewest_reports,
@@ -179,72 +158,49 @@ class FederatedLinear(LinearParameters):
             print(self.privacy_, f"Spent in this process: ε = {spent:.6g} or more.", sep="\n")  # noqa: T201
         return self
 
-    def _decided(
+    def _plan(
         self, X: Any, count: int, scale: FeatureScale, task: Task, first: bool, rows: Any = None
-    ) -> _Fit:
+    ) -> tuple[RunPlan, PublicRecords]:
         """Everything automatic, from public quantities alone."""
-        batch = max(1, round(self.batch_fraction * count))
-        entries = X.shape[1] + bool(self.fit_intercept)
-        per_epoch = -(-count // batch)
+        batch, intercept = self._batch(count), bool(self.fit_intercept)
         asked = self._recipe()
         of_norm_one = self._unit_norm or task.regression  # each record, or a typical one
-        can = first and bool(self.fit_intercept) and of_norm_one
-        if not can:
+        can = first and intercept and of_norm_one
+        if first and not can:
             refused = [n for n in ("spread", "centre") if getattr(asked, n) not in (AUTO, 0.0)]
-            if refused and first:
+            if refused:
                 wanted = '"auto" or 0 without an intercept, or where records keep their norm'
                 raise InvalidArgument(refused[0], getattr(asked, refused[0]), wanted)
-            asked = replace(asked, spread=0.0, centre=0.0)
-        if rows is not None:
-            asked = without_rounds(asked)
         means = None
         if first and self.public_mean is not None:
             names = getattr(self, "feature_names_in_", None)
             means = PublicMeans.of(self.public_mean, scale, names)
-        fits = not hasattr(X, "tocsr") or 4 * X.shape[0] * X.shape[1] <= _MOST_DENSE
-        offset, octaves = left_to_learn(scale, means)
-        # Bounds that were read from the records are not too wide.
-        loose = scale.loose if self.feature_range is not None else (False,) * X.shape[1]
-        setting = Setting(
-            dim=entries * task.columns,
-            clients=batch,
-            rounds=self.epochs * per_epoch,
-            norm=1.0 if of_norm_one else None,
-            features=entries,
-            classes=max(2, task.columns),
-            offset=can and fits and offset,
-            loose=octaves if can and any(loose) else 0,
-            model=model_of(task.loss),
-            intercept=bool(self.fit_intercept),
-        )
-        recipe = resolved(asked, setting)
-        solution = recipe.build()
-        plan = plan_for(
-            recipe,
-            solution,
-            loose=loose,
-            rounds=per_epoch,
-            octaves=scale.octaves,
+        records = PublicRecords(
+            scale,
+            means,
+            None if rows is None else scale.apply(rows),
+            # Bounds that were read from the records are not too wide.
+            loose=None if self.feature_range is not None else (False,) * X.shape[1],
             unit=self._unit_norm,
-            known=means if of_norm_one else None,
+            intercept=intercept,
+            dense=not hasattr(X, "tocsr") or 4 * X.shape[0] * X.shape[1] <= _MOST_DENSE,
+            learnable=can,
         )
-        known = None
-        if means is not None and not of_norm_one:  # such records keep their norm and intercept
-            known = self._unprepared(scale, task)
-            known = replace(known, centre=means.centre(known.spread))
-        if rows is not None and of_norm_one:
-            # A centre without an intercept would be one; a huge sparse X is not made dense.
-            known = of_rows(
-                scale.apply(rows),
-                loose=scale.loose,
-                unit=self._unit_norm,
-                centred=bool(self.fit_intercept) and fits,
-                intercept=bool(self.fit_intercept),
-            )
-            if fits:
-                reports = self.epochs * count
-                known = shaped(known, scale.apply(rows), noise_of_mean(recipe, solution, reports))
-        return _Fit(recipe, solution, plan, batch, setting, known, means)
+        facts = PublicFacts(
+            dim=(X.shape[1] + intercept) * task.columns,
+            clients=batch,
+            rounds=self.epochs * -(-count // batch),
+            norm=1.0 if of_norm_one else None,
+            features=X.shape[1] + intercept,
+            classes=max(2, task.columns),
+            model=model_of(task.loss),
+            intercept=intercept,
+        )
+        return plan_run(asked, facts, records), records
+
+    def _batch(self, count: int) -> int:
+        """The clients of a round."""
+        return max(1, round(self.batch_fraction * count))
 
     def _scale(self, X: Any, first: bool, rows: Any = None) -> FeatureScale:
         declared, private = None, isinstance(self.feature_range, str)

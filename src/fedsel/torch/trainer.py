@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from fedsel.advising import warn_about_clients
-from fedsel.auto import Setting, decided, left_to_learn, plan_for, resolved
+from fedsel.auto import PublicFacts, PublicRecords, plan_run
 from fedsel.data.partition import by_groups
 from fedsel.errors import Epsilon, InvalidArgument, check_count, check_finite, check_positive
 from fedsel.preparation import Plan, Preparation
@@ -223,20 +223,23 @@ class FederatedTrainer:
 
     def _decide(
         self, batch: int, rounds: int, classes: int, inputs: Inputs | None = None
-    ) -> Setting:
+    ) -> PublicFacts:
         """Fix the solution and all numbers of the run, from public quantities alone."""
-        learns = inputs is not None and inputs.foldable and self._composed is None
-        learns = learns and self.preparation is None  # what is known is not learnt again
-        asked, means = self.asked, None
         if not self.history.rounds:  # later it was trained here
             kept = seems_trained(self.module) if self.start == AUTO else self.start == "trained"
             self._keeps_start = kept
-        if inputs is not None and not learns:
-            asked = replace(asked, centre=0.0, spread=0.0)
-        if inputs is not None and self.public_mean is not None and self.preparation is None:
-            means = inputs.means(self.public_mean)
-        offset, loose = (False, 0) if inputs is None else left_to_learn(inputs.scale, means)
-        setting = Setting(
+        records, begins = None, self.preparation is None
+        if inputs is not None:
+            given = self.public_mean is not None and begins
+            records = PublicRecords(
+                inputs.scale,
+                inputs.means(self.public_mean) if given else None,
+                # What is known is not learnt again.
+                learnable=inputs.foldable and self._composed is None and begins,
+            )
+            if records.means is not None:
+                self._public_means = int(records.means.given.sum())
+        facts = PublicFacts(
             dim=self.layout.dim,
             clients=batch,
             rounds=rounds,
@@ -245,28 +248,10 @@ class FederatedTrainer:
             model="network",
             trained=self._keeps_start,
             features=None if inputs is None else inputs.features,
-            offset=offset,
-            loose=loose,
         )
-        if self._composed is not None:
-            self.solution = self._composed
-            self.recipe = decided(asked, self.solution, setting)
-        else:
-            self.recipe = resolved(asked, setting)
-            self.solution = self.recipe.build()
-        self._plan = None
-        if inputs is not None and (learns or means is not None):
-            self._plan = plan_for(
-                self.recipe,
-                self.solution,
-                loose=inputs.scale.loose,
-                rounds=rounds // self.recipe.epochs,
-                network=True,
-                known=means,
-            )
-        if means is not None:
-            self._public_means = int(means.given.sum())
-        return setting
+        run = plan_run(self.asked, facts, records, solution=self._composed)
+        self.recipe, self.solution, self._plan = run.recipe, run.solution, run.preparation
+        return run.facts
 
     @property
     def privacy(self) -> Privacy:
@@ -337,7 +322,7 @@ class FederatedTrainer:
         batch = max(1, round(self.batch * updates.clients)) if share else int(self.batch)
         rounds = self.solution.epochs * -(-updates.clients // batch)
         inputs = self._inputs(updates.X)
-        setting = self._decide(batch, rounds, outputs_of(self.module, updates.X), inputs)
+        facts = self._decide(batch, rounds, outputs_of(self.module, updates.X), inputs)
         known = self.preparation or (None if inputs is None else inputs.unprepared)
 
         # What is wrong with eval_set is said before anything is spent.
@@ -347,10 +332,10 @@ class FederatedTrainer:
             classifies |= isinstance(self.loss, nn.CrossEntropyLoss)
             warn_about_clients(
                 self.solution,
-                setting,
+                facts,
                 clients=updates.clients,
                 epochs=self.solution.epochs,
-                classes=setting.classes if classifies else None,
+                classes=facts.classes if classifies else None,
                 grouped=self._grouped,
             )
         if self.seed is not None:

@@ -13,7 +13,7 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedsel.auto import plan_for
+from fedsel.auto._run_plan import plan_for
 from fedsel.errors import InvalidArgument, check_count, check_vectors
 from fedsel.preparation import FeatureScale, Plan, Preparation, PublicMeans
 from fedsel.recipe import Recipe

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 
-from fedsel import Recipe, Setting, resolved
+from fedsel import PublicFacts, Recipe, resolve_auto
 from fedsel.preparation import FeatureScale, Preparation
 from fedsel.wire import Intent, RecordPipeline, Request
 
@@ -31,8 +31,8 @@ CUT = "cut"
 
 
 def recipe_of(epochs=1, **changes):
-    setting = Setting(dim=3, clients=10, rounds=epochs)
-    return resolved(Recipe("RJ", epsilon=2.0, epochs=epochs, **changes), setting)
+    setting = PublicFacts(dim=3, clients=10, rounds=epochs)
+    return resolve_auto(Recipe("RJ", epsilon=2.0, epochs=epochs, **changes), setting)
 
 
 class Script:

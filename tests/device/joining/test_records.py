@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fedsel import InvalidArgument, Recipe, Setting, resolved
+from fedsel import InvalidArgument, PublicFacts, Recipe, resolve_auto
 from fedsel.device import LinearRecords, RawRecords
 from fedsel.device.joining import _records as joining
 from fedsel.errors import InvalidData
@@ -116,7 +116,7 @@ def test_what_is_told_is_what_the_simulator_would(loss):
     task = replace(announced(3), **change)
     task = replace(task, target_range=(-1.0, 1.0) if regression else None)
     recipe = Recipe("RJ", epsilon=4.0, spread=0.2, centre=0.2)
-    recipe = resolved(recipe, Setting(dim=4, clients=1000, rounds=10))
+    recipe = resolve_auto(recipe, PublicFacts(dim=4, clients=1000, rounds=10))
     preparing = RecordPipeline.begin(FeatureScale.of((-50, 100), 3), recipe, 10, linear=True)
     assert {preparing.plan.stage(number) for number in range(10)} == {
         "spread",

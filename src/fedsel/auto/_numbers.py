@@ -27,8 +27,7 @@ from typing import Literal, final, get_args
 from fedsel.budget import Budget, hyper_parameters_free
 from fedsel.errors import InvalidArgument, check_count, check_positive
 from fedsel.models import REGRESSING, Loss
-from fedsel.preparation import FeatureScale, Plan, PublicMeans
-from fedsel.preparation.plan import ENTRY, OCTAVES, REACH, Pass
+from fedsel.preparation.plan import OCTAVES
 from fedsel.recipe import AUTO, Recipe
 from fedsel.solutions._registry import by_name, entry
 from fedsel.solutions._rotated import MOST_CODEWORDS, rotations_for, width_for
@@ -46,8 +45,6 @@ SPREAD = 0.05
 """The share that learns their spread, where ranges may be 16 octaves too wide."""
 SPREAD_OF_ANY = 0.3
 """The share that learns spread and origin where nobody knows any range."""
-PASSES = 7
-"""Over spread and origin in turns, at most, where nobody knows any range."""
 FEWEST_ROUNDS = 20
 """Of an epoch, below which none prepares unless asked to."""
 MOST_NOISE = 2.0
@@ -89,7 +86,7 @@ Model = Literal["linear", "svm", "regression", "network"]
 
 
 def model_of(loss: Loss) -> Model:
-    """What a linear model of this loss is called in a `Setting`.
+    """What a linear model of this loss is called in a `PublicFacts`.
 
     >>> model_of("logistic"), model_of("svm"), model_of("huber")
     ('linear', 'svm', 'regression')
@@ -101,7 +98,7 @@ def model_of(loss: Loss) -> Model:
 
 @final
 @dataclass(frozen=True)
-class Setting:
+class PublicFacts:
     """What is publicly known before anything is collected.
 
     ``clients`` report in each of ``rounds`` rounds, on average; an update has ``dim`` entries.
@@ -140,47 +137,47 @@ class Setting:
 
 @by_name
 @lru_cache(maxsize=4096)
-def resolved(recipe: Recipe, setting: Setting) -> Recipe:
-    """The recipe with a number for everything that was automatic, for vectors of setting.dim.
+def resolve_auto(recipe: Recipe, facts: PublicFacts) -> Recipe:
+    """The recipe with a number for everything that was automatic, for vectors of facts.dim.
 
-    >>> setting = Setting(dim=124, clients=390, rounds=100, norm=1.0)
-    >>> recipe = resolved(Recipe(epsilon=1.0), setting)
+    >>> facts = PublicFacts(dim=124, clients=390, rounds=100, norm=1.0)
+    >>> recipe = resolve_auto(Recipe(epsilon=1.0), facts)
     >>> recipe.solution, recipe.rho, round(recipe.learning_rate, 2), recipe.averaging
     ('FJ', 0.4, 2.75, 3.0)
     """
-    recipe = replace(recipe, dim=setting.dim)
+    recipe = replace(recipe, dim=facts.dim)
     if recipe.rho == AUTO:
-        recipe = replace(recipe, rho=_radius(recipe, setting))
+        recipe = replace(recipe, rho=_radius(recipe, facts))
     if recipe.mu == AUTO:
-        recipe = with_share(recipe, max(1, math.floor(setting.clients)))
-    loose = SPREAD * bool(setting.loose) if setting.loose <= OCTAVES else SPREAD_OF_ANY
-    spread = _preparing("spread", recipe, setting, loose)
-    centre = _preparing("centre", recipe, setting, CENTRE * setting.offset)
+        recipe = with_share(recipe, max(1, math.floor(facts.clients)))
+    loose = SPREAD * bool(facts.loose) if facts.loose <= OCTAVES else SPREAD_OF_ANY
+    spread = _preparing("spread", recipe, facts, loose)
+    centre = _preparing("centre", recipe, facts, CENTRE * facts.offset)
     recipe = replace(recipe, spread=spread, centre=centre)
     if recipe.bases == AUTO:
         # What is learnt in few rounds must not be bent either.
-        per_epoch = setting.rounds / recipe.epochs
+        per_epoch = facts.rounds / recipe.epochs
         stages = [math.ceil(share * per_epoch) for share in (spread, centre) if share]
-        fewest = min([setting.rounds, *stages])
-        recipe = replace(recipe, bases=bases_for(recipe, setting.dim, fewest))
-    if setting.loose > OCTAVES:  # so many rounds take no step that the others may take longer ones
+        fewest = min([facts.rounds, *stages])
+        recipe = replace(recipe, bases=bases_for(recipe, facts.dim, fewest))
+    if facts.loose > OCTAVES:  # so many rounds take no step that the others may take longer ones
         left = 1 - (spread + centre) / recipe.epochs
-        setting = replace(setting, rounds=max(1, round(left * setting.rounds)))
-    return decided(recipe, recipe.build(), setting)
+        facts = replace(facts, rounds=max(1, round(left * facts.rounds)))
+    return resolve_rate(recipe, recipe.build(), facts)
 
 
-def decided(recipe: Recipe, solution: Solution, setting: Setting) -> Recipe:
+def resolve_rate(recipe: Recipe, solution: Solution, facts: PublicFacts) -> Recipe:
     """The recipe with numbers for rate and average, for a solution that is there already."""
     if recipe.averaging == AUTO:
         averages = recipe.learning_rate == AUTO
         recipe = replace(recipe, averaging=AVERAGING if averages else 0.0)
     if recipe.learning_rate == AUTO:
-        recipe = replace(recipe, learning_rate=learning_rate(solution, setting))
+        recipe = replace(recipe, learning_rate=learning_rate(solution, facts))
     return replace(recipe, dim=solution.dim)
 
 
 def _preparing(
-    name: Literal["spread", "centre"], recipe: Recipe, setting: Setting, automatic: float
+    name: Literal["spread", "centre"], recipe: Recipe, facts: PublicFacts, automatic: float
 ) -> float:
     """The share of an epoch's rounds that prepare.
 
@@ -188,117 +185,21 @@ def _preparing(
     """
     asked, told = getattr(recipe, name), entry(recipe.solution).means
     if asked == AUTO:
-        rounds = setting.rounds // recipe.epochs
-        known = setting.norm is not None and rounds >= FEWEST_ROUNDS
+        rounds = facts.rounds // recipe.epochs
+        known = facts.norm is not None and rounds >= FEWEST_ROUNDS
         if not (automatic and known and told and entry(recipe.solution).unit_records):
             return 0.0
-        noise = (recipe.build().noise / _reported_norm(recipe)) ** 2
-        noise /= automatic * rounds * setting.clients
-        if setting.model == "network" and setting.features is not None:
-            noise *= setting.features / setting.dim  # the rest lies where no record does
+        noise = (recipe.build().noise / reported_norm(recipe)) ** 2
+        noise /= automatic * rounds * facts.clients
+        if facts.model == "network" and facts.features is not None:
+            noise *= facts.features / facts.dim  # the rest lies where no record does
         return automatic if noise < MOST_NOISE else 0.0
     if asked and not told:
         raise InvalidArgument(name, asked, f"0 with {recipe.solution}, whose means are biased")
     return float(asked)
 
 
-def plan_for(
-    recipe: Recipe,
-    solution: Solution,
-    *,
-    loose: tuple[bool, ...],
-    rounds: int,
-    octaves: int = OCTAVES,
-    unit: bool = True,
-    network: bool = False,
-    known: PublicMeans | None = None,
-) -> Plan | None:
-    """The rounds that prepare, of the ``rounds`` of an epoch; None if there are none.
-
-    ``loose`` says of each feature whether its range may be too wide. Records have an intercept,
-    but for those of a network, which has its own. Where public means are ``known`` there is a plan
-    anyway, of no rounds if nothing is left to learn.
-
-    >>> recipe = resolved(Recipe(epsilon=1.0), Setting(4, 100, 100, norm=1.0, offset=True))
-    >>> plan_for(recipe, recipe.build(), loose=(False,) * 3, rounds=100).centre_rounds
-    10
-    """
-    loose = loose if known is None else known.wide
-    shares = {"spread": float(recipe.spread) * any(loose), "centre": float(recipe.centre)}
-    counts = {name: math.ceil(share * rounds - 1e-9) for name, share in shares.items()}
-    if not any(counts.values()) and known is None:
-        return None
-    if counts["centre"] and known is not None and known.complete:
-        allowed = '"auto" or 0 with a public mean of every feature, which is the centre'
-        raise InvalidArgument("centre", recipe.centre, allowed)
-    if sum(counts.values()) >= rounds:
-        actual = f"{sum(counts.values())} of {rounds} rounds"
-        raise InvalidArgument("centre", actual, "fewer: some must be left to train in")
-    classes = max(2, solution.dim // (len(loose) + 1))
-    narrowed = counts["spread"] > 0 or (known is not None and any(known.loose))
-    return Plan(
-        features=len(loose),
-        dim=solution.dim,
-        spread_rounds=counts["spread"],
-        centre_rounds=counts["centre"],
-        loose=loose,
-        radius=_reported_norm(recipe),
-        noise=solution.noise,
-        octaves=octaves,
-        unit=unit and not network,
-        intercept=not network,
-        scattered=solution.dim > len(loose) + 1,
-        reach=REACH if narrowed and not network else 1.0,
-        entry=ENTRY * math.sqrt(2 / classes),
-        passes=_passes(counts["spread"], counts["centre"]) if octaves > OCTAVES else (),
-        known=known,
-    )
-
-
-def _passes(spread_rounds: int, centre_rounds: int) -> tuple[Pass, ...]:
-    """Spread and origin in turns; where no centre is learnt, no origin is.
-
-    >>> _passes(4, 1), _passes(4, 0)
-    (('spread', 'origin', 'spread'), ('spread', 'spread', 'spread', 'spread'))
-    """
-    turns: tuple[Pass, ...] = ("spread", "origin") * (PASSES // 2) + ("spread",)
-    if not centre_rounds:
-        return turns[::2][:spread_rounds]
-    return turns[: (spread_rounds - 1) | 1] if spread_rounds else ()
-
-
-def left_to_learn(scale: FeatureScale, known: PublicMeans | None) -> tuple[bool, int]:
-    """``offset`` and ``loose`` of a setting, of what public means do not tell.
-
-    >>> scale = FeatureScale.of(([0, -9], [1, 9]), 2)
-    >>> left_to_learn(scale, None), left_to_learn(scale, PublicMeans.of({0: 0.5}, scale))
-    ((True, 16), (False, 16))
-    """
-    if known is None:
-        return scale.offset, scale.octaves_loose
-    return scale.offset_of(~known.given), scale.octaves * any(known.wide)
-
-
-def without_rounds(recipe: Recipe) -> Recipe:
-    """The recipe without rounds that prepare: public rows tell what they would learn."""
-    for name in ("spread", "centre"):
-        if getattr(recipe, name) not in (AUTO, 0.0):
-            allowed = '"auto" or 0 with public rows, which tell it'
-            raise InvalidArgument(name, getattr(recipe, name), allowed)
-    return replace(recipe, spread=0.0, centre=0.0)
-
-
-def noise_of_mean(recipe: Recipe, solution: Solution, reports: float) -> float:
-    """The variance of an entry of the mean of so many reports, each on a record of norm 1.
-
-    >>> recipe = resolved(Recipe(epsilon=1.0), Setting(4, 100, 100, norm=1.0))
-    >>> round(noise_of_mean(recipe, recipe.build(), 10_000), 5)
-    0.00058
-    """
-    return (solution.noise / _reported_norm(recipe)) ** 2 / (reports * solution.dim)
-
-
-def _reported_norm(recipe: Recipe) -> float:
+def reported_norm(recipe: Recipe) -> float:
     """The norm of what is reported for a record of norm 1: ρ, or 1 without one."""
     return 1.0 if recipe.rho in (AUTO, None) else float(recipe.rho)
 
@@ -337,13 +238,13 @@ def bases_for(recipe: Recipe, dim: int, rounds: int) -> int | None:
     return None if bases == rotations == 1 else bases
 
 
-def _radius(recipe: Recipe, setting: Setting) -> float | None:
+def _radius(recipe: Recipe, facts: PublicFacts) -> float | None:
     if not entry(recipe.solution).directions:
         return None
-    norm = setting.norm
+    norm = facts.norm
     if norm is None:
-        norm = 1.0 if setting.features is None else TYPICAL * math.sqrt(setting.features)
-    return radius(norm * norm_of_mean(setting.records), setting.classes, setting.model)
+        norm = 1.0 if facts.features is None else TYPICAL * math.sqrt(facts.features)
+    return radius(norm * norm_of_mean(facts.records), facts.classes, facts.model)
 
 
 def norm_of_mean(records: int) -> float:
@@ -376,8 +277,8 @@ def radius(norm: float = 1.0, classes: int = 2, model: Model = "linear") -> floa
     return RADIUS * norm
 
 
-def learning_rate(solution: Solution, setting: Setting) -> float:
-    """α of a solution in a setting.
+def learning_rate(solution: Solution, facts: PublicFacts) -> float:
+    """α of a solution in a facts.
 
     A linear model on records of known norm X: noise spreads its squared norm evenly over d
     dimensions, and moves the margin of a record by α·s·X·√(T/(n·d)); that is set to ``MARGIN``.
@@ -385,25 +286,25 @@ def learning_rate(solution: Solution, setting: Setting) -> float:
     ``DRIFT_OF_A_WEIGHT`` or a little more. A network without noise has α = ``STEADY``.
 
     >>> from fedsel import solution
-    >>> round(learning_rate(solution("NP", dim=32), Setting(32, 100, 100)), 3)
+    >>> round(learning_rate(solution("NP", dim=32), PublicFacts(32, 100, 100)), 3)
     2.121
-    >>> network = Setting(dim=1210, clients=960, rounds=50, model="network")
+    >>> network = PublicFacts(dim=1210, clients=960, rounds=50, model="network")
     >>> learning_rate(solution("NP", dim=1210), network)
     0.8
     """
-    if setting.model != "network" and setting.norm is not None:
-        return _rate_by_margin(solution, setting, setting.norm)
+    if facts.model != "network" and facts.norm is not None:
+        return _rate_by_margin(solution, facts, facts.norm)
     if solution.rate_inside:  # always off by the same
         return 1.0
-    if setting.model != "network":
-        return DRIFT * math.sqrt(setting.clients / setting.rounds) / _report_size(solution)
+    if facts.model != "network":
+        return DRIFT * math.sqrt(facts.clients / facts.rounds) / _report_size(solution)
     if solution.noise == 0:
         return STEADY
-    drift = _drift_of_a_network(solution.dim, trained=setting.trained)
-    rate = drift * math.sqrt(setting.clients / setting.rounds) / _report_size(solution)
+    drift = _drift_of_a_network(solution.dim, trained=facts.trained)
+    rate = drift * math.sqrt(facts.clients / facts.rounds) / _report_size(solution)
     # Where there is little noise, T updates all in one direction must stay stable.
     lead = solution.mechanism.mean_norm(TYPICAL, solution.transform.size, solution.dim)
-    return min(rate, LEAD * drift / (setting.rounds * lead))
+    return min(rate, LEAD * drift / (facts.rounds * lead))
 
 
 def _drift_of_a_network(dim: int, *, trained: bool) -> float:
@@ -415,18 +316,18 @@ def _drift_of_a_network(dim: int, *, trained: bool) -> float:
     return max(DRIFT, least, DRIFT_OF_A_WEIGHT * root)
 
 
-def _rate_by_margin(solution: Solution, setting: Setting, norm: float) -> float:
+def _rate_by_margin(solution: Solution, facts: PublicFacts, norm: float) -> float:
     most, margin = _LARGEST, MARGIN
-    if setting.model == "regression":
+    if facts.model == "regression":
         least, largest = _LARGEST_OF_A_REGRESSION
         most, margin = min(largest, max(least, solution.dim / 10)), MARGIN_OF_A_REGRESSION
-    elif not setting.intercept:
+    elif not facts.intercept:
         margin *= 0.5
-    elif setting.model == "svm":
+    elif facts.model == "svm":
         margin *= 0.7
     if solution.noise == 0:
         return most / norm**2
-    reports = setting.clients * solution.dim / setting.rounds
+    reports = facts.clients * solution.dim / facts.rounds
     margin *= min(3.0, max(1.0, FEW / solution.dim))
     return min(most / norm**2, margin * math.sqrt(reports) / (solution.noise * norm))
 

@@ -1,0 +1,33 @@
+"""What "auto" means: every automatic choice, and everything else that is fixed before a run."""
+
+from fedsel.auto._numbers import (
+    AGREEMENT,
+    AVERAGING,
+    FEWEST_ROUNDS,
+    Model,
+    PublicFacts,
+    learning_rate,
+    model_of,
+    radius,
+    resolve_auto,
+    resolve_rate,
+    with_share,
+)
+from fedsel.auto._run_plan import PublicRecords, RunPlan, plan_run
+
+__all__ = [
+    "AGREEMENT",
+    "AVERAGING",
+    "FEWEST_ROUNDS",
+    "Model",
+    "PublicFacts",
+    "PublicRecords",
+    "RunPlan",
+    "learning_rate",
+    "model_of",
+    "plan_run",
+    "radius",
+    "resolve_auto",
+    "resolve_rate",
+    "with_share",
+]
