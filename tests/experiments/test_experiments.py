@@ -23,9 +23,9 @@ from fedsel.experiments import (
     expand,
     override,
     paper_settings,
-    sources_of,
 )
 from fedsel.experiments import sweep as sweep_over
+from fedsel.experiments._running import sources_of
 from fedsel.paper.catalogue import experiment
 from fedsel.simulation import EvaluationSet
 from fedsel.simulation._validation import held_out_run

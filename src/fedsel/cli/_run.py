@@ -18,7 +18,7 @@ from fedsel._internal.extras import check_installed
 from fedsel.auto._numbers import CENTRE, SPREAD
 from fedsel.cli._commands import load_config
 from fedsel.cli._run_records import Files, source_of
-from fedsel.cli._run_table import annotated, line_of, print_table, write_files
+from fedsel.cli._run_table import Row, annotated, line_of, print_table, write_files
 from fedsel.cli._terminal import (
     Bar,
     JobsOption,
@@ -32,7 +32,6 @@ from fedsel.errors import InvalidArgument
 from fedsel.experiments import (
     PARAMETERS,
     Finished,
-    Row,
     Source,
     Spec,
     Store,

@@ -13,7 +13,8 @@ from typing import Annotated, Any, final
 from fedsel.cli._terminal import patience
 from fedsel.data import Dataset, read, read_rows
 from fedsel.errors import InvalidArgument, check_float
-from fedsel.experiments import CatalogueSource, InMemorySource, Means, Source, Spec, with_public
+from fedsel.experiments import CatalogueSource, InMemorySource, Source, Spec, with_public
+from fedsel.experiments._sources import Means
 from fedsel.recipe import Parameter
 
 

@@ -1,19 +1,26 @@
-"""Experiments as data: a spec, a store of results, and tables of them."""
+"""Experiments as data: a spec of many training runs, their results on disk, and tables of them.
+
+>>> import tempfile, pathlib
+>>> spec = Spec(solutions=("FJ", "PS-PM"), epsilons=(2.0,), folds=2, repeats=1, recipe={"k": 5})
+>>> with tempfile.TemporaryDirectory() as folder:
+...     store = Store(pathlib.Path(folder) / "results.sqlite")
+...     rows = sweep(spec.cells(), CatalogueSource(), store)
+>>> [(row["solution"], row["accuracy"] > 0.7) for row in rows]
+[('FJ', True), ('PS-PM', True)]
+"""
 
 from fedsel.experiments._running import (
     Finished,
-    Row,
     Store,
     Task,
     cache_key,
     code_version,
-    sources_of,
     sweep,
     tidy,
     total_cost,
     write_csv,
 )
-from fedsel.experiments._sources import CatalogueSource, InMemorySource, Means, Source, with_public
+from fedsel.experiments._sources import CatalogueSource, InMemorySource, Source, with_public
 from fedsel.experiments._spec import (
     PARAMETERS,
     SPEC_NAMES,
@@ -32,9 +39,7 @@ __all__ = [
     "Cell",
     "Finished",
     "InMemorySource",
-    "Means",
     "PaperSettings",
-    "Row",
     "Source",
     "Spec",
     "Store",
@@ -44,7 +49,6 @@ __all__ = [
     "expand",
     "override",
     "paper_settings",
-    "sources_of",
     "sweep",
     "tidy",
     "total_cost",

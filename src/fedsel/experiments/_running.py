@@ -13,7 +13,7 @@ import json
 import sqlite3
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -31,7 +31,7 @@ _APPLICATION = 0x66656453  # "fedS", in the header of the file
 
 
 class Task(Protocol):
-    """What can be worked on: the parts are independent of each other, ``combine`` is cheap."""
+    """Work in ``parts`` independent parts of some ``cost`` each, and what its result depends on."""
 
     @property
     def kind(self) -> str: ...
@@ -45,16 +45,15 @@ class Task(Protocol):
         """Compute one part: something that JSON can hold."""
 
     def combine(self, parts: Sequence[Any]) -> Row:
-        """The result from all parts in order."""
+        """The result from all parts in order; cheap."""
 
 
 @dataclass(frozen=True)
 class Finished:
-    """A task with its result, and whether it was known already."""
+    """A task with its result, and how long it took when it was computed."""
 
     task: Task
     row: Row
-    known: bool
     seconds: float
 
 
@@ -69,25 +68,22 @@ def sweep(
 ) -> list[Row]:
     """The results of the tasks in order; only what the store does not hold is computed.
 
-    ``advance`` is told the cost of what is done, ``finished`` each whole result.
+    ``advance`` is called with the cost of what was just done, ``finished`` with each whole result.
     """
     tasks = list(tasks)
     keys = [cache_key(task, source.identity) for task in tasks]
     rows: dict[str, Row] = {}
     todo: dict[str, Task] = {}
-    for key, task in zip(keys, tasks, strict=True):
-        if key in rows or key in todo:
-            continue
+    for key, task in dict(zip(keys, tasks, strict=True)).items():
         row = store.get(key)
         if row is None:
             todo[key] = task
             continue
         rows[key] = row
         advance(task.cost * task.parts)
-        finished(Finished(task, row, known=True, seconds=store.seconds(key)))
+        finished(Finished(task, row, store.seconds(key)))
     units = [(key, task, number) for key, task in todo.items() for number in range(task.parts)]
-    calls = ((task, number, source) for _, task, number in units)
-    work = in_parallel(_timed, calls, jobs)
+    work = in_parallel(_timed, ((task, number, source) for _, task, number in units), jobs)
     parts: list[Any] = []
     seconds = 0.0
     for (key, task, number), (part, taken) in zip(units, work, strict=True):
@@ -95,15 +91,14 @@ def sweep(
         seconds += taken
         advance(task.cost)
         if number == task.parts - 1:
-            row = store.add(key, task, task.combine(parts), seconds)
-            rows[key] = row
-            finished(Finished(task, row, known=False, seconds=seconds))
+            rows[key] = store.add(key, task, task.combine(parts), seconds)
+            finished(Finished(task, rows[key], seconds))
             parts, seconds = [], 0.0
     return [rows[key] for key in keys]
 
 
 def total_cost(tasks: Sequence[Task]) -> float:
-    """What ``advance`` will have been told in all: each task counts once."""
+    """The sum of all calls of ``advance``: each task counts once."""
     once = {cache_key(task): task for task in tasks}
     return sum(task.cost * task.parts for task in once.values())
 
@@ -204,22 +199,23 @@ class Store:
                 "seconds REAL NOT NULL, finished TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP)"
             )
 
-    def get(self, key: str) -> dict[str, Any] | None:
+    def get(self, key: str) -> Row | None:
         """The result of this key, if there is one."""
-        with self._open() as file:
-            row = file.execute("SELECT result FROM results WHERE key = ?", (key,)).fetchone()
-        return None if row is None else json.loads(row[0])
+        found = self._find("result", key)
+        return None if found is None else json.loads(found)
 
     def seconds(self, key: str) -> float:
         """How long a task took; 0 if it is not here."""
-        with self._open() as file:
-            row = file.execute("SELECT seconds FROM results WHERE key = ?", (key,)).fetchone()
-        return 0.0 if row is None else float(row[0])
+        return float(self._find("seconds", key) or 0.0)
 
-    def add(
-        self, key: str, task: Task, result: Mapping[str, Any], seconds: float = 0.0
-    ) -> dict[str, Any]:
-        """Keep a result: it is on the disk when this returns, and returned as it will be read."""
+    def _find(self, column: str, key: str) -> Any:
+        with self._open() as file:
+            query = f"SELECT {column} FROM results WHERE key = ?"  # noqa: S608
+            row = file.execute(query, (key,)).fetchone()
+        return None if row is None else row[0]
+
+    def add(self, key: str, task: Task, result: Row, seconds: float = 0.0) -> Row:
+        """Keep a result on the disk, and return it as it will be read."""
         text, code = json.dumps(result), code_version(type(task).__module__)
         with self._open() as file:
             file.execute(
@@ -227,7 +223,7 @@ class Store:
                 "VALUES (?, ?, ?, ?, ?, ?)",
                 (key, task.kind, json.dumps(task.parameters), code, text, seconds),
             )
-        kept: dict[str, Any] = json.loads(text)
+        kept: Row = json.loads(text)
         return kept
 
     def __len__(self) -> int:
@@ -246,8 +242,8 @@ class Store:
             raise InvalidArgument("store", str(self.path), wanted) from None
 
 
-def tidy(rows: Sequence[Mapping[str, Any]]) -> list[Row]:
-    """Rows for a CSV file: without the single runs, and what was chosen in columns of its own."""
+def tidy(rows: Sequence[Row]) -> list[Row]:
+    """Rows for a CSV file: without single runs, and with each choice in a column of its own."""
     flat = [
         {**row, **{f"chosen_{name}": value for name, value in row.get("chosen", {}).items()}}
         for row in rows
@@ -255,7 +251,7 @@ def tidy(rows: Sequence[Mapping[str, Any]]) -> list[Row]:
     return [{k: v for k, v in row.items() if not isinstance(v, list | dict)} for row in flat]
 
 
-def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+def write_csv(path: Path, rows: Sequence[Row]) -> None:
     """A table with one header; rows may lack columns. No cell is a formula (`in_cell`)."""
     columns = list(dict.fromkeys(name for row in rows for name in row))
     with path.open("w", newline="", encoding="utf-8") as file:
