@@ -44,8 +44,8 @@ from rich.table import Table
 from torch import nn
 
 from fedsel import FedSelClassifier, Recipe, Solution, resolve_auto
+from fedsel._internal.bar import Bar
 from fedsel.auto import PublicFacts
-from fedsel.cli._terminal import Bar
 from fedsel.mechanisms.central._budget import proved_budget
 from fedsel.pages import legend_below, new_figure, palette
 from fedsel.torch import FederatedTrainer

@@ -45,8 +45,8 @@ from rich.table import Table
 from scipy import integrate, special
 
 from fedsel import Recipe, Solution, solution
+from fedsel._internal.bar import Bar
 from fedsel.auto._numbers import bases_for
-from fedsel.cli._terminal import Bar
 from fedsel.mechanisms import SignedSampling
 from fedsel.pages import palette
 from fedsel.solutions import RandomDirections, Transform

@@ -2,8 +2,8 @@
 
 Tables in natural units, generated from a seed, and FJ with everything automatic. "standardised"
 reads mean and deviation of the records, which no ε pays for; "private" learns spread and origin
-from the reports of the first rounds. The protocol of ``fedsel reproduce fair``: three fifths of the
-clients train, one epoch, accuracy on a test fifth that no run trains on.
+from the reports of the first rounds. The protocol of ``python -m reproduction fair``: three fifths
+of the clients train, one epoch, accuracy on a test fifth that no run trains on.
 
 Example:
     python benchmarks/ranges.py
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from fedsel.cli._terminal import Bar
+from fedsel._internal.bar import Bar
 from fedsel.data import Dataset, read
 from fedsel.data.tables import Column, Numbers, Texts, encode
 from fedsel.experiments import InMemorySource, Spec, override

@@ -5,7 +5,7 @@ import io
 import numpy as np
 import pytest
 
-from fedsel._internal import progress
+from fedsel._internal import bar, progress
 
 
 class Terminal(io.StringIO):
@@ -26,6 +26,7 @@ def clock(monkeypatch):
 
     made = Clock()
     monkeypatch.setattr(progress, "time", made)
+    monkeypatch.setattr(bar, "time", made)
     monkeypatch.setitem(progress._state, "on", True)
     return made
 
@@ -44,7 +45,7 @@ def test_who_is_quick_says_nothing(clock, capsys):
 
 def test_after_two_seconds_it_tells_how_long_it_will_take(clock, capsys):
     work(clock, 20.0)
-    assert capsys.readouterr().err == "fedsel: fitting, 10%, about 18 s left\n"
+    assert capsys.readouterr().err == "fedsel: fitting (10 %, about 20 s left)\n"
 
 
 def test_a_log_gets_a_line_now_and_then(clock, capsys):
@@ -54,20 +55,22 @@ def test_a_log_gets_a_line_now_and_then(clock, capsys):
     assert "about 5 min left" in said
 
 
-def test_a_terminal_gets_one_line_that_is_cleared_in_the_end(clock, monkeypatch):
+def test_a_terminal_gets_a_bar_that_is_cleared_in_the_end(clock, monkeypatch):
     stream = Terminal()
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setattr("sys.stderr", stream)
     work(clock, 8.0)
-    assert "\n" not in stream.getvalue()
-    assert stream.getvalue().count("about") > 3
-    assert stream.getvalue().endswith("\r\x1b[K")
+    assert "fedsel: fitting" in stream.getvalue()
+    assert "━" in stream.getvalue()
+    assert stream.getvalue().endswith("\x1b[2K")
 
 
 def test_of_nested_work_the_outermost_speaks(clock, capsys):
     with progress.note("all", total=2) as advance:
         work(clock, 30.0)
         advance(1)
-    assert capsys.readouterr().err == "fedsel: all, 50%, about 30 s left\n"
+    assert capsys.readouterr().err == "fedsel: all (50 %, about 30 s left)\n"
 
 
 @pytest.mark.parametrize("how", ["setting", "variable"])

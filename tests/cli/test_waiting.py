@@ -6,7 +6,7 @@ import time
 import pytest
 from rich.console import Console
 
-from fedsel.cli import _terminal as waiting
+from fedsel._internal import bar as waiting
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def test_long_work_says_in_a_log_what_it_does_and_how_far_it_is(shown):
         bar.update("third [of 4]", advance=3)
         bar.update("last", advance=1)  # too soon for another line
         bar.keep("kept: 84.4 %")
-    assert shown.getvalue().splitlines() == ["third [of 4] (75 %)", "kept: 84.4 %"]
+    assert shown.getvalue().splitlines() == ["third [of 4] (75 %, under 10 s left)", "kept: 84.4 %"]
 
 
 def test_a_terminal_has_a_bar_and_lines_that_stay(monkeypatch):

@@ -1,27 +1,27 @@
-"""A one-line note on standard error for whoever waits longer than two seconds in Python.
+"""Progress of long work in Python: after two seconds a bar appears (`fedsel._internal.bar`).
 
-Work that is done in that time says nothing. Of nested work the outermost speaks, and the command
-line, which draws bars of its own, turns it off: so does ``FEDSEL_PROGRESS=0``, or `show_progress`.
+Work that is done in that time shows nothing, and of nested work only the outermost is shown.
+Commands draw bars of their own and turn it off; so do ``FEDSEL_PROGRESS=0`` and `show_progress`.
 """
 
 from __future__ import annotations
 
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import TextIO
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fedsel._internal.bar import Bar
 
 PATIENCE = 2.0
 """Seconds without a word."""
-_EVERY_ON_A_TERMINAL, _EVERY_IN_A_LOG = 0.5, 30.0
-_CLEAR_LINE = "\r\x1b[K"
 
 
 def wanted() -> bool:
-    """Whether the environment asks for notes: unless FEDSEL_PROGRESS is 0."""
+    """Whether the environment asks for progress: unless FEDSEL_PROGRESS is 0."""
     return os.environ.get("FEDSEL_PROGRESS", "1") != "0"
 
 
@@ -30,7 +30,7 @@ _state = {"on": wanted(), "busy": False}
 
 
 def show_progress(on: bool) -> bool:
-    """Turn notes on or off in this process; returns what was before.
+    """Turn progress on or off in this process; returns the previous setting.
 
     >>> before = show_progress(False)
     >>> show_progress(before)
@@ -43,67 +43,49 @@ def show_progress(on: bool) -> bool:
 
 @contextmanager
 def note(activity: str, total: float) -> Iterator[Callable[[float], object]]:
-    """Tell how far ``activity`` is; the callable yielded is told the units of work just done.
+    """Show how far ``activity`` is; call what it yields with the units of work just done.
 
     >>> with note("counting", total=3) as advance:
     ...     for _ in range(3):
     ...         _ = advance(1)
     """
     with _lock:
-        speaks = _state["on"] and not _state["busy"] and total > 0
-        _state["busy"] = _state["busy"] or speaks
-    if not speaks:
+        shows = _state["on"] and not _state["busy"] and total > 0
+        _state["busy"] = _state["busy"] or shows
+    if not shows:
         yield abs
         return
-    line = _Line(activity, total, sys.stderr)
+    waiting = _Waiting(activity, total)
     try:
-        yield line.advance
+        yield waiting.advance
     finally:
-        line.end()
+        waiting.end()
         with _lock:
             _state["busy"] = False
 
 
-class _Line:
-    """What is shown: one line that is written over on a terminal, seldom a new one in a log."""
+class _Waiting:
+    """Counts the work that is done, and opens a bar when it has taken long."""
 
-    def __init__(self, activity: str, total: float, stream: TextIO) -> None:
-        self._activity, self._total, self._stream, self._done = activity, total, stream, 0.0
-        self._terminal = stream is not None and not stream.closed and stream.isatty()
+    def __init__(self, activity: str, total: float) -> None:
+        self._activity, self._total, self._done = activity, total, 0.0
         self._began = time.monotonic()
-        self._next, self._shown = self._began + PATIENCE, False
+        self._bar: Bar | None = None
 
     def advance(self, units: float) -> None:
         self._done += units
-        now = time.monotonic()
-        if now < self._next or self._stream is None:
+        elapsed = time.monotonic() - self._began
+        if elapsed < PATIENCE:
             return
-        self._next = now + (_EVERY_ON_A_TERMINAL if self._terminal else _EVERY_IN_A_LOG)
-        self._shown = True
-        share = min(1.0, self._done / self._total)
-        text = f"fedsel: {self._activity}, {share:.0%}"
-        if 0 < share < 1:
-            text += f", about {spoken((now - self._began) * (1 - share) / share)} left"
-        self._write(f"{_CLEAR_LINE}{text}" if self._terminal else f"{text}\n")
+        with suppress(OSError, ValueError):  # standard error is closed; the work goes on
+            if self._bar is None:
+                from fedsel._internal.bar import Bar
+
+                self._bar = Bar(self._total, f"fedsel: {self._activity}", elapsed=elapsed)
+                self._bar.__enter__()
+            self._bar.update(completed=self._done)
 
     def end(self) -> None:
-        if self._shown and self._terminal:
-            self._write(_CLEAR_LINE)
-
-    def _write(self, text: str) -> None:
-        try:
-            self._stream.write(text)
-            self._stream.flush()
-        except (OSError, ValueError):  # nobody listens any more; the work goes on
-            self._next = float("inf")
-
-
-def spoken(seconds: float) -> str:
-    """A time that is only about so long.
-
-    >>> [spoken(s) for s in (0.2, 42.3, 250, 9000)]
-    ['1 s', '42 s', '4 min', '2.5 h']
-    """
-    if seconds < 90:
-        return f"{max(1, round(seconds))} s"
-    return f"{round(seconds / 60)} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+        if self._bar is not None:
+            with suppress(OSError, ValueError):
+                self._bar.__exit__()

@@ -14,13 +14,13 @@ from fedsel._internal.extras import needed
 from fedsel.advising._moments import Moments, Updates, moments
 from fedsel.advising._sufficiency import GOAL, Prospect, prospect, too_large, wanted_clients
 from fedsel.auto import Model, PublicFacts, learning_rate, radius
-from fedsel.budget import Budget, hyper_parameters_free
 from fedsel.errors import Epsilon, InvalidArgument, check_count, check_finite, check_positive
 from fedsel.mechanisms import OneSymbol, TwoStage
-from fedsel.preparation.plan import OCTAVES
+from fedsel.preparation._plan import OCTAVES
 from fedsel.recipe import solution
 from fedsel.sampling import simulated
 from fedsel.solutions import Solution
+from fedsel.solutions._budget import Budget, hyper_parameters_free
 from fedsel.solutions._registry import entry
 
 MOST_DIMENSIONS = 1 << 24

@@ -1,4 +1,4 @@
-"""The finding of an audit as one page for people: claim, verdict, evidence, how to repeat it."""
+"""The finding of an audit as one page: claim, verdict, evidence, how to repeat it."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _MOST_BARS = 16
 _MOST_ROWS = 12
 _MANY = 200
 _COLOURS = (palette.BLUE, palette.ORANGE)
-"""Of the first and the second input: apart for everybody, on paper, too."""
+"""The colours of the two inputs; colour-blind readers and grey print tell them apart."""
 LIMITS = (
-    "A lower bound proves a violation, never privacy: a loss that shows for other inputs, or in a "
-    "combination of many outputs, is not seen here.",
-    "Every call is taken for itself. A function that remembers earlier calls, or whose time or "
-    "errors depend on the input, tells more than its output.",
+    "A lower bound can prove a violation, never privacy: this audit misses a loss that shows only "
+    "for other inputs, or only in a combination of many outputs.",
+    "Every call is judged by itself. A function that remembers earlier calls, or whose run time or "
+    "errors depend on the input, reveals more than its output.",
 )
 
 
@@ -64,12 +64,12 @@ def headline(found: ProgramAudit) -> str:
         return f"The claim {claim} is not refuted: the experiment shows a loss of {bound}."
     return (
         f"The claim {claim} holds for the {len(found.inputs)} inputs that were tried: "
-        f"over these the loss is {exact}, exactly."
+        f"among them the loss is {exact}, exactly."
     )
 
 
 def spoken_epsilon(exact: ExactLoss) -> str:
-    """An exact loss with so many digits as a person reads."""
+    """An exact loss with six digits."""
     return "infinite" if exact.ratio is None else f"{exact.epsilon:.6g}"
 
 
@@ -79,14 +79,14 @@ def meaning(found: ProgramAudit) -> str:
     seen = low / (low + high) if low + high else 0.5
     allowed = 1 / (1 + math.exp(-found.claimed))
     return (
-        "Somebody who held the two inputs equally likely and then sees the event is at least "
-        f"{100 * seen:.1f} % sure which it was; ε = {found.claimed:g} would allow "
-        f"{100 * allowed:.1f} %."
+        "An observer who considers the two inputs equally likely and then sees the event is at "
+        f"least {100 * seen:.1f} % certain which of them it was; ε = {found.claimed:g} would allow "
+        f"at most {100 * allowed:.1f} %."
     )
 
 
 def in_words(value: Any) -> str:
-    """An input or an output as a person would write it, not too long."""
+    """An input or an output as Python writes it, shortened if it is long."""
     text = " ".join(repr(value.tolist() if hasattr(value, "tolist") else value).split())
     return text if len(text) <= _MANY else text[: _MANY - 1] + "…"
 
@@ -96,7 +96,7 @@ def _delta(found: ProgramAudit) -> str:
 
 
 def confidence(found: ProgramAudit) -> str:
-    """How sure the lower bound is."""
+    """The confidence of the lower bound."""
     return f"1 − {found.finding.alpha:g}".replace("e-0", "e-")
 
 
@@ -108,10 +108,10 @@ def _verdict_section(found: ProgramAudit, target: str) -> Section:
         "The claim: whatever the function returns, it is at most "
         f"{allowed} times as likely for one person's input as for another's"
         + (f", up to a chance of {finding.delta:g}." if finding.delta else "."),
-        f"Two inputs that were told apart best: {first} and {second}.",
+        f"The two inputs that are easiest to tell apart: {first} and {second}.",
         f"The event that tells them apart: {finding.words}.",
-        f"It came {finding.hits[0]:,} times of {finding.trials:,} for {first}, and "
-        f"{finding.hits[1]:,} times of {finding.trials:,} for {second}. So with confidence "
+        f"It occurred in {finding.hits[0]:,} of {finding.trials:,} runs with {first}, and in "
+        f"{finding.hits[1]:,} of {finding.trials:,} runs with {second}. So with confidence "
         f"{confidence(found)} its probability is at least {low:.4g} for the first and at most "
         f"{high:.4g} for the second: ε is at least {finding.lower_bound:.4f}.",
         _exact_in_words(found),
@@ -134,9 +134,9 @@ def _exact_in_words(found: ProgramAudit) -> str:
     p, q = (_chance(p) for p in exact.probabilities)
     return (
         "The function was also run on every draw that matters. The output "
-        f"{in_words(exact.output)} has the probability {p} for {first} and {q} for {second}: over "
-        f"the inputs tried the loss is {spoken_epsilon(exact)}, exactly, provided that all its "
-        "draws are entropy.below(n)."
+        f"{in_words(exact.output)} has probability {p} for {first} and {q} for {second}: among the "
+        f"inputs tried the loss is {spoken_epsilon(exact)}, exactly, provided that the function "
+        "draws only by entropy.below(n)."
     )
 
 
@@ -161,14 +161,14 @@ def _evidence_section(found: ProgramAudit) -> Section:
             Figure(
                 svg_of(_draw_event(found)),
                 "How likely the event is for the two inputs, with bounds that hold together at "
-                f"confidence {confidence(found)}. The line is the most that the claim allows for "
-                "the first input, if the second is as likely as its upper bound.",
+                f"confidence {confidence(found)}. The dashed line is the most that the claim "
+                "allows for the first input if the second is at its upper bound.",
                 f"The event is {ratio:.3g} times as frequent for the first input.",
             ),
             Figure(
                 svg_of(_draw_outcomes(found)),
-                "How often each kind of output came for the two inputs. Kinds in the event are "
-                "marked by a star.",
+                "How often each kind of output occurred for the two inputs. A star marks the kinds "
+                "in the event.",
                 f"Frequencies of {len(rows)} kinds of output for two inputs.",
             ),
         ),
@@ -190,16 +190,16 @@ def _method_section(found: ProgramAudit, command: str) -> Section:
         "method",
         "How it was tried, and its limits",
         text=(
-            "Pilot runs with every input chose the pair and the event. Fresh, independent runs "
-            "then counted it; the choice never saw these. The bounds are exact binomial "
-            "(Clopper–Pearson) bounds.",
+            "Pilot runs with every input chose the pair and the event. Fresh, independent runs, "
+            "which had no part in that choice, then counted the event. The bounds are exact "
+            "binomial (Clopper–Pearson) bounds.",
             *LIMITS,
         ),
         settings={
             "inputs tried": "; ".join(in_words(v) for v in found.inputs),
             "runs for each input of the pair": f"{found.finding.trials:,}",
             "chance of a false alarm": f"{found.finding.alpha:g}",
-            "outputs looked at by": found.finding.event,
+            "outputs grouped by": found.finding.event,
             "seed": str(found.seed),
         },
         command=command,
@@ -207,7 +207,7 @@ def _method_section(found: ProgramAudit, command: str) -> Section:
 
 
 def _often(found: ProgramAudit, most: int) -> list[Outcome]:
-    """The most frequent kinds of output, in the order in which they stand."""
+    """The most frequent kinds of output, in their own order."""
     kinds = list(found.finding.outcomes)
     ranked = sorted(range(len(kinds)), key=lambda i: -max(kinds[i].counts))[:most]
     return [kinds[i] for i in sorted(ranked)]

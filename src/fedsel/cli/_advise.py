@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedsel.cli._terminal import Column, JsonOption, fitted, output, patience
+from fedsel._internal.bar import patience
+from fedsel.cli._terminal import Column, JsonOption, fitted, output
 from fedsel.recipe import RECOMMENDED
 
 if TYPE_CHECKING:

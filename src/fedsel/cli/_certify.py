@@ -9,7 +9,8 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from fedsel.cli._terminal import JsonOption, finite, output, parse_top, patience
+from fedsel._internal.bar import patience
+from fedsel.cli._terminal import JsonOption, finite, output, parse_top
 from fedsel.errors import InvalidArgument
 from fedsel.mechanisms import Mechanism, SignedSampling, Value, certify, mechanism
 from fedsel.mechanisms._registry import ONE_SYMBOL, SELECTIONS, VALUES

@@ -26,8 +26,9 @@ import typer
 from numpy.typing import NDArray
 from rich.table import Table
 
+from fedsel._internal.bar import Bar
 from fedsel._internal.display import printable
-from fedsel.cli._terminal import Bar, output
+from fedsel.cli._terminal import output
 from fedsel.data import Dataset, synthetic
 from fedsel.device import Client, Outcome, Policy, RawRecords, join
 from fedsel.errors import InvalidArgument, check_count

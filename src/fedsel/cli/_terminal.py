@@ -1,4 +1,4 @@
-"""What the commands share: options, checks before the work, tables, progress, and a cluster.
+"""What the commands share: options, checks before the work, tables, and a cluster.
 
 Results go to standard output; progress goes to standard error, so that results can be piped.
 """
@@ -8,31 +8,20 @@ from __future__ import annotations
 import math
 import os
 import sys
-import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, final
+from typing import Annotated, Any, Literal, final
 
 import typer
 from rich.console import Console
 from rich.measure import Measurement
-from rich.progress import (
-    BarColumn,
-    Progress,
-    TaskProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 from rich.table import Table
-from rich.text import Text
 
+from fedsel._internal.bar import PlainConsole
 from fedsel._internal.display import printable
 from fedsel._internal.extras import needed
-from fedsel._internal.progress import PATIENCE
 from fedsel.errors import InvalidArgument
 from fedsel.mechanisms._selection import Top
 
@@ -42,18 +31,6 @@ JobsOption = Annotated[
     int,
     typer.Option(min=0, max=1024, help="Runs at a time; 0 takes every core. Changes no result."),
 ]
-
-
-@final
-class PlainConsole(Console):
-    """A console that shows text as it is, without markup, emoji and control characters."""
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(markup=False, emoji=False, **options)
-
-    def render_str(self, text: str, **options: Any) -> Text:
-        """A string as text; tables render their cells, titles and headings here."""
-        return super().render_str(printable(text, lines=True), **options)
 
 
 def output() -> Console:
@@ -175,104 +152,6 @@ def fitted(
         table.caption = f"Too narrow for {dropped}: --json has all."
         table.caption_justify = "left"
     return table
-
-
-_EVERY_IN_A_LOG = 30.0
-"""Seconds between two lines, once the first has been written."""
-
-
-def progress_console() -> Console:
-    """The console for progress: standard error."""
-    return PlainConsole(stderr=True)
-
-
-@final
-class Bar:
-    """A progress bar: the current step, the share that is done, the time left."""
-
-    def __init__(self, total: float, now: str = "begins") -> None:
-        self._console = progress_console()
-        # The current step has the room that the other columns leave on a narrow terminal.
-        room = max(12, min(34, self._console.width - 42))
-        self._progress = Progress(
-            TextColumn(f"{{task.fields[now]:<{room}.{room}}}", markup=False),
-            BarColumn(),
-            TaskProgressColumn(),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(elapsed_when_finished=False),
-            console=self._console,
-            transient=True,
-        )
-        self._task = self._progress.add_task("", total=total, now=printable(now))
-        self._next = time.monotonic() + PATIENCE
-
-    def __enter__(self) -> Self:
-        if self._console.is_terminal:
-            self._progress.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._console.is_terminal:  # some versions of rich end a log with an empty line
-            self._progress.stop()
-
-    def update(
-        self, now: str | None = None, *, advance: float = 0.0, completed: float | None = None
-    ) -> None:
-        """Show the current step, and how much of the total is done."""
-        changes: dict[str, Any] = {} if now is None else {"now": printable(now)}
-        self._progress.update(self._task, advance=advance or None, completed=completed, **changes)
-        if not self._console.is_terminal and time.monotonic() >= self._next:
-            task = self._progress.tasks[0]
-            self.keep(f"{task.fields['now']} ({task.percentage:.0f} %)")
-
-    def keep(self, line: str) -> None:
-        """Print a line that stays, such as a finished result."""
-        self._console.print(printable(line), highlight=False, markup=False)
-        self._next = time.monotonic() + _EVERY_IN_A_LOG
-
-
-@contextmanager
-def patience(text: str) -> Iterator[Callable[[str], None]]:
-    """Show what is going on, once it has taken more than two seconds.
-
-    Call the yielded function with each further step. A terminal shows a spinner; a log gets a line
-    for each step.
-    """
-    console = progress_console()
-    latest, stage = Text(printable(text)), "waiting"
-    status = console.status(latest)
-    lock = threading.Lock()
-
-    def show() -> None:
-        nonlocal stage
-        with lock:
-            if stage == "over":  # ended while this was about to begin
-                return
-            stage = "shown"
-            if console.is_terminal:
-                status.start()
-            else:
-                console.print(latest)
-
-    def notify(line: str) -> None:
-        nonlocal latest
-        with lock:
-            latest = Text(printable(line))
-            status.update(latest)
-            if stage == "shown" and not console.is_terminal:
-                console.print(latest)
-
-    timer = threading.Timer(PATIENCE, show)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield notify
-    finally:
-        timer.cancel()
-        with lock:
-            stage = "over"
-            status.stop()
 
 
 ClusterOption = Annotated[

@@ -15,9 +15,9 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
+from fedsel._internal.bar import Bar
 from fedsel._internal.extras import needed
 from fedsel.cli._terminal import (
-    Bar,
     ClusterOption,
     Column,
     JobsOption,

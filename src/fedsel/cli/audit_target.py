@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.table import Table
 
+from fedsel._internal.bar import Bar
 from fedsel._internal.display import printable
 from fedsel._internal.extras import check_installed
-from fedsel.cli._terminal import Bar, check_file, finite, output
+from fedsel.cli._terminal import check_file, finite, output
 from fedsel.errors import InvalidArgument
 
 if TYPE_CHECKING:

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fedsel._internal.bar import progress_console
 from fedsel._internal.display import printable
-from fedsel.cli._terminal import JsonOption, progress_console, say_error
+from fedsel.cli._terminal import JsonOption, say_error
 from fedsel.cli.ledger import plain_history, print_history
 from fedsel.errors import InvalidArgument, check_epsilon
 from fedsel.recipe import RECOMMENDED, decimal

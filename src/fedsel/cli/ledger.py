@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
+from fedsel._internal.bar import Bar
 from fedsel.cli._commands import App
-from fedsel.cli._terminal import Bar, JsonOption, check_file, output
+from fedsel.cli._terminal import JsonOption, check_file, output
 from fedsel.errors import InvalidArgument
 from fedsel.pages import write_page
 

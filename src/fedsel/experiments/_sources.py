@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field, replace
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsel.auto import PublicRecords
 from fedsel.data import Dataset, load, partition
 from fedsel.errors import InvalidArgument
 from fedsel.preparation import FeatureScale, PublicMeans
-from fedsel.preparation.means import read_means
-from fedsel.preparation.scale import PRIVATE
+from fedsel.preparation._means import read_means
+from fedsel.preparation._scale import PRIVATE
 from fedsel.simulation import Population
 
 Rows = NDArray[np.float32]
@@ -46,10 +46,8 @@ class Source(Hashable, Protocol):
 
 @dataclass(frozen=True)
 class CatalogueSource:
-    """The catalogue: synthetic data by their seed, others by their checked files."""
+    """Synthetic data by their name and seed."""
 
-    directory: Path | None = None
-    notify: Callable[[str], None] | None = field(default=None, compare=False)
     means: Means = ()
 
     @property
@@ -61,7 +59,7 @@ class CatalogueSource:
         return None
 
     def data(self, name: str, data_seed: int) -> Dataset:
-        return load(name, self.directory, data_seed, notify=self.notify)
+        return load(name, data_seed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,32 +82,6 @@ class InMemorySource:
         return self.dataset
 
 
-def public_scale(source: Source, name: str, data_seed: int, scale: str) -> FeatureScale | None:
-    """The public bounds of a data set where its scale follows from them; None on other scales.
-
-    On the scale "private" they are those that anything lies within.
-    """
-    data = source.data(name, data_seed)
-    if scale == PRIVATE:
-        return FeatureScale.unknown(data.d, data.bounds)
-    bounds = data.bounds if scale in ("unit", "symmetric") else None
-    return None if bounds is None else FeatureScale(bounds[:, 0], bounds[:, 1])
-
-
-def public_means(
-    source: Source, name: str, data_seed: int, scale: str, known: FeatureScale | None
-) -> PublicMeans | None:
-    """The public means of a data set's features on its scale; None if there are none."""
-    if not source.means:
-        return None
-    if known is None:
-        allowed = "unit, symmetric or private with public means, which are of public scales"
-        raise InvalidArgument("scale", scale, allowed)
-    data = source.data(name, data_seed)
-    raw = read_means(dict(source.means), known.low, known.high, data.feature_names)
-    return PublicMeans.scaled(raw, known, *data.public_scaling(scale))
-
-
 def with_public(dataset: Dataset, rows: Rows) -> InMemorySource:
     """A data set with public rows (m, d) beside it, for the bounds that it lacks."""
     if rows.ndim != 2 or rows.shape[1] != dataset.d:
@@ -120,18 +92,42 @@ def with_public(dataset: Dataset, rows: Rows) -> InMemorySource:
         low, high = rows.min(axis=0).astype(np.float64), rows.max(axis=0).astype(np.float64)
         still = low == high  # such a feature may be a rare level: 0 and 1 lie within its bounds
         low, high = np.where(still & (low > 0), 0, low), np.where(still & (high < 1), 1, high)
-        told = np.stack([low, high], axis=1)
+        bounds = np.stack([low, high], axis=1)
         if dataset.bounds is not None:
-            told = np.where(np.isfinite(dataset.bounds), dataset.bounds, told)
-        dataset = replace(dataset, bounds=told)
+            bounds = np.where(np.isfinite(dataset.bounds), dataset.bounds, bounds)
+        dataset = replace(dataset, bounds=bounds)
     return InMemorySource(dataset, rows)
 
 
-def public_rows(like: Dataset, public: Rows, scale: str) -> Any:
-    """Public rows on the scale of a data set."""
-    unlabelled = np.ones(len(public), np.int8)
-    rows = replace(like, X=np.ascontiguousarray(public, np.float32), y=unlabelled)
-    return rows.scaled(scale).X
+def public_records(
+    source: Source, name: str, data_seed: int, scale: str, *, learnable: bool
+) -> PublicRecords | None:
+    """What is public about the records of a data set; None if nothing is, or nothing needs it.
+
+    The first rounds may learn more about records that are ``learnable``. On the scale "private"
+    the public bounds are those that anything lies within.
+    """
+    if not (learnable or source.means):
+        return None
+    data, known = source.data(name, data_seed), None
+    if scale == PRIVATE:
+        known = FeatureScale.unknown(data.d, data.bounds)
+    elif scale in ("unit", "symmetric") and data.bounds is not None:
+        known = FeatureScale(data.bounds[:, 0], data.bounds[:, 1])
+    if known is None and source.means:
+        allowed = "unit, symmetric or private with public means, which are of public scales"
+        raise InvalidArgument("scale", scale, allowed)
+    if known is None:
+        return None
+    means: PublicMeans | None = None
+    rows: Any = source.public if learnable else None
+    if source.means:
+        raw = read_means(dict(source.means), known.low, known.high, data.feature_names)
+        means = PublicMeans.scaled(raw, known, *data.public_scaling(scale))
+    if rows is not None:
+        unlabelled = np.ones(len(rows), np.int8)
+        rows = replace(data, X=np.ascontiguousarray(rows, np.float32), y=unlabelled).scaled(scale).X
+    return PublicRecords(known, means, rows, unit=learnable, learnable=learnable)
 
 
 def population(source: Source, name: str, data_seed: int, *shape: Any) -> Population:
@@ -161,8 +157,6 @@ def _prepared(
     if unit_records:
         ready = ready.with_unit_records()
     if clients is None:
-        if skew is not None:
-            raise InvalidArgument("skew", skew, "given together with clients")
         return Population(ready.X, ready.y)
     if clients > ready.n:
         raise InvalidArgument("clients", clients, f"at most the {ready.n} records")

@@ -11,28 +11,21 @@ import numpy as np
 
 from fedsel._internal.random import key_of
 from fedsel.auto import PublicFacts, PublicRecords, RunPlan, model_of, plan_run, with_share
-from fedsel.data.catalogue import resolve
+from fedsel.data.generate import synthetic_parameters
 from fedsel.errors import InvalidArgument, check_count, check_finite, check_positive
-from fedsel.experiments._sources import (
-    Source,
-    population,
-    public_means,
-    public_rows,
-    public_scale,
-)
+from fedsel.experiments._sources import Source, population, public_records
 from fedsel.mechanisms._selection import Top
 from fedsel.models import Loss
 from fedsel.recipe import AUTO, Parameter, Recipe, parameters_of
 from fedsel.simulation import Population, Training
 from fedsel.simulation._validation import Score, Scores, held_out_run, one_history, one_run
-from fedsel.solutions._registry import entry
-from fedsel.solutions._solution import Solution
+from fedsel.solutions import Solution, entry
 
 Row = dict[str, Any]
 Validation = Literal["folds", "holdout"]
-MOST_REPEATS = 10_000
+_MOST_REPEATS = 10_000
 _OF_RECIPE = parameters_of(Recipe)
-PUBLIC = 14
+_PUBLIC = 14
 """The purpose of the seeds of public matrices."""
 
 
@@ -46,7 +39,7 @@ class Conditions:
     ``curve`` the result has the misclassification after each round.
     """
 
-    dataset: Annotated[str, Parameter("syn-L, syn-H, bank, adult or kdd.", "data")] = "syn-L"
+    dataset: Annotated[str, Parameter("Synthetic data: syn-L or syn-H.", "data")] = "syn-L"
     draw: Annotated[int, Parameter("Seed of the synthetic data.", "data")] = 0
     clients: Annotated[
         int | None,
@@ -76,7 +69,7 @@ class Conditions:
 
     def __post_init__(self) -> None:
         check_count("folds", self.folds, least=2)
-        check_count("repeats", self.repeats, most=MOST_REPEATS)
+        check_count("repeats", self.repeats, most=_MOST_REPEATS)
         check_count("seed", self.seed, least=0)
         check_count("draw", self.draw, least=0)
         for name in ("rounds", "clients"):
@@ -114,8 +107,9 @@ class Cell(Conditions):
         """Everything that the result depends on, beside data and code: one flat table."""
         own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "recipe"}
         shared = {name: getattr(self.recipe, p.field) for name, p in _OF_RECIPE.items()}
-        if self.recipe.epsilon is not None:
-            shared["epsilon"] = float(self.recipe.epsilon)
+        for name in ("epsilon", "k"):  # plain numbers, as JSON reads them again
+            if shared[name] is not None and not isinstance(shared[name], int):
+                shared[name] = float(shared[name])
         return {**own, **shared, **own}  # the seed is the cell's own
 
     @property
@@ -133,41 +127,36 @@ class Cell(Conditions):
         """The clients as this cell wants them, and its training.
 
         Each part has a public matrix of its own. Where the first rounds prepare, records are on
-        their public scale alone: clients prepare theirs as is learnt.
+        their public scale alone: clients prepare theirs by what is learnt.
         """
-        can = self.unit_records and self.intercept
-        which = (source, self.dataset, self.draw, self.scale)
         if source.means and not self.intercept:
             allowed = "true with public means: a centre would be an intercept"
             raise InvalidArgument("intercept", self.intercept, allowed)
-        bounds = public_scale(*which) if can or source.means else None
-        means, known = public_means(*which, bounds), bounds if can else None
-        people = self._population(source, prepared=known is None)
-        members = self._members(people)
-        count = self._cohort(members)
-        dim = people.X.shape[1] + (known is not None)
-        records = None
-        if bounds is not None and (can or means is not None):
-            rows = source.public if can else None
-            if rows is not None:
-                rows = public_rows(source.data(self.dataset, self.draw), rows, self.scale)
-            records = PublicRecords(bounds, means, rows, unit=can, learnable=can)
-        run = self.plan(dim, count, members, part, records)
+        can = self.unit_records and self.intercept
+        which = (source, self.dataset, self.draw, self.scale)
+        records = public_records(*which, learnable=can)
+        prepares = can and records is not None
+        people = self._population(source, prepared=not prepares)
+        kept, of = (3, 5) if self.protocol == "holdout" else (self.folds - 1, self.folds)
+        if people.clients < of:
+            raise InvalidArgument("folds", of, f"at most the {people.clients} clients")
+        members, batch = people.clients * kept // of, self.batch
+        count = max(1, round(batch * members)) if isinstance(batch, float) else min(batch, members)
+        run = self.plan(people.X.shape[1] + prepares, count, members, part, records)
         told = None if records is None else records.known(run, members * run.recipe.epochs)
         if told is not None:
             people = self._population(source, prepared=False).prepared(told)
-        elif known is not None and run.preparation is None:
+        elif prepares and run.preparation is None:
             people = self._population(source, prepared=True)
-        recipe = run.recipe
         training = Training(
             solution=run.solution,
-            learning_rate=float(recipe.learning_rate),
+            learning_rate=float(run.recipe.learning_rate),
             batch=count,
-            reg=recipe.reg,
+            reg=run.recipe.reg,
             dropout=self.dropout,
             seed=self.seed,
             rounds=self.rounds,
-            averaging=float(recipe.averaging),
+            averaging=float(run.recipe.averaging),
             plan=run.preparation,
         )
         return people, training
@@ -177,17 +166,6 @@ class Cell(Conditions):
         shape = (self.intercept and prepared, self.unit_records and prepared)
         where = (self.clients, self.skew, self.seed)
         return population(source, self.dataset, self.draw, self.scale, *shape, *where)
-
-    def _members(self, people: Population) -> int:
-        kept, of = (3, 5) if self.protocol == "holdout" else (self.folds - 1, self.folds)
-        if people.clients < of:
-            raise InvalidArgument("folds", of, f"at most the {people.clients} clients")
-        return people.clients * kept // of
-
-    def _cohort(self, members: int) -> int:
-        """The clients of a round."""
-        batch = self.batch
-        return max(1, round(batch * members)) if isinstance(batch, float) else min(batch, members)
 
     def plan(
         self,
@@ -203,7 +181,7 @@ class Cell(Conditions):
         """
         recipe = replace(self.recipe, dim=dim)
         if entry(recipe.solution).public_matrix:  # the others do not depend on it
-            recipe = replace(recipe, seed=key_of(self.seed, PUBLIC, part)[0])
+            recipe = replace(recipe, seed=key_of(self.seed, _PUBLIC, part)[0])
         if recipe.mu == AUTO:
             recipe = with_share(recipe, batch)
         per_epoch = -(-members // batch)
@@ -296,9 +274,9 @@ def _selection_share(solution: Solution) -> float | None:
 
 
 def size_of(dataset: str) -> float:
-    """Entries of a data set by its name, for a guess of its cost; a user's own counts as 1e6."""
+    """Entries of a synthetic data set, for a guess of its cost; any other counts as 1e6."""
     try:
-        entry = resolve(dataset)
+        stated = synthetic_parameters(dataset)
     except InvalidArgument:
         return 1e6
-    return float(entry.n * entry.d)
+    return float(stated.n * stated.d)

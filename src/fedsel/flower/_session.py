@@ -30,7 +30,7 @@ from fedsel.flower._messages import (
 )
 from fedsel.server import Aggregator, RoundRecord
 from fedsel.server._folder import FolderLock, remove_scratch, replace_file
-from fedsel.server.planned import Planned
+from fedsel.server._planned import Planned
 from fedsel.wire import Intent
 
 _MODEL = "model.json"

@@ -37,10 +37,10 @@ from fedsel.flower._session import (
     refusal_name,
     released,
 )
-from fedsel.history import History, Round
 from fedsel.recipe import AUTO, RECOMMENDED, Auto, Recipe
 from fedsel.server import RoundRecord
-from fedsel.server.planned import Planned, recipe_asked
+from fedsel.server._history import History, Round
+from fedsel.server._planned import Planned, recipe_asked
 from fedsel.statements._runs import TRUST_ON_FLOWER, RunStatement
 from fedsel.wire import Intent
 

@@ -1,0 +1,187 @@
+"""Inputs on a public scale, and the layer of a module that takes scale and centre up again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+from torch.func import functional_call
+
+from fedsel.errors import InvalidArgument
+from fedsel.preparation import FeatureScale, Preparation, PublicMeans
+from fedsel.torch._modules import Layout, Untouched
+
+Doubles = NDArray[np.float64]
+NEEDED = (
+    "where the first layer is not a trainable nn.Linear with a bias that alone sees the flattened"
+    " input: nothing in the module could take up {} after training"
+)
+_PROBES = 4
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """The public scale of inputs of one ``shape``, and where the first layer lies in the weights.
+
+    ``weight`` and ``bias`` are its places in the vector of all parameters; None where no layer can
+    take up a scale.
+    """
+
+    scale: FeatureScale
+    shape: tuple[int, ...]
+    weight: slice | None
+    bias: slice | None
+
+    @classmethod
+    def of(cls, feature_range: Any, module: nn.Module, layout: Layout, X: torch.Tensor) -> Self:
+        """For records like those of X (n, …): of their shape alone, not of what is in them."""
+        shape = tuple(X.shape[1:])
+        scale = _scale(feature_range, shape)
+        layer = _only_reader(module, X)
+        names = {id(p): name for name, p in module.named_parameters()}
+        places = dict(zip(layout.names, layout.slices, strict=True))
+        ends = () if layer is None else (layer.weight, layer.bias)
+        found = [places.get(names.get(id(p), "")) for p in ends]
+        if len(found) == 2 and None not in found:
+            inputs = cls(scale, shape, *found)
+            if inputs._folds(module, layout, X):
+                return inputs
+        if scale.centre.any() or (scale.factor != 1).any():
+            actual = f"bounds with another scale than [-1, 1] and {type(module).__name__}"
+            allowed = f"None or bounds such as (0, 1) or (-1, 1) {NEEDED.format('the scale')}"
+            raise InvalidArgument("feature_range", actual, allowed)
+        return cls(scale, shape, None, None)
+
+    @property
+    def features(self) -> int:
+        """The entries of one input."""
+        return len(self.scale.low)
+
+    @property
+    def foldable(self) -> bool:
+        """Whether a layer can take up scale and centre."""
+        return self.weight is not None
+
+    @property
+    def unprepared(self) -> Preparation:
+        """What is done to an input on its scale where nothing is learnt: nothing."""
+        return Preparation.plain(self.features, intercept=0.0, unit=False)
+
+    def means(self, public_mean: Any) -> PublicMeans:
+        """Published means of an input's entries: an array of its shape, or by flat number."""
+        if not self.foldable:
+            allowed = f"left out {NEEDED.format('the centre')}"
+            raise InvalidArgument("public_mean", public_mean, allowed)
+        if not isinstance(public_mean, Mapping) and np.shape(public_mean) == self.shape:
+            public_mean = np.reshape(public_mean, -1)
+        return PublicMeans.of(public_mean, self.scale)
+
+    def records(self, X: torch.Tensor) -> NDArray[np.float32]:
+        """Inputs (n, …) as flat records (n, features) on the public scale."""
+        if tuple(X.shape[1:]) != self.shape:
+            raise InvalidArgument("X", f"of shape {tuple(X.shape)}", f"(n, {self.shape}) as in fit")
+        flat = X.detach().cpu().reshape(len(X), -1).numpy()
+        scaled: NDArray[np.float32] = self.scale.apply(flat)
+        return scaled
+
+    def shaped(self, records: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Flat records as the module takes them: (n, …)."""
+        return records.reshape(len(records), *self.shape)
+
+    def folded(self, weights: Doubles, preparation: Preparation) -> Doubles:
+        """Weights (d,) of a module on raw inputs, from those of one on prepared inputs.
+
+        The outputs are the same wherever nothing is clipped: within the bounds and the spread.
+        """
+        if self.weight is None or self.bias is None:
+            return weights
+        folded = weights.copy()
+        slopes, constants = preparation.linear(weights[self.weight].reshape(-1, self.features))
+        slopes *= self.scale.factor
+        folded[self.weight] = slopes.reshape(-1)
+        folded[self.bias] += constants - slopes @ self.scale.centre
+        return folded
+
+    def unfolded(self, weights: Doubles, preparation: Preparation) -> Doubles:
+        """The inverse of `folded`: where a second training begins."""
+        if self.weight is None or self.bias is None:
+            return weights
+        unfolded = weights.copy()
+        slopes = weights[self.weight].reshape(-1, self.features)
+        rows = slopes / self.scale.factor * preparation.spread
+        unfolded[self.weight] = rows.reshape(-1)
+        unfolded[self.bias] += slopes @ self.scale.centre + rows @ preparation.centre
+        return unfolded
+
+    def _folds(self, module: nn.Module, layout: Layout, X: torch.Tensor) -> bool:
+        """Whether folding does what it should: nothing else in the module sees its input."""
+        rng = np.random.default_rng(0)
+        scaled = rng.uniform(-0.5, 0.5, (_PROBES, self.features))
+        centre = rng.uniform(-0.5, 0.5, self.features)
+        preparation = Preparation(np.full(self.features, 0.75), centre, 0.0, False)
+        weights = layout.read(module)
+        raw = scaled / self.scale.factor + self.scale.centre
+        expected = _outputs(module, layout, weights, self._like(scaled / 0.75 - centre, X))
+        made = _outputs(module, layout, self.folded(weights, preparation), self._like(raw, X))
+        return bool(torch.allclose(made, expected, rtol=1e-3, atol=1e-4))
+
+    def _like(self, rows: Doubles, X: torch.Tensor) -> torch.Tensor:
+        dtype = X.dtype if X.is_floating_point() else torch.get_default_dtype()
+        return torch.from_numpy(rows).to(dtype).reshape(len(rows), *self.shape)
+
+
+def _scale(feature_range: Any, shape: tuple[int, ...]) -> FeatureScale:
+    """Bounds are numbers, or arrays that have, or broadcast to, the shape of an input."""
+    features = int(np.prod(shape))
+    try:
+        low, high = feature_range
+        ends = [np.broadcast_to(np.asarray(e, np.float64), shape).reshape(-1) for e in (low, high)]
+    except (TypeError, ValueError):
+        return FeatureScale.of(feature_range, features)  # one flat array each, or an error
+    return FeatureScale.of(ends, features)
+
+
+def _only_reader(module: nn.Module, X: torch.Tensor) -> nn.Linear | None:
+    """The nn.Linear that is given a whole input, flattened or not; None if there is none or more.
+
+    >>> net = nn.Sequential(nn.Flatten(), nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))
+    >>> _only_reader(net, torch.ones(5, 2, 2)) is net[1]
+    True
+    """
+    parameter = next(module.parameters())
+    generator = torch.Generator().manual_seed(0)
+    probe = torch.rand((2, *X.shape[1:]), generator=generator)
+    probe = probe.to(parameter.device, parameter.dtype)
+    found: list[nn.Linear] = []
+
+    def look(part: nn.Module, given: tuple[Any, ...]) -> None:
+        whole = given[0] if given else None
+        flat = probe.reshape(2, -1)
+        if isinstance(part, nn.Linear) and whole is not None and torch.equal(whole, flat):
+            found.append(part)
+
+    with torch.no_grad(), Untouched(module):  # which removes the hooks
+        for part in module.modules():
+            part.register_forward_pre_hook(look)
+        module(probe)
+    return found[0] if len(found) == 1 else None
+
+
+def _outputs(
+    module: nn.Module, layout: Layout, weights: Doubles, inputs: torch.Tensor
+) -> torch.Tensor:
+    parameters = dict(module.named_parameters())
+    own = {}
+    for name, place in zip(layout.names, layout.slices, strict=True):
+        parameter = parameters[name]
+        part = torch.from_numpy(weights[place]).to(parameter.device, parameter.dtype)
+        own[name] = part.reshape(parameter.shape)
+    device = next(iter(own.values())).device
+    with torch.no_grad(), Untouched(module):
+        outputs: torch.Tensor = functional_call(module, own, (inputs.to(device),))
+    return outputs
