@@ -1,4 +1,4 @@
-"""Where fedsel keeps what it can make or fetch again, and names of files that must last."""
+"""The cache folder, and folders whose names survive a crash."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def cache_folder() -> Path:
     if own:
         return Path(own).expanduser()
     platforms = os.environ.get("XDG_CACHE_HOME", "")
-    # A relative XDG_CACHE_HOME is to be ignored, says the XDG specification.
+    # The XDG specification says to ignore a relative XDG_CACHE_HOME.
     base = Path(platforms) if Path(platforms).is_absolute() else Path.home() / ".cache"
     return base / "fedsel"
 
@@ -31,7 +31,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Create a folder, and those above it, where they are missing; each name is then durable.
+    """Create a folder and its missing parents, and make each name durable.
 
     >>> import tempfile
     >>> place = Path(tempfile.mkdtemp()) / "a" / "b"
