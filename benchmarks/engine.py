@@ -24,7 +24,7 @@ from fedsel.data import Dataset, synthetic
 from fedsel.models import LinearModel
 from fedsel.recipe import solution
 from fedsel.sampling._kernels import native
-from fedsel.server.step import ServerState
+from fedsel.server._step import ServerState
 from fedsel.simulation import Population, Training, cross_validate
 from fedsel.simulation._clients import LinearClients
 from fedsel.simulation._population import kernel_records

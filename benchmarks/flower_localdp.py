@@ -46,7 +46,7 @@ from fedsel.auto._numbers import MARGIN
 from fedsel.flower import FedSelMod, FedSelStrategy
 from fedsel.flower.messages import Layout, content_bytes
 from fedsel.pages import palette
-from fedsel.server.step import ServerState, StepRule, averaged
+from fedsel.server._step import ServerState, StepRule, averaged
 
 DELTA, RADIUS = 1e-5, 0.1
 LARGEST = 32.0

@@ -2,7 +2,7 @@
 
 pytest imports a module by its path, and its package first. In doing so the package imports the
 module, and pytest would then run it once more: there would be two of each of its classes, and the
-second module in place of a function by its name, as `fedsel.server.step` has one.
+second module in place of a function by its name, as `fedsel.server._step` has one.
 """
 
 import importlib

@@ -44,7 +44,7 @@ def test_every_workflow_says_what_it_may_do_and_for_how_long():
 @pytest.mark.xdist_group("processes")
 def test_docstrings_and_tests_of_a_module_run_in_one_call():
     """Whoever collects a module by its path must not run it twice, nor hide a function by it."""
-    both = ["src/fedsel/server/step.py", "tests/server/test_step.py", "-k", "silence"]
+    both = ["src/fedsel/server/_step.py", "tests/server/test_step.py", "-k", "silence"]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *both]
     done = subprocess.run(command, check=False, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout

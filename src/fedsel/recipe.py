@@ -11,7 +11,6 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Annotated, Any, Literal, final, get_type_hints
 
-from fedsel.budget import THETA, Budget
 from fedsel.errors import (
     Epsilon,
     InvalidArgument,
@@ -23,6 +22,7 @@ from fedsel.errors import (
 )
 from fedsel.mechanisms._base import MAX_DIMENSION
 from fedsel.mechanisms._selection import Top, check_top
+from fedsel.solutions._budget import THETA, Budget
 from fedsel.solutions._registry import build, by_name, canonical, entry
 from fedsel.solutions._rotated import MOST_BASES
 from fedsel.solutions._solution import Solution

@@ -41,7 +41,7 @@ def of_a_strategy(folder):
     from flwr.app import ArrayRecord
 
     from fedsel.flower.session import Session
-    from fedsel.server.planned import Planned
+    from fedsel.server._planned import Planned
     from fedsel.wire import Intent
 
     planned = Planned(Recipe("J", epsilon=1.0), nodes=2)

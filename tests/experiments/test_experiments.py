@@ -147,7 +147,7 @@ def test_all_that_runs_is_in_the_key():
 @pytest.mark.parametrize(
     ("name", "decides"),
     [
-        ("preparation/plan.py", True),
+        ("preparation/_plan.py", True),
         ("simulation/_rounds.py", True),
         ("sampling/native/rounds.inc", True),
         ("experiments/_trial.py", True),

@@ -11,10 +11,10 @@ from fedsel.auto._run_plan import left_to_learn, plan_for
 from fedsel.data import from_arrays
 from fedsel.experiments import InMemorySource, Spec
 from fedsel.preparation import FeatureScale, Plan, Preparation, PublicMeans, advanced
-from fedsel.preparation.means import INTERCEPT, SPREAD, read_means
-from fedsel.preparation.plan import REACH, TYPICAL
+from fedsel.preparation._means import INTERCEPT, SPREAD, read_means
+from fedsel.preparation._plan import REACH, TYPICAL
 from fedsel.server import Aggregator
-from fedsel.server.planned import Planned
+from fedsel.server._planned import Planned
 from fedsel.wire import RecordPipeline
 
 D = 6

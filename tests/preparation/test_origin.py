@@ -15,7 +15,7 @@ from fedsel.data.tables import Numbers, encode
 from fedsel.errors import InvalidArgument
 from fedsel.experiments import InMemorySource, Spec, override
 from fedsel.preparation import FeatureScale, Plan, Preparation, advanced
-from fedsel.preparation.plan import KAPPA, MARGIN
+from fedsel.preparation._plan import KAPPA, MARGIN
 from fedsel.wire import RecordPipeline
 
 TURNS = ("spread", "origin") * 3 + ("spread",)

@@ -9,8 +9,8 @@ from scipy.sparse import csr_array
 
 from fedsel import InvalidArgument
 from fedsel.preparation import Plan, PlanState, Preparation
-from fedsel.preparation.plan import advanced, power_of_two, unlearnt
-from fedsel.preparation.unit import unit_rows
+from fedsel.preparation._plan import advanced, power_of_two, unlearnt
+from fedsel.preparation._record import unit_rows
 
 
 def plan(features=4, dim=None, spread=2, centre=3, loose=None, **more):

@@ -16,7 +16,7 @@ from fedsel.device import Client, LinearRecords, Policy
 from fedsel.errors import InvalidArgument, InvalidData
 from fedsel.models import LinearModel
 from fedsel.preparation import Plan, PlanState, Preparation, advanced
-from fedsel.preparation.plan import INTERCEPT, KAPPA, MARGIN, OCTAVES
+from fedsel.preparation._plan import INTERCEPT, KAPPA, MARGIN, OCTAVES
 from fedsel.sampling._kernels import native
 from fedsel.server import Aggregator, Verdict
 from fedsel.simulation import EvaluationSet, Population, Training, train

@@ -8,8 +8,8 @@ from scipy.sparse import csr_array
 
 from fedsel.errors import InvalidArgument, InvalidData
 from fedsel.preparation import Plan, Preparation, advanced, of_rows, shaped
-from fedsel.preparation.plan import ENTRY, MARGIN, REACH
-from fedsel.preparation.public import LARGEST
+from fedsel.preparation._plan import ENTRY, MARGIN, REACH
+from fedsel.preparation._public import LARGEST
 
 D = 5
 

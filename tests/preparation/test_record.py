@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 
 from fedsel import InvalidArgument
 from fedsel.preparation import FeatureScale, Preparation, record
-from fedsel.preparation.public import _shrunk, of_rows, shaped
+from fedsel.preparation._public import _shrunk, of_rows, shaped
 
 X = np.array([[0.0, 0.25], [0.0, 0.0], [1.0, -0.5], [2.0, 0.125]])
 HALF = Preparation(np.array([1.0, 0.5]), np.array([0.0, 0.0]), 0.75, True, factor=4.0)

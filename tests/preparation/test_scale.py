@@ -5,8 +5,8 @@ import pytest
 
 from fedsel.errors import InvalidArgument
 from fedsel.preparation import Preparation
-from fedsel.preparation.plan import OCTAVES
-from fedsel.preparation.scale import FeatureScale
+from fedsel.preparation._plan import OCTAVES
+from fedsel.preparation._scale import FeatureScale
 
 
 @pytest.mark.parametrize(

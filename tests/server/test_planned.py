@@ -9,7 +9,7 @@ import pytest
 from fedsel import InvalidArgument, PublicFacts, Recipe, resolve_auto
 from fedsel.auto._numbers import AUTO
 from fedsel.preparation import FeatureScale
-from fedsel.server.planned import Planned, recipe_asked
+from fedsel.server._planned import Planned, recipe_asked
 from fedsel.wire import RecordPipeline
 
 ASKED = Recipe(epsilon=4.0, epochs=3, reg=0.0)

@@ -10,7 +10,7 @@ import pytest
 from fedsel import Reports
 from fedsel._internal.random import stream
 from fedsel.server import ServerState, StepRule, step
-from fedsel.server.step import Course, Leg, averaged, stepped
+from fedsel.server._step import Course, Leg, averaged, stepped
 from tests.wire.support import complete
 
 D = 6

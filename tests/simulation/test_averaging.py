@@ -11,7 +11,7 @@ from fedsel.auto import PublicFacts, learning_rate
 from fedsel.data import synthetic
 from fedsel.experiments import Spec, override
 from fedsel.models import LinearModel, MulticlassModel
-from fedsel.server.step import ServerState, StepRule, averaged
+from fedsel.server._step import ServerState, StepRule, averaged
 from fedsel.simulation import Population, Simulation, Training, train, train_vectors
 from fedsel.simulation._clients import LinearClients, MulticlassClients
 

@@ -12,7 +12,7 @@ from fedsel.preparation import Preparation
 from fedsel.simulation import Population, Training
 from fedsel.simulation._clients import MulticlassClients
 from fedsel.simulation._judges import MulticlassJudge
-from fedsel.sklearn.fitting import Classification, train_wave
+from fedsel.sklearn._fitting import Classification, train_wave
 
 C, D, N = 4, 3, 9
 

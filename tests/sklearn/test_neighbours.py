@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 from fedsel import solution
 from fedsel.simulation import Training, _account
 from fedsel.sklearn import FedSelClassifier, FedSelRegressor
-from fedsel.sklearn.fitting import seed_of_wave
+from fedsel.sklearn._fitting import seed_of_wave
 
 SEED, N, D = 3, 400, 4
 FROM_REPORTS = {"coef_", "intercept_", "_weights", "history_"}

@@ -21,11 +21,11 @@ from fedsel import (
     solution,
 )
 from fedsel.auto import PublicFacts, resolve_auto
-from fedsel.budget import Budget, hyper_parameters_free
 from fedsel.checks import assert_follows
 from fedsel.mechanisms import BOTTOM, Duchi, FlatPicks, FullGradient, Piecewise, TopK
 from fedsel.solutions import names
 from fedsel.solutions._baselines import PrivUnit
+from fedsel.solutions._budget import Budget, hyper_parameters_free
 from fedsel.solutions._registry import (
     BASELINES,
     PLAIN,

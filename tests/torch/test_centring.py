@@ -16,8 +16,8 @@ from fedsel.preparation import FeatureScale, Plan, Preparation
 from fedsel.simulation import Population, Training, train_vectors
 from fedsel.simulation._reports import VectorReports
 from fedsel.torch import ClientUpdates, FederatedTrainer
-from fedsel.torch.inputs import Inputs
-from fedsel.torch.modules import Layout
+from fedsel.torch._inputs import Inputs
+from fedsel.torch._modules import Layout
 
 cross_entropy = nn.functional.cross_entropy
 N, FEATURES, BATCH = 600, 6, 20

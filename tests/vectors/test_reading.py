@@ -12,7 +12,7 @@ from fedsel._internal.random import Stream
 from fedsel.device import LinearRecords, Reason, Refused, Request
 from fedsel.models import LinearModel
 from fedsel.preparation import FeatureScale, Plan, PlanState, Preparation, advanced
-from fedsel.server.step import ServerState, StepRule, step
+from fedsel.server._step import ServerState, StepRule, step
 from fedsel.wire import Intent, InvalidMessage, ReportFormat, Sealing, UnknownVersion
 from fedsel.wire._request import check_text
 from tests.vectors.support import cases

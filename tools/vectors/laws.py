@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from fedsel._internal.exact import exp_lower, log_upper
-from fedsel.budget import Budget
 from fedsel.mechanisms import (
     Duchi,
     Exponential,
@@ -24,6 +23,7 @@ from fedsel.mechanisms._base import Selection, Value
 from fedsel.mechanisms._laws import RankLaw
 from fedsel.mechanisms._one_symbol import UNIT
 from fedsel.mechanisms._selection import Top
+from fedsel.solutions._budget import Budget
 from fedsel.solutions._fresh import cap_share, codewords_for, mixings_for, raised_for
 from fedsel.solutions._registry import default_codewords, flat_picks
 from fedsel.solutions._rotated import rotations_for, width_for

@@ -12,7 +12,7 @@ from fedsel._internal.random import stream
 from fedsel.preparation import advanced
 from fedsel.recipe import Recipe
 from fedsel.reports import Reports
-from fedsel.server.step import ServerState, StepRule, step
+from fedsel.server._step import ServerState, StepRule, step
 from fedsel.wire import Request
 from tools.vectors.encoding import Case, integers, recipe_fields
 from tools.vectors.updates import plan_fields, plans

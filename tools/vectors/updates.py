@@ -13,7 +13,7 @@ from fedsel.device import LinearRecords
 from fedsel.device._updates import evaluated, saturated
 from fedsel.models import LinearModel, Loss
 from fedsel.preparation import FeatureScale, Plan, Preparation
-from fedsel.preparation.plan import Pass
+from fedsel.preparation._plan import Pass
 from tools.vectors.encoding import Case, f32, f64, quiet
 
 ABOUT = (

@@ -9,7 +9,7 @@ from typing import final
 from fedsel.advising.moments import Updates
 from fedsel.auto import Model, PublicFacts, radius
 from fedsel.errors import InvalidArgument, check_count, check_finite, check_positive
-from fedsel.preparation.plan import OCTAVES
+from fedsel.preparation._plan import OCTAVES
 
 MOST_DIMENSIONS = 1 << 24
 

@@ -11,11 +11,11 @@ from fedsel.advising.moments import moments
 from fedsel.advising.outlook import Outlook
 from fedsel.advising.sufficiency import prospect, too_large
 from fedsel.auto import learning_rate
-from fedsel.budget import Budget, hyper_parameters_free
 from fedsel.errors import Epsilon
 from fedsel.mechanisms import OneSymbol, TwoStage
 from fedsel.recipe import solution
 from fedsel.solutions import Solution
+from fedsel.solutions._budget import Budget, hyper_parameters_free
 from fedsel.solutions._registry import entry
 
 NAMES = ("FJ", "RC", "J", "UJ", "PM", "HM", "PS-PM", "PE-PM", "EXP-PM", "PM-RP")

@@ -24,11 +24,11 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal, final, get_args
 
-from fedsel.budget import Budget, hyper_parameters_free
 from fedsel.errors import InvalidArgument, check_count, check_positive
 from fedsel.models import REGRESSING, Loss
-from fedsel.preparation.plan import OCTAVES
+from fedsel.preparation._plan import OCTAVES
 from fedsel.recipe import AUTO, Recipe
+from fedsel.solutions._budget import Budget, hyper_parameters_free
 from fedsel.solutions._registry import by_name, entry
 from fedsel.solutions._rotated import MOST_CODEWORDS, rotations_for, width_for
 from fedsel.solutions._solution import Solution

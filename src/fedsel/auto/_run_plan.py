@@ -13,7 +13,7 @@ from typing import Any, final
 from fedsel.auto._numbers import PublicFacts, reported_norm, resolve_auto, resolve_rate
 from fedsel.errors import InvalidArgument
 from fedsel.preparation import FeatureScale, Plan, Preparation, PublicMeans, of_rows, shaped
-from fedsel.preparation.plan import ENTRY, OCTAVES, REACH, Pass
+from fedsel.preparation._plan import ENTRY, OCTAVES, REACH, Pass
 from fedsel.recipe import AUTO, Recipe
 from fedsel.solutions import Solution
 

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsel.errors import InvalidArgument
-from fedsel.preparation.scale import PRIVATE, FeatureScale
-from fedsel.preparation.unit import unit_rows
+from fedsel.preparation._record import unit_rows
+from fedsel.preparation._scale import PRIVATE, FeatureScale
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsel._internal.random import SYSTEM
-from fedsel.budget import added
 from fedsel.device._entries import Entry, History, Task
 from fedsel.device._ledger import Ledger, LedgerTransaction, checked_name
 from fedsel.device._policy import Policy, Reason, Refused
@@ -22,6 +21,7 @@ from fedsel.device._updates import FloatSettings, Update, evaluated, saturated
 from fedsel.errors import check_kind
 from fedsel.mechanisms import Entropy
 from fedsel.recipe import Recipe
+from fedsel.solutions._budget import added
 from fedsel.wire import InvalidMessage, Request, Sealing, UnknownVersion, check_sendable
 
 _DAY = 86_400

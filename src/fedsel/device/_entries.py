@@ -10,9 +10,9 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import final
 
-from fedsel.budget import written
 from fedsel.device._storage import Fault, LedgerError
 from fedsel.recipe import Recipe
+from fedsel.solutions._budget import written
 from fedsel.wire import Intent, Request, encode_recipe
 from fedsel.wire._request import check_text
 

@@ -4,9 +4,9 @@ A report is charged, kept with the new residual and flushed to the disk in one t
 ledger and witness (see `_storage`) before its bytes are returned. Each entry is linked to the one
 before by SHA-256. The head of this chain also covers all lifetimes that the ledger has had and the
 runs with their recipes, and the witness holds it with the number of entries. What is spent is the
-sum of the entries (see `fedsel.budget`). Every transaction checks all of this, unless the file is
-still what was checked before: a change is noticed before a client answers, also one that was made
-while it ran.
+sum of the entries (see `fedsel.solutions._budget`). Every transaction checks all of this, unless
+the file is still what was checked before: a change is noticed before a client answers, also one
+that was made while it ran.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsel.budget import added, total, written
 from fedsel.device import _storage as storage
 from fedsel.device._entries import (
     COLUMNS,
@@ -39,6 +38,7 @@ from fedsel.device._entries import (
 from fedsel.device._storage import Fault, LedgerError
 from fedsel.errors import InvalidArgument
 from fedsel.recipe import Recipe, decimal
+from fedsel.solutions._budget import added, total, written
 from fedsel.wire import Intent, decode_recipe
 from fedsel.wire._request import check_text
 
@@ -107,7 +107,7 @@ class LedgerTransaction:
     def upgrade(self) -> None:
         """Bring the files of an earlier version up to date.
 
-        Version 1 kept the exact sum, of unbounded size; `fedsel.budget.added` never gives less.
+        Version 1 kept the exact sum, of unbounded size; `added` never gives less.
         Neither 1 nor 2 had a place for purposes: none was stated. What lifetimes a ledger has had
         before version 4 is not known: the last one is its first.
         """

@@ -17,8 +17,8 @@ from fedsel.auto import PublicRecords
 from fedsel.data import Dataset, load, partition
 from fedsel.errors import InvalidArgument
 from fedsel.preparation import FeatureScale, PublicMeans
-from fedsel.preparation.means import read_means
-from fedsel.preparation.scale import PRIVATE
+from fedsel.preparation._means import read_means
+from fedsel.preparation._scale import PRIVATE
 from fedsel.simulation import Population
 
 Rows = NDArray[np.float32]

@@ -12,7 +12,7 @@ from fedsel.data.dataset import SCALINGS
 from fedsel.errors import InvalidArgument
 from fedsel.experiments._trial import Cell, Conditions
 from fedsel.models import LinearModel, Loss
-from fedsel.preparation.scale import PRIVATE
+from fedsel.preparation._scale import PRIVATE
 from fedsel.recipe import AUTO, RECOMMENDED, Parameter, Recipe, parameters_of
 from fedsel.solutions import Entry, entries, entry
 

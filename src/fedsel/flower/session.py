@@ -19,7 +19,7 @@ from fedsel.flower.messages import Layout, Question
 from fedsel.flower.preparing import RecordPipeline
 from fedsel.server import Aggregator
 from fedsel.server._folder import FolderLock, remove_scratch, replace_file
-from fedsel.server.planned import Planned
+from fedsel.server._planned import Planned
 from fedsel.wire import Intent
 
 _MODEL = "model.json"

@@ -36,10 +36,10 @@ from fedsel.flower.outcome import (
 )
 from fedsel.flower.preparing import RECORD, RecordPipeline
 from fedsel.flower.session import Session
-from fedsel.history import History, Round
 from fedsel.recipe import AUTO, RECOMMENDED, Auto, Recipe
 from fedsel.server import RoundRecord
-from fedsel.server.planned import Planned, recipe_asked
+from fedsel.server._history import History, Round
+from fedsel.server._planned import Planned, recipe_asked
 from fedsel.statements._runs import TRUST_ON_FLOWER, RunStatement
 from fedsel.wire import Intent
 

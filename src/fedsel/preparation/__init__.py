@@ -8,11 +8,11 @@ Where there are public rows, they tell it instead (`public`), and no round is sp
 of features (`means`) tell the centre.
 """
 
-from fedsel.preparation.means import PublicMeans
-from fedsel.preparation.plan import Plan, PlanState, advanced
-from fedsel.preparation.public import of_rows, shaped
-from fedsel.preparation.record import Preparation
-from fedsel.preparation.scale import FeatureScale
+from fedsel.preparation._means import PublicMeans
+from fedsel.preparation._plan import Plan, PlanState, advanced
+from fedsel.preparation._public import of_rows, shaped
+from fedsel.preparation._record import Preparation
+from fedsel.preparation._scale import FeatureScale
 
 __all__ = [
     "FeatureScale",

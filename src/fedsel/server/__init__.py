@@ -7,7 +7,7 @@ from fedsel.server._checkpoint import RoundRecord
 from fedsel.server._folder import CheckpointError, FolderInUse
 from fedsel.server._keys import ServerKey
 from fedsel.server._shuffler import Shuffler
-from fedsel.server.step import ServerState, StepRule, step
+from fedsel.server._step import ServerState, StepRule, step
 from fedsel.wire import Request, Verdict
 
 __all__ = [

@@ -15,13 +15,13 @@ from numpy.typing import ArrayLike, NDArray
 from fedsel._internal.paths import make_folder
 from fedsel.errors import InvalidArgument, check_count
 from fedsel.preparation import Plan, Preparation
-from fedsel.preparation.plan import Stage
+from fedsel.preparation._plan import Stage
 from fedsel.recipe import Recipe
 from fedsel.server._admission import Counts, judge_round, judge_rounds
 from fedsel.server._checkpoint import SEAL_BYTES, Checkpoint, RoundRecord
 from fedsel.server._folder import CheckpointError, FolderLock, remove_scratch, replace_file
 from fedsel.server._keys import ServerKey
-from fedsel.server.step import ServerState
+from fedsel.server._step import ServerState
 from fedsel.solutions import Influence
 from fedsel.wire import Intent, Request, Verdict
 

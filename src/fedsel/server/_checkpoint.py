@@ -18,15 +18,15 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedsel.budget import THETA
 from fedsel.errors import InvalidArgument, check_count, check_kind, check_vectors
 from fedsel.preparation import Plan, PlanState, Preparation, PublicMeans
-from fedsel.preparation.plan import Stage
+from fedsel.preparation._plan import Stage
 from fedsel.recipe import Recipe
 from fedsel.reports import Totals
 from fedsel.server._admission import Counts
 from fedsel.server._folder import CheckpointError
-from fedsel.server.step import ServerState, StepRule, step
+from fedsel.server._step import ServerState, StepRule, step
+from fedsel.solutions._budget import THETA
 from fedsel.wire import Intent, Request, check_sendable, decode_recipe, encode_recipe
 from fedsel.wire._report import RUN_BYTES
 

@@ -18,7 +18,7 @@ from fedsel.errors import InvalidArgument, check_count, check_kind, check_positi
 from fedsel.models import CLASSIFYING, REGRESSING, LinearModel, Loss
 from fedsel.recipe import Recipe
 from fedsel.server._checkpoint import Checkpoint
-from fedsel.server.planned import Planned
+from fedsel.server._planned import Planned
 from fedsel.wire import CloseRule, Intent, RecordPipeline
 from fedsel.wire._contract import Invitations
 

@@ -14,10 +14,10 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsel.budget import added
 from fedsel.errors import Epsilon, LifetimeExceeded, RepeatedFitWarning, warn_user
 from fedsel.recipe import decimal
 from fedsel.solutions import Privacy
+from fedsel.solutions._budget import added
 
 _LOCK = threading.Lock()
 OPEN: list[FitAccount] = []  # of all threads: joblib starts threads of its own

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from fedsel._internal.random import key_of, own_bits
 from fedsel.preparation import Plan
-from fedsel.server.step import ServerState, averaged, step
+from fedsel.server._step import ServerState, averaged, step
 from fedsel.simulation._clients import LinearClients, Source, record_vectors
 from fedsel.simulation._population import LOSSES, Population, kernel_records
 from fedsel.simulation._reports import VectorReports, chunks, residual_for

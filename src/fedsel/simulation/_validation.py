@@ -17,8 +17,8 @@ from fedsel._internal.parallel import in_parallel
 from fedsel._internal.progress import note
 from fedsel._internal.random import key_of
 from fedsel.errors import InvalidArgument, check_count
-from fedsel.history import History
 from fedsel.models import LinearModel, Loss
+from fedsel.server._history import History
 from fedsel.simulation._judges import EvaluationSet
 from fedsel.simulation._population import Population
 from fedsel.simulation._rounds import Evaluate, Training, train

@@ -15,13 +15,13 @@ from fedsel.auto import PublicFacts, PublicRecords, RunPlan, model_of, plan_run
 from fedsel.data.partition import by_groups
 from fedsel.errors import InvalidArgument, check_positive
 from fedsel.preparation import FeatureScale, Preparation, PublicMeans
-from fedsel.preparation.plan import unlearnt
+from fedsel.preparation._plan import unlearnt
 from fedsel.recipe import AUTO
 from fedsel.simulation import Training
 from fedsel.simulation._account import OPEN, spend
 from fedsel.sklearn import _parameters
+from fedsel.sklearn._fitting import Examples, Task, factors_of, seed_of_wave, train_wave
 from fedsel.sklearn._parameters import FLOATS, LinearParameters
-from fedsel.sklearn.fitting import Examples, Task, factors_of, seed_of_wave, train_wave
 from fedsel.statements._fits import fit_statement, warn_about_seed
 
 if TYPE_CHECKING:

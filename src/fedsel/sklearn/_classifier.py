@@ -26,7 +26,7 @@ from fedsel.errors import (
 )
 from fedsel.models import check_loss, softmax
 from fedsel.sklearn._base import FederatedLinear
-from fedsel.sklearn.fitting import Classification, Examples, codes_of
+from fedsel.sklearn._fitting import Classification, Examples, codes_of
 from fedsel.solutions import entry
 
 if TYPE_CHECKING:

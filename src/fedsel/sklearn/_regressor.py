@@ -13,7 +13,7 @@ from fedsel.errors import InvalidArgument
 from fedsel.models import REGRESSING, check_loss
 from fedsel.sklearn import _parameters
 from fedsel.sklearn._base import FederatedLinear
-from fedsel.sklearn.fitting import Examples, Regression
+from fedsel.sklearn._fitting import Examples, Regression
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -10,7 +10,7 @@ from fractions import Fraction
 from fedsel.central import CentralGuarantee
 from fedsel.errors import InvalidArgument, SeededNoiseWarning, warn_user
 from fedsel.pages import Section
-from fedsel.preparation.plan import ON_RECORDS
+from fedsel.preparation._plan import ON_RECORDS
 from fedsel.solutions import Privacy, Solution
 from fedsel.statements._meaning import (
     Document,

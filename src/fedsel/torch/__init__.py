@@ -8,7 +8,7 @@ from fedsel._internal.extras import needed
 with needed("torch", "fedsel.torch"):
     import torch as _torch  # noqa: F401
 
-from fedsel.torch.gradients import ClientUpdates, Local
-from fedsel.torch.trainer import Communication, FederatedTrainer
+from fedsel.torch._gradients import ClientUpdates, Local
+from fedsel.torch._trainer import Communication, FederatedTrainer
 
 __all__ = ["ClientUpdates", "Communication", "FederatedTrainer", "Local"]

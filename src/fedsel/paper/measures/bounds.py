@@ -9,7 +9,6 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsel.budget import Budget
 from fedsel.errors import InvalidArgument, check_count, check_epsilon
 from fedsel.experiments import Source
 from fedsel.mechanisms import (
@@ -22,6 +21,7 @@ from fedsel.mechanisms import (
 )
 from fedsel.paper.measures.base import Measure
 from fedsel.sampling.simulated import as_solution, cohort, report
+from fedsel.solutions._budget import Budget
 
 SOLUTIONS = ("PM", "PM-RP", "PS-PM")
 MU, TOP, RATIO = 0.1, 0.1, 0.1

@@ -11,7 +11,6 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 
-from fedsel.budget import Budget
 from fedsel.errors import InvalidArgument, check_count
 from fedsel.experiments import Source
 from fedsel.mechanisms import (
@@ -28,6 +27,7 @@ from fedsel.paper.measures.base import Measure
 from fedsel.paper.measures.literal import literal_exp, literal_pe, literal_pm, literal_ps
 from fedsel.sampling import device
 from fedsel.sampling.simulated import cohort, report
+from fedsel.solutions._budget import Budget
 
 SELECTIONS = ("none", "EXP", "PE", "PS")
 IMPLEMENTATIONS = ("paper", "device", "cohort")

@@ -14,7 +14,7 @@ from torch.func import functional_call
 
 from fedsel.errors import InvalidArgument
 from fedsel.preparation import FeatureScale, Preparation, PublicMeans
-from fedsel.torch.modules import Layout, Untouched
+from fedsel.torch._modules import Layout, Untouched
 
 Doubles = NDArray[np.float64]
 NEEDED = (

@@ -19,16 +19,16 @@ from fedsel.auto import PublicFacts, PublicRecords, plan_run
 from fedsel.data.partition import by_groups
 from fedsel.errors import Epsilon, InvalidArgument, check_count, check_finite, check_positive
 from fedsel.preparation import Plan, Preparation
-from fedsel.preparation.plan import ON_RECORDS
+from fedsel.preparation._plan import ON_RECORDS
 from fedsel.recipe import AUTO, RECOMMENDED, Auto, Recipe
-from fedsel.server.step import Course, ServerState
+from fedsel.server._step import Course, ServerState
 from fedsel.simulation import History, Simulation, Training
 from fedsel.simulation._account import spend
 from fedsel.solutions import Privacy, Solution
 from fedsel.statements._fits import SEED_UNDOES, PrivacyStatement, fit_statement, warn_about_seed
-from fedsel.torch.gradients import ClientUpdates, Local, Loss, as_tensor
-from fedsel.torch.inputs import NEEDED, Inputs
-from fedsel.torch.modules import Layout, Untouched, check_module, seems_trained
+from fedsel.torch._gradients import ClientUpdates, Local, Loss, as_tensor
+from fedsel.torch._inputs import NEEDED, Inputs
+from fedsel.torch._modules import Layout, Untouched, check_module, seems_trained
 
 _JUDGED_AT_A_TIME = 4096
 
@@ -84,7 +84,7 @@ class FederatedTrainer:
     start
         What the parameters are that the first `fit` finds: "random", or "trained" on public data,
         and so worth keeping. From a trained start the steps are smaller, and the module moves only
-        as far as the reports show that it lowers the loss (`fedsel.server.step.Course`). "auto" is
+        as far as the reports show that it lowers the loss (`fedsel.server._step.Course`). "auto" is
         "trained" where some parameters are frozen and the weights of all layers that are not have
         grown beyond those of a new layer; else "random".
     feature_range

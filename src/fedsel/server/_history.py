@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsel.errors import InvalidArgument
-from fedsel.preparation.record import Preparation
+from fedsel.preparation._record import Preparation
 from fedsel.solutions import Privacy
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsel.budget import THETA, Budget, hyper_parameters_free
 from fedsel.errors import InvalidArgument
+from fedsel.solutions._budget import THETA, Budget, hyper_parameters_free
 
 EPSILONS = st.floats(min_value=1e-9, max_value=500.0)
 

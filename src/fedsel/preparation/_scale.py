@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsel.errors import InvalidArgument
-from fedsel.preparation.plan import OCTAVES
+from fedsel.preparation._plan import OCTAVES
 
 PRIVATE = "private"
 """Bounds that nobody knows, which the first rounds learn."""

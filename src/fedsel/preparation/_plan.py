@@ -24,11 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsel.errors import InvalidArgument, check_count, check_finite, check_positive
-from fedsel.preparation.record import WIDEST, Doubles, Preparation
-from fedsel.preparation.unit import unit_rows
+from fedsel.preparation._record import WIDEST, Doubles, Preparation, unit_rows
 
 if TYPE_CHECKING:
-    from fedsel.preparation.means import PublicMeans
+    from fedsel.preparation._means import PublicMeans
 
 OCTAVES = 16
 """Of how many factors of two a declared range may be too wide."""

@@ -1,7 +1,7 @@
 """Per-client updates of any module by torch.func: vmap over clients, chunk by chunk.
 
 Memory is bounded by the chunk, not by the number of clients. Gradients of linear layers stay
-factored, and not even a chunk (n, d) is held of them (`fedsel.torch.factored`).
+factored, and not even a chunk (n, d) is held of them (`fedsel.torch._factored`).
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from fedsel.data.partition import Clients
 from fedsel.errors import InvalidArgument, InvalidData, check_count, check_finite, check_positive
 from fedsel.sampling._parts import Outer, Part, rows_of
 from fedsel.simulation import Population
-from fedsel.torch.factored import Gradients
-from fedsel.torch.inputs import Inputs
-from fedsel.torch.modules import Layout, Untouched, check_module
+from fedsel.torch._factored import Gradients
+from fedsel.torch._inputs import Inputs
+from fedsel.torch._modules import Layout, Untouched, check_module
 
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 """loss(outputs (n, …), targets (n, …)) → the mean loss, a scalar."""

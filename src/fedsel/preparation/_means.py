@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsel.errors import InvalidArgument, check_float
-from fedsel.preparation.plan import REACH, TYPICAL
-from fedsel.preparation.record import Doubles, Preparation
-from fedsel.preparation.scale import FeatureScale
+from fedsel.preparation._plan import REACH, TYPICAL
+from fedsel.preparation._record import Doubles, Preparation
+from fedsel.preparation._scale import FeatureScale
 
 ARGUMENT = "public_mean"
 INTERCEPT = 0.45

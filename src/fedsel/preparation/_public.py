@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from fedsel.errors import InvalidArgument
-from fedsel.preparation.plan import ENTRY, MARGIN, OCTAVES, REACH, logarithm, power_of_two
-from fedsel.preparation.record import Doubles, Preparation
+from fedsel.preparation._plan import ENTRY, MARGIN, OCTAVES, REACH, logarithm, power_of_two
+from fedsel.preparation._record import Doubles, Preparation
 
 LARGEST = 2048
 """Entries of a record beyond which it is not multiplied by a matrix: d² numbers, d³ steps."""
