@@ -1,4 +1,4 @@
-"""The cache folder, and folders whose names survive a crash."""
+"""The folder of the package, and folders whose names survive a crash."""
 
 from __future__ import annotations
 
@@ -7,17 +7,6 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1]
 """The folder of the package."""
-
-
-def cache_folder() -> Path:
-    """FEDSEL_CACHE, or fedsel in the platform's cache folder (XDG_CACHE_HOME or ~/.cache)."""
-    own = os.environ.get("FEDSEL_CACHE")
-    if own:
-        return Path(own).expanduser()
-    platforms = os.environ.get("XDG_CACHE_HOME", "")
-    # The XDG specification says to ignore a relative XDG_CACHE_HOME.
-    base = Path(platforms) if Path(platforms).is_absolute() else Path.home() / ".cache"
-    return base / "fedsel"
 
 
 def sync_folder(folder: Path) -> None:
