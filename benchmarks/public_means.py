@@ -15,7 +15,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,12 +25,14 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 from fedsel import FedSelClassifier, PrivacyLeakWarning
 from fedsel._internal.bar import Bar
 from fedsel._internal.random import key_of
-from fedsel.data import load
 from fedsel.sampling._kernels import native
 from fedsel.simulation._validation import FIFTHS, VALIDATION, measures, split
+from reproduction.datasets import load
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
 KINDS = {

@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,11 +23,13 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 from fedsel import FedSelClassifier, PrivacyLeakWarning
 from fedsel._internal.random import key_of
-from fedsel.data import load
 from fedsel.sampling._kernels import native
 from fedsel.simulation._validation import FIFTHS, VALIDATION, split
+from reproduction.datasets import load
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
 COUNTS = (0, 200, 1000)

@@ -27,6 +27,7 @@ import csv
 import json
 import math
 import random
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import perf_counter
@@ -39,12 +40,14 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 from fedsel._internal.random import SystemEntropy, key_of
 from fedsel.mechanisms import BOTTOM, Exponential, PerturbedEncoding, PerturbedSampling, Selection
 from fedsel.mechanisms._drawing import draw_dimension
 from fedsel.pages import palette
-from fedsel.paper.measures.literal import literal_exp, literal_pe, literal_ps
 from fedsel.sampling._kernels import native, ranks_of
+from reproduction.measures.literal import literal_exp, literal_pe, literal_ps
 
 Vector = NDArray[np.float64]
 

@@ -186,7 +186,7 @@ for words in walk(typer.main.get_command(app), []):
 def test_every_command_has_its_help_on_the_core(environment, versions):
     python = environment(versions=versions)
     listed = run(python, "-c", HELP).stdout.splitlines()
-    assert set(listed) >= {"run", "reproduce", "audit", "data list", "ledger show"}
+    assert set(listed) >= {"run", "audit", "ledger show"}
     assert "Usage" in fedsel(python, "--help").stdout
 
 
@@ -283,13 +283,6 @@ def test_the_demo_has_its_figure(environment, versions, tmp_path):
     done = fedsel(environment("demo", versions=versions), "run", *SMALL, cwd=tmp_path)
     assert "PS-PM" in done.stdout
     assert (tmp_path / "results" / "accuracy.png").stat().st_size > 10_000
-
-
-def test_a_table_of_the_paper_is_reproduced(environment, tmp_path):
-    words = ["reproduce", "table3", "--quick", "--set", "dataset=syn-L", "--set", "rounds=20"]
-    told = json.loads(fedsel(environment("demo"), *words, "--json", cwd=tmp_path).stdout)
-    assert len({(row["model"], row["solution"]) for row in told["rows"]}) == 14
-    assert (tmp_path / "report" / "index.html").stat().st_size > 10_000
 
 
 def python_of(page, after):

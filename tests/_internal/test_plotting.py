@@ -16,9 +16,9 @@ from fedsel._internal.plotting import (
     spread,
 )
 from fedsel.cli import _run_table
-from fedsel.paper import figures
-from fedsel.paper.views import gains
 from fedsel.server._history import Round
+from reproduction import figures
+from reproduction.views import gains
 
 SOLUTIONS = ("NP", "PM", "EXP-PM", "PE-PM", "PS-PM", "RJ")
 

@@ -235,7 +235,7 @@ def main() -> None:
     parser.add_argument("--epsilon", type=float, default=usual.epsilon, help="ε of a node, in all")
     parser.add_argument("--solution", default=usual.solution, help="a private solution")
     parser.add_argument("--model", choices=("logistic", "mlp"), default=usual.model)
-    parser.add_argument("--dataset", choices=("syn", "adult", "auto"), default=usual.dataset)
+    parser.add_argument("--dataset", default=usual.dataset, help="syn, or the path of an .npz file")
     parser.add_argument("--features", type=int, default=usual.features, help="of syn")
     parser.add_argument("--keep", type=Path, help="a new folder for logs and ledgers")
     parser.add_argument("--json", action="store_true", help="print JSON")

@@ -5,7 +5,7 @@ from fedsel.mechanisms._certificate import Certificate, certify
 from fedsel.mechanisms._drawing import Entropy
 from fedsel.mechanisms._laws import RankLaw, SymbolLaw, Window
 from fedsel.mechanisms._one_symbol import OneSymbol, SignedSampling, UnbiasedJoint
-from fedsel.mechanisms._registry import mechanism
+from fedsel.mechanisms._registry import ONE_SYMBOL, SELECTIONS, VALUES, mechanism
 from fedsel.mechanisms._selection import (
     Exponential,
     PerturbedEncoding,
@@ -20,6 +20,9 @@ from fedsel.reports import BOTTOM
 
 __all__ = [
     "BOTTOM",
+    "ONE_SYMBOL",
+    "SELECTIONS",
+    "VALUES",
     "AsIs",
     "Certificate",
     "Duchi",
