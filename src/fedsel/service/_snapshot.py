@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsel.server._checkpoint import Checkpoint
-from fedsel.service.task import Task
+from fedsel.service._task import Task
 from fedsel.wire import Announcement, RecordPipeline, ReportFormat
 
 T = TypeVar("T")

@@ -6,7 +6,7 @@ from typing import Any
 
 from fedsel._version import __version__
 from fedsel.service._http import PROBLEMS
-from fedsel.service.task import Limits
+from fedsel.service._task import Limits
 
 _OCTETS = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
 _COUNTS = {
