@@ -313,7 +313,7 @@ print("drawn")
 """
 ACCOUNTING = """
 from fedsel import solution
-from fedsel.central import compose
+from fedsel.mechanisms.central import compose
 print(compose(solution("Duchi", epsilon=1.0, dim=8), reports=40, epochs=9, delta=1e-2))
 """
 CLUSTER = """

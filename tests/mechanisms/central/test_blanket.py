@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from fedsel import InvalidArgument, solution
-from fedsel.central.lattice import values_of
 from fedsel.mechanisms import (
     AsIs,
     Duchi,
@@ -28,6 +27,7 @@ from fedsel.mechanisms import (
     Window,
 )
 from fedsel.mechanisms._certificate import Blanket, Class
+from fedsel.mechanisms.central._lattice import values_of
 from fedsel.solutions._registry import names
 
 MECHANISMS = {

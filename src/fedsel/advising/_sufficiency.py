@@ -9,8 +9,8 @@ from typing import final
 
 import numpy as np
 
-from fedsel._internal.extras import needed as needed_extra
-from fedsel.advising.moments import Updates, moments
+from fedsel._internal.extras import needed
+from fedsel.advising._moments import Updates, moments
 from fedsel.auto import AGREEMENT, PublicFacts, radius
 from fedsel.errors import TooFewClientsWarning, warn_user
 from fedsel.solutions import Solution
@@ -81,7 +81,7 @@ def decisions(alignment: float, classes: int) -> float:
     c = min(max(alignment, 0.0), 0.999)
     if classes == 2:
         return 1 - math.acos(c) / math.pi
-    with needed_extra("simulation", "advice"):
+    with needed("simulation", "advice"):
         from scipy.special import ndtr, owens_t
 
     nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)
@@ -105,7 +105,7 @@ def goal_for(classes: int) -> float:
     """
     if classes == 2:
         return GOAL
-    with needed_extra("simulation", "advice"):
+    with needed("simulation", "advice"):
         from scipy.optimize import brentq
 
     return float(brentq(lambda c: decisions(c, classes) - 1.5 / classes, 0.0, GOAL))
@@ -156,7 +156,7 @@ def shortage(
     return (
         f"{clients:,} clients are too few for ε = {total:.4g} and d = {dim:,}: their reports would "
         f"align {found.alignment:.2g} with the true mean of the updates, and a usable model needs "
-        f"{needed(found, epochs)}, or a larger ε, or fewer features. "
+        f"{wanted_clients(found, epochs)}, or a larger ε, or fewer features. "
         f"{_expected(found.alignment, classes)} See fedsel.advise(…)."
     )
 
@@ -201,10 +201,10 @@ def warn_about_clients(
         warn_user(told, TooFewClientsWarning)
 
 
-def needed(found: Prospect, epochs: int) -> str:
+def wanted_clients(found: Prospect, epochs: int) -> str:
     """What a usable model needs: the alignment, and about how many clients where some are enough.
 
-    >>> needed(Prospect(0.3, 1614), epochs=1), needed(Prospect(0.3, None), epochs=1)
+    >>> wanted_clients(Prospect(0.3, 1614), epochs=1), wanted_clients(Prospect(0.3, None), epochs=1)
     ('0.5, about 1,700 clients', '0.5')
     """
     if found.reports_needed is None:
