@@ -13,6 +13,8 @@ from fedsel._internal.progress import show_progress
 from fedsel._version import __version__
 from fedsel.cli._advise import EXAMPLE as ADVISE_EXAMPLE
 from fedsel.cli._advise import advise_command
+from fedsel.cli._audit import EXAMPLE as AUDIT_EXAMPLE
+from fedsel.cli._audit import audit
 from fedsel.cli._certify import EXAMPLE as CERTIFY_EXAMPLE
 from fedsel.cli._certify import MECHANISMS_EXAMPLE, certify_command, mechanisms
 from fedsel.cli._commands import App
@@ -22,8 +24,6 @@ from fedsel.cli._solutions import solutions_command
 from fedsel.cli._terminal import say_error
 from fedsel.cli.aggregate import EXAMPLE as AGGREGATE_EXAMPLE
 from fedsel.cli.aggregate import aggregate
-from fedsel.cli.audit import EXAMPLE as AUDIT_EXAMPLE
-from fedsel.cli.audit import audit
 from fedsel.cli.join import JOIN_EXAMPLE, join_command
 from fedsel.cli.ledger import ledger_app
 from fedsel.cli.serve import INVITE_EXAMPLE, SERVE_EXAMPLE, invite_command, serve_command
