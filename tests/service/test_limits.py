@@ -17,9 +17,9 @@ import pytest
 from fedsel.service._connections import Connection, Listener
 from fedsel.service._http import Answer
 from fedsel.service._middleware import Buckets
+from fedsel.service._snapshot import RunSnapshot
+from fedsel.service._task import Limits
 from fedsel.service.running import Serving, background
-from fedsel.service.task import Limits
-from fedsel.service.view import RunSnapshot
 from tests.service.support import (
     FREE,
     Http,

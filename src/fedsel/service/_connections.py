@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any, cast, final
 
 from fedsel._internal.extras import needed
-from fedsel.service.task import Limits
+from fedsel.service._task import Limits
 
 with needed("service", "fedsel.service"):
     from uvicorn.protocols.http.auto import AutoHTTPProtocol

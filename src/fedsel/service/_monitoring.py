@@ -19,7 +19,7 @@ from fedsel.data.files import read
 from fedsel.errors import InvalidArgument
 from fedsel.models import CLASSIFYING, LinearModel, predict
 from fedsel.server._checkpoint import Checkpoint
-from fedsel.service.task import Task
+from fedsel.service._task import Task
 
 with needed("service", "fedsel.service"):
     from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest

@@ -34,13 +34,13 @@ from fedsel.service._http import (
 )
 from fedsel.service._middleware import ROUTE, Buckets, SecurityMiddleware
 from fedsel.service._monitoring import CONTENT_TYPE, Metrics, log_event
+from fedsel.service._openapi import document
+from fedsel.service._snapshot import CachedBytes, RunSnapshot
 from fedsel.service._store import GatewayBatch, StoreUnavailable, open_store
+from fedsel.service._task import Task
 from fedsel.service.dashboard import Dashboard
 from fedsel.service.inviting import Invitations, Kind, Participant
 from fedsel.service.joining import join_routes
-from fedsel.service.openapi import document
-from fedsel.service.task import Task
-from fedsel.service.view import CachedBytes, RunSnapshot
 from fedsel.wire import Verdict
 
 with needed("service", "fedsel.service"):

@@ -27,8 +27,8 @@ from fedsel.service._collector import opened
 from fedsel.service._connections import Listener, Network
 from fedsel.service._monitoring import Evaluation, log_event, log_to_stderr
 from fedsel.service._store import open_store
+from fedsel.service._task import Limits, Task
 from fedsel.service.app import create_app
-from fedsel.service.task import Limits, Task
 
 with needed("service", "fedsel.service"):
     import uvicorn
