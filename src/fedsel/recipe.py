@@ -22,8 +22,9 @@ from fedsel.errors import (
 )
 from fedsel.mechanisms._base import MAX_DIMENSION
 from fedsel.mechanisms._selection import Top, check_top
+from fedsel.solutions import entry
 from fedsel.solutions._budget import THETA, Budget
-from fedsel.solutions._registry import build, by_name, canonical, entry
+from fedsel.solutions._registry import build, canonical, cleared_on_unregister
 from fedsel.solutions._rotated import MOST_BASES
 from fedsel.solutions._solution import Solution
 
@@ -308,7 +309,7 @@ def _share(name: str, value: object) -> float | Auto:
     return float(value)  # type: ignore[arg-type]
 
 
-@by_name
+@cleared_on_unregister
 @lru_cache(maxsize=512)
 def _built(recipe: Recipe) -> Solution:
     unused: dict[str, Any] = {"rho": None, "bases": None, "mu": 0.0}

@@ -11,7 +11,7 @@ import zlib
 from typing import Any, NamedTuple
 
 from fedsel.errors import InvalidArgument
-from fedsel.solutions._registry import entry
+from fedsel.solutions import entry
 
 BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
 BLUE, RED, PURPLE = "#0072B2", "#D55E00", "#CC79A7"

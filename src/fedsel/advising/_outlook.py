@@ -19,9 +19,8 @@ from fedsel.mechanisms import OneSymbol, TwoStage
 from fedsel.preparation._plan import OCTAVES
 from fedsel.recipe import solution
 from fedsel.sampling import simulated
-from fedsel.solutions import Solution
+from fedsel.solutions import Solution, entry
 from fedsel.solutions._budget import Budget, hyper_parameters_free
-from fedsel.solutions._registry import entry
 
 MOST_DIMENSIONS = 1 << 24
 

@@ -13,9 +13,8 @@ from fedsel._internal.extras import needed
 from fedsel.advising._moments import Updates, moments
 from fedsel.auto import AGREEMENT, PublicFacts, radius
 from fedsel.errors import TooFewClientsWarning, warn_user
-from fedsel.solutions import Solution
-from fedsel.solutions._registry import PLAIN, default_codewords
-from fedsel.solutions._transforms import MOST_ENTRIES
+from fedsel.solutions import Solution, entry
+from fedsel.solutions._transforms import MOST_ENTRIES, default_codewords
 
 GOAL = 0.5
 """The alignment of all reports together that is called usable: a linear model with this cosine to
@@ -50,7 +49,7 @@ def prospect(
     (0.32, 1623)
     """
     estimate = moments(solution, updates)
-    whole = estimate.over(rounds) if solution.name == "RJ" else estimate
+    whole = estimate.over(rounds) if solution.transform.per_round else estimate
     return Prospect(whole.alignment(reports), whole.reports_for(goal), goal)
 
 
@@ -113,9 +112,10 @@ def goal_for(classes: int) -> float:
 
 def too_large(name: str, dim: int) -> str:
     """Why the moments of a solution are not computed at this dimension; empty where they are."""
-    if name == "PM-RP" and dim * max(1, dim // 10) > _PROJECTION:
+    known = entry(name)
+    if known.projected and dim * max(1, dim // 10) > _PROJECTION:
         return f"its public projection has {dim} × {dim // 10} entries"
-    if name == "RC" and dim * default_codewords(dim) > MOST_ENTRIES:
+    if "words" in known.uses and dim * default_codewords(dim) > MOST_ENTRIES:
         return f"its public codebook has {default_codewords(dim)} × {dim} entries"
     return ""
 
@@ -143,7 +143,7 @@ def shortage(
     ''
     """
     dim = solution.dim
-    if solution.name in PLAIN or solution.noise == 0 or dim < 2 or too_large(solution.name, dim):
+    if solution.noise == 0 or dim < 2 or too_large(solution.name, dim):
         return ""
     goal = GOAL if classes is None else goal_for(classes)
     try:

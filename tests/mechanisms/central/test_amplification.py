@@ -18,7 +18,7 @@ from fedsel.mechanisms.central._guarantee import (
     local_epsilon,
     proved_delta,
 )
-from fedsel.solutions._registry import names
+from fedsel.solutions import names
 from tests.mechanisms.central.support import clone_epsilon, exact_delta
 
 KNOWN = [
