@@ -45,8 +45,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from fedsel import Solution
 from fedsel._internal.bar import Bar
 from fedsel.auto import AVERAGING
-from fedsel.central.budget import gaussian_distance, proved_budget
 from fedsel.experiments import Cell, Spec, override
+from fedsel.mechanisms.central._budget import gaussian_distance, proved_budget
 from fedsel.pages import legend_below, new_figure, palette
 from fedsel.recipe import RECOMMENDED
 from fedsel.simulation._validation import fifths

@@ -58,8 +58,8 @@ from fedsel.pages import palette
 from fedsel.recipe import RECOMMENDED
 from fedsel.server import ServerState, StepRule, step
 from fedsel.simulation._reports import VectorReports
+from fedsel.solutions import entry
 from fedsel.solutions._fresh import ALL_SLOTS, LENGTH
-from fedsel.solutions._registry import entry
 from reproduction.datasets import find, load
 
 Doubles = NDArray[np.float64]

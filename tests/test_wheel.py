@@ -307,13 +307,12 @@ PICTURE = """
 from fedsel._internal import plotting
 points = [plotting.Point("RJ", epsilon, 0.8, 0.01) for epsilon in (0.5, 1.0, 2.0)]
 axes = plotting.accuracy_against_epsilon(points)
-plotting.label_ends(axes, [("RJ", 2.0, 80.0), ("PM", 2.0, 80.0)])
 axes.figure.savefig("figure.png")
 print("drawn")
 """
 ACCOUNTING = """
 from fedsel import solution
-from fedsel.central import compose
+from fedsel.mechanisms.central import compose
 print(compose(solution("Duchi", epsilon=1.0, dim=8), reports=40, epochs=9, delta=1e-2))
 """
 CLUSTER = """

@@ -24,7 +24,7 @@ from fedsel._internal.plotting import Point, accuracy_against_epsilon
 from fedsel.mechanisms import Duchi, PerturbedSampling, TwoStage
 from fedsel.pages import Section, render
 from fedsel.pages import Table as PageTable
-from fedsel.solutions._registry import register, unregister
+from fedsel.solutions import register, unregister
 from tests.cli.support import COMMANDS
 
 TOO_LONG = 1 if sys.version_info < (3, 14) else 2

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from fedsel._internal.extras import MissingExtra
-from fedsel.central import CentralGuarantee, amplify
+from fedsel.mechanisms.central import CentralGuarantee, amplify
 from fedsel.server._admission import Counts
 from fedsel.server._checkpoint import RoundRecord
 from fedsel.service._connections import Connection

@@ -29,7 +29,7 @@ from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
 from fedsel.device import Ledger
 from fedsel.errors import InvalidArgument, check_count
 from fedsel.flower import FedSelStrategy, NoReports
-from fedsel.flower.messages import content_bytes
+from fedsel.flower._messages import content_bytes
 from fedsel.recipe import RECOMMENDED
 from tools.flower.federation import Federation, Process, ProcessError
 

@@ -1,4 +1,4 @@
-"""The folder of the package, and names of files that must last."""
+"""The folder of the package, and folders whose names survive a crash."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Create a folder, and those above it, where they are missing; each name is then durable.
+    """Create a folder and its missing parents, and make each name durable.
 
     >>> import tempfile
     >>> place = Path(tempfile.mkdtemp()) / "a" / "b"

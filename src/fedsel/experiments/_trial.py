@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, final, get_args
 
 import numpy as np
 
-from fedsel._internal.random import key_of
+from fedsel._internal.random import philox_key
 from fedsel.auto import PublicFacts, PublicRecords, RunPlan, model_of, plan_run, with_share
 from fedsel.data.generate import synthetic_parameters
 from fedsel.errors import InvalidArgument, check_count, check_finite, check_positive
@@ -181,7 +181,7 @@ class Cell(Conditions):
         """
         recipe = replace(self.recipe, dim=dim)
         if entry(recipe.solution).public_matrix:  # the others do not depend on it
-            recipe = replace(recipe, seed=key_of(self.seed, _PUBLIC, part)[0])
+            recipe = replace(recipe, seed=philox_key(self.seed, _PUBLIC, part)[0])
         if recipe.mu == AUTO:
             recipe = with_share(recipe, batch)
         per_epoch = -(-members // batch)

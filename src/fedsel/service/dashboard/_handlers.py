@@ -141,7 +141,7 @@ def _script() -> CachedBytes:
 
 @final
 class Events:
-    """Server-sent events: each of at most so many listeners gets what has changed since the last.
+    """Server-sent events: each of at most ``most`` listeners gets what has changed.
 
     Each listener looks twice a second, and all share what they see. Nothing is queued: a slow
     reader gets the latest when there is room again.

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedsel import solution
-from fedsel._internal.random import key_of, own_bits, own_stream, stream
+from fedsel._internal.random import fresh_seeds, own_stream, philox_key, stream
 from fedsel.models import LinearModel
 from fedsel.sampling import _kernels
 from fedsel.sampling._kernels import ReportKernel, known
@@ -34,8 +34,8 @@ def known_bits(monkeypatch):
         taken.append(count)
         return np.ascontiguousarray(BITS[first : first + count])
 
-    monkeypatch.setattr(_kernels, "own_bits", given)
-    monkeypatch.setattr(_stages, "own_bits", given)
+    monkeypatch.setattr(_kernels, "fresh_seeds", given)
+    monkeypatch.setattr(_stages, "fresh_seeds", given)
 
 
 @pytest.mark.parametrize("name", PRIVATE)
@@ -69,10 +69,10 @@ def test_linear_rounds_draw_each_report_from_its_place():
 
 
 def test_the_bits_are_fresh_and_many():
-    drawn = np.concatenate([own_bits(1000), own_bits(1000)])
+    drawn = np.concatenate([fresh_seeds(1000), fresh_seeds(1000)])
     assert drawn.dtype == np.uint64
     assert len(np.unique(drawn)) == 4000  # a pair of 64 bits meets with a chance of 2^-40
-    assert own_bits(0).shape == (0, 2)
+    assert fresh_seeds(0).shape == (0, 2)
 
 
 def test_a_stream_depends_on_every_bit():
@@ -89,7 +89,7 @@ def test_a_stream_depends_on_every_bit():
             seen.add(tuple(words(changed)))
     assert len(seen) == 130
     # With the key of a seed it is that seed's stream.
-    low, high = key_of(7)
+    low, high = philox_key(7)
     as_bits = np.array([low | high << 32, 5], dtype=np.uint64)
     other = stream(7, 3, 5)
     assert words(as_bits, epoch=3) == [other.below(1 << 64) for _ in range(4)]
@@ -118,7 +118,7 @@ def test_bits_that_do_not_fit_are_refused(what, rounds, monkeypatch):
     made = solution("PS-PM", epsilon=2.0, dim=D)
     rows = np.ones((N, D), dtype=np.float32)
     for module in (_kernels, _stages):
-        monkeypatch.setattr(module, "own_bits", lambda count: BAD[what])
+        monkeypatch.setattr(module, "fresh_seeds", lambda count: BAD[what])
 
     def call():
         if rounds:

@@ -17,7 +17,7 @@ from typing import Any, final
 
 from fedsel.device import Client, Policy
 from fedsel.errors import InvalidArgument, check_count, check_kind
-from fedsel.flower.messages import NO_SETTINGS, WRONG_POLICY, WRONG_SETTINGS
+from fedsel.flower._messages import NO_SETTINGS, WRONG_POLICY, WRONG_SETTINGS
 
 PREFIX = "fedsel-"
 NODES_VARIABLE = "FEDSEL_FLOWER_NODES"

@@ -14,18 +14,20 @@ from numpy.typing import NDArray
 
 from fedsel.device import Client, LedgerError, Reason, Refused
 from fedsel.errors import InvalidArgument
-from fedsel.flower.messages import (
+from fedsel.flower._messages import (
     NO_ANSWER,
     NO_BOUNDS,
     NO_RECORDS,
+    PREPARING,
+    RECORD,
     WRONG_SETTINGS,
     Layout,
     Question,
+    RecordPipeline,
     answer_of,
     only_arrays,
 )
-from fedsel.flower.node import Node, WrongSettings
-from fedsel.flower.preparing import PREPARING, RECORD, RecordPipeline
+from fedsel.flower._node import Node, WrongSettings
 from fedsel.wire import Request
 
 App = Callable[[Message, Context], Message]

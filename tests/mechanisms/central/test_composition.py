@@ -8,8 +8,9 @@ from statistics import NormalDist
 import pytest
 
 from fedsel import InvalidArgument, amplify, solution
-from fedsel.central import add_up, compose, composition
-from fedsel.central.amplification import local_epsilon
+from fedsel.mechanisms.central import _guarantee as composition
+from fedsel.mechanisms.central import add_up, compose
+from fedsel.mechanisms.central._guarantee import local_epsilon
 
 DUCHI = solution("Duchi", epsilon=1.0, dim=3)
 

@@ -20,22 +20,23 @@ from flwr.serverapp.strategy import Result, Strategy
 from flwr.supercore import log
 
 from fedsel.errors import Epsilon, InvalidArgument, check_count, check_finite, check_positive
-from fedsel.flower.messages import (
+from fedsel.flower._messages import (
     ARRAYS,
     CONFIG,
+    RECORD,
+    RecordPipeline,
     content_bytes,
     report_of,
 )
-from fedsel.flower.outcome import (
+from fedsel.flower._session import (
     NoReports,
+    Session,
     Silence,
     fates_of,
     in_words,
     refusal_name,
     released,
 )
-from fedsel.flower.preparing import RECORD, RecordPipeline
-from fedsel.flower.session import Session
 from fedsel.recipe import AUTO, RECOMMENDED, Auto, Recipe
 from fedsel.server import RoundRecord
 from fedsel.server._history import History, Round

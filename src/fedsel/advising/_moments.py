@@ -229,7 +229,7 @@ def _second_moment(value: Value, t: Floats) -> Floats:
 def _(mechanism: TwoStage | FlatPicks, solution: Solution, updates: Updates) -> Moments:
     """Flat and two-stage: an entry of rank i is told with the probability law(i)."""
     value, d = mechanism.value, solution.dim
-    if not isinstance(value, Value):
+    if value.plain:
         raise InvalidArgument("solution", solution.name, "private, or NP")
     if isinstance(solution.transform, Projection):
         return _projected(solution.transform, value, mechanism.clip, updates)
@@ -296,7 +296,7 @@ def _(mechanism: SignedSampling, solution: Solution, updates: Updates) -> Moment
         return Moments(signal, signal**2 + across, unit**2)
     # Rotations of M ≥ d: they add up along u and each bends another way; what falls on the M − d
     # padded entries is dropped.
-    rotations, kept = basis.size * (basis.spread or 1.0) ** 2, basis.length**2
+    rotations, kept = basis.size * (basis.rms_correlation or 1.0) ** 2, basis.length**2
     along, bent = rotations * whole.signal**2, whole.shared - whole.signal**2
     estimate = Moments(math.sqrt(along), along + kept * bent, kept * whole.second)
     return estimate.over(basis.bases)

@@ -9,13 +9,12 @@ from typing import final
 
 import numpy as np
 
-from fedsel._internal.extras import needed as needed_extra
-from fedsel.advising.moments import Updates, moments
+from fedsel._internal.extras import needed
+from fedsel.advising._moments import Updates, moments
 from fedsel.auto import AGREEMENT, PublicFacts, radius
 from fedsel.errors import TooFewClientsWarning, warn_user
-from fedsel.solutions import Solution
-from fedsel.solutions._registry import PLAIN, default_codewords
-from fedsel.solutions._transforms import MOST_ENTRIES
+from fedsel.solutions import Solution, entry
+from fedsel.solutions._transforms import MOST_ENTRIES, default_codewords
 
 GOAL = 0.5
 """The alignment of all reports together that is called usable: a linear model with this cosine to
@@ -50,7 +49,7 @@ def prospect(
     (0.32, 1623)
     """
     estimate = moments(solution, updates)
-    whole = estimate.over(rounds) if solution.name == "RJ" else estimate
+    whole = estimate.over(rounds) if solution.transform.per_round else estimate
     return Prospect(whole.alignment(reports), whole.reports_for(goal), goal)
 
 
@@ -81,7 +80,7 @@ def decisions(alignment: float, classes: int) -> float:
     c = min(max(alignment, 0.0), 0.999)
     if classes == 2:
         return 1 - math.acos(c) / math.pi
-    with needed_extra("simulation", "advice"):
+    with needed("simulation", "advice"):
         from scipy.special import ndtr, owens_t
 
     nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)
@@ -105,7 +104,7 @@ def goal_for(classes: int) -> float:
     """
     if classes == 2:
         return GOAL
-    with needed_extra("simulation", "advice"):
+    with needed("simulation", "advice"):
         from scipy.optimize import brentq
 
     return float(brentq(lambda c: decisions(c, classes) - 1.5 / classes, 0.0, GOAL))
@@ -113,9 +112,10 @@ def goal_for(classes: int) -> float:
 
 def too_large(name: str, dim: int) -> str:
     """Why the moments of a solution are not computed at this dimension; empty where they are."""
-    if name == "PM-RP" and dim * max(1, dim // 10) > _PROJECTION:
+    known = entry(name)
+    if known.projected and dim * max(1, dim // 10) > _PROJECTION:
         return f"its public projection has {dim} × {dim // 10} entries"
-    if name == "RC" and dim * default_codewords(dim) > MOST_ENTRIES:
+    if "words" in known.uses and dim * default_codewords(dim) > MOST_ENTRIES:
         return f"its public codebook has {default_codewords(dim)} × {dim} entries"
     return ""
 
@@ -143,7 +143,7 @@ def shortage(
     ''
     """
     dim = solution.dim
-    if solution.name in PLAIN or solution.noise == 0 or dim < 2 or too_large(solution.name, dim):
+    if solution.noise == 0 or dim < 2 or too_large(solution.name, dim):
         return ""
     goal = GOAL if classes is None else goal_for(classes)
     try:
@@ -156,7 +156,7 @@ def shortage(
     return (
         f"{clients:,} clients are too few for ε = {total:.4g} and d = {dim:,}: their reports would "
         f"align {found.alignment:.2g} with the true mean of the updates, and a usable model needs "
-        f"{needed(found, epochs)}, or a larger ε, or fewer features. "
+        f"{wanted_clients(found, epochs)}, or a larger ε, or fewer features. "
         f"{_expected(found.alignment, classes)} See fedsel.advise(…)."
     )
 
@@ -201,10 +201,10 @@ def warn_about_clients(
         warn_user(told, TooFewClientsWarning)
 
 
-def needed(found: Prospect, epochs: int) -> str:
+def wanted_clients(found: Prospect, epochs: int) -> str:
     """What a usable model needs: the alignment, and about how many clients where some are enough.
 
-    >>> needed(Prospect(0.3, 1614), epochs=1), needed(Prospect(0.3, None), epochs=1)
+    >>> wanted_clients(Prospect(0.3, 1614), epochs=1), wanted_clients(Prospect(0.3, None), epochs=1)
     ('0.5, about 1,700 clients', '0.5')
     """
     if found.reports_needed is None:

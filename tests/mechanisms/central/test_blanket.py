@@ -7,9 +7,7 @@ import numpy as np
 import pytest
 
 from fedsel import InvalidArgument, solution
-from fedsel.central.lattice import values_of
 from fedsel.mechanisms import (
-    AsIs,
     Duchi,
     Exponential,
     FlatPicks,
@@ -25,10 +23,12 @@ from fedsel.mechanisms import (
     TwoStage,
     UnbiasedJoint,
     Uniform,
+    Unperturbed,
     Window,
 )
-from fedsel.mechanisms._certificate import Blanket, Class
-from fedsel.solutions._registry import names
+from fedsel.mechanisms._certificate import Blanket, OutputClass
+from fedsel.mechanisms.central._lattice import values_of
+from fedsel.solutions import names
 
 MECHANISMS = {
     "J": (SignedSampling(1.5, k=1), 2),
@@ -233,13 +233,17 @@ def test_silence_is_an_output_that_all_inputs_have_alike():
 
 
 def test_what_some_inputs_never_have_hides_nobody():
-    for wrong in ([], [Class(1, 0, 0, 1)], [Class(2, 1, 1, 1), Class(1, 0, 0, 2)]):
+    for wrong in (
+        [],
+        [OutputClass(1, 0, 0, 1)],
+        [OutputClass(2, 1, 1, 1), OutputClass(1, 0, 0, 2)],
+    ):
         with pytest.raises(ValueError, match="outputs that every input can have"):
             Blanket.of(wrong, 3)
     with pytest.raises(ValueError, match="outputs that every input can have"):
         TopK(k=1).blanket(3)
-    with pytest.raises(InvalidArgument, match=r"^mechanism = AsIs\(\): must be private"):
-        AsIs().blanket()
+    with pytest.raises(InvalidArgument, match=r"^value = Unperturbed\(\): must be private"):
+        Unperturbed().blanket()
 
 
 def test_a_window_as_wide_as_the_grid_has_nothing_in_between():

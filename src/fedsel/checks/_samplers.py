@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fedsel._internal.extras import needed
 from fedsel._internal.random import stream
-from fedsel.checks.base import (
+from fedsel.checks._exact import (
     CLIENTS,
     DIMENSIONS,
     FALSE_ALARM,

@@ -3,8 +3,9 @@
 import pytest
 
 from fedsel import InvalidArgument, amplify, local_budget, solution
-from fedsel.central import CentralGuarantee, budget, compose
-from fedsel.central.budget import gaussian_distance, proved_budget, rough_budget
+from fedsel.mechanisms.central import CentralGuarantee, compose
+from fedsel.mechanisms.central import _budget as budget
+from fedsel.mechanisms.central._budget import gaussian_distance, proved_budget, rough_budget
 
 
 def rj(epsilon):

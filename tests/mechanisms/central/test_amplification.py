@@ -7,18 +7,19 @@ import pytest
 
 from fedsel import InvalidArgument, amplify, solution
 from fedsel._internal.exact import Fraction
-from fedsel.central import CentralGuarantee, amplification
-from fedsel.central.amplification import (
+from fedsel.mechanisms import RankLaw
+from fedsel.mechanisms._certificate import Blanket
+from fedsel.mechanisms.central import CentralGuarantee
+from fedsel.mechanisms.central import _guarantee as amplification
+from fedsel.mechanisms.central._guarantee import (
     check_delta,
     float_above,
     float_below,
     local_epsilon,
     proved_delta,
 )
-from fedsel.mechanisms import RankLaw
-from fedsel.mechanisms._certificate import Blanket
-from fedsel.solutions._registry import names
-from tests.central.support import clone_epsilon, exact_delta
+from fedsel.solutions import names
+from tests.mechanisms.central.support import clone_epsilon, exact_delta
 
 KNOWN = [
     (600, 2.0, 0.448, 0.73),

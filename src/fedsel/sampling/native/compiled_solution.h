@@ -17,11 +17,11 @@ typedef struct {
     Scratch scratch;
     void *blocks[MOST_BLOCKS];
     int count, busy;
-} Plan;
+} CompiledSolution;
 
 static const char *const PLAN_NAME = "fedsel.plan";
 
-static void free_plan(Plan *plan) {
+static void free_plan(CompiledSolution *plan) {
     while (plan->count) free(plan->blocks[--plan->count]);
     free(plan);
 }
@@ -29,7 +29,7 @@ static void free_plan(Plan *plan) {
 static void destroy_plan(PyObject *capsule) { free_plan(PyCapsule_GetPointer(capsule, PLAN_NAME)); }
 
 /* Zeroed room for so many items, aligned for the processor's vectors. */
-static void *room_for(Plan *plan, int64_t count, size_t size) {
+static void *room_for(CompiledSolution *plan, int64_t count, size_t size) {
     if (count < 0 || (uint64_t)count > (uint64_t)(PTRDIFF_MAX - ALIGNMENT) / size ||
         plan->count == MOST_BLOCKS) {
         PyErr_NoMemory();
@@ -69,7 +69,7 @@ static int number_at(PyObject *object, const char *name, double *value) {
 }
 
 /* A copy of an array that the plan keeps; NULL with no error set where it is None. */
-static int copy_at(Plan *plan, PyObject *object, const char *name, Kind kind, int dimensions,
+static int copy_at(CompiledSolution *plan, PyObject *object, const char *name, Kind kind, int dimensions,
                    int64_t *rows, int64_t *columns, const void **copy) {
     *copy = NULL;
     PyObject *found = PyObject_GetAttrString(object, name);
@@ -90,7 +90,7 @@ static int copy_at(Plan *plan, PyObject *object, const char *name, Kind kind, in
 }
 
 /* A law over ``atoms`` ranks from its weights, counts (None: one each), bottom and by_rejection. */
-static int read_ranks(Plan *plan, PyObject *law, int64_t atoms, RankTable *table) {
+static int read_ranks(CompiledSolution *plan, PyObject *law, int64_t atoms, RankTable *table) {
     const void *weights, *counts;
     int64_t runs = ANY;
     if (copy_at(plan, law, "weights", INTEGERS, 1, &runs, NULL, &weights) || !weights) return -1;
@@ -148,7 +148,7 @@ static int read_ranks(Plan *plan, PyObject *law, int64_t atoms, RankTable *table
 }
 
 /* A law over symbols from the rows (coin, G, W, L, H) of its windows. */
-static int read_windows(Plan *plan, PyObject *object, const char *name, SymbolTable *table) {
+static int read_windows(CompiledSolution *plan, PyObject *object, const char *name, SymbolTable *table) {
     const void *copied;
     int64_t count = ANY, five = 5, coins = 0, offset = 0;
     if (copy_at(plan, object, name, INTEGERS, 2, &count, &five, &copied) || !copied) return -1;
@@ -174,7 +174,7 @@ static int read_windows(Plan *plan, PyObject *object, const char *name, SymbolTa
     return 0;
 }
 
-static int read_sign(Plan *plan, PyObject *object, int64_t slots, SignTable *table) {
+static int read_sign(CompiledSolution *plan, PyObject *object, int64_t slots, SignTable *table) {
     PyObject *law = PyObject_GetAttrString(object, "ranks");
     int wrong = !law || read_ranks(plan, law, 2 * slots, &table->ranks);
     Py_XDECREF(law);
@@ -192,7 +192,7 @@ static int read_sign(Plan *plan, PyObject *object, int64_t slots, SignTable *tab
     return 0;
 }
 
-static int read_baseline(Plan *plan, PyObject *object, int64_t dim, BaselineTable *table) {
+static int read_baseline(CompiledSolution *plan, PyObject *object, int64_t dim, BaselineTable *table) {
     int64_t two = 2;
     const void *quantiles, *shares;
     table->knots = table->sizes = ANY;
@@ -231,7 +231,7 @@ static int check_fresh(const Tables *t) {
     return 0;
 }
 
-static int read_transform(Plan *plan, PyObject *object, Tables *t) {
+static int read_transform(CompiledSolution *plan, PyObject *object, Tables *t) {
     const void *matrix, *recovery;
     if (copy_at(plan, object, "matrix", FLOATS, 2, &t->slots, &t->dim, &matrix) ||
         copy_at(plan, object, "recovery", DOUBLES, 2, &t->slots, &t->dim, &recovery))
@@ -254,7 +254,7 @@ static int read_transform(Plan *plan, PyObject *object, Tables *t) {
     return 0;
 }
 
-static int read_tables(Plan *plan, PyObject *object) {
+static int read_tables(CompiledSolution *plan, PyObject *object) {
     Tables *t = &plan->tables;
     int64_t kind, basis, units = ANY;
     const void *copied;
@@ -296,7 +296,7 @@ static int read_tables(Plan *plan, PyObject *object) {
     return 0;
 }
 
-static int fill_scratch(Plan *plan) {
+static int fill_scratch(CompiledSolution *plan) {
     Scratch *s = &plan->scratch;
     int64_t d = plan->tables.dim, M = plan->tables.slots;
     int64_t words = plan->tables.basis == FRESH ? plan->tables.factors * plan->tables.width / 32 + 1 : 1;
@@ -319,7 +319,7 @@ static int fill_scratch(Plan *plan) {
 
 static PyObject *new_plan(PyObject *module, PyObject *tables) {
     (void)module;
-    Plan *plan = calloc(1, sizeof *plan);
+    CompiledSolution *plan = calloc(1, sizeof *plan);
     if (!plan) return PyErr_NoMemory();
     if (read_tables(plan, tables) || fill_scratch(plan)) {
         if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "not the tables of a solution");

@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsel.central import lattice
-from fedsel.central.guess import rough_delta
-from fedsel.central.lattice import excess, product, values_of
 from fedsel.mechanisms import Duchi, RankLaw
 from fedsel.mechanisms._certificate import Blanket
+from fedsel.mechanisms.central import _lattice as lattice
+from fedsel.mechanisms.central._lattice import excess, product, rough_delta, values_of
 
 LAWS = {
     "coin": Blanket.of_ranks(RankLaw([3, 1])),

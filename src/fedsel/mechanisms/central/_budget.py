@@ -7,15 +7,16 @@ from collections.abc import Callable
 from statistics import NormalDist
 
 from fedsel._internal.exact import log
-from fedsel.central.amplification import (
+from fedsel.errors import InvalidArgument, check_count, check_positive
+from fedsel.mechanisms.central._guarantee import (
     CentralGuarantee,
     Shuffled,
     check_delta,
+    compose,
     proved_delta,
+    remembers,
 )
-from fedsel.central.composition import compose, remembers
-from fedsel.central.guess import rough_delta
-from fedsel.errors import InvalidArgument, check_count, check_positive
+from fedsel.mechanisms.central._lattice import rough_delta
 
 _TOLERANCE = 0.005
 """How near to the largest local ε a search comes, as a share of it, before it is rounded down."""
