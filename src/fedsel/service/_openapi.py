@@ -23,7 +23,7 @@ def _answer(properties: _Schema) -> _Schema:
     return {"application/json": {"schema": schema}}
 
 
-_GET = [
+_GET: list[tuple[Any, ...]] = [
     # path, operation, summary, content, problems, whether a client may keep it
     ("/v1/task", "get_task", "What the run is about", _OBJECT, "", False),
     ("/v1/rounds", "get_rounds", "All rounds", _OBJECT, "", False),
@@ -67,7 +67,7 @@ _GET = [
         False,
     ),
 ]
-_PARAMETERS = {
+_PARAMETERS: dict[str, list[tuple[Any, ...]]] = {
     "/v1/batches/{batch}": [
         (
             "batch",
