@@ -25,7 +25,7 @@ def no_work(monkeypatch):
 
     for module, name in (
         ("cli._run", "_perform"),
-        ("cli.audit_target", "_audited"),
+        ("cli._audit", "_audited"),
         ("service.running", "_worker"),
     ):
         monkeypatch.setattr(import_module(f"fedsel.{module}"), name, reached)

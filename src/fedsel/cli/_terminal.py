@@ -1,4 +1,4 @@
-"""What the commands share: options, checks before the work, tables, and a cluster.
+"""What the commands share: options, checks before the work, and tables.
 
 Results go to standard output; progress goes to standard error, so that results can be piped.
 """
@@ -8,8 +8,7 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, final
@@ -21,11 +20,9 @@ from rich.table import Table
 
 from fedsel._internal.bar import PlainConsole
 from fedsel._internal.display import printable
-from fedsel._internal.extras import needed
 from fedsel.errors import InvalidArgument
 from fedsel.mechanisms._selection import Top
 
-PICTURES = (".png", ".svg", ".pdf")
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON to standard output.")]
 JobsOption = Annotated[
     int,
@@ -43,14 +40,6 @@ def say_error(text: object) -> None:
     typer.echo(f"fedsel: {printable(text)}", err=True)
 
 
-def print_path(path: Path, further: str = "") -> None:
-    """Print a path: readable on a terminal, as its exact bytes in a pipe."""
-    if sys.stdout.isatty():
-        typer.echo(printable(path) + further)
-    else:
-        typer.echo(os.fsencode(path) + further.encode())
-
-
 def parse_top(
     text: str, name: str = "k", allowed: str = "a count such as 5 or a fraction such as 0.1"
 ) -> Top:
@@ -64,11 +53,6 @@ def parse_top(
 def finite(x: float) -> float | None:
     """JSON has no infinity: null stands for it."""
     return x if math.isfinite(x) else None
-
-
-def check_suffix(option: str, path: Path | None) -> None:
-    if path is not None and path.suffix.lower() not in PICTURES:
-        raise InvalidArgument(option, str(path), f"a file ending in {', '.join(PICTURES)}")
 
 
 def check_folder(option: str, path: Path | None) -> None:
@@ -85,12 +69,6 @@ def check_file(option: str, path: Path | None) -> None:
     _check_place(option, path)
     if path is not None and path.is_dir():
         raise InvalidArgument(option, str(path), "a file, not a folder")
-
-
-def check_there(option: str, path: Path | None) -> None:
-    """Refuse a path that is no folder."""
-    if path is not None and not path.is_dir():
-        raise InvalidArgument(option, str(path), "a folder that exists")
 
 
 def _check_place(option: str, path: Path | None) -> None:
@@ -152,33 +130,3 @@ def fitted(
         table.caption = f"Too narrow for {dropped}: --json has all."
         table.caption_justify = "left"
     return table
-
-
-ClusterOption = Annotated[
-    str | None,
-    typer.Option(help="Address of a Dask scheduler to run on, such as tcp://host:8786."),
-]
-
-
-@contextmanager
-def on_cluster(cluster: str | None) -> Iterator[None]:
-    """Run joblib's work on a Dask cluster, if its address is given."""
-    if cluster is None:
-        yield
-        return
-    with needed("simulation", "a cluster"):
-        import joblib
-
-    try:
-        with needed("cluster", "a cluster"):
-            from distributed import Client
-    except ImportError:
-        wanted = 'left out, or pip install "fedsel[cluster]" first'
-        raise InvalidArgument("--cluster", cluster, wanted) from None
-    try:
-        client = Client(cluster, timeout="10s")  # type: ignore[no-untyped-call]
-    except (OSError, ValueError):
-        wanted = "the address of a Dask scheduler that answers"
-        raise InvalidArgument("--cluster", cluster, wanted) from None
-    with client, joblib.parallel_config(backend="dask"):
-        yield

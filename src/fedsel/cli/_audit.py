@@ -1,4 +1,4 @@
-"""``fedsel audit module:function``: a randomiser of the user's own, found, called and judged."""
+"""``fedsel audit``: find a function of the user, call it and judge its claim."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ import json
 import shlex
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
@@ -22,106 +21,153 @@ from rich.table import Table
 from fedsel._internal.bar import Bar
 from fedsel._internal.display import printable
 from fedsel._internal.extras import check_installed
-from fedsel.cli._terminal import check_file, finite, output
+from fedsel.cli._terminal import JsonOption, check_file, finite, output
 from fedsel.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from fedsel.auditing.program import Program, ProgramAudit
+    from fedsel.auditing import ProgramAudit
 
 _ENTROPY_NAMES = ("entropy", "rng", "generator", "random", "random_state")
+_PILOT = 20_000
 _EXPECTED = "module:function, or path/to/file.py:function"
 
 
-@dataclass(frozen=True)
-class TargetOptions:
-    """What a user asked of the audit of a function."""
-
-    target: str
-    epsilon: float
-    inputs: str | None
-    within: tuple[float, float] | None
-    dim: int | None
-    settings: Sequence[str]
-    delta: float
-    trials: int | None
-    seed: int | None
-    html: Path | None
-    values_only: bool
-
-    def command(self, seed: int, *, seeded: bool) -> str:
-        """The command line that repeats it; a function with draws of its own has no seed."""
-        words = ["fedsel", "audit", self.target, "--epsilon", f"{self.epsilon:g}"]
-        words += [] if self.inputs is None else ["--inputs", self.inputs]
-        words += [] if self.within is None else ["--range", *(f"{x:g}" for x in self.within)]
-        words += [] if self.dim is None else ["--dim", str(self.dim)]
-        for setting in self.settings:
-            words += ["--set", setting]
-        words += ["--delta", f"{self.delta:g}"] if self.delta else []
-        words += [] if self.trials is None else ["--trials", str(self.trials)]
-        words += ["--values-only"] if self.values_only else []
-        words += ["--seed", str(seed)] if seeded else []
-        return shlex.join(words)
+EXAMPLE = (
+    "Example: fedsel audit my_module:respond --epsilon 1 --inputs '[True, False]' --html page.html"
+    "   ·   fedsel audit noise.py:laplace --epsilon 1 --range 0 1 --json"
+)
+_NOT_REPEATED = ("target", "html", "as_json", "seed")
+"""Parameters that the command to repeat an audit has elsewhere, or not at all."""
 
 
-def audit_target(options: TargetOptions, *, as_json: bool) -> bool:
-    """Audit a function and show what was found; returns whether its claim was refuted."""
+def audit(
+    ctx: typer.Context,
+    target: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="TARGET",
+            help="A randomiser of your own: module:function or path/to/file.py:function. It takes "
+            "(value) or (value, entropy), where entropy is a numpy Generator that also has "
+            "below(n), and returns what would be sent.",
+            show_default=False,
+        ),
+    ] = None,
+    epsilon: Annotated[
+        float | None,
+        typer.Option("--epsilon", "-e", help="ε that TARGET claims.", show_default=False),
+    ] = None,
+    inputs: Annotated[
+        str | None,
+        typer.Option(
+            help="Values that people may have, as a Python or JSON list: '[0, 1]'. The function "
+            "gets a list in it as a numpy array, a tuple as it is."
+        ),
+    ] = None,
+    within: Annotated[
+        tuple[float, float] | None,
+        typer.Option(
+            "--range",
+            metavar="LOW HIGH",
+            help="In place of --inputs: try extremes, zero, thirds and near neighbours of this "
+            "range, with --dim vectors of such entries.",
+        ),
+    ] = None,
+    dim: Annotated[
+        int | None,
+        typer.Option("--dim", "-d", max=10**6, help="With --range: vectors of so many entries."),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="A further parameter of the function, name=value; repeat."),
+    ] = None,
+    delta: Annotated[float, typer.Option(help="δ of an (ε, δ) claim.")] = 0.0,
+    values_only: Annotated[
+        bool,
+        typer.Option(
+            "--values-only", help="Do not look at the last bits of outputs in floating point."
+        ),
+    ] = False,
+    trials: Annotated[
+        int, typer.Option(min=1000, help="Trials on each side of the experiment.")
+    ] = 100_000,
+    seed: Annotated[
+        int | None,
+        typer.Option(min=0, help="Seed of the experiment.", show_default="a random one"),
+    ] = None,
+    html: Annotated[Path | None, typer.Option(help="Write the finding as one HTML page.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Audit a randomiser of your own: does it keep the privacy that it claims?
+
+    Is its privacy loss at most --epsilon, for any two of the inputs? Pilot runs choose the two
+    inputs and the event that tell them apart best, fresh runs count it. Where the function draws by
+    entropy.below(n) alone, its exact loss over these inputs is computed as well. Ends with status 1
+    if the claim is refuted.
+    """
+    if target is None:
+        own = "a checkout audits the mechanisms of fedsel: python -m reproduction audit"
+        raise InvalidArgument("TARGET", None, f"given, module:function ({own})")
+    if epsilon is None:
+        raise InvalidArgument("--epsilon", None, "given: what TARGET claims")
     check_installed("simulation", "fedsel audit", "scipy")
-    if options.html is not None:
+    if html is not None:
         check_installed("plots", "--html", "matplotlib")
-    check_file("--html", options.html)
-    inputs = _inputs(options)
-    function = find_function(options.target)
-    program, seeded = as_program(function, options.target, _settings(options.settings))
-    found = _audited(program, inputs, options)
-    command = options.command(found.seed, seeded=seeded)
-    if options.html is not None:
+    check_file("--html", html)
+    values = _inputs(inputs, within, dim)
+    program, seeded = as_program(find_function(target), target, _settings(settings or ()))
+    asked = {"inputs": values, "claimed": epsilon, "delta": delta, "seed": seed}
+    found = _audited(program, target, trials, **asked, float_bits=not values_only)
+    command = _command(ctx, target, found.seed if seeded else None)
+    if html is not None:
         from fedsel.auditing.finding_page import finding_page
         from fedsel.pages import write_page
 
-        write_page(options.html, finding_page(found, target=options.target, command=command))
+        write_page(html, finding_page(found, target=target, command=command))
     if as_json:
-        typer.echo(json.dumps(as_record(found, options.target, command), indent=1, allow_nan=False))
+        typer.echo(json.dumps(as_record(found, target, command), indent=1, allow_nan=False))
     else:
-        _print(found, options, command)
-    return found.refuted
+        _print(found, target, command, html)
+    if found.refuted:
+        raise typer.Exit(1)
 
 
-def _audited(program: Program, inputs: Sequence[Any], options: TargetOptions) -> ProgramAudit:
-    from fedsel.auditing.program import PILOT, TRIALS, ProgramError, audit_program
+def _command(ctx: typer.Context, target: str, seed: int | None) -> str:
+    """The command line that repeats an audit; a function with draws of its own has no seed."""
+    words = ["fedsel", "audit", target]
+    for parameter in ctx.command.params:
+        value = ctx.params.get(str(parameter.name))
+        if parameter.name in _NOT_REPEATED or value in (None, False, parameter.default):
+            continue
+        option = max(parameter.opts, key=len)
+        if value is True:
+            words.append(option)
+        elif getattr(parameter, "multiple", False):
+            words += [word for item in value for word in (option, item)]
+        else:
+            several = value if isinstance(value, tuple) else (value,)
+            words += [option, *(f"{x:g}" if isinstance(x, float) else str(x) for x in several)]
+    return shlex.join([*words, *(() if seed is None else ("--seed", str(seed)))])
 
-    trials = TRIALS if options.trials is None else options.trials
-    pilot = min(PILOT, trials)
-    with Bar(pilot * len(inputs) + 2 * trials, f"auditing {options.target}") as bar:
-        waiting = _Batched(lambda done: bar.update(advance=done))
+
+def _audited(program: Callable[..., Any], target: str, trials: int, **asked: Any) -> ProgramAudit:
+    from fedsel.auditing import ProgramError, audit_program
+
+    pilot = min(_PILOT, trials)
+    done = 0.0
+    with Bar(pilot * len(asked["inputs"]) + 2 * trials, f"auditing {target}") as bar:
+
+        def advance(units: float) -> None:
+            nonlocal done
+            done += units
+            if done >= 1000:  # a call may take less time than an update of the bar
+                bar.update(advance=done)
+                done = 0.0
+
         try:
-            return audit_program(
-                program,
-                inputs=inputs,
-                claimed=options.epsilon,
-                delta=options.delta,
-                trials=trials,
-                pilot=pilot,
-                seed=options.seed,
-                float_bits=not options.values_only,
-                advance=waiting,
-            )
+            return audit_program(program, trials=trials, pilot=pilot, advance=advance, **asked)
         except ProgramError as error:
-            raise InvalidArgument(
-                "TARGET", options.target, f"a randomiser that can be audited: {error}"
-            ) from None
-
-
-class _Batched:
-    """Tells a bar of every thousandth call: a call may take less than telling of it."""
-
-    def __init__(self, tell: Callable[[float], object]) -> None:
-        self._tell, self._done = tell, 0.0
-
-    def __call__(self, done: float) -> None:
-        self._done += done
-        if self._done >= 1000:
-            self._tell(self._done)
-            self._done = 0.0
+            allowed = f"a randomiser that can be audited: {error}"
+            raise InvalidArgument("TARGET", target, allowed) from None
 
 
 def find_function(target: str) -> Callable[..., Any]:
@@ -192,7 +238,7 @@ def _others(module: ModuleType, place: str, name: str) -> str:
 
 def as_program(
     function: Callable[..., Any], target: str, settings: dict[str, Any]
-) -> tuple[Program, bool]:
+) -> tuple[Callable[..., Any], bool]:
     """The function as (value, entropy) → output, and whether it draws from that entropy."""
     try:
         parameters = list(inspect.signature(function).parameters.values())
@@ -248,25 +294,22 @@ def literal(text: str) -> Any:
         return json.loads(text)
 
 
-def _inputs(options: TargetOptions) -> list[Any]:
+def _inputs(inputs: str | None, within: tuple[float, float] | None, dim: int | None) -> list[Any]:
     """The inputs to try: those given, or values of the range that a user states."""
-    from fedsel.auditing.program import values_within
+    from fedsel.auditing import values_within
 
-    if options.inputs is not None:
-        if options.within is not None or options.dim is not None:
-            raise InvalidArgument("--inputs", options.inputs, "given without --range and --dim")
-        return _given(options.inputs)
-    if options.within is None:
+    if inputs is not None:
+        if within is not None or dim is not None:
+            raise InvalidArgument("--inputs", inputs, "given without --range and --dim")
+        return _given(inputs)
+    if within is None:
         raise InvalidArgument(
             "--inputs",
             None,
             "given, such as --inputs '[0, 1]', or else --range LOW HIGH: the values that a person "
             "may have, any two of which the claim is about",
         )
-    low, high = options.within
-    if not low < high:
-        raise InvalidArgument("--range", f"{low:g} {high:g}", "two numbers, the smaller one first")
-    return values_within(low, high, options.dim)
+    return values_within(*within, dim)
 
 
 def _given(text: str) -> list[Any]:
@@ -319,7 +362,7 @@ def as_record(found: ProgramAudit, target: str, command: str) -> dict[str, Any]:
     }
 
 
-def _print(found: ProgramAudit, options: TargetOptions, command: str) -> None:
+def _print(found: ProgramAudit, target: str, command: str, html: Path | None) -> None:
     from fedsel.auditing.finding_page import (
         confidence,
         headline,
@@ -330,7 +373,7 @@ def _print(found: ProgramAudit, options: TargetOptions, command: str) -> None:
 
     finding, console = found.finding, output()
     first, second = (in_words(value) for value in finding.pair)
-    table = Table(title=f"Audit of {printable(options.target)}", show_header=False)
+    table = Table(title=f"Audit of {printable(target)}", show_header=False)
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     exact = found.exact
@@ -353,5 +396,5 @@ def _print(found: ProgramAudit, options: TargetOptions, command: str) -> None:
     console.print(table)
     console.print(headline(found))
     console.print(meaning(found))
-    if options.html is not None:
-        console.print(f"wrote {printable(options.html)}")
+    if html is not None:
+        console.print(f"wrote {printable(html)}")
