@@ -139,12 +139,10 @@ class Policy:
         """The policy of a TOML file; unknown keys are refused, numbers are exact decimals."""
         try:
             text = Path(path).read_text(encoding="utf-8")
-            long = re.search(
-                r"([\w-]+)\s*=[^=]*?[0-9_]{4300}", text
-            )  # Python reads no such integer
-            if long:
+            if long := re.search(r"[0-9_]{4300}", text):  # Python reads no such integer
+                keys = re.findall(r"^\s*([\w-]+)\s*=", text[: long.start()], re.MULTILINE)
                 allowed = f"a number of at most {_MOST_DIGITS} digits"
-                raise InvalidArgument(long[1], "thousands of digits", allowed)
+                raise InvalidArgument(["policy", *keys][-1], "thousands of digits", allowed)
             return cls.of(tomllib.loads(text, parse_float=_exact))
         except InvalidArgument:
             raise
