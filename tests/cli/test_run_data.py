@@ -56,7 +56,7 @@ def test_options_of_a_file_without_a_file(option):
     assert "must be given together with --data" in run_here("run", option, *value, status=2).stderr
 
 
-@pytest.mark.parametrize("option", ["--draw", "--directory"])
+@pytest.mark.parametrize("option", ["--draw", "--dataset"])
 def test_options_of_a_data_set_with_a_file(fedsel_run, option):
     assert f"{option} = " in fedsel_run(option, "1", status=2).stderr
 
@@ -146,8 +146,6 @@ def test_results_do_not_go_into_a_file(tmp_path):
     (tmp_path / "out").write_text("")
     done = run_here("run", "--out", tmp_path / "out", status=2)
     assert "must be a folder, not a file" in done.stderr
-    again = run_here("reproduce", "theorem2", "--out", tmp_path / "out", status=2)
-    assert "must be a folder, not a file" in again.stderr
 
 
 def test_a_model_that_diverges_is_a_result_with_a_note(fedsel_run):
@@ -319,6 +317,9 @@ def test_solutions_of_one_law_are_named(fedsel_run, shown, tmp_path):
     rows = fedsel_run(*options)
     assert rows[0]["runs"] != rows[1]["runs"]  # few dimensions: PE abstains
     assert not [line for line in shown(rows, 200) if "same law" in line]
+    flat = fedsel_run(*options[:4], "-e", "0.1", "--mu", "auto")  # no selection is left
+    assert flat[0]["runs"] == flat[1]["runs"]
+    assert not [line for line in shown(flat, 200) if "same law" in line]
     X = np.random.default_rng(0).normal(size=(200, 100))
     np.savez(tmp_path / "wide.npz", X=X, y=X[:, 0] > 0)
     where = ("--data", tmp_path / "wide.npz", "--out", tmp_path / "wide")

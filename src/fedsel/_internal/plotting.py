@@ -1,4 +1,4 @@
-"""Figures that several parts share: axes are returned, nothing is shown or written."""
+"""Figures that several parts share: functions return axes and neither show nor write them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def new_figure(width: float = 6.4, height: float = 4.2) -> Figure:
-    """A figure that belongs to nobody: no window, no state."""
+    """A figure without a window or global state."""
     with needed("plots", "figures"):
         from matplotlib.figure import Figure
 
@@ -28,7 +28,7 @@ def new_figure(width: float = 6.4, height: float = 4.2) -> Figure:
 
 
 def new_axes(axes: Axes | None = None) -> Axes:
-    """These axes, or those of a new figure."""
+    """The given axes, or the axes of a new figure."""
     if axes is not None:
         return axes
     subplot: Axes = new_figure().subplots()
@@ -38,10 +38,10 @@ def new_axes(axes: Axes | None = None) -> Axes:
 def history(
     rounds: Sequence[Round], label: str, axes: Axes | None = None, solution: str | None = None
 ) -> Axes:
-    """Accuracy against rounds; where nobody judged, the bits that were sent so far.
+    """Accuracy against rounds, or the bits sent so far where accuracy was not measured.
 
-    The colour is that of ``solution`` (without it, of the label); a second curve of the same
-    solution has another line.
+    The curve has the colour of ``solution``, or of the label; a second curve of the same solution
+    has another line.
     """
     axes = new_axes(axes)
     style = palette.style(label if solution is None else solution, markersize=4)
@@ -73,9 +73,9 @@ class Point:
 
 
 def accuracy_against_epsilon(points: Sequence[Point], axes: Axes | None = None) -> Axes:
-    """Accuracy ± deviation against ε, a curve for each solution; a level line has no ε.
+    """Accuracy ± deviation against ε: a curve for each solution, a level line without ε.
 
-    The legend is beside the axes of a new figure, and within those that are given.
+    The legend is beside the axes of a new figure, and inside given axes.
     """
     own = axes is None
     axes = new_axes(axes)
@@ -110,7 +110,7 @@ def accuracy_against_epsilon(points: Sequence[Point], axes: Axes | None = None) 
 
 
 def epsilon_axis(axes: Axes) -> None:
-    """A logarithmic axis with its numbers written out, and none between powers of two."""
+    """Make the ε axis logarithmic, with numbers at powers of two only."""
     from matplotlib.ticker import NullLocator
 
     axes.set_xscale("log", base=2)
@@ -119,7 +119,7 @@ def epsilon_axis(axes: Axes) -> None:
 
 
 def legend_below(figure: Any, size: float = 8.5) -> None:
-    """One legend of all panels, below them, where it hides nothing; a label appears once."""
+    """Put one legend of all panels below them; each label appears once."""
     handles: dict[str, Any] = {}
     for axes in figure.axes:
         if (own := axes.get_legend()) is not None:
@@ -135,58 +135,3 @@ def legend_below(figure: Any, size: float = 8.5) -> None:
         if columns == 1 or legend.get_window_extent().width <= figure.bbox.width:
             return
         legend.remove()
-
-
-def label_ends(axes: Axes, ends: Sequence[tuple[str, float, float]], size: float = 8) -> None:
-    """Names of curves to the right of the axes, each tied to its end (solution, x, y).
-
-    They are moved up and down so that none covers another. Limits must be set before.
-    """
-    figure: Any = axes.get_figure(root=True)
-    figure.draw_without_rendering()  # the heights of axes are known then
-    height = axes.bbox.height * 72 / figure.dpi
-    low, high = axes.get_ylim()
-    ends = sorted(ends, key=lambda end: end[2])
-    shown = [min(max(y, low), high) for *_, y in ends]
-    shares = [(y - low) / (high - low) for y in shown]
-    for (name, x, _), y, share in zip(
-        ends, shown, spread(shares, 1.25 * size / height), strict=True
-    ):
-        axes.annotate(
-            in_figure(name),
-            (x, y),
-            (1.05, share),
-            textcoords="axes fraction",
-            va="center",
-            fontsize=size,
-            color="#222222",
-            arrowprops={
-                "arrowstyle": "-",
-                "color": palette.look(name.split(",")[0]).colour,
-                "linewidth": 0.8,
-                "relpos": (0, 0.5),
-                "shrinkA": 1,
-                "shrinkB": 3,
-            },
-        )
-
-
-def spread(places: Sequence[float], apart: float) -> list[float]:
-    """Ascending places in [0, 1], moved as little as squares can tell until all are ``apart``.
-
-    >>> [round(x, 2) for x in spread([0.5, 0.5, 0.9], 0.1)]
-    [0.45, 0.55, 0.9]
-    >>> spread([0.0, 0.0], 0.25)
-    [0.0, 0.25]
-    """
-    blocks: list[list[float]] = []  # the mean of yᵢ − i·apart, and how many: neighbours pooled
-    for place, y in enumerate(places):
-        blocks.append([y - place * apart, 1])
-        while len(blocks) > 1 and blocks[-2][0] >= blocks[-1][0]:
-            mean, count = blocks.pop()
-            before = blocks[-1]
-            before[0] = (before[0] * before[1] + mean * count) / (before[1] + count)
-            before[1] += count
-    free = max(0.0, 1 - (len(places) - 1) * apart)
-    starts = [min(max(mean, 0.0), free) for mean, count in blocks for _ in range(int(count))]
-    return [start + place * apart for place, start in enumerate(starts)]

@@ -8,7 +8,7 @@ is the same byte for byte for the same data.
 ...     title="Gains and losses",
 ...     where="Table 3",
 ...     text=("Accuracy of two-stage solutions less the accuracy of the flat one.",),
-...     command="fedsel reproduce table3",
+...     command="python -m reproduction table3",
 ...     settings={"ε": "2"},
 ...     tables=(Table("Gains", ("data", "PS-PM"), (("BANK", 1.25), ("KDD", None))),),
 ...     verdicts=(Verdict("PS-PM gains on BANK.", "Section 5.3", "holds", "+1.25.", "fedsel …"),),
@@ -21,7 +21,7 @@ is the same byte for byte for the same data.
 
 from fedsel._internal import palette
 from fedsel._internal.display import shown
-from fedsel._internal.plotting import epsilon_axis, label_ends, legend_below, new_figure
+from fedsel._internal.plotting import epsilon_axis, legend_below, new_figure
 from fedsel.pages._model import Cell, Figure, Overview, Section, Table, Verdict
 from fedsel.pages._render import render, write_page
 from fedsel.pages._svg import svg_of
@@ -34,7 +34,6 @@ __all__ = [
     "Table",
     "Verdict",
     "epsilon_axis",
-    "label_ends",
     "legend_below",
     "new_figure",
     "palette",
