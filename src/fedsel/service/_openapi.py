@@ -2,176 +2,139 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 from fedsel._version import __version__
 from fedsel.service._http import PROBLEMS
 from fedsel.service._task import Limits
+from fedsel.wire import Announcement, Verdict
 
-_OCTETS = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
-_COUNTS = {
-    name: {"type": "integer", "minimum": 0}
-    for name in ("accepted", "rejected", "duplicate", "late")
-}
+_Json = dict[str, Any]
+_BINARY: _Json = {"type": "string", "format": "binary"}
+_TEXT: _Json = {"schema": {"type": "string"}}
+_OBJECT: _Json = {"application/json": {"schema": {"type": "object"}}}
+_OCTETS: _Json = {"application/octet-stream": {"schema": _BINARY}}
+_TASK = {"type": "object", "required": [one.name for one in fields(Announcement)]}
+_COUNTS = ("accepted", "rejected", "duplicate", "late")
+_ABOUT = (
+    "Collects reports under local differential privacy. A device asks for the open round, answers "
+    "it with one report, and sends that until it is told that it was accepted or is a duplicate."
+)
+_EVENTS = (
+    "Server-sent events without end: change (JSON: now as in /v1/rounds/open, page for the page), "
+    "at most two a second, and alive every 15 seconds"
+)
 
 
-def document(name: str, report_bytes: int, limits: Limits) -> dict[str, Any]:
+def document(name: str, report_bytes: int, limits: Limits) -> _Json:
     """The document of a task whose reports have so many bytes."""
-    report = {"type": "string", "format": "binary", "minLength": report_bytes}
-    report["maxLength"] = report_bytes
-    many = {"type": "string", "format": "binary", "maxLength": limits.batch_bytes}
+    report = {**_BINARY, "minLength": report_bytes, "maxLength": report_bytes}
+    many = {**_BINARY, "maxLength": limits.batch_bytes}
+    batch = _parameter("batch", "A name of the gateway's own for the batch")
+    batch["schema"]["pattern"] = "^[A-Za-z0-9_.-]{1,64}$"
+    number = _parameter("round", "Its number, or open")
+    number["schema"]["pattern"] = "^(open|[0-9]{1,10})$"
+    part = _parameter("part", "What a device needs of it")
+    part["schema"]["enum"] = ["request", "weights", "preparing"]
+    before = _parameter("before", "Show the rounds before this one") | {
+        "in": "query",
+        "required": False,
+        "schema": {"type": "integer", "minimum": 1, "maximum": 9_999_999_999},
+    }
+    paths = {
+        "/v1/reports": _path(
+            "post_report",
+            "Send the report of a device; answered when it is durable",
+            _outcome(),
+            "malformed not_invited wrong_kind conflict early late too_large wrong_type",
+            body=report,
+            secured=True,
+        ),
+        "/v1/batches/{batch}": _path(
+            "put_batch",
+            "Send many reports, one after another, as a gateway; counted once",
+            _outcome(*_COUNTS),
+            "malformed not_invited wrong_kind not_found conflict length too_large wrong_type",
+            body=many,
+            secured=True,
+            parameters=[batch],
+        ),
+        "/v1/invitation": _path(
+            "get_invitation",
+            "What a token is an invitation to: device or gateway",
+            problems="not_invited",
+            secured=True,
+        ),
+        "/v1/task": _path(
+            "get_task", "What the run is about", {"application/json": {"schema": _TASK}}
+        ),
+        "/v1/rounds": _path("get_rounds", "All rounds"),
+        "/v1/rounds/open": _path("get_open", "The open round"),
+        "/v1/rounds/{round}/{part}": _path(
+            "get_part",
+            "Request, weights (float64, little-endian) or preparing (JSON) of the round",
+            {**_OCTETS, "application/json": {"schema": {}}},
+            "not_found late finished",
+            cached=True,
+            parameters=[number, part],
+        ),
+        "/v1/model": _path("get_model", "The model, as float64", _OCTETS, cached=True),
+        "/v1/model.json": _path("get_model_json", "The model"),
+        "/v1/openapi.json": _path("get_openapi", "This document"),
+        "/": _path(
+            "get_page",
+            "The run for people: the latest rounds, or those before one",
+            {"text/html": _TEXT},
+            "not_found",
+            cached=True,
+            parameters=[before],
+        ),
+        "/v1/events": _path("get_events", _EVENTS, {"text/event-stream": _TEXT}, "crowded"),
+        "/healthz": _path("get_health", "Whether the process lives"),
+        "/readyz": _path("get_ready", "Whether reports are taken"),
+        "/metrics": _path("get_metrics", "Figures for Prometheus", {"text/plain": _TEXT}),
+    }
+    problem = {"error": {"type": "string", "enum": list(PROBLEMS)}, "message": {"type": "string"}}
+    schema = {"type": "object", "required": list(problem), "properties": problem}
     return {
         "openapi": "3.1.0",
-        "info": {
-            "title": f"fedsel: {name}",
-            "version": __version__,
-            "description": "Collects reports under local differential privacy. A device asks for "
-            "the open round, answers it with one report, and sends that until it is told that it "
-            "was accepted or is a duplicate.",
-        },
+        "info": {"title": f"fedsel: {name}", "version": __version__, "description": _ABOUT},
         "servers": [{"url": ".."}],  # relative to this document's own address, wherever it lies
-        "paths": {
-            "/v1/reports": {
-                "post": _operation(
-                    "post_report",
-                    "Send the report of a device; answered when it is durable",
-                    _outcome({}),
-                    "malformed not_invited wrong_kind conflict early late too_large wrong_type",
-                    body=report,
-                    secured=True,
-                )
-            },
-            "/v1/batches/{batch}": {
-                "parameters": [
-                    _parameter(
-                        "batch",
-                        "A name of the gateway's own for the batch",
-                        pattern="^[A-Za-z0-9_.-]{1,64}$",
-                    )
-                ],
-                "put": _operation(
-                    "put_batch",
-                    "Send many reports, one after another, as a gateway; counted once",
-                    _outcome(_COUNTS),
-                    "malformed not_invited wrong_kind not_found conflict length too_large "
-                    "wrong_type",
-                    body=many,
-                    secured=True,
-                ),
-            },
-            "/v1/invitation": {
-                "get": _operation(
-                    "get_invitation",
-                    "What a token is an invitation to: device or gateway",
-                    _object(),
-                    "not_invited",
-                    secured=True,
-                )
-            },
-            "/v1/task": {"get": _operation("get_task", "What the run is about", _object())},
-            "/v1/rounds": {"get": _operation("get_rounds", "All rounds", _object())},
-            "/v1/rounds/open": {"get": _operation("get_open", "The open round", _object())},
-            "/v1/rounds/{round}/{part}": {
-                "parameters": [
-                    _parameter("round", "Its number, or open", pattern="^(open|[0-9]{1,10})$"),
-                    {
-                        **_parameter("part", "What a device needs of it"),
-                        "schema": {"type": "string", "enum": ["request", "weights", "preparing"]},
-                    },
-                ],
-                "get": _operation(
-                    "get_part",
-                    "Request, weights (float64, little-endian) or preparing (JSON) of the round",
-                    {**_OCTETS, "application/json": {"schema": {}}},
-                    "not_found late finished",
-                    cached=True,
-                ),
-            },
-            "/v1/model": {
-                "get": _operation("get_model", "The model, as float64", _OCTETS, cached=True)
-            },
-            "/v1/model.json": {"get": _operation("get_model_json", "The model", _object())},
-            "/v1/openapi.json": {"get": _operation("get_openapi", "This document", _object())},
-            "/": {
-                "get": _operation(
-                    "get_page",
-                    "The run for people: the latest rounds, or those before one",
-                    {"text/html": {"schema": {"type": "string"}}},
-                    "not_found",
-                    cached=True,
-                ),
-                "parameters": [
-                    {
-                        **_parameter("before", "Show the rounds before this one"),
-                        "in": "query",
-                        "required": False,
-                        "schema": {"type": "integer", "minimum": 1, "maximum": 9_999_999_999},
-                    }
-                ],
-            },
-            "/v1/events": {
-                "get": _operation(
-                    "get_events",
-                    "Server-sent events without end: change (JSON: now as in /v1/rounds/open, page "
-                    "for the page), at most two a second, and alive every 15 seconds",
-                    {"text/event-stream": {"schema": {"type": "string"}}},
-                    "crowded",
-                )
-            },
-            "/healthz": {"get": _operation("get_health", "Whether the process lives", _object())},
-            "/readyz": {"get": _operation("get_ready", "Whether reports are taken", _object())},
-            "/metrics": {
-                "get": _operation(
-                    "get_metrics",
-                    "Figures for Prometheus",
-                    {"text/plain": {"schema": {"type": "string"}}},
-                )
-            },
-        },
+        "paths": paths,
         "components": {
             "securitySchemes": {"invitation": {"type": "http", "scheme": "bearer"}},
-            "schemas": {
-                "Problem": {
-                    "type": "object",
-                    "required": ["error", "message"],
-                    "properties": {
-                        "error": {"type": "string", "enum": list(PROBLEMS)},
-                        "message": {"type": "string"},
-                    },
-                }
-            },
+            "schemas": {"Problem": schema},
         },
     }
 
 
-def _object() -> dict[str, Any]:
-    return {"application/json": {"schema": {"type": "object"}}}
-
-
-def _outcome(more: dict[str, Any]) -> dict[str, Any]:
-    outcome = {"outcome": {"type": "string", "enum": ["accepted", "duplicate"]}}
-    schema = {"type": "object", "required": ["outcome", *more], "properties": {**outcome, **more}}
+def _outcome(*counts: str) -> _Json:
+    taken = [verdict.value for verdict in Verdict if verdict.taken]
+    known: _Json = {"outcome": {"type": "string", "enum": taken}}
+    known |= {name: {"type": "integer", "minimum": 0} for name in counts}
+    schema = {"type": "object", "required": list(known), "properties": known}
     return {"application/json": {"schema": schema}}
 
 
-def _parameter(name: str, text: str, pattern: str | None = None) -> dict[str, Any]:
-    schema: dict[str, Any] = {"type": "string"}
-    if pattern is not None:
-        schema["pattern"] = pattern
+def _parameter(name: str, text: str) -> _Json:
+    schema = {"type": "string"}
     return {"name": name, "in": "path", "required": True, "description": text, "schema": schema}
 
 
-def _operation(
+def _path(
     name: str,
     summary: str,
-    content: dict[str, Any],
+    content: _Json = _OBJECT,
     problems: str = "",
     *,
-    body: dict[str, Any] | None = None,
+    body: _Json | None = None,
     secured: bool = False,
     cached: bool = False,
-) -> dict[str, Any]:
-    responses: dict[str, Any] = {"200": {"description": "As asked", "content": content}}
+    parameters: list[_Json] | None = None,
+) -> _Json:
+    """A path with one operation, whose name begins with its method."""
+    responses: _Json = {"200": {"description": "As asked", "content": content}}
     if cached:
         responses["304"] = {"description": "As the client has it"}
     by_status: dict[int, list[str]] = {}
@@ -182,10 +145,11 @@ def _operation(
             "description": "; ".join(f"{code}: {PROBLEMS[code][1]}" for code in codes),
             "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
         }
-    operation: dict[str, Any] = {"operationId": name, "summary": summary, "responses": responses}
+    operation: _Json = {"operationId": name, "summary": summary, "responses": responses}
     if body is not None:
         octets = {"application/octet-stream": {"schema": body}}
         operation["requestBody"] = {"required": True, "content": octets}
     if secured:
         operation["security"] = [{"invitation": []}]
-    return operation
+    path: _Json = {name.partition("_")[0]: operation}
+    return path if parameters is None else {**path, "parameters": parameters}
