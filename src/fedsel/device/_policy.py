@@ -86,8 +86,9 @@ class Policy:
     - ``require_purpose``, ``require_recipient``: whether a request must say what for, and for whom;
     - ``purposes``, ``recipients``: the texts that a request may have there, compared letter by
       letter; one of them is then required (None: any). They are what the server says, not proofs;
-    - ``server_key``: reports leave sealed for who has this key (`fedsel.server.ServerKey.public`),
-      by way of a shuffler, and in no other way (None: as they are).
+    - ``server_key``: reports leave sealed for the holder of this key
+      (`fedsel.server.ServerKey.public`), by way of a shuffler, and in no other way (None: as they
+      are).
 
     An ε is the decimal that is written: ten reports of 0.1 are exactly 1.
 
