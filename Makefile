@@ -13,7 +13,7 @@ IN_PARALLEL = -n $(WORKERS) --maxprocesses 8 --dist loadgroup --no-loadscope-reo
 CHECK_PYTHON = $(PYTHON) -c 'import sys; sys.exit("fedsel needs Python 3.11 or newer, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup browser javascript postgres demo audit devices flower service test test-quick docs docs-serve lint format vectors bench sanitize scale torture service-torture differential mutants clean
+.PHONY: help setup browser javascript postgres demo audit reproduce devices flower service test test-quick docs docs-serve lint format vectors bench sanitize scale torture service-torture differential mutants clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -40,7 +40,11 @@ demo: $(VENV)/.demo ## the main job on synthetic data: progress, table and figur
 
 audit: setup ## certify and attack every mechanism: progress, table and figure
 	@mkdir -p $(RESULTS)
-	$(BIN)/fedsel audit --plot $(RESULTS)/audit.png --csv $(RESULTS)/audit.csv
+	$(BIN)/python -m reproduction audit --plot $(RESULTS)/audit.png --csv $(RESULTS)/audit.csv
+
+reproduce: setup ## every table and figure of the paper, judged (an hour; QUICK=1: minutes)
+	@mkdir -p $(RESULTS)
+	$(BIN)/python -m reproduction all $(if $(QUICK),--quick) --out $(RESULTS)/report
 
 browser: ## Chromium for the tests of the report page, where it lacks and may be installed
 	@sh tests/browser.sh

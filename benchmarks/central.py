@@ -1,7 +1,7 @@
 """What local privacy costs where only a central ε is asked for: with a shuffler, and without.
 
-The protocol of ``fedsel reproduce fair``: logistic regression, three fifths of the clients train,
-each reports once, accuracy on a test fifth that no run trains on. FJ with nothing tuned:
+The protocol of ``python -m reproduction fair``: logistic regression, three fifths of the clients
+train, each reports once, accuracy on a test fifth that no run trains on. FJ with nothing tuned:
 
 - shuffled: 20 rounds, the largest local ε that keeps the central (ε, δ), proved;
 - not shuffled: the local ε is the central one, 100 rounds;
@@ -27,6 +27,7 @@ import json
 import math
 import statistics
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
@@ -39,14 +40,17 @@ from rich.console import Console
 from rich.table import Table
 from scipy.special import expit
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 from fedsel import Solution
 from fedsel._internal.bar import Bar
 from fedsel.auto import AVERAGING
-from fedsel.central.budget import gaussian_distance, proved_budget
-from fedsel.experiments import CatalogueSource, Cell, Spec, override
+from fedsel.experiments import Cell, Spec, override
+from fedsel.mechanisms.central._budget import gaussian_distance, proved_budget
 from fedsel.pages import legend_below, new_figure, palette
 from fedsel.recipe import RECOMMENDED
 from fedsel.simulation._validation import fifths
+from reproduction.datasets import Published
 
 DATASETS = ("adult", "kdd", "syn-L")
 EPSILONS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0)
@@ -73,7 +77,7 @@ def cell_of(dataset: str, runs: int, members: int, rounds: int, **more: Any) -> 
 class Comparison:
     """One data set: its records and who trains on them."""
 
-    def __init__(self, dataset: str, runs: int, source: CatalogueSource) -> None:
+    def __init__(self, dataset: str, runs: int, source: Published) -> None:
         self.dataset, self.runs, self.source = dataset, runs, source
         cell = cell_of(dataset, runs, 100, 1)
         people = cell._population(source, prepared=True)
@@ -161,9 +165,7 @@ class Comparison:
         }
 
 
-def measure(
-    datasets: list[str], runs: int, source: CatalogueSource, python: Path | None
-) -> list[Row]:
+def measure(datasets: list[str], runs: int, source: Published, python: Path | None) -> list[Row]:
     """One row for each data set, kind, central ε and number of rounds."""
     work = [
         (PLAIN, None, LOCAL_ROUNDS),
@@ -290,9 +292,7 @@ def main() -> None:
     parser.add_argument("--plot", type=Path, help="where the figure goes")
     parser.add_argument("--json", action="store_true", help="the rows as JSON")
     options = parser.parse_args()
-    rows = measure(
-        options.datasets, options.runs, CatalogueSource(options.data), options.diffprivlib
-    )
+    rows = measure(options.datasets, options.runs, Published(options.data), options.diffprivlib)
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "central.json").write_text(json.dumps(rows, indent=1))
     if options.json:

@@ -29,7 +29,7 @@ from fedsel.device._updates import saturated
 from fedsel.errors import InvalidArgument
 from fedsel.mechanisms._selection import Share
 from fedsel.recipe import Recipe
-from fedsel.solutions._registry import names
+from fedsel.solutions import names
 from fedsel.solutions._transforms import RandomDirections
 from fedsel.wire import Intent, InvalidMessage, Request, UnknownVersion, check_sendable
 from fedsel.wire._request import check_text

@@ -37,8 +37,7 @@ from fedsel._internal.exact import exceeds_exp, log
 from fedsel._internal.progress import note
 from fedsel.mechanisms import Duchi, Exponential, OptimalWindow, PerturbedSampling, Piecewise
 from fedsel.recipe import solution as build
-from fedsel.solutions import RandomDirections, names
-from fedsel.solutions._registry import ONE_SYMBOL, entry
+from fedsel.solutions import RandomDirections, entries, entry, names
 
 Vector = tuple[float, ...]
 # Extremes of rank and value in both directions, ties, zeros of both signs, what is subnormal, and
@@ -164,7 +163,8 @@ def systematic() -> Iterator[Case]:
     corners = [(5.0, 5.0, 5.0), (-5.0, -5.0, -5.0), (0.0, 0.3, -5.0), (0.7, -0.7, 0.7)]
     for name, epsilon in itertools.product(("Duchi", "OW", "RS-Duchi", "RS-OW"), (5.0, 8.0, 12.0)):
         yield named(name, corners, epsilon=epsilon, dim=3, **common)
-    for name, rho in itertools.product(ONE_SYMBOL, (None, 0.3)):
+    one_symbol = [known.name for known in entries() if known.family == "one-symbol"]
+    for name, rho in itertools.product(one_symbol, (None, 0.3)):
         signs = [
             *itertools.product((3e38, -3e38), repeat=3),
             *itertools.product((0.0, 0.7), repeat=3),

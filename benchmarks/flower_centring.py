@@ -15,16 +15,19 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-import fedsel.data
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 from fedsel._internal.bar import Bar
 from fedsel.flower import FedSelStrategy
 from fedsel.simulation import EvaluationSet, Population, Training, train
 from fedsel.simulation._validation import measures
+from reproduction import datasets
 
 TESTED = 5
 """One record in so many judges the model, and belongs to nobody."""
@@ -69,7 +72,7 @@ def measure(options: argparse.Namespace) -> list[dict[str, Any]]:
     cases = len(options.datasets) * len(options.records) * len(options.epsilon) * len(KINDS)
     with Bar(cases * options.repeats) as bar:
         for name in options.datasets:
-            loaded = fedsel.data.load(name, options.data)
+            loaded = datasets.load(name, options.data)
             X = np.asarray(loaded.X.toarray() if loaded.sparse else loaded.X, np.float32)
             bounds, test = loaded.bounds, np.arange(len(X)) % TESTED == 0
             data = (X[~test], loaded.y[~test]), (X[test], loaded.y[test])

@@ -44,7 +44,7 @@ import fedsel
 from fedsel.auto import AVERAGING
 from fedsel.auto._numbers import MARGIN
 from fedsel.flower import FedSelMod, FedSelStrategy
-from fedsel.flower.messages import Layout, content_bytes
+from fedsel.flower._messages import Layout, content_bytes
 from fedsel.pages import palette
 from fedsel.server._step import ServerState, StepRule, averaged
 

@@ -46,7 +46,7 @@ from torch import nn
 from fedsel import FedSelClassifier, Recipe, Solution, resolve_auto
 from fedsel._internal.bar import Bar
 from fedsel.auto import PublicFacts
-from fedsel.central.budget import proved_budget
+from fedsel.mechanisms.central._budget import proved_budget
 from fedsel.pages import legend_below, new_figure, palette
 from fedsel.torch import FederatedTrainer
 

@@ -36,6 +36,7 @@ import argparse
 import copy
 import json
 import math
+import sys
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -46,17 +47,20 @@ from rich.console import Console
 from rich.table import Table
 from scipy.stats import beta
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 from fedsel import PublicFacts, Recipe, Reports, Solution, Totals, resolve_auto, solution
 from fedsel._internal.bar import Bar
-from fedsel.data import find, load, synthetic
+from fedsel.data import synthetic
 from fedsel.mechanisms import SignedSampling, TwoStage
 from fedsel.models import LinearModel
 from fedsel.pages import palette
 from fedsel.recipe import RECOMMENDED
 from fedsel.server import ServerState, StepRule, step
 from fedsel.simulation._reports import VectorReports
+from fedsel.solutions import entry
 from fedsel.solutions._fresh import ALL_SLOTS, LENGTH
-from fedsel.solutions._registry import entry
+from reproduction.datasets import find, load
 
 Doubles = NDArray[np.float64]
 PRIVATE = ("PM", "PS-PM", "RJ")

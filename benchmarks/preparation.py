@@ -1,9 +1,9 @@
 """What the automatic recipe gains where its first rounds learn spread and centre of the records.
 
-The protocol of ``fedsel reproduce fair``: three fifths of the clients train, one epoch, each client
-reports once; accuracy and AUC on a test fifth that no run trains on; 20 runs. The recommended
-solution with everything automatic, nothing tuned; features scaled by their public bounds. ADULT,
-KDD and BANK need their files (FEDSEL_DATA or --data); syn-L has no public bounds, so nothing
+The protocol of ``python -m reproduction fair``: three fifths of the clients train, one epoch, each
+client reports once; accuracy and AUC on a test fifth that no run trains on; 20 runs. The
+recommended solution with everything automatic, nothing tuned; features scaled by their public
+bounds. ADULT, KDD and BANK need their files (FEDSEL_DATA or --data); syn-L has no public bounds, so
 prepares there.
 
 Example:
@@ -16,16 +16,20 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
+import sys
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 from fedsel._internal.bar import Bar
-from fedsel.experiments import CatalogueSource, Spec, override
+from fedsel.experiments import Spec, override
 from fedsel.pages import legend_below, new_figure, palette
 from fedsel.recipe import RECOMMENDED
+from reproduction.datasets import Published
 
 DATASETS = ("adult", "kdd", "bank")
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
@@ -42,7 +46,7 @@ LINES = {
 """All are one solution: one colour and marker, filled where everything was prepared."""
 
 
-def measure(runs: int, source: CatalogueSource, model: str) -> list[dict[str, Any]]:
+def measure(runs: int, source: Published, model: str) -> list[dict[str, Any]]:
     """One row for each data set, kind of preparation and ε."""
     shared = {"solutions": (RECOMMENDED,), "models": (model,), "scale": "unit", "intercept": True}
     cells = [
@@ -138,7 +142,7 @@ def main() -> None:
     parser.add_argument("--plot", type=Path, help="where the figure goes")
     parser.add_argument("--json", action="store_true", help="the rows as JSON")
     options = parser.parse_args()
-    rows = measure(options.runs, CatalogueSource(options.data), options.model)
+    rows = measure(options.runs, Published(options.data), options.model)
     if options.json:
         print(json.dumps(rows, indent=1))
     else:

@@ -15,7 +15,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,12 +25,14 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 from fedsel import FedSelClassifier, PrivacyLeakWarning
 from fedsel._internal.bar import Bar
-from fedsel._internal.random import key_of
-from fedsel.data import load
+from fedsel._internal.random import philox_key
 from fedsel.sampling._kernels import native
 from fedsel.simulation._validation import FIFTHS, VALIDATION, measures, split
+from reproduction.datasets import load
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
 KINDS = {
@@ -46,7 +50,7 @@ def fifths(clients: int, run: int) -> tuple[NDArray[np.int64], NDArray[np.int64]
     """Who tests, always the same, and who trains: three fifths of all (the `fair` protocol)."""
     test, *others = split(clients, FIFTHS, 0, 0)
     rest = np.concatenate(others)
-    native.shuffle(rest, key_of(0, VALIDATION), run)
+    native.shuffle(rest, philox_key(0, VALIDATION), run)
     return test, rest[len(test) :]
 
 

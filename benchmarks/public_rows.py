@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,11 +23,13 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 from fedsel import FedSelClassifier, PrivacyLeakWarning
-from fedsel._internal.random import key_of
-from fedsel.data import load
+from fedsel._internal.random import philox_key
 from fedsel.sampling._kernels import native
 from fedsel.simulation._validation import FIFTHS, VALIDATION, split
+from reproduction.datasets import load
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
 COUNTS = (0, 200, 1000)
@@ -42,7 +46,7 @@ def fifths(clients: int, run: int) -> tuple[Any, Any]:
     """Who tests, always the same, and who trains: three fifths of all (the `fair` protocol)."""
     test, *others = split(clients, FIFTHS, 0, 0)
     rest = np.concatenate(others)
-    native.shuffle(rest, key_of(0, VALIDATION), run)
+    native.shuffle(rest, philox_key(0, VALIDATION), run)
     return test, rest[len(test) :]
 
 

@@ -2,8 +2,8 @@
 
 Tables in natural units, generated from a seed, and FJ with everything automatic. "standardised"
 reads mean and deviation of the records, which no ε pays for; "private" learns spread and origin
-from the reports of the first rounds. The protocol of ``fedsel reproduce fair``: three fifths of the
-clients train, one epoch, accuracy on a test fifth that no run trains on.
+from the reports of the first rounds. The protocol of ``python -m reproduction fair``: three fifths
+of the clients train, one epoch, accuracy on a test fifth that no run trains on.
 
 Example:
     python benchmarks/ranges.py

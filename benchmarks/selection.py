@@ -27,6 +27,7 @@ import csv
 import json
 import math
 import random
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import perf_counter
@@ -39,12 +40,14 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from fedsel._internal.random import SystemEntropy, key_of
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from fedsel._internal.random import SystemEntropy, philox_key
 from fedsel.mechanisms import BOTTOM, Exponential, PerturbedEncoding, PerturbedSampling, Selection
 from fedsel.mechanisms._drawing import draw_dimension
 from fedsel.pages import palette
-from fedsel.paper.measures.literal import literal_exp, literal_pe, literal_ps
 from fedsel.sampling._kernels import native, ranks_of
+from reproduction.measures.literal import literal_exp, literal_pe, literal_ps
 
 Vector = NDArray[np.float64]
 
@@ -190,7 +193,7 @@ def in_one_call(mechanism: str, vectors: NDArray[np.float64]) -> Batch:
     """Draw for all clients in one call of the kernel, in as many epochs as it needs."""
     n, d = vectors.shape
     law = ranks_of(MECHANISMS[mechanism].law(d))
-    key, clients, chosen = key_of(SEED), np.arange(n), np.empty(n, dtype=np.int64)
+    key, clients, chosen = philox_key(SEED), np.arange(n), np.empty(n, dtype=np.int64)
     start = perf_counter()
     native.draw_dimensions(law, vectors, key, 0, clients, chosen)
     epochs = math.ceil(enough_draws((perf_counter() - start) / n, BATCH_DRAWS) / n)

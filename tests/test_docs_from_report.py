@@ -9,22 +9,22 @@ from pathlib import Path
 import pytest
 
 from fedsel.pages import Table, Verdict
-from fedsel.paper.views import View
+from reproduction.views import View
 
 TOOL = Path(__file__).parents[1] / "tools" / "docs_from_report.py"
 RESULTS = """# Title
 
 3 claims judged: 3 hold as printed, 0 do not hold, 0 hold in part or for some settings only.
 
-command: fedsel reproduce all; date: 2026-11-16
+command: python -m reproduction all; date: 2026-11-16
 
 ## Claims
 
 | claim | where | verdict | numbers | command |
 |---|---|---|---|---|
-| one | here | holds | 1 | `fedsel reproduce table3` |
-| two | here | holds | 2 | `fedsel reproduce fair` |
-| three | here | holds | 3 | `fedsel reproduce alpha` |
+| one | here | holds | 1 | `python -m reproduction table3` |
+| two | here | holds | 2 | `python -m reproduction fair` |
+| three | here | holds | 3 | `python -m reproduction alpha` |
 
 ## table3: Gains and losses (points)
 
@@ -49,18 +49,19 @@ def tool():
 
 def view():
     table = Table("Best of each family", ("a", "b"), (("bank", 1.0), ("kdd", 2.0)), "new note")
-    verdict = Verdict("two", "here", "does not hold", "9", "fedsel reproduce fair")
+    verdict = Verdict("two", "here", "does not hold", "9", "python -m reproduction fair")
     return View((table, Table("Not quoted", ("a",), ((1,),))), (), (verdict,))
 
 
 def test_results_keep_what_is_not_the_experiments(tool):
     once = tool["with_results"](RESULTS, "fair", view(), "date: 2026-11-17; code abc")
     assert "3 claims judged: 2 hold as printed, 1 do not hold, 0 hold in part" in once
-    assert "| two | here | does not hold | 9 | `fedsel reproduce fair` |\n| three |" in once
+    assert "| two | here | does not hold | 9 | `python -m reproduction fair` |\n| three |" in once
     assert once.endswith("| bank | 1.00 |\n| kdd | 2.00 |\n\nnew note\n")
     assert "## table3: Gains and losses (points)\n\n| a |\n|---|\n| 1 |\n\n## fair:" in once
     assert (
-        "\n\nfair: command: fedsel reproduce fair; date: 2026-11-17; code abc\n\n## Claims" in once
+        "\n\nfair: command: python -m reproduction fair; date: 2026-11-17; code abc\n\n## Claims"
+        in once
     )
     assert "old note" not in once
     assert "Not quoted" not in once
@@ -86,7 +87,7 @@ def test_missing_cells_are_no_result(tool, tmp_path, monkeypatch, capsys):
     store.close()
     arguments = [str(TOOL), "ablation", str(tmp_path / "results.sqlite"), "--docs", str(tmp_path)]
     monkeypatch.setattr(sys, "argv", arguments)
-    with pytest.raises(SystemExit, match="missing cells: run fedsel reproduce ablation"):
+    with pytest.raises(SystemExit, match="missing cells: run python -m reproduction ablation"):
         tool["main"]()
     assert "1 cells," in capsys.readouterr().out
     monkeypatch.setattr(sys, "argv", [str(TOOL), "ablation", str(tmp_path / "no.sqlite")])

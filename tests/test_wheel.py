@@ -186,7 +186,7 @@ for words in walk(typer.main.get_command(app), []):
 def test_every_command_has_its_help_on_the_core(environment, versions):
     python = environment(versions=versions)
     listed = run(python, "-c", HELP).stdout.splitlines()
-    assert set(listed) >= {"run", "reproduce", "audit", "data list", "ledger show"}
+    assert set(listed) >= {"run", "audit", "ledger show"}
     assert "Usage" in fedsel(python, "--help").stdout
 
 
@@ -285,13 +285,6 @@ def test_the_demo_has_its_figure(environment, versions, tmp_path):
     assert (tmp_path / "results" / "accuracy.png").stat().st_size > 10_000
 
 
-def test_a_table_of_the_paper_is_reproduced(environment, tmp_path):
-    words = ["reproduce", "table3", "--quick", "--set", "dataset=syn-L", "--set", "rounds=20"]
-    told = json.loads(fedsel(environment("demo"), *words, "--json", cwd=tmp_path).stdout)
-    assert len({(row["model"], row["solution"]) for row in told["rows"]}) == 14
-    assert (tmp_path / "report" / "index.html").stat().st_size > 10_000
-
-
 def python_of(page, after):
     """The first block of Python after a heading of a page."""
     text = (ROOT / page).read_text(encoding="utf-8").split(after, 1)[1]
@@ -320,7 +313,7 @@ print("drawn")
 """
 ACCOUNTING = """
 from fedsel import solution
-from fedsel.central import compose
+from fedsel.mechanisms.central import compose
 print(compose(solution("Duchi", epsilon=1.0, dim=8), reports=40, epochs=9, delta=1e-2))
 """
 CLUSTER = """

@@ -28,7 +28,7 @@ PACKAGES = (
         f"fedsel.{name}"
         for name in (
             *("mechanisms", "solutions", "auto", "device", "server", "service", "wire"),
-            *("preparation", "simulation", "experiments", "auditing"),
+            *("preparation", "simulation", "experiments", "data", "sampling", "pages", "auditing"),
             *("statements", "sklearn", "torch", "flower"),
         )
     ),

@@ -3,7 +3,7 @@
 Takes the rows from one or more results.sqlite, by their parameters: whatever code they came from,
 which is printed. Cells that no file has are an error, or left out with --partial.
 
-    fedsel reproduce fair --out report
+    python -m reproduction fair --out report
     python tools/docs_from_report.py fair report/results.sqlite
 """
 
@@ -19,10 +19,12 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 from fedsel.pages import Table, Verdict
-from fedsel.paper.catalogue import experiment
-from fedsel.paper.summary import QUOTED, claim_cells, pipe_row, pipe_table, section
-from fedsel.paper.views import VIEWS, View
+from reproduction.catalogue import experiment
+from reproduction.summary import QUOTED, claim_cells, pipe_row, pipe_table, section
+from reproduction.views import VIEWS, View
 
 DOCS = Path(__file__).parents[1] / "docs"
 PICTURES = {
@@ -39,7 +41,7 @@ def read_rows(name: str, files: Sequence[Path]) -> tuple[list[Row], int, str]:
     found: dict[str, tuple[str, str, str]] = {}
     for file in files:
         if not file.is_file():
-            sys.exit(f"{file}: no such file; wanted is a results.sqlite of fedsel reproduce")
+            sys.exit(f"{file}: no such file; wanted is a results.sqlite of python -m reproduction")
         with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True, timeout=60)) as store:
             query = "SELECT parameters, result, code, finished FROM results"
             for parameters, *rest in store.execute(query):
@@ -61,14 +63,14 @@ def with_results(text: str, name: str, view: View, origin: str) -> str:
     head, *parts = re.split(r"(?m)^(?=## )", text)
     others = [part for part in parts if not part.startswith(f"## {name}: ")]
     claims = next(place for place, part in enumerate(others) if part.startswith("## Claims"))
-    others[claims] = _with_claims(others[claims], f"`fedsel reproduce {name}`", view.verdicts)
+    others[claims] = _with_claims(others[claims], f"`python -m reproduction {name}`", view.verdicts)
     quoted = [table for table in view.tables if table.title in QUOTED[name]]
     fresh = ["\n\n".join(section(name, table)) + "\n\n" for table in quoted]
     order = list(QUOTED)
     later = [f"## {other}: " for other in order[order.index(name) + 1 :]]
     at = next((i for i, p in enumerate(others) if p.startswith(tuple(later))), len(others))
     head = re.sub(r"\d+ claims judged: .*", _counted(others[claims]), head)
-    own = f"{name}: command: fedsel reproduce {name}; {origin}"
+    own = f"{name}: command: python -m reproduction {name}; {origin}"
     head = re.sub(rf"(?m)^{name}: command: .*\n\n", "", head) + f"{own}\n\n"
     whole = [head, *others[:at], *fresh, *others[at:]]
     return "\n\n".join(part.strip() for part in whole) + "\n"
@@ -129,7 +131,9 @@ def main() -> None:
     rows, missing, origin = read_rows(options.name, options.files)
     print(f"{len(rows):,} cells, {missing:,} missing; {origin}")
     if not rows or (missing and not options.partial):
-        sys.exit(f"missing cells: run fedsel reproduce {options.name} to its end, or say --partial")
+        sys.exit(
+            f"missing cells: run python -m reproduction {options.name} to its end, or say --partial"
+        )
     view = VIEWS[options.name](rows, options.name)
     for stem, picture in zip(PICTURES[options.name], view.pictures, strict=True):
         path = options.docs / "images" / f"{stem}.png"

@@ -26,8 +26,8 @@ from fedsel.solutions import (
 if TYPE_CHECKING:
     from fedsel.advising import advise
     from fedsel.auditing import audit, certify_by_enumeration, exact_law
-    from fedsel.central import amplify, local_budget
     from fedsel.device import Client, Ledger, Policy
+    from fedsel.mechanisms.central import amplify, local_budget
     from fedsel.server import Aggregator
     from fedsel.simulation import FitAccount
     from fedsel.sklearn import FedSelClassifier, FedSelRegressor
@@ -41,11 +41,11 @@ _LAZY = {
     "Ledger": "fedsel.device",
     "Policy": "fedsel.device",
     "advise": "fedsel.advising",
-    "amplify": "fedsel.central",
+    "amplify": "fedsel.mechanisms.central",
     "audit": "fedsel.auditing",
     "certify_by_enumeration": "fedsel.auditing",
     "exact_law": "fedsel.auditing",
-    "local_budget": "fedsel.central",
+    "local_budget": "fedsel.mechanisms.central",
 }
 
 

@@ -22,8 +22,9 @@ from fedsel.errors import (
 )
 from fedsel.mechanisms._base import MAX_DIMENSION
 from fedsel.mechanisms._selection import Top, check_top
+from fedsel.solutions import entry
 from fedsel.solutions._budget import THETA, Budget
-from fedsel.solutions._registry import build, by_name, canonical, entry
+from fedsel.solutions._registry import build, canonical, cleared_on_unregister
 from fedsel.solutions._rotated import MOST_BASES
 from fedsel.solutions._solution import Solution
 
@@ -83,24 +84,17 @@ def parameters_of(record: type) -> dict[str, Parameter]:
 class Recipe:
     """What server and devices agree on, and what the server does with reports.
 
-    - ``solution``: how a client reports, by name (`fedsel.solutions.names`); ``epsilon``: its ε in
-      total over all ``epochs``, exact, None where a solution is not private; ``dim``: the entries
-      of an update.
-    - ``learning_rate``: α of the server's step; with …-O each client multiplies its update with it.
-    - ``averaging``: p > 0 averages the weights over the rounds, t^p in round t; 0 takes the last.
-    - ``reg``: λ of the ℓ2 regulariser.
-    - ``rho``: the public radius ρ of FJ, J, RJ, RC and the baselines; None reports directions
-      alone.
-    - ``mu``: the selection's share of ε, at most ``theta`` if automatic; ``k``: the top dimensions,
-      a count or a share; ``clip``: values are clipped to ±clip; ``momentum``: η of the residual.
-    - ``ratio``: q/d of …-RP; ``words``: codewords of RC; ``seed``: of public projections and
-      codebooks.
-    - ``bases``: how many rotated bases RJ has in a round, each of as many rotations as ε needs
-      (`fedsel.solutions._rotated`); None is one rotation.
+    The annotations say what each parameter is. More about some:
+
+    - ``epsilon`` is exact, and None where a solution is not private; ``dim`` counts the entries of
+      an update.
+    - ``learning_rate`` is the server's, but clients of solutions …-O multiply their update with it.
+    - ``rho`` None reports directions alone; ``bases`` None is one rotation
+      (`fedsel.solutions.Rotated`).
     - ``spread``, ``centre``: the share of the rounds in which clients report on their records in
-      place of gradients, for the server to learn how wide and where these lie
+      place of gradients, so that the server learns how wide and where they lie
       (`fedsel.preparation`); 0 is none.
-    - ``asked``: the solution that was asked for, where another takes its place.
+    - ``asked`` is the requested solution, where another takes its place.
 
     >>> recipe = Recipe("ps-pm", epsilon=2.0, dim=100, epochs=5, mu=0.1)
     >>> recipe.solution, recipe.charge
@@ -315,7 +309,7 @@ def _share(name: str, value: object) -> float | Auto:
     return float(value)  # type: ignore[arg-type]
 
 
-@by_name
+@cleared_on_unregister
 @lru_cache(maxsize=512)
 def _built(recipe: Recipe) -> Solution:
     unused: dict[str, Any] = {"rho": None, "bases": None, "mu": 0.0}

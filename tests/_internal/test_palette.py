@@ -9,7 +9,7 @@ import pytest
 
 from fedsel._internal import palette
 from fedsel._internal.palette import BROKEN, COLOURS, GREY, PALE, Look, look, style
-from fedsel.solutions._registry import names
+from fedsel.solutions import names
 
 ROOT = Path(__file__).parents[1]
 # Machado, Oliveira and Fernandes 2009: what who lacks one kind of cone sees, in linear RGB.

@@ -40,7 +40,7 @@ def of_a_service(folder):
 def of_a_strategy(folder):
     from flwr.app import ArrayRecord
 
-    from fedsel.flower.session import Session
+    from fedsel.flower._session import Session
     from fedsel.server._planned import Planned
     from fedsel.wire import Intent
 

@@ -13,12 +13,12 @@ from fedsel._internal.plotting import (
     legend_below,
     new_axes,
     new_figure,
-    spread,
+    space_out,
 )
 from fedsel.cli import _run_table
-from fedsel.paper import figures
-from fedsel.paper.views import gains
 from fedsel.server._history import Round
+from reproduction import figures
+from reproduction.views import gains
 
 SOLUTIONS = ("NP", "PM", "EXP-PM", "PE-PM", "PS-PM", "RJ")
 
@@ -116,12 +116,12 @@ def test_places_are_moved_no_further_than_they_must():
     rng = np.random.default_rng(1)
     for count in (1, 2, 7, 15):
         places = sorted(rng.random(count))
-        moved = spread(places, 0.06)
+        moved = space_out(places, 0.06)
         assert min(np.diff(moved), default=1) >= 0.06 - 1e-12
         assert moved[0] >= 0
         assert moved[-1] <= 1 + 1e-12
-    assert spread([0.1, 0.5, 0.9], 0.06) == pytest.approx([0.1, 0.5, 0.9])
-    assert spread([], 0.1) == []
+    assert space_out([0.1, 0.5, 0.9], 0.06) == pytest.approx([0.1, 0.5, 0.9])
+    assert space_out([], 0.1) == []
 
 
 def test_labels_of_the_ablation_do_not_collide():

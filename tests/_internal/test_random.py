@@ -7,7 +7,15 @@ import numpy as np
 import pytest
 
 from fedsel import InvalidArgument, Solution
-from fedsel._internal.random import Stream, Streams, SystemEntropy, key_of, philox, stream, words_of
+from fedsel._internal.random import (
+    Stream,
+    Streams,
+    SystemEntropy,
+    philox,
+    philox_key,
+    stream,
+    words_of,
+)
 from fedsel.checks import assert_follows
 from fedsel.sampling import device
 
@@ -44,7 +52,7 @@ def test_the_kernel_draws_the_same_words(seed, epoch, client):
     for variant in native.variants():
         native.use(variant)
         drawn = np.empty(50, dtype=np.uint64)
-        native.take_words(drawn, key_of(seed), epoch, client)
+        native.take_words(drawn, philox_key(seed), epoch, client)
         assert drawn.tolist() == list(itertools.islice(words_of(seed, epoch, client), 50))
 
 
@@ -111,7 +119,7 @@ def test_seed_epoch_and_client_give_different_streams():
         for seed, epoch, client in itertools.product(range(3), range(3), range(3))
     }
     assert len(starts) == 27
-    assert key_of(1) != key_of(1, 0)
+    assert philox_key(1) != philox_key(1, 0)
 
 
 def test_below_rejects_exactly_the_surplus():

@@ -11,9 +11,8 @@ import pytest
 import fedsel
 from fedsel import InvalidArgument, PublicFacts, Recipe, advise, resolve_auto, solution
 from fedsel.advising import Moments, Updates, moments
-from fedsel.advising.candidates import NAMES
-from fedsel.advising.simulation import simulate
-from fedsel.advising.sufficiency import GOAL
+from fedsel.advising._outlook import NAMES, simulate
+from fedsel.advising._sufficiency import GOAL
 from fedsel.auto._numbers import CENTRE, SPREAD
 from fedsel.solutions._fresh import codewords_for
 from fedsel.solutions._rotated import hadamard

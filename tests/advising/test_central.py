@@ -5,7 +5,7 @@ import json
 import pytest
 
 from fedsel import InvalidArgument, advise, amplify
-from fedsel.central import compose
+from fedsel.mechanisms.central import compose
 from tests.cli.support import run_here
 
 SMALL = {"dim": 16, "clients": 4_000, "central": 0.5, "delta": 1e-5}

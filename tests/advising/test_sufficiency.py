@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from fedsel.advising.sufficiency import GOAL, agreement_of, decisions, goal_for
+from fedsel.advising._sufficiency import GOAL, agreement_of, decisions, goal_for
 
 
 @pytest.mark.slow

@@ -44,16 +44,16 @@ def run(*arguments, status=0, cwd=None, timeout=600, **environment):
     return Done(done.stdout, done.stderr)
 
 
-def run_here(*arguments, status=0, cwd=None, **environment):
+def run_here(*arguments, status=0, cwd=None, main=cli.main, **environment):
     """The same in this process: no second is spent on importing everything once more."""
-    ended, done = outcome(*arguments, cwd=cwd, **environment)
+    ended, done = outcome(*arguments, cwd=cwd, main=main, **environment)
     assert ended == status, done.stdout + done.stderr
     return done
 
 
-def outcome(*arguments, cwd=None, **environment):
+def outcome(*arguments, cwd=None, main=cli.main, **environment):
     """The status with which a command ends in this process, and what it has printed."""
-    out, err = io.StringIO(), io.StringIO()
+    out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
     before, ended = show_progress(True), 0
     with (
         pytest.MonkeyPatch.context() as patch,
@@ -66,12 +66,12 @@ def outcome(*arguments, cwd=None, **environment):
         for name, value in {"COLUMNS": "100", **environment}.items():
             patch.setenv(name, value)
         try:
-            cli.main()
+            main()
         except SystemExit as exit_:
             ended = exit_.code or 0
         finally:
             show_progress(before)
-    return ended, Done(out.getvalue(), err.getvalue())
+    return ended, Done(*(stream.buffer.getvalue().decode() for stream in (out, err)))
 
 
 def marked(mark):

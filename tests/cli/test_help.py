@@ -31,7 +31,7 @@ def help_of(*path, columns="80"):
 
 def test_all_commands_are_found():
     names = {" ".join(path) for path in COMMANDS}
-    assert {"run", "advise", "solutions", "data list", "ledger show"} <= names
+    assert {"run", "advise", "solutions", "ledger show"} <= names
 
 
 def test_the_page_on_commands_has_them_all():

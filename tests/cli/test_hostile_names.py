@@ -24,8 +24,7 @@ from fedsel._internal.plotting import Point, accuracy_against_epsilon
 from fedsel.mechanisms import Duchi, PerturbedSampling, TwoStage
 from fedsel.pages import Section, render
 from fedsel.pages import Table as PageTable
-from fedsel.paper.summary import markdown
-from fedsel.solutions._registry import register, unregister
+from fedsel.solutions import register, unregister
 from tests.cli.support import COMMANDS
 
 TOO_LONG = 1 if sys.version_info < (3, 14) else 2
@@ -146,78 +145,14 @@ def test_names_in_the_options_of_run(fedsel, records, tmp_path, name):
 
 @pytest.mark.slow
 @EVERY
-def test_reproduce(fedsel, tmp_path, name):
-    out = tmp_path / file_name(name)
-    fedsel("reproduce", name, status=2)
-    fedsel("reproduce", "fig2a", "--set", name, status=2)
-    fedsel("reproduce", "fig2a", "--set", f"dataset={name}", "--out", out, status=2)
-    fedsel("reproduce", "fig2a", "--out", tmp_path / "nowhere" / name, status=2)
-
-
-@pytest.mark.parametrize("name", [HOSTILE["markup"], TITLE, HOSTILE["script"], HOSTILE["lines"]])
-def test_the_report_is_written_to_a_folder_of_any_name(fedsel, tmp_path, name):
-    """The data sets are missing, and the folder where they should be is named."""
-    data, out = tmp_path / f"data {file_name(name)}", tmp_path / file_name(name)
-    data.mkdir()
-    (data / "adult.data").write_text("spoiled")
-    (data / "adult.test").write_text("spoiled")
-    options = ("--directory", data, "--out", out, "--jobs", "1", "--set", "dataset=adult")
-    text, err = fedsel("reproduce", "fig2h", "--quick", *options, status=1)
-    assert f"wrote {printable(out)}/index.html" in text.replace("\n", "")
-    assert "left out: " in err
-    page, summary = ((out / file).read_text() for file in ("index.html", "summary.md"))
-    for text in (page, summary):
-        assert name not in text
-        assert TITLE not in text
-        assert "<script>alert" not in text
-    assert "is missing" in page
-
-
-@pytest.mark.slow
-@EVERY
-def test_audit_certify_and_unknown_commands(fedsel, tmp_path, name, monkeypatch):
-    from fedsel.auditing import suite
-
-    case = suite.Case(name, PerturbedSampling(1.0, 1), 1.0, d=2, k=1, attack=False)
-    monkeypatch.setattr(suite, "default_cases", lambda **_: [case])
-    few = ("-e", "1", "-d", "2", "--trials", "1000", "--jobs", "1")
-    written = tmp_path / f"{file_name(name)}.csv"
-    picture = written.with_suffix(".svg")
-    text, _ = fedsel("audit", *few, "--csv", written, "--plot", picture, status=0)
-    with written.open(newline="", encoding="utf-8") as opened:
-        assert [row["mechanism"] for row in csv.DictReader(opened)] == [in_cell(name)]
-    ElementTree.parse(picture)
-    assert printable(written.name)[:10] in text.replace("\n", "")
-    for option in ("--csv", "--plot"):
-        fedsel("audit", *few, option, tmp_path / "nowhere" / f"{name}.png", status=2)
-    if len(name) > 255:
-        for option in ("--csv", "--plot"):
-            fedsel("audit", *few, option, tmp_path / f"{name}.png", status=2)
+def test_audit_certify_and_unknown_commands(fedsel, name):
+    fedsel("audit", name, "-e", "1", "--inputs", "[0, 1]", status=2)
     fedsel("certify", name, "-e", "1", "-d", "3", status=2)
     fedsel("certify", "PS", "-e", "1", "-d", "3", "-k", name, status=2)
     fedsel("advise", "--dim", name, "--clients", "5", "-e", "1", status=2)
     fedsel(name, status=2)
-    fedsel("data", name, status=2)
+    fedsel("ledger", name, status=2)
     fedsel("run", f"--{name}", status=2)
-
-
-@pytest.mark.slow
-@EVERY
-def test_data(fedsel, tmp_path, name, monkeypatch):
-    monkeypatch.setenv("FEDSEL_CACHE", str(tmp_path / "no cache"))
-    monkeypatch.delenv("FEDSEL_DATA", raising=False)
-    folder = tmp_path / file_name(name)
-    folder.mkdir()
-    (folder / "adult.data").write_text("spoiled")
-    (folder / "adult.test").write_text("spoiled")
-    text, _ = fedsel("data", "list", "--directory", folder, status=0)
-    assert printable(folder.name)[:5] in text.replace("\n", "")
-    told, _ = fedsel("data", "list", "--directory", folder, "--json", status=0)
-    paths = next(row["paths"] for row in json.loads(told) if row["name"].lower() == "adult")
-    assert paths == [str(folder / "adult.data"), str(folder / "adult.test")]
-    fedsel("data", "path", "adult", "--directory", folder, status=1)  # named: wrong content
-    fedsel("data", "path", name, status=2)
-    fedsel("data", "fetch", name, status=2)
 
 
 def test_paths_are_exact_for_programs_and_plain_on_a_terminal(tmp_path, capfdbinary, monkeypatch):
@@ -338,7 +273,7 @@ def page_of(name):
 
 
 @EVERY
-def test_the_page_and_its_summary(name):
+def test_the_page(name):
     page = page_of(name)
     assert Elements(page).found == Elements(page_of("plain")).found
     assert not re.search(
@@ -346,9 +281,6 @@ def test_the_page_and_its_summary(name):
     )
     if not "".join(name.split()).isprintable() or "<" in name:  # white space is nothing in HTML
         assert name not in page
-    told = markdown("title", [name], {"path": name}, (), {})
-    assert "<script" not in told
-    assert [c for c in told if not c.isprintable() and c != "\n"] == []
 
 
 @pytest.mark.slow

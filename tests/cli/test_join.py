@@ -286,5 +286,5 @@ def test_any_token_of_a_stranger_is_refused_by_the_service_before_it_is_paid_for
         assert Ledger(folder / "ledger").read().entries == ()
         (folder / "invitation").write_text(client.invitations.invite("gateway"))
         done = run_here(*arguments(folder, client.address), status=1)
-        assert "the invitation is that of a gateway" in done.stdout
+        assert "the invitation is for a gateway" in done.stdout
         assert client.get("/v1/rounds/open")["counts"]["rejected"] == 0

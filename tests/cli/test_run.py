@@ -108,16 +108,3 @@ def test_own_data_from_a_csv_file(tmp_path):
     options = ("--folds", "2", "--repeats", "1", "-s", "NP", "--batch", "20", "--json")
     done = run_here("run", "--data", path, "--label", "rich", *options, "--out", tmp_path / "o")
     assert json.loads(done.stdout)[0]["accuracy"] > 0.85
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("dataset", "d"), [("adult", 124), ("bank", 32), ("kdd", 115)])
-def test_the_papers_data_sets(tmp_path, dataset, d):
-    if not SHARED.is_dir():
-        pytest.skip("the paper's data files are not beside the repository")
-    options = ("--dataset", dataset, *QUICK, "--out", str(tmp_path), "--json")
-    private, plain = json.loads(run_here("run", *options, FEDSEL_DATA=str(SHARED)).stdout)
-    assert plain["bits"] == 32 * d
-    assert private["epsilon_total"] == pytest.approx(2.0, abs=1e-9)
-    assert private["within_budget"]
-    assert 0.6 < private["accuracy"] <= plain["accuracy"] + 0.05

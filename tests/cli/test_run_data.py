@@ -56,7 +56,7 @@ def test_options_of_a_file_without_a_file(option):
     assert "must be given together with --data" in run_here("run", option, *value, status=2).stderr
 
 
-@pytest.mark.parametrize("option", ["--draw", "--directory"])
+@pytest.mark.parametrize("option", ["--draw", "--dataset"])
 def test_options_of_a_data_set_with_a_file(fedsel_run, option):
     assert f"{option} = " in fedsel_run(option, "1", status=2).stderr
 
@@ -146,8 +146,6 @@ def test_results_do_not_go_into_a_file(tmp_path):
     (tmp_path / "out").write_text("")
     done = run_here("run", "--out", tmp_path / "out", status=2)
     assert "must be a folder, not a file" in done.stderr
-    again = run_here("reproduce", "theorem2", "--out", tmp_path / "out", status=2)
-    assert "must be a folder, not a file" in again.stderr
 
 
 def test_a_model_that_diverges_is_a_result_with_a_note(fedsel_run):

@@ -5,7 +5,6 @@ from importlib import import_module
 import pytest
 import typer
 
-from fedsel.auditing import suite
 from fedsel.cli import app
 from fedsel.device import Session
 from tests.cli.records import write_people
@@ -24,10 +23,9 @@ def no_work(monkeypatch):
     def reached(*_, **__):
         raise Reached
 
-    monkeypatch.setattr(suite, "run", reached)
     for module, name in (
         ("cli._run", "_perform"),
-        ("cli.reproduce", "_work"),
+        ("cli._audit", "_audited"),
         ("service.running", "_worker"),
     ):
         monkeypatch.setattr(import_module(f"fedsel.{module}"), name, reached)
@@ -60,15 +58,10 @@ def no_work(monkeypatch):
         (["certify", "PS", "-e", "1", "-d", "5", "-k", "0"], "--k = 0"),
         (["certify", "PS", "-e", "1", "-d", "5", "-k", "x"], "--k = 'x'"),
         (["certify", "PS-PM", "-e", "1", "-d", "5", "--mu", "1"], "--mu = 1.0"),
-        (["audit", "--plot", "picture.gif"], "a file ending in .png"),
-        (["audit", "--plot", "no/such/folder/a.png"], "in a folder that exists"),
-        (["audit", "--csv", "."], "a file, not a folder"),
         (["certify", "EXP", "-e", "1", "-d", "5", "-k", "2"], "--k = '2': must be left out"),
         (["certify", "PM", "-e", "1", "-d", "5"], "--dim = 5: must be left out"),
         (["certify", "PS", "-e", "1", "-d", "5", "--mu", "0.2"], "--mu = 0.2: must be left out"),
         (["certify", "PS-PM", "-d", "5"], "--epsilon = None: must be given for PS-PM"),
-        (["audit", "-e", "-1"], "--epsilon = -1.0"),
-        (["audit", "-d", "0"], "--dim = 0"),
         (["audit", "--trials", "5"], "--trials"),
         (["nonsense"], "nonsense"),
     ],
@@ -86,9 +79,7 @@ REQUIRED = {
     ),
     "advise": ("--dim", "10", "--clients", "1000", "--epsilon", "1"),
     "certify": ("PS-PM", "--epsilon", "1", "--dim", "10"),
-    "reproduce": ("theorem2",),
-    "data fetch": ("syn-L",),
-    "data path": ("adult",),
+    "audit": ("math:sin", "--epsilon", "1", "--inputs", "[0, 1]"),
     "serve": ("task.toml", "--port", "0"),
     "invite": ("task.toml",),
     "join": (
@@ -122,9 +113,7 @@ def options():
 
 
 ELSEWHERE = {
-    ("data fetch", "--directory"),  # would download
-    ("reproduce", "--cluster"),  # waits for an answer
-    ("aggregate", "--cluster"),
+    ("aggregate", "--cluster"),  # waits for an answer
 }
 OPTIONS = sorted(
     (command, option, kind)

@@ -12,8 +12,8 @@ import pytest
 from fedsel import solution
 from fedsel.data import synthetic
 from fedsel.experiments import CatalogueSource, Store, sweep
-from fedsel.paper.catalogue import experiment
 from fedsel.simulation import Population, Training, cross_validate
+from reproduction.catalogue import experiment
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("processes")]
 
@@ -50,13 +50,7 @@ def test_a_dask_cluster_gives_the_very_same_scores(tmp_path, distributed):
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_the_command_runs_on_a_cluster_by_its_address(tmp_path, distributed):
-    program = [
-        str(Path(sys.executable).parent / "fedsel"),
-        "reproduce",
-        "fig2i",
-        "--quick",
-        "--json",
-    ]
+    program = [sys.executable, "-m", "reproduction", "fig2i", "--quick", "--json"]
     told = {}
     with distributed.LocalCluster(
         n_workers=1, threads_per_worker=1, processes=True, dashboard_address=":0"
@@ -64,6 +58,7 @@ def test_the_command_runs_on_a_cluster_by_its_address(tmp_path, distributed):
         for place, more in (("far", ["--cluster", cluster.scheduler_address]), ("near", [])):
             done = subprocess.run(
                 [*program, *more, "--out", str(tmp_path / place)],
+                cwd=Path(__file__).parents[2],
                 capture_output=True,
                 text=True,
                 timeout=300,

@@ -13,7 +13,7 @@ from flwr.app import (
 
 from fedsel._internal.random import stream
 from fedsel.flower import FedSelMod
-from fedsel.flower.messages import Question
+from fedsel.flower._messages import Question
 from fedsel.wire import Request
 from tests.wire.support import complete
 

@@ -14,7 +14,7 @@ from fedsel import InvalidArgument
 from fedsel._internal.random import stream
 from fedsel.device import Ledger, Reason
 from fedsel.flower import NODES_VARIABLE, FedSelMod, Node
-from fedsel.flower.messages import (
+from fedsel.flower._messages import (
     NO_ANSWER,
     NO_SETTINGS,
     WRONG_POLICY,

@@ -8,12 +8,12 @@ import pytest
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
-import fedsel.flower.session as session_module
+import fedsel.flower._session as session_module
 from fedsel import InvalidArgument
 from fedsel._internal.random import stream
 from fedsel.device import Ledger, Reason
 from fedsel.flower import FedSelMod, FedSelStrategy, NoReports, RecordPipeline, prepared
-from fedsel.flower.messages import NO_BOUNDS, NO_RECORDS, Question
+from fedsel.flower._messages import NO_BOUNDS, NO_RECORDS, Question
 from fedsel.models import LinearModel
 from fedsel.preparation import FeatureScale, Preparation
 from fedsel.simulation import Population, Training, train_vectors

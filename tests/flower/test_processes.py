@@ -21,7 +21,7 @@ from flwr.supercore.inflatable.inflatable_object import (
 
 from fedsel.device import Ledger, Reason
 from fedsel.flower import NODES_VARIABLE
-from fedsel.flower.messages import NO_ANSWER, report_of
+from fedsel.flower._messages import NO_ANSWER, report_of
 from fedsel.simulation import Simulation, Training
 from fedsel.wire import Request, decode_recipe
 from tests.flower.replay_app.flower_replay import task

@@ -5,7 +5,7 @@ import pytest
 from fedsel import InvalidArgument
 from fedsel.device import Intent, Ledger
 from fedsel.flower import FedSelStrategy, NoReports
-from fedsel.flower.node import Node
+from fedsel.flower._node import Node
 from fedsel.statements._runs import TRUST_ON_FLOWER
 from tests.flower.messages import config, model
 from tests.flower.test_strategy import Network, strategy

@@ -7,7 +7,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Error, Message, MetricRecord, Re
 from fedsel import InvalidArgument
 from fedsel.device import Ledger
 from fedsel.flower import FedSelMod, FedSelStrategy
-from fedsel.flower.messages import Layout, answer_of, report_of
+from fedsel.flower._messages import Layout, answer_of, report_of
 from fedsel.server import Aggregator, Verdict
 from fedsel.simulation import Simulation, Training
 from tests.flower.messages import SEED, App, D, Replayed, config, context, model
@@ -307,7 +307,7 @@ def test_a_round_waits_for_nodes_but_not_for_ever(tmp_path, monkeypatch):
     grid = Network(tmp_path, range(1, 5))
     grid.online = {1}
     joined = iter([2, 3])
-    import fedsel.flower.strategy as module
+    import fedsel.flower._strategy as module
 
     monkeypatch.setattr(module.time, "sleep", lambda _: grid.online.add(next(joined, 3)))
     made = strategy(tmp_path / "server", nodes=3, patience=60.0)

@@ -15,12 +15,12 @@ from fedsel.mechanisms import (
     SignedSampling,
     UnbiasedJoint,
 )
-from fedsel.mechanisms._base import PlainScores
 from fedsel.mechanisms._drawing import draw_dimension
 from fedsel.mechanisms._one_symbol import MINUS, PLUS, UNIT
 from fedsel.mechanisms._selection import Share
 from fedsel.mechanisms._two_stage import FlatPicks, FullGradient
 from fedsel.solutions._rotated import Rotated
+from fedsel.solutions._solution import plain_scores
 
 VECTORS = [
     [0.5, 0.0, -0.25],
@@ -40,7 +40,7 @@ MECHANISMS = [
 
 def drawn(mechanism, vector):
     """The law of the draws, by enumeration."""
-    scores = PlainScores(np.array(vector))
+    scores = plain_scores(np.array(vector))
 
     def program(entropy):
         report = mechanism.draw(scores, entropy)
@@ -106,7 +106,7 @@ def test_the_first_and_the_last_number_of_every_stretch(epsilon):
     made, d = UnbiasedJoint(epsilon, k=1), 2
     low, high = made.weights(d)
     assert (high > low) == (epsilon == 1.0)
-    scores = PlainScores(np.array([-0.25, 0.5]))
+    scores = plain_scores(np.array([-0.25, 0.5]))
     atoms = [(0, PLUS), (1, PLUS), (0, MINUS), (1, MINUS)]
     ends = {}
     for place, atom in enumerate(atoms):
@@ -128,7 +128,7 @@ def test_where_epsilon_raises_nothing_the_rest_is_told_by_nobody():
     made, d = UnbiasedJoint(1e-15, k=1), 4
     low, high = made.weights(d)
     assert low == high
-    scores = PlainScores(np.array([0.5, 0.25, -0.125, 1.0]))
+    scores = plain_scores(np.array([0.5, 0.25, -0.125, 1.0]))
     for number in (2 * d * low * UNIT, made.total(d) - 1):
         assert made.draw(scores, Says(number)).slot.tolist() == [-1]
 

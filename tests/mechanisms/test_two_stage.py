@@ -10,7 +10,6 @@ import pytest
 from fedsel import InvalidArgument
 from fedsel.mechanisms import (
     BOTTOM,
-    AsIs,
     Duchi,
     FlatPicks,
     FullGradient,
@@ -24,14 +23,15 @@ from fedsel.mechanisms import (
     SignedSampling,
     TopK,
     TwoStage,
+    Unperturbed,
     certify,
 )
 
 CHOICE = PerturbedSampling(0.5, k=1)
 OPEN = {
     "the whole vector": FullGradient(),
-    "a number at random": FlatPicks(AsIs()),
-    "a number by a private choice": TwoStage(CHOICE, AsIs()),
+    "a number at random": FlatPicks(Unperturbed()),
+    "a number by a private choice": TwoStage(CHOICE, Unperturbed()),
     "a private value by an open choice": TwoStage(TopK(1), Duchi(1.0)),
     "a value to 31 bits": FlatPicks(Identity()),
 }
@@ -109,7 +109,9 @@ def test_the_law_of_a_report_is_that_of_the_clipped_share_of_the_clip():
         assert mechanism.report_law([Fraction(3)], [Fraction(1, 4)]) == half
 
 
-@pytest.mark.parametrize("mechanism", [FlatPicks(AsIs()), TwoStage(CHOICE, AsIs()), FullGradient()])
+@pytest.mark.parametrize(
+    "mechanism", [FlatPicks(Unperturbed()), TwoStage(CHOICE, Unperturbed()), FullGradient()]
+)
 def test_numbers_have_no_law_of_symbols(mechanism):
     with pytest.raises(InvalidArgument, match="no law of symbols"):
         mechanism.report_law([Fraction(0)])
@@ -132,7 +134,7 @@ def test_the_power_of_the_noise_is_that_of_its_law(mechanism):
 
 
 def test_numbers_that_leave_as_they_are_have_no_noise():
-    for mechanism in (FlatPicks(AsIs()), TwoStage(CHOICE, AsIs()), FullGradient()):
+    for mechanism in (FlatPicks(Unperturbed()), TwoStage(CHOICE, Unperturbed()), FullGradient()):
         assert mechanism.noise_power(3) == 0
 
 
@@ -182,8 +184,8 @@ def test_the_norms_by_which_steps_are_chosen(clip, picks, scaled):
 
 
 def test_numbers_that_leave_as_they_are_are_not_in_units_of_the_clip():
-    assert FlatPicks(AsIs(), clip=0.5).unit(4) == 4
-    assert TwoStage(TopK(), AsIs(), clip=0.5).unit(4) == 1
+    assert FlatPicks(Unperturbed(), clip=0.5).unit(4) == 4
+    assert TwoStage(TopK(), Unperturbed(), clip=0.5).unit(4) == 1
 
 
 @pytest.mark.parametrize(
@@ -203,6 +205,6 @@ def test_impossible_parts_are_refused_by_name(wrong, named):
 
 
 def test_numbers_that_leave_as_they_are_hide_nobody():
-    for plain in (FlatPicks(AsIs()), TwoStage(PerturbedSampling(1.0), AsIs())):
-        with pytest.raises(InvalidArgument, match=r"^value = AsIs\(\): must be private"):
+    for plain in (FlatPicks(Unperturbed()), TwoStage(PerturbedSampling(1.0), Unperturbed())):
+        with pytest.raises(InvalidArgument, match=r"^value = Unperturbed\(\): must be private"):
             plain.blanket(3)

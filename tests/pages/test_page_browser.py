@@ -285,9 +285,9 @@ def test_the_policy_is_enforced(browser, tmp_path):
 
 @pytest.fixture(scope="module")
 def reproduction(tmp_path_factory):
-    """The page that `fedsel reproduce` itself writes, not the sample."""
+    """The page that `python -m reproduction` writes, not the sample."""
     from fedsel.experiments import CatalogueSource, Store
-    from fedsel.paper.run import Request, Watcher, reproduce, write_outcome, write_page
+    from reproduction.run import Request, Watcher, reproduce, write_outcome, write_page
 
     folder = tmp_path_factory.mktemp("reproduction")
     request = Request(

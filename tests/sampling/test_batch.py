@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from fedsel import InvalidArgument, InvalidData, Solution, solution
-from fedsel._internal.random import Streams, key_of, stream
+from fedsel._internal.random import Streams, philox_key, stream
 from fedsel.mechanisms import (
     Duchi,
     FlatPicks,
+    FullGradient,
     Hybrid,
     Identity,
     PerturbedEncoding,
@@ -19,12 +20,12 @@ from fedsel.mechanisms import (
     TopK,
     TwoStage,
     UnbiasedJoint,
+    Unperturbed,
     Window,
 )
 from fedsel.mechanisms._drawing import draw_dimension, draw_symbol
 from fedsel.mechanisms._laws import INPUT_STEPS
 from fedsel.mechanisms._one_symbol import MINUS, PLUS, UNIT, keep_steps
-from fedsel.mechanisms._two_stage import AsIs
 from fedsel.sampling import _batch as batch
 from fedsel.sampling import simulated
 from fedsel.sampling._kernels import native, ranks_of, symbols_of
@@ -71,7 +72,7 @@ def test_dimensions(weights, counts, bottom, by_rejection):
     ]
     assert batch.draw_dimensions(law, np.abs(rows), streams()).tolist() == expected
     drawn = np.empty(N, dtype=np.int64)
-    native.draw_dimensions(ranks_of(law), rows, key_of(SEED), EPOCH, CLIENTS, drawn)
+    native.draw_dimensions(ranks_of(law), rows, philox_key(SEED), EPOCH, CLIENTS, drawn)
     assert drawn.tolist() == expected
     assert len(set(expected)) > 1
 
@@ -93,7 +94,7 @@ def test_symbols(law):
     ]
     assert batch.draw_symbols(law, t, streams(), np.arange(N)).tolist() == expected
     drawn = np.empty(N, dtype=np.int64)
-    native.draw_symbols(symbols_of(law), t, key_of(SEED), EPOCH, CLIENTS, drawn)
+    native.draw_symbols(symbols_of(law), t, philox_key(SEED), EPOCH, CLIENTS, drawn)
     assert drawn.tolist() == expected
 
 
@@ -159,16 +160,16 @@ def same_reports(made, rows):
 
 
 def test_numbers_as_they_are_have_no_symbols():
-    scores, values = np.ones((N, 3)), np.ones((N, 3))
-    for mechanism in (TwoStage(TopK(), AsIs()), FlatPicks(AsIs())):
-        with pytest.raises(InvalidArgument, match=r"^mechanism = .*numbers are no symbols"):
-            batch.draw_values(mechanism, scores, values, streams())
+    rows = batch.Rows(np.ones((N, 3)), np.ones((N, 3)), [1.0] * N)
+    for mechanism in (TwoStage(TopK(), Unperturbed()), FlatPicks(Unperturbed())):
+        with pytest.raises(InvalidArgument, match=r"^value = .*numbers have no law of symbols"):
+            batch.draw_reports(mechanism, rows, streams())
         for executor in ("kernel", "batch"):
             who = simulated.cohort(2, seed=0)
             with pytest.raises(InvalidArgument, match=r"^target = .*numbers are no symbols"):
                 simulated.report(mechanism, [[1.0, 2.0]], who, executor)
-    with pytest.raises(InvalidArgument, match=r"^mechanism = .*a SignedSampling or"):
-        batch.draw_signs(TwoStage(TopK(), Duchi(1.0)), scores, [1.0] * N, streams())
+    with pytest.raises(InvalidArgument, match=r"^mechanism = .*one that this executor knows"):
+        batch.draw_reports(FullGradient(), rows, streams())
 
 
 @pytest.mark.parametrize("columns", [6, 8])
@@ -200,17 +201,18 @@ def test_a_word_equal_to_a_bound_is_beyond_it():
         drawn = batch.draw_symbols(law, np.array([0.5]), Given(*words), one)
         assert drawn.tolist() == [draw_symbol(law, 0.5, Given(*words))]
     row = np.array([[3.0, 0.0, 4.0]])
+    rows = batch.Rows(row, row, [5.0])
     kept, steps = SignedSampling(0.5, k=1, radius=8.0), keep_steps(5.0, 8.0)
     most = kept.law(3).maximum
     assert kept.law(3).by_rejection
     largest = (3 * most - 1, 0, 6 * most - 1, 0)  # +4, unless it was negated; then −4
-    found = [batch.draw_signs(kept, row, [5.0], Given(w, *largest)) for w in (steps - 1, steps)]
-    assert [(int(j[0]), int(s[0])) for j, s in found] == [(2, PLUS), (2, MINUS)]
+    words = [Given(w, *largest) for w in (steps - 1, steps)]
+    found = [batch.draw_reports(kept, rows, given).pairs() for given in words]
+    assert found == [[((2, PLUS),)], [((2, MINUS),)]]
     joint = UnbiasedJoint(2.0, k=3, clip=4.0)
     first = 6 * joint.weights(3)[0] * UNIT
     for word, expected in ((first - 1, (2, MINUS)), (first, (0, PLUS))):
-        slots, signs = batch.draw_signs(joint, row, [4.0], Given(word))
-        assert (int(slots[0]), int(signs[0])) == expected
+        assert batch.draw_reports(joint, rows, Given(word)).pairs() == [(expected,)]
 
 
 def test_entries_below_zero_are_no_better_than_zero():

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from fedsel import solution
-from fedsel._internal.random import key_of
+from fedsel._internal.random import philox_key
 from fedsel.sampling._kernels import Ranks, Symbols, native, signs_of, tables_of
 from fedsel.simulation import Population, Training, train
 from fedsel.simulation._population import kernel_records
@@ -19,7 +19,7 @@ from fedsel.solutions import names
 from tests.sampling.support import instructions  # noqa: F401 (a fixture)
 
 D, N = 9, 40
-KEY = key_of(3)
+KEY = philox_key(3)
 
 
 pytestmark = pytest.mark.usefixtures("instructions")

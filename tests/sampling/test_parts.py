@@ -135,7 +135,7 @@ def test_every_round_has_its_basis():
 def test_without_a_seed_each_report_has_bits_of_its_own(monkeypatch):
     bits = RNG.integers(0, 2**64, (4, 2), dtype=np.uint64)
     asked = []
-    monkeypatch.setattr(clients_module, "own_bits", lambda n: asked.append(n) or bits)
+    monkeypatch.setattr(clients_module, "fresh_seeds", lambda n: asked.append(n) or bits)
     made = solution("PS-PM", epsilon=3.0, dim=9)
     found = ReportKernel(made, None).reports(1, np.arange(4), ROWS)
     nothing = np.zeros(9, dtype=np.float32)

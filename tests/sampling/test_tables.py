@@ -15,56 +15,64 @@ from fedsel.solutions._baselines import PrivUnit, SignDS
 PAIR = TwoStage(PerturbedSampling(0.5, k=2), Duchi(1.0), clip=0.7)
 
 
+def numbers_of(tables):
+    """The fields that are numbers, by name."""
+    return {name: v for name, v in tables._asdict().items() if isinstance(v, int | float)}
+
+
 def test_two_stages():
     made = Solution("x", 6, PAIR, 2, feedback=Feedback(True, 0.25))
     tables, law = tables_of(made), PAIR.selection.law(6)
-    assert tables[:17] == (
-        1,
-        0,
-        6,
-        6,
-        1,
-        1,
-        6,
-        0,
-        1,
-        *(True, False, False, False),
-        0.7,
-        0.25,
-        1,
-        6**0.5,
-    )
+    assert numbers_of(tables) == {
+        "kind": 1,
+        "basis": 0,
+        "dim": 6,
+        "slots": 6,
+        "bases": 1,
+        "rotations": 1,
+        "width": 6,
+        "factors": 0,
+        "picks": 1,
+        "ranked": True,
+        "flat": False,
+        "plain": False,
+        "decays_at_server": False,
+        "clip": 0.7,
+        "momentum": 0.25,
+        "scale": 1,
+        "root": 6**0.5,
+    }
     np.testing.assert_array_equal(tables.ranks.weights, law.weights)
     np.testing.assert_array_equal(tables.ranks.counts, law.counts)
     assert (tables.ranks.bottom, tables.ranks.by_rejection) == (law.bottom, law.by_rejection)
     window = PAIR.value.law.windows[0]
     assert tables.windows.tolist() == [[1, window.G, window.W, window.L, window.H]]
     np.testing.assert_array_equal(tables.units, made.alphabet.units)
-    assert tables[20:] == (None, None, None, None)
+    assert tables.sign is tables.baseline is tables.matrix is tables.recovery is None
 
 
 def test_signs_in_several_rotations():
     made = Solution("x", 6, SignedSampling(2.0, k=3, radius=1.5), transform=Rotated(6, rotations=4))
     tables = tables_of(made)
-    assert tables[:17] == (
-        2,
-        1,
-        6,
-        32,
-        1,
-        4,
-        8,
-        0,
-        1,
-        True,
-        False,
-        False,
-        True,
-        1,
-        0,
-        1,
-        math.sqrt(8),
-    )
+    assert numbers_of(tables) == {
+        "kind": 2,
+        "basis": 1,
+        "dim": 6,
+        "slots": 32,
+        "bases": 1,
+        "rotations": 4,
+        "width": 8,
+        "factors": 0,
+        "picks": 1,
+        "ranked": True,
+        "flat": False,
+        "plain": False,
+        "decays_at_server": True,
+        "clip": 1,
+        "momentum": 0,
+        "scale": 1,
+        "root": math.sqrt(8),
+    }
     sign, law = tables.sign, made.mechanism.law(32)
     assert (sign.unbiased, sign.radius, sign.clip) == (False, 1.5, 1.0)
     np.testing.assert_array_equal(sign.ranks.weights, law.weights)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from fedsel import Reports, solution
-from fedsel._internal.random import key_of, stream
+from fedsel._internal.random import philox_key, stream
 from fedsel.sampling._kernels import ReportKernel, native
 from fedsel.simulation import Population, Training, train
 from tests.sampling.support import SHAPES, instructions  # noqa: F401 (a fixture)
@@ -106,7 +106,7 @@ def test_words_are_those_of_the_definition(epoch, client):
     for variant in native.variants():
         native.use(variant)
         words = np.zeros(70, dtype=np.uint64)
-        native.take_words(words, key_of(SEED), epoch, client)
+        native.take_words(words, philox_key(SEED), epoch, client)
         assert words.tolist() == numbers, variant
 
 

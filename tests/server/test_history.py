@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedsel import InvalidArgument, solution
-from fedsel.central import compose
+from fedsel.mechanisms.central import compose
 from fedsel.server._history import History, Round
 from fedsel.simulation import Population, Training, train
 

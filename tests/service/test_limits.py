@@ -17,9 +17,9 @@ import pytest
 from fedsel.service._connections import Connection, Listener
 from fedsel.service._http import Answer
 from fedsel.service._middleware import Buckets
+from fedsel.service._snapshot import RunSnapshot
+from fedsel.service._task import Limits
 from fedsel.service.running import Serving, background
-from fedsel.service.task import Limits
-from fedsel.service.view import RunSnapshot
 from tests.service.support import (
     FREE,
     Http,
@@ -182,12 +182,12 @@ def test_headers_and_errors_without_a_trace(quick_path, monkeypatch, capfd):
     async def fails(self, scope, receive):
         raise RuntimeError("a secret of the inside")
 
-    monkeypatch.setattr(Service, "get_task", fails)
+    monkeypatch.setattr(Service, "get_model_json", fails)
     with running(task_of(), quick_path / "s") as client:
-        status, headers, answer = client.ask("GET", "/v1/task")
+        status, headers, answer = client.ask("GET", "/v1/model.json")
         assert (status, answer["error"]) == (500, "internal")
         assert "secret" not in str(answer)
-        for path in ("/v1/rounds", "/nothing", "/v1/task"):
+        for path in ("/v1/rounds", "/nothing", "/v1/model.json"):
             _, headers, _ = client.ask("GET", path)
             assert headers["x-content-type-options"] == "nosniff"
             assert "default-src 'none'" in headers["content-security-policy"]

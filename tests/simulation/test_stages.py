@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 
 from examples.algorithm1 import algorithm_1
 from fedsel import solution
-from fedsel._internal.random import key_of
+from fedsel._internal.random import philox_key
 from fedsel.models import LinearModel
 from fedsel.sampling._kernels import native
 from fedsel.simulation import EvaluationSet, Population, Training, train
@@ -34,7 +34,7 @@ def permutation(seed, epoch, n):
         block = 0
         while True:
             client = np.zeros(1, np.uint64)
-            pair = _block(key_of(seed, SHUFFLE), epoch, client, np.array([block], np.uint64))
+            pair = _block(philox_key(seed, SHUFFLE), epoch, client, np.array([block], np.uint64))
             yield from (int(w[0]) for w in pair)
             block += 1
 
@@ -134,7 +134,7 @@ def test_dropping_out():
     reports = sum(r.reports for r in history.rounds)
     assert 3300 < reports < 3700  # 3500 ± 6 σ
     stays = np.ones(5000, dtype=bool)
-    native.drop(stays, 0.3, key_of(0, DROP), 0)
+    native.drop(stays, 0.3, philox_key(0, DROP), 0)
     assert stays.sum() == reports
 
 

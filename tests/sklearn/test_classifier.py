@@ -233,7 +233,7 @@ def test_waves_of_clients():
     first = twice.coef_.copy()
     second = twice.partial_fit(X[:300], y[:300]).coef_ - first
     assert (second != first).any()
-    with pytest.raises(InvalidArgument, match="those of the first wave"):
+    with pytest.raises(InvalidArgument, match="the classes of the first wave"):
         waves.partial_fit(X, y, classes=["yes", "no", "perhaps"])
     with pytest.raises(InvalidArgument, match="a label beyond the classes"):
         waves.partial_fit(X[:2], ["yes", "perhaps"])

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from benchmarks.more_epsilon import GENERATED, TABLES, fitted, generated, majority
-from fedsel import data
 from fedsel.errors import TooFewClientsWarning
+from reproduction import datasets
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
 
@@ -61,8 +61,8 @@ def test_named_tables(name):
 @pytest.mark.parametrize("name", ["adult", "bank", "kdd"])
 def test_real_tables(name):
     try:
-        table = data.load(name)
-    except data.DataUnavailable as missing:
+        table = datasets.load(name)
+    except datasets.DataUnavailable as missing:
         pytest.skip(str(missing))
     X = table.X.toarray() if hasattr(table.X, "toarray") else np.asarray(table.X)
     y, order = (np.asarray(table.y) > 0).astype(int), np.random.default_rng(0).permutation(len(X))

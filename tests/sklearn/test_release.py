@@ -11,7 +11,7 @@ import pytest
 from fedsel import FedSelClassifier, PrivacyLeakWarning
 from fedsel.errors import RepeatedFitWarning, SeededNoiseWarning
 from fedsel.sampling import _kernels
-from fedsel.simulation import linear_rounds
+from fedsel.simulation import _stages
 
 GUESSES = range(20)
 RNG = np.random.default_rng(8)
@@ -85,7 +85,7 @@ def test_no_bit_of_the_noise_stays_in_the_model(classes, monkeypatch):
         drawn.append(np.random.default_rng(len(drawn)).integers(0, 2**64, (count, 2), np.uint64))
         return drawn[-1]
 
-    for module in (_kernels, linear_rounds):
+    for module in (_kernels, _stages):
         monkeypatch.setattr(module, "own_bits", spied)
     released = pickle.dumps(classifier(epochs=2).fit(X, LABELS[classes]))
     bits = np.concatenate(drawn)

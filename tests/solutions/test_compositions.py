@@ -197,7 +197,7 @@ def test_what_is_unbiased_stays_so_on_every_transform(transform, mechanism):
     made = compose(transform, mechanism, "nothing kept", dim=4, epochs=1)
     update, n = np.array([0.2, -0.1, 0.05, 0.15], dtype=np.float32), 20_000
     basis = made.transform
-    weight = 1.0 if basis.spread is None else 1 / (basis.size * basis.spread**2)
+    weight = 1.0 if basis.rms_correlation is None else 1 / (basis.size * basis.rms_correlation**2)
     each = [basis.in_basis(b).values(update) / basis.bases for b in range(basis.bases)]
     target = basis.combine(weight * np.concatenate(each))
     fast = VectorReports(made, n, seed=3)

@@ -23,17 +23,11 @@ from fedsel import (
 from fedsel.auto import PublicFacts, resolve_auto
 from fedsel.checks import assert_follows
 from fedsel.mechanisms import BOTTOM, Duchi, FlatPicks, FullGradient, Piecewise, TopK
-from fedsel.solutions import names
+from fedsel.mechanisms._two_stage import flat_picks
+from fedsel.solutions import entry, names, register, unregister
 from fedsel.solutions._baselines import PrivUnit
 from fedsel.solutions._budget import Budget, hyper_parameters_free
-from fedsel.solutions._registry import (
-    BASELINES,
-    PLAIN,
-    default_codewords,
-    flat_picks,
-    register,
-    unregister,
-)
+from fedsel.solutions._transforms import default_codewords
 from tests.sampling.support import many_reports
 
 
@@ -65,13 +59,15 @@ def test_hyper_parameters_free_begins_at_the_known_bounds(d, records, bound):
 
 @pytest.mark.parametrize("dim", [1, 2, 100])
 def test_every_name_says_its_exact_epsilon(dim):
-    for name in set(names()) - set(BASELINES):
+    for name in names():
+        if entry(name).family == "baseline":
+            continue
         made = solution(name.swapcase(), epsilon=3.0, dim=dim, epochs=2)
         assert made.name == name
         privacy = made.privacy
         alone = ("EXP", "PE", "PS", "PE-published", "RS")
         plain = name.startswith("NP") or name.removesuffix("-O") in alone
-        assert (name in PLAIN) == (name.startswith("NP") or name == "RS")
+        assert entry(name).plain == (name.startswith("NP") or name == "RS")
         if plain:
             assert privacy.per_report == math.inf
             assert "not private" in privacy.note

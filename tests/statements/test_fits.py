@@ -2,7 +2,6 @@
 
 import pickle
 from fractions import Fraction
-from importlib import import_module
 
 import numpy as np
 import pytest
@@ -104,7 +103,7 @@ def test_alarms_come_first():
 
 
 def test_a_statement_of_before_is_still_one():
-    """Pickled by the name that it had, and without what is new."""
+    """Without what is new."""
     told = statement()
     kept = pickle.loads(pickle.dumps(told))
     assert kept == told
@@ -113,4 +112,3 @@ def test_a_statement_of_before_is_still_one():
     vars(again).update(old)
     assert again.charge is None
     assert "loses ε = 2" in Text(again.to_html()).text
-    assert import_module("fedsel.sklearn.privacy").PrivacyStatement is PrivacyStatement

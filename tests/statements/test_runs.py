@@ -6,8 +6,8 @@ from fractions import Fraction
 import pytest
 
 from fedsel import Aggregator, InvalidArgument, Reports
-from fedsel.central import add_up, compose
 from fedsel.device import Request
+from fedsel.mechanisms.central import add_up, compose
 from fedsel.statements import RunStatement, certainty
 from fedsel.statements._runs import TRUST, TRUST_ON_FLOWER
 from tests.statements.support import HOSTILE, KEYBOARD, Text

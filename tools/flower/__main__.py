@@ -29,7 +29,7 @@ from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
 from fedsel.device import Ledger
 from fedsel.errors import InvalidArgument, check_count
 from fedsel.flower import FedSelStrategy, NoReports
-from fedsel.flower.messages import content_bytes
+from fedsel.flower._messages import content_bytes
 from fedsel.recipe import RECOMMENDED
 from tools.flower.federation import Federation, Process, ProcessError
 
@@ -235,7 +235,7 @@ def main() -> None:
     parser.add_argument("--epsilon", type=float, default=usual.epsilon, help="ε of a node, in all")
     parser.add_argument("--solution", default=usual.solution, help="a private solution")
     parser.add_argument("--model", choices=("logistic", "mlp"), default=usual.model)
-    parser.add_argument("--dataset", choices=("syn", "adult", "auto"), default=usual.dataset)
+    parser.add_argument("--dataset", default=usual.dataset, help="syn, or the path of an .npz file")
     parser.add_argument("--features", type=int, default=usual.features, help="of syn")
     parser.add_argument("--keep", type=Path, help="a new folder for logs and ledgers")
     parser.add_argument("--json", action="store_true", help="print JSON")

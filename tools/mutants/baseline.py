@@ -15,17 +15,17 @@ MODULES = (
     *(f"src/fedsel/{name}" for name in ("device", "mechanisms", "solutions", "wire", "server")),
     *(f"src/fedsel/{name}.py" for name in ("budget", "reports", "recipe")),
     *(f"src/fedsel/_internal/{name}.py" for name in ("exact", "random")),
-    *(f"src/fedsel/{name}" for name in ("sampling", "central", "preparation")),
+    *(f"src/fedsel/{name}" for name in ("sampling", "preparation")),
 )
 # The tests that mirror a module or folder: the longest name that fits. Its doctests come with it.
 TESTS = {
     "device": "device",
     "device/linear": "device/test_linear.py preparation",
-    "mechanisms": "mechanisms solutions central/test_blanket.py test_checks.py test_golden.py "
-    "sampling/test_device.py sampling/test_own_bits.py",
-    "central": "central",
+    "mechanisms": "mechanisms solutions test_checks.py test_golden.py "
+    "sampling/test_device.py sampling/test_fresh_seeds.py",
+    "mechanisms/central": "mechanisms/central",
     "preparation": "preparation",
-    "solutions": "solutions central/test_blanket.py test_golden.py",
+    "solutions": "solutions mechanisms/central/test_blanket.py test_golden.py",
     "wire": "wire test_golden.py",
     "server": "server preparation/test_preparation.py",
     "sampling": "sampling test_golden.py _internal/test_random.py",
@@ -34,7 +34,7 @@ TESTS = {
     "budget": "test_budget.py solutions/test_registry.py",
     "recipe": "test_recipe.py wire preparation device/test_client.py solutions/test_registry.py",
     "reports": "test_reports.py wire server/test_step.py sampling/test_device.py test_golden.py",
-    "_internal/random": "_internal/test_random.py sampling/test_own_bits.py test_golden.py",
+    "_internal/random": "_internal/test_random.py sampling/test_fresh_seeds.py test_golden.py",
 }
 # They start processes, or read the sources: they take too long, or are the same for every mutant.
 LEFT_OUT = ("device/test_ledger_processes.py", "device/test_client_settings.py")

@@ -1,6 +1,7 @@
 /** fedsel on a device: answers a server's requests under local differential privacy.
  *
- * `Client` and `BrowserStore` are all that a page needs; in Node take `FileStore` of "fedsel/node".
+ * `Client`, `BrowserStore` and `join` are all that a page needs; in Node take `FileStore` of
+ * "fedsel/node".
  */
 
 export { Client } from "./device/client.js";
@@ -9,9 +10,13 @@ export { FAULTS, LedgerError, REASONS, Refused } from "./device/refusal.js";
 export { InvalidArgument, InvalidData } from "./errors.js";
 export { Fraction } from "./exact/fraction.js";
 export { readRequest } from "./facts.js";
+export { ENDINGS, Ended } from "./joining/connection.js";
+export { Session, join } from "./joining/session.js";
 export { LinearModel } from "./models/linear.js";
 export { Plan, Preparation } from "./models/preparation.js";
-export { Preparing } from "./models/preparing.js";
+export { RecordPipeline } from "./models/pipeline.js";
+/** @deprecated It is `RecordPipeline` now; the old name goes in 0.2. */
+export { RecordPipeline as Preparing } from "./models/pipeline.js";
 export { LinearRecords } from "./models/records.js";
 export { FeatureScale } from "./models/scale.js";
 export { PRIVATE as SOLUTIONS } from "./solutions/names.js";

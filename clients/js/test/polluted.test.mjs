@@ -14,7 +14,7 @@ import {
   Plan,
   Policy,
   Preparation,
-  Preparing,
+  RecordPipeline,
 } from "../src/index.js";
 import { countTop } from "../src/mechanisms/selection.js";
 import { FileStore } from "../src/node.js";
@@ -122,7 +122,7 @@ test("a message has its own fields alone", async () => {
     const { [name]: _, ...rest } = parts;
     const text = JSON.stringify(rest);
     await assert.rejects(
-      polluted(all, () => Preparing.parse(text, 2)),
+      polluted(all, () => RecordPipeline.parse(text, 2)),
       { name: "InvalidArgument" },
       name,
     );
@@ -131,7 +131,7 @@ test("a message has its own fields alone", async () => {
     const { [name]: _, ...rest } = PREPARATION;
     const text = JSON.stringify({ ...parts, preparation: rest });
     await assert.rejects(
-      polluted(all, () => Preparing.parse(text, 2)),
+      polluted(all, () => RecordPipeline.parse(text, 2)),
       { name: "InvalidArgument" },
       name,
     );

@@ -6,6 +6,8 @@ test("the package exports what its readers need, and nothing that tests inject",
   assert.deepEqual(Object.keys(all).sort(), [
     "BrowserStore",
     "Client",
+    "ENDINGS",
+    "Ended",
     "FAULTS",
     "FeatureScale",
     "Fraction",
@@ -19,8 +21,11 @@ test("the package exports what its readers need, and nothing that tests inject",
     "Preparation",
     "Preparing",
     "REASONS",
+    "RecordPipeline",
     "Refused",
     "SOLUTIONS",
+    "Session",
+    "join",
     "readRequest",
   ]);
   assert.deepEqual(Object.keys(await import("fedsel/node")), ["FileStore"]);
@@ -100,16 +105,16 @@ test("a purpose is a text that a person may be shown", async () => {
 });
 
 test("what a server says of records is checked before anything of its size is built", async () => {
-  const { Preparing } = await import("fedsel");
+  const { RecordPipeline } = await import("fedsel");
   const preparation = { spread: 1, centre: 0, intercept: 0.3, unit: true, factor: 1 };
   const parts = { features: 2, octaves: 16, low: 0, high: [4, 1], preparation, plan: null };
-  const { scale } = Preparing.parse(JSON.stringify(parts), 2);
+  const { scale } = RecordPipeline.parse(JSON.stringify(parts), 2);
   const plan = {
     ...{ features: 2, dim: 3, spread_rounds: 2, centre_rounds: 0, loose: true },
     ...{ radius: 1, noise: 1, passes: ["spread", "origin"] },
   };
   const moved = { ...preparation, origin: 0.5 };
-  const learns = Preparing.parse(JSON.stringify({ ...parts, preparation: moved, plan }), 2);
+  const learns = RecordPipeline.parse(JSON.stringify({ ...parts, preparation: moved, plan }), 2);
   assert.deepEqual([...learns.preparation.origin], [0.5, 0.5]);
   assert.deepEqual(
     [0, 1, 2].map((n) => learns.plan.stage(n)),
@@ -132,7 +137,7 @@ test("what a server says of records is checked before anything of its size is bu
     JSON.stringify({ ...parts, plan: { features: 3 } }),
   ];
   for (const text of wrong)
-    assert.throws(() => Preparing.parse(text, 2), { name: "InvalidArgument" }, text);
+    assert.throws(() => RecordPipeline.parse(text, 2), { name: "InvalidArgument" }, text);
 });
 
 test("a device ends its work whatever spread and origin a server publishes", async () => {

@@ -26,13 +26,11 @@ def load(config: dict[str, Any]) -> Records:
 
 @cache
 def _loaded(name: str, features: int) -> Records:
-    if name == "auto":
-        name = "adult" if fedsel.data.find("adult") else "syn"
     if name == "syn":
         # Of few features half are strong, of many a tenth, as in the paper's syn-L.
         data = fedsel.data.synthetic(d=features, n=60_000, c2=0.9 if features >= 100 else 0.5)
     else:
-        data = fedsel.data.load(name).scaled("unit")
+        data = fedsel.data.read(name).scaled("unit")
     data = data.with_intercept().with_unit_records()
     X = data.X.toarray() if data.sparse else data.X
     return np.asarray(X, np.float32), data.y

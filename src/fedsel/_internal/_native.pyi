@@ -12,11 +12,11 @@ _Integers = NDArray[np.int64]
 _Floats = NDArray[np.float32]
 _Doubles = NDArray[np.float64]
 
-class Plan: ...
+class CompiledSolution: ...
 
-def plan(tables: Any, /) -> Plan: ...
+def plan(tables: Any, /) -> CompiledSolution: ...
 def run_rounds(
-    plan: Plan,
+    plan: CompiledSolution,
     records: Any,
     loss: int,
     reg: float,
@@ -37,7 +37,7 @@ def run_rounds(
     /,
 ) -> int: ...
 def send_vectors(
-    plan: Plan,
+    plan: CompiledSolution,
     parts: Sequence[_Floats | tuple[_Floats, _Floats]],
     factors: _Floats | None,
     clients: _Integers,

@@ -63,7 +63,7 @@ def in_cell(value: object) -> object:
 
 
 def shown(cell: str | float | None, digits: int, *, scientific: bool = False) -> str:
-    """A value with so many decimals, as a table shows it.
+    """A value as a table shows it, a float with ``digits`` decimals.
 
     >>> [shown(c, 2) for c in (None, 0.125, -1.5, -0.001, 12345, float("inf"), "x", True)]
     ['–', '0.12', '−1.50', '0.00', '12,345', '∞', 'x', 'yes']

@@ -1,4 +1,4 @@
-"""Optional dependencies: where one is missing, a sentence says what to install."""
+"""Optional dependencies: the error for a missing one says what to install."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from importlib.util import find_spec
 
 
 class MissingExtra(ImportError):
-    """Something that was asked for needs a package that is not installed."""
+    """A package that this needs is not installed."""
 
 
 @contextmanager
 def needed(extra: str, purpose: str) -> Iterator[None]:
-    """Say what to install where an import within fails.
+    """Turn a failed import inside into an error that says what to install.
 
     >>> with needed("plots", "figures"):
     ...     import no_such_package
@@ -31,7 +31,7 @@ def needed(extra: str, purpose: str) -> Iterator[None]:
 
 
 def check_installed(extra: str, purpose: str, *packages: str) -> None:
-    """Say what to install before long work that would need these packages at its end.
+    """Check before long work that packages needed at its end are installed.
 
     >>> check_installed("plots", "figures", "no_such_package")
     Traceback (most recent call last):

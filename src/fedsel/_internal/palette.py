@@ -1,8 +1,8 @@
 """One table of looks: a solution has the same colour, marker and line in every figure.
 
-The colours are those of Okabe and Ito, with three more (wine and indigo of Paul Tol, and a brown)
-that stay apart from them for colour-blind readers, too. Markers and lines tell solutions apart in
-grey print: no two of the registry share all three.
+The colours come from Okabe and Ito, with three more (wine and indigo of Paul Tol, and a brown)
+that colour-blind readers can tell apart, too. Markers and lines tell solutions apart in grey print:
+no two solutions of the registry share all three.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import zlib
 from typing import Any, NamedTuple
 
 from fedsel.errors import InvalidArgument
-from fedsel.solutions._registry import entry
+from fedsel.solutions import entry
 
 BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
 BLUE, RED, PURPLE = "#0072B2", "#D55E00", "#CC79A7"
@@ -37,7 +37,7 @@ class Look(NamedTuple):
 
     @property
     def style(self) -> dict[str, Any]:
-        """The look in matplotlib's words."""
+        """The look as keyword arguments of matplotlib."""
         return {"color": self.colour, "marker": self.marker, "linestyle": self.line}
 
 
@@ -69,7 +69,7 @@ _LINES = {(True, True): DASH_DOT, (True, False): DASHED, (False, True): DOTTED}
 
 
 def look(name: str) -> Look:
-    """Colour, marker and line of a solution by its name; one's own are drawn from the name.
+    """Colour, marker and line of a solution; those of an unknown name depend on the name alone.
 
     A value has a colour where it is sent flat, a selection where it comes first; -C is dashed, -O
     dotted, -RP dash-dotted.
@@ -99,7 +99,7 @@ def look(name: str) -> Look:
 
 
 def style(name: str, **changes: Any) -> dict[str, Any]:
-    """The look of a solution in matplotlib's words, with these changes.
+    """The look of a solution as keyword arguments of matplotlib, with these changes.
 
     >>> style("NP", linewidth=1)
     {'color': '#000000', 'marker': '', 'linestyle': '-', 'linewidth': 1}

@@ -1,8 +1,7 @@
 """Many calls of one function, several at a time.
 
-On one machine they run in threads of this process: the kernels release the GIL, and the data is
-shared. Where another backend of joblib is chosen (`joblib.parallel_config`), such as a cluster of
-Dask, they run there.
+On one machine the calls run in threads: the kernels release the GIL, and threads share the data.
+Another backend of joblib (`joblib.parallel_config`), such as a Dask cluster, takes them instead.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from fedsel.errors import InvalidArgument
 Result = TypeVar("Result")
 
 _AHEAD = 16
-"""Enough that no worker waits for the one who takes the results."""
+"""Calls queued for each thread: enough that no worker waits for the consumer."""
 
 
 def in_parallel(
@@ -32,8 +31,8 @@ def in_parallel(
 ) -> Iterator[Result]:
     """The results of function(*call) for each of the ``calls``, in their order.
 
-    ``jobs`` are done at a time; -1 stands for as many as there are cores. Threads
-    are handed ``ahead`` calls each before the first result is taken.
+    ``jobs`` calls run at a time; -1 stands for one on each core. Each thread has up to ``ahead``
+    calls in its queue.
 
     >>> list(in_parallel(pow, [(2, 3), (2, 5), (3, 2)], jobs=2))
     [8, 32, 9]
@@ -45,7 +44,7 @@ def in_parallel(
     elif threads == 1:
         yield from (function(*call) for call in calls)
     else:
-        # joblib's own threads answer for the same, but who waits for them looks every 10 ms.
+        # joblib's threads would do the same, but their consumer polls every 10 ms.
         yield from _in_threads(function, iter(calls), threads, ahead * threads)
 
 
@@ -59,10 +58,10 @@ def workers_of(jobs: int) -> int:
 
 
 def _backend(jobs: int) -> tuple[Any, int]:
-    """joblib, where another of its backends than threads is chosen, or None; and the workers."""
+    """joblib if one of its other backends is chosen, else None; and the number of workers."""
     if not isinstance(jobs, int) or jobs == 0:
         raise InvalidArgument("jobs", jobs, "a number of threads, or -1 for one on each core")
-    joblib = sys.modules.get("joblib")  # who has chosen a backend has imported it
+    joblib = sys.modules.get("joblib")  # choosing a backend imports it
     if joblib is None:
         return None, jobs if jobs > 0 else max(1, (os.cpu_count() or 1) + 1 + jobs)
     backend, _ = joblib.parallel.get_active_backend(prefer="threads")
@@ -73,7 +72,7 @@ def _backend(jobs: int) -> tuple[Any, int]:
 def _in_threads(
     function: Callable[..., Result], calls: Iterator[tuple[Any, ...]], threads: int, most: int
 ) -> Iterator[Result]:
-    """In this thread and others: who waits for a result makes a later one meanwhile."""
+    """The consumer runs pending calls itself instead of idling."""
     pending: deque[tuple[Future[Result], tuple[Any, ...]]] = deque()
     with ThreadPoolExecutor(threads - 1) as pool:
         try:
@@ -83,13 +82,13 @@ def _in_threads(
                 if not pending:
                     return
                 future, call = pending.popleft()
-                if future.cancel():  # nobody has begun it
+                if future.cancel():  # no thread has begun it
                     yield function(*call)
                     continue
                 while not future.done() and _made_one(function, pending):
                     pass
                 yield future.result()
-        finally:  # an error, or nobody wants the rest
+        finally:  # an error, or the consumer has stopped
             for future, _ in pending:
                 future.cancel()
 
@@ -97,13 +96,13 @@ def _in_threads(
 def _made_one(
     function: Callable[..., Result], pending: deque[tuple[Future[Result], tuple[Any, ...]]]
 ) -> bool:
-    """Make the first call that nobody has begun; False if there is none."""
+    """Run the first call that no thread has begun; False if there is none."""
     for place, (future, call) in enumerate(pending):
         if future.cancel():
             made: Future[Result] = Future()
             try:
                 made.set_result(function(*call))
-            except Exception as error:  # raised when it is this one's turn
+            except Exception as error:  # raised when its result is taken
                 made.set_exception(error)
             pending[place] = (made, call)
             return True

@@ -1,4 +1,4 @@
-"""Where fedsel keeps what it can make or fetch again, and names of files that must last."""
+"""The folder of the package, and folders whose names survive a crash."""
 
 from __future__ import annotations
 
@@ -7,17 +7,6 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1]
 """The folder of the package."""
-
-
-def cache_folder() -> Path:
-    """FEDSEL_CACHE, or fedsel in the platform's cache folder (XDG_CACHE_HOME or ~/.cache)."""
-    own = os.environ.get("FEDSEL_CACHE")
-    if own:
-        return Path(own).expanduser()
-    platforms = os.environ.get("XDG_CACHE_HOME", "")
-    # A relative XDG_CACHE_HOME is to be ignored, says the XDG specification.
-    base = Path(platforms) if Path(platforms).is_absolute() else Path.home() / ".cache"
-    return base / "fedsel"
 
 
 def sync_folder(folder: Path) -> None:
@@ -31,7 +20,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Create a folder, and those above it, where they are missing; each name is then durable.
+    """Create a folder and its missing parents, and make each name durable.
 
     >>> import tempfile
     >>> place = Path(tempfile.mkdtemp()) / "a" / "b"

@@ -1,4 +1,4 @@
-"""Figures that several parts share: axes are returned, nothing is shown or written."""
+"""Figures that several parts share: functions return axes and neither show nor write them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def new_figure(width: float = 6.4, height: float = 4.2) -> Figure:
-    """A figure that belongs to nobody: no window, no state."""
+    """A figure without a window or global state."""
     with needed("plots", "figures"):
         from matplotlib.figure import Figure
 
@@ -28,7 +28,7 @@ def new_figure(width: float = 6.4, height: float = 4.2) -> Figure:
 
 
 def new_axes(axes: Axes | None = None) -> Axes:
-    """These axes, or those of a new figure."""
+    """The given axes, or the axes of a new figure."""
     if axes is not None:
         return axes
     subplot: Axes = new_figure().subplots()
@@ -38,10 +38,10 @@ def new_axes(axes: Axes | None = None) -> Axes:
 def history(
     rounds: Sequence[Round], label: str, axes: Axes | None = None, solution: str | None = None
 ) -> Axes:
-    """Accuracy against rounds; where nobody judged, the bits that were sent so far.
+    """Accuracy against rounds, or the bits sent so far where accuracy was not measured.
 
-    The colour is that of ``solution`` (without it, of the label); a second curve of the same
-    solution has another line.
+    The curve has the colour of ``solution``, or of the label; a second curve of the same solution
+    has another line.
     """
     axes = new_axes(axes)
     style = palette.style(label if solution is None else solution, markersize=4)
@@ -73,9 +73,9 @@ class Point:
 
 
 def accuracy_against_epsilon(points: Sequence[Point], axes: Axes | None = None) -> Axes:
-    """Accuracy ± deviation against ε, a curve for each solution; a level line has no ε.
+    """Accuracy ± deviation against ε: a curve for each solution, a level line without ε.
 
-    The legend is beside the axes of a new figure, and within those that are given.
+    The legend is beside the axes of a new figure, and inside given axes.
     """
     own = axes is None
     axes = new_axes(axes)
@@ -110,7 +110,7 @@ def accuracy_against_epsilon(points: Sequence[Point], axes: Axes | None = None) 
 
 
 def epsilon_axis(axes: Axes) -> None:
-    """A logarithmic axis with its numbers written out, and none between powers of two."""
+    """Make the ε axis logarithmic, with numbers at powers of two only."""
     from matplotlib.ticker import NullLocator
 
     axes.set_xscale("log", base=2)
@@ -119,7 +119,7 @@ def epsilon_axis(axes: Axes) -> None:
 
 
 def legend_below(figure: Any, size: float = 8.5) -> None:
-    """One legend of all panels, below them, where it hides nothing; a label appears once."""
+    """Put one legend of all panels below them; each label appears once."""
     handles: dict[str, Any] = {}
     for axes in figure.axes:
         if (own := axes.get_legend()) is not None:
@@ -138,9 +138,9 @@ def legend_below(figure: Any, size: float = 8.5) -> None:
 
 
 def label_ends(axes: Axes, ends: Sequence[tuple[str, float, float]], size: float = 8) -> None:
-    """Names of curves to the right of the axes, each tied to its end (solution, x, y).
+    """Write the names of curves to the right of the axes, each tied to its end (solution, x, y).
 
-    They are moved up and down so that none covers another. Limits must be set before.
+    Names move up and down so that none covers another. Set the limits of the axes before.
     """
     figure: Any = axes.get_figure(root=True)
     figure.draw_without_rendering()  # the heights of axes are known then
@@ -150,7 +150,7 @@ def label_ends(axes: Axes, ends: Sequence[tuple[str, float, float]], size: float
     shown = [min(max(y, low), high) for *_, y in ends]
     shares = [(y - low) / (high - low) for y in shown]
     for (name, x, _), y, share in zip(
-        ends, shown, spread(shares, 1.25 * size / height), strict=True
+        ends, shown, space_out(shares, 1.25 * size / height), strict=True
     ):
         axes.annotate(
             in_figure(name),
@@ -171,12 +171,12 @@ def label_ends(axes: Axes, ends: Sequence[tuple[str, float, float]], size: float
         )
 
 
-def spread(places: Sequence[float], apart: float) -> list[float]:
-    """Ascending places in [0, 1], moved as little as squares can tell until all are ``apart``.
+def space_out(places: Sequence[float], apart: float) -> list[float]:
+    """Ascending places in [0, 1], moved by least squares until neighbours are ``apart``.
 
-    >>> [round(x, 2) for x in spread([0.5, 0.5, 0.9], 0.1)]
+    >>> [round(x, 2) for x in space_out([0.5, 0.5, 0.9], 0.1)]
     [0.45, 0.55, 0.9]
-    >>> spread([0.0, 0.0], 0.25)
+    >>> space_out([0.0, 0.0], 0.25)
     [0.0, 0.25]
     """
     blocks: list[list[float]] = []  # the mean of yᵢ − i·apart, and how many: neighbours pooled

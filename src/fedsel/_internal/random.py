@@ -27,10 +27,10 @@ __all__ = [
     "Stream",
     "Streams",
     "SystemEntropy",
-    "key_of",
-    "own_bits",
+    "fresh_seeds",
     "own_stream",
     "philox",
+    "philox_key",
     "public_bits",
     "public_generator",
     "public_key",
@@ -100,10 +100,10 @@ def philox(c0: Any, c1: Any, c2: Any, c3: Any, k0: Any, k1: Any) -> tuple[Any, A
     return c0 | (c1 << _SHIFT), c2 | (c3 << _SHIFT)
 
 
-def key_of(seed: int, *purpose: int) -> tuple[int, int]:
+def philox_key(seed: int, *purpose: int) -> tuple[int, int]:
     """The 64-bit Philox key, in two halves, of a seed and a purpose.
 
-    >>> key_of(0) != key_of(1) != key_of(1, 0)
+    >>> philox_key(0) != philox_key(1) != philox_key(1, 0)
     True
     """
     check_count("seed", seed, least=0)
@@ -111,7 +111,7 @@ def key_of(seed: int, *purpose: int) -> tuple[int, int]:
     return int(state[0]), int(state[1])
 
 
-def own_bits(reports: int) -> Words:
+def fresh_seeds(reports: int) -> Words:
     """128 bits of the operating system for each report of a cohort, (reports, 2): no seed.
 
     What a kernel draws a report from where nobody may be able to undo its noise. The bits of one
@@ -122,7 +122,7 @@ def own_bits(reports: int) -> Words:
     to be. Over 2^128 beginnings the law of a report is the exact one but for a relative error
     near 2^-64. `own_stream` says how the bits become words.
 
-    >>> own_bits(3).shape
+    >>> fresh_seeds(3).shape
     (3, 2)
     """
     drawn = np.frombuffer(os.urandom(16 * check_count("reports", reports, least=0)), np.uint64)
@@ -169,7 +169,7 @@ class Streams:
         clients: Iterable[int] | NDArray[np.integer],
         *purpose: int,
     ) -> None:
-        self.key = key_of(seed, *purpose)
+        self.key = philox_key(seed, *purpose)
         self.epoch = check_count("epoch", epoch, least=0, most=(1 << 32) - 1)
         self.clients: Words = np.asarray(clients).astype(np.uint64)
         self._position = np.zeros(len(self.clients), dtype=np.uint64)
@@ -228,7 +228,7 @@ def stream(seed: int, epoch: int, client: int, *purpose: int) -> Stream:
 def own_stream(bits: Words, epoch: int) -> Stream:
     """The stream of one report from its own 128 bits (2,): half of them key, half counter.
 
-    >>> 0 <= own_stream(own_bits(1)[0], 0).below(6) < 6
+    >>> 0 <= own_stream(fresh_seeds(1)[0], 0).below(6) < 6
     True
     """
     own, client = (int(half) for half in bits)
@@ -239,7 +239,7 @@ def words_of(seed: int, epoch: int, client: int, *purpose: int) -> Iterator[int]
     """The 64-bit words of one simulated client, one after another."""
     check_count("epoch", epoch, least=0, most=(1 << 32) - 1)
     check_count("client", client, least=0, most=(1 << 64) - 1)
-    return _words(key_of(seed, *purpose), epoch, client)
+    return _words(philox_key(seed, *purpose), epoch, client)
 
 
 def _words(key: tuple[int, int], epoch: int, client: int) -> Iterator[int]:

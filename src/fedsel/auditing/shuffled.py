@@ -20,6 +20,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsel._internal.exact import exceeds_exp
 from fedsel.auditing.empirical import Finding, candidate_inputs
 from fedsel.auditing.events import Raw
 from fedsel.auditing.experiment import FALSE_ALARM, Tell, experiment, seed_of
@@ -48,6 +49,10 @@ class Attack:
     def epsilon(self) -> float:
         """ε at δ of the multiset, for these vectors."""
         return math.log(self.growth)
+
+    def exceeds(self, epsilon: float) -> bool:
+        """Whether these vectors lose more than ε at δ, in exact arithmetic."""
+        return exceeds_exp(self.growth, epsilon)
 
 
 def worst_attack(target: ReportMechanism, d: int, reports: int, delta: Fraction) -> Attack:

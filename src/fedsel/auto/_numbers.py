@@ -28,8 +28,9 @@ from fedsel.errors import InvalidArgument, check_count, check_positive
 from fedsel.models import REGRESSING, Loss
 from fedsel.preparation._plan import OCTAVES
 from fedsel.recipe import AUTO, Recipe
+from fedsel.solutions import entry
 from fedsel.solutions._budget import Budget, hyper_parameters_free
-from fedsel.solutions._registry import by_name, entry
+from fedsel.solutions._registry import cleared_on_unregister
 from fedsel.solutions._rotated import MOST_CODEWORDS, rotations_for, width_for
 from fedsel.solutions._solution import Solution
 
@@ -136,7 +137,7 @@ class PublicFacts:
             raise InvalidArgument("model", self.model, f"one of {', '.join(get_args(Model))}")
 
 
-@by_name
+@cleared_on_unregister
 @lru_cache(maxsize=4096)
 def resolve_auto(recipe: Recipe, facts: PublicFacts) -> Recipe:
     """The recipe with a number for everything that was automatic, for vectors of facts.dim.
@@ -231,7 +232,7 @@ def bases_for(recipe: Recipe, dim: int, rounds: int) -> int | None:
     >>> [bases_for(Recipe("RJ", epsilon=2.0), 100, rounds) for rounds in (1, 10, 100)]
     [64, 7, None]
     """
-    if recipe.solution != "RJ" or recipe.epsilon is None:
+    if "bases" not in entry(recipe.solution).uses or recipe.epsilon is None:
         return None
     rotations = rotations_for(Budget(recipe.epsilon, recipe.epochs, 0.0).per_epoch, dim)
     fit = max(1, MOST_CODEWORDS // (rotations * width_for(dim)))
@@ -339,6 +340,6 @@ def _report_size(solution: Solution) -> float:
     Where ε is large there is little noise left, and the update itself is what a report holds.
     """
     plain = 0.0
-    if solution.transform.size == solution.dim and solution.transform.spread is None:
+    if solution.transform.size == solution.dim and solution.transform.rms_correlation is None:
         plain = solution.mechanism.report_norm(TYPICAL, solution.dim)
     return math.hypot(solution.noise, plain)

@@ -17,8 +17,10 @@ from itertools import product
 import numpy as np
 
 from fedsel.auditing.transcripts import certify_by_enumeration
-from fedsel.checks.base import CLIENTS, FALSE_ALARM, FEW_SYMBOLS, failing, require
-from fedsel.checks.exact import (
+from fedsel.checks._exact import (
+    CLIENTS,
+    FALSE_ALARM,
+    FEW_SYMBOLS,
     check_certificate,
     check_decoding,
     check_epsilon_argument,
@@ -29,8 +31,10 @@ from fedsel.checks.exact import (
     check_shipped_law,
     check_unbiased,
     check_variance,
+    failing,
+    require,
 )
-from fedsel.checks.samplers import (
+from fedsel.checks._samplers import (
     assert_follows,
     check_report_executors,
     check_report_sampler,

@@ -11,9 +11,10 @@ import typer
 from fedsel._internal.extras import MissingExtra
 from fedsel._internal.progress import show_progress
 from fedsel._version import __version__
-from fedsel.cli import reproduce as reproducing
 from fedsel.cli._advise import EXAMPLE as ADVISE_EXAMPLE
 from fedsel.cli._advise import advise_command
+from fedsel.cli._audit import EXAMPLE as AUDIT_EXAMPLE
+from fedsel.cli._audit import audit
 from fedsel.cli._certify import EXAMPLE as CERTIFY_EXAMPLE
 from fedsel.cli._certify import MECHANISMS_EXAMPLE, certify_command, mechanisms
 from fedsel.cli._commands import App
@@ -23,13 +24,9 @@ from fedsel.cli._solutions import solutions_command
 from fedsel.cli._terminal import say_error
 from fedsel.cli.aggregate import EXAMPLE as AGGREGATE_EXAMPLE
 from fedsel.cli.aggregate import aggregate
-from fedsel.cli.audit import EXAMPLE as AUDIT_EXAMPLE
-from fedsel.cli.audit import audit
-from fedsel.cli.data import data_app
 from fedsel.cli.join import JOIN_EXAMPLE, join_command
 from fedsel.cli.ledger import ledger_app
 from fedsel.cli.serve import INVITE_EXAMPLE, SERVE_EXAMPLE, invite_command, serve_command
-from fedsel.data.raw import DataUnavailable
 from fedsel.device import LedgerError
 from fedsel.errors import InvalidArgument, InvalidData
 
@@ -43,12 +40,10 @@ app.command("solutions", epilog=SOLUTIONS_EXAMPLE)(solutions_command)
 app.command(epilog=AUDIT_EXAMPLE)(audit)
 app.command("certify", epilog=CERTIFY_EXAMPLE)(certify_command)
 app.command(epilog=MECHANISMS_EXAMPLE)(mechanisms)
-app.command(epilog=reproducing.EXAMPLE)(reproducing.reproduce)
 app.command("serve", epilog=SERVE_EXAMPLE)(serve_command)
 app.command("invite", epilog=INVITE_EXAMPLE)(invite_command)
 app.command("join", epilog=JOIN_EXAMPLE)(join_command)
 app.command(epilog=AGGREGATE_EXAMPLE)(aggregate)
-app.add_typer(data_app, name="data")
 app.add_typer(ledger_app, name="ledger")
 
 
@@ -80,7 +75,7 @@ def main() -> None:
     except (InvalidArgument, InvalidData) as error:
         say_error(error)
         sys.exit(2)
-    except (DataUnavailable, LedgerError, MissingExtra, OSError) as error:
+    except (LedgerError, MissingExtra, OSError) as error:
         say_error(error)
         sys.exit(1)
     except MemoryError as error:

@@ -78,7 +78,7 @@ def certify_command(
     certificate = certify(target, size)
     central = None
     if shuffled is not None:
-        from fedsel.central import DELTA, amplify
+        from fedsel.mechanisms.central import DELTA, amplify
 
         if not target.private:
             raise InvalidArgument("--shuffled", shuffled, f"left out: {target.name} is not private")

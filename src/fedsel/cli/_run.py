@@ -20,7 +20,7 @@ from fedsel.auto._numbers import CENTRE, SPREAD
 from fedsel.cli._commands import load_config
 from fedsel.cli._run_records import Files, source_of
 from fedsel.cli._run_table import Row, annotated, line_of, print_table, write_files
-from fedsel.cli._terminal import JobsOption, JsonOption, check_folder, check_there, parse_top
+from fedsel.cli._terminal import JobsOption, JsonOption, check_folder, parse_top
 from fedsel.errors import InvalidArgument
 from fedsel.experiments import (
     PARAMETERS,
@@ -36,7 +36,7 @@ from fedsel.experiments import (
 from fedsel.recipe import AUTO, Parameter, Section, parameters_of
 
 EXAMPLE = (
-    "Example: fedsel run --dataset adult --solution FJ --solution PS-PM --epsilon 2   ·   "
+    "Example: fedsel run --dataset syn-H --solution FJ --solution PS-PM --epsilon 2   ·   "
     "fedsel run --data my.csv --label income --solution FJ --scale private --json   ·   "
     "fedsel run --config examples/run.toml --epsilon 4"
 )
@@ -161,7 +161,6 @@ def run(
     files = Files(**{name: given.pop(name) for name in parameters_of(Files)})
     spec = _spec_of(given, files)
     check_folder("--out", out)
-    check_there("--directory", files.directory)
     check_installed("simulation", "fedsel run", "joblib", "scipy")
     import_module("fedsel.sampling._kernels")  # explains what to do where they were left out
     number = len(list(spec.cells()))

@@ -53,10 +53,6 @@ class Files:
             "data",
         ),
     ] = None
-    directory: Annotated[
-        Path | None,
-        Parameter("A folder with the files of --dataset (or set FEDSEL_DATA).", "data"),
-    ] = None
 
     def refuse_ignored(self, of_catalogue: Mapping[str, Any]) -> None:
         """Records come from a file or from a data set by its name: not from both."""
@@ -67,7 +63,7 @@ class Files:
             ignored = {"label": self.label, "header": self.header, "public": self.public}
             allowed = "given together with --data"
         else:
-            ignored = {**of_catalogue, "directory": self.directory}
+            ignored = dict(of_catalogue)
             allowed = "left out with --data"
         for name, value in ignored.items():
             if value is not None:
@@ -80,13 +76,10 @@ def source_of(spec: Spec, files: Files) -> tuple[Spec, Source]:
     means = () if files.public_mean is None else means_of(files.public_mean)
     source: Source
     if files.data is None:
-        with (
-            patience(f"{spec.dataset}: looking for its files") as notify,
-            _naming_option("--dataset"),
-        ):
-            # What is missing is reported before anything runs.
-            dataset = CatalogueSource(files.directory, notify).data(spec.dataset, spec.draw)
-        source = CatalogueSource(files.directory, means=means)
+        source = CatalogueSource(means)
+        with patience(f"drawing {spec.dataset}"), _naming_option("--dataset"):
+            # A wrong name is reported before anything runs.
+            dataset = source.data(spec.dataset, spec.draw)
     else:
         with patience(f"reading {files.data}"), _naming_option("--data"):
             dataset = read(files.data, files.label, header=files.header)

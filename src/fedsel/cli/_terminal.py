@@ -25,7 +25,6 @@ from fedsel._internal.extras import needed
 from fedsel.errors import InvalidArgument
 from fedsel.mechanisms._selection import Top
 
-PICTURES = (".png", ".svg", ".pdf")
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON to standard output.")]
 JobsOption = Annotated[
     int,
@@ -66,11 +65,6 @@ def finite(x: float) -> float | None:
     return x if math.isfinite(x) else None
 
 
-def check_suffix(option: str, path: Path | None) -> None:
-    if path is not None and path.suffix.lower() not in PICTURES:
-        raise InvalidArgument(option, str(path), f"a file ending in {', '.join(PICTURES)}")
-
-
 def check_folder(option: str, path: Path | None) -> None:
     """Refuse a path that cannot become a folder of results."""
     _check_place(option, path)
@@ -85,12 +79,6 @@ def check_file(option: str, path: Path | None) -> None:
     _check_place(option, path)
     if path is not None and path.is_dir():
         raise InvalidArgument(option, str(path), "a file, not a folder")
-
-
-def check_there(option: str, path: Path | None) -> None:
-    """Refuse a path that is no folder."""
-    if path is not None and not path.is_dir():
-        raise InvalidArgument(option, str(path), "a folder that exists")
 
 
 def _check_place(option: str, path: Path | None) -> None:

@@ -1,4 +1,4 @@
-"""``fedsel aggregate``: add up reports at rest, on every core or on a cluster."""
+"""``fedsel aggregate``: add up reports in files, on every core or on a cluster."""
 
 from __future__ import annotations
 
@@ -17,16 +17,7 @@ from numpy.typing import NDArray
 
 from fedsel._internal.bar import Bar
 from fedsel._internal.extras import needed
-from fedsel.cli._terminal import (
-    ClusterOption,
-    Column,
-    JobsOption,
-    JsonOption,
-    check_file,
-    fitted,
-    on_cluster,
-    output,
-)
+from fedsel.cli import _terminal as terminal
 from fedsel.errors import InvalidArgument
 from fedsel.wire import ReportFormat
 from fedsel.wire._report import RUN_BYTES
@@ -45,16 +36,16 @@ def aggregate(
         ),
     ],
     task: Annotated[Path, typer.Option(help="The task that the reports are of, a TOML file.")],
-    run: Annotated[str, typer.Option(help="The name of the run, as /v1/task tells it.")],
-    jobs: JobsOption = 0,
-    cluster: ClusterOption = None,
+    run: Annotated[str, typer.Option(help="The name of the run, as /v1/task shows it.")],
+    jobs: terminal.JobsOption = 0,
+    cluster: terminal.ClusterOption = None,
     out: Annotated[
         Path | None,
         typer.Option(help="An .npz file for the means by round.", show_default="none is written"),
     ] = None,
-    as_json: JsonOption = False,
+    as_json: terminal.JsonOption = False,
 ) -> None:
-    """Add up reports that lie in files, and tell the mean update of each round.
+    """Add up reports that lie in files, and print the mean update of each round.
 
     Every well-formed report of a round of the task counts, also one that is there twice: files
     have no names of clients.
@@ -69,13 +60,14 @@ def aggregate(
         raise InvalidArgument("--task", str(task), f"a task ({error})") from None
     recipe, planned = begun.recipe, begun.recipe.epochs * begun.rounds_per_epoch
     form = ReportFormat.of(recipe.build(), _run(run))
-    check_file("--out", out)
+    terminal.check_file("--out", out)
     parts = len(parts_of(reports, form.size))
     if out is not None and out.exists() and (not out.is_file() or any(map(out.samefile, reports))):
         raise InvalidArgument("--out", str(out), "a file of its own, none of the reports")
     at_a_time = -1 if cluster and not jobs else jobs or os.cpu_count() or 1
     begin, rejected, rows = time.monotonic(), 0, []
-    with on_cluster(cluster), Bar(parts, "adding up") as bar, _archive(out) as keep:
+    bar = Bar(parts, "adding up")
+    with terminal.on_cluster(cluster), bar, _archive(out) as keep:
         for sums in aggregated(
             reports, form, recipe, planned, jobs=at_a_time, advance=lambda n: bar.update(advance=n)
         ):
@@ -126,15 +118,14 @@ def _show(rows: list[dict[str, Any]], rejected: int, seconds: float, as_json: bo
         told = {"reports": count, "rejected": rejected, "seconds": seconds}
         typer.echo(json.dumps({**told, "rounds": rows}, allow_nan=False))
         return
-    console = output()
+    console = terminal.output()
     columns = [
-        Column("round", lambda row: str(row["round"])),
-        Column("reports", lambda row: f"{row['reports']:,}"),
-        Column("norm of the mean", lambda row: f"{row['mean_norm']:.4g}"),
+        terminal.Column("round", lambda row: str(row["round"])),
+        terminal.Column("reports", lambda row: f"{row['reports']:,}"),
+        terminal.Column("norm of the mean", lambda row: f"{row['mean_norm']:.4g}"),
     ]
-    console.print(fitted(console, columns, rows))
-    rate = count / max(seconds, 1e-9)
+    console.print(terminal.fitted(console, columns, rows))
     typer.echo(
         f"{count:,} reports added up, {rejected:,} rejected, in {seconds:.1f} seconds: "
-        f"{rate:,.0f} a second"
+        f"{count / max(seconds, 1e-9):,.0f} a second"
     )

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
@@ -19,6 +20,7 @@ from fedsel.server import CheckpointError
 
 if TYPE_CHECKING:
     from fedsel.service import Task
+    from fedsel.service.inviting import Kind
     from fedsel.service.running import Serving
 
 SERVE_EXAMPLE = (
@@ -26,74 +28,54 @@ SERVE_EXAMPLE = (
     "fedsel serve task.toml --store postgresql://localhost/fedsel --workers 4 --host 0.0.0.0"
     "   ·   fedsel serve --demo"
 )
-_DEMO = "Demo"
-_OF_A_DEMO = ("demo", "devices", "epochs", "epsilon", "keep", "stay")
 INVITE_EXAMPLE = (
     "Example: fedsel invite task.toml --count 100 --out tokens.txt   ·   "
     "fedsel invite task.toml --links https://learn.example"
 )
-TaskArgument = Annotated[Path, typer.Argument(metavar="TASK", help="The task, a TOML file.")]
-StoreOption = Annotated[
-    str | None,
-    typer.Option(
-        help="A folder for SQLite, or postgresql://…", show_default="TASK without .toml, + .store"
-    ),
-]
+_DEMO = "Demo"
+_Option, _DemoOption = typer.Option, partial(typer.Option, rich_help_panel=_DEMO)
+_Task = partial(typer.Argument, metavar="TASK")
+_Store = typer.Option(
+    help="A folder for SQLite, or postgresql://…", show_default="TASK without .toml, + .store"
+)
 
 
 def serve_command(
     ctx: typer.Context,
-    task: Annotated[
-        Path | None,
-        typer.Argument(metavar="TASK", help="The task, a TOML file; not with --demo."),
-    ] = None,
-    store: StoreOption = None,
-    host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Its port; 0 takes any that is free.")] = 8000,
-    workers: Annotated[int, typer.Option(help="Processes; more than 1 needs PostgreSQL.")] = 1,
+    task: Annotated[Path | None, _Task(help="The task, a TOML file; not with --demo.")] = None,
+    store: Annotated[str | None, _Store] = None,
+    host: Annotated[str, _Option(help="The address to listen at.")] = "127.0.0.1",
+    port: Annotated[int, _Option(help="Its port; 0 takes any that is free.")] = 8000,
+    workers: Annotated[int, _Option(help="Processes; more than 1 needs PostgreSQL.")] = 1,
     tls_cert: Annotated[
-        Path | None, typer.Option(help="A certificate (PEM), for https.", show_default="http")
+        Path | None, _Option(help="A certificate (PEM), for https.", show_default="http")
     ] = None,
     tls_key: Annotated[
-        Path | None, typer.Option(help="Its private key (PEM).", show_default="none")
+        Path | None, _Option(help="Its private key (PEM).", show_default="none")
     ] = None,
     proxy: Annotated[
         list[str] | None,
-        typer.Option(
-            help="A proxy whose X-Forwarded-For is believed; may be repeated.", show_default="none"
-        ),
+        _Option(help="A proxy whose X-Forwarded-For is believed; repeatable.", show_default="none"),
     ] = None,
-    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
+    log_level: Annotated[str, _Option(help="debug, info, warning or error.")] = "info",
     demo: Annotated[
         bool,
-        typer.Option(
-            "--demo",
-            help="Show it all: a service on this machine, and devices that report to it.",
-            rich_help_panel=_DEMO,
+        _DemoOption(
+            "--demo", help="Show it all: a service on this machine, and devices that report to it."
         ),
     ] = False,
-    devices: Annotated[int, typer.Option(help="Devices, at most 100.", rich_help_panel=_DEMO)] = 50,
-    epochs: Annotated[
-        int, typer.Option(help="Reports of a device, one a round.", rich_help_panel=_DEMO)
-    ] = 8,
+    devices: Annotated[int, _DemoOption(help="Devices, at most 100.")] = 50,
+    epochs: Annotated[int, _DemoOption(help="Reports of a device, one a round.")] = 8,
     epsilon: Annotated[
-        float,
-        typer.Option(
-            "--epsilon", "-e", help="ε of a device, over all its reports.", rich_help_panel=_DEMO
-        ),
+        float, _DemoOption("--epsilon", "-e", help="ε of a device, over all its reports.")
     ] = 8.0,
     keep: Annotated[
         Path | None,
-        typer.Option(
-            help="A new folder for logs, ledgers and the store.",
-            show_default="none is kept",
-            rich_help_panel=_DEMO,
+        _DemoOption(
+            help="A new folder for logs, ledgers and the store.", show_default="none is kept"
         ),
     ] = None,
-    stay: Annotated[
-        bool,
-        typer.Option("--stay", help="Serve the dashboard until Ctrl-C.", rich_help_panel=_DEMO),
-    ] = False,
+    stay: Annotated[bool, _DemoOption("--stay", help="Serve the dashboard until Ctrl-C.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Collect reports over HTTP, close rounds, and serve the model, until interrupted.
@@ -123,25 +105,25 @@ def serve_command(
 
 
 def invite_command(
-    task: TaskArgument,
-    store: StoreOption = None,
-    count: Annotated[int, typer.Option(help="How many invitations.")] = 1,
+    task: Annotated[Path, _Task(help="The task, a TOML file.")],
+    store: Annotated[str | None, _Store] = None,
+    count: Annotated[int, _Option(help="How many invitations.")] = 1,
     gateway: Annotated[
-        bool, typer.Option("--gateway", help="For gateways, which send many reports at a time.")
+        bool, _Option("--gateway", help="For gateways, which send many reports at a time.")
     ] = False,
     days: Annotated[
-        float | None, typer.Option(help="Valid for so many days.", show_default="no end")
+        float | None, _Option(help="Valid for so many days.", show_default="no end")
     ] = None,
     links: Annotated[
         str | None,
-        typer.Option(
+        _Option(
             metavar="ADDRESS",
             help="Write links to the page of the service at this address, for people's browsers.",
             show_default="tokens",
         ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="A file to write them to.", show_default="print them")
+        Path | None, _Option(help="A file to write them to.", show_default="print them")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -158,9 +140,8 @@ def invite_command(
     page = None if links is None else _page(links, gateway)
     chosen = Task.load(task)
     with _plain_failures():
-        tokens = invitations(
-            chosen, _place(task, store), count, "gateway" if gateway else "device", days
-        )
+        kind: Kind = "gateway" if gateway else "device"
+        tokens = invitations(chosen, _place(task, store), count, kind, days)
     if page is not None:  # in the fragment: browsers never send it, so that no log holds it
         tokens = (f"{page}#token={token}" for token in tokens)
     if out is not None:
@@ -194,7 +175,8 @@ def _check_meant(ctx: typer.Context, demo: bool) -> None:
         name = parameter.name or ""
         source = ctx.get_parameter_source(name)
         given = source is not None and source.name == "COMMANDLINE"
-        if given and name != "as_json" and (name in _OF_A_DEMO) != demo:
+        of_demo = getattr(parameter, "rich_help_panel", None) == _DEMO
+        if given and name != "as_json" and of_demo != demo:
             allowed = "left out with --demo" if demo else "left out without --demo"
             value = "…" if name == "store" else ctx.params[name]  # it may hold a password
             raise InvalidArgument(name, str(value) if isinstance(value, Path) else value, allowed)
@@ -206,7 +188,7 @@ def _place(task: Path, store: str | None) -> str:
 
 @contextmanager
 def _plain_failures() -> Iterator[None]:
-    """What the store says in one sentence."""
+    """Print what is wrong with the store in one sentence."""
     from fedsel.service._store import StoreUnavailable
 
     try:
@@ -217,7 +199,7 @@ def _plain_failures() -> Iterator[None]:
 
 
 def _say(task: Task, address: str, serving: Serving, as_json: bool) -> None:
-    """What is served, where: for people, or as one line for programs."""
+    """Print what is served, where: for people, or as one line for programs."""
     from fedsel.service._store import shown
 
     recipe, rule = task.begin.recipe, task.close_after
@@ -236,7 +218,7 @@ def _say(task: Task, address: str, serving: Serving, as_json: bool) -> None:
         f"ε = {epsilon:g} a report",
         f"{rounds} rounds, each closed after {' or '.join(ends)}",
         f"store: {place}, {serving.workers} worker(s)",
-        "anyone may take part" if open_to_all else "who takes part is invited: fedsel invite",
+        "anyone may take part" if open_to_all else "devices need invitations: fedsel invite",
         *([f"in a browser: {address}/join"] if task.features is not None else []),
         f"to watch it: {address}/, the API: {address}/v1/openapi.json, figures: {address}/metrics",
         "Ctrl-C ends it.",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias, get_args
+import re
+from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
@@ -19,6 +20,52 @@ BOUND = 6.0
 """Public: |x| exceeds it with probability 2e-9, by the law the records are drawn from."""
 
 _BLOCK = 2**20  # entries drawn at once: the memory beside X itself
+
+
+_NAME = re.compile(
+    r"(?P<name>syn-[lh])(-(?P<c1>[0-9.]+)-(?P<c2>[0-9.]+))?(-(?P<labels>sparse|dense))?"
+)
+
+
+class Parameters(NamedTuple):
+    """The parameters of `synthetic` that a name states."""
+
+    d: int
+    n: int
+    c1: float
+    c2: float
+    labels: str
+
+
+def load(name: str, seed: int = 0, *, labels: str | None = None) -> Dataset:
+    """A synthetic data set by its name, in any case: syn-L or syn-H, with c1 and c2 if they differ.
+
+    >>> load("syn-L-0.1-0.6", seed=7)
+    Dataset('syn-L-0.1-0.6', n=60000, d=100, dense)
+    """
+    stated = synthetic_parameters(name)
+    return synthetic(*stated[:4], labels or stated.labels, seed)
+
+
+def synthetic_parameters(name: object) -> Parameters:
+    """What the name of a synthetic data set states.
+
+    >>> synthetic_parameters("SYN-h-0.1-0.6")
+    Parameters(d=300, n=100000, c1=0.1, c2=0.6, labels='sparse')
+    """
+    match = _NAME.fullmatch(str(name).strip().lower())
+    try:
+        if match is None:
+            raise ValueError
+        c1, c2 = float(match["c1"] or 0.01), float(match["c2"] or 0.9)
+    except ValueError:
+        allowed = (
+            "syn-L or syn-H, with c1 and c2 as numbers: syn-L-0.01-0.9 (a checkout of fedsel has "
+            "adult, bank and kdd: python -m reproduction data --help)"
+        )
+        raise InvalidArgument("name", name, allowed) from None
+    d, n = SIZES[f"syn-{match['name'][-1].upper()}"]
+    return Parameters(d, n, c1, c2, match["labels"] or "sparse")
 
 
 def synthetic(

@@ -13,7 +13,7 @@ import json
 import sqlite3
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -121,18 +121,18 @@ def code_version(module: str) -> str:
 def sources_of(module: str) -> dict[str, Path]:
     """The files that decide what a module computes, by name.
 
-    These are its own, those of the modules of fedsel that it imports, directly or not, at the top
-    or within a function, and the C sources of the kernels. Of a package that merely lies on the way
-    to one of them, ``__init__.py`` counts, but not what that imports.
+    These are its own, those of the modules of fedsel and of its own package that it imports,
+    directly or not, at the top or within a function, and the C sources of the kernels. Of a package
+    that merely lies on the way to one of them, ``__init__.py`` counts, but not what that imports.
     """
     found: dict[str, Path] = {}
-    todo = [module]
+    todo, packages = [module], (PACKAGE.name, module.partition(".")[0])
     while todo:
         name = todo.pop()
         file = None if name in found else _file_of(name)
         if file is not None:
             found[name] = file
-            todo += _imported(ast.parse(file.read_bytes()))
+            todo += _imported(ast.parse(file.read_bytes()), packages)
     parts = [name.split(".") for name in found]
     above = {".".join(some[:end]) for some in parts for end in range(1, len(some))}
     found |= {name: file for name in above if (file := _file_of(name))}
@@ -152,8 +152,8 @@ def _file_of(module: str) -> Path | None:
     return next((file for file in files if file.is_file()), None)
 
 
-def _imported(tree: ast.Module) -> Iterator[str]:
-    """What of fedsel a source may import when it runs; a name may be a module or within one."""
+def _imported(tree: ast.Module, packages: Container[str]) -> Iterator[str]:
+    """What of these packages a source may import; a name may be a module or within one."""
     todo: list[ast.AST] = [tree]
     while todo:
         node = todo.pop()
@@ -162,7 +162,7 @@ def _imported(tree: ast.Module) -> Iterator[str]:
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module is not None:
             names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-        yield from (name for name in names if name.split(".")[0] == PACKAGE.name)
+        yield from (name for name in names if name.split(".")[0] in packages)
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             todo += node.orelse
         else:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field, replace
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -47,10 +46,8 @@ class Source(Hashable, Protocol):
 
 @dataclass(frozen=True)
 class CatalogueSource:
-    """The catalogue: synthetic data by their seed, others by their checked files."""
+    """Synthetic data by their name and seed."""
 
-    directory: Path | None = None
-    notify: Callable[[str], None] | None = field(default=None, compare=False)
     means: Means = ()
 
     @property
@@ -62,7 +59,7 @@ class CatalogueSource:
         return None
 
     def data(self, name: str, data_seed: int) -> Dataset:
-        return load(name, self.directory, data_seed, notify=self.notify)
+        return load(name, data_seed)
 
 
 @dataclass(frozen=True, eq=False)

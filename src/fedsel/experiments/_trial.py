@@ -9,9 +9,9 @@ from typing import Annotated, Any, ClassVar, Literal, final, get_args
 
 import numpy as np
 
-from fedsel._internal.random import key_of
+from fedsel._internal.random import philox_key
 from fedsel.auto import PublicFacts, PublicRecords, RunPlan, model_of, plan_run, with_share
-from fedsel.data.catalogue import resolve
+from fedsel.data.generate import synthetic_parameters
 from fedsel.errors import InvalidArgument, check_count, check_finite, check_positive
 from fedsel.experiments._sources import Source, population, public_records
 from fedsel.mechanisms._selection import Top
@@ -39,7 +39,7 @@ class Conditions:
     ``curve`` the result has the misclassification after each round.
     """
 
-    dataset: Annotated[str, Parameter("syn-L, syn-H, bank, adult or kdd.", "data")] = "syn-L"
+    dataset: Annotated[str, Parameter("Synthetic data: syn-L or syn-H.", "data")] = "syn-L"
     draw: Annotated[int, Parameter("Seed of the synthetic data.", "data")] = 0
     clients: Annotated[
         int | None,
@@ -107,8 +107,9 @@ class Cell(Conditions):
         """Everything that the result depends on, beside data and code: one flat table."""
         own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "recipe"}
         shared = {name: getattr(self.recipe, p.field) for name, p in _OF_RECIPE.items()}
-        if self.recipe.epsilon is not None:
-            shared["epsilon"] = float(self.recipe.epsilon)
+        for name in ("epsilon", "k"):  # plain numbers, as JSON reads them again
+            if shared[name] is not None and not isinstance(shared[name], int):
+                shared[name] = float(shared[name])
         return {**own, **shared, **own}  # the seed is the cell's own
 
     @property
@@ -180,7 +181,7 @@ class Cell(Conditions):
         """
         recipe = replace(self.recipe, dim=dim)
         if entry(recipe.solution).public_matrix:  # the others do not depend on it
-            recipe = replace(recipe, seed=key_of(self.seed, _PUBLIC, part)[0])
+            recipe = replace(recipe, seed=philox_key(self.seed, _PUBLIC, part)[0])
         if recipe.mu == AUTO:
             recipe = with_share(recipe, batch)
         per_epoch = -(-members // batch)
@@ -273,9 +274,9 @@ def _selection_share(solution: Solution) -> float | None:
 
 
 def size_of(dataset: str) -> float:
-    """Entries of a data set by its name, for a guess of its cost; a user's own counts as 1e6."""
+    """Entries of a synthetic data set, for a guess of its cost; any other counts as 1e6."""
     try:
-        entry = resolve(dataset)
+        stated = synthetic_parameters(dataset)
     except InvalidArgument:
         return 1e6
-    return float(entry.n * entry.d)
+    return float(stated.n * stated.d)

@@ -10,11 +10,11 @@ with needed("flower", "fedsel.flower"):
     import flwr as _flwr  # noqa: F401
 
 from fedsel.errors import renamed
-from fedsel.flower.mod import FedSelMod
-from fedsel.flower.node import NODES_VARIABLE, Node
-from fedsel.flower.outcome import NoReports
-from fedsel.flower.preparing import RecordPipeline, prepared
-from fedsel.flower.strategy import FedSelStrategy
+from fedsel.flower._messages import RecordPipeline, prepared
+from fedsel.flower._mod import FedSelMod
+from fedsel.flower._node import NODES_VARIABLE, Node
+from fedsel.flower._session import NoReports
+from fedsel.flower._strategy import FedSelStrategy
 
 __all__ = [
     "NODES_VARIABLE",

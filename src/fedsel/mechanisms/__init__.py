@@ -1,11 +1,12 @@
 """The mechanisms: what an auditor reads. Laws first; all else is derived from them."""
 
+from fedsel.errors import renamed
 from fedsel.mechanisms._base import Mechanism, ReportMechanism, Selection, Value
 from fedsel.mechanisms._certificate import Certificate, certify
 from fedsel.mechanisms._drawing import Entropy
 from fedsel.mechanisms._laws import RankLaw, SymbolLaw, Window
 from fedsel.mechanisms._one_symbol import OneSymbol, SignedSampling, UnbiasedJoint
-from fedsel.mechanisms._registry import mechanism
+from fedsel.mechanisms._registry import ONE_SYMBOL, SELECTIONS, VALUES, mechanism
 from fedsel.mechanisms._selection import (
     Exponential,
     PerturbedEncoding,
@@ -15,12 +16,16 @@ from fedsel.mechanisms._selection import (
     Uniform,
 )
 from fedsel.mechanisms._two_stage import FlatPicks, FullGradient, TwoStage, ValueReports
-from fedsel.mechanisms._value import AsIs, Duchi, Hybrid, Identity, OptimalWindow, Piecewise
+from fedsel.mechanisms._value import Duchi, Hybrid, Identity, OptimalWindow, Piecewise, Unperturbed
 from fedsel.reports import BOTTOM
+
+__getattr__ = renamed(__name__, {"AsIs": "Unperturbed"}, until="0.2")
 
 __all__ = [
     "BOTTOM",
-    "AsIs",
+    "ONE_SYMBOL",
+    "SELECTIONS",
+    "VALUES",
     "Certificate",
     "Duchi",
     "Entropy",
@@ -45,6 +50,7 @@ __all__ = [
     "TwoStage",
     "UnbiasedJoint",
     "Uniform",
+    "Unperturbed",
     "Value",
     "ValueReports",
     "Window",

@@ -1,10 +1,8 @@
 """What a mechanism is: a frozen set of public parameters with one law, from which all else follows.
 
-A mechanism holds no data, no generator and no state. To add one, subclass `Selection` or `Value`
-as a frozen dataclass and define its law; sampler, certificate, variance and audit come with it.
-
-
-A mechanism on a vector of M scores: what it reports, what that costs, how it is added up."""
+A mechanism holds no data, no generator and no state. To add one, subclass `Selection`, `Value` or
+`ReportMechanism` as a frozen dataclass and define its law; the rest is derived from the law.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +23,13 @@ from fedsel.mechanisms._laws import RankLaw, SymbolLaw
 from fedsel.reports import Alphabet, Reports
 
 MAX_DIMENSION = 1 << 32
+Vector = NDArray[np.floating]
+ReportLaw = dict[tuple[tuple[int, int], ...], Fraction]
+"""The exact probability of each report, as its (slot, symbol) pairs: none are ⊥."""
 
 
 class Mechanism(ABC):
-    """What selection and value mechanisms share."""
+    """What all mechanisms share."""
 
     name: ClassVar[str]
     """The paper's abbreviation."""
@@ -53,7 +54,7 @@ class Mechanism(ABC):
     def blanket(self, d: int | None = None) -> Blanket:  # noqa: ARG002
         """The two inputs that are hardest to hide among shuffled reports.
 
-        A mechanism of one's own needs it for `fedsel.amplify` alone.
+        A mechanism of your own needs it for `fedsel.amplify` alone.
         """
         raise InvalidArgument("mechanism", self, "private, with a blanket")
 
@@ -62,8 +63,12 @@ class Mechanism(ABC):
         """The mechanisms that it is composed of: itself, where it is not composed."""
         return (self,)
 
+    def favoured(self, d: int) -> int | None:  # noqa: ARG002
+        """k, how many of d slots it favours alike; None where there is no such number."""
+        return None
+
     def describe(self, d: int | None = None) -> list[str]:  # noqa: ARG002
-        """What one would like to know of it beyond its ε, for d slots."""
+        """Lines for people who want to know more than its ε, for d slots."""
         return []
 
 
@@ -121,7 +126,7 @@ class Value(Mechanism):
 
     scalar: ClassVar[bool] = True
     plain: ClassVar[bool] = False
-    """Whether numbers leave as they are."""
+    """True where numbers leave as they are: then there is no law of symbols."""
 
     @abstractmethod
     def build_law(self) -> SymbolLaw:
@@ -203,17 +208,12 @@ def _cached_symbol_law(value: Value) -> SymbolLaw:
     return value.build_law()
 
 
-Vector = NDArray[np.floating]
-ReportLaw = dict[tuple[tuple[int, int], ...], Fraction]
-"""The exact probability of each report, as its (slot, symbol) pairs: none are ⊥."""
-
-
 class Scores(Protocol):
     """What a mechanism may ask of a client's transformed update."""
 
     @property
     def size(self) -> int:
-        """M, how many slots there are."""
+        """M, the number of slots."""
         ...
 
     def all(self) -> Vector:
@@ -221,11 +221,11 @@ class Scores(Protocol):
         ...
 
     def value(self, slot: int) -> float:
-        """What is to be reported at a slot, in double precision."""
+        """The value to report at a slot, in double precision."""
         ...
 
     def values(self) -> NDArray[np.float64]:
-        """What is to be reported at every slot."""
+        """The values to report at every slot."""
         ...
 
     def norm(self) -> float:
@@ -237,50 +237,20 @@ class Codebook(Protocol):
     """What a mechanism may ask of the codewords that its scores are inner products with."""
 
     @property
-    def spread(self) -> float | None:
+    def rms_correlation(self) -> float | None:
         """√E⟨codeword, direction⟩² over all directions."""
         ...
 
     def top_sum(self, k: int) -> float:
-        """E of the sum of the k largest |⟨codeword, direction⟩|, over the spread."""
+        """E of the sum of the k largest |⟨codeword, direction⟩|, over `rms_correlation`."""
         ...
-
-
-class PlainScores:
-    """A vector whose entries are their own scores and values."""
-
-    def __init__(self, vector: Vector) -> None:
-        self._vector = vector
-
-    @property
-    def size(self) -> int:
-        return len(self._vector)
-
-    def all(self) -> Vector:
-        return self._vector
-
-    def value(self, slot: int) -> float:
-        return float(self._vector[slot])
-
-    def values(self) -> NDArray[np.float64]:
-        return self._vector.astype(np.float64)
-
-    def norm(self) -> float:
-        return norm(self._vector)
-
-
-def norm(vector: Vector) -> float:
-    """‖vector‖, in double precision; infinite where it overflows."""
-    wide = vector.astype(np.float64)
-    with np.errstate(over="ignore"):
-        return math.sqrt(float(wide @ wide))
 
 
 class ReportMechanism(Mechanism):
     """A report on a vector of ``size`` = M scores: ``picks`` pairs (slot, symbol), or ⊥.
 
-    Subclass it as a frozen dataclass of public parameters. `loss_ratio` is the privacy of one
-    report, over all vectors and all reports; `report_law` the readable twin of `draw`.
+    `loss_ratio` is the privacy of one report, over all vectors and all reports; `report_law` is the
+    readable twin of `draw`.
     """
 
     certified: ClassVar[bool] = True
@@ -288,20 +258,19 @@ class ReportMechanism(Mechanism):
     decays_at_server: ClassVar[bool] = False
     """Whether the server alone applies the regulariser λw, which is public.
 
-    Where reports follow the order of scores, clients must not add it: data with few distinct
-    values tie, and then a tiny λw would decide the order of the ties and act as a large one.
+    Where reports follow the order of scores, clients must not add it: in data with few distinct
+    values a tiny λw would decide the order of ties, and so act as a large one.
     """
     picks: int = 1
-    """How many slots a report tells of."""
+    """How many slots a report names."""
     whole: ClassVar[bool] = False
-    """Whether a report speaks of all entries at once, and so of coordinates only."""
+    """Whether a report holds all entries at once; then it needs `Coordinates`."""
 
     @abstractmethod
     def unit(self, size: int, codebook: Codebook | None = None) -> float:
         """What the smallest step of a symbol stands for on the scale of the update.
 
-        ``codebook`` holds the codewords that the scores are inner products with
-        (`fedsel.solutions._transforms`), None for coordinates and projections.
+        ``codebook`` is None where the scores are coordinates or projections.
         """
 
     @abstractmethod
@@ -316,7 +285,7 @@ class ReportMechanism(Mechanism):
     def report_law(
         self, vector: Sequence[Fraction], values: Sequence[Fraction] | None = None
     ) -> ReportLaw:
-        """Exact probability of each report on a vector; ``values`` are to be told, if others."""
+        """Exact probability of each report; ``values`` are what is reported, if not ``vector``."""
 
     @abstractmethod
     def noise_power(self, size: int) -> float:
@@ -335,6 +304,25 @@ class ReportMechanism(Mechanism):
     def mean_norm(self, entry: float, size: int, dim: int) -> float:  # noqa: ARG002
         """The norm of the mean of such reports, for updates of ``dim`` entries."""
         return entry * math.sqrt(dim)
+
+
+class WholeVector(ReportMechanism):
+    """A report of all entries, as floats: it has no law of symbols, and no certificate."""
+
+    whole: ClassVar[bool] = True
+
+    def alphabet(self, size: int, codebook: Codebook | None = None) -> Alphabet:  # noqa: ARG002
+        return Alphabet.of_numbers(size, size, 1.0)
+
+    def report_law(
+        self,
+        vector: Sequence[Fraction],  # noqa: ARG002
+        values: Sequence[Fraction] | None = None,  # noqa: ARG002
+    ) -> ReportLaw:
+        raise InvalidArgument("mechanism", self, "private: numbers have no law of symbols")
+
+    def bits(self, size: int) -> int:
+        return 32 * size
 
 
 def bits_for(choices: int) -> int:

@@ -35,7 +35,7 @@ from fedsel.errors import Epsilon, InvalidArgument, check_count
 from fedsel.mechanisms._laws import RankLaw, SymbolLaw, Window
 
 
-class Class(NamedTuple):
+class OutputClass(NamedTuple):
     """``outputs`` of weight ``first`` for x₀, ``second`` for x₁ and at least ``least``."""
 
     first: int
@@ -55,11 +55,11 @@ class Blanket:
     Fraction(2, 3)
     """
 
-    classes: tuple[Class, ...]
+    classes: tuple[OutputClass, ...]
     total: int
 
     @classmethod
-    def of(cls, classes: Iterable[Class], total: int) -> Blanket:
+    def of(cls, classes: Iterable[OutputClass], total: int) -> Blanket:
         """Of classes in any order, equal ones apart."""
         counts: dict[tuple[int, int, int], int] = {}
         for first, second, least, count in classes:
@@ -67,7 +67,7 @@ class Blanket:
             counts[key] = counts.get(key, 0) + count
         if not counts or any(least < 1 for _, _, least in counts):
             raise ValueError("a blanket needs outputs that every input can have")
-        return cls(tuple(Class(*key, counts[key]) for key in sorted(counts)), total)
+        return cls(tuple(OutputClass(*key, counts[key]) for key in sorted(counts)), total)
 
     @classmethod
     def of_ranks(cls, law: RankLaw) -> Blanket:
@@ -78,9 +78,9 @@ class Blanket:
         second = weights[np.searchsorted(edges, law.d - ends, side="right")]
         counts = np.diff(ends, prepend=0)
         rows = zip(first.tolist(), second.tolist(), counts.tolist(), strict=True)
-        classes = [Class(a, b, law.minimum, count) for a, b, count in rows]
+        classes = [OutputClass(a, b, law.minimum, count) for a, b, count in rows]
         if law.bottom:
-            classes.append(Class(law.bottom, law.bottom, law.bottom, 1))
+            classes.append(OutputClass(law.bottom, law.bottom, law.bottom, 1))
         return cls.of(classes, law.total + law.bottom)
 
     @classmethod
@@ -91,14 +91,14 @@ class Blanket:
         for coin, window in zip(law.coins, law.windows, strict=True):
             scale = coin * (common // window.total)
             for first, second, least, count in _opposite_ends(window):
-                classes.append(Class(scale * first, scale * second, scale * least, count))
+                classes.append(OutputClass(scale * first, scale * second, scale * least, count))
         return cls.of(classes, sum(law.coins) * common)
 
     def times(self, other: Blanket) -> Blanket:
         """Of a report in two independent parts, each on the inputs that are furthest apart."""
         return Blanket.of(
             (
-                Class(
+                OutputClass(
                     a.first * b.first, a.second * b.second, a.least * b.least, a.outputs * b.outputs
                 )
                 for a in self.classes
@@ -118,19 +118,19 @@ class Blanket:
         return max(Fraction(c.first, c.second) for c in self.classes)
 
 
-def _opposite_ends(window: Window) -> Iterator[Class]:
+def _opposite_ends(window: Window) -> Iterator[OutputClass]:
     """The symbols of a window by their weights for its first and its last cell.
 
     Where it is wider than the grid, the symbols in its middle are inside for every cell.
     """
     G, W, L, H = window.G, window.W, window.L, window.H
     apart, shared = min(G, W), max(0, W - G)
-    yield Class(H, L, L, apart)
-    yield Class(L, H, L, apart)
+    yield OutputClass(H, L, L, apart)
+    yield OutputClass(L, H, L, apart)
     if shared:
-        yield Class(H, H, H, shared)
+        yield OutputClass(H, H, H, shared)
     elif G > W:
-        yield Class(L, L, L, G - W)
+        yield OutputClass(L, L, L, G - W)
 
 
 @runtime_checkable

@@ -42,6 +42,9 @@ class OneSymbol(ReportMechanism):
     def top(self, d: int) -> int:
         """k, for d slots."""
 
+    def favoured(self, d: int) -> int | None:
+        return self.top(d)
+
     def alphabet(self, size: int, codebook: Codebook | None = None) -> Alphabet:
         return Alphabet(
             slots=size,
@@ -131,9 +134,9 @@ class SignedSampling(OneSymbol):
         update is the top k of M scores, raised by the lift.
         """
         lift, k = self.lift(size), self.top(size)
-        if codebook is None or codebook.spread is None:
+        if codebook is None or codebook.rms_correlation is None:
             return (self.radius or 1.0) / (lift * math.sqrt(k)) if lift else 0.0
-        shared = lift * codebook.top_sum(k) * codebook.spread
+        shared = lift * codebook.top_sum(k) * codebook.rms_correlation
         return (self.radius or 1.0) / shared if shared else 0.0
 
     def describe(self, d: int | None = None) -> list[str]:
@@ -258,8 +261,8 @@ class UnbiasedJoint(OneSymbol):
     def unit(self, size: int, codebook: Codebook | None = None) -> float:
         low, high = self.weights(size)
         unit = self.clip * self.total(size) / (UNIT * (high - low)) if high > low else 0.0
-        spread = None if codebook is None else codebook.spread
-        return unit if spread is None else unit / (size * spread * spread)
+        correlation = None if codebook is None else codebook.rms_correlation
+        return unit if correlation is None else unit / (size * correlation * correlation)
 
     def describe(self, d: int | None = None) -> list[str]:
         size = check_count("d", d)

@@ -158,6 +158,9 @@ class _TopSelection(Selection):
     def top(self, d: int) -> int:
         return count_top(self.k, d)
 
+    def favoured(self, d: int) -> int | None:
+        return self.top(d)
+
 
 @final
 @dataclass(frozen=True)

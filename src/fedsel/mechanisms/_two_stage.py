@@ -21,25 +21,25 @@ from fedsel.mechanisms._base import (
     Scores,
     Selection,
     Value,
+    WholeVector,
 )
-from fedsel.mechanisms._certificate import Blanket, Class
+from fedsel.mechanisms._certificate import Blanket, OutputClass
 from fedsel.mechanisms._drawing import Entropy, draw_dimension, draw_distinct, draw_symbol
 from fedsel.mechanisms._laws import RankLaw
-from fedsel.mechanisms._value import AsIs
 from fedsel.reports import BOTTOM, Alphabet, Reports
 
 _UNRANKED = np.empty(0)
 
 
 class ValueReports(ReportMechanism):
-    """Some slots are chosen, and the value at each is clipped to ±clip and perturbed."""
+    """A mechanism that chooses slots, clips the value at each to ±clip, and perturbs it."""
 
-    value: Value | AsIs
+    value: Value
     clip: float
 
     @abstractmethod
     def scale(self, size: int) -> float:
-        """What a reported value is multiplied with."""
+        """The factor of a reported value."""
 
     @abstractmethod
     def abstains(self, size: int) -> bool:
@@ -55,14 +55,14 @@ class ValueReports(ReportMechanism):
 
     def unit(self, size: int, codebook: Codebook | None = None) -> float:
         scale = self.scale(size)
-        spread = None if codebook is None else codebook.spread
-        if spread is not None:  # together M codewords tell an update M·spread² times
-            scale /= size * spread * spread
+        correlation = None if codebook is None else codebook.rms_correlation
+        if correlation is not None:  # M codewords together count an update M·correlation² times
+            scale /= size * correlation * correlation
         return scale if self.value.plain else scale * self.clip
 
     def alphabet(self, size: int, codebook: Codebook | None = None) -> Alphabet:
         unit, abstains = self.unit(size, codebook), self.abstains(size)
-        if not isinstance(self.value, Value):
+        if self.value.plain:
             return Alphabet.of_numbers(size, self.picks, unit, abstains=abstains)
         law = self.value.law
         offsets = np.array(law.offsets, dtype=np.int64)
@@ -79,7 +79,7 @@ class ValueReports(ReportMechanism):
 
     def _reported(self, s: float, entropy: Entropy) -> int | float:
         """A value as it leaves: clipped last of all, whatever was added to it before."""
-        if not isinstance(self.value, Value):
+        if self.value.plain:
             return s
         t = max(-self.clip, min(self.clip, s)) / self.clip
         return draw_symbol(self.value.law, t, entropy)
@@ -87,26 +87,18 @@ class ValueReports(ReportMechanism):
     def report_law(
         self, vector: Sequence[Fraction], values: Sequence[Fraction] | None = None
     ) -> ReportLaw:
-        if not isinstance(self.value, Value):
-            raise InvalidArgument("value", self.value, "private: numbers have no law of symbols")
+        value_law = self.value.law
         clip, reported = Fraction(self.clip), vector if values is None else values
-        laws = [self.value.law.probabilities(max(-clip, min(clip, s)) / clip) for s in reported]
+        laws = [value_law.probabilities(max(-clip, min(clip, s)) / clip) for s in reported]
         law: ReportLaw = {}
         for slots, chosen in self.slot_law(vector).items():
-            for symbols in itertools.product(range(self.value.symbols), repeat=len(slots)):
+            for symbols in itertools.product(range(value_law.symbols), repeat=len(slots)):
                 pairs = tuple(zip(slots, symbols, strict=True))
                 law[pairs] = math.prod((laws[j][s] for j, s in pairs), start=chosen)
         return law
 
     def report_norm(self, entry: float, size: int) -> float:
         return entry * self.clip * self.scale(size) * math.sqrt(self.picks)
-
-
-def _symbols(mechanism: ValueReports) -> Blanket:
-    """The blanket of a value."""
-    if not isinstance(mechanism.value, Value):
-        raise InvalidArgument("value", mechanism.value, "private")
-    return Blanket.of_symbols(mechanism.value.law)
 
 
 @final
@@ -125,12 +117,12 @@ class TwoStage(ValueReports):
 
     name: ClassVar[str] = "two-stage"
     selection: Selection
-    value: Value | AsIs
+    value: Value
     clip: float = 1.0
 
     def __post_init__(self) -> None:
         check_kind("selection", self.selection, Selection)
-        check_kind("value", self.value, Value, AsIs)
+        check_kind("value", self.value, Value)
         object.__setattr__(self, "clip", check_positive("clip", self.clip))
 
     @property
@@ -144,6 +136,9 @@ class TwoStage(ValueReports):
 
     def describe(self, d: int | None = None) -> list[str]:
         return [line for part in self.parts for line in part.describe(d)]
+
+    def favoured(self, d: int) -> int | None:
+        return self.selection.favoured(d)
 
     @property
     def published(self) -> bool:  # type: ignore[override]
@@ -159,19 +154,20 @@ class TwoStage(ValueReports):
     def loss_ratio(self, d: int | None = None) -> Fraction | None:
         """The product of both stages' ratios.
 
-        Their extremes meet in one report: a dimension ranked last may yet lie beyond the clip.
+        Both extremes occur in one report: a dimension ranked last may still lie beyond the clip.
         """
         chosen, value = self.selection.loss_ratio(d), self.value.loss_ratio()
         return None if chosen is None or value is None else chosen * value
 
     def blanket(self, d: int | None = None) -> Blanket:
-        """Opposite ranks and opposite values at every slot; ⊥ is alike for all."""
-        law, value = self.selection.law(check_count("d", d)), _symbols(self)
+        """Opposite ranks and opposite values at every slot; ⊥ has one probability for all."""
+        law, value = self.selection.law(check_count("d", d)), self.value.blanket()
         slots = Blanket.of_ranks(RankLaw(law.weights, law.counts.tolist())).times(value)
         if not law.bottom:
             return slots
         bottom = law.bottom * value.total
-        return Blanket.of((*slots.classes, Class(bottom, bottom, bottom, 1)), slots.total + bottom)
+        abstaining = OutputClass(bottom, bottom, bottom, 1)
+        return Blanket.of((*slots.classes, abstaining), slots.total + bottom)
 
     def scale(self, size: int) -> float:  # noqa: ARG002
         return 1.0
@@ -194,8 +190,6 @@ class TwoStage(ValueReports):
         return by_slots | ({(): law.bottom_probability} if law.bottom else {})
 
     def noise_power(self, size: int) -> float:
-        if not isinstance(self.value, Value):
-            return 0.0
         return float(1 - self.selection.law(size).bottom_probability) * self.value.variance(0)
 
     def mean_norm(self, entry: float, size: int, dim: int) -> float:  # noqa: ARG002
@@ -207,7 +201,7 @@ class TwoStage(ValueReports):
 class FlatPicks(ValueReports):
     """``picks`` slots at random, without replacement, each value times M/picks: unbiased.
 
-    Each value has its own ``value`` mechanism, at ε/picks; slots do not depend on the data, so
+    Each value has its own ``value`` mechanism, at ε/picks. Slots do not depend on the data, so
     the losses of the values add up. ``scaled=False`` leaves the factor M out.
 
     Proof: docs/proofs/reports.md, P3, P4.
@@ -218,13 +212,13 @@ class FlatPicks(ValueReports):
     """
 
     name: ClassVar[str] = "flat"
-    value: Value | AsIs
+    value: Value
     picks: int = 1
     clip: float = 1.0
     scaled: bool = True
 
     def __post_init__(self) -> None:
-        check_kind("value", self.value, Value, AsIs)
+        check_kind("value", self.value, Value)
         object.__setattr__(self, "picks", check_count("picks", self.picks))
         object.__setattr__(self, "clip", check_positive("clip", self.clip))
 
@@ -238,15 +232,15 @@ class FlatPicks(ValueReports):
         return Fraction(self.value.claimed) * self.picks if self.value.private else math.inf
 
     def loss_ratio(self, d: int | None = None) -> Fraction | None:
-        """That of a value to the power of the picks."""
+        """The value's ratio to the power of the picks."""
         if d is not None and self.picks > check_count("d", d):
             raise InvalidArgument("picks", self.picks, f"at most d = {d}")
         value = self.value.loss_ratio()
         return None if value is None else value**self.picks
 
     def blanket(self, d: int | None = None) -> Blanket:  # noqa: ARG002
-        """Opposite values at every slot; which slots are told does not depend on the input."""
-        value = _symbols(self)
+        """Opposite values at every slot; the choice of slots does not depend on the input."""
+        value = self.value.blanket()
         blanket = value
         for _ in range(self.picks - 1):
             blanket = blanket.times(value)
@@ -266,8 +260,6 @@ class FlatPicks(ValueReports):
         return dict.fromkeys(orders, Fraction(1, len(orders)))
 
     def noise_power(self, size: int) -> float:  # noqa: ARG002
-        if not isinstance(self.value, Value):
-            return 0.0
         return self.picks * self.value.variance(0)
 
     def mean_norm(self, entry: float, size: int, dim: int) -> float:
@@ -276,9 +268,18 @@ class FlatPicks(ValueReports):
         return entry * self.clip * self.scale(size) * (self.picks / size * math.sqrt(size))
 
 
+def flat_picks(epsilon: Fraction, dim: int) -> int:
+    """How many dimensions a flat report draws: max(1, min(d, ⌊ε/2.5⌋)). (Wang et al. 2019.)
+
+    >>> flat_picks(Fraction(6), 100), flat_picks(Fraction(1), 100), flat_picks(Fraction(50), 3)
+    (2, 1, 3)
+    """
+    return max(1, min(dim, int(epsilon / Fraction(5, 2))))
+
+
 @final
 @dataclass(frozen=True)
-class FullGradient(ReportMechanism):
+class FullGradient(WholeVector):
     """Every entry, as it is: not private. (NP.)
 
     No certificate: docs/proofs/reports.md, P9.
@@ -288,7 +289,6 @@ class FullGradient(ReportMechanism):
     """
 
     name: ClassVar[str] = "full"
-    whole: ClassVar[bool] = True
 
     @property
     def claimed(self) -> Epsilon:
@@ -300,24 +300,11 @@ class FullGradient(ReportMechanism):
     def unit(self, size: int, codebook: Codebook | None = None) -> float:  # noqa: ARG002
         return 1.0
 
-    def alphabet(self, size: int, codebook: Codebook | None = None) -> Alphabet:  # noqa: ARG002
-        return Alphabet.of_numbers(size, size, 1.0)
-
     def draw(self, scores: Scores, entropy: Entropy, /) -> Reports:  # noqa: ARG002
         return Reports(np.arange(scores.size), scores.values())
 
-    def report_law(
-        self,
-        vector: Sequence[Fraction],  # noqa: ARG002
-        values: Sequence[Fraction] | None = None,  # noqa: ARG002
-    ) -> ReportLaw:
-        raise InvalidArgument("mechanism", self, "private: numbers have no law of symbols")
-
     def noise_power(self, size: int) -> float:  # noqa: ARG002
         return 0.0
-
-    def bits(self, size: int) -> int:
-        return 32 * size
 
     def report_norm(self, entry: float, size: int) -> float:
         return entry * math.sqrt(size)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fedsel._internal.exact import WEIGHT_BUDGET, decimal_context, exp_lower, nearest_decay
 from fedsel.errors import Epsilon, InvalidArgument, check_count, check_epsilon
-from fedsel.mechanisms._base import Mechanism, Value
+from fedsel.mechanisms._base import Value
 from fedsel.mechanisms._laws import INPUT_STEPS, SymbolLaw, Window
 
 HYBRID_THRESHOLD = 0.609352
@@ -191,25 +191,33 @@ class Identity(Value):
 
 @final
 @dataclass(frozen=True)
-class AsIs(Mechanism):
+class Unperturbed(Value):
     """The number itself, of any size, as a float. Not private, and no symbol: NP-RS, NP-K, PS.
 
     No certificate: docs/proofs/values.md, W11.
 
-    >>> AsIs().private
+    >>> Unperturbed().private
     False
     """
 
-    name: ClassVar[str] = "AsIs"
-    scalar: ClassVar[bool] = True
+    name: ClassVar[str] = "Unperturbed"
     plain: ClassVar[bool] = True
 
     @property
     def claimed(self) -> Epsilon:
         return math.inf
 
+    def build_law(self) -> SymbolLaw:
+        raise InvalidArgument("value", self, "private: numbers have no law of symbols")
+
     def loss_ratio(self, d: int | None = None) -> Fraction | None:  # noqa: ARG002
         return None
+
+    def variance(self, t: float | Fraction) -> float:  # noqa: ARG002
+        return 0.0
+
+    def describe(self, d: int | None = None) -> list[str]:  # noqa: ARG002
+        return []
 
 
 @lru_cache(maxsize=128)

@@ -8,7 +8,7 @@ is the same byte for byte for the same data.
 ...     title="Gains and losses",
 ...     where="Table 3",
 ...     text=("Accuracy of two-stage solutions less the accuracy of the flat one.",),
-...     command="fedsel reproduce table3",
+...     command="python -m reproduction table3",
 ...     settings={"ε": "2"},
 ...     tables=(Table("Gains", ("data", "PS-PM"), (("BANK", 1.25), ("KDD", None))),),
 ...     verdicts=(Verdict("PS-PM gains on BANK.", "Section 5.3", "holds", "+1.25.", "fedsel …"),),

@@ -10,4 +10,4 @@ words they give the same reports.
 
 from fedsel._internal.random import Stream, stream
 
-__all__ = ["Stream", "stream"]
+__all__ = ["Stream", "device", "simulated", "stream"]

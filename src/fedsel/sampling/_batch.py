@@ -1,22 +1,21 @@
-"""Many clients at once with numpy: the readable reference of the kernel."""
+"""Many clients at once with numpy: the readable reference of the kernels."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import cast
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedsel._internal.random import Streams
 from fedsel.errors import InvalidArgument
-from fedsel.mechanisms._base import Value
+from fedsel.mechanisms._base import ReportMechanism
 from fedsel.mechanisms._laws import INPUT_STEPS, RankLaw, SymbolLaw
 from fedsel.mechanisms._one_symbol import (
     MINUS,
     PLUS,
     UNIT,
-    OneSymbol,
     SignedSampling,
     UnbiasedJoint,
     keep_steps,
@@ -107,63 +106,81 @@ def draw_symbols(
     return cast(Integers, np.array(law.offsets)[which] + symbol)
 
 
-def draw_values(
-    mechanism: TwoStage | FlatPicks,
-    scores: NDArray[np.floating],
-    values: NDArray[np.float64],
-    streams: Streams,
-) -> Reports:
-    """The report of each row of scores (n, M), told by its row of values (n, M)."""
-    value, clip, everyone = mechanism.value, mechanism.clip, np.arange(len(scores))
-    if not isinstance(value, Value):
-        raise InvalidArgument("mechanism", mechanism, "private: numbers are no symbols")
-    slots = np.empty((len(scores), mechanism.picks), dtype=np.int64)
+class Rows(NamedTuple):
+    """What clients (n,) report on: scores (n, M) to rank, values (n, M), norms of their updates."""
+
+    scores: NDArray[np.floating]
+    values: NDArray[np.float64]
+    norms: Sequence[float]
+
+
+def draw_reports(mechanism: ReportMechanism, rows: Rows, streams: Streams) -> Reports:
+    """The report of each client."""
+    draw = _DRAW.get(type(mechanism))
+    if draw is None:
+        raise InvalidArgument("mechanism", mechanism, "one that this executor knows")
+    return draw(mechanism, rows, streams)
+
+
+def _two_stage(mechanism: TwoStage, rows: Rows, streams: Streams) -> Reports:
+    law = mechanism.selection.law(rows.scores.shape[1])
+    slots = draw_dimensions(law, np.abs(rows.scores), streams)
+    return Reports(slots[:, None], _symbols(mechanism, rows, slots, streams)[:, None])
+
+
+def _flat(mechanism: FlatPicks, rows: Rows, streams: Streams) -> Reports:
+    n, d = rows.scores.shape
+    everyone = np.arange(n)
+    slots = np.empty((n, mechanism.picks), dtype=np.int64)
     symbols = np.zeros_like(slots)
     for p in range(mechanism.picks):
-        if isinstance(mechanism, TwoStage):
-            law = mechanism.selection.law(scores.shape[1])
-            slots[:, p] = draw_dimensions(law, np.abs(scores), streams)
-        else:
-            j = streams.below(_filled(everyone, scores.shape[1] - p), everyone)
-            for earlier in np.sort(slots[:, :p], axis=1).T:
-                j += j >= earlier
-            slots[:, p] = j
-        sending = np.flatnonzero(slots[:, p] != BOTTOM)
-        t = np.clip(values[sending, slots[sending, p]], -clip, clip) / clip
-        symbols[sending, p] = draw_symbols(value.law, t, streams, sending)
+        j = streams.below(_filled(everyone, d - p), everyone)
+        for earlier in np.sort(slots[:, :p], axis=1).T:
+            j += j >= earlier
+        slots[:, p], symbols[:, p] = j, _symbols(mechanism, rows, j, streams)
     return Reports(slots, symbols)
 
 
-def draw_signs(
-    mechanism: OneSymbol,
-    vectors: NDArray[np.floating],
-    norms: Sequence[float],
-    streams: Streams,
-) -> tuple[Integers, Integers]:
-    """Slots (BOTTOM for ⊥) and signs for each row (n, M): of scores or, for UJ, of values.
+def _symbols(
+    mechanism: TwoStage | FlatPicks, rows: Rows, slots: Integers, streams: Streams
+) -> Integers:
+    """A symbol for the value of each client at its slot; 0 for ⊥."""
+    symbols, clip = np.zeros_like(slots), mechanism.clip
+    sending = np.flatnonzero(slots != BOTTOM)
+    t = np.clip(rows.values[sending, slots[sending]], -clip, clip) / clip
+    symbols[sending] = draw_symbols(mechanism.value.law, t, streams, sending)
+    return symbols
 
-    ``norms`` are those of the updates that the scores were made of.
-    """
-    everyone, d = np.arange(len(vectors)), vectors.shape[1]
-    if isinstance(mechanism, SignedSampling):
-        y = vectors
-        if mechanism.radius is not None:
-            steps = np.array([keep_steps(norm, mechanism.radius) for norm in norms])
-            kept = streams.below(_filled(everyone, INPUT_STEPS), everyone) < steps
-            y = np.where(kept[:, None], vectors, -vectors)
-        signed = np.maximum(np.concatenate([y, -y], axis=1), 0)
-        atoms = draw_dimensions(mechanism.law(d), signed, streams)
-        return atoms % d, np.where(atoms < d, PLUS, MINUS)
-    if not isinstance(mechanism, UnbiasedJoint):
-        raise InvalidArgument("mechanism", mechanism, "a SignedSampling or an UnbiasedJoint")
+
+def _signed(mechanism: SignedSampling, rows: Rows, streams: Streams) -> Reports:
+    y, everyone, d = rows.scores, np.arange(len(rows.scores)), rows.scores.shape[1]
+    if mechanism.radius is not None:
+        steps = np.array([keep_steps(norm, mechanism.radius) for norm in rows.norms])
+        kept = streams.below(_filled(everyone, INPUT_STEPS), everyone) < steps
+        y = np.where(kept[:, None], y, -y)
+    signed = np.maximum(np.concatenate([y, -y], axis=1), 0)
+    atoms = draw_dimensions(mechanism.law(d), signed, streams)
+    return Reports((atoms % d)[:, None], np.where(atoms < d, PLUS, MINUS)[:, None])
+
+
+def _joint(mechanism: UnbiasedJoint, rows: Rows, streams: Streams) -> Reports:
+    values, everyone, d = rows.values, np.arange(len(rows.values)), rows.values.shape[1]
     low, high = mechanism.weights(d)
     x = streams.below(_filled(everyone, mechanism.total(d)), everyone)
     atoms = x // (low * UNIT)
     chosen, signs = atoms % d, np.where(atoms < d, PLUS, MINUS)
     for i in np.flatnonzero(x >= 2 * d * low * UNIT):
-        units = np.cumsum(mechanism.unit_entries(vectors[i]))
+        units = np.cumsum(mechanism.unit_entries(values[i]))
         place = (x[i] - 2 * d * low * UNIT) // (high - low) if high > low else units[-1]
         j = int(np.searchsorted(units, place, side="right"))
         chosen[i] = j if j < d else BOTTOM
-        signs[i] = MINUS if j < d and vectors[i, j] < 0 else PLUS
-    return chosen, signs
+        signs[i] = MINUS if j < d and values[i, j] < 0 else PLUS
+    return Reports(chosen[:, None], signs[:, None])
+
+
+_DRAW: dict[type, Callable[[Any, Rows, Streams], Reports]] = {
+    TwoStage: _two_stage,
+    FlatPicks: _flat,
+    SignedSampling: _signed,
+    UnbiasedJoint: _joint,
+}

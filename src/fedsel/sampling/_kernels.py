@@ -1,36 +1,44 @@
-"""A solution in the form that the kernels read: plain numbers and arrays (`native/tables.h`).
+"""The compiled kernels: a solution in the form that they read, and reports of many clients.
 
-Reports of many simulated clients on vectors that are computed elsewhere."""
+The kernels are C (`native/`), compiled when the package is built. `Tables` mirrors
+`native/tables.h`: plain numbers and arrays. Only this module asks for the kinds of a solution's
+parts, by tables of their types.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedsel._internal.extras import MissingExtra
 from fedsel._internal.native import native as native  # noqa: PLC0414 - others take it from here
-from fedsel._internal.random import key_of, own_bits, public_key
+from fedsel._internal.random import fresh_seeds, philox_key, public_key
 from fedsel.errors import InvalidArgument, InvalidData
 from fedsel.mechanisms import (
     FlatPicks,
     FullGradient,
     Identity,
-    OneSymbol,
+    RankLaw,
     SignedSampling,
+    SymbolLaw,
     TwoStage,
     UnbiasedJoint,
     Value,
-    ValueReports,
 )
-from fedsel.mechanisms._laws import RankLaw, SymbolLaw
 from fedsel.reports import Reports
 from fedsel.sampling._parts import Outer, Part
-from fedsel.solutions import Coordinates, Projection, RandomDirections, Rotated, Solution
-from fedsel.solutions._baselines import Baseline, PrivUnit, SignDS
+from fedsel.solutions import (
+    Coordinates,
+    Projection,
+    RandomDirections,
+    Rotated,
+    Solution,
+)
+from fedsel.solutions._baselines import PrivUnit, SignDS
 from fedsel.solutions._fresh import Fresh, key_of_round
 
 if native is None:
@@ -39,12 +47,12 @@ if native is None:
         "wheel of this platform, or a C compiler and then: pip install --force-reinstall fedsel"
     )
 
-WHOLE, VALUES, SIGNS, BASELINE = 0, 1, 2, 3
-COORDINATES, ROTATED, MATRIX, FRESH = 0, 1, 2, 3
+_WHOLE, _VALUES, _SIGNS, _BASELINE = 0, 1, 2, 3
+_COORDINATES, _ROTATED, _MATRIX, _FRESH = 0, 1, 2, 3
 
 
 class Ranks(NamedTuple):
-    """A `RankLaw`; without ``counts`` each weight is that of one rank."""
+    """A `RankLaw`; without ``counts`` each weight belongs to one rank."""
 
     weights: NDArray[np.int64]
     counts: NDArray[np.int64] | None
@@ -56,6 +64,20 @@ class Symbols(NamedTuple):
     """A `SymbolLaw`: a row (coin, G, W, L, H) for each window."""
 
     windows: NDArray[np.int64]
+
+
+def ranks_of(law: RankLaw) -> Ranks:
+    """A `RankLaw` as the kernels read it."""
+    return Ranks(law.weights, None if law.dense else law.counts, law.bottom, law.by_rejection)
+
+
+def symbols_of(law: SymbolLaw) -> Symbols:
+    """A `SymbolLaw` as the kernels read it."""
+    rows = [(c, w.G, w.W, w.L, w.H) for c, w in zip(law.coins, law.windows, strict=True)]
+    return Symbols(np.array(rows, dtype=np.int64))
+
+
+_IDENTITY = symbols_of(Identity().law).windows
 
 
 class Sign(NamedTuple):
@@ -83,58 +105,112 @@ class BaselineNumbers(NamedTuple):
 class Tables(NamedTuple):
     """A solution as the kernels read it; what it does not use is None.
 
-    ``kind`` is that of its mechanism, ``basis`` that of its transform. ``ranked`` says whether all
+    ``kind`` is the kind of its mechanism, ``basis`` of its transform. ``ranked`` says whether all
     scores are needed, ``flat`` whether slots are drawn at random, ``plain`` whether numbers leave
-    as they are; ``scale`` is that of a baseline's report. Of ``bases`` a report takes one, with
+    as they are; ``scale`` is a baseline's. A report takes one of ``bases``, each with
     ``slots`` = ``rotations`` · ``width``; ``root`` is √width.
     """
 
-    kind: int
-    basis: int
     dim: int
     slots: int
     bases: int
-    rotations: int
     width: int
-    factors: int
-    picks: int
-    ranked: bool
-    flat: bool
     plain: bool
     decays_at_server: bool
-    clip: float
     momentum: float
-    scale: float
     root: float
-    ranks: Ranks | None
-    windows: NDArray[np.int64]
     units: NDArray[np.float64]
-    sign: Sign | None
-    baseline: BaselineNumbers | None
-    matrix: NDArray[np.float32] | None  # (M, d)
-    recovery: NDArray[np.float64] | None  # (M, d)
+    kind: int = _VALUES
+    basis: int = _COORDINATES
+    rotations: int = 1
+    factors: int = 0
+    picks: int = 1
+    ranked: bool = False
+    flat: bool = False
+    clip: float = 1.0
+    scale: float = 1.0
+    ranks: Ranks | None = None
+    windows: NDArray[np.int64] = _IDENTITY
+    sign: Sign | None = None
+    baseline: BaselineNumbers | None = None
+    matrix: NDArray[np.float32] | None = None  # (M, d)
+    recovery: NDArray[np.float64] | None = None  # (M, d)
 
 
-def ranks_of(law: RankLaw) -> Ranks:
-    """A `RankLaw` as the kernels read it."""
-    return Ranks(law.weights, None if law.dense else law.counts, law.bottom, law.by_rejection)
+def _two_stage(mechanism: TwoStage, size: int) -> dict[str, Any]:
+    ranks = ranks_of(mechanism.selection.law(size))
+    return {"ranked": True, "ranks": ranks, "clip": mechanism.clip, **_value(mechanism.value)}
 
 
-def symbols_of(law: SymbolLaw) -> Symbols:
-    """A `SymbolLaw` as the kernels read it."""
-    rows = [(c, w.G, w.W, w.L, w.H) for c, w in zip(law.coins, law.windows, strict=True)]
-    return Symbols(np.array(rows, dtype=np.int64))
+def _flat(mechanism: FlatPicks, size: int) -> dict[str, Any]:  # noqa: ARG001
+    flat = {"flat": True, "picks": mechanism.picks, "clip": mechanism.clip}
+    return flat | _value(mechanism.value)
 
 
-_MECHANISMS = (FullGradient, TwoStage, FlatPicks, SignedSampling, UnbiasedJoint, PrivUnit, SignDS)
-_TRANSFORMS = (Coordinates, Rotated, RandomDirections, Projection)
+def _value(value: Value) -> dict[str, Any]:
+    return {} if value.plain else {"windows": symbols_of(value.law).windows}
+
+
+def _signed(mechanism: SignedSampling, size: int) -> dict[str, Any]:
+    sign = Sign(False, ranks_of(mechanism.law(size)), radius=float(mechanism.radius or 0.0))
+    return {"kind": _SIGNS, "ranked": True, "sign": sign}
+
+
+def _joint(mechanism: UnbiasedJoint, size: int) -> dict[str, Any]:
+    (low, high), unused = mechanism.weights(size), ranks_of(RankLaw([1], [2 * size]))
+    top, clip = mechanism.top(size), mechanism.clip
+    sign = Sign(True, unused, low=low, high=high, top=top, clip=clip)
+    return {"kind": _SIGNS, "sign": sign, "clip": clip}
+
+
+def _priv_unit(mechanism: PrivUnit, size: int) -> dict[str, Any]:  # noqa: ARG001
+    radius, quantiles = float(mechanism.radius or 0.0), np.array(mechanism.quantiles)
+    numbers = BaselineNumbers(mechanism.inside, radius, quantiles=quantiles)
+    return {"kind": _BASELINE, "scale": float(mechanism.scale), "baseline": numbers}
+
+
+def _sign_ds(mechanism: SignDS, size: int) -> dict[str, Any]:  # noqa: ARG001
+    shares = np.cumsum(mechanism.shares(mechanism.size, mechanism.threshold))
+    numbers = BaselineNumbers(shares=shares, top=mechanism.top)
+    return {"kind": _BASELINE, "scale": float(mechanism.scale), "baseline": numbers}
+
+
+_MECHANISMS: dict[type, Callable[[Any, int], dict[str, Any]]] = {
+    FullGradient: lambda mechanism, size: {"kind": _WHOLE},  # noqa: ARG005
+    TwoStage: _two_stage,
+    FlatPicks: _flat,
+    SignedSampling: _signed,
+    UnbiasedJoint: _joint,
+    PrivUnit: _priv_unit,
+    SignDS: _sign_ds,
+}
+"""The fields of `Tables` that a mechanism on M scores sets."""
+
+
+def _fresh(transform: Fresh) -> dict[str, Any]:
+    rotations = transform.size // transform.width
+    return {"basis": _FRESH, "rotations": rotations, "factors": transform.factors}
+
+
+def _matrix(transform: RandomDirections | Projection) -> dict[str, Any]:
+    return {"basis": _MATRIX, "matrix": transform.matrix, "recovery": transform.recovery}
+
+
+_TRANSFORMS: dict[type, Callable[[Any], dict[str, Any]]] = {
+    Coordinates: lambda transform: {},  # noqa: ARG005
+    Rotated: lambda transform: {"basis": _ROTATED, "rotations": transform.rotations},
+    Fresh: _fresh,
+    RandomDirections: _matrix,
+    Projection: _matrix,
+}
+"""The fields of `Tables` that a transform sets."""
 
 
 def known(solution: Solution) -> bool:
     """Whether the kernels can run this solution; another is run as a device runs it."""
     mechanism, transform = type(solution.mechanism), type(solution.transform)
-    if transform is Fresh:
-        return mechanism is SignedSampling and not solution.accumulates
+    if not solution.transform.shares_codewords:
+        return mechanism is SignedSampling and transform is Fresh and not solution.accumulates
     return mechanism in _MECHANISMS and transform in _TRANSFORMS
 
 
@@ -144,110 +220,63 @@ def tables_of(solution: Solution) -> Tables:
         raise InvalidArgument(
             "solution", solution.name, "of fedsel's own mechanisms and transforms"
         )
-    mechanism, transform, M = solution.mechanism, solution.transform, solution.transform.size
-    value = mechanism.value if isinstance(mechanism, ValueReports) else None
-    symbols = (value if isinstance(value, Value) else Identity()).law
-    kind, basis, matrix, recovery, rotations, factors = VALUES, COORDINATES, None, None, 1, 0
-    if isinstance(mechanism, Baseline):
-        kind = BASELINE
-    elif mechanism.whole:
-        kind = WHOLE
-    elif isinstance(mechanism, OneSymbol):
-        kind = SIGNS
-    if isinstance(transform, Rotated):
-        basis, rotations = ROTATED, transform.rotations
-    elif isinstance(transform, Fresh):
-        basis, rotations, factors = FRESH, M // transform.width, transform.factors
-    elif isinstance(transform, RandomDirections | Projection):
-        basis, matrix, recovery = MATRIX, transform.matrix, transform.recovery
+    mechanism, transform, size = solution.mechanism, solution.transform, solution.transform.size
+    fields = _MECHANISMS[type(mechanism)](mechanism, size)
+    fields |= _TRANSFORMS[type(transform)](transform)
+    width = size // fields.get("rotations", 1)
     return Tables(
-        kind=kind,
-        basis=basis,
         dim=solution.dim,
-        slots=M,
+        slots=size,
         bases=transform.bases,
-        rotations=rotations,
-        width=M // rotations,
-        factors=factors,
-        picks=1 if mechanism.whole else mechanism.picks,
-        ranked=isinstance(mechanism, TwoStage | SignedSampling),
-        flat=isinstance(mechanism, FlatPicks),
+        width=width,
         plain=solution.alphabet.plain,
         decays_at_server=mechanism.decays_at_server,
-        clip=float(getattr(mechanism, "clip", 1.0)),
         momentum=float(solution.feedback.momentum),
-        scale=float(mechanism.scale) if isinstance(mechanism, Baseline) else 1.0,
-        root=math.sqrt(M // rotations),
-        ranks=ranks_of(mechanism.selection.law(M)) if isinstance(mechanism, TwoStage) else None,
-        windows=symbols_of(symbols).windows,
+        root=math.sqrt(width),
         units=solution.alphabet.units,
-        sign=_sign_of(mechanism, M) if isinstance(mechanism, OneSymbol) else None,
-        baseline=_numbers_of(mechanism) if isinstance(mechanism, Baseline) else None,
-        matrix=matrix,
-        recovery=recovery,
+        **fields,
     )
 
 
 def signs_of(
     solution: Solution, first: int, count: int
 ) -> NDArray[np.float32] | NDArray[np.uint32] | None:
-    """What the bases of the rounds from ``first`` on are made of; None for other transforms.
+    """What the bases of ``count`` rounds from ``first`` on are made of; None without such bases.
 
     Fresh bases: the key of each round (count, 2). Rotated ones: their signs
-    (count · bases · rotations, d), those of a round one after another, as `Rotated.combine` has
-    them.
+    (count · bases · rotations, d), round after round, in the order of `Rotated.combine`.
     """
-    transform = solution.transform
-    if isinstance(transform, Fresh):
-        rounds_ahead = range(first, first + count)
-        keys_of_rounds = [key_of_round(transform.seed, number) for number in rounds_ahead]
-        return np.array(keys_of_rounds, dtype=np.uint32).reshape(count, 2)
-    if not isinstance(transform, Rotated):
+    transform, rounds = solution.transform, range(first, first + count)
+    if type(transform) is Fresh:
+        keys = [key_of_round(transform.seed, number) for number in rounds]
+        return np.array(keys, dtype=np.uint32).reshape(count, 2)
+    if type(transform) is not Rotated:
         return None
     in_round = range(transform.bases * transform.rotations)
-    rounds = range(first, first + count)
-    keys = [public_key(transform.purpose(t, rotation)) for t in rounds for rotation in in_round]
+    keys_of_signs = [
+        public_key(transform.purpose(t, number)) for t in rounds for number in in_round
+    ]
     seed = transform.seed.to_bytes(max(16, -(-transform.seed.bit_length() // 32) * 4), "little")
-    signs = np.empty((len(keys), solution.dim), dtype=np.float32)
-    spawn = np.array(keys, dtype=np.uint32).reshape(len(keys), 4)
+    signs = np.empty((len(keys_of_signs), solution.dim), dtype=np.float32)
+    spawn = np.array(keys_of_signs, dtype=np.uint32).reshape(len(keys_of_signs), 4)
     native.public_signs(np.frombuffer(seed, dtype="<u4").astype(np.uint32), spawn, signs)
     return signs
 
 
-def _sign_of(mechanism: OneSymbol, d: int) -> Sign:
-    if isinstance(mechanism, SignedSampling):
-        return Sign(False, ranks_of(mechanism.law(d)), radius=float(mechanism.radius or 0.0))
-    if not isinstance(mechanism, UnbiasedJoint):
-        raise InvalidArgument("mechanism", mechanism, "a SignedSampling or an UnbiasedJoint")
-    low, high = mechanism.weights(d)
-    unused = ranks_of(RankLaw([1], [2 * d]))
-    return Sign(True, unused, low=low, high=high, top=mechanism.top(d), clip=mechanism.clip)
-
-
-def _numbers_of(mechanism: Baseline) -> BaselineNumbers:
-    if isinstance(mechanism, PrivUnit):
-        radius = float(mechanism.radius or 0.0)
-        return BaselineNumbers(mechanism.inside, radius, quantiles=np.array(mechanism.quantiles))
-    if not isinstance(mechanism, SignDS):
-        raise InvalidArgument("mechanism", mechanism, "a baseline of fedsel.solutions._baselines")
-    shares = np.cumsum(mechanism.shares(mechanism.size, mechanism.threshold))
-    return BaselineNumbers(shares=shares, top=mechanism.top)
-
-
 class ReportKernel:
-    """The reports of one solution, compiled; ``totals`` are those since they were cleared.
+    """The reports of one solution, compiled, and their ``totals`` since they were last cleared.
 
     Vectors are multiplied by ``factors`` (d,) before they are reported. Without a ``seed`` every
-    report is drawn from bits of its own (`fedsel._internal.random.own_bits`).
+    report is drawn from bits of its own (`fresh_seeds`).
     """
 
     def __init__(
         self, solution: Solution, seed: int | None, factors: NDArray[np.float32] | None = None
     ) -> None:
         self.solution, self._factors = solution, factors
-        self._key = None if seed is None else key_of(seed)
+        self._key = None if seed is None else philox_key(seed)
         tables = tables_of(solution)
-        self._plan = native.plan(tables)
+        self._compiled = native.plan(tables)
         self._sent = np.zeros((1, 2 * tables.picks), dtype=np.int64)
         self.in_round(getattr(solution.transform, "round", 0))
         self.totals = solution.totals()
@@ -282,12 +311,12 @@ class ReportKernel:
         if entries != self.solution.dim:
             raise InvalidArgument("parts", f"{entries} entries", f"{self.solution.dim} in all")
         done = native.send_vectors(
-            self._plan,
+            self._compiled,
             held,
             self._factors,
             np.ascontiguousarray(clients, dtype=np.int64),
             residual,
-            own_bits(len(clients)) if self._key is None else self._key,
+            fresh_seeds(len(clients)) if self._key is None else self._key,
             epoch,
             self._signs,
             self._sums,
@@ -306,5 +335,5 @@ class ReportKernel:
 
 
 def _held(part: NDArray[np.float32]) -> NDArray[np.float32]:
-    """A part (n, size) as the kernels read it; a view if it is so already."""
+    """A part (n, size) as the kernels read it; a view if it has that form already."""
     return np.ascontiguousarray(part, np.float32).reshape(len(part), -1)

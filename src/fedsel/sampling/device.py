@@ -12,9 +12,10 @@ from numpy.typing import ArrayLike
 from fedsel._internal.random import SYSTEM
 from fedsel.errors import InvalidData, check_kind, check_number, check_vectors
 from fedsel.mechanisms import Entropy
-from fedsel.mechanisms._base import PlainScores, ReportMechanism, Selection, Value
+from fedsel.mechanisms._base import ReportMechanism, Selection, Value
 from fedsel.mechanisms._drawing import draw_dimension, draw_symbol
 from fedsel.reports import Reports
+from fedsel.solutions._solution import plain_scores
 
 
 def select(selection: Selection, vector: ArrayLike, entropy: Entropy = SYSTEM) -> int:
@@ -52,4 +53,4 @@ def report(mechanism: ReportMechanism, vector: ArrayLike, entropy: Entropy = SYS
     True
     """
     check_kind("mechanism", mechanism, ReportMechanism)
-    return mechanism.draw(PlainScores(check_vectors("vector", vector, ndim=1)), entropy)
+    return mechanism.draw(plain_scores(check_vectors("vector", vector, ndim=1)), entropy)

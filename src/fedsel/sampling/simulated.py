@@ -11,21 +11,13 @@ from typing import Literal, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedsel._internal.random import Streams, key_of, stream
+from fedsel._internal.random import Streams, philox_key, stream
 from fedsel.errors import InvalidArgument, InvalidData, check_count, check_kind, check_vectors
-from fedsel.mechanisms import (
-    FlatPicks,
-    OneSymbol,
-    ReportMechanism,
-    Selection,
-    TwoStage,
-    UnbiasedJoint,
-    Value,
-)
-from fedsel.mechanisms._base import norm
+from fedsel.mechanisms import ReportMechanism, Selection, Value
 from fedsel.reports import Reports
 from fedsel.sampling import _batch as batch
 from fedsel.solutions import Solution
+from fedsel.solutions._solution import norm
 
 Executor = Literal["kernel", "batch"]
 Integers = NDArray[np.int64]
@@ -87,10 +79,10 @@ def select(
         chosen = np.empty_like(who.clients)
         held = np.ascontiguousarray(rows)
         native.draw_dimensions(
-            ranks_of(law), held, key_of(who.seed), who.epoch, who.clients, chosen
+            ranks_of(law), held, philox_key(who.seed), who.epoch, who.clients, chosen
         )
         return chosen
-    return batch.draw_dimensions(law, _spread(np.abs(rows), who), who.streams())
+    return batch.draw_dimensions(law, _for_all(np.abs(rows), who), who.streams())
 
 
 def perturb(value: Value, t: ArrayLike, who: Cohort, executor: Executor = "kernel") -> Integers:
@@ -108,13 +100,13 @@ def perturb(value: Value, t: ArrayLike, who: Cohort, executor: Executor = "kerne
     if _fast(executor):
         from fedsel.sampling._kernels import native, symbols_of
 
-        symbols, key = np.empty_like(who.clients), key_of(who.seed, VALUES_ALONE)
+        symbols, key = np.empty_like(who.clients), philox_key(who.seed, VALUES_ALONE)
         held = np.ascontiguousarray(values)
         native.draw_symbols(symbols_of(value.law), held, key, who.epoch, who.clients, symbols)
         return symbols
     everyone = np.arange(len(who.clients))
     streams = who.streams(VALUES_ALONE)
-    return batch.draw_symbols(value.law, _spread(values, who), streams, everyone)
+    return batch.draw_symbols(value.law, _for_all(values, who), streams, everyone)
 
 
 def report(
@@ -141,7 +133,7 @@ def report(
         raise InvalidData(f"vectors: must have {solution.dim} columns")
     if solution.alphabet.plain:
         raise InvalidArgument("target", target, "private: numbers are no symbols")
-    everyone = _spread(rows, who)
+    everyone = _for_all(rows, who)
     if _fast(executor):
         from fedsel.sampling._kernels import ReportKernel, known
 
@@ -152,14 +144,8 @@ def report(
         return _one_by_one(solution, everyone, who)
     scores = np.nan_to_num(solution.transform.scores(everyone))
     values = np.stack([solution.transform.values(row) for row in everyone])
-    if isinstance(solution.mechanism, OneSymbol):
-        norms = [norm(row) for row in everyone]
-        read = values if isinstance(solution.mechanism, UnbiasedJoint) else scores
-        slots, signs = batch.draw_signs(solution.mechanism, read, norms, who.streams())
-        return Reports(slots[:, None], signs[:, None])
-    if isinstance(solution.mechanism, TwoStage | FlatPicks):
-        return batch.draw_values(solution.mechanism, scores, values, who.streams())
-    raise InvalidArgument("executor", executor, '"kernel" for this target')
+    rows_of_all = batch.Rows(scores, values, [norm(row) for row in everyone])
+    return batch.draw_reports(solution.mechanism, rows_of_all, who.streams())
 
 
 def _one_by_one(solution: Solution, everyone: NDArray[np.float32], who: Cohort) -> Reports:
@@ -190,5 +176,5 @@ def _rows(name: str, rows: Rows, who: Cohort) -> Rows:
     return rows
 
 
-def _spread(rows: Rows, who: Cohort) -> Rows:
+def _for_all(rows: Rows, who: Cohort) -> Rows:
     return np.broadcast_to(rows, (len(who.clients), *rows.shape[1:]))

@@ -116,7 +116,7 @@ class Checkpoint:
         )
 
     def check_same(self, other: Checkpoint) -> None:
-        """Refuse to go on with another task than that of this checkpoint; say what has changed."""
+        """Refuse to go on with another task than the checkpoint's; name what has changed."""
         means = [None if c.plan is None else c.plan.known for c in (self, other)]
         if means[0] != means[1]:
             allowed = "what the run began with: the checkpoint has other public means"
@@ -173,7 +173,7 @@ class Checkpoint:
         return Request(self.run, self.epoch, self.round, self.recipe, self.intent)
 
     def advanced(self, totals: Totals, counts: Counts) -> Checkpoint:
-        """The checkpoint after this round, of which these are the reports: a pure function.
+        """The checkpoint after this round with these reports: a pure function.
 
         A round without reports changes no weight, nor does one that prepares.
         """

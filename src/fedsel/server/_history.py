@@ -14,7 +14,7 @@ from fedsel.preparation._record import Preparation
 from fedsel.solutions import Privacy
 
 if TYPE_CHECKING:
-    from fedsel.central import CentralGuarantee
+    from fedsel.mechanisms.central import CentralGuarantee
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 Needs the extra: ``pip install 'fedsel[service]'``. Docs: docs/service.md.
 """
 
-from fedsel.service.task import Limits, Task
+from fedsel.service._task import Limits, Task
 from fedsel.wire import CloseRule
 
 __all__ = ["CloseRule", "Limits", "Task"]

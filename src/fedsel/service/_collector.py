@@ -26,9 +26,9 @@ from fedsel.server._admission import Counts, judge_round, judge_rounds
 from fedsel.server._checkpoint import Checkpoint
 from fedsel.server._folder import CheckpointError
 from fedsel.service._monitoring import Evaluation, log_event
+from fedsel.service._snapshot import RunSnapshot
 from fedsel.service._store import GatewayBatch, RoundStatus, Store, StoreUnavailable, Transaction
-from fedsel.service.task import Task
-from fedsel.service.view import RunSnapshot
+from fedsel.service._task import Task
 from fedsel.wire import ReportFormat, Verdict
 
 _POLL_SECONDS = 0.25

@@ -1,12 +1,9 @@
 """What a connection may cost: memory, a place among others, and time.
 
-With httptools uvicorn takes a quarter of h11's time for a request, a sixth of hypercorn's. But it
-takes headers, pipelined requests and trailers without any bound, does not time a client that sends
-byte by byte or never reads, and sees a TLS connection only after its handshake. Servers that bound
-headers (uvicorn with h11, hypercorn, granian) leave the rest undone: none of them times bodies, or
-counts connections by network, and granian's are out of Python's reach. So each connection has a
-`Connection` here, between its transport and uvicorn's protocol. It uses what asyncio and ASGI
-specify (protocols, transports, ``scope["state"]``), nothing of the protocol's own:
+uvicorn with httptools is fast, but bounds nothing: neither headers, pipelined requests and trailers
+nor a client that sends byte by byte or never reads (docs/service.md compares servers). So each
+connection has a `Connection` here, between its transport and uvicorn's protocol. It uses what
+asyncio and ASGI specify (protocols, transports, ``scope["state"]``), nothing of the protocol's own:
 
 - **Memory.** Bytes are handed on a part at a time, and none while an answer is under way: then
   reading stops. `MOST_UNREAD_BYTES` that the application has not taken end the connection, as
@@ -31,7 +28,7 @@ from pathlib import Path
 from typing import Any, cast, final
 
 from fedsel._internal.extras import needed
-from fedsel.service.task import Limits
+from fedsel.service._task import Limits
 
 with needed("service", "fedsel.service"):
     from uvicorn.protocols.http.auto import AutoHTTPProtocol
@@ -44,8 +41,8 @@ ENDLESS = frozenset({"/v1/events"})
 PART_BYTES, BODY_PART_BYTES = 1 << 12, 1 << 16
 """Handed on at a time: so few bytes of headers hold a hundred requests or two at most."""
 MOST_UNREAD_BYTES = 1 << 17
-"""Of a header, of trailers, and of a body that comes after its answer: that of a report too large
-by little is still read away, so that its sender sees the answer."""
+"""Of a header, trailers, or a body that comes after its answer. A report that is slightly too large
+is still read away, so that its sender sees the answer."""
 SPARE_CONNECTIONS = 128
 """Beyond the limit: they are answered with 503 as long as there are so few of them."""
 SWEEP_SECONDS, ACCEPT_AGAIN_SECONDS = 1.0, 0.1
@@ -61,7 +58,7 @@ class Gone(Exception):
 class Listener:
     """Makes the connections of one process, counts them, and ends those that take too long.
 
-    Connections of ``proxies`` are not counted by network: they are those of many clients.
+    Connections of ``proxies`` are not counted by network: many clients share them.
     """
 
     def __init__(
@@ -110,15 +107,15 @@ class Listener:
                 del self._of_network[one.network]
 
     async def accept(self, listening: socket.socket, make: Callable[[], Connection]) -> None:
-        """Take in connections over TLS, for ever: `asyncio.Server` tells of none before it is safe.
+        """Accept connections over TLS for ever, and count them before their handshakes.
 
-        They have their places, and their time runs, from the first byte of their handshake on.
+        `asyncio.Server` would show them only afterwards.
         """
         listening.setblocking(False)
         while True:
             try:
                 client, (host, *_) = await asyncio.get_running_loop().sock_accept(listening)
-            except ConnectionError:  # gone before it was taken in
+            except ConnectionError:  # gone before it was accepted
                 continue
             except OSError:  # no more sockets
                 await asyncio.sleep(ACCEPT_AGAIN_SECONDS)
@@ -239,12 +236,12 @@ class Connection(asyncio.Protocol):
         self.http.pause_writing()
 
     def resume_writing(self) -> None:
-        """It has."""
+        """The client has read enough."""
         self._write_paused = False
         self.http.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The end."""
+        """The connection has ended."""
         self._listener.leave(self)
         self._held, self.lost = b"", True
         if self._phase is not _HANDSHAKE:  # else it was refused
@@ -266,9 +263,9 @@ class Connection(asyncio.Protocol):
             self._enter(_ANSWER)
 
     def answer_goes_on(self) -> None:
-        """The client is to read a part of the answer, if it is there.
+        """The client must now read a part of the answer; raise `Gone` if it has left.
 
-        uvicorn tells so to the last one of pipelined requests alone.
+        uvicorn itself notices this for the last of pipelined requests alone.
         """
         if self.lost:
             raise Gone
@@ -276,7 +273,7 @@ class Connection(asyncio.Protocol):
             self._enter(_ANSWER)
 
     def request_ends(self) -> None:
-        """It is answered; what came meanwhile is the next one's."""
+        """The request is answered; bytes that came meanwhile belong to the next one."""
         self._endless = False
         self._enter(_HEADER if self._untaken else _IDLE)
         if self._held:
@@ -301,7 +298,7 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
     def end_if_endless(self) -> None:
-        """End it if its answer has no end."""
+        """End the connection if its answer has no end."""
         if self._endless:
             self._transport.close()
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, NamedTuple, Protocol, final
 
-from fedsel.service.view import CachedBytes
+from fedsel.service._snapshot import CachedBytes
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]

@@ -46,7 +46,7 @@ class Buckets:
 
 
 ROUTE = "fedsel.route"
-"""Where a scope tells which route has answered."""
+"""The key of the scope that holds the route."""
 _SECURITY: Headers = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),

@@ -1,4 +1,4 @@
-"""Figures for Prometheus: of the run, as the database has them, and of this process."""
+"""What an operator watches: logs, figures for Prometheus, and the model on a public test set."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Self, final
+from typing import TYPE_CHECKING, Any, Literal, Self, cast, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from fedsel.data.files import read
 from fedsel.errors import InvalidArgument
 from fedsel.models import CLASSIFYING, LinearModel, predict
 from fedsel.server._checkpoint import Checkpoint
-from fedsel.service.task import Task
+from fedsel.service._task import Task
 
 with needed("service", "fedsel.service"):
     from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
@@ -33,7 +33,7 @@ Level = Literal["debug", "info", "warning", "error"]
 
 
 def log_event(event: str, *, level: Level = "info", **values: Any) -> None:
-    """Write that something happened, with public values alone."""
+    """Write that something happened, with public values alone: no client's name, token, address."""
     number = logging.getLevelNamesMapping()[level.upper()]
     if LOG.isEnabledFor(number):
         LOG.log(number, event, extra={"values": values})
@@ -89,7 +89,7 @@ class Evaluation:
 
     @classmethod
     def of(cls, task: Task) -> Self | None:
-        """That of a task; None if it has none. What is wrong with the file is told."""
+        """The test set of a task; None if it has none. A file that does not fit is refused."""
         if task.evaluation is None:
             return None
         if task.features is None or task.loss not in CLASSIFYING:
@@ -136,26 +136,24 @@ _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 1
 
 @final
 class Metrics:
-    """What one process counts. Those of the run are the same at every process."""
+    """Figures for Prometheus: of the run, as the database has them, and of this process."""
 
     def __init__(self, collector: Collector) -> None:
+        self._collector, self._worker = collector, str(os.getpid())
         self._registry = CollectorRegistry()
-        self._registry.register(_OfRun(collector))
-        worker = {"worker": str(os.getpid())}
+        self._registry.register(cast(Any, self))
+        about: dict[str, Any] = {"registry": self._registry}
+        worker = ["worker", "route"]
         self._requests = Counter(
-            "fedsel_requests",
-            "Requests that were answered",
-            ["worker", "route", "status"],
-            registry=self._registry,
+            "fedsel_requests", "Requests that were answered", [*worker, "status"], **about
         )
         self._seconds = Histogram(
             "fedsel_request_seconds",
             "From a request to its answer",
-            ["worker", "route"],
+            worker,
             buckets=_SECONDS,
-            registry=self._registry,
+            **about,
         )
-        self._worker = worker["worker"]
         self._known: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
 
     def observe(self, route: str, status: int, seconds: float) -> None:
@@ -174,34 +172,21 @@ class Metrics:
         """All figures in Prometheus' text format."""
         return generate_latest(self._registry)
 
-
-@final
-class _OfRun:
-    """The figures of the run, read when they are asked for."""
-
-    def __init__(self, collector: Collector) -> None:
-        self._collector = collector
-
     def collect(self) -> Iterator[Metric]:
-        collector = self._collector
-        view, status = collector.view, collector.status
+        """The figures of the run, read when they are asked for; the same at every process."""
+        collector, view = self._collector, self._collector.view
         yield GaugeMetricFamily("fedsel_round", "The open round", view.round)
         yield GaugeMetricFamily("fedsel_rounds", "Rounds of the run in all", view.rounds)
-        opened = GaugeMetricFamily("fedsel_round_opened_seconds", "When the open round began")
-        opened.add_metric([], status.opened)
-        yield opened
+        began = "When the open round began"
+        yield GaugeMetricFamily("fedsel_round_opened_seconds", began, collector.status.opened)
         outcomes = CounterMetricFamily(
             "fedsel_reports", "Reports of the run by what became of them", labels=["outcome"]
         )
-        sums = dict.fromkeys(status.counts._fields, 0)
-        for record in view.state.records:
-            for name in sums:
-                sums[name] += getattr(record, name)
         for name, count in collector.counts._asdict().items():
-            outcomes.add_metric([name], sums[name] + count)
+            over = sum(getattr(record, name) for record in view.state.records)
+            outcomes.add_metric([name], over + count)
         yield outcomes
-        measured = view.measures[-1] if view.measures else None
-        for name, value in (measured or {}).items():
+        for name, value in ((view.measures[-1] if view.measures else None) or {}).items():
             yield GaugeMetricFamily(f"fedsel_{name}", "Of the model on the test set", value)
         yield GaugeMetricFamily("fedsel_waiting", "Reports that wait here", collector.waiting)
         yield CounterMetricFamily("fedsel_commits", "Groups committed here", collector.commits)

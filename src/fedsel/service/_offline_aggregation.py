@@ -1,8 +1,7 @@
-"""Reports at rest: files of them are added up part by part, on every core or on a cluster.
+"""Offline aggregation: add up files of reports part by part, on every core or on a cluster.
 
-Sums are integers and sums of sums are the same: it does not matter how the parts are spread.
-Memory is bounded, whatever lies in the files: where the sums of all rounds would take too much of
-it, the files are read again for the next rounds.
+Sums are integers: it does not matter who adds which part. Memory is bounded, whatever lies in the
+files: where the sums of all rounds would take too much, the files are read again for the next ones.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ COLUMN = "report"
 PART_REPORTS = 1 << 22
 """Reports of one part: what a worker is given at a time."""
 SUM_BYTES = 1 << 30
-"""What the sums of several rounds may take in memory; those of a single round are always held."""
+"""Memory for the sums of several rounds; the sums of a single round are always held."""
 GROUP_BYTES = 1 << 28
 """What the reports of a row group may take: a reader may have to unpack all of them at once."""
 _AT_ONCE = 1 << 18
@@ -68,7 +67,7 @@ class Sums:
         return sum(totals.count for totals in self.by_round.values())
 
     def mean(self, recipe: Recipe, number: int) -> NDArray[np.float64]:
-        """The mean update that the reports of a round tell of (d,)."""
+        """The mean update (d,) that the reports of a round estimate."""
         return recipe.build().in_round(number).expand(self.by_round[number].mean())
 
 
@@ -146,8 +145,8 @@ def aggregated(
 ) -> Iterator[Sums]:
     """The sums of all files, for some of the ``planned`` rounds at a time, in their order.
 
-    The first tells all that was rejected. ``advance`` is told the parts that are done. Work is done
-    by `in_parallel`: threads on this machine, or whatever backend is chosen.
+    The first has the count of all rejected reports. ``advance`` gets the number of parts done.
+    Threads of this machine do the work, or whatever backend is chosen (`in_parallel`).
     """
     parts, solution = parts_of(paths, form.size), recipe.build()
     fit = SUM_BYTES // (8 * len(solution.alphabet.units) * solution.transform.places)
@@ -247,7 +246,7 @@ def _holds_bytes(leaf: Any) -> bool:
 def _group(
     path: Path, column: _Column, group: int, size: int, rows: int, sums: Sums
 ) -> Iterator[bytes]:
-    """The reports of a row group; those of another length are none."""
+    """The reports of a row group; values of another length are rejected."""
     file, place, length = column
     about = file.metadata.row_group(group)
     if length not in (0, size):

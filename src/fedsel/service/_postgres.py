@@ -138,7 +138,7 @@ class PostgresStore(Store):
         )
 
     @contextmanager
-    def _transaction(self, lock: str) -> Iterator[None]:
+    def _locked(self, lock: str) -> Iterator[None]:
         shared = "_shared" if lock == "writing" else ""
         which = (_SETUP, 0) if lock == "begin" else (_LOCK, self._run)
         with self._answering(), self._connection.transaction():

@@ -62,7 +62,7 @@ class GatewayBatch:
 
 
 class Store(ABC):
-    """The database of a service. Everything but `begin` and `choose` is about the chosen run."""
+    """The database of a service; all but `begin` and `choose` is about the chosen run."""
 
     several_processes: bool
     """Whether services of several processes may share it."""
@@ -91,7 +91,7 @@ class Store(ABC):
         """Turn errors of the connection into `StoreUnavailable`."""
 
     @abstractmethod
-    def _transaction(self, lock: str) -> AbstractContextManager[None]:
+    def _locked(self, lock: str) -> AbstractContextManager[None]:
         """One transaction under a lock: "begin", "writing" or "closing"."""
 
     @abstractmethod
@@ -100,24 +100,19 @@ class Store(ABC):
 
     def begin(self, name: str, checkpoint: bytes, opened: float) -> bytes:
         """Choose the run of this name, which begins with this checkpoint if new; its checkpoint."""
-        with self._transaction("begin"):
+        insert = "INSERT INTO runs (name, key, checkpoint, round) VALUES (?, ?, ?, 0)"
+        with self._locked("begin"):
             if not self.choose(name):
-                self.execute(
-                    "INSERT INTO runs (name, key, checkpoint, round) VALUES (?, ?, ?, 0)",
-                    name,
-                    secrets.token_bytes(_KEY_BYTES),
-                    checkpoint,
-                )
+                self.execute(insert, name, secrets.token_bytes(_KEY_BYTES), checkpoint)
                 self.choose(name)
                 self._open_round(0, opened)
         return self.checkpoint()
 
     def choose(self, name: str) -> bool:
         """Choose the run of this name, if there is one."""
-        with self._answering():
-            row = self.execute("SELECT id FROM runs WHERE name = ?", name).fetchone()
-        self._run = 0 if row is None else row[0]
-        return row is not None
+        rows = self._rows("SELECT id FROM runs WHERE name = ?", name)
+        self._run = rows[0][0] if rows else 0
+        return bool(rows)
 
     def key(self) -> bytes:
         """The run's own secret, which all its processes share."""
@@ -141,9 +136,8 @@ class Store(ABC):
 
     def times(self) -> list[tuple[float, float | None]]:
         """When each round began and ended, in seconds of the epoch."""
-        return self._rows(
-            "SELECT opened, closed FROM rounds WHERE run = ? ORDER BY round", self._run
-        )
+        query = "SELECT opened, closed FROM rounds WHERE run = ? ORDER BY round"
+        return self._rows(query, self._run)
 
     def measures(self) -> list[str | None]:
         """What the test set said after each round, as it was given to `Transaction.advance`."""
@@ -162,13 +156,13 @@ class Store(ABC):
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
         """A transaction, perhaps beside others, in which the open round cannot end."""
-        with self._transaction("writing"):
+        with self._locked("writing"):
             yield Transaction(self, self._run)
 
     @contextmanager
     def closing(self) -> Iterator[Transaction]:
         """A transaction of its own, in which the open round may be ended."""
-        with self._transaction("closing"):
+        with self._locked("closing"):
             yield Transaction(self, self._run)
 
 
@@ -189,11 +183,8 @@ class Transaction:
 
         None: it is new, and was added. Participants of the rows differ from each other.
         """
-        new = self._store.insert(number, rows)
-        return [
-            None if is_new else self.report_of(number, row[0])
-            for is_new, row in zip(new, rows, strict=True)
-        ]
+        new = zip(rows, self._store.insert(number, rows), strict=True)
+        return [None if added else self.report_of(number, row[0]) for row, added in new]
 
     def report_of(self, number: int, participant: bytes) -> bytes | None:
         """What a participant has sent in a round."""
@@ -204,21 +195,17 @@ class Transaction:
     def batch_of(self, batch: GatewayBatch) -> tuple[bytes, Counts] | None:
         """Digest and counts of the gateway's batch of this number; None if there was none."""
         self._store.lock_batch(batch.gateway + batch.number)
-        row = self._execute(
+        query = (
             "SELECT digest, accepted, rejected, duplicate, late FROM batches"
-            " WHERE run = ? AND gateway = ? AND batch = ?",
-            self._run,
-            batch.gateway,
-            batch.number,
-        ).fetchone()
+            " WHERE run = ? AND gateway = ? AND batch = ?"
+        )
+        row = self._execute(query, self._run, batch.gateway, batch.number).fetchone()
         return None if row is None else (bytes(row[0]), Counts(*row[1:]))
 
     def add_batch(self, batch: GatewayBatch, digest: bytes, counts: Counts) -> None:
         """Add a batch that is not there yet to the open round; its data are what was accepted."""
-        self._execute(
-            "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            *(self._run, batch.gateway, batch.number, self.round, digest, *counts, batch.data),
-        )
+        row = (self._run, batch.gateway, batch.number, self.round, digest, *counts, batch.data)
+        self._execute("INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", *row)
 
     def tally(self, counts: Counts) -> None:
         """Count what became of reports in the open round."""
@@ -293,7 +280,7 @@ class SQLiteStore(Store):
         del name  # there is one process, and one thread of it
 
     @contextmanager
-    def _transaction(self, lock: str) -> Iterator[None]:
+    def _locked(self, lock: str) -> Iterator[None]:
         del lock
         if self._lock is not None:
             self._lock.check()

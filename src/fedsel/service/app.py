@@ -18,6 +18,7 @@ from fedsel.service._collector import (
 )
 from fedsel.service._http import (
     JSON_TYPE,
+    OCTETS_TYPE,
     PROBLEM,
     Answer,
     Application,
@@ -33,13 +34,13 @@ from fedsel.service._http import (
 )
 from fedsel.service._middleware import ROUTE, Buckets, SecurityMiddleware
 from fedsel.service._monitoring import CONTENT_TYPE, Metrics, log_event
+from fedsel.service._openapi import document
+from fedsel.service._snapshot import CachedBytes, RunSnapshot
 from fedsel.service._store import GatewayBatch, StoreUnavailable, open_store
+from fedsel.service._task import Task
 from fedsel.service.dashboard import Dashboard
 from fedsel.service.inviting import Invitations, Kind, Participant
 from fedsel.service.joining import join_routes
-from fedsel.service.openapi import document
-from fedsel.service.task import Task
-from fedsel.service.view import CachedBytes, RunSnapshot
 from fedsel.wire import Verdict
 
 with needed("service", "fedsel.service"):
@@ -156,7 +157,7 @@ class Service:
         return None
 
     def _participant(self, scope: Scope, kind: Kind) -> Participant:
-        """Who asks, if that is somebody who may send such a thing now."""
+        """The sender of a request, if it may send such a thing now."""
         participant = self._known(scope)
         content = dict(scope["headers"]).get(b"content-type", b"")
         if participant is None:
@@ -175,33 +176,19 @@ class Service:
             self.collector.reject()
         return PROBLEM[code]
 
+    # --- what goes out --------------------------------------------------------------------------
+
     async def get_invitation(self, scope: Scope, receive: Receive) -> Answer:
         """What a token is an invitation to: a device asks before it pays for a report."""
         del receive
-        participant = self._known(scope)
-        return (
-            PROBLEM["not_invited"]
-            if participant is None
-            else json_answer({"kind": participant.kind})
-        )
-
-    # --- what goes out --------------------------------------------------------------------------
-
-    async def get_task(self, scope: Scope, receive: Receive) -> Answer:
-        """What the run is about."""
-        del receive
-        return await cached_answer(self.view.task_text, scope, JSON_TYPE)
+        known = self._known(scope)
+        return PROBLEM["not_invited"] if known is None else json_answer({"kind": known.kind})
 
     async def get_rounds(self, scope: Scope, receive: Receive) -> Answer:
         """All rounds: what became of their reports, and when they began and ended."""
         del scope, receive
         now, over = json_answer(self._now()), self.view.rounds_text  # of the same view
         return text_answer(now.body[:-1] + b',"rounds":' + await over.get() + b"}", JSON_TYPE)
-
-    async def get_open(self, scope: Scope, receive: Receive) -> Answer:
-        """The open round, for people."""
-        del scope, receive
-        return json_answer(self._now())
 
     def _now(self) -> dict[str, Any]:
         view = self.view
@@ -224,52 +211,72 @@ class Service:
         A round that is over has none: a device must not pay for a report that nobody takes.
         """
         del receive
-        view, asked = self.view, scope["path_params"]
+        view, number = self.view, scope["path_params"]["round"]
         if view.request is None:
             raise Refusal("finished")
-        number = asked["round"]
         if number != "open":
             if not _NUMBER.fullmatch(number) or int(number) > view.round:
                 raise Refusal("not_found")
             if int(number) < view.round:
                 raise Refusal("late")
-        parts: dict[str, CachedBytes] = {"request": view.request, "weights": view.weights}
-        if asked["part"] == "preparing":
-            return await cached_answer(view.preparing_text, scope, JSON_TYPE)
-        if asked["part"] not in parts:
-            raise Refusal("not_found")
-        return await cached_answer(parts[asked["part"]], scope)
-
-    async def get_model(self, scope: Scope, receive: Receive) -> Answer:
-        """What has been learnt so far, as float64."""
-        del receive
-        return await cached_answer(self.view.model, scope)
+        match scope["path_params"]["part"]:
+            case "request":
+                return await cached_answer(view.request, scope)
+            case "weights":
+                return await cached_answer(view.weights, scope)
+            case "preparing":
+                return await cached_answer(view.preparing_text, scope, JSON_TYPE)
+        raise Refusal("not_found")
 
     async def get_model_json(self, scope: Scope, receive: Receive) -> Answer:
         """What has been learnt so far, as numbers; of a linear model on raw records, too."""
         del receive
         return await cached_answer(await self.view.model_text.get(), scope, JSON_TYPE)
 
-    async def get_openapi(self, scope: Scope, receive: Receive) -> Answer:
-        """The description of all this for programs."""
-        del scope, receive
+    def routes(self) -> list[Route]:
+        """All routes; the one that decides the rate comes first."""
+
+        def cached(find: Callable[[], CachedBytes], kind: bytes = OCTETS_TYPE) -> Handler:
+            return lambda scope, _: cached_answer(find(), scope, kind)
+
+        def made(make: Callable[[], Answer]) -> Handler:
+            async def handler(scope: Scope, receive: Receive) -> Answer:
+                del scope, receive
+                return make()
+
+            return handler
+
+        table: list[tuple[str, str, Handler]] = [
+            ("POST", "/v1/reports", self.post_report),
+            ("PUT", "/v1/batches/{batch}", self.put_batch),
+            ("GET", "/v1/invitation", self.get_invitation),
+            ("GET", "/v1/task", cached(lambda: self.view.task_text, JSON_TYPE)),
+            ("GET", "/v1/rounds", self.get_rounds),
+            ("GET", "/v1/rounds/open", made(lambda: json_answer(self._now()))),
+            ("GET", "/v1/rounds/{round}/{part}", self.get_part),
+            ("GET", "/v1/model", cached(lambda: self.view.model)),
+            ("GET", "/v1/model.json", self.get_model_json),
+            ("GET", "/v1/openapi.json", made(self._document)),
+            ("GET", "/", self.dashboard.get_page),
+            ("GET", "/dashboard.css", self.dashboard.get_style),
+            ("GET", "/dashboard.js", self.dashboard.get_script),
+            ("GET", "/v1/events", self.dashboard.get_events),
+            ("GET", "/healthz", made(lambda: json_answer({"status": "alive"}))),
+            ("GET", "/readyz", made(self._ready)),
+            ("GET", "/metrics", made(lambda: text_answer(self.metrics.text(), CONTENT_TYPE))),
+            *join_routes(),
+        ]
+        return [
+            Route(template, _Endpoint(template, handler, self.refused), methods=[method])
+            for method, template, handler in table
+        ]
+
+    def _document(self) -> Answer:
         return json_answer(document(self.task.name, self.view.form.size, self.task.limits))
 
-    async def get_health(self, scope: Scope, receive: Receive) -> Answer:
-        """Whether the process lives."""
-        del scope, receive
-        return json_answer({"status": "alive"})
-
-    async def get_ready(self, scope: Scope, receive: Receive) -> Answer:
-        """Whether reports can be taken."""
-        del scope, receive
+    def _ready(self) -> Answer:
         ready = self.collector.available
         return json_answer({"status": "ready"}) if ready else PROBLEM["unavailable"]
-
-    async def get_metrics(self, scope: Scope, receive: Receive) -> Answer:
-        """Figures for Prometheus."""
-        del scope, receive
-        return text_answer(self.metrics.text(), CONTENT_TYPE)
 
 
 @final
@@ -291,34 +298,6 @@ class _Endpoint:
         except StoreUnavailable:
             answer = PROBLEM["unavailable"]
         await answer(scope, receive, send)
-
-
-def routes(service: Service) -> list[Route]:
-    """All routes; the one that decides the rate comes first."""
-    table: list[tuple[str, str, Handler]] = [
-        ("POST", "/v1/reports", service.post_report),
-        ("PUT", "/v1/batches/{batch}", service.put_batch),
-        ("GET", "/v1/invitation", service.get_invitation),
-        ("GET", "/v1/task", service.get_task),
-        ("GET", "/v1/rounds", service.get_rounds),
-        ("GET", "/v1/rounds/open", service.get_open),
-        ("GET", "/v1/rounds/{round}/{part}", service.get_part),
-        ("GET", "/v1/model", service.get_model),
-        ("GET", "/v1/model.json", service.get_model_json),
-        ("GET", "/v1/openapi.json", service.get_openapi),
-        ("GET", "/", service.dashboard.get_page),
-        ("GET", "/dashboard.css", service.dashboard.get_style),
-        ("GET", "/dashboard.js", service.dashboard.get_script),
-        ("GET", "/v1/events", service.dashboard.get_events),
-        ("GET", "/healthz", service.get_health),
-        ("GET", "/readyz", service.get_ready),
-        ("GET", "/metrics", service.get_metrics),
-        *join_routes(),
-    ]
-    return [
-        Route(template, _Endpoint(template, handler, service.refused), methods=[method])
-        for method, template, handler in table
-    ]
 
 
 async def _refused(request: Any, error: Exception) -> Response:
@@ -348,7 +327,7 @@ def create_app(task: Task, store: str | Path) -> SecurityMiddleware:
             await service.stop()
 
     inner = Starlette(
-        routes=routes(service),
+        routes=service.routes(),
         lifespan=lifespan,
         exception_handlers={HTTPException: _refused, Exception: _refused},
     )

@@ -21,7 +21,7 @@ from pathlib import Path
 from fedsel.errors import check_positive
 from fedsel.service._collector import opened
 from fedsel.service._store import open_store
-from fedsel.service.task import Task
+from fedsel.service._task import Task
 
 Kind = Literal["device", "gateway"]
 KEY_VARIABLE = "FEDSEL_SERVICE_KEY"

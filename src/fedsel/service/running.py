@@ -27,8 +27,8 @@ from fedsel.service._collector import opened
 from fedsel.service._connections import Listener, Network
 from fedsel.service._monitoring import Evaluation, log_event, log_to_stderr
 from fedsel.service._store import open_store
+from fedsel.service._task import Limits, Task
 from fedsel.service.app import create_app
-from fedsel.service.task import Limits, Task
 
 with needed("service", "fedsel.service"):
     import uvicorn
@@ -93,7 +93,7 @@ class Serving:
 
 @final
 class _Server(uvicorn.Server):
-    """uvicorn's server, with a `Listener` of ours."""
+    """uvicorn's server with our `Listener`."""
 
     def __init__(self, task: Task, serving: Serving) -> None:
         self._listener = serving.listener(task.limits)
@@ -119,9 +119,9 @@ class _Server(uvicorn.Server):
 
 
 def serve(task: Task, serving: Serving, ready: Callable[[str], object] = id) -> None:
-    """Serve a task until it is interrupted; ``ready`` is told the address once it is bound.
+    """Serve a task until it is interrupted; ``ready`` gets the address once it is bound.
 
-    What is wrong with the store is told before anything listens.
+    A store that cannot be used is refused before anything listens.
     """
     _check(task, serving)
     _allow_connections(task)
@@ -156,7 +156,7 @@ def background(task: Task, serving: Serving) -> Iterator[str]:
 
 
 def _check(task: Task, serving: Serving) -> None:
-    """Whatever would fail once it is served: test set, certificate, store."""
+    """Refuse now what would fail later: test set, certificate, store."""
     Evaluation.of(task)
     serving.listener(task.limits)
     store = open_store(serving.store)
@@ -233,11 +233,11 @@ def _supervise(task: Task, serving: Serving, listening: socket.socket) -> None:
             worker.terminate()
         for worker in workers:
             worker.join(2 * SHUTDOWN_SECONDS)
-            worker.kill()  # no more than a word to one that has ended
+            worker.kill()  # does nothing to one that has ended
 
 
 def _worker(task: Task, serving: Serving, listening: socket.socket) -> None:
-    """The one process that serves, or one of several."""
+    """Serve, as the only process or one of several."""
     log_to_stderr(serving.log_level)
     # uvicorn ends in order, then raises the signal that it got once more: the order is enough.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -249,7 +249,7 @@ def _worker(task: Task, serving: Serving, listening: socket.socket) -> None:
 
 
 def _end_with(supervisor: Worker) -> None:
-    """End this process when its supervisor was killed: nobody else would, and it has the port."""
+    """End this process when its supervisor was killed: it would keep the port."""
     supervisor.join()
     os.kill(os.getpid(), signal.SIGTERM)
 
@@ -277,7 +277,7 @@ def _config(task: Task, serving: Serving, listener: Listener) -> uvicorn.Config:
 
 
 def _names(network: Network) -> list[str]:
-    """A network as sockets tell its addresses: those of IPv4 have two forms.
+    """The forms that sockets give a network's addresses: IPv4 has two.
 
     >>> _names(ipaddress.ip_network("10.0.0.0/8"))
     ['10.0.0.0/8', '::ffff:10.0.0.0/104']

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsel._internal.progress import note
-from fedsel._internal.random import key_of
+from fedsel._internal.random import philox_key
 from fedsel.errors import InvalidArgument, check_count, check_finite, check_positive, check_vectors
 from fedsel.models import LinearModel, Loss
 from fedsel.preparation import Plan, Preparation
@@ -98,14 +98,14 @@ class Training:
 
         seed = secrets.randbits(256) if self.seed is None else self.seed
         order = members.copy()
-        native.shuffle(order, key_of(seed, SHUFFLE), epoch)
+        native.shuffle(order, philox_key(seed, SHUFFLE), epoch)
         # Even rounds of at most ``batch``: the mean of a few left over would be mostly noise.
         count = -(-len(order) // self.batch)
         ends: Numbers = np.arange(1, count + 1, dtype=np.int64) * len(order) // count
         if self.dropout == 0:
             return order, ends
         stays = np.ones(clients, dtype=np.bool_)
-        native.drop(stays, self.dropout, key_of(seed, DROP), epoch)
+        native.drop(stays, self.dropout, philox_key(seed, DROP), epoch)
         answers = stays[order]
         return order[answers], np.cumsum(answers, dtype=np.int64)[ends - 1]
 

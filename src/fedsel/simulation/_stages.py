@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsel._internal.random import key_of, own_bits
+from fedsel._internal.random import fresh_seeds, philox_key
 from fedsel.preparation import Plan
 from fedsel.server._step import ServerState, averaged, step
 from fedsel.simulation._clients import LinearClients, Source, record_vectors
@@ -140,7 +140,7 @@ class CompiledStage:
         self._total = np.zeros(places)
         self.sent = np.zeros((1, 2 * tables.picks), dtype=np.int64)
         self._residual = residual_for(solution, source.clients, residual_directory)
-        self._key = None if training.seed is None else key_of(training.seed)
+        self._key = None if training.seed is None else philox_key(training.seed)
 
     @property
     def rounds_at_a_time(self) -> int:
@@ -168,7 +168,7 @@ class CompiledStage:
             ends,
             weights,
             self._residual if len(self._residual) else None,
-            own_bits(len(clients)) if self._key is None else self._key,
+            fresh_seeds(len(clients)) if self._key is None else self._key,
             epoch,
             self._signs_of(solution, state.rounds, count),
             self._sums,

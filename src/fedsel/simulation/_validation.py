@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fedsel._internal.parallel import in_parallel
 from fedsel._internal.progress import note
-from fedsel._internal.random import key_of
+from fedsel._internal.random import philox_key
 from fedsel.errors import InvalidArgument, check_count
 from fedsel.models import LinearModel, Loss
 from fedsel.server._history import History
@@ -73,7 +73,7 @@ def _split(clients: int, folds: int, seed: int, repeat: int) -> tuple[NDArray[np
     from fedsel.sampling._kernels import native
 
     order = np.arange(clients, dtype=np.int64)
-    native.shuffle(order, key_of(seed, FOLDS), repeat)
+    native.shuffle(order, philox_key(seed, FOLDS), repeat)
     return tuple(np.array_split(order, folds))
 
 
@@ -169,7 +169,7 @@ def fifths(
 
     test, *others = split(clients, FIFTHS, seed, 0)
     rest = np.concatenate(others)
-    native.shuffle(rest, key_of(seed, VALIDATION), run)
+    native.shuffle(rest, philox_key(seed, VALIDATION), run)
     return rest[len(test) :], rest[: len(test)], test
 
 
@@ -178,7 +178,7 @@ def _judges(population: Population, clients: NDArray[np.int64]) -> EvaluationSet
 
 
 def _seeded(training: Training, repeat: int, fold: int) -> Training:
-    low, high = key_of(_seed_of(training), RUN, repeat, fold)
+    low, high = philox_key(_seed_of(training), RUN, repeat, fold)
     return replace(training, seed=low | high << 32)
 
 

@@ -18,7 +18,7 @@ from fedsel.preparation import FeatureScale, Preparation, PublicMeans
 from fedsel.preparation._plan import unlearnt
 from fedsel.recipe import AUTO
 from fedsel.simulation import Training
-from fedsel.simulation._account import OPEN, spend
+from fedsel.simulation._account import spend
 from fedsel.sklearn import _parameters
 from fedsel.sklearn._fitting import Examples, Task, factors_of, seed_of_wave, train_wave
 from fedsel.sklearn._parameters import FLOATS, LinearParameters
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _MOST_DENSE = 1 << 28
-"""Bytes of a sparse X beyond which it is not centred by itself: that makes it dense."""
+"""Bytes of a dense X beyond which a sparse one is not centred, because that makes it dense."""
 
 
 class FederatedLinear(LinearParameters):
@@ -44,7 +44,7 @@ class FederatedLinear(LinearParameters):
         sample_weight: Any,
         **wave: Any,
     ) -> Self:
-        """Check what is the estimator's own, and call `_fit_wave` with ``wave``."""
+        """Check the estimator's own arguments, and call `_fit_wave` with ``wave``."""
 
     def fit(
         self,
@@ -79,10 +79,10 @@ class FederatedLinear(LinearParameters):
         only: bool = False,
         public_X: Any = None,
         read: tuple[str, ...] = (),
-    ) -> Self:
-        """Train on a wave, the ``only`` one if no other follows.
+    ) -> None:
+        """Train on a wave of clients; ``only`` if no other wave follows.
 
-        ``read`` names what bounds beside the features' are not public.
+        ``read`` names the bounds, besides those of the features, that were read from the records.
         """
         rows = None if public_X is None else _parameters.public_rows(self, public_X, first)
         if first and self.public_mean is not None:
@@ -110,7 +110,7 @@ class FederatedLinear(LinearParameters):
             )
         if seed is not None:
             warn_about_seed("random_state", solution.privacy)
-        # From here on everything is checked, and the state of a fitted model may be touched.
+        # Everything is checked: only now may the state of a fitted model change.
         spent = spend(X, solution.privacy)
         waves, rate = 1 if first else self.n_waves_ + 1, float(recipe.learning_rate)
         training = Training(
@@ -153,15 +153,16 @@ class FederatedLinear(LinearParameters):
             public_means=self.n_public_means_,
             fewest_reports=history.fewest_reports,
         )
-        self._set_coefficients(scale, task.columns)
+        slopes, constants = self.preparation_.linear(self._weights.reshape(task.columns, -1))
+        self.coef_ = slopes * scale.factor
+        self.intercept_ = constants - self.coef_ @ scale.centre
         if self.verbose:
             print(self.privacy_, f"Spent in this process: ε = {spent:.6g} or more.", sep="\n")  # noqa: T201
-        return self
 
     def _plan(
         self, X: Any, count: int, scale: FeatureScale, task: Task, first: bool, rows: Any = None
     ) -> tuple[RunPlan, PublicRecords]:
-        """Everything automatic, from public quantities alone."""
+        """Decide everything automatic from public quantities alone."""
         batch, intercept = self._batch(count), bool(self.fit_intercept)
         asked = self._recipe()
         of_norm_one = self._unit_norm or task.regression  # each record, or a typical one
@@ -179,7 +180,7 @@ class FederatedLinear(LinearParameters):
             scale,
             means,
             None if rows is None else scale.apply(rows),
-            # Bounds that were read from the records are not too wide.
+            # Bounds that were read from the records cannot be too wide.
             loose=None if self.feature_range is not None else (False,) * X.shape[1],
             unit=self._unit_norm,
             intercept=intercept,
@@ -232,18 +233,15 @@ class FederatedLinear(LinearParameters):
 
     def _factors(
         self, n: int, sample_weight: Any, of_classes: NDArray[np.float64] | None = None
-    ) -> NDArray[np.float64] | None:
-        """What the loss of each record is multiplied with, in [0, 1]; None for 1."""
+    ) -> tuple[NDArray[np.float64] | None, tuple[str, ...]]:
+        """The factor of each record's loss in [0, 1] (None for 1), and what was read for it."""
         bound = self.weight_bound
         if bound is not None:
             check_positive("weight_bound", bound)
         elif sample_weight is not None:
             _parameters.warn_about_bounds("weight_bound", "the weights", "a number")
-        return factors_of(n, sample_weight, bound, of_classes)
-
-    def _bounds_of_weights(self, sample_weight: Any) -> tuple[str, ...]:
-        """What `_factors` reads from the weights, for the statement of a fit."""
-        return ("the weights",) * (sample_weight is not None and self.weight_bound is None)
+        read = ("the weights",) * (sample_weight is not None and bound is None)
+        return factors_of(n, sample_weight, bound, of_classes), read
 
     def _pair(self, eval_set: tuple[Any, Any]) -> tuple[Any, Any]:
         try:
@@ -253,12 +251,6 @@ class FederatedLinear(LinearParameters):
         return self._validated(X, y, reset=False)
 
     # --- the fitted model -----------------------------------------------------------------------
-
-    def _set_coefficients(self, scale: FeatureScale, columns: int) -> None:
-        """coef_ and intercept_ on the scale of X."""
-        slopes, constants = self.preparation_.linear(self._weights.reshape(columns, -1))
-        self.coef_ = slopes * scale.factor
-        self.intercept_ = constants - self.coef_ @ scale.centre
 
     def _margins(self, X: Any) -> NDArray[np.float64]:
         """w·z of each row and column of weights: (n, columns)."""
@@ -283,12 +275,7 @@ class FederatedLinear(LinearParameters):
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()
         if "n_waves_" not in state:
-            if OPEN:
-                raise RuntimeError(
-                    "an account is open, and fits in another process cannot be counted: use"
-                    ' n_jobs=1 or joblib.parallel_config("threading")'
-                )
-            _parameters.warn_about_leaving()
+            _parameters.check_may_leave()
         return {name: value for name, value in state.items() if name != "spent_"}
 
     def __sklearn_tags__(self) -> Any:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsel._internal.random import key_of
+from fedsel._internal.random import philox_key
 from fedsel.data.partition import Clients
 from fedsel.errors import InvalidArgument, InvalidData, check_vectors
 from fedsel.models import LinearModel, Loss, MulticlassModel
@@ -159,7 +159,7 @@ def seed_of_wave(seed: int | None, wave: int) -> int | None:
     """Who comes later draws from other streams; the first wave from those of the seed."""
     if seed is None or wave == 1:
         return seed
-    low, high = key_of(seed, WAVE, wave)
+    low, high = philox_key(seed, WAVE, wave)
     return low | high << 32
 
 

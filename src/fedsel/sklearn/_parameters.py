@@ -25,6 +25,7 @@ from fedsel.errors import (
 from fedsel.preparation import Preparation
 from fedsel.recipe import AUTO, RECOMMENDED, Auto, Recipe
 from fedsel.simulation import History
+from fedsel.simulation._account import OPEN
 from fedsel.solutions import Solution, entry
 from fedsel.statements._fits import PrivacyStatement
 
@@ -96,7 +97,7 @@ class LinearParameters(_Fitted):
         return bool(self.unit_norm)
 
     def _recipe(self) -> Recipe:
-        """The public parameters as they were given; what is wrong in them is refused here."""
+        """The public parameters as they were given; a wrong one is refused here."""
         return Recipe(**{name: getattr(self, name) for name in _RECIPE})
 
     def _check_parameters(self) -> None:
@@ -115,11 +116,6 @@ class LinearParameters(_Fitted):
         if isinstance(self.random_state, Integral):
             return check_count("random_state", self.random_state, least=0)
         return int(check_random_state(self.random_state).randint(2**31))
-
-    @property
-    def _poor_score(self) -> bool:
-        """A few hundred clients at a usual ε are too few; without privacy they are not."""
-        return not entry(self.solution).plain
 
 
 def search_cost(
@@ -155,7 +151,7 @@ def check_public_means(estimator: BaseEstimator, rows: Any) -> None:
     """Refuse public means that could not be used."""
     name, means = "public_mean", estimator.public_mean
     if rows is not None:
-        raise InvalidArgument(name, means, "left out with public_X, whose rows tell the centre")
+        raise InvalidArgument(name, means, "left out with public_X, whose rows give the centre")
     if estimator.feature_range is None:
         wanted = 'given with feature_range, (low, high) or "private": without, no bounds are public'
         raise InvalidArgument(name, means, wanted)
@@ -189,8 +185,13 @@ def warn_about_bounds(
     )
 
 
-def warn_about_leaving() -> None:
-    """Warn that an estimator goes to where its fits cannot be counted."""
+def check_may_leave() -> None:
+    """Warn that fits in another process are not counted; refuse while an account is open."""
+    if OPEN:
+        raise RuntimeError(
+            "an account is open, and fits in another process cannot be counted: use n_jobs=1 or"
+            ' joblib.parallel_config("threading")'
+        )
     warn_user(
         "an estimator that is not fitted is pickled, as n_jobs=2 does for another process: its fits"
         " and their warnings stay there and are not counted here. Every fit costs its clients ε:"

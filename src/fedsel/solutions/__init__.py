@@ -1,7 +1,8 @@
 """Solutions: from a client's update to the server's mean, composed of three values."""
 
+from fedsel.solutions._entries import Entry
 from fedsel.solutions._privacy import Influence, Privacy
-from fedsel.solutions._registry import Entry, entries, entry, names, register, unregister
+from fedsel.solutions._registry import entries, entry, names, register, unregister
 from fedsel.solutions._rotated import Rotated
 from fedsel.solutions._solution import Feedback, Solution
 from fedsel.solutions._transforms import Coordinates, Projection, RandomDirections, Transform

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -20,10 +19,10 @@ from numpy.typing import NDArray
 from fedsel._internal.exact import exp_lower
 from fedsel._internal.extras import needed
 from fedsel.errors import Epsilon, InvalidArgument
-from fedsel.mechanisms._base import Codebook, ReportLaw, ReportMechanism, Scores, bits_for
+from fedsel.mechanisms._base import Codebook, Scores, WholeVector, bits_for
 from fedsel.mechanisms._drawing import Entropy
 from fedsel.mechanisms._selection import Top, count_top
-from fedsel.reports import Alphabet, Reports
+from fedsel.reports import Reports
 
 _KNOTS = 1 << 12
 _LARGEST_SET = 64
@@ -31,7 +30,7 @@ UNCERTIFIED = "in floating point, for simulations alone: its ε holds for real n
 
 
 @dataclass(frozen=True)
-class Baseline(ReportMechanism):
+class Baseline(WholeVector):
     """A mechanism in floats, for updates of ``dim`` entries: a report is a vector of numbers.
 
     No certificate: docs/proofs/reports.md, P9.
@@ -39,7 +38,6 @@ class Baseline(ReportMechanism):
 
     certified: ClassVar[bool] = False
     decays_at_server: ClassVar[bool] = True
-    whole: ClassVar[bool] = True
     epsilon: Fraction
     dim: int
 
@@ -63,19 +61,9 @@ class Baseline(ReportMechanism):
     def unit(self, size: int, codebook: Codebook | None = None) -> float:  # noqa: ARG002
         return self.scale
 
-    def alphabet(self, size: int, codebook: Codebook | None = None) -> Alphabet:  # noqa: ARG002
-        return Alphabet.of_numbers(size, size, 1.0)
-
     def draw(self, scores: Scores, entropy: Entropy, /) -> Reports:
         rng = np.random.default_rng(entropy.below(1 << 62))
         return Reports(np.arange(scores.size), self.sample(scores.values(), rng))
-
-    def report_law(
-        self,
-        vector: Sequence[Fraction],  # noqa: ARG002
-        values: Sequence[Fraction] | None = None,  # noqa: ARG002
-    ) -> ReportLaw:
-        raise InvalidArgument("mechanism", self, "one with an integer law")
 
 
 @final
@@ -99,9 +87,6 @@ class PrivUnit(Baseline):
     def __post_init__(self) -> None:
         if self.dim < 2:
             raise InvalidArgument("dim", self.dim, f"at least 2 for {self.name}")
-
-    def bits(self, size: int) -> int:
-        return 32 * size
 
     def noise_power(self, size: int) -> float:  # noqa: ARG002
         return 1.0

@@ -75,6 +75,9 @@ class Fresh(Transform):
     """
 
     name: ClassVar[str] = "fresh bases"
+    slots_are: ClassVar[str] = "directions in all bases"
+    per_round: ClassVar[bool] = True
+    shares_codewords: ClassVar[bool] = False
     words: int = FEWEST_CODEWORDS
     factors: int = 0
     seed: int = 0
@@ -122,7 +125,7 @@ class Fresh(Transform):
         return self.dim
 
     @property
-    def spread(self) -> float:
+    def rms_correlation(self) -> float:
         return LENGTH / math.sqrt(self.dim)
 
     @property

@@ -14,8 +14,8 @@ from fedsel._internal.exact import exceeds_exp, log, log_upper
 from fedsel.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from fedsel.central import CentralGuarantee
-    from fedsel.central.amplification import Shuffled
+    from fedsel.mechanisms.central import CentralGuarantee
+    from fedsel.mechanisms.central._guarantee import Shuffled
 
 _COLUMNS = 1 << 20
 """Entries of a matrix that are copied at a time."""
@@ -47,14 +47,14 @@ class Privacy:
 
         It holds against whoever sees only what an honest shuffler passes on; `per_report` and
         `total` hold against everybody. Of all epochs, or of so many ``epochs``; δ is 1e-6 unless
-        given. Several epochs need dp_accounting (`fedsel.central.compose`).
+        given. Several epochs need dp_accounting (`fedsel.mechanisms.central.compose`).
 
         >>> from fedsel import solution
         >>> privacy = solution("RJ", epsilon=2.0, dim=8, rho=0.4).privacy
         >>> print(privacy.central(reports=500, delta=1e-5))
         central ε = 0.4... at δ = 1e-05 among 500 shuffled reports of one round, ...
         """
-        from fedsel.central import DELTA, compose
+        from fedsel.mechanisms.central import DELTA, compose
 
         if self.source is None:
             raise InvalidArgument("privacy", self.note, "that of a solution")

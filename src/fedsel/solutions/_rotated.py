@@ -54,6 +54,8 @@ class Rotated(Transform):
     """
 
     name: ClassVar[str] = "rotated"
+    slots_are: ClassVar[str] = "directions of a rotated basis"
+    per_round: ClassVar[bool] = True
     seed: int = 0
     round: int = 0
     rotations: int = 1
@@ -78,7 +80,7 @@ class Rotated(Transform):
         return self.rotations * self.width
 
     @property
-    def spread(self) -> float:
+    def rms_correlation(self) -> float:
         """Of the padded basis, whose scores share the norm of the update."""
         return 1 / math.sqrt(self.width)
 

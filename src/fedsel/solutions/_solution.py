@@ -31,7 +31,7 @@ from fedsel.errors import (
     check_vectors,
 )
 from fedsel.mechanisms import Entropy
-from fedsel.mechanisms._base import MAX_DIMENSION, ReportMechanism, Vector, norm
+from fedsel.mechanisms._base import MAX_DIMENSION, ReportMechanism, Vector
 from fedsel.mechanisms._certificate import Blanket
 from fedsel.reports import BOTTOM, Alphabet, Reports, Totals
 from fedsel.solutions._privacy import Influence, Privacy
@@ -95,6 +95,13 @@ class Feedback:
 NOTHING_KEPT = Feedback()
 
 
+def norm(vector: Vector) -> float:
+    """‖vector‖, in double precision; infinite where it overflows."""
+    wide = vector.astype(np.float64)
+    with np.errstate(over="ignore"):
+        return math.sqrt(float(wide @ wide))
+
+
 class TransformedScores:
     """What a mechanism may ask of a client's update: scores of r, values of what is told."""
 
@@ -121,6 +128,11 @@ class TransformedScores:
 
     def norm(self) -> float:
         return norm(self._ranked)
+
+
+def plain_scores(vector: Vector) -> TransformedScores:
+    """A vector whose entries are their own scores and values."""
+    return TransformedScores(Coordinates(len(vector)), vector, vector)
 
 
 @final
@@ -161,7 +173,7 @@ class Solution:
             raise InvalidArgument("transform", self.transform, f"of dim = {self.dim}")
         if getattr(self.mechanism, "dim", self.dim) != self.dim:
             raise InvalidArgument("mechanism", self.mechanism, f"of dim = {self.dim}")
-        if self.mechanism.whole and not isinstance(self.transform, Coordinates):
+        if self.mechanism.whole and not self.transform.identity:
             raise InvalidArgument("transform", self.transform, "Coordinates: all entries are sent")
         if self.mechanism.whole and self.feedback.accumulate:
             raise InvalidArgument("feedback", self.feedback, "nothing: all entries are sent")
@@ -299,16 +311,6 @@ class Solution:
         return self.expand(totals.mean())
 
 
-_SLOTS = {
-    "coordinates": "entries",
-    "rotated": "directions of a rotated basis",
-    "fresh bases": "directions in all bases",
-    "random directions": "directions of a random codebook",
-    "projection": "coordinates of a random projection",
-}
-"""What the slots of a report stand for, by the name of the transform."""
-
-
 def what_leaves(solution: Solution) -> str:
     """What a report of a solution holds, from the alphabet of its symbols.
 
@@ -322,7 +324,7 @@ def what_leaves(solution: Solution) -> str:
             return f"all {solution.dim:,} entries as they are"
         return f"a draw from all {solution.dim:,} entries, in floats"
     count = "one" if alphabet.picks == 1 else f"{alphabet.picks}"
-    slots = f"{count} of {alphabet.slots:,} {_SLOTS.get(solution.transform.name, 'codewords')}"
+    slots = f"{count} of {alphabet.slots:,} {solution.transform.slots_are}"
     if alphabet.plain:
         told = "with its value as it is"
     elif alphabet.symbols == 2:

@@ -42,6 +42,14 @@ class Transform(ABC):
     """
 
     name: ClassVar[str]
+    slots_are: ClassVar[str] = "codewords"
+    """What the slots of a report stand for, in words."""
+    identity: ClassVar[bool] = False
+    """Whether an update is its own scores."""
+    per_round: ClassVar[bool] = False
+    """Whether each round has codewords of its own."""
+    shares_codewords: ClassVar[bool] = True
+    """Whether the reports of a round share codewords, towards which their mean can bend."""
     dim: int
 
     def __post_init__(self) -> None:
@@ -63,17 +71,20 @@ class Transform(ABC):
         return self.bases * self.size
 
     @property
-    def spread(self) -> float | None:
+    def rms_correlation(self) -> float | None:
         """√E⟨codeword, direction⟩² over all directions; None where slots stand for themselves."""
         return None
 
     @property
     def codebook(self) -> Codebook | None:
         """What a mechanism may ask of the codewords; None where slots stand for themselves."""
-        return None if self.spread is None else self
+        return None if self.rms_correlation is None else self
 
     def top_sum(self, k: int) -> float:
-        """E of the sum of the k largest |⟨codeword, direction⟩|, over the spread: normal scores."""
+        """E of the sum of the k largest |⟨codeword, direction⟩|, over `rms_correlation`.
+
+        Scores are taken to be normal.
+        """
         return upper_sum(k, self.size)
 
     @property
@@ -160,6 +171,8 @@ class Coordinates(Transform):
     """
 
     name: ClassVar[str] = "coordinates"
+    slots_are: ClassVar[str] = "entries"
+    identity: ClassVar[bool] = True
 
     @property
     def size(self) -> int:
@@ -239,6 +252,7 @@ class RandomDirections(_Matrix):
     """
 
     name: ClassVar[str] = "random directions"
+    slots_are: ClassVar[str] = "directions of a random codebook"
     words: int = 1024
     seed: int = 0
 
@@ -255,7 +269,7 @@ class RandomDirections(_Matrix):
         return self.words
 
     @property
-    def spread(self) -> float:
+    def rms_correlation(self) -> float:
         return 1 / math.sqrt(self.dim)
 
     @property
@@ -265,6 +279,15 @@ class RandomDirections(_Matrix):
     @property
     def recovery(self) -> Doubles:
         return _wide_directions(self.dim, self.words, self.seed)
+
+
+def default_codewords(dim: int) -> int:
+    """M of RC: the power of two at 8·d or above, at most 2^13.
+
+    >>> default_codewords(100), default_codewords(5000)
+    (1024, 8192)
+    """
+    return min(1 << 13, 1 << (8 * dim - 1).bit_length())
 
 
 @final
@@ -286,6 +309,7 @@ class Projection(_Matrix):
     """
 
     name: ClassVar[str] = "projection"
+    slots_are: ClassVar[str] = "coordinates of a random projection"
     ratio: float = 0.1
     seed: int = 0
 

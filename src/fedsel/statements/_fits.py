@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from fedsel.central import CentralGuarantee
 from fedsel.errors import InvalidArgument, SeededNoiseWarning, warn_user
+from fedsel.mechanisms.central import CentralGuarantee
 from fedsel.pages import Section
 from fedsel.preparation._plan import ON_RECORDS
 from fedsel.solutions import Privacy, Solution

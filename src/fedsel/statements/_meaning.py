@@ -18,9 +18,9 @@ from typing import Any, final
 from fedsel._internal.progress import note
 from fedsel._internal.templates import rendered
 from fedsel._version import __version__
-from fedsel.central import DELTA, CentralGuarantee, add_up
-from fedsel.central.composition import remembers
 from fedsel.errors import Epsilon
+from fedsel.mechanisms.central import DELTA, CentralGuarantee, add_up
+from fedsel.mechanisms.central._guarantee import remembers
 from fedsel.pages import Section, Table, render
 from fedsel.solutions import Privacy
 

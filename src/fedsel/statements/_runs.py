@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, final
 
-from fedsel.central import CentralGuarantee
 from fedsel.device import Reason
 from fedsel.errors import InvalidArgument
+from fedsel.mechanisms.central import CentralGuarantee
 from fedsel.pages import Section, Table
 from fedsel.server import Aggregator, RoundRecord
 from fedsel.statements._meaning import (

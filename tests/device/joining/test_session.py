@@ -460,7 +460,7 @@ def test_a_guest_of_an_open_task_keeps_its_name_and_has_another_in_every_run(cli
     for device, run in ((client, RUN), (client, RUN), (client, bytes(16)), (other, RUN)):
         script = Script(invitations="open", run=run.hex())
         session = sessions.Session("http://127.0.0.1:1", every=0.01)
-        session._fetched = lambda *_, **__: sessions.Reply(200, b'{"kind": "device"}')
+        session._connection.ask = lambda *_, **__: sessions.Reply(200, b'{"kind": "device"}')
         session._introduce(device, Announcement.decode(json.dumps(script.task).encode()))
         names.append(session._token)
         assert len(session._token) >= 16

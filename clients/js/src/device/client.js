@@ -65,6 +65,26 @@ export class Client {
     return this.#ledger.history();
   }
 
+  /** The report that answered a request before; null where it may be answered now.
+   *
+   * Throws `Refused` where `answer` would, whatever weights came with the request. So a device knows
+   * before it fetches any, and sends again what it has paid for. Nothing is spent.
+   * @param {Uint8Array | ArrayBuffer} message @returns {Promise<Uint8Array | null>} */
+  async earlier(message) {
+    let outcome;
+    try {
+      const request = this.#understood(message);
+      const solution = this.#affordable(request);
+      const report = await this.#ledger.look((books) => {
+        return this.#earlier(books, request, solution, null);
+      });
+      return report === null ? null : await this.#sealed(message, report);
+    } catch (error) {
+      outcome = error instanceof Refused ? error.afresh() : new Refused("INTERNAL");
+    }
+    throw outcome;
+  }
+
   /** The report that answers a request, charged and durable before it is returned.
    *
    * `weights` is a Float32Array or Float64Array (d,), or its little-endian bytes; `update` is
@@ -154,9 +174,10 @@ export class Client {
     return solution;
   }
 
-  /** The bytes that answered this request before; null if it may be answered now.
+  /** The bytes that answered this request before; null if it may be answered now. With another digest
+   * than then it is another request; null asks for no such comparison.
    * @param {Books} books @param {Request} request @param {Solution} solution
-   * @param {string} asked */
+   * @param {string | null} asked */
   #earlier(books, request, solution, asked) {
     const policy = this.#policy;
     const [run, { round, epoch, intent }] = [toHex(request.run), request];
@@ -169,7 +190,7 @@ export class Client {
     if (!same) throw new Refused("CONFLICT");
     const answered = books.answered(run, round);
     if (answered !== null) {
-      if (answered.digest !== asked) throw new Refused("CONFLICT");
+      if (asked !== null && answered.digest !== asked) throw new Refused("CONFLICT");
       return /** @type {Uint8Array} */ (fromHex(answered.report));
     }
     const latest = books.latest(run);

@@ -1,4 +1,4 @@
-"""One connection to a service: kept open, verified by TLS, and never read without end."""
+"""One service over HTTP: verified by TLS, never read without end, asked again until it answers."""
 
 from __future__ import annotations
 
@@ -14,19 +14,26 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Self, cast, final
+from typing import Any, cast, final
 from urllib.parse import urlsplit
 
 from fedsel.errors import InvalidArgument
+from fedsel.wire._contract import word_of
 
 SECONDS = 30.0
 """How long one step of an exchange may take: to connect, to send, to read on. The whole of it has a
 deadline of its own."""
-OCTETS = "application/octet-stream"
+SHORT = 1 << 16
+"""Bytes of an answer that are always read: an error page may be longer than what was asked for."""
+Tell = Callable[[str], object]
+"""tell(a sentence about what has happened)."""
 _MOST_TOKEN = 4096
 _MOST_WAIT = 300.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 30.0
 _GZIP = 31  # zlib's window for what gzip has written
+_RANDOM = secrets.SystemRandom()
 
 
 class Ending(Enum):
@@ -41,11 +48,6 @@ class Ending(Enum):
     UNREACHABLE = "the service does not answer"
     NOT_UNDERSTOOD = "the service does not answer as a service of fedsel would"
 
-    @property
-    def regular(self) -> bool:
-        """Whether all went as it should."""
-        return self in (Ending.FINISHED, Ending.DONE, Ending.SPENT)
-
 
 class Ended(Exception):
     """Taking part is over; ``detail`` says more to the owner."""
@@ -58,9 +60,8 @@ class Ended(Exception):
         return f"{self.ending.value}: {self.detail}" if self.detail else self.ending.value
 
 
-_RANDOM = secrets.SystemRandom()
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 30.0
-Sleep = Callable[[float], object]
+class Interrupted(Exception):
+    """The exchange did not come about: it may be tried again, as it was."""
 
 
 def jittered(seconds: float) -> float:
@@ -74,49 +75,28 @@ def random_round(first: int, last: int) -> int:
 
 
 @final
-class Deadline:
-    """The end of an exchange, however many steps it takes."""
-
-    def __init__(self, seconds: float) -> None:
-        self._end = time.monotonic() + seconds
-
-    def left(self, most: float) -> float:
-        """Seconds that the next step may take; after the end, a `TimeoutError`."""
-        left = self._end - time.monotonic()
-        if left <= 0:
-            raise TimeoutError
-        return min(left, most)
-
-
-@final
 class Patience:
     """Waits longer from failure to failure, at random, and ends when nothing has worked for long.
 
-    >>> slept = []
-    >>> patience = Patience(100.0, sleep=slept.append)
-    >>> for _ in range(9):
-    ...     patience.wait("busy")
-    >>> slept[0] <= 0.25, max(slept) <= 30.0
-    (True, True)
+    >>> patience = Patience(0.1)
+    >>> patience.wait("busy", asked=1.0)
+    Traceback (most recent call last):
+    fedsel.device.joining._connection.Ended: the service does not answer: busy
     """
 
-    def __init__(self, most: float, *, sleep: Sleep | None = None) -> None:
-        self._most, self._sleep = most, time.sleep if sleep is None else sleep
-        self.renew()
-
-    def renew(self) -> None:
-        """Begin anew: nothing has failed yet."""
-        self._failures, self._since = 0, time.monotonic()
+    def __init__(self, seconds: float) -> None:
+        self._end, self.failures = time.monotonic() + seconds, 0
 
     @property
     def left(self) -> float:
         """Seconds until it ends."""
-        return self._most - (time.monotonic() - self._since)
+        return self._end - time.monotonic()
 
-    @property
-    def tried(self) -> bool:
-        """Whether the last try failed."""
-        return self._failures > 0
+    def step(self) -> float:
+        """Seconds that the next step of an exchange may take; after the end, a `TimeoutError`."""
+        if self.left <= 0:
+            raise TimeoutError
+        return min(self.left, SECONDS)
 
     def wait(self, why: str, asked: float = 0.0) -> None:
         """After a failure: wait, for as long as the service asks at least.
@@ -124,44 +104,38 @@ class Patience:
         Gives up where that would leave no time for another try.
         """
         # "Full jitter": devices that failed together come back spread over the whole time.
-        longest = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(self._failures, 16))
+        longest = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(self.failures, 16))
         pause = asked + _RANDOM.uniform(0.0, longest)
         if pause >= self.left:
             raise Ended(Ending.UNREACHABLE, why)
-        self._failures += 1
-        self._sleep(pause)
-
-
-class Interrupted(Exception):
-    """The exchange did not come about: it may be tried again, as it was."""
+        self.failures += 1
+        time.sleep(pause)
 
 
 @final
 @dataclass(frozen=True)
 class Reply:
-    """What came back."""
+    """What came back; ``wait`` is for how many seconds the service asks."""
 
     status: int
     body: bytes
     wait: float = 0.0
-    """Seconds that the service asks to wait for."""
 
-    def json(self) -> Any:
-        """The body as JSON; what is none ends the visit."""
+    @property
+    def values(self) -> dict[str, Any]:
+        """The object in the body; what holds none ends the session."""
         try:
-            return json.loads(self.body)
+            values = json.loads(self.body)
         except (ValueError, RecursionError):
-            raise Ended(Ending.NOT_UNDERSTOOD, "this is no JSON") from None
+            values = None
+        if not isinstance(values, dict):
+            raise Ended(Ending.NOT_UNDERSTOOD, "this is no JSON")
+        return values
 
     @property
     def word(self) -> str:
         """The service's fixed word for what became of a request; "" if it has none."""
-        try:
-            values = json.loads(self.body)
-        except (ValueError, RecursionError):
-            return ""
-        known = values if isinstance(values, dict) else {}
-        return str(known.get("outcome", known.get("error", "")))[:40]
+        return word_of(self.body)
 
 
 @final
@@ -171,26 +145,25 @@ class Connection:
     What was fetched before is not sent again (ETag), and comes compressed where that is shorter.
     """
 
-    def __init__(self, url: str, *, ca: str | Path | None = None) -> None:
-        self.url = url
+    def __init__(
+        self, url: str, *, ca: str | Path | None = None, patience: float = SECONDS, tell: Tell = len
+    ) -> None:
+        self.url, self._patience, self._tell = url, patience, tell
         self._secure, self._host, self._port, self._base = _address(url)
         self._context = _context(ca) if self._secure else None
         if ca is not None and not self._secure:
             raise InvalidArgument("ca", str(ca), "left out with http, which verifies nobody")
         self._connection: _InTime | None = None
         self._kept: dict[str, tuple[str, bytes]] = {}
-        self.token: str | None = None
 
     @property
     def exposed(self) -> bool:
         """Whether others on the way can read along."""
         return not self._secure and self._host not in ("localhost", "127.0.0.1", "::1")
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def patience(self) -> Patience:
+        """A new patience, for something that may be tried again."""
+        return Patience(self._patience)
 
     def close(self) -> None:
         """Close it; the next request opens it again."""
@@ -202,53 +175,80 @@ class Connection:
         self,
         path: str,
         most: int,
-        deadline: Deadline,
         *,
         body: bytes | None = None,
         keep: str | None = None,
-        named: bool = False,
+        token: str | None = None,
     ) -> Reply:
-        """What the service answers, of at most so many bytes, in time; POST with a body, else GET.
+        """The answer to a request, which is made again until there is one: POST with a body.
 
-        ``keep`` is the name under which the answer is kept for the next time; ``named`` shows the
-        token.
+        408, 429, all failures of the server and every failure on the way are tried again, because
+        none of them says what became of the request. Sending a report again is safe: it is the
+        same bytes. ``most`` bytes are read; ``keep`` is the name under which the answer is kept for
+        the next time.
         """
+        patience = self.patience()
+        while True:
+            wait = 0.0
+            try:
+                reply = self._once(path, max(most, SHORT), patience, body, keep, token)
+            except Interrupted as error:
+                why = str(error)
+            else:
+                again = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
+                if reply.status not in again and reply.status < HTTPStatus.INTERNAL_SERVER_ERROR:
+                    if patience.failures:
+                        self._tell("the service answers again")
+                    return reply
+                why, wait = f"status {reply.status}", reply.wait
+            if not patience.failures:
+                self._tell(f"no answer from {self.url} ({why}); trying again")
+            patience.wait(why, wait)
+
+    def _once(
+        self,
+        path: str,
+        most: int,
+        patience: Patience,
+        body: bytes | None,
+        keep: str | None,
+        token: str | None,
+    ) -> Reply:
         headers = {"Accept-Encoding": "gzip"}
-        if named and self.token is not None:
-            headers["Authorization"] = f"Bearer {self.token}"
+        if token is not None:
+            headers["Authorization"] = f"Bearer {token}"
         if body is not None:
-            headers["Content-Type"] = OCTETS
+            headers["Content-Type"] = "application/octet-stream"
         if keep in self._kept:
             headers["If-None-Match"] = self._kept[str(keep)][0]
         reused = self._connection is not None
         try:
-            reply, tag = self._exchange(path, body, headers, most, deadline)
+            reply, tag = self._exchange(path, body, headers, most, patience)
         except Interrupted:
             if not reused:
                 raise
             # A connection that was idle for long is closed by the service: that is no failure.
-            reply, tag = self._exchange(path, body, headers, most, deadline)
+            reply, tag = self._exchange(path, body, headers, most, patience)
         if keep is None:
             return reply
-        if reply.status == http.HTTPStatus.NOT_MODIFIED and keep in self._kept:
-            return Reply(http.HTTPStatus.OK, self._kept[keep][1])
+        if reply.status == HTTPStatus.NOT_MODIFIED and keep in self._kept:
+            return Reply(HTTPStatus.OK, self._kept[keep][1])
         self._kept.pop(keep, None)
-        if reply.status == http.HTTPStatus.OK and tag:
+        if reply.status == HTTPStatus.OK and tag:
             self._kept[keep] = tag, reply.body
         return reply
 
     def _exchange(
-        self,
-        path: str,
-        body: bytes | None,
-        headers: dict[str, str],
-        most: int,
-        deadline: Deadline,
+        self, path: str, body: bytes | None, headers: dict[str, str], most: int, patience: Patience
     ) -> tuple[Reply, str]:
+        """The reply and its ETag."""
         try:
-            connection = self._opened(deadline)
-            connection.request("GET" if body is None else "POST", self._base + path, body, headers)
-            response = connection.getresponse()
+            if self._connection is None:
+                self._connection = _InTime(self._host, self._port, self._context)
+            self._connection.patience = patience
+            method = "GET" if body is None else "POST"
+            self._connection.request(method, self._base + path, body, headers)
+            response = self._connection.getresponse()
             length = response.length
             data = response.read(most + 1)
             if length is not None and len(data) < min(length, most + 1):
@@ -267,28 +267,23 @@ class Connection:
             raise
         if len(data) > most:
             raise Ended(Ending.NOT_UNDERSTOOD, "its answer is too long")
-        if response.headers.get("content-encoding", "").lower() == "gzip":
+        known = response.headers
+        if known.get("content-encoding", "").lower() == "gzip":
             data = _unpacked(data, most)
-        return Reply(response.status, data, _wait(response.headers)), response.headers.get(
-            "etag", ""
-        )
-
-    def _opened(self, deadline: Deadline) -> _InTime:
-        if self._connection is None:
-            self._connection = _InTime(self._host, self._port, self._context)
-        self._connection.deadline = deadline
-        return self._connection
+        asked = known.get("retry-after", "")
+        wait = min(float(asked), _MOST_WAIT) if re.fullmatch(r"\d{1,6}", asked) else 0.0
+        return Reply(response.status, data, wait), known.get("etag", "")
 
 
 @final
 class _InTime(http.client.HTTPConnection):
-    """Every step of an exchange ends with the deadline of the whole.
+    """A connection of which every step ends with the patience for the whole exchange.
 
     The time-out of `http.client` is that of one step: a service that sends a byte now and then, or
     "100 Continue" without end, never exceeds it.
     """
 
-    deadline: Deadline
+    patience: Patience
 
     def __init__(self, host: str, port: int | None, context: ssl.SSLContext | None) -> None:
         self.default_port = http.client.HTTP_PORT if context is None else http.client.HTTPS_PORT
@@ -302,7 +297,7 @@ class _InTime(http.client.HTTPConnection):
         for number, (*_, place) in enumerate(places, 1):
             try:
                 address = cast("tuple[str, int]", place[:2])
-                sock = socket.create_connection(address, self.deadline.left(SECONDS))
+                sock = socket.create_connection(address, self.patience.step())
                 break
             except OSError:
                 if number == len(places):
@@ -310,34 +305,34 @@ class _InTime(http.client.HTTPConnection):
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.sock = sock
         if self._context is not None:
-            sock.settimeout(self.deadline.left(SECONDS))
+            sock.settimeout(self.patience.step())
             self.sock = self._context.wrap_socket(sock, server_hostname=self.host)
 
     def send(self, data: Any) -> None:
         """Send it all; a connection is opened where there is none."""
         if self.sock is None:
             self.connect()
-        self.sock.settimeout(self.deadline.left(SECONDS))
+        self.sock.settimeout(self.patience.step())
         super().send(data)
 
     def _response(self, sock: socket.socket, **options: Any) -> http.client.HTTPResponse:
         response = http.client.HTTPResponse(sock, **options)
-        response.fp = io.BufferedReader(_Reading(sock, response.fp.detach(), self.deadline))
+        response.fp = io.BufferedReader(_Reading(sock, response.fp.detach(), self.patience))
         return response
 
 
 @final
 class _Reading(io.RawIOBase):
-    """What a socket receives before a deadline."""
+    """What a socket receives while there is patience."""
 
-    def __init__(self, sock: socket.socket, raw: io.RawIOBase, deadline: Deadline) -> None:
-        self._sock, self._raw, self._deadline = sock, raw, deadline
+    def __init__(self, sock: socket.socket, raw: io.RawIOBase, patience: Patience) -> None:
+        self._sock, self._raw, self._patience = sock, raw, patience
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int | None:
-        self._sock.settimeout(self._deadline.left(SECONDS))
+        self._sock.settimeout(self._patience.step())
         return self._raw.readinto(buffer)
 
     def close(self) -> None:
@@ -348,7 +343,7 @@ class _Reading(io.RawIOBase):
 def check_token(name: str, token: str) -> str:
     """A token that can stand in a header; it is a secret, and no message holds it."""
     text = token.strip()
-    if not text or len(text) > _MOST_TOKEN or not re.fullmatch(r"[!-~]+", text):
+    if len(text) > _MOST_TOKEN or not re.fullmatch(r"[!-~]+", text):
         raise InvalidArgument(name, "what it is", "one invitation: letters without spaces")
     return text
 
@@ -360,14 +355,8 @@ def _address(url: str) -> tuple[bool, str, int | None, str]:
         port = parts.port
     except ValueError:
         raise InvalidArgument("url", url, allowed) from None
-    whole = parts.scheme in ("http", "https") and parts.hostname
-    if (
-        not whole
-        or parts.query
-        or parts.fragment
-        or parts.username
-        or not re.fullmatch(r"[!-~]+", url)
-    ):
+    whole = parts.scheme in ("http", "https") and parts.hostname and re.fullmatch(r"[!-~]+", url)
+    if not whole or parts.query or parts.fragment or parts.username:
         raise InvalidArgument("url", url, allowed)
     return parts.scheme == "https", str(parts.hostname), port, parts.path.rstrip("/")
 
@@ -399,8 +388,3 @@ def _unpacked(data: bytes, most: int) -> bytes:
     if data and not unpacker.eof:
         raise Interrupted("the answer was cut")
     return unpacked
-
-
-def _wait(headers: http.client.HTTPMessage) -> float:
-    text = headers.get("retry-after", "")
-    return min(float(text), _MOST_WAIT) if re.fullmatch(r"\d{1,6}", text) else 0.0

@@ -2,14 +2,14 @@
 
 A report is charged and durable before it is sent, and the same bytes are sent until the service has
 said what became of them. So a device that was killed in between sends them again when it is
-started again, and pays once.
+started again, and pays once. ``clients/js/src/joining`` is the same loop: the same answers of a
+service lead to the same requests, charges and endings (``tests/clients/answers.json``).
 """
 
 from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -21,36 +21,29 @@ from fedsel.device._entries import History
 from fedsel.device._policy import Reason, Refused
 from fedsel.device._updates import Update
 from fedsel.device.joining._connection import (
+    SHORT,
     Connection,
-    Deadline,
     Ended,
     Ending,
-    Interrupted,
-    Patience,
     Reply,
+    Tell,
     check_token,
     jittered,
     random_round,
 )
-from fedsel.device.joining._records import LeftOut, RawRecords, SuitedRecords
+from fedsel.device.joining._records import RawRecords, SuitedRecords
 from fedsel.errors import InvalidArgument, check_kind, check_positive
-from fedsel.wire import Announcement, InvalidMessage, RecordPipeline, Request
+from fedsel.wire import Announcement, InvalidMessage, RecordPipeline, Request, Verdict
 from fedsel.wire._contract import MOST_ANNOUNCEMENT_BYTES
 from fedsel.wire._request import MOST_REQUEST_BYTES
 
 EVERY, PATIENCE = 5.0, 600.0
-Tell = Callable[[str], object]
-"""tell(a sentence about what has happened)."""
-_SHORT = 1 << 16
-_OF_A_FEATURE = 256
-"""Bytes of what a service says about how to prepare one feature, at most."""
+_BYTES_OF_A_FEATURE = 256
+"""Of what a service says about how to prepare it, at most."""
 _OVERDUE = 20
 """Polls after which a round that ends by count is taken to wait for more reports."""
 _FOR_NOW = (Reason.TOO_OFTEN, Reason.OUT_OF_ORDER)
-_AGAIN = (
-    HTTPStatus.REQUEST_TIMEOUT,
-    HTTPStatus.TOO_MANY_REQUESTS,
-)
+_UNINVITED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 
 
 @final
@@ -58,9 +51,9 @@ _AGAIN = (
 class Outcome:
     """What taking part has led to.
 
-    ``accepted`` reports were taken, or had been taken before a restart; ``late`` ones came after
-    their round was over: they are paid for all the same. ``left_out`` records had a label or a
-    value that the task has no use for. ``history`` is the whole ledger, earlier runs included.
+    ``accepted`` reports were taken, now or before a restart; ``late`` ones came after their round
+    was over: they are paid for all the same. ``left_out`` records had a label or a value that the
+    task has no use for. ``history`` is the whole ledger, earlier runs included.
     """
 
     ending: Ending
@@ -74,10 +67,10 @@ class Outcome:
     @property
     def regular(self) -> bool:
         """Whether all went as it should: the run is over, or the budget is spent."""
-        return self.ending.regular
+        return self.ending in (Ending.FINISHED, Ending.DONE, Ending.SPENT)
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON; the ledger has a form of its own."""
+        """The outcome for JSON, without the ledger."""
         return {
             "ending": self.ending.name.lower(),
             "message": str(Ended(self.ending, self.detail)),
@@ -103,7 +96,7 @@ class Session:
 
     ``every``: seconds between two polls; ``patience``: seconds without a whole answer after which
     the device gives up; ``ca``: a file of certificates to verify the service by, in place of those
-    of the operating system.
+    of the operating system; ``tell`` is called with a sentence now and then.
     """
 
     def __init__(
@@ -118,16 +111,15 @@ class Session:
     ) -> None:
         check_kind("url", url, str)
         self._every = check_positive("every", every)
-        self._most_patience = check_positive("patience", patience)
-        self._patience = Patience(self._most_patience)
-        self._connection = Connection(url, ca=ca)
-        self._token = None if token is None else check_token("token", token)
         self._tell: Tell = (lambda _: None) if tell is None else tell
+        patience = check_positive("patience", patience)
+        self._connection = Connection(url, ca=ca, patience=patience, tell=self._tell)
+        self._token = None if token is None else check_token("token", token)
         self._offer: Offer | None = None
-        self._heard = self._late = self._left_out = 0
+        self._accepted = self._late = self._left_out = 0
         self._answered = -1  # the last round whose report the service has judged
-        self._chosen: tuple[int, int] = (-1, -1)  # an epoch, and the round of it to answer
-        self._seen: tuple[int, float] = (-1, 0.0)  # the open round, and since when we know it
+        self._chosen = (-1, -1)  # an epoch, and the round of it to answer
+        self._seen = (-1, 0.0)  # the open round, and since when we know it
 
     def __enter__(self) -> Self:
         return self
@@ -140,50 +132,37 @@ class Session:
         """Whether others on the way can read the invitation: http, and not to this machine."""
         return self._connection.exposed
 
-    # --- what is asked --------------------------------------------------------------------------
-
     def offer(self) -> Offer:
         """What the service asks; nothing is spent. Raises `Ended` where that cannot be found out.
 
         The task is asked for once: one that changed would be another.
         """
         if self._offer is None:
-            reply = self._fetched("/v1/task", MOST_ANNOUNCEMENT_BYTES)
-            if reply.status != HTTPStatus.OK:
-                raise self._not_understood(reply)
+            reply = self._connection.ask("/v1/task", MOST_ANNOUNCEMENT_BYTES)
             try:
-                task = Announcement.decode(reply.body)
+                task = Announcement.decode(self._expected(reply))
             except InvalidMessage as error:
                 raise Ended(Ending.NOT_UNDERSTOOD, str(error)) from None
-            self._offer = Offer(task, None)
             message = self._open_request()
-            self._offer = Offer(task, None if message is None else self._understood(message))
+            request = None if message is None else _understood(message, task)
+            self._offer = Offer(task, request)
         return self._offer
 
     def _open_request(self) -> bytes | None:
         """What devices are asked now; None when the run is over."""
-        reply = self._fetched("/v1/rounds/open/request", MOST_REQUEST_BYTES, keep="request")
-        if reply.status == HTTPStatus.GONE:
-            return None
+        path = "/v1/rounds/open/request"
+        reply = self._connection.ask(path, MOST_REQUEST_BYTES, keep="request")
+        return None if reply.status == HTTPStatus.GONE else self._expected(reply)
+
+    def _expected(self, reply: Reply) -> bytes:
+        """The body of a reply of status 200; any other ends the session."""
         if reply.status != HTTPStatus.OK:
             raise self._not_understood(reply)
         return reply.body
 
-    def _understood(self, message: bytes) -> Request:
-        try:
-            request = Request.decode(message)
-        except InvalidMessage:
-            raise Ended(Ending.REFUSED, Reason.MALFORMED.value) from None
-        if self._offer is not None:
-            task = self._offer.task
-            if request.run != task.run:
-                raise Ended(Ending.FINISHED, "the service leads another one now")
-            if task.linear_dim not in (None, request.recipe.dim):
-                detail = f"it asks for d = {request.recipe.dim}, its task has {task.linear_dim}"
-                raise Ended(Ending.NOT_UNDERSTOOD, detail)
-        return request
-
-    # --- taking part ----------------------------------------------------------------------------
+    def _not_understood(self, reply: Reply) -> Ended:
+        detail = f"status {reply.status} from {self._connection.url}"
+        return Ended(Ending.NOT_UNDERSTOOD, f"{detail}, {reply.word}" if reply.word else detail)
 
     def join(self, client: Client, records: RawRecords | Update) -> Outcome:
         """Take part until the run is over, the budget is spent, or nothing more is to be done.
@@ -202,50 +181,28 @@ class Session:
         except Ended as ended:
             ending, detail = ended.ending, ended.detail
         run = None if self._offer is None else self._offer.task.run
-        return Outcome(
-            ending, detail, run, self._heard, self._late, self._left_out, client.history()
-        )
+        counts = (self._accepted, self._late, self._left_out)
+        return Outcome(ending, detail, run, *counts, client.history())
 
     def _take_part(self, client: Client, records: RawRecords | Update) -> None:
         offer = self.offer()
         if offer.request is None:
             return
-        self._check_allowed(client, offer.request)
+        try:
+            client.earlier(offer.request.encode())
+        except Refused as refused:  # before anything else is done for it
+            _check_for_now(refused)
         work = self._work(offer.task, records)
         self._introduce(client, offer.task)
         while (message := self._open_request()) is not None:
-            request = self._understood(message)
+            request = _understood(message, offer.task)
             if request.round != self._seen[0]:
                 self._seen = (request.round, time.monotonic())
             if request.round > self._answered:
-                self._visit_round(client, message, request, work)
+                self._visit(client, message, request, work)
             if request.round <= self._answered:
                 _check_more_to_do(client, request)
-            self._pause()
-
-    def _visit_round(
-        self, client: Client, message: bytes, request: Request, work: SuitedRecords | Update
-    ) -> None:
-        """Send the report of a round, if it is paid for already or may be and it is its turn."""
-        try:
-            report = client.earlier(message)
-            if report is None and self._is_the_turn_of(request):
-                report = self._answer(client, message, request, work)
-        except Refused as refused:
-            if refused.reason not in _FOR_NOW:
-                raise _refusal(refused) from None
-            _check_more_to_do(client, request)
-            return
-        if report is not None:
-            self._send(request, report)
-
-    def _check_allowed(self, client: Client, request: Request) -> None:
-        """End where the policy forbids what is asked, before anything else is done for it."""
-        try:
-            client.earlier(request.encode())
-        except Refused as refused:
-            if refused.reason not in _FOR_NOW:
-                raise _refusal(refused) from None
+            time.sleep(jittered(self._every))
 
     def _work(self, task: Announcement, records: Any) -> SuitedRecords | Update:
         """What updates are made of, by the names of columns alone: no record is looked at yet."""
@@ -266,14 +223,29 @@ class Session:
             self._token = hashlib.sha256(b"fedsel guest" + identity + task.run).hexdigest()
         if self._token is None:
             raise Ended(Ending.UNINVITED, "an invitation is needed")
-        self._connection.token = self._token
-        reply = self._fetched("/v1/invitation", _SHORT, named=True)
-        if reply.status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+        reply = self._connection.ask("/v1/invitation", SHORT, token=self._token)
+        if reply.status in _UNINVITED:
             raise Ended(Ending.UNINVITED, "the invitation is not valid for this run")
-        if reply.status != HTTPStatus.OK:
+        self._expected(reply)
+        if reply.values == {"kind": "gateway"}:
+            raise Ended(Ending.UNINVITED, "the invitation is for a gateway")
+        if reply.values.get("kind") != "device":
             raise self._not_understood(reply)
-        if reply.json() == {"kind": "gateway"}:
-            raise Ended(Ending.UNINVITED, "the invitation is that of a gateway")
+
+    def _visit(
+        self, client: Client, message: bytes, request: Request, work: SuitedRecords | Update
+    ) -> None:
+        """Send the report of a round, if it is paid for already, or may be and it is its turn."""
+        try:
+            report = client.earlier(message)
+            if report is None and self._is_the_turn_of(request):
+                report = self._answer(client, message, request, work)
+        except Refused as refused:
+            _check_for_now(refused)
+            _check_more_to_do(client, request)
+            return
+        if report is not None:
+            self._send(request.round, report)
 
     def _is_the_turn_of(self, request: Request) -> bool:
         """Whether this is the round to answer: one of its epoch, at random, or one that waits.
@@ -294,79 +266,82 @@ class Session:
     ) -> bytes | None:
         """The report; None if the round was over before it was paid for."""
         dim, place = int(request.recipe.dim or 0), f"/v1/rounds/{request.round}"
-        weights = self._fetched(f"{place}/weights", 8 * dim, keep="weights")
         features = work.features if isinstance(work, SuitedRecords) else 0
-        most = _SHORT + _OF_A_FEATURE * features
-        text = self._fetched(f"{place}/preparing", most, keep="preparing")
+        most = SHORT + _BYTES_OF_A_FEATURE * features
+        weights = self._connection.ask(f"{place}/weights", 8 * dim, keep="weights")
+        text = self._connection.ask(f"{place}/preparing", most, keep="preparing")
         if HTTPStatus.GONE in (weights.status, text.status):
             return None
-        if not weights.status == text.status == HTTPStatus.OK:
-            raise self._not_understood(weights if weights.status != HTTPStatus.OK else text)
-        update = _update(work, text.body, request, dim, self._leave_out)
-        return client.answer(message, weights.body, update)
+        update = self._update(work, self._expected(text), request.round, dim)
+        return client.answer(message, self._expected(weights), update)
+
+    def _update(self, work: SuitedRecords | Update, text: bytes, number: int, dim: int) -> Update:
+        """What to report in a round; what the service says about records is checked before."""
+        if not isinstance(work, SuitedRecords):
+            if text.strip() != b"null":
+                raise Ended(Ending.NOT_UNDERSTOOD, "it prepares records, but its task has none")
+            return work
+        try:
+            pipeline = RecordPipeline.decode(text.decode("utf-8"), work.features)
+            if len(pipeline.scale.low) == work.features and pipeline.fits(dim):
+                return work.update(number, pipeline, dim, self._leave_out)
+        except Exception:  # noqa: S110 - whatever its parts do not bear
+            pass
+        raise Ended(Ending.NOT_UNDERSTOOD, "how it prepares records does not suit its task")
 
     def _leave_out(self, records: int) -> None:
-        """Within an update, so that the time it takes belongs to the answer's."""
+        """Note left-out records, within an update: the time it takes belongs to the answer's."""
         if records != self._left_out:
             self._left_out = records
             with suppress(Exception):  # what the owner's own function does changes no report
                 self._tell(
-                    f"{records} records are left out: a label or a value of theirs is none that "
-                    "the task knows"
+                    f"{records} records are left out: the task does not know their label or a value"
                 )
 
-    def _send(self, request: Request, report: bytes) -> None:
+    def _send(self, number: int, report: bytes) -> None:
         """Send the same bytes until the service says what became of them."""
-        until_it_is_there = Patience(self._most_patience)
+        patience = self._connection.patience()
         while True:
-            reply = self._fetched("/v1/reports", _SHORT, body=report, named=True)
-            if reply.status != HTTPStatus.CONFLICT or reply.word != "early":
+            reply = self._connection.ask("/v1/reports", SHORT, body=report, token=self._token)
+            verdict = Verdict.read(reply.status, reply.body)
+            if verdict is not Verdict.EARLY:
                 break
-            until_it_is_there.wait("it has gone back to an earlier round")
-        self._answered, number = request.round, request.round
-        if reply.status == HTTPStatus.OK:
-            self._heard += 1
-            self._tell(f"round {number}: {reply.word or 'accepted'}")
-        elif reply.status == HTTPStatus.GONE:
+            patience.wait("it has gone back to an earlier round")
+        if reply.status in _UNINVITED:
+            raise Ended(Ending.UNINVITED, "the invitation is not valid any more")
+        if verdict is Verdict.CONFLICT:
+            raise Ended(Ending.CONFLICT, "does another device use it, too?")
+        if verdict is None or verdict is Verdict.REJECTED:
+            raise self._not_understood(reply)
+        self._answered = number
+        if verdict is Verdict.LATE:
             self._late += 1
             self._tell(f"round {number}: too late, the report was paid for and does not count")
-        elif reply.status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
-            raise Ended(Ending.UNINVITED, "the invitation is not valid any more")
-        elif reply.status == HTTPStatus.CONFLICT:
-            raise Ended(Ending.CONFLICT, "does another device use it, too?")
         else:
-            raise self._not_understood(reply)
+            self._accepted += 1
+            self._tell(f"round {number}: {verdict.value}")
 
-    def _pause(self) -> None:
-        time.sleep(jittered(self._every))
 
-    # --- on the way -----------------------------------------------------------------------------
+def _understood(message: bytes, task: Announcement) -> Request:
+    """The request of these bytes, if it belongs to the task that was announced."""
+    try:
+        request = Request.decode(message)
+    except InvalidMessage:
+        raise Ended(Ending.REFUSED, Reason.MALFORMED.value) from None
+    if request.run != task.run:
+        raise Ended(Ending.FINISHED, "the service leads another one now")
+    if task.linear_dim not in (None, request.recipe.dim):
+        detail = f"it asks for d = {request.recipe.dim}, its task has {task.linear_dim}"
+        raise Ended(Ending.NOT_UNDERSTOOD, detail)
+    return request
 
-    def _fetched(self, path: str, most: int, **options: Any) -> Reply:
-        """The answer to a request, which is made again until there is one."""
-        self._patience.renew()
-        while True:
-            wait = 0.0
-            try:
-                # An error page may be longer than what is asked for.
-                deadline = Deadline(self._patience.left)
-                reply = self._connection.ask(path, max(most, _SHORT), deadline, **options)
-            except Interrupted as error:
-                why = str(error)
-            else:
-                server_failed = reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR
-                if reply.status not in _AGAIN and not server_failed:
-                    if self._patience.tried:
-                        self._tell("the service answers again")
-                    return reply
-                why, wait = f"status {reply.status}", reply.wait
-            if not self._patience.tried:
-                self._tell(f"no answer from {self._connection.url} ({why}); trying again")
-            self._patience.wait(why, wait)
 
-    def _not_understood(self, reply: Reply) -> Ended:
-        detail = f"status {reply.status} from {self._connection.url}"
-        return Ended(Ending.NOT_UNDERSTOOD, f"{detail}, {reply.word}" if reply.word else detail)
+def _check_for_now(refused: Refused) -> None:
+    """End unless the refusal holds for now alone; the owner is told what is wrong with a ledger."""
+    if refused.reason is Reason.EXHAUSTED:
+        raise Ended(Ending.SPENT) from None
+    if refused.reason not in _FOR_NOW:
+        raise Ended(Ending.REFUSED, str(refused)) from None
 
 
 def _check_more_to_do(client: Client, request: Request) -> None:
@@ -378,32 +353,6 @@ def _check_more_to_do(client: Client, request: Request) -> None:
     if sum(entry.epoch == request.epoch for entry in own) >= per_epoch:
         detail = f"it has made {len(own)} of {request.recipe.epochs * per_epoch}"
         raise Ended(Ending.DONE, detail)
-
-
-def _refusal(refused: Refused) -> Ended:
-    """How a refusal ends taking part; of a ledger the owner is told what is wrong with it."""
-    if refused.reason is Reason.EXHAUSTED:
-        return Ended(Ending.SPENT)
-    return Ended(Ending.REFUSED, str(refused))
-
-
-def _update(
-    work: SuitedRecords | Update, text: bytes, request: Request, dim: int, leave_out: LeftOut
-) -> Update:
-    """What the client is to tell in this round; what the service says of it is checked before."""
-    if not isinstance(work, SuitedRecords):
-        if text.strip() != b"null":
-            raise Ended(Ending.NOT_UNDERSTOOD, "it prepares records, but its task has none")
-        return work
-    try:
-        preparing = RecordPipeline.decode(text.decode("utf-8"), work.features)
-        sized = len(preparing.scale.low) == work.features and preparing.fits(dim)
-        update = work.update(request.round, preparing, dim, leave_out)
-    except Exception:  # whatever its parts do not bear
-        sized = False
-    if not sized:
-        raise Ended(Ending.NOT_UNDERSTOOD, "how it prepares records does not suit its task")
-    return update
 
 
 def join(
@@ -420,8 +369,7 @@ def join(
     """Take part in the run that a service leads, until that is over or the budget is spent.
 
     ``records`` are the device's own (`RawRecords`), or its update, a function of the weights.
-    ``token`` is its invitation. It waits for a service that does not answer for up to ``patience``
-    seconds, and polls about ``every`` few seconds. ``tell`` is called with a sentence now and then.
+    ``token`` is its invitation. The other options are those of `Session`.
     """
-    with Session(url, token=token, ca=ca, every=every, patience=patience, tell=tell) as visit:
-        return visit.join(client, records)
+    with Session(url, token=token, ca=ca, every=every, patience=patience, tell=tell) as session:
+        return session.join(client, records)

@@ -1,7 +1,7 @@
 /* What several calls take: records, plans, and where a round is kept. */
 
 #include "arrays.h"
-#include "plan.h"
+#include "compiled_solution.h"
 
 /* An optional array of an attribute: NULL and no error where it is None. */
 static int optional_at(Held *held, PyObject *object, const char *name, Kind kind, int dimensions,
@@ -45,7 +45,7 @@ static int read_records(Held *held, PyObject *object, Records *records) {
 }
 
 /* Where a round's sums, residuals and reports are kept: (sums, total, residual or None, sent). */
-static int read_sending(Held *held, Plan *plan, PyObject *sums, PyObject *total, PyObject *residual,
+static int read_sending(Held *held, CompiledSolution *plan, PyObject *sums, PyObject *total, PyObject *residual,
                         PyObject *sent, int64_t count, Sending *sending, int64_t **row,
                         int64_t *keeps, int64_t *clients) {
     Tables *tables = &plan->tables;
@@ -84,8 +84,8 @@ static int read_key(Held *held, PyObject *object, int64_t count, uint64_t key[2]
     return sending->own ? 0 : -1;
 }
 
-static Plan *plan_of(PyObject *capsule) {
-    Plan *plan = PyCapsule_GetPointer(capsule, PLAN_NAME);
+static CompiledSolution *plan_of(PyObject *capsule) {
+    CompiledSolution *plan = PyCapsule_GetPointer(capsule, PLAN_NAME);
     if (plan && plan->busy) {
         PyErr_SetString(PyExc_RuntimeError, "a plan serves one thread at a time");
         return NULL;

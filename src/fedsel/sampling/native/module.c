@@ -45,7 +45,7 @@ static PyObject *py_run_rounds(PyObject *module, PyObject *args) {
                           &ends, &weights, &residual, &keys, &epoch, &signs, &sums, &total, &sent,
                           &trace))
         return NULL;
-    Plan *plan = plan_of(capsule);
+    CompiledSolution *plan = plan_of(capsule);
     int64_t status = 0, rounds, turns, dim, two = 2;
     if (!plan || read_records(&held, records_object, &records)) goto end;
     dim = plan->tables.dim;
@@ -94,7 +94,7 @@ static PyObject *py_send_vectors(PyObject *module, PyObject *args) {
     if (!PyArg_ParseTuple(args, "OOOOOOKOOOO", &capsule, &parts, &factors, &clients, &residual,
                           &keys, &epoch, &signs, &sums, &total, &sent))
         return NULL;
-    Plan *plan = plan_of(capsule);
+    CompiledSolution *plan = plan_of(capsule);
     call.part_count = plan ? PySequence_Size(parts) : -1;
     if (call.part_count < 0) return NULL;
     Part *taken = PyMem_Calloc((size_t)call.part_count + 1, sizeof *taken);
@@ -191,7 +191,7 @@ static PyObject *py_draw_dimensions(PyObject *module, PyObject *args) {
     if (!PyArg_ParseTuple(args, "OO(KK)KOO", &law, &vectors, &key[0], &key[1], &epoch, &clients,
                           &chosen))
         return NULL;
-    Plan *plan = calloc(1, sizeof *plan);
+    CompiledSolution *plan = calloc(1, sizeof *plan);
     if (!plan) return PyErr_NoMemory();
     const void *data = array_of(&held, vectors, "vectors", FLOATS, 0, 2, &rows, &d);
     int doubles = !data && held.first && is_kind(&held.first->buffer, DOUBLES);
@@ -230,7 +230,7 @@ static PyObject *py_draw_symbols(PyObject *module, PyObject *args) {
     int64_t rows = ANY, count = ANY;
     if (!PyArg_ParseTuple(args, "OO(KK)KOO", &law, &t, &key[0], &key[1], &epoch, &clients, &symbols))
         return NULL;
-    Plan *plan = calloc(1, sizeof *plan);
+    CompiledSolution *plan = calloc(1, sizeof *plan);
     if (!plan) return PyErr_NoMemory();
     const double *data = row_of(&held, t, "t", DOUBLES, 0, &rows);
     const int64_t *who = data ? row_of(&held, clients, "clients", INTEGERS, 0, &count) : NULL;
@@ -312,7 +312,7 @@ static PyObject *py_add_codewords(PyObject *module, PyObject *args) {
                           &tables.factors, &key[0], &key[1], &slots, &steps, &sums))
         return NULL;
     tables.rotations = tables.width > 0 ? tables.slots / tables.width : 0;
-    Plan *plan = calloc(1, sizeof *plan);
+    CompiledSolution *plan = calloc(1, sizeof *plan);
     if (!plan) return PyErr_NoMemory();
     const int64_t *which = row_of(&held, slots, "slots", INTEGERS, 0, &count);
     const int64_t *each = which ? row_of(&held, steps, "steps", INTEGERS, 0, &count) : NULL;

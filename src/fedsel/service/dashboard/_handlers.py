@@ -16,10 +16,10 @@ from fedsel._internal.templates import rendered, safe
 from fedsel._version import __version__
 from fedsel.service._collector import Collector
 from fedsel.service._http import Answer, Application, Receive, Refusal, Scope, Send, cached_answer
+from fedsel.service._snapshot import CachedBytes, RunSnapshot
+from fedsel.service._task import Task
 from fedsel.service.dashboard import _status as status
 from fedsel.service.dashboard._proofs import Proofs
-from fedsel.service.task import Task
-from fedsel.service.view import CachedBytes, RunSnapshot
 
 POLICY = (
     b"content-security-policy",
@@ -141,7 +141,7 @@ def _script() -> CachedBytes:
 
 @final
 class Events:
-    """Server-sent events: each of at most so many listeners gets what has changed since the last.
+    """Server-sent events: each of at most ``most`` listeners gets what has changed.
 
     Each listener looks twice a second, and all share what they see. Nothing is queued: a slow
     reader gets the latest when there is room again.

@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import Any, final
 
 from fedsel._internal.extras import MissingExtra
-from fedsel.central import DELTA, amplify, compose
+from fedsel.mechanisms.central import DELTA, amplify, compose
 from fedsel.recipe import Recipe
 from fedsel.wire import CloseRule, decode_recipe, encode_recipe
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 from fedsel._internal.display import DASH, about, counted, shown
 from fedsel._internal.templates import macro
 from fedsel.server._admission import Counts
+from fedsel.service._snapshot import RunSnapshot
 from fedsel.service._store import RoundStatus
 from fedsel.service.dashboard._proofs import Proofs, promised
-from fedsel.service.view import RunSnapshot
 from fedsel.wire import CloseRule
 
 if TYPE_CHECKING:
@@ -288,7 +288,7 @@ class Group(NamedTuple):
 
 
 def grouped(values: Sequence[tuple[int, float]], most: int) -> list[Group]:
-    """Values by round as at most so many groups of equal size; the last one may be smaller.
+    """Values by round in at most ``most`` groups of equal size; the last may be smaller.
 
     >>> grouped([(0, 1.0), (1, 3.0), (2, 7.0)], most=2)
     [Group(first=0, last=1, mean=2.0, latest=3.0), Group(first=2, last=2, mean=7.0, latest=7.0)]

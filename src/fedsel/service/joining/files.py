@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fedsel._internal.templates import rendered
 from fedsel.service._http import Answer, Receive, Refusal, Scope, cached_answer
-from fedsel.service.view import CachedBytes
+from fedsel.service._snapshot import CachedBytes
 from fedsel.statements._meaning import SENTENCE, meaning_section
 
 Handler = Callable[[Scope, Receive], Awaitable[Answer]]

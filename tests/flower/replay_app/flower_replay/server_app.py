@@ -11,7 +11,7 @@ from flwr.serverapp import ServerApp
 
 from fedsel import Recipe
 from fedsel.flower import FedSelStrategy
-from fedsel.flower.messages import Question
+from fedsel.flower._messages import Question
 from fedsel.wire import Request, encode_recipe
 from flower_replay import task
 

@@ -7,7 +7,7 @@ import { byId, element } from "./show.js";
 const MOST_TYPED = 60;
 const MOST_BYTES = 200e6;
 
-/** @param {import("./data.js").Task} task
+/** @param {import("./client/wire/contract.js").Announcement} task
  * @param {(records: import("./data.js").Records | null) => void} chosen */
 export function chooseData(task, chosen) {
   /** @type {ReturnType<typeof parseTable> | null} */
@@ -91,7 +91,7 @@ export function chooseData(task, chosen) {
   changed(); // a person may have been faster than this page, or the browser has kept their choice
 }
 
-/** @param {import("./data.js").Task} task @param {string[]} names */
+/** @param {import("./client/wire/contract.js").Announcement} task @param {string[]} names */
 function wanted(task, names) {
   const columns = Array.isArray(task.features)
     ? `Columns ${names.slice(0, 12).join(", ")}${names.length > 12 ? ` and ${names.length - 12} more` : ""}, in any order`
@@ -102,7 +102,7 @@ function wanted(task, names) {
   return `${columns}, and ${label}.`;
 }
 
-/** The fields of a typed record. @param {import("./data.js").Task} task @param {string[]} names */
+/** The fields of a typed record. @param {import("./client/wire/contract.js").Announcement} task @param {string[]} names */
 function fields(task, names) {
   const inputs = names.map((name, j) =>
     element(

@@ -1,19 +1,6 @@
 /** A person's records as the task wants them: numbers in its order, labels −1 and +1.
  *
- * @typedef {object} Task what the service says of the run, at /v1/task
- * @property {string} name
- * @property {string} run
- * @property {string} purpose as the service says; requests say it, too
- * @property {string} recipient
- * @property {string[] | number | null} features
- * @property {string[] | null} labels
- * @property {string | null} loss
- * @property {[number, number] | null} target_range
- * @property {string} invitations
- * @property {number} rounds
- * @property {number} rounds_per_epoch
- * @property {{ seconds?: number }} close_after
- * @property {number} epochs
+ * @typedef {import("./client/wire/contract.js").Announcement} Task
  *
  * What a task can use of them; records with a label or a value that it does not know are left out.
  * @typedef {{ X: number[][], y: number[], leftOut: number, why: string }} Records

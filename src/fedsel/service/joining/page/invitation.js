@@ -18,7 +18,7 @@ export function randomName() {
 
 /** What can be seen to be wrong with an invitation before anything is paid; empty if nothing can.
  * Whether it is genuine only the service knows.
- * @param {string} token @param {import("./data.js").Task} task */
+ * @param {string} token @param {import("./client/wire/contract.js").Announcement} task */
 export function wrongWith(token, task) {
   if (!token) return "An invitation is needed: it is in the link that you were given.";
   const parts = token.split(".");

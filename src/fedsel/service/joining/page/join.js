@@ -1,15 +1,17 @@
-/** The page at /join: shows what is asked, and leads a person's browser through the run as a device. */
+/** The page at /join: shows what is asked, and what the device in this browser does.
+ *
+ * @typedef {import("./client/joining/session.js").Outcome} Outcome
+ */
 
 import { Ledger } from "./client/device/ledger.js";
-import { BrowserStore, Client, LedgerError, REASONS, readRequest } from "./client/index.js";
+import { BrowserStore, Client, ENDINGS, LedgerError, Session } from "./client/index.js";
 import { chooseData } from "./choosing.js";
-import { Device } from "./device.js";
 import { hideToken, randomName, tokenOfLink, wrongWith } from "./invitation.js";
 import { kept } from "./keeping.js";
 import { Limits } from "./limits.js";
 import { exactly } from "./meaning.js";
 import { ModelView } from "./model.js";
-import { Unreachable, getJson, getPart } from "./service.js";
+import { ADDRESS, getJson, getPreparing } from "./service.js";
 import { byId, showFacts, showLedger, showReports } from "./show.js";
 import { alone, watchTabs } from "./tabs.js";
 
@@ -23,6 +25,8 @@ const ANEW = {
     "Begin anew: earlier reports stay sent, and what I spend now comes on top of them.",
   ],
 };
+/** Seconds between two looks at the service, about. */
+const EVERY = 3;
 const ELSEWHERE = "Another tab of this browser is taking part. This one waits.";
 const WAITING = {
   epoch:
@@ -30,6 +34,19 @@ const WAITING = {
   turn: "Your turn is a later round of this epoch, chosen at random: so every round has its reports.",
   last: "Your last report is made. The run is over when the others have sent theirs.",
   service: "The service cannot be reached. The same bytes are sent again as soon as it answers.",
+};
+
+const ENDED = {
+  DONE: "What was paid for has been sent.",
+  STOPPED: "Paused. Nothing more is sent until you take part again.",
+  INVITATION:
+    "The service does not know this invitation. Correct it and take part again; nothing was spent for it.",
+  UNINVITED:
+    "Stopped: the service does not take this invitation any more. What was charged stays charged; with another invitation it can still be sent.",
+  NOT_UNDERSTOOD:
+    "Stopped: the service does not answer as a service of fedsel would. What was charged stays charged, and is sent when you take part again.",
+  CONFLICT:
+    "Stopped: the service holds another report in place of yours. Does another browser use the same invitation, or was this one's data cleared?",
 };
 
 class Page {
@@ -41,7 +58,7 @@ class Page {
   /** @type {"there" | "none" | "lost" | "broken"} */
   #ledger = "none";
 
-  /** @param {import("./data.js").Task} task @param {import("./client/facts.js").Facts} facts
+  /** @param {import("./client/wire/contract.js").Announcement} task @param {import("./client/facts.js").Facts} facts
    * @param {BrowserStore} store @param {ModelView} model */
   constructor(task, facts, store, model) {
     this.task = task;
@@ -204,31 +221,106 @@ class Page {
     hideToken();
     state("Taking part …");
     await this.#look();
-    const end = await new Device(client, task, token, records, {
-      round: (now) => showRound(now),
-      model: (model) => this.model.show(model),
-      waiting: (waits) => state(WAITING[waits]),
-      ledger: async () => void (await this.#look()),
-    }).run(signal);
-    const spent = exactly((await client.history()).spent);
-    if (end === "over") return `The run is over. Thank you: you spent ε = ${spent} in all.`;
-    if (end === "sent") return "What was paid for has been sent.";
-    if (end === "stopped") return "Paused. Nothing more is sent until you take part again.";
-    if (end === "invitation") {
+    const view = new RunView(this.model);
+    const session = new Session(ADDRESS, {
+      ...{ token, signal, every: EVERY, patience: Infinity },
+      answered: Math.max(-1, ...Object.keys(own.outcomes ?? {}).map(Number)),
+      tell: (event) => this.#tell(event, view),
+    });
+    const { entries } = await client.history();
+    const unsent = entries.filter((e) => e.run === task.run && !own.outcomes?.[e.round]);
+    const rounds = unsent.map(({ round }) => round);
+    const sent = rounds.length || records === null ? await session.deliver(client, rounds) : null;
+    const goesOn = records !== null && (sent === null || sent.ending === "DONE");
+    let outcome = goesOn ? await session.join(client, records) : /** @type {Outcome} */ (sent);
+    if (outcome.ending === "DONE" && records !== null) {
+      state(WAITING.last);
+      if (!(await view.follow(signal))) return ended("STOPPED");
+      outcome = { ...outcome, ending: "FINISHED" };
+    }
+    view.show();
+    if (outcome.ending === "FINISHED") {
+      return `The run is over. Thank you: you spent ε = ${exactly(outcome.history.spent)} in all.`;
+    }
+    if (outcome.ending === "UNINVITED") {
       byId("invitation").hidden = false;
-      return "The service does not know this invitation. Correct it and take part again; nothing was spent for it.";
+      const { outcomes = {} } = await kept(task.run);
+      const paid = outcome.history.entries.some((e) => e.run === task.run && !outcomes[e.round]);
+      return ended(paid ? "UNINVITED" : "INVITATION");
     }
-    if (end === "uninvited") {
-      byId("invitation").hidden = false;
-      return "Stopped: the service does not take this invitation any more. What was charged stays charged; with another invitation it can still be sent.";
+    return ended(outcome.ending, outcome.detail);
+  }
+
+  /** Show what the device has done. @param {import("./client/joining/session.js").Event} event
+   * @param {RunView} view */
+  async #tell(event, view) {
+    const { run } = this.task;
+    if (event.kind === "judged") {
+      const { outcomes = {} } = await kept(run);
+      const verdict = event.verdict === "duplicate" ? "accepted" : event.verdict;
+      await kept(run, { outcomes: { ...outcomes, [event.round]: verdict } });
     }
-    if (end === "strange") {
-      return "Stopped: the service does not answer as a service of fedsel would. What was charged stays charged, and is sent when you take part again.";
+    if (event.kind === "judged" || event.kind === "charged") await this.#look();
+    if (event.kind === "waiting") state(WAITING[event.for]);
+    if (event.kind === "polled") {
+      await historyOf(this.store); // a ledger that is gone ends it
+      await view.fetch();
     }
-    if (end === "conflict") {
-      return "Stopped: the service holds another report in place of yours. Does another browser use the same invitation, or was this one's data cleared?";
+    if (event.kind === "idle") view.show();
+  }
+}
+
+/** Why taking part has ended, in words. @param {keyof typeof ENDED | keyof typeof ENDINGS} ending
+ * @param {string} [detail] */
+function ended(ending, detail) {
+  const words = ENDED[/** @type {keyof typeof ENDED} */ (ending)];
+  return (
+    words ??
+    `Stopped: ${detail || ENDINGS[/** @type {keyof typeof ENDINGS} */ (ending)]}. Nothing more was spent.`
+  );
+}
+
+/** The open round and the model, as the service publishes them. */
+class RunView {
+  #etag = "";
+  /** The model until it is shown. @type {any} */
+  #model = null;
+
+  /** @param {ModelView} view */
+  constructor(view) {
+    this.view = view;
+  }
+
+  /** Show the open round, and fetch a new model; whether the run is over. */
+  async fetch() {
+    const now = await getJson("rounds/open");
+    if (now === null) return false;
+    showRound(now);
+    if (now.model !== this.#etag) {
+      this.#model = await getJson("model.json");
+      if (this.#model !== null) this.#etag = now.model;
     }
-    return `Stopped: ${REASONS[end]}. Nothing more was spent.`;
+    return now.finished;
+  }
+
+  /** Show a new model, while no request waits for it: how long it takes to judge it on the person's
+   * records tells how many those are. */
+  show() {
+    if (this.#model !== null) this.view.show(this.#model);
+    this.#model = null;
+  }
+
+  /** Look on until the run is over; false if it was stopped before. @param {AbortSignal} signal */
+  async follow(signal) {
+    while (!signal.aborted) {
+      if (await this.fetch()) return true;
+      this.show();
+      await new Promise((resolve) => {
+        const timer = setTimeout(resolve, 1000 * EVERY * (0.5 + Math.random()));
+        signal.addEventListener("abort", () => (clearTimeout(timer), resolve(undefined)));
+      });
+    }
+    return false;
   }
 }
 
@@ -237,7 +329,7 @@ async function historyOf(store) {
   return new Ledger(store).history();
 }
 
-/** What this browser has sent in a run that is over. @param {import("./data.js").Task} task
+/** What this browser has sent in a run that is over. @param {import("./client/wire/contract.js").Announcement} task
  * @param {BrowserStore} store */
 async function showPast(task, store) {
   if (!(await store.exists())) return;
@@ -274,7 +366,7 @@ function trouble(text) {
   byId("trouble").hidden = !text;
 }
 
-/** @param {import("./data.js").Task} task @param {import("./client/facts.js").Facts | null} facts */
+/** @param {import("./client/wire/contract.js").Announcement} task @param {import("./client/facts.js").Facts | null} facts */
 function showAsked(task, facts) {
   document.title = `Take part: ${task.name}`;
   byId("title").textContent = `Take part in “${task.name}”`;
@@ -297,28 +389,17 @@ function showAsked(task, facts) {
   ]);
 }
 
-/** Try until the service answers. @template T @param {() => Promise<T>} work @returns {Promise<T>} */
-async function patiently(work) {
-  for (let wait = 1000; ; wait = Math.min(2 * wait, 30_000)) {
-    try {
-      return await work();
-    } catch (error) {
-      if (!(error instanceof Unreachable)) throw error;
-      trouble("The service cannot be reached. Trying again …");
-      await new Promise((resolve) => setTimeout(resolve, wait));
-    }
-  }
-}
-
 async function main() {
-  const task = await patiently(() => getJson("task"));
-  const request = await patiently(() => getPart("open", "request"));
+  const tell = (/** @type {import("./client/joining/session.js").Event} */ { kind }) =>
+    kind === "waiting" && trouble("The service cannot be reached. Trying again …");
+  const offer = await new Session(ADDRESS, { patience: Infinity, tell }).offer();
+  const { task, request: facts } = offer;
   trouble("");
-  const facts = request && readRequest(request);
   showAsked(task, facts);
-  const model = new ModelView(task, await patiently(() => getPart("open", "preparing")));
-  model.show(await patiently(() => getJson("model.json")));
-  showRound(await patiently(() => getJson("rounds/open")));
+  const model = new ModelView(task, await getPreparing());
+  const view = new RunView(model);
+  await view.fetch();
+  view.show();
   if (facts === null) {
     byId("steps").hidden = true;
     state("The run is over: nobody can take part any more.");

@@ -1,6 +1,6 @@
 /** The model as it learns, and how good it is on a person's own records: computed here. */
 
-import { Preparing } from "./client/index.js";
+import { RecordPipeline } from "./client/index.js";
 import { featureNames, isRegression } from "./data.js";
 import { byId, coefficientTable, curve, percent } from "./show.js";
 
@@ -16,12 +16,12 @@ export class ModelView {
   /** Accuracy on the person's records by round. @type {[number, number][]} */
   #seen = [];
 
-  /** @param {import("./data.js").Task} task @param {Uint8Array | null} preparing as told */
+  /** @param {import("./client/wire/contract.js").Announcement} task @param {Uint8Array | null} preparing as told */
   constructor(task, preparing) {
     this.#task = task;
     const features = featureNames(task).length;
     if (preparing !== null && features) {
-      this.#scale = Preparing.parse(new TextDecoder().decode(preparing), features + 1).scale;
+      this.#scale = RecordPipeline.parse(new TextDecoder().decode(preparing), features + 1).scale;
     }
   }
 
@@ -71,7 +71,7 @@ export class ModelView {
     this.#seen = [...this.#seen.filter(([round]) => round < rounds), [rounds, share]];
     byId("own").textContent =
       `It is right on ${right} of your ${X.length} records (${percent(share)}). ${here}`;
-    byId("curve").replaceChildren(curve(this.#seen, this.#task.rounds));
+    byId("curve").replaceChildren(curve(this.#seen, this.#task.rounds ?? rounds));
   }
 
   /** @param {number[]} record @param {{ coefficients: number[], constant: number }} linear */

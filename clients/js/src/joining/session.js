@@ -1,0 +1,388 @@
+/** A device that takes part in a run: polls, answers what its client allows, and sends until heard.
+ *
+ * A report is charged and durable before it is sent, and the same bytes are sent until the service has
+ * said what became of them. So a device that was killed in between sends them again when it is started
+ * again, and pays once. It is the loop of `fedsel.device.joining` in Python: the same answers of a
+ * service lead to the same requests, charges and endings.
+ *
+ * @typedef {import("../device/client.js").Client} Client
+ * @typedef {import("../device/updates.js").Update} Update
+ * @typedef {import("../facts.js").Facts} Facts
+ * @typedef {import("../wire/contract.js").Announcement} Announcement
+ * @typedef {import("./connection.js").Ending} Ending
+ *
+ * Records in the order of the task's features, and −1 or +1 for each, or a number in [−1, 1].
+ * @typedef {{ X: number[][], y: number[] }} Records
+ *
+ * What a service asks: its task, and the request of the open round (null: the run is over).
+ * @typedef {{ task: Announcement, request: Facts | null }} Offer
+ *
+ * What has happened. "idle" is told when a pause has begun: work on the records belongs there, because
+ * how long it takes would else be seen in the time of the next request.
+ * @typedef {{ kind: "polled" | "idle" | "charged" }
+ *   | { kind: "judged", round: number, verdict: "accepted" | "duplicate" | "late" | "conflict" }
+ *   | { kind: "waiting", for: "epoch" | "turn" | "service", why?: string }} Event
+ *
+ * `accepted` and `late` count the reports of which the service has said so.
+ * @typedef {object} Outcome
+ * @property {Ending} ending
+ * @property {string} detail
+ * @property {string | null} run
+ * @property {number} accepted
+ * @property {number} late
+ * @property {import("../device/ledger.js").History} history
+ *
+ * @typedef {object} Options
+ * @property {string} [token] the invitation
+ * @property {number} [every] seconds between two polls, about
+ * @property {number} [patience] seconds without a whole answer after which the device gives up
+ * @property {number} [answered] the last round whose verdict is known from before
+ * @property {AbortSignal} [signal] by which the owner stops it
+ * @property {(event: Event) => unknown} [tell]
+ */
+
+import { Refused } from "../device/refusal.js";
+import { InvalidArgument, checkPositive, own } from "../errors.js";
+import { readRequest } from "../facts.js";
+import { fromHex, sha256, toHex } from "../hash.js";
+import { LinearModel } from "../models/linear.js";
+import { RecordPipeline } from "../models/pipeline.js";
+import { readAnnouncement, readVerdict, wordOf } from "../wire/contract.js";
+import { Connection, Ended, SHORT, pause } from "./connection.js";
+
+const MOST_ANNOUNCEMENT_BYTES = 64 << 20;
+/** Bytes of what a service says about how to prepare one feature, at most. */
+const BYTES_OF_A_FEATURE = 256;
+/** Polls after which a round that ends by count is taken to wait for more reports. */
+const OVERDUE = 20;
+const FOR_NOW = ["TOO_OFTEN", "OUT_OF_ORDER"];
+
+/** Take part in the run that a service leads, until that is over or the budget is spent.
+ * @param {string} url @param {Client} client @param {Records | Update} records
+ * @param {Options} [options] */
+export function join(url, client, records, options) {
+  return new Session(url, options).join(client, records);
+}
+
+/** A device at a service: what the service asks, and taking part. */
+export class Session {
+  #connection;
+  #every;
+  #signal;
+  #tell;
+  /** @type {string | undefined} */
+  #token;
+  /** @type {Offer | null} */
+  #offer = null;
+  /** The request of the offer. @type {Uint8Array | null} */
+  #first = null;
+  #accepted = 0;
+  #late = 0;
+  /** The last round whose report the service has judged. */
+  #answered;
+  #turn = { epoch: -1, round: -1 };
+  /** The open round, and since when we know it. */
+  #seen = { round: -1, since: 0 };
+
+  /** @param {string} url @param {Options} [options] */
+  constructor(url, options) {
+    const { token, every = 5, patience = 600, answered = -1 } = own(options);
+    const { signal, tell = () => {} } = own(options);
+    if (token !== undefined && !/^[!-~]{1,4096}$/.test(token)) {
+      throw new InvalidArgument("token", "what it is", "one invitation: letters without spaces");
+    }
+    if (patience !== Infinity) checkPositive("patience", patience);
+    this.#every = checkPositive("every", every);
+    this.#signal = signal;
+    this.#tell = tell;
+    this.#token = token;
+    this.#answered = answered;
+    const waiting = (/** @type {string} */ why) => tell({ kind: "waiting", for: "service", why });
+    this.#connection = new Connection(url, patience, signal, waiting);
+  }
+
+  /** What the service asks; nothing is spent. Throws `Ended` where that cannot be found out.
+   * @returns {Promise<Offer>} */
+  async offer() {
+    if (this.#offer === null) {
+      const reply = await this.#connection.ask("/v1/task", MOST_ANNOUNCEMENT_BYTES);
+      if (reply.status !== 200) throw notUnderstood(reply);
+      const task = readAnnouncement(reply.body);
+      if (task === null) throw new Ended("NOT_UNDERSTOOD", "not the announcement of a task");
+      this.#first = await this.#openRequest();
+      this.#offer = { task, request: this.#first && understood(this.#first, task) };
+    }
+    return this.#offer;
+  }
+
+  /** Take part until the run is over, the budget is spent, or nothing more is to be done.
+   *
+   * `records` are the device's own; or its update, a function of the weights, where the task leaves
+   * the model to its devices. No record is read outside of an update.
+   * @param {Client} client @param {Records | Update} records @returns {Promise<Outcome>} */
+  join(client, records) {
+    return this.#outcome(client, () => this.#takePart(client, records));
+  }
+
+  /** Send reports that were charged before: `rounds` are those whose verdict is not known.
+   * @param {Client} client @param {number[]} rounds @returns {Promise<Outcome>} */
+  deliver(client, rounds) {
+    return this.#outcome(client, async () => {
+      const { task } = await this.offer();
+      await this.#introduce(client, task);
+      const { entries } = await client.history();
+      for (const { run, round, report } of entries) {
+        if (run === task.run && rounds.includes(round)) await this.#send(round, report);
+      }
+      throw new Ended("DONE");
+    });
+  }
+
+  /** @param {Client} client @param {() => Promise<void>} work @returns {Promise<Outcome>} */
+  async #outcome(client, work) {
+    if (client.policy.serverKey !== null) {
+      const allowed = "left out: a service over HTTP takes no sealed reports";
+      throw new InvalidArgument("policy.server_key", "a key", allowed);
+    }
+    /** @type {[Ending, string]} */
+    let [ending, detail] = ["FINISHED", ""];
+    try {
+      await work();
+    } catch (error) {
+      if (!(error instanceof Ended)) throw error;
+      ({ ending, detail } = error);
+    }
+    const [run, history] = [this.#offer?.task.run ?? null, await client.history()];
+    return { ending, detail, run, accepted: this.#accepted, late: this.#late, history };
+  }
+
+  /** What devices are asked now; null when the run is over. */
+  async #openRequest() {
+    const reply = await this.#connection.ask("/v1/rounds/open/request", SHORT);
+    if (reply.status === 410) return null;
+    if (reply.status !== 200) throw notUnderstood(reply);
+    return reply.body;
+  }
+
+  /** @param {Client} client @param {Records | Update} records */
+  async #takePart(client, records) {
+    const { task, request: asked } = await this.offer();
+    if (asked === null) return;
+    if ((task.features === null) === isRecords(records)) {
+      throw new InvalidArgument("records", "what it is", "records if the task has features");
+    }
+    await this.#checkAllowed(client, /** @type {Uint8Array} */ (this.#first));
+    await this.#introduce(client, task);
+    for (;;) {
+      const message = await this.#openRequest();
+      if (message === null) return;
+      const request = understood(message, task);
+      await this.#tell({ kind: "polled" });
+      if (request.round !== this.#seen.round) {
+        this.#seen = { round: request.round, since: performance.now() };
+      }
+      if (request.round > this.#answered) await this.#visit(client, message, request, records);
+      if (request.round <= this.#answered) await checkMoreToDo(client, request);
+      if (request.round <= this.#answered) await this.#tell({ kind: "waiting", for: "epoch" });
+      await this.#pause();
+    }
+  }
+
+  /** Send the report of a round, if it is paid for already, or may be and it is its turn.
+   * @param {Client} client @param {Uint8Array} message @param {Facts} request
+   * @param {Records | Update} records */
+  async #visit(client, message, request, records) {
+    let report;
+    try {
+      report = await client.earlier(message);
+      if (report === null && this.#isTheTurnOf(request)) {
+        report = await this.#answer(client, message, request, records);
+        if (report !== null) await this.#tell({ kind: "charged" });
+      } else if (report === null) await this.#tell({ kind: "waiting", for: "turn" });
+    } catch (error) {
+      if (!(error instanceof Refused)) throw error;
+      if (!FOR_NOW.includes(error.reason)) throw refusal(error);
+      await checkMoreToDo(client, request);
+      await this.#tell({ kind: "waiting", for: "epoch" });
+      return;
+    }
+    if (report !== null) await this.#send(request.round, report);
+  }
+
+  /** End where the policy forbids what is asked, before anything else is done for it.
+   * @param {Client} client @param {Uint8Array} message */
+  async #checkAllowed(client, message) {
+    try {
+      await client.earlier(message);
+    } catch (error) {
+      if (!(error instanceof Refused)) throw error;
+      if (!FOR_NOW.includes(error.reason)) throw refusal(error);
+    }
+  }
+
+  /** See that the service will take reports of this device, before one is paid for.
+   * @param {Client} client @param {Announcement} task */
+  async #introduce(client, task) {
+    if (this.#token === undefined && task.invitations === "open") {
+      // The same after a restart, else one report might count twice; another in every run.
+      const { identity } = await client.history();
+      const parts = [
+        new TextEncoder().encode("fedsel guest"),
+        fromHex(identity),
+        fromHex(task.run),
+      ];
+      this.#token = toHex(sha256(.../** @type {Uint8Array[]} */ (parts)));
+    }
+    if (this.#token === undefined) throw new Ended("UNINVITED", "an invitation is needed");
+    const reply = await this.#connection.ask("/v1/invitation", SHORT, { token: this.#token });
+    if (reply.status === 401 || reply.status === 403) {
+      throw new Ended("UNINVITED", "the invitation is not valid for this run");
+    }
+    if (reply.status !== 200) throw notUnderstood(reply);
+    const kind = kindOf(reply.body);
+    if (kind === "gateway") throw new Ended("UNINVITED", "the invitation is for a gateway");
+    if (kind !== "device") throw notUnderstood(reply);
+  }
+
+  /** Whether this is the round to answer: one of its epoch, at random, or one that waits. If all
+   * devices answered the first round of an epoch, most would have paid for nothing, and the rounds
+   * after it would have none. @param {Facts} request */
+  #isTheTurnOf({ epoch, round }) {
+    const { rounds_per_epoch: rounds, close_after: rule } = /** @type {Offer} */ (this.#offer).task;
+    if (this.#turn.epoch !== epoch) {
+      const ahead = Math.max(1, (epoch + 1) * rounds - round);
+      this.#turn = { epoch, round: round + Math.floor(ahead * Math.random()) };
+    }
+    const waited = (performance.now() - this.#seen.since) / 1000;
+    return round >= this.#turn.round || waited > (rule.seconds ?? OVERDUE * this.#every);
+  }
+
+  /** The report; null if the round was over before it was paid for. @param {Client} client
+   * @param {Uint8Array} message @param {Facts} request @param {Records | Update} records */
+  async #answer(client, message, { round, dim }, records) {
+    const features = isRecords(records) ? dim - 1 : 0;
+    const [place, most] = [`/v1/rounds/${round}`, SHORT + BYTES_OF_A_FEATURE * features];
+    const weights = await this.#connection.ask(`${place}/weights`, 8 * dim);
+    const text = await this.#connection.ask(`${place}/preparing`, most);
+    if (weights.status === 410 || text.status === 410) return null;
+    if (weights.status !== 200) throw notUnderstood(weights);
+    if (text.status !== 200) throw notUnderstood(text);
+    return client.answer(message, weights.body, this.#update(records, text.body, round, dim));
+  }
+
+  /** What to report in a round: a function of the weights, in which alone records are read.
+   * @param {Records | Update} records @param {Uint8Array} body @param {number} round
+   * @param {number} dim @returns {Update} */
+  #update(records, body, round, dim) {
+    const text = new TextDecoder().decode(body);
+    if (!isRecords(records)) {
+      if (text.trim() === "null") return records;
+      throw new Ended("NOT_UNDERSTOOD", "it prepares records, but its task has none");
+    }
+    const features = dim - 1;
+    try {
+      const pipeline = RecordPipeline.parse(text, features);
+      const { loss } = /** @type {Offer} */ (this.#offer).task;
+      const model = new LinearModel({ loss: loss ?? undefined });
+      const update = (/** @type {Records} */ { X, y }) =>
+        pipeline.records(X, y, model).update(round, pipeline.preparation);
+      // Whether the plan makes sense is seen by a made-up record: it must not depend on the device's.
+      const madeUp = update({ X: [new Array(features).fill(0)], y: [1] })(new Float64Array(dim));
+      const { plan } = pipeline;
+      if (madeUp.length === dim && (plan === null || plan.dim === dim)) {
+        // Where no record can be used the device answers on zeros: who stays away is seen.
+        return (weights) => (records.X.length ? update(records)(weights) : new Float64Array(dim));
+      }
+    } catch {
+      // Told below.
+    }
+    throw new Ended("NOT_UNDERSTOOD", "how it prepares records does not suit its task");
+  }
+
+  /** Send the same bytes until the service says what became of them.
+   * @param {number} round @param {Uint8Array} body */
+  async #send(round, body) {
+    const patience = this.#connection.patience();
+    for (;;) {
+      const token = this.#token;
+      const reply = await this.#connection.ask("/v1/reports", SHORT, { body, token });
+      const verdict = readVerdict(reply.status, reply.body);
+      if (verdict === "early") {
+        await patience.wait("it has gone back to an earlier round");
+        continue;
+      }
+      if (reply.status === 401 || reply.status === 403) {
+        throw new Ended("UNINVITED", "the invitation is not valid any more");
+      }
+      if (verdict === null || verdict === "rejected") throw notUnderstood(reply);
+      await this.#tell({ kind: "judged", round, verdict });
+      if (verdict === "conflict") throw new Ended("CONFLICT", "does another device use it, too?");
+      if (verdict === "late") this.#late += 1;
+      else this.#accepted += 1;
+      this.#answered = Math.max(this.#answered, round);
+      return;
+    }
+  }
+
+  async #pause() {
+    const paused = pause(this.#every * (0.5 + Math.random()), this.#signal);
+    await this.#tell({ kind: "idle" });
+    await paused;
+  }
+}
+
+/** @param {Records | Update} records @returns {records is Records} */
+function isRecords(records) {
+  return typeof records === "object" && "X" in records;
+}
+
+/** A request that belongs to the task that was announced. @param {Uint8Array} message
+ * @param {Announcement} task */
+function understood(message, task) {
+  let request;
+  try {
+    request = readRequest(message);
+  } catch (error) {
+    if (error instanceof Refused) throw refusal(error);
+    throw error;
+  }
+  if (request.run !== task.run) throw new Ended("FINISHED", "the service leads another one now");
+  const features = Array.isArray(task.features) ? task.features.length : task.features;
+  if (features !== null && request.dim !== features + 1) {
+    const detail = `it asks for d = ${request.dim}, its task has ${features + 1}`;
+    throw new Ended("NOT_UNDERSTOOD", detail);
+  }
+  return request;
+}
+
+/** End once the last epoch has all that this device gives. @param {Client} client
+ * @param {Facts} request */
+async function checkMoreToDo(client, { run, epoch, epochs }) {
+  if (epoch < epochs - 1) return;
+  const perEpoch = client.policy.reportsPerEpoch;
+  const own = (await client.history()).entries.filter((entry) => entry.run === run);
+  if (own.filter((entry) => entry.epoch === epoch).length >= perEpoch) {
+    throw new Ended("DONE", `it has made ${own.length} of ${epochs * perEpoch}`);
+  }
+}
+
+/** How a refusal ends taking part. @param {Refused} refused */
+function refusal(refused) {
+  if (refused.reason === "EXHAUSTED") return new Ended("SPENT");
+  return new Ended("REFUSED", refused.message);
+}
+
+/** @param {import("./connection.js").Reply} reply */
+function notUnderstood({ status, body }) {
+  const word = wordOf(body);
+  return new Ended("NOT_UNDERSTOOD", word ? `status ${status}, ${word}` : `status ${status}`);
+}
+
+/** @param {Uint8Array} body */
+function kindOf(body) {
+  try {
+    return own(JSON.parse(new TextDecoder().decode(body))).kind;
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,88 @@
+/** What a service tells its devices in JSON: the announcement of a task, and verdicts on reports.
+ *
+ * A device believes an announcement as far as it makes sense; the request alone is what counts.
+ *
+ * @typedef {object} Announcement a task as its service announces it at /v1/task
+ * @property {string} name
+ * @property {string} run in hexadecimal digits
+ * @property {"signed" | "open"} invitations
+ * @property {number} rounds_per_epoch
+ * @property {{ seconds?: number }} close_after
+ * @property {string[] | number | null} features names of the columns, or their number
+ * @property {string | null} loss
+ * @property {[string, string] | null} labels
+ * @property {[number, number] | null} target_range
+ * @property {string} [purpose] this and what follows is for people
+ * @property {string} [recipient]
+ * @property {number} [rounds]
+ *
+ * What became of a report; null where an answer does not say.
+ * @typedef {"accepted" | "duplicate" | "late" | "early" | "conflict" | "rejected" | null} Verdict
+ */
+
+import { checkCount, checkPositive, own } from "../errors.js";
+import { LinearModel, REGRESSING } from "../models/linear.js";
+import { MOST_DIMENSION } from "./recipe.js";
+
+const MOST_ROUNDS = 2 ** 32 - 1;
+
+/** The announcement of a service's JSON; null for anything else. @param {Uint8Array} body
+ * @returns {Announcement | null} */
+export function readAnnouncement(body) {
+  try {
+    const values = own(JSON.parse(new TextDecoder().decode(body)));
+    const { name, run, invitations, loss, labels, target_range: target, features } = values;
+    const { reports, seconds } = own(values.close_after);
+    checkCount("rounds_per_epoch", values.rounds_per_epoch, { most: MOST_ROUNDS });
+    if (reports != null) checkCount("reports", reports);
+    if (seconds != null) checkPositive("seconds", seconds);
+    new LinearModel({ loss: loss ?? undefined });
+    const known =
+      isText(name) &&
+      /^([0-9a-f]{2}){16}$/.test(run) &&
+      (invitations === "signed" || invitations === "open") &&
+      (reports != null || seconds != null) &&
+      (labels === null || (labels.length === 2 && labels.every(isText))) &&
+      (target === null || isRange(target)) &&
+      (target !== null || !REGRESSING.includes(loss));
+    if (!known) return null;
+    if (Array.isArray(features)) {
+      const named = features.length && features.every(isText);
+      if (!named || new Set(features).size !== features.length) return null;
+    } else if (features !== null) checkCount("features", features, { most: MOST_DIMENSION });
+    return { ...values, close_after: { seconds: seconds ?? undefined } };
+  } catch {
+    return null;
+  }
+}
+
+/** @param {unknown} value */
+function isText(value) {
+  return typeof value === "string" && value !== "";
+}
+
+/** @param {unknown[]} value */
+function isRange(value) {
+  const [low, high] = value;
+  return value.length === 2 && value.every(Number.isFinite) && Number(low) < Number(high);
+}
+
+/** The verdict of an HTTP answer to a report. @param {number} status @param {Uint8Array} body
+ * @returns {Verdict} */
+export function readVerdict(status, body) {
+  const word = wordOf(body);
+  if (status === 200) return word === "accepted" || word === "duplicate" ? word : null;
+  if (status === 409) return word === "early" ? "early" : "conflict";
+  if (status === 410) return "late";
+  return status === 400 ? "rejected" : null;
+}
+
+/** The fixed word of a service's JSON answer: what became of a request. @param {Uint8Array} body */
+export function wordOf(body) {
+  try {
+    const values = own(JSON.parse(new TextDecoder().decode(body)));
+    return String(values.outcome ?? values.error ?? "").slice(0, 40);
+  } catch {
+    return "";
+  }
+}

@@ -1,0 +1,56 @@
+/** Takes part in a run as a device, and says what came of it; for a test that scripts the service.
+ *
+ * Nobody waits for long: pauses are noted, and cut short. Works in Node and in a page. */
+
+import { Client, join } from "../src/index.js";
+import { toHex } from "../src/hash.js";
+import { MemoryStore } from "./memory.js";
+
+const later = globalThis.setTimeout;
+const timeout = AbortSignal.timeout.bind(AbortSignal);
+const POLICY = { lifetime: 2, per_report: 2, solutions: ["RJ"], dimensions: [3] };
+
+/** @param {{ url: string, patience: number, silence: boolean }} options */
+export async function takePart({ url, patience, silence }) {
+  const pauses = [];
+  globalThis.setTimeout = (work, milliseconds, ...rest) => {
+    const ours = new Error().stack.includes("/joining/connection.js"); // Node's fetch has timers, too
+    if (!ours) return later(work, milliseconds, ...rest);
+    pauses.push(milliseconds / 1000);
+    return later(work, Math.min(milliseconds, 2));
+  };
+  AbortSignal.timeout = (given) => timeout(silence && given === 30_000 ? 1_000 : given);
+  const client = await Client.open(POLICY, new MemoryStore(), { create: true });
+  let [reads, early] = [0, 0];
+  const noted = (rows) => new Proxy(rows, { get: (all, name) => ((reads += 1), all[name]) });
+  const table = [
+    [30, 50],
+    [60, 20],
+  ];
+  const records = { X: noted(table), y: noted([1, -1]) };
+  // No record is read before a client answers.
+  const watched = new Proxy(client, {
+    get: (target, name) => {
+      if (name === "answer") early += reads;
+      const found = Reflect.get(target, name, target);
+      return typeof found === "function" ? found.bind(target) : found;
+    },
+  });
+  const events = [];
+  const tell = (event) => events.push([event.kind, pauses.length]);
+  const options = { token: "invitation", every: 0.01, patience, tell };
+  try {
+    const found = await join(url, watched, records, options);
+    const { ending, accepted, late, history } = found;
+    const reports = history.entries.map(({ report }) => toHex(report));
+    const longest = Math.max(0, ...pauses);
+    // An owner's own work is hidden in a pause: it begins before that.
+    const idle = events.every(([kind, begun]) => kind !== "idle" || begun > 0);
+    return { ending, accepted, late, reports, longest, early, idle };
+  } catch (error) {
+    return { ending: `${error.name}: ${error.message}` };
+  } finally {
+    globalThis.setTimeout = later;
+    AbortSignal.timeout = timeout;
+  }
+}

@@ -1,0 +1,1 @@
+"""The audit of all mechanisms: certify, attack and measure each of them."""

@@ -1,0 +1,15 @@
+"""The data sets of the paper by name: from a folder, the cache or a download, checked."""
+
+from reproduction.datasets.catalogue import NAMES
+from reproduction.datasets.loaders import Published, fetch, find, load
+from reproduction.datasets.raw import DataUnavailable, WrongContent
+
+__all__ = [
+    "NAMES",
+    "DataUnavailable",
+    "Published",
+    "WrongContent",
+    "fetch",
+    "find",
+    "load",
+]

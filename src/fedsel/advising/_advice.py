@@ -1,0 +1,414 @@
+"""Advice: every solution worth considering, by what it would give, from public quantities."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from typing import Any, TypedDict, final
+
+from fedsel._internal.progress import note
+from fedsel.advising._moments import Updates, moments
+from fedsel.advising._outlook import (
+    LEAST_ROUNDS,
+    NAMES,
+    Asked,
+    Check,
+    Outlook,
+    candidate,
+    flat,
+    impossible,
+    left_out,
+    outlooks,
+    reason,
+    simulate,
+    split,
+)
+from fedsel.advising._sufficiency import GOAL, prospect
+from fedsel.auto import AGREEMENT, FEWEST_ROUNDS, resolve_auto
+from fedsel.auto._run_plan import noise_of_mean
+from fedsel.errors import Epsilon, InvalidArgument, check_count, check_epsilon, check_positive
+from fedsel.mechanisms import FullGradient, OneSymbol
+from fedsel.mechanisms.central import DELTA, CentralGuarantee
+from fedsel.mechanisms.central._budget import proved_budget, rough_budget
+from fedsel.mechanisms.central._guarantee import check_delta
+from fedsel.recipe import Recipe
+from fedsel.solutions import RandomDirections, Solution
+from fedsel.solutions._fresh import codewords_for
+
+_WORK = 6e7
+"""What a simulation of one solution may cost: a few seconds."""
+_MOST_ROUNDS = 200
+
+
+@final
+@dataclass(frozen=True)
+class Advice:
+    """The outlooks by rank, a recommendation with its reason, and what to be warned of.
+
+    ``without_privacy`` is the alignment of all updates where they leave as they are.
+    ``one_epoch`` is the best alignment where all of ε goes to one epoch. ``spread`` and ``centre``
+    are the shares of the rounds that would learn these of the records, where declared ranges are
+    loose or not symmetric about zero (`fedsel.preparation`); 0 where it would be noise.
+    ``centre_error`` is the norm of the noise in a centre that is learnt so, over a record's.
+    A report of FJ chooses among so many ``codewords``. ``central`` is there where a central goal
+    was given: then ``epsilon`` is the local ε that it allows the recommended solution, if reports
+    are shuffled.
+    """
+
+    dim: int
+    clients: int
+    batch: int
+    epsilon: float
+    epochs: int
+    sparse: bool
+    agreement: float
+    norm: float
+    clip: float
+    outlooks: tuple[Outlook, ...]
+    recommended: str
+    reason: str
+    usable: bool
+    without_privacy: float
+    one_epoch: float
+    warnings: tuple[str, ...]
+    spread: float = 0.0
+    centre: float = 0.0
+    regression: bool = False
+    centre_error: float = 0.0
+    codewords: int = 1
+    central: CentralAdvice | None = None
+
+    @property
+    def rounds(self) -> int:
+        return self.epochs * self.asked.rounds
+
+    @property
+    def asked(self) -> Asked:
+        """The public quantities, without ε."""
+        return Asked(**{name: getattr(self, name) for name in Asked.__dataclass_fields__})
+
+    @property
+    def updates(self) -> Updates:
+        """The model behind the numbers."""
+        return self.asked.updates
+
+    @property
+    def preparation(self) -> str:
+        """What to do about the place of the records, in a sentence."""
+        rounds = math.ceil(self.clients / self.batch)
+        if not self.centre:
+            few = f"an epoch of {rounds} rounds is too short" if rounds < FEWEST_ROUNDS else ""
+            return (
+                f"{few.capitalize() or 'The clients are too few'} to learn the records' centre or"
+                " spread in: declare ranges that are as narrow and as symmetric about zero as is"
+                " known, or give public rows or means."
+            )
+        return (
+            f"Where declared ranges are not symmetric about zero, let the clients of"
+            f" {self._first(self.centre, rounds)} tell the records' centre, which noise then moves"
+            f" by about {self.centre_error:.2g} of a record's norm{self._of_spreads(rounds)}."
+            " Public rows tell both without a round, public means the centre."
+        )
+
+    def _of_spreads(self, rounds: int) -> str:
+        if not self.spread:
+            return "; they are too few to tell spreads as well"
+        return f"; where ranges are loose, those of {self._first(self.spread, rounds)} their spread"
+
+    def _first(self, share: float, rounds: int) -> str:
+        """The first rounds of an epoch, and how many clients that are."""
+        count = math.ceil(share * rounds - 1e-9)
+        clients = min(self.clients, count * self.batch)
+        return f"the first {count} of {rounds} rounds ({clients:,}, {share:.0%})"
+
+    @property
+    def codebook(self) -> str:
+        """What a report of FJ chooses from, in a sentence."""
+        return (
+            f"A report of FJ chooses among {self.codewords:,} codewords of its own, so that the"
+            " mean of all reports does not bend."
+        )
+
+    def __getitem__(self, name: str) -> Outlook:
+        """The outlook of a solution by its name."""
+        for outlook in self.outlooks:
+            if outlook.name == name:
+                return outlook
+        raise InvalidArgument("name", name, ", ".join(o.name for o in self.outlooks))
+
+    def check(self, seed: int = 0, advance: Callable[[str], object] = str) -> tuple[Check, ...]:
+        """Simulate rounds of each solution and compare their alignment with the computed one.
+
+        A round has ``batch`` reports, fewer where that would take long; ``advance`` is called with
+        each name before its turn.
+
+        >>> from fedsel import advise
+        >>> advice = advise(dim=50, clients=1_000, batch=50, epsilon=2.0)
+        >>> all(check.agrees for check in advice.check())
+        True
+        """
+        checks: list[Check] = []
+        with note("checking advice by simulation", len(self.outlooks)) as tell:
+            for outlook in self.outlooks:
+                advance(outlook.name)
+                checks.append(self._check_one(outlook, checks, seed))
+                tell(1)
+        return tuple(checks)
+
+    def _check_one(self, outlook: Outlook, checks: list[Check], seed: int) -> Check:
+        same = (c for c in checks if c.name == outlook.takes != outlook.name)
+        if known := next(same, None):
+            return replace(known, name=outlook.name)
+        cost = _cost(outlook.solution)
+        reports = min(self.batch, max(1, int(_WORK / LEAST_ROUNDS / cost)))
+        rounds = min(_MOST_ROUNDS, max(LEAST_ROUNDS, int(_WORK / cost / reports)))
+        check = simulate(outlook.solution, self.updates, outlook.moments, reports, rounds, seed)
+        return replace(check, name=outlook.name)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything, for JSON."""
+        content = {name: v for name, v in vars(self).items() if name != "outlooks"}
+        content["central"] = None if self.central is None else self.central.as_dict()
+        content["rounds"], content["warnings"] = self.rounds, list(self.warnings)
+        content["preparation"], content["codebook"] = self.preparation, self.codebook
+        return {**content, "outlooks": [o.as_dict() for o in self.outlooks]}
+
+
+def _cost(candidate: Solution) -> float:
+    """About how many entries the simulation of one report touches."""
+    if not isinstance(candidate.mechanism, OneSymbol):
+        return 4.0 * candidate.dim
+    products = isinstance(candidate.transform, RandomDirections)
+    return candidate.dim + candidate.transform.size * (candidate.dim / 400 if products else 20)
+
+
+def advice_for(
+    asked: Asked, epsilon_of: Callable[[str], Epsilon], *, one_epoch_instead: bool = True
+) -> Advice:
+    """Advice where ``epsilon_of`` tells the ε of each solution, in total over all epochs.
+
+    ``one_epoch_instead``: whether one epoch could have all of it in place of several.
+    """
+    found = outlooks(asked, epsilon_of)
+    best = found[0]
+    one, loss = best.alignment_all, ""
+    if asked.epochs > 1 and one_epoch_instead:
+        once = outlooks(replace(asked, epochs=1), epsilon_of)[0]
+        one, loss = once.alignment_all, split(best, once, asked.epochs)
+    plain = moments(Solution("NP", asked.dim, FullGradient()), asked.updates)
+    epsilon = epsilon_of(best.name)
+    automatic = resolve_auto(Recipe(epsilon=epsilon, epochs=asked.epochs), asked.setting)
+    waiting = max(1.0, float(automatic.centre) * asked.clients)
+    noise = noise_of_mean(automatic, automatic.build(), waiting) if automatic.centre else 0.0
+    skipped = [f"{name} is left out: {why}." for name, why in left_out(asked.dim).items()]
+    warnings = [
+        *impossible(best, asked.clients, asked.epochs),
+        *flat(found, asked.dim, asked.batch),
+        *skipped,
+        *([loss] if loss else []),
+    ]
+    return Advice(
+        **vars(asked),
+        epsilon=float(epsilon),
+        outlooks=found,
+        recommended=best.name,
+        reason=reason(found),
+        usable=best.alignment_all >= GOAL,
+        without_privacy=plain.alignment(asked.clients),
+        one_epoch=one,
+        warnings=tuple(warnings),
+        spread=float(automatic.spread),
+        centre=float(automatic.centre),
+        centre_error=math.sqrt(asked.dim * noise),
+        codewords=codewords_for(automatic.charge, asked.dim),
+    )
+
+
+LADDER = (1, 5, 10, FEWEST_ROUNDS, 50, 100)
+"""Rounds of an epoch that are compared."""
+
+
+@final
+@dataclass(frozen=True)
+class Rung:
+    """So many rounds in an epoch, the local ε of a report that they allow, and what it gives."""
+
+    rounds: int
+    reports: int
+    local: float
+    alignment: float
+
+
+@final
+@dataclass(frozen=True)
+class CentralAdvice:
+    """A central goal (``epsilon``, ``delta``): what it allows with a shuffler, and without.
+
+    ``guarantee`` is proved for the recommended solution with the rounds of the advice. The local ε
+    of the other solutions are proved as well where there is one epoch, and searched in floats for
+    several. ``ladder`` is the recommended solution with other numbers of rounds, searched in
+    floats. ``without`` is the advice where nobody shuffles: its local ε is the central goal.
+    """
+
+    epsilon: float
+    delta: float
+    guarantee: CentralGuarantee
+    ladder: tuple[Rung, ...]
+    without: Advice
+
+    def sentences(self, advice: Advice) -> tuple[str, ...]:
+        """With a shuffler, without one, and what the rounds decide."""
+        best, other, plain = advice.outlooks[0], self.without.outlooks[0], self.without
+        epochs = "" if advice.epochs == 1 else f" in each of {advice.epochs} epochs"
+        total = "" if advice.epochs == 1 else f", {best.epsilon_total:.4g} in all"
+        return (
+            f"With a shuffler: {best.name} at local ε = {best.epsilon_per_report:.4g}{epochs}"
+            f"{total}, {_rounds(advice.asked.rounds)} of {advice.asked.reports:,} reports or more,"
+            f" aligns {best.alignment_all:.2g}. Proved: {self.guarantee}.",
+            f"Without a shuffler: {other.name} at local ε = {self.epsilon:g} in all,"
+            f" {_rounds(plain.rounds)}, aligns {other.alignment_all:.2g}. Nobody need be trusted.",
+            "Fewer rounds hide a report among more, and allow it a larger local ε; but a model"
+            f" takes one step a round, and below {FEWEST_ROUNDS} rounds no record is prepared."
+            " Only honest reports hide others: plan with fewer than all.",
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything, for JSON."""
+        return {
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "guarantee": asdict(self.guarantee),
+            "ladder": [asdict(rung) for rung in self.ladder],
+            "without": self.without.as_dict(),
+        }
+
+
+class _Goal(TypedDict):
+    epsilon: float
+    delta: float
+    reports: int
+    epochs: int
+
+
+def advise_centrally(asked: Asked, unshuffled: Asked, epsilon: float, delta: float) -> Advice:
+    """Advice for a central goal: for shuffled reports, with that for others beside it."""
+    goal, local, proofs = _goal(asked, epsilon, delta), dict[str, float](), {}
+
+    def prove(name: str) -> None:
+        local[name], proofs[name] = proved_budget(_maker(name, asked), **goal)
+
+    def total_of(name: str) -> float:
+        if name not in local:
+            if asked.epochs == 1:  # a proof takes less than the search before it
+                prove(name)
+            else:
+                local[name] = rough_budget(_maker(name, asked), **goal)
+            tell(1)
+        return local[name] * asked.epochs
+
+    with note("searching local budgets", len(NAMES) + len(LADDER) + 1) as tell:
+        # A proof may lower an ε, and with it the rank: until the first is one that is proved.
+        while (best := outlooks(asked, total_of)[0].name) not in proofs:
+            prove(best)
+        tell(1)
+        advice = advice_for(asked, total_of, one_epoch_instead=False)
+        counts = {asked.rounds, *(rounds for rounds in LADDER if rounds <= asked.clients)}
+        ladder = []
+        for rounds in sorted(counts):
+            ladder.append(_rung(best, asked.in_rounds(rounds), epsilon, delta))
+            tell(1)
+    without = advice_for(unshuffled, lambda _: epsilon)
+    found = CentralAdvice(epsilon, delta, proofs[best], tuple(ladder), without)
+    return replace(advice, central=found)
+
+
+def _rounds(count: int) -> str:
+    return f"{count} round{'s' * (count > 1)}"
+
+
+def _goal(asked: Asked, epsilon: float, delta: float) -> _Goal:
+    return {"epsilon": epsilon, "delta": delta, "reports": asked.reports, "epochs": asked.epochs}
+
+
+def _maker(name: str, asked: Asked) -> Callable[[float], Solution]:
+    """The solution for a local ε of one report."""
+    return lambda local: candidate(name, local * asked.epochs, asked)
+
+
+def _rung(name: str, asked: Asked, epsilon: float, delta: float) -> Rung:
+    make = _maker(name, asked)
+    local = rough_budget(make, **_goal(asked, epsilon, delta))
+    reports, rounds = asked.clients * asked.epochs, asked.rounds * asked.epochs
+    found = prospect(make(local), asked.updates, reports=reports, rounds=rounds)
+    return Rung(asked.rounds, asked.reports, local, found.alignment)
+
+
+ROUNDS = 100
+"""Of an epoch, where nothing is said and nobody shuffles."""
+
+
+def advise(
+    *,
+    dim: int,
+    clients: int,
+    epsilon: Epsilon | None = None,
+    central: float | None = None,
+    delta: float | None = None,
+    batch: int | None = None,
+    rounds: int | None = None,
+    epochs: int = 1,
+    sparse: bool = False,
+    agreement: float = AGREEMENT,
+    norm: float = 1.0,
+    clip: float = 1.0,
+    regression: bool = False,
+) -> Advice:
+    """Which solution to take for ``clients`` of ``dim`` entries and ε in total over ``epochs``.
+
+    Give ``epsilon``, the local ε of a client, or ``central``, the ε that the reports of a round
+    shall have at ``delta`` (1e-6) if a shuffler stands between: then each solution has the largest
+    local ε that keeps it, and ``advice.central`` tells what is possible without a shuffler.
+
+    ``batch`` clients report in a round, or all of them in ``rounds`` of an epoch: 100 by default,
+    20 where reports are shuffled. ``agreement`` is the norm of the mean update over that of one,
+    ``sparse`` says that updates have few entries, ``norm`` is that of a record (an update has 0.4
+    of it, 0.16 in a ``regression``), ``clip`` the bound of one entry.
+
+    >>> advice = advise(dim=124, clients=39_000, batch=390, epsilon=1.0)
+    >>> advice.recommended, advice.usable
+    ('FJ', True)
+    >>> advise(dim=10**6, clients=1000, epsilon=1.0).usable
+    False
+    """
+    if epsilon is None and central is None:
+        raise InvalidArgument("epsilon", epsilon, "given, or central in its place")
+    if epsilon is not None and central is not None:
+        raise InvalidArgument("central", central, "left out where epsilon is given")
+    if delta is not None and central is None:
+        raise InvalidArgument("delta", delta, "left out, or given with central")
+    if batch is not None and rounds is not None:
+        raise InvalidArgument("rounds", rounds, "left out where batch is given")
+    clients = check_count("clients", clients)
+    if rounds is not None:
+        batch = math.ceil(clients / check_count("rounds", rounds, most=clients))
+    usual = FEWEST_ROUNDS if central is not None else ROUNDS
+    asked = Asked(
+        dim=dim,
+        clients=clients,
+        batch=math.ceil(clients / usual) if batch is None else batch,
+        epochs=epochs,
+        sparse=sparse,
+        agreement=agreement,
+        norm=norm,
+        clip=clip,
+        regression=regression,
+    )
+    if central is not None:
+        goal = float(check_positive("central", central))
+        unshuffled = asked.in_rounds(ROUNDS) if batch is None else asked
+        return advise_centrally(
+            asked, unshuffled, goal, DELTA if delta is None else check_delta(delta)
+        )
+    told = check_epsilon("epsilon", epsilon)
+    return advice_for(asked, lambda _: told)

@@ -1,0 +1,347 @@
+"""What advice is asked for: public quantities, checked, and the model of updates behind them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsel._internal.extras import needed
+from fedsel.advising._moments import Moments, Updates, moments
+from fedsel.advising._sufficiency import GOAL, Prospect, prospect, too_large, wanted_clients
+from fedsel.auto import Model, PublicFacts, learning_rate, radius
+from fedsel.errors import Epsilon, InvalidArgument, check_count, check_finite, check_positive
+from fedsel.mechanisms import OneSymbol, TwoStage
+from fedsel.preparation._plan import OCTAVES
+from fedsel.recipe import solution
+from fedsel.sampling import simulated
+from fedsel.solutions import Solution, entry
+from fedsel.solutions._budget import Budget, hyper_parameters_free
+
+MOST_DIMENSIONS = 1 << 24
+
+
+@final
+@dataclass(frozen=True)
+class Asked:
+    """The public quantities of `fedsel.advise`, without ε; the rounds of an epoch are even."""
+
+    dim: int
+    clients: int
+    batch: int
+    epochs: int
+    sparse: bool
+    agreement: float
+    norm: float
+    clip: float
+    regression: bool
+
+    def __post_init__(self) -> None:
+        check_count("dim", self.dim, least=2, most=MOST_DIMENSIONS)
+        check_count("batch", self.batch, most=check_count("clients", self.clients))
+        check_count("epochs", self.epochs)
+        if not isinstance(self.sparse, bool):
+            raise InvalidArgument("sparse", self.sparse, "True or False")
+        if not 0 < check_finite("agreement", self.agreement) <= 1:
+            raise InvalidArgument("agreement", self.agreement, "in (0, 1]")
+        for name in ("norm", "clip"):
+            _check_magnitude(name, getattr(self, name))
+
+    @property
+    def rounds(self) -> int:
+        """Of an epoch."""
+        return math.ceil(self.clients / self.batch)
+
+    @property
+    def reports(self) -> int:
+        """Of the smallest round."""
+        return self.clients // self.rounds
+
+    def in_rounds(self, rounds: int) -> Asked:
+        """The same with so many rounds in an epoch."""
+        return replace(self, batch=math.ceil(self.clients / rounds))
+
+    @property
+    def model(self) -> Model:
+        """What is trained."""
+        return "regression" if self.regression else "linear"
+
+    @property
+    def updates(self) -> Updates:
+        """The model behind the numbers."""
+        length = radius(self.norm, model=self.model)
+        return Updates(self.dim, length, float(self.agreement), self.sparse)
+
+    @property
+    def setting(self) -> PublicFacts:
+        """What `fedsel.auto` is told; declared ranges may be anything."""
+        return PublicFacts(
+            self.dim,
+            self.batch,
+            self.epochs * self.rounds,
+            self.norm,
+            model=self.model,
+            offset=True,
+            loose=OCTAVES,
+        )
+
+
+def _check_magnitude(name: str, value: object) -> None:
+    """A length that arithmetic can square and divide by."""
+    number = check_positive(name, value)
+    if not 1e-9 <= number <= 1e9:
+        raise InvalidArgument(name, value, "in 1e-9 … 1e9")
+
+
+@final
+@dataclass(frozen=True)
+class Outlook:
+    """What one solution would give.
+
+    ``takes`` is the solution that runs under this name: flat where μ = 0. ``epsilon_per_report``
+    and ``epsilon_total`` are exact. ``noise`` is that of a round's mean over its signal,
+    ``alignment_round`` and ``alignment_all`` the cosines of the mean of a round and of all reports
+    with the true mean update. ``clients_needed`` is for `GOAL`; None where no number is enough.
+    ``mu`` is None where nothing is split, ``k`` where nothing is ranked by a threshold.
+    """
+
+    rank: int
+    name: str
+    takes: str
+    epsilon_per_report: float
+    epsilon_total: float
+    mu: float | None
+    k: int | None
+    bits: int
+    noise: float
+    alignment_round: float
+    alignment_all: float
+    clients_needed: int | None
+    learning_rate: float
+    note: str
+    solution: Solution = field(repr=False, compare=False)
+    moments: Moments = field(repr=False, compare=False)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The numbers by name, for JSON."""
+        hidden = ("solution", "moments")
+        return {name: v for name, v in vars(self).items() if name not in hidden}
+
+
+def reason(outlooks: tuple[Outlook, ...]) -> str:
+    """One sentence: the best against the next and against the best of the paper's."""
+    best, following = outlooks[0], outlooks[1]
+    paper = next((o for o in outlooks if entry(o.name).family != "one-symbol"), best)
+    text = f"{best.name} aligns {best.alignment_all:.2g} with the true mean over all reports"
+    text += f", {following.name} {following.alignment_all:.2g}"
+    if paper not in (best, following):
+        text += f", the best of the paper's ({paper.name}) {paper.alignment_all:.2g}"
+    if best.name == "RC":
+        text += "; FJ costs a device far less, d·log d in place of d·M products"
+    return text + "."
+
+
+def impossible(best: Outlook, clients: int, epochs: int) -> list[str]:
+    """That no solution can work, and how many clients would be needed; empty where one can."""
+    if best.alignment_all >= GOAL:
+        return []
+    wanted = wanted_clients(Prospect(best.alignment_all, best.clients_needed), epochs=1)
+    return [
+        f"No solution can work: the best, {best.name}, would align {best.alignment_all:.2g} with "
+        f"the true mean, over all {clients * epochs:,} reports; a usable model needs {wanted}."
+    ]
+
+
+def flat(outlooks: tuple[Outlook, ...], dim: int, batch: int) -> list[str]:
+    """Which two-stage solutions have nothing left for the selection."""
+    fallen = sorted(o.name for o in outlooks if o.takes != o.name)
+    if not fallen:
+        return []
+    needed = math.sqrt(dim * math.log(dim) / batch)
+    return [
+        f"μ = 0 for {', '.join(fallen)}: a value needs ε′ of √(d ln d / n) = {needed:.3g} at "
+        "least, nothing is left for the selection, and flat PM takes their place."
+    ]
+
+
+def split(best: Outlook, once: Outlook, epochs: int) -> str:
+    """What splitting ε over the epochs costs; empty where it gains."""
+    growth = best.moments.noise(1) / once.moments.noise(1)
+    if best.alignment_all >= once.alignment_all:
+        return ""
+    return (
+        f"ε split over {epochs} epochs loses: the noise of a report grows {growth:.3g}-fold and "
+        f"{epochs} times the reports make up for √{epochs} = {math.sqrt(epochs):.3g} of it. All of "
+        f"ε in one epoch aligns {once.alignment_all:.2g} ({once.name}), split "
+        f"{best.alignment_all:.2g} ({best.name})."
+    )
+
+
+NAMES = ("FJ", "RC", "J", "UJ", "PM", "HM", "PS-PM", "PE-PM", "EXP-PM", "PM-RP")
+"""Where two align alike, in two digits, the first of them ranks first: FJ and RC assume nothing of
+the shape of updates and FJ costs less, and what takes another's place comes after it. RJ, which
+bends the mean of many updates, is left out."""
+ASSUMING, HANDICAP = ("J", "UJ"), 0.95
+"""Those whose alignment holds for the assumed shape of updates alone: they rank by so much less."""
+TWO_STAGE = ("EXP-PM", "PE-PM", "PS-PM")
+
+
+def left_out(dim: int) -> dict[str, str]:
+    """Solutions that are not considered at this dimension, and why."""
+    return {name: why for name in NAMES if (why := too_large(name, dim))}
+
+
+def candidate(name: str, epsilon: Epsilon, asked: Asked) -> Solution:
+    """A solution with ε in total over all epochs, or the one that takes its place."""
+    return solution(
+        name,
+        epsilon=epsilon,
+        dim=asked.dim,
+        epochs=asked.epochs,
+        mu="auto",
+        clip=asked.clip,
+        batch=asked.batch,
+        rho=asked.updates.length if entry(name).directions else None,
+    )
+
+
+def outlooks(asked: Asked, epsilon_of: Callable[[str], Epsilon]) -> tuple[Outlook, ...]:
+    """One outlook a solution, by rank; ``epsilon_of`` is its ε in total."""
+    skipped = left_out(asked.dim)
+    found = [_outlook(name, epsilon_of(name), asked) for name in NAMES if name not in skipped]
+    found.sort(key=lambda o: (-float(f"{_safely(o):.2g}"), NAMES.index(o.name)))
+    return tuple(replace(o, rank=i) for i, o in enumerate(found, 1))
+
+
+def _safely(outlook: Outlook) -> float:
+    return outlook.alignment_all * (HANDICAP if outlook.name in ASSUMING else 1.0)
+
+
+def _outlook(name: str, epsilon: Epsilon, asked: Asked) -> Outlook:
+    built, updates, batch = candidate(name, epsilon, asked), asked.updates, asked.batch
+    estimate = moments(built, updates)
+    reports, rounds = asked.clients * asked.epochs, asked.epochs * asked.rounds
+    whole = prospect(built, updates, reports=reports, rounds=rounds)
+    needed = whole.reports_needed
+    per_epoch = Budget(epsilon, asked.epochs, 0.0).per_epoch
+    mu = hyper_parameters_free(asked.dim, batch, per_epoch) if name in TWO_STAGE else None
+    return Outlook(
+        rank=0,
+        name=name,
+        takes=built.name,
+        epsilon_per_report=built.privacy.per_report,
+        epsilon_total=built.privacy.total,
+        mu=mu,
+        k=_top(built),
+        bits=built.bits,
+        noise=estimate.noise(batch),
+        alignment_round=estimate.alignment(batch),
+        alignment_all=whole.alignment,
+        clients_needed=None if needed is None else math.ceil(needed / asked.epochs),
+        learning_rate=learning_rate(built, asked.setting),
+        note=f"μ = 0: {built.name} takes its place" if built.name != name else "",
+        solution=built,
+        moments=estimate,
+    )
+
+
+def _top(built: Solution) -> int | None:
+    mechanism = built.mechanism
+    if isinstance(mechanism, OneSymbol):
+        return mechanism.top(built.transform.size)
+    if isinstance(mechanism, TwoStage) and mechanism.selection.name in ("PE", "PS"):
+        return mechanism.selection.top(built.dim)
+    return None
+
+
+TOLERANCE = 0.05
+"""The share of the computed alignment by which the measured one may differ: what the normal
+approximation of entries costs, most for few dimensions."""
+FALSE_ALARM = 1e-9
+"""The probability that chance alone, on top of it, makes a check differ, by Student's law."""
+LEAST_ROUNDS = 24
+_AT_ONCE = 1 << 22
+"""Entries of updates held at a time."""
+
+
+@final
+@dataclass(frozen=True)
+class Check:
+    """The computed and the simulated alignment of the mean of ``reports`` reports of a solution."""
+
+    name: str
+    reports: int
+    rounds: int
+    computed: float
+    measured: float
+    error: float
+
+    @property
+    def agrees(self) -> bool:
+        """Whether they differ by no more than the model's tolerance and chance."""
+        return abs(self.measured - self.computed) <= TOLERANCE * self.computed + self.chance
+
+    @property
+    def chance(self) -> float:
+        """How far the measured alignment may be off by chance."""
+        with needed("simulation", "advice"):
+            from scipy.special import stdtrit
+
+        return self.error * float(stdtrit(self.rounds - 1, 1 - FALSE_ALARM / 2))
+
+
+def simulate(
+    solution: Solution, updates: Updates, estimate: Moments, reports: int, rounds: int, seed: int
+) -> Check:
+    """Measure the alignment over ``rounds`` rounds, each with a direction and reports of its own.
+
+    Measured is mean⟨m, u⟩/√mean‖m‖² over the rounds' means m, with the standard error of that
+    ratio.
+    """
+    along, squared = np.empty(rounds), np.empty(rounds)
+    for t in range(rounds):
+        along[t], squared[t] = _round(solution, updates, reports, seed, t)
+    top, root = float(along.mean()), math.sqrt(float(squared.mean()))
+    # The ratio's error by its linear part in the two means.
+    parts = (along - top) / root - top * (squared - root**2) / (2 * root**3)
+    error = float(parts.std(ddof=1)) / math.sqrt(rounds)
+    return Check(solution.name, reports, rounds, estimate.alignment(reports), top / root, error)
+
+
+def _round(
+    solution: Solution, updates: Updates, reports: int, seed: int, t: int
+) -> tuple[float, float]:
+    """⟨m, u⟩ and ‖m‖² of one round's mean m."""
+    generator = np.random.Generator(np.random.Philox(np.random.SeedSequence((seed, t))))
+    solution = solution.in_round(t)
+    totals = solution.totals()
+    s, a = updates.support, updates.agreement
+    places = generator.permutation(updates.dim)[:s] if updates.sparse else slice(s)
+    common = generator.standard_normal(s)
+    common /= np.linalg.norm(common)
+    step = max(1, _AT_ONCE // updates.dim)
+    for first in range(0, reports, step):
+        n = min(step, reports - first)
+        rows = np.zeros((n, updates.dim), dtype=np.float32)
+        rows[:, places] = updates.length * _directions(common, a, n, generator)
+        who = simulated.cohort(n, seed=seed, epoch=t, first=first)
+        totals.add(simulated.report(solution, rows, who))
+    mean = solution.expand(totals.mean())
+    u = np.zeros(updates.dim)
+    u[places] = common
+    return float(mean @ u), float(mean @ mean)
+
+
+def _directions(
+    u: NDArray[np.float64], a: float, n: int, generator: np.random.Generator
+) -> NDArray[np.float64]:
+    """a·u + √(1−a²)·z for n clients, z uniform among the directions orthogonal to u."""
+    z = generator.standard_normal((n, len(u)))
+    z -= np.outer(z @ u, u)
+    z *= math.sqrt(1 - a * a) / np.linalg.norm(z, axis=1, keepdims=True)
+    z += a * u
+    return z

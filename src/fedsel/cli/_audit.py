@@ -1,0 +1,399 @@
+"""``fedsel audit``: find a function of the user, call it and judge its claim."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import importlib
+import importlib.util
+import inspect
+import json
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from fedsel._internal.bar import Bar
+from fedsel._internal.display import printable
+from fedsel._internal.extras import check_installed
+from fedsel.cli._terminal import JsonOption, check_file, finite, output
+from fedsel.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from fedsel.auditing.program import Program, ProgramAudit
+
+_ENTROPY_NAMES = ("entropy", "rng", "generator", "random", "random_state")
+_EXPECTED = "module:function, or path/to/file.py:function"
+
+
+EXAMPLE = (
+    "Example: fedsel audit my_module:respond --epsilon 1 --inputs '[True, False]' --html page.html"
+    "   ·   fedsel audit noise.py:laplace --epsilon 1 --range 0 1 --json"
+)
+_NOT_REPEATED = ("target", "html", "as_json", "seed")
+"""Parameters that the command to repeat an audit has elsewhere, or not at all."""
+
+
+def audit(
+    ctx: typer.Context,
+    target: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="TARGET",
+            help="A randomiser of your own: module:function or path/to/file.py:function. It takes "
+            "(value) or (value, entropy), where entropy is a numpy Generator that also has "
+            "below(n), and returns what would be sent.",
+            show_default=False,
+        ),
+    ] = None,
+    epsilon: Annotated[
+        float | None,
+        typer.Option("--epsilon", "-e", help="ε that TARGET claims.", show_default=False),
+    ] = None,
+    inputs: Annotated[
+        str | None,
+        typer.Option(
+            help="Values that people may have, as a Python or JSON list: '[0, 1]'. The function "
+            "gets a list in it as a numpy array, a tuple as it is."
+        ),
+    ] = None,
+    within: Annotated[
+        tuple[float, float] | None,
+        typer.Option(
+            "--range",
+            metavar="LOW HIGH",
+            help="In place of --inputs: try extremes, zero, thirds and near neighbours of this "
+            "range, with --dim vectors of such entries.",
+        ),
+    ] = None,
+    dim: Annotated[
+        int | None,
+        typer.Option("--dim", "-d", max=10**6, help="With --range: vectors of so many entries."),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="A further parameter of the function, name=value; repeat."),
+    ] = None,
+    delta: Annotated[float, typer.Option(help="δ of an (ε, δ) claim.")] = 0.0,
+    values_only: Annotated[
+        bool,
+        typer.Option(
+            "--values-only", help="Do not look at the last bits of outputs in floating point."
+        ),
+    ] = False,
+    trials: Annotated[
+        int, typer.Option(min=1000, help="Trials on each side of the experiment.")
+    ] = 100_000,
+    seed: Annotated[
+        int | None,
+        typer.Option(min=0, help="Seed of the experiment.", show_default="a random one"),
+    ] = None,
+    html: Annotated[Path | None, typer.Option(help="Write the finding as one HTML page.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Audit a randomiser of your own: does it keep the privacy that it claims?
+
+    Is its privacy loss at most --epsilon, for any two of the inputs? Pilot runs choose the two
+    inputs and the event that tell them apart best, fresh runs count it. Where the function draws by
+    entropy.below(n) alone, its exact loss over these inputs is computed as well. Ends with status 1
+    if the claim is refuted.
+    """
+    if target is None:
+        own = "a checkout audits the mechanisms of fedsel: python -m reproduction audit"
+        raise InvalidArgument("TARGET", None, f"given, module:function ({own})")
+    if epsilon is None:
+        raise InvalidArgument("--epsilon", None, "given: what TARGET claims")
+    check_installed("simulation", "fedsel audit", "scipy")
+    if html is not None:
+        check_installed("plots", "--html", "matplotlib")
+    check_file("--html", html)
+    values = _inputs(inputs, within, dim)
+    program, seeded = as_program(find_function(target), target, _settings(settings or ()))
+    asked = {"inputs": values, "claimed": epsilon, "delta": delta, "seed": seed}
+    found = _audited(program, target, trials, **asked, float_bits=not values_only)
+    command = _command(ctx, target, found.seed if seeded else None)
+    if html is not None:
+        from fedsel.auditing.finding_page import finding_page
+        from fedsel.pages import write_page
+
+        write_page(html, finding_page(found, target=target, command=command))
+    if as_json:
+        typer.echo(json.dumps(as_record(found, target, command), indent=1, allow_nan=False))
+    else:
+        _print(found, target, command, html)
+    if found.refuted:
+        raise typer.Exit(1)
+
+
+def _command(ctx: typer.Context, target: str, seed: int | None) -> str:
+    """The command line that repeats an audit; a function with draws of its own has no seed."""
+    words = ["fedsel", "audit", target]
+    for parameter in ctx.command.params:
+        value = ctx.params.get(str(parameter.name))
+        if parameter.name in _NOT_REPEATED or value in (None, False, parameter.default):
+            continue
+        option = max(parameter.opts, key=len)
+        if value is True:
+            words.append(option)
+        elif getattr(parameter, "multiple", False):
+            words += [word for item in value for word in (option, item)]
+        else:
+            several = value if isinstance(value, tuple) else (value,)
+            words += [option, *(f"{x:g}" if isinstance(x, float) else str(x) for x in several)]
+    return shlex.join([*words, *(() if seed is None else ("--seed", str(seed)))])
+
+
+def _audited(program: Program, target: str, trials: int, **asked: Any) -> ProgramAudit:
+    from fedsel.auditing.program import PILOT, ProgramError, audit_program
+
+    pilot = min(PILOT, trials)
+    done = 0.0
+    with Bar(pilot * len(asked["inputs"]) + 2 * trials, f"auditing {target}") as bar:
+
+        def advance(units: float) -> None:
+            nonlocal done
+            done += units
+            if done >= 1000:  # a call may take less time than an update of the bar
+                bar.update(advance=done)
+                done = 0.0
+
+        try:
+            return audit_program(program, trials=trials, pilot=pilot, advance=advance, **asked)
+        except ProgramError as error:
+            allowed = f"a randomiser that can be audited: {error}"
+            raise InvalidArgument("TARGET", target, allowed) from None
+
+
+def find_function(target: str) -> Callable[..., Any]:
+    """The function that a user means; whatever is wrong with the name is said in a sentence."""
+    place, colon, name = target.rpartition(":")
+    if not colon or not place or not name:
+        raise InvalidArgument("TARGET", target, _EXPECTED)
+    module = _module(target, place)
+    found: Any = module
+    for part in name.split("."):
+        if not hasattr(found, part):
+            raise InvalidArgument("TARGET", target, _others(module, place, name))
+        found = getattr(found, part)
+    if inspect.isclass(found) or not callable(found):
+        kind = "class" if inspect.isclass(found) else type(found).__name__
+        what = f"{'an' if kind[0].lower() in 'aeiou' else 'a'} {kind}"
+        raise InvalidArgument("TARGET", target, f"a function; {name} is {what}")
+    if inspect.iscoroutinefunction(found):
+        raise InvalidArgument("TARGET", target, f"a plain function; {name} is an async one")
+    function: Callable[..., Any] = found
+    return function
+
+
+def _module(target: str, place: str) -> ModuleType:
+    """Import a file or a module; the folder that the user is in is where modules are looked for."""
+    is_file = place.endswith(".py")
+    path = Path(place)
+    if is_file and not path.is_file():
+        raise InvalidArgument("TARGET", target, f"in a file that exists; there is no {place}")
+    folder = str(path.resolve().parent if is_file else Path.cwd())
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    try:
+        return _module_of_file(path) if is_file else importlib.import_module(place)
+    except ModuleNotFoundError as error:
+        missing = error.name or ""
+        if not is_file and (place == missing or place.startswith(f"{missing}.")):
+            allowed = f"in a module that can be imported from here; there is no module {missing}"
+        else:
+            allowed = f"in a module that can be imported; it needs {missing}, which is missing"
+        raise InvalidArgument("TARGET", target, allowed) from None
+    except Exception as error:  # whatever a user's module does while it is imported
+        raised = f"{type(error).__name__}: {error}"
+        raise InvalidArgument(
+            "TARGET", target, f"in a module that can be imported; importing it raised {raised}"
+        ) from error
+
+
+def _module_of_file(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:  # a name that ends in .py has a loader
+        raise ImportError(f"{path} cannot be loaded")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module  # dataclasses and pickle look there
+    spec.loader.exec_module(module)
+    return module
+
+
+def _others(module: ModuleType, place: str, name: str) -> str:
+    """What is said where a name is missing: those that are there, the closest first."""
+    own = [
+        n for n, value in vars(module).items() if inspect.isroutine(value) and not n.startswith("_")
+    ]
+    close = difflib.get_close_matches(name, own, n=len(own) or 1, cutoff=0.0)[:5]
+    there = f"it has {', '.join(close)}" if close else "it has no function"
+    return f"a function of {place}; there is no {name} in it, {there}"
+
+
+def as_program(
+    function: Callable[..., Any], target: str, settings: dict[str, Any]
+) -> tuple[Program, bool]:
+    """The function as (value, entropy) → output, and whether it draws from that entropy."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):  # some built-in functions say nothing of themselves
+        return (lambda value, _: function(value, **settings)), False
+    names = [p.name for p in parameters]
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters)
+    unknown = [name for name in settings if name not in names and not takes_any]
+    if unknown:
+        raise InvalidArgument("--set", unknown[0], f"a parameter of {target}: {', '.join(names)}")
+    free = [p for p in parameters if p.name not in settings]
+    needed = [
+        p for p in free if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+    ]
+    by_name = [p.name for p in free[1:] if p.name in _ENTROPY_NAMES]
+    if not free or len(needed) > 2 or any(p.kind is p.KEYWORD_ONLY for p in needed):
+        raise InvalidArgument(
+            "TARGET",
+            target,
+            f"a function (value) or (value, entropy); it takes ({', '.join(names)}). "
+            "Give other parameters by --set name=value",
+        )
+    if by_name and len(needed) <= 2 and all(p.name in (free[0].name, *by_name) for p in needed):
+        given = by_name[0]
+        return (lambda value, entropy: function(value, **{given: entropy}, **settings)), True
+    if len(needed) == 2:
+        return (lambda value, entropy: function(value, entropy, **settings)), True
+    return (lambda value, _: function(value, **settings)), False
+
+
+def _settings(pairs: Sequence[str]) -> dict[str, Any]:
+    made = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name.strip().isidentifier():
+            raise InvalidArgument("--set", pair, "name=value")
+        try:
+            made[name.strip()] = literal(value)
+        except ValueError:  # a plain word need not be quoted
+            made[name.strip()] = value.strip()
+    return made
+
+
+def literal(text: str) -> Any:
+    """A value as Python or JSON writes it.
+
+    >>> literal("[True, (1, 2)]"), literal("[true, null]")
+    ([True, (1, 2)], [True, None])
+    """
+    try:
+        return ast.literal_eval(text.strip())
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        return json.loads(text)
+
+
+def _inputs(inputs: str | None, within: tuple[float, float] | None, dim: int | None) -> list[Any]:
+    """The inputs to try: those given, or values of the range that a user states."""
+    from fedsel.auditing.program import values_within
+
+    if inputs is not None:
+        if within is not None or dim is not None:
+            raise InvalidArgument("--inputs", inputs, "given without --range and --dim")
+        return _given(inputs)
+    if within is None:
+        raise InvalidArgument(
+            "--inputs",
+            None,
+            "given, such as --inputs '[0, 1]', or else --range LOW HIGH: the values that a person "
+            "may have, any two of which the claim is about",
+        )
+    return values_within(*within, dim)
+
+
+def _given(text: str) -> list[Any]:
+    import numpy as np
+
+    allowed = "a list of at least two different values, such as '[0, 1]' or '[[1, 0], [0, 1]]'"
+    try:
+        values = literal(text)
+    except (ValueError, RecursionError):
+        raise InvalidArgument("--inputs", text, allowed) from None
+    if not isinstance(values, list | tuple) or len({repr(v) for v in values}) < 2:
+        raise InvalidArgument("--inputs", text, allowed)
+    try:
+        return [np.array(v) if isinstance(v, list) else v for v in values]
+    except ValueError:  # ragged
+        raise InvalidArgument("--inputs", text, "lists of numbers of one length") from None
+
+
+def as_record(found: ProgramAudit, target: str, command: str) -> dict[str, Any]:
+    """The finding for machines."""
+    from fedsel.auditing.finding_page import in_words
+
+    finding, exact = found.finding, found.exact
+    return {
+        "target": target,
+        "claimed": found.claimed,
+        "delta": finding.delta,
+        "verdict": found.verdict,
+        "refuted": found.refuted,
+        "lower_bound": finding.lower_bound,
+        "alpha": finding.alpha,
+        "inputs": [in_words(v) for v in finding.pair],
+        "event": finding.words,
+        "hits": list(finding.hits),
+        "trials": finding.trials,
+        "probability_bounds": list(found.bounds),
+        "exact": None
+        if exact is None
+        else {
+            "epsilon": finite(exact.epsilon),
+            "ratio": None if exact.ratio is None else str(exact.ratio),
+            "inputs": [in_words(v) for v in exact.pair],
+            "output": in_words(exact.output),
+            "probabilities": [str(p) for p in exact.probabilities],
+        },
+        "why_not_exact": found.why_not_exact or None,
+        "inputs_tried": [in_words(v) for v in found.inputs],
+        "seed": found.seed,
+        "command": command,
+    }
+
+
+def _print(found: ProgramAudit, target: str, command: str, html: Path | None) -> None:
+    from fedsel.auditing.finding_page import (
+        confidence,
+        headline,
+        in_words,
+        meaning,
+        spoken_epsilon,
+    )
+
+    finding, console = found.finding, output()
+    first, second = (in_words(value) for value in finding.pair)
+    table = Table(title=f"Audit of {printable(target)}", show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    exact = found.exact
+    rows = {
+        "claimed ε": f"{found.claimed:g}" + (f", δ = {finding.delta:g}" if finding.delta else ""),
+        "verdict": found.verdict,
+        "proved by experiment": f"ε ≥ {finding.lower_bound:.4f}, confidence {confidence(found)}",
+        "exact": f"none: {found.why_not_exact}"
+        if exact is None
+        else f"ε = {spoken_epsilon(exact)} over the inputs tried",
+        "two inputs": f"{first} and {second}",
+        "told apart by": finding.words,
+        "came": f"{finding.hits[0]:,} and {finding.hits[1]:,} times of {finding.trials:,}",
+        "inputs tried": "; ".join(in_words(v) for v in found.inputs),
+        "to repeat it": command,
+    }
+    for name, text in rows.items():
+        red = name == "verdict" and found.refuted
+        table.add_row(name, printable(text), style="bold red" if red else "")
+    console.print(table)
+    console.print(headline(found))
+    console.print(meaning(found))
+    if html is not None:
+        console.print(f"wrote {printable(html)}")

@@ -1,0 +1,219 @@
+"""What strategy and mod say to each other: the one definition of both directions.
+
+A message of the server holds the model (an ArrayRecord), whatever the app wants (ConfigRecords),
+and under ``fedsel`` the request in bytes and the public scale of each array; where the strategy
+knows bounds of the records, also what nodes do with theirs. A reply holds under ``fedsel`` the
+report in bytes, and nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
+from numpy.typing import DTypeLike, NDArray
+
+from fedsel.errors import InvalidArgument
+from fedsel.wire import RecordPipeline
+from fedsel.wire._pipeline import rows_of
+
+ARRAYS, CONFIG = "arrays", "config"
+"""The names of the model and of the app's configuration."""
+_REQUEST, _SCALES, _REPORT = "request", "scales", "report"
+
+NO_ANSWER = "this node answers requests for training alone"
+"""What evaluate and query messages get."""
+NO_RECORDS = "this node knows of no records to prepare: FedSelMod(records=…)"
+"""Where the strategy has bounds for records, and the node's mod has none."""
+NO_BOUNDS = "this node prepares its records, and is not told how: FedSelStrategy(feature_range=…)"
+"""The opposite."""
+NO_SETTINGS = "this node has no settings of fedsel: its node_config must name fedsel-store"
+WRONG_SETTINGS = "a setting of fedsel in the node_config of this node is unknown or wrong"
+WRONG_POLICY = "the policy of this node cannot be read, or a value in it is missing or wrong"
+"""What a server may know of a node's settings; the node's own log has the key and its value."""
+
+
+@final
+@dataclass(frozen=True)
+class Question:
+    """What the server asks of a node in a round: a `Request` in bytes, and one scale an array.
+
+    And, where it knows bounds of the records, what the node does with its own.
+    """
+
+    request: bytes
+    scales: tuple[float, ...]
+    preparing: RecordPipeline | None = None
+
+    def record(self) -> ConfigRecord:
+        """The question as it travels."""
+        asked = ConfigRecord({_REQUEST: self.request, _SCALES: list(self.scales)})
+        if self.preparing is not None:
+            asked[PREPARING] = self.preparing.encode()
+        return asked
+
+    @classmethod
+    def of(cls, content: RecordDict, arrays: ArrayRecord) -> Question | None:
+        """The question in a message with these arrays; None if there is none that makes sense."""
+        record = content.get(RECORD)
+        if not isinstance(record, ConfigRecord) or set(record) - {PREPARING} != {_REQUEST, _SCALES}:
+            return None
+        request, scales = record[_REQUEST], record[_SCALES]
+        if not isinstance(request, bytes) or not isinstance(scales, list):
+            return None
+        if len(scales) != len(arrays) or not all(_is_scale(scale) for scale in scales):
+            return None
+        if PREPARING not in record:
+            return cls(request, tuple(scales))
+        try:
+            dim = Layout.of(arrays).dim
+            preparing = RecordPipeline.decode(str(record[PREPARING]), dim - 1)
+            return cls(request, tuple(scales), preparing) if preparing.fits(dim) else None
+        except Exception:  # whatever a server makes up
+            return None
+
+
+def _is_scale(value: object) -> bool:
+    return isinstance(value, float) and math.isfinite(value) and value > 0
+
+
+def answer_of(report: bytes) -> RecordDict:
+    """All that a reply holds."""
+    return RecordDict({RECORD: ConfigRecord({_REPORT: report})})
+
+
+def report_of(content: RecordDict) -> object:
+    """The report in a reply; None if the reply is of another shape."""
+    if set(content) != {RECORD}:
+        return None
+    record = content[RECORD]
+    if not isinstance(record, ConfigRecord) or set(record) != {_REPORT}:
+        return None
+    return record[_REPORT]
+
+
+def content_bytes(message: Message) -> int:
+    """How many bytes the content of a message has on the wire: all its objects, with their heads.
+
+    What Flower adds around it (metadata, HTTP) does not depend on what is told.
+    """
+    from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
+
+    objects = get_all_nested_objects(message)
+    return sum(len(part.deflate()) for part in objects.values() if part is not message)
+
+
+@final
+@dataclass(frozen=True)
+class Layout:
+    """A model's arrays side by side in one vector (d,), in the order of their record.
+
+    >>> arrays = ArrayRecord([np.ones((2, 2), np.float32), np.zeros(1, np.float32)])
+    >>> layout = Layout.of(arrays)
+    >>> layout.dim, layout.vector(arrays)
+    (5, array([1., 1., 1., 1., 0.], dtype=float32))
+    >>> layout.record(np.arange(5.0))["0"].numpy()
+    array([[0., 1.],
+           [2., 3.]], dtype=float32)
+    """
+
+    names: tuple[str, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    dtypes: tuple[np.dtype[Any], ...]
+
+    @classmethod
+    def of(cls, record: ArrayRecord) -> Layout:
+        """The layout of a model; arrays that are not of floats are refused, as are none at all."""
+        arrays = [(name, array.numpy()) for name, array in record.items()]
+        for name, array in arrays:
+            if not isinstance(array, np.ndarray) or array.dtype.kind != "f" or not array.size:
+                actual = f"{getattr(array, 'dtype', type(array).__name__)} at {name!r}"
+                raise InvalidArgument(
+                    "arrays",
+                    actual,
+                    "non-empty arrays of floats: a report tells of nothing else, leave counters"
+                    " and other buffers out",
+                )
+        if not arrays:
+            raise InvalidArgument("arrays", "an empty record", "at least one array")
+        names = tuple(name for name, _ in arrays)
+        return cls(names, tuple(a.shape for _, a in arrays), tuple(a.dtype for _, a in arrays))
+
+    @property
+    def sizes(self) -> list[int]:
+        """How many entries each array has."""
+        return [math.prod(shape) for shape in self.shapes]
+
+    @property
+    def dim(self) -> int:
+        """d, the entries of all arrays."""
+        return sum(self.sizes)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """What holds every entry exactly: float32, or float64 where an array has more."""
+        wide = any(dtype.itemsize > 4 for dtype in self.dtypes)
+        return np.dtype(np.float64 if wide else np.float32)
+
+    def vector(self, record: ArrayRecord, dtype: DTypeLike | None = None) -> NDArray[np.floating]:
+        """The arrays of a record with these names and shapes, of any real dtype, as one vector."""
+        if set(record) != set(self.names):
+            raise InvalidArgument("arrays", "other names", "those of the model")
+        parts = []
+        for name, shape in zip(self.names, self.shapes, strict=True):
+            array = record[name].numpy()
+            if not isinstance(array, np.ndarray) or array.shape != shape:
+                raise InvalidArgument("arrays", "another shape", "that of the model")
+            if array.dtype.kind not in "fiub":
+                raise InvalidArgument("arrays", "another type", "real numbers")
+            parts.append(array.reshape(-1))
+        joined: NDArray[np.floating] = np.concatenate(parts).astype(dtype or self.dtype, copy=False)
+        return joined
+
+    def record(self, vector: NDArray[np.floating]) -> ArrayRecord:
+        """The vector as arrays of the model's names, shapes and dtypes."""
+        ends = np.cumsum(self.sizes)[:-1]
+        parts = zip(self.names, np.split(vector, ends), self.shapes, self.dtypes, strict=True)
+        arrays = {n: Array(p.reshape(shape).astype(dtype)) for n, p, shape, dtype in parts}
+        return ArrayRecord(arrays)
+
+    def spread(self, scales: Sequence[float]) -> NDArray[np.float64]:
+        """One scale an array as one scale an entry (d,)."""
+        return np.repeat(np.asarray(scales, dtype=np.float64), self.sizes)
+
+
+def only_arrays(content: RecordDict) -> ArrayRecord:
+    """The model of a message: the record of arrays called ``arrays``, or the only one."""
+    records = content.array_records
+    if ARRAYS in records:
+        return records[ARRAYS]
+    values: Iterable[ArrayRecord] = records.values()
+    (record,) = values
+    return record
+
+
+__all__ = ["PREPARING", "RECORD", "RecordPipeline", "prepared"]
+
+RECORD = "fedsel"
+"""The name of our own record in a message."""
+PREPARING = "preparing"
+"""Where a message tells of it, in our record."""
+
+
+def prepared(message: Message, X: Any) -> NDArray[np.float32]:
+    """A node's raw records X (n, d) as it trains on them in this round: (n, size), float32.
+
+    Clipped to the strategy's ``feature_range``, centred as far as that is learnt and, for a linear
+    model, with the intercept's entry at the end and of norm 1. Call it in ``@app.train()``; the mod
+    needs ``FedSelMod(records=…)``.
+    """
+    record = message.content.get(RECORD)
+    if not isinstance(record, ConfigRecord) or PREPARING not in record:
+        allowed = "one of a FedSelStrategy(feature_range=…), behind FedSelMod(records=…)"
+        raise InvalidArgument("message", "a message without preparation", allowed)
+    rows = rows_of(X)
+    return RecordPipeline.decode(str(record[PREPARING]), rows.shape[1]).records(rows)

@@ -1,0 +1,162 @@
+"""A node's own settings: policy and ledger, as its owner wrote them into ``node_config``.
+
+Nothing else is asked: not ``run_config``, not a message. In a simulation, where Flower makes up
+the ``node_config``, whoever starts it names a folder in the environment variable.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, final
+
+from fedsel.device import Client, Policy
+from fedsel.errors import InvalidArgument, check_count, check_kind
+from fedsel.flower._messages import NO_SETTINGS, WRONG_POLICY, WRONG_SETTINGS
+
+PREFIX = "fedsel-"
+NODES_VARIABLE = "FEDSEL_FLOWER_NODES"
+"""Names the folder with policy.toml and the ledgers of all nodes of a simulation."""
+
+_PLACES = ("policy", "store", "witness", "create")
+_LISTS = ("solutions", "dimensions", "purposes", "recipients")
+_OURS = PREFIX.rstrip("-")
+_ALIKE = 0.8
+"""Words with so much in common with our prefix are taken for a typing error: fesdel, fedsl."""
+
+
+class WrongSettings(InvalidArgument):
+    """What is wrong in a ``node_config``: for its owner, and in a fixed ``sentence`` for others."""
+
+    def __init__(
+        self, name: str, value: object, allowed: str, sentence: str = WRONG_SETTINGS
+    ) -> None:
+        super().__init__(name, value, allowed)
+        self.sentence = sentence
+
+
+@final
+@dataclass(frozen=True)
+class Node:
+    """What the owner of a node allows, and where its ledger is.
+
+    Keys of ``node_config``: ``fedsel-store``, the ledger's folder; ``fedsel-policy``, a TOML file,
+    or the policy's fields themselves with dashes (``fedsel-lifetime=8.0``, lists with commas);
+    ``fedsel-witness``, a file on another disk; ``fedsel-create=true`` to begin a ledger where none
+    is. Paths are absolute: a relative one would be another ledger, and another lifetime, wherever
+    the process is started. A key that is almost one of these is refused, as is an unknown one.
+
+    >>> Node.of({"fedsel-store": "/store", "fedsel-lifetime": 8.0, "fedsel-per-report": 2.0,
+    ...          "fedsel-solutions": "FJ,PS-PM", "fedsel-dimensions": 11}).policy.solutions
+    ('FJ', 'PS-PM')
+    """
+
+    policy: Policy
+    store: Path
+    witness: Path | None = None
+    create: bool = False
+
+    def __post_init__(self) -> None:
+        if self.policy.server_key is not None:  # each report would be paid for in vain
+            raise InvalidArgument("server_key", self.policy.server_key, "left out on Flower")
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any]) -> Node:
+        """The node of a ``node_config``; what is missing, unknown or wrong is refused."""
+        for key, value in config.items():
+            if not key.startswith(PREFIX) and _looks_like_ours(key):
+                raise InvalidArgument(key, value, f"spelled {PREFIX}…, or without {_OURS} in it")
+        own = {k.removeprefix(PREFIX): v for k, v in config.items() if k.startswith(PREFIX)}
+        folder = os.environ.get(NODES_VARIABLE)
+        if not own and folder:
+            return cls._simulated(_path(NODES_VARIABLE, folder), config)
+        if "store" not in own:
+            allowed = "given in the node_config of this node"
+            sentence = WRONG_SETTINGS if own else NO_SETTINGS
+            raise WrongSettings(f"{PREFIX}store", None, allowed, sentence)
+        witness = own.get("witness")
+        create = own.get("create", False)
+        check_kind(f"{PREFIX}create", create, bool)
+        return cls(
+            _policy({k: v for k, v in own.items() if k not in _PLACES}, own.get("policy")),
+            _path(f"{PREFIX}store", own["store"]),
+            None if witness is None else _path(f"{PREFIX}witness", witness),
+            create,
+        )
+
+    @classmethod
+    def _simulated(cls, folder: Path, config: Mapping[str, Any]) -> Node:
+        number = check_count("partition-id", config.get("partition-id"), least=0)
+        policy = _checked(Policy.load, folder / "policy.toml")
+        return cls(policy, folder / f"node-{number}", create=True)
+
+    def client(self) -> Client:
+        """The device that answers for this node."""
+        return Client(self.policy, self.store, witness=self.witness, create=self.create)
+
+
+def _policy(values: dict[str, Any], file: object) -> Policy:
+    if file is not None:
+        if values:
+            name = next(iter(values))
+            raise InvalidArgument(
+                f"{PREFIX}{name}", values[name], f"left out beside {PREFIX}policy"
+            )
+        return _checked(Policy.load, _path(f"{PREFIX}policy", file))
+    known = {field.name.replace("_", "-"): field.name for field in fields(Policy)}
+    settings: dict[str, Any] = {}
+    for name, value in values.items():
+        if name not in known:
+            allowed = ", ".join(PREFIX + n for n in (*_PLACES, *known))
+            raise InvalidArgument(f"{PREFIX}{name}", value, f"one of {allowed}")
+        settings[known[name]] = value
+    for name in _LISTS:
+        if isinstance(settings.get(name), str | int):
+            settings[name] = [part.strip() for part in str(settings[name]).split(",")]
+    if "dimensions" in settings:
+        settings["dimensions"] = [_count(part) for part in settings["dimensions"]]
+    return _checked(Policy.of, settings)
+
+
+def _checked(make: Callable[[Any], Policy], given: object) -> Policy:
+    """The policy that is made of what is given; what is wrong is said of the policy."""
+    try:
+        return make(given)
+    except InvalidArgument as error:
+        raise WrongSettings(error.name, error.value, error.allowed, WRONG_POLICY) from None
+
+
+def _count(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise InvalidArgument(f"{PREFIX}dimensions", text, "counts, with commas between") from None
+
+
+def _path(name: str, value: object) -> Path:
+    path = None
+    if isinstance(value, str) and value:
+        with suppress(RuntimeError):  # ~somebody, whom this machine does not know
+            path = Path(value).expanduser()
+    if path is None or not path.is_absolute():
+        raise InvalidArgument(name, value, "an absolute path")
+    return path
+
+
+def _looks_like_ours(key: str) -> bool:
+    """Whether somebody may have meant our prefix.
+
+    >>> [k for k in ("fedsel_store", "Fedsel-clip", "fesdel-clip", "fed-sel-clip", "partition-id",
+    ...              "federation", "fedavg-clip") if _looks_like_ours(k)]
+    ['fedsel_store', 'Fedsel-clip', 'fesdel-clip', 'fed-sel-clip']
+    """
+    words = re.findall(r"[^\W\d_]+", key.casefold())
+    if not words:
+        return False
+    alike = difflib.SequenceMatcher(None, words[0], _OURS).ratio() >= _ALIKE
+    return alike or _OURS in "".join(words)

@@ -1,0 +1,6 @@
+"""What local reports guarantee centrally, once a shuffler has lost who sent which."""
+
+from fedsel.mechanisms.central._budget import local_budget
+from fedsel.mechanisms.central._guarantee import DELTA, CentralGuarantee, add_up, amplify, compose
+
+__all__ = ["DELTA", "CentralGuarantee", "add_up", "amplify", "compose", "local_budget"]

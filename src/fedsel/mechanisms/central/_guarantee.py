@@ -1,0 +1,267 @@
+"""What n shuffled reports of one round guarantee centrally."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from itertools import pairwise
+from typing import Protocol
+
+import numpy as np
+
+from fedsel._internal.exact import exp_lower, log
+from fedsel._internal.extras import needed
+from fedsel.errors import InvalidArgument, check_count, check_finite
+from fedsel.mechanisms._certificate import Blanket
+from fedsel.mechanisms.central._lattice import excess, rough_delta
+
+DELTA = 1e-6
+"""δ where none is given: a rule of thumb is well below one in the number of clients."""
+_TOLERANCE = 2e-4
+"""How near the ε that is proved comes to the one that is sought, as a share of it."""
+_LEAST_DELTA = 1e-100
+
+
+class Shuffled(Protocol):
+    """What reports by a law of integers: a mechanism, or a solution as it is shipped."""
+
+    def blanket(self, d: int | None = None) -> Blanket:
+        """The two inputs that are hardest to hide, and what all inputs have in common."""
+        ...
+
+
+@dataclass(frozen=True)
+class CentralGuarantee:
+    """What n reports guarantee to whoever sees them shuffled: (ε, δ)-differential privacy.
+
+    ``local`` is what each report guarantees by itself, whoever colludes with whom; a client sends
+    one in each of so many ``epochs``.
+    """
+
+    epsilon: float
+    delta: float
+    reports: int
+    local: float
+    epochs: int = 1
+
+    def __str__(self) -> str:
+        rounds = "one round" if self.epochs == 1 else f"a round, in {self.epochs} epochs"
+        return (
+            f"central ε = {self.epsilon:.4g} at δ = {self.delta:.3g} among {self.reports:,} "
+            f"shuffled reports of {rounds}, if the shuffler is honest; "
+            f"local ε = {self.local * self.epochs:.4g} if nobody is"
+        )
+
+
+def amplify(
+    target: Shuffled,
+    d: int | None = None,
+    *,
+    reports: int,
+    delta: float | None = None,
+    epsilon: float | None = None,
+) -> CentralGuarantee:
+    """The central guarantee of ``reports`` shuffled reports of one round, proved.
+
+    With ``delta`` the smallest ε that is proved, with ``epsilon`` the δ. ``reports`` counts those
+    of honest clients, of one round, that are shuffled together. As in `certify`, a mechanism on a
+    vector needs the dimension d; a solution has its own.
+
+    >>> from fedsel import solution
+    >>> fj = solution("FJ", epsilon=4.0, dim=128, rho=0.4)
+    >>> print(amplify(fj, reports=600, delta=1e-6))
+    central ε = 1.93... at δ = 1e-06 among 600 shuffled reports of one round, ...
+    """
+    n = check_count("reports", reports)
+    if (delta is None) == (epsilon is None):
+        raise InvalidArgument("delta", delta, "given, or epsilon, and not both")
+    blanket = target.blanket(d)
+    local = log(blanket.loss_ratio)
+    if epsilon is not None:
+        if check_finite("epsilon", epsilon) < 0:
+            raise InvalidArgument("epsilon", epsilon, "≥ 0")
+        return CentralGuarantee(float(epsilon), proved_delta(blanket, n, epsilon), n, local)
+    wanted = check_delta(delta)
+    return CentralGuarantee(proved_epsilon(blanket, n, wanted), wanted, n, local)
+
+
+def check_delta(delta: object) -> float:
+    """Return δ as a float that is worth a proof."""
+    value = check_finite("delta", delta)
+    if not _LEAST_DELTA <= value < 1:
+        raise InvalidArgument("delta", delta, f"in [{_LEAST_DELTA:g}, 1)")
+    return float(value)
+
+
+def proved_delta(
+    blanket: Blanket, reports: int, epsilon: float, about: float | None = None
+) -> float:
+    """δ at ε, rounded up; ``about`` is a first idea of it."""
+    if epsilon >= local_epsilon(blanket):
+        return 0.0  # and no exponential of a huge ε
+    if about is None:
+        about = rough_delta(blanket, reports, math.exp(epsilon))
+    bound = excess(blanket, reports, exp_lower(epsilon), min(0.5, max(about, _LEAST_DELTA)))
+    return min(1.0, float_above(bound))
+
+
+def float_below(x: Fraction) -> float:
+    """The largest float that is not above x."""
+    return -float_above(-x)
+
+
+def float_above(x: Fraction) -> float:
+    """The least float that is not below x."""
+    near = float(x)
+    return near if Fraction(near) >= x else math.nextafter(near, math.inf)
+
+
+@lru_cache(maxsize=256)
+def proved_epsilon(blanket: Blanket, reports: int, delta: float) -> float:
+    """The smallest ε, nearly, at which δ is proved to be at most ``delta``."""
+    most = local_epsilon(blanket)
+    guess, step = _crossing(blanket, reports, most, delta), _TOLERANCE
+    while guess < most:
+        if proved_delta(blanket, reports, guess, delta) <= delta:
+            return guess
+        guess, step = guess * (1 + step) + 1e-9, 2 * step
+    return most
+
+
+def local_epsilon(blanket: Blanket) -> float:
+    """A float that is not below ε₀, at which δ is 0."""
+    epsilon = log(blanket.loss_ratio)
+    while exp_lower(epsilon) < blanket.loss_ratio:
+        epsilon = math.nextafter(epsilon, math.inf)
+    return epsilon
+
+
+def _crossing(blanket: Blanket, reports: int, most: float, delta: float) -> float:
+    """The ε up to ``most`` at which the rough δ, which falls, crosses ``delta``: from above.
+
+    √(−ln δ) is nearly a line in ε, so that a few secants find it.
+    """
+
+    def beyond(epsilon: float) -> float:
+        found = rough_delta(blanket, reports, math.exp(epsilon))
+        return math.sqrt(-math.log(min(1.0, max(found, _LEAST_DELTA)))) - wanted
+
+    wanted = math.sqrt(-math.log(delta))
+    low, high, under, over, below = 0.0, most, beyond(0.0), beyond(most), None
+    if under >= 0:
+        return 0.0
+    while high - low > _TOLERANCE * high and high > 1e-9:
+        apart = _TOLERANCE * high / 2  # one step beyond the crossing closes the gap
+        share = under / (under - over) if over > under else 0.5
+        middle = min(max(low + share * (high - low), low + apart), high - apart)
+        found, before = beyond(middle), below
+        below = found < 0
+        # An end that stays twice counts half, so that neither stays for ever.
+        if below:
+            low, under, over = middle, found, over / 2 if before is True else over
+        else:
+            high, over, under = middle, found, under / 2 if before is False else under
+    return high
+
+
+_POINTS = 24
+"""At how many ε the δ of one epoch is proved: more is tighter, and takes longer."""
+_SHARE_BEYOND = 1e-3
+"""Which share of δ may lie beyond the largest of them."""
+_STEPS_BETWEEN = 32
+"""How finely dp_accounting tells losses apart, in steps between two such points."""
+
+
+def compose(target: Shuffled, *, reports: int, epochs: int, delta: float) -> CentralGuarantee:
+    """The central guarantee of a client that reports once in each epoch.
+
+    In every epoch its report is shuffled with those of ``reports − 1`` honest others. δ(ε) of one
+    epoch is proved at some ε, joined by dp_accounting to a privacy loss distribution that is never
+    better, and composed there. Where clients remember what they sent (`remembers`), the local ε of
+    all epochs is what is proved.
+
+    Proof: docs/proofs/shuffling.md, S9.
+
+    >>> from fedsel import solution
+    >>> print(compose(solution("Duchi", epsilon=1.0, dim=8), reports=40, epochs=9, delta=1e-2))
+    central ε = 1.1... at δ = 0.01 among 40 shuffled reports of a round, in 9 epochs, ...
+    """
+    n, times = check_count("reports", reports), check_count("epochs", epochs)
+    delta = check_delta(delta)
+    if times == 1:
+        return amplify(target, reports=n, delta=delta)
+    blanket = target.blanket()
+    local, most = log(blanket.loss_ratio), _sum_of(times, local_epsilon(blanket))
+    if remembers(target):
+        return CentralGuarantee(most, delta, n, local, times)
+    with needed("accounting", "composition"):
+        from dp_accounting.pld import pld_pmf, privacy_loss_distribution
+
+    places, deltas, step = _curve(blanket, n, delta * _SHARE_BEYOND / times)
+    pmf = pld_pmf.create_pmf_pessimistic_connect_dots(step, places, deltas)
+    composed = privacy_loss_distribution.PrivacyLossDistribution(pmf).self_compose(times)
+    epsilon = min(float(composed.get_epsilon_for_delta(delta)), most)
+    return CentralGuarantee(epsilon, delta, n, local, times)
+
+
+def add_up(target: Shuffled, *, reports: int, epochs: int, delta: float) -> CentralGuarantee:
+    """The same, with the ε and the δ of the epochs added up: one proof, and no dp_accounting.
+
+    It is larger than what `compose` finds, about √epochs times, and at most the local ε of all.
+
+    >>> from fedsel import solution
+    >>> print(add_up(solution("Duchi", epsilon=1.0, dim=8), reports=40, epochs=9, delta=1e-2))
+    central ε = 4.0... at δ = 0.01 among 40 shuffled reports of a round, in 9 epochs, ...
+    """
+    n, times = check_count("reports", reports), check_count("epochs", epochs)
+    share = check_delta(float_below(Fraction(check_delta(delta)) / times))
+    blanket = target.blanket()
+    epsilon = _sum_of(times, local_epsilon(blanket))
+    if times == 1 or not remembers(target):
+        epsilon = min(epsilon, _sum_of(times, proved_epsilon(blanket, n, share)))
+    return CentralGuarantee(epsilon, delta, n, log(blanket.loss_ratio), times)
+
+
+def remembers(target: Shuffled) -> bool:
+    """Whether what a client reports depends on what it has reported in earlier epochs.
+
+    Then a later report tells something of who sent which earlier one, and shuffled rounds do not
+    compose: no central guarantee over several epochs is proved here beyond the local one.
+    """
+    return bool(getattr(target, "accumulates", False))
+
+
+def _sum_of(times: int, epsilon: float) -> float:
+    return float_above(times * Fraction(epsilon))
+
+
+def _curve(blanket: Blanket, reports: int, beyond: float) -> tuple[list[int], list[float], float]:
+    """Places i, δ(i·step) at each and the step: where δ of one epoch bends.
+
+    For ε < 0 the divergence of a pair is 1 − e^ε + e^ε·δ(−ε) of the pair the other way round, and
+    the proved δ holds for both. δ is convex in e^ε, so what rounding has left above the chord of
+    its neighbours may be left out.
+    """
+    most = proved_epsilon(blanket, reports, beyond)
+    step = most / (_POINTS * _STEPS_BETWEEN)
+    above = [i * _STEPS_BETWEEN for i in range(_POINTS + 1)]
+    proved = {i: proved_delta(blanket, reports, i * step) for i in above}
+    curve = {-i: 1 - math.exp(-i * step) * (1 - proved[i]) for i in above if i} | proved
+    kept: list[tuple[int, float]] = []
+    for point in sorted(curve.items()):
+        while len(kept) > 1 and not _bends(kept[-2], kept[-1], point, step):
+            kept.pop()
+        kept.append(point)
+    values = np.minimum.accumulate([d for _, d in kept]).tolist()
+    return [i for i, _ in kept], values, step
+
+
+def _bends(a: tuple[int, float], b: tuple[int, float], c: tuple[int, float], step: float) -> bool:
+    """Whether b lies below the chord from a to c, on the scale of e^ε."""
+    slopes = [
+        (high[1] - low[1]) / (math.exp(high[0] * step) - math.exp(low[0] * step))
+        for low, high in pairwise((a, b, c))
+    ]
+    return slopes[0] < slopes[1]

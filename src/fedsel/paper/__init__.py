@@ -1,1 +1,0 @@
-"""The paper, reproduced and put to the test."""

@@ -1,0 +1,192 @@
+"""What the service shows of a run: bytes that are made once a round and sent to everybody."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import hashlib
+import json
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Generic, Self, TypeVar, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsel.server._checkpoint import Checkpoint
+from fedsel.service._task import Task
+from fedsel.wire import Announcement, RecordPipeline, ReportFormat
+
+T = TypeVar("T")
+_AT_A_TIME = 4096
+
+
+@final
+class Made(Generic[T]):
+    """A value that a thread makes when it is first asked for, once for all who ask.
+
+    The event loop goes on meanwhile: what ``make`` does must not hold the interpreter for long.
+    """
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make, self._making = make, threading.Lock()
+        self._value: list[T] = []
+
+    async def get(self) -> T:
+        """The value, once it is made."""
+        return self._value[0] if self._value else await asyncio.to_thread(self._first)
+
+    def _first(self) -> T:
+        with self._making:
+            if not self._value:
+                self._value.append(self._make())
+                del self._make  # it may hold whoever holds this
+        return self._value[0]
+
+
+@final
+class CachedBytes:
+    """Bytes with their ETag, and by gzip, the same for the same bytes."""
+
+    def __init__(self, plain: bytes) -> None:
+        self.plain = plain
+        self.etag = f'"{hashlib.sha256(plain).hexdigest()[:32]}"'
+        self.compressed = Made(lambda: gzip.compress(plain, compresslevel=6, mtime=0))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class RunSnapshot:
+    """A run as it is now: its checkpoint, and what clients fetch of it."""
+
+    task: Task
+    state: Checkpoint
+    times: Sequence[tuple[float, float | None]]
+    """When each round began and ended, in seconds of the epoch; the open one has no end."""
+    measures: Sequence[dict[str, float] | None]
+    """What the test set said after each round; None where there is none."""
+    request: CachedBytes | None
+    """What devices of the open round are asked; None when the run is over."""
+    weights: CachedBytes
+    """What they work on: float64, little-endian."""
+    model: CachedBytes
+    """What has been learnt so far, in the same form."""
+    preparing: RecordPipeline | None
+    preparing_text: CachedBytes
+    """Bounds, preparation and plan as `RecordPipeline.encode` writes them; null without any."""
+    form: ReportFormat
+
+    @classmethod
+    def of(
+        cls,
+        task: Task,
+        state: Checkpoint,
+        times: Sequence[tuple[float, float | None]],
+        measures: Sequence[str | None] = (),
+    ) -> Self:
+        """The view of a checkpoint, of the times of its rounds and what was measured in them."""
+        preparing = task.preparing(state)
+        return cls(
+            task,
+            state,
+            times,
+            [None if text is None else json.loads(text) for text in measures],
+            None if state.finished else CachedBytes(state.request().encode()),
+            CachedBytes(_doubles(state.state.weights)),
+            CachedBytes(_doubles(state.state.average)),
+            preparing,
+            CachedBytes(b"null" if preparing is None else preparing.encode().encode()),
+            ReportFormat.of(state.recipe.build(), state.run),
+        )
+
+    @property
+    def opened(self) -> float:
+        """When the open round began."""
+        return self.times[-1][0]
+
+    @property
+    def round(self) -> int:
+        """The round that is open."""
+        return self.state.round
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds the run has in all."""
+        return self.state.rounds_per_epoch * self.state.recipe.epochs
+
+    @cached_property
+    def task_text(self) -> CachedBytes:
+        """The task for people and programs, as JSON."""
+        task, recipe = self.task, self.state.recipe
+        solution = recipe.build()
+        announced = Announcement(
+            name=task.name,
+            run=self.state.run,
+            purpose=task.purpose,
+            recipient=task.recipient,
+            invitations=task.invitations,
+            solution=recipe.solution,
+            dim=solution.dim,
+            epsilon_per_report=float(solution.privacy.per_report),
+            epsilon=float(recipe.epsilon or 0),
+            charge=str(recipe.charge),
+            bits=solution.bits,
+            report_bytes=self.form.size,
+            epochs=recipe.epochs,
+            rounds_per_epoch=self.state.rounds_per_epoch,
+            rounds=self.rounds,
+            clients=task.clients,
+            close_after=task.close_after,
+            features=task.features,
+            loss=None if task.features is None else task.loss,
+            labels=task.labels,
+            target_range=task.target_range,
+            learning_rate=float(recipe.learning_rate),
+            averaging=float(recipe.averaging),
+        )
+        return CachedBytes(announced.encode())
+
+    @cached_property
+    def model_text(self) -> Made[CachedBytes]:
+        """What has been learnt so far, as numbers; of a linear model on raw records, too."""
+        return Made(lambda: CachedBytes(b"".join(self._model_parts())))
+
+    def _model_parts(self) -> Iterator[bytes]:
+        yield _json({"rounds": self.round, "finished": self.state.finished})[:-1]
+        yield b',"weights":['
+        yield from _numbers(self.state.state.average)
+        yield b'],"linear":'
+        if self.preparing is None or self.task.features is None:
+            yield b"null"
+        else:
+            slopes, constants = self.preparing.linear(self.state.state.average[None, :])
+            yield b'{"coefficients":['
+            yield from _numbers(slopes[0])
+            yield b'],"constant":' + _json(float(constants[0])) + b"}"
+        yield b"," + _json({"features": self.task.features, "labels": self.task.labels})[1:]
+
+    @cached_property
+    def rounds_text(self) -> Made[bytes]:
+        """The rounds that are over, as JSON: what became of their reports, and when they were."""
+        return Made(lambda: b"[" + b",".join(map(_json, self._rounds())) + b"]")
+
+    def _rounds(self) -> Iterator[dict[str, Any]]:
+        of_all = zip(self.state.records, self.times, self.measures, strict=False)
+        for record, (opened, closed), measured in of_all:
+            yield {**vars(record), "opened": opened, "closed": closed, "measured": measured}
+
+
+def _json(values: Any) -> bytes:
+    return json.dumps(values, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+
+
+def _numbers(vector: NDArray[np.float64]) -> Iterator[bytes]:
+    """Numbers of a list in JSON, some at a time: other threads have their turn in between."""
+    for start in range(0, len(vector), _AT_A_TIME):
+        yield (b"," if start else b"") + _json(vector[start : start + _AT_A_TIME].tolist())[1:-1]
+
+
+def _doubles(vector: NDArray[np.float64]) -> bytes:
+    return vector.astype("<f8").tobytes()

@@ -1,0 +1,153 @@
+"""One script of server answers drives every device: Python, Node and a browser end alike."""
+
+import json
+import subprocess
+import threading
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from fedsel.device import Client, Policy, RawRecords, join
+from fedsel.device.joining import _connection
+from tests.clients.test_js import CLIENT, _run, node  # noqa: F401
+from tests.device.joining.support import CUT, Script, Server
+
+CASES = json.loads(Path(__file__).with_name("answers.json").read_text("utf-8"))["cases"]
+POLICY = Policy(lifetime=2.0, per_report=2.0, solutions=["RJ"], dimensions=[3])
+PATIENCE = 60.0
+TASK, REQUEST, INVITATION = "/v1/task", "/v1/rounds/open/request", "/v1/invitation"
+
+every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+in_processes = [pytest.mark.slow, pytest.mark.xdist_group("processes")]
+
+
+class AnswerScript(Script):
+    """A service that answers as a case says, and then as it should."""
+
+    def __init__(self, case):
+        super().__init__()
+        self.over = threading.Event()
+        for path, answers in case["answers"].items():
+            self.next[path] = [self._answer_of(answer) for answer in answers]
+
+    def _answer_of(self, answer):
+        if "do" in answer:
+            return getattr(self, answer["do"])
+        return answer["status"], answer["body"].encode(), answer.get("headers", {})
+
+    def cut(self, _):
+        return CUT
+
+    def cut_body(self, _):
+        return iter([b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n", b'{"outcome"'])
+
+    def cut_chunk(self, _):
+        return iter([b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"5\r\nabc"])
+
+    def silence(self, _):
+        self.over.wait(60)
+        return CUT
+
+    def next_round(self, _):
+        self.round += 1
+        return 410, b'{"error": "late"}', {}
+
+    def answer(self, path, body):
+        """Also the files of the client, for a page."""
+        if path == "/":
+            return 200, b"<!doctype html><title>device</title>", {"content-type": "text/html"}
+        if path.startswith("/js/"):
+            return 200, (CLIENT / path[4:]).read_bytes(), {"content-type": "text/javascript"}
+        return super().answer(path, body)
+
+
+def is_silent(case):
+    return any(a.get("do") == "silence" for answers in case["answers"].values() for a in answers)
+
+
+def options_of(case, url):
+    return {"url": url, "patience": case.get("patience", PATIENCE), "silence": is_silent(case)}
+
+
+def check(case, script, found):
+    """The outcome, what was charged, and every request are those of the case."""
+    wanted = {name: case[name] for name in ("ending", "accepted", "late")}
+    assert {name: found.get(name) for name in wanted} == wanted
+    assert len(found["reports"]) == case["charged"]
+    assert {body.hex() for body in script.bodies} == set(found["reports"])  # the same, ever again
+    low, high = case.get("longest_pause", (0, 300.25))
+    assert low <= found["longest"] < high
+    if case["ending"] != "UNREACHABLE":  # else chance decides how often it is tried
+        asked = {path: n for path, n in script.seen.items() if path.startswith("/v1/")}
+        assert asked == case["requests"]
+
+
+@every_case
+def test_python(case, quick_path, monkeypatch):
+    pauses, sleep = [0.0], time.sleep
+    monkeypatch.setattr(time, "sleep", lambda s: (pauses.append(s), sleep(min(s, 0.002))))
+    if is_silent(case):
+        monkeypatch.setattr(_connection, "SECONDS", 1.0)
+    client, script = Client(POLICY, quick_path / "ledger", create=True), AnswerScript(case)
+    records = RawRecords([[30, 50], [60, 20]], ["yes", "no"], ["age", "pay"])
+    with Server(script) as server:
+        url, patience = server.url, case.get("patience", PATIENCE)
+        outcome = join(url, client, records, token="invitation", every=0.01, patience=patience)
+        script.over.set()
+    found = {
+        "ending": outcome.ending.name,
+        "accepted": outcome.accepted,
+        "late": outcome.late,
+        "reports": [entry.report.hex() for entry in outcome.history.entries],
+        "longest": max(pauses),
+    }
+    check(case, script, found)
+
+
+@pytest.fixture(scope="module")
+def in_node(node):  # noqa: F811
+    """Script and outcome of each case: all of them in one process."""
+    scripts = [AnswerScript(case) for case in CASES]
+    with ExitStack() as stack:
+        servers = [stack.enter_context(Server(script)) for script in scripts]
+        asked = [options_of(case, s.url) for case, s in zip(CASES, servers, strict=True)]
+        done = subprocess.run(
+            [node, CLIENT / "test" / "joining.mjs"],
+            input=json.dumps(asked),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        for script in scripts:
+            script.over.set()
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    return {c["name"]: pair for c, *pair in zip(CASES, scripts, found, strict=True)}
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("processes")
+@every_case
+def test_node(case, in_node):
+    script, found = in_node[case["name"]]
+    check(case, script, found)
+    assert (found["early"], found["idle"]) == (0, True)
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("pages")
+@every_case
+def test_page(case, browser):
+    script = AnswerScript(case)
+    with Server(script) as server:
+        context = browser.new_context()
+        tab = context.new_page()
+        tab.goto(f"{server.url}/")
+        load = "async (asked) => (await import('/js/test/joining.js')).takePart(asked)"
+        found = tab.evaluate(load, options_of(case, server.url))
+        script.over.set()
+        context.close()
+    check(case, script, found)
+    assert (found["early"], found["idle"]) == (0, True)
