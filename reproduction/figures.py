@@ -151,3 +151,58 @@ def _say(name: str, value: Any) -> str:
     if name == "epochs":
         return f"{value} epoch{'s' if value > 1 else ''}"
     return f"ε = {value:g}" if name == "epsilon" else str(value)
+
+
+def label_ends(axes: Axes, ends: Sequence[tuple[str, float, float]], size: float = 8) -> None:
+    """Write the names of curves to the right of the axes, each tied to its end (solution, x, y).
+
+    Names move up and down so that none covers another. Set the limits of the axes before.
+    """
+    figure: Any = axes.get_figure(root=True)
+    figure.draw_without_rendering()  # the heights of axes are known then
+    height = axes.bbox.height * 72 / figure.dpi
+    low, high = axes.get_ylim()
+    ends = sorted(ends, key=lambda end: end[2])
+    shown = [min(max(y, low), high) for *_, y in ends]
+    shares = [(y - low) / (high - low) for y in shown]
+    for (name, x, _), y, share in zip(
+        ends, shown, space_out(shares, 1.25 * size / height), strict=True
+    ):
+        axes.annotate(
+            name,
+            (x, y),
+            (1.05, share),
+            textcoords="axes fraction",
+            va="center",
+            fontsize=size,
+            color="#222222",
+            arrowprops={
+                "arrowstyle": "-",
+                "color": palette.look(name.split(",")[0]).colour,
+                "linewidth": 0.8,
+                "relpos": (0, 0.5),
+                "shrinkA": 1,
+                "shrinkB": 3,
+            },
+        )
+
+
+def space_out(places: Sequence[float], apart: float) -> list[float]:
+    """Ascending places in [0, 1], moved by least squares until neighbours are ``apart``.
+
+    >>> [round(x, 2) for x in space_out([0.5, 0.5, 0.9], 0.1)]
+    [0.45, 0.55, 0.9]
+    >>> space_out([0.0, 0.0], 0.25)
+    [0.0, 0.25]
+    """
+    blocks: list[list[float]] = []  # the mean of yᵢ − i·apart, and how many: neighbours pooled
+    for place, y in enumerate(places):
+        blocks.append([y - place * apart, 1])
+        while len(blocks) > 1 and blocks[-2][0] >= blocks[-1][0]:
+            mean, count = blocks.pop()
+            before = blocks[-1]
+            before[0] = (before[0] * before[1] + mean * count) / (before[1] + count)
+            before[1] += count
+    free = max(0.0, 1 - (len(places) - 1) * apart)
+    starts = [min(max(mean, 0.0), free) for mean, count in blocks for _ in range(int(count))]
+    return [start + place * apart for place, start in enumerate(starts)]

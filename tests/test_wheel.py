@@ -307,7 +307,6 @@ PICTURE = """
 from fedsel._internal import plotting
 points = [plotting.Point("RJ", epsilon, 0.8, 0.01) for epsilon in (0.5, 1.0, 2.0)]
 axes = plotting.accuracy_against_epsilon(points)
-plotting.label_ends(axes, [("RJ", 2.0, 80.0), ("PM", 2.0, 80.0)])
 axes.figure.savefig("figure.png")
 print("drawn")
 """

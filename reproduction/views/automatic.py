@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsel.experiments import paper_settings
-from fedsel.pages import Cell, Table, epsilon_axis, label_ends, legend_below, palette
+from fedsel.pages import Cell, Table, epsilon_axis, legend_below, palette
 from fedsel.solutions import names
 from reproduction import figures
 from reproduction.paper import RECOMMENDED
@@ -347,7 +347,7 @@ def areas_picture(rows: Rows) -> Picture | None:
     for axes, (dataset, model) in zip(panels, keys, strict=True):
         ends.append(_areas_panel(axes, choose(mine, dataset=dataset, model=model)))
     for axes, named in zip(panels, ends, strict=True):
-        label_ends(axes, named, size=7.5)
+        figures.label_ends(axes, named, size=7.5)
     return Picture(
         figure,
         "AUC on the test split, every solution at the α with the best AUC there; the automatic "

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedsel.pages import epsilon_axis, label_ends, legend_below, palette
+from fedsel.pages import epsilon_axis, legend_below, palette
 from reproduction import figures
 from reproduction.paper import RECOMMENDED
 from reproduction.results import Rows, choose, values_of
@@ -33,7 +33,7 @@ def picture(chosen: Rows) -> Picture | None:
         ends.append(_panel(axes, choose(chosen, dataset=dataset, model=model)))
     legend_below(figure)
     for axes, names in zip(panels, ends, strict=True):
-        label_ends(axes, names)
+        figures.label_ends(axes, names)
     others = [s for s in values_of(chosen, "solution") if s not in (*SHOWN, "NP")]
     grey = f" In grey: {', '.join(others)}." if others else ""
     return Picture(

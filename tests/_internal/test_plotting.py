@@ -9,11 +9,9 @@ from fedsel._internal.plotting import (
     Point,
     accuracy_against_epsilon,
     history,
-    label_ends,
     legend_below,
     new_axes,
     new_figure,
-    space_out,
 )
 from fedsel.cli import _run_table
 from fedsel.server._history import Round
@@ -103,7 +101,7 @@ def test_a_legend_below_fits_whatever_it_holds(count):
 def test_names_beside_curves_do_not_collide():
     figure, (axes,) = figures.panels(["all end at one point"], height=4)
     axes.set(xlim=(0, 1), ylim=(0, 1))
-    label_ends(axes, [(name, 1.0, 0.5 + 0.001 * i) for i, name in enumerate(SOLUTIONS * 2)])
+    figures.label_ends(axes, [(name, 1.0, 0.5 + 0.001 * i) for i, name in enumerate(SOLUTIONS * 2)])
     figure.draw_without_rendering()
     check_apart(axes.texts)
     for box in boxes(axes.texts):
@@ -116,12 +114,12 @@ def test_places_are_moved_no_further_than_they_must():
     rng = np.random.default_rng(1)
     for count in (1, 2, 7, 15):
         places = sorted(rng.random(count))
-        moved = space_out(places, 0.06)
+        moved = figures.space_out(places, 0.06)
         assert min(np.diff(moved), default=1) >= 0.06 - 1e-12
         assert moved[0] >= 0
         assert moved[-1] <= 1 + 1e-12
-    assert space_out([0.1, 0.5, 0.9], 0.06) == pytest.approx([0.1, 0.5, 0.9])
-    assert space_out([], 0.1) == []
+    assert figures.space_out([0.1, 0.5, 0.9], 0.06) == pytest.approx([0.1, 0.5, 0.9])
+    assert figures.space_out([], 0.1) == []
 
 
 def test_labels_of_the_ablation_do_not_collide():

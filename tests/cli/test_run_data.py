@@ -317,6 +317,9 @@ def test_solutions_of_one_law_are_named(fedsel_run, shown, tmp_path):
     rows = fedsel_run(*options)
     assert rows[0]["runs"] != rows[1]["runs"]  # few dimensions: PE abstains
     assert not [line for line in shown(rows, 200) if "same law" in line]
+    flat = fedsel_run(*options[:4], "-e", "0.1", "--mu", "auto")  # no selection is left
+    assert flat[0]["runs"] == flat[1]["runs"]
+    assert not [line for line in shown(flat, 200) if "same law" in line]
     X = np.random.default_rng(0).normal(size=(200, 100))
     np.savez(tmp_path / "wide.npz", X=X, y=X[:, 0] > 0)
     where = ("--data", tmp_path / "wide.npz", "--out", tmp_path / "wide")

@@ -11,22 +11,9 @@ import typer
 from fedsel._internal.extras import MissingExtra
 from fedsel._internal.progress import show_progress
 from fedsel._version import __version__
-from fedsel.cli._advise import EXAMPLE as ADVISE_EXAMPLE
-from fedsel.cli._advise import advise_command
-from fedsel.cli._audit import EXAMPLE as AUDIT_EXAMPLE
-from fedsel.cli._audit import audit
-from fedsel.cli._certify import EXAMPLE as CERTIFY_EXAMPLE
-from fedsel.cli._certify import MECHANISMS_EXAMPLE, certify_command, mechanisms
+from fedsel.cli import _advise, _audit, _certify, _run, _solutions, aggregate, join, ledger, serve
 from fedsel.cli._commands import App
-from fedsel.cli._run import EXAMPLE, run
-from fedsel.cli._solutions import EXAMPLE as SOLUTIONS_EXAMPLE
-from fedsel.cli._solutions import solutions_command
 from fedsel.cli._terminal import say_error
-from fedsel.cli.aggregate import EXAMPLE as AGGREGATE_EXAMPLE
-from fedsel.cli.aggregate import aggregate
-from fedsel.cli.join import JOIN_EXAMPLE, join_command
-from fedsel.cli.ledger import ledger_app
-from fedsel.cli.serve import INVITE_EXAMPLE, SERVE_EXAMPLE, invite_command, serve_command
 from fedsel.device import LedgerError
 from fedsel.errors import InvalidArgument, InvalidData
 
@@ -34,17 +21,20 @@ app = App(
     help="Federated learning under local differential privacy: every client randomises its own "
     "update before it leaves the device.",
 )
-app.command(epilog=EXAMPLE)(run)
-app.command("advise", epilog=ADVISE_EXAMPLE)(advise_command)
-app.command("solutions", epilog=SOLUTIONS_EXAMPLE)(solutions_command)
-app.command(epilog=AUDIT_EXAMPLE)(audit)
-app.command("certify", epilog=CERTIFY_EXAMPLE)(certify_command)
-app.command(epilog=MECHANISMS_EXAMPLE)(mechanisms)
-app.command("serve", epilog=SERVE_EXAMPLE)(serve_command)
-app.command("invite", epilog=INVITE_EXAMPLE)(invite_command)
-app.command("join", epilog=JOIN_EXAMPLE)(join_command)
-app.command(epilog=AGGREGATE_EXAMPLE)(aggregate)
-app.add_typer(ledger_app, name="ledger")
+for _name, _command, _example in (
+    ("run", _run.run, _run.EXAMPLE),
+    ("advise", _advise.advise_command, _advise.EXAMPLE),
+    ("solutions", _solutions.solutions_command, _solutions.EXAMPLE),
+    ("audit", _audit.audit, _audit.EXAMPLE),
+    ("certify", _certify.certify_command, _certify.EXAMPLE),
+    ("mechanisms", _certify.mechanisms, _certify.MECHANISMS_EXAMPLE),
+    ("serve", serve.serve_command, serve.SERVE_EXAMPLE),
+    ("invite", serve.invite_command, serve.INVITE_EXAMPLE),
+    ("join", join.join_command, join.JOIN_EXAMPLE),
+    ("aggregate", aggregate.aggregate, aggregate.EXAMPLE),
+):
+    app.command(_name, epilog=_example)(_command)
+app.add_typer(ledger.ledger_app, name="ledger")
 
 
 def _version(value: bool) -> None:

@@ -93,7 +93,7 @@ def _same_laws(rows: Sequence[Row]) -> Iterator[str]:
     """Solutions whose rows agree run for run: without a comment that looks like a mistake."""
     alike: dict[str, list[Row]] = {}
     for row in rows:
-        if entry(row["solution"]).selection:
+        if entry(row["used"]).selection:
             point = (row["model"], row["epsilon"], entry(row["solution"]).value, row["runs"])
             alike.setdefault(repr(point), []).append(row)
     found: dict[tuple[str, ...], list[str]] = {}

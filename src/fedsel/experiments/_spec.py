@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from itertools import product
 from typing import Annotated, Any, final
@@ -19,8 +19,17 @@ from fedsel.solutions import Entry, entries, entry
 _AXES = ("models", "solutions", "epsilons")
 _PAPER = {"mu": 0.1, "reg": 1e-4}
 """Where the paper's defaults differ from the recipe's."""
+
+
+def _first_the_recommended(some: Iterable[Entry]) -> str:
+    return ", ".join(sorted((e.name for e in some), key=lambda name: name != RECOMMENDED))
+
+
+_DIRECTIONS = _first_the_recommended(
+    e for e in entries() if e.directions and e.family == "one-symbol"
+)
 _CHOSEN = {
-    "learning_rate": "auto for FJ, RJ, J, RC; else by data set",
+    "learning_rate": f"auto for {_DIRECTIONS}; else by data set",
     "rho": "auto where α is automatic, else none",
     "averaging": f"{AVERAGING:g} where α is automatic, else 0",
 }
@@ -107,7 +116,7 @@ class Spec(Conditions):
         Parameter(
             "Clients divide their record by its norm.",
             "records",
-            unset="with automatic α or ρ of FJ, RJ, J, RC",
+            unset=f"with automatic α or ρ of {_DIRECTIONS}",
         ),
     ] = None
     recipe: Mapping[str, Any] = field(default_factory=dict)
@@ -141,9 +150,8 @@ class Spec(Conditions):
             return
         cannot = [known.name for known in self._entries() if not _learns_scales(known)]
         if cannot:
-            able = [known.name for known in entries() if _learns_scales(known)]
-            listed = ", ".join(sorted(able, key=lambda name: name != RECOMMENDED))
-            allowed = f"another for {', '.join(cannot)}: only reports of {listed} can learn it"
+            able = _first_the_recommended(filter(_learns_scales, entries()))
+            allowed = f"another for {', '.join(cannot)}: only reports of {able} can learn it"
             raise InvalidArgument("scale", PRIVATE, allowed)
         if self.intercept is False or not all(cell.unit_records for cell in self.cells()):
             allowed = "another without an intercept, or where records keep their norm"

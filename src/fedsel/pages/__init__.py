@@ -21,7 +21,7 @@ is the same byte for byte for the same data.
 
 from fedsel._internal import palette
 from fedsel._internal.display import shown
-from fedsel._internal.plotting import epsilon_axis, label_ends, legend_below, new_figure
+from fedsel._internal.plotting import epsilon_axis, legend_below, new_figure
 from fedsel.pages._model import Cell, Figure, Overview, Section, Table, Verdict
 from fedsel.pages._render import render, write_page
 from fedsel.pages._svg import svg_of
@@ -34,7 +34,6 @@ __all__ = [
     "Table",
     "Verdict",
     "epsilon_axis",
-    "label_ends",
     "legend_below",
     "new_figure",
     "palette",
