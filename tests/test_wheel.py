@@ -155,10 +155,10 @@ print(json.dumps({"names": [d.name.lower() for d in distributions()], "size": si
 """
 
 
-def test_the_core_is_numpy_rich_typer_jinja2_and_at_most_fifteen_megabytes(core):
+def test_the_core_is_numpy_rich_typer_jinja2_filelock_and_at_most_fifteen_megabytes(core):
     told = json.loads(run(core, "-c", INSTALLED).stdout)
     installed = set(told["names"])
-    assert installed >= {"fedsel", "jinja2", "numpy", "rich", "typer"}
+    assert installed >= {"fedsel", "filelock", "jinja2", "numpy", "rich", "typer"}
     assert len(installed) < 18, sorted(installed)  # what rich, typer and jinja2 ask for
     heavy = {"scipy", "scikit-learn", "joblib", "matplotlib", "torch", "flwr", "pip", "setuptools"}
     assert not installed & heavy

@@ -7,6 +7,7 @@ appears in a message: only its name and what was wrong in kind.
 from __future__ import annotations
 
 import math
+import os
 import sys
 import traceback
 import warnings
@@ -70,7 +71,7 @@ class TooFewClientsWarning(UserWarning):
     """The clients are too few for their ε: the model will be little better than a guess."""
 
 
-_PACKAGE = str(Path(__file__).parent)
+_PACKAGE = f"{Path(__file__).parent}{os.sep}"
 _SHOWN: set[tuple[str, type[Warning], str, int | None]] = set()
 
 

@@ -7,7 +7,13 @@ import pytest
 import torch
 from torch import nn
 
-from fedsel.errors import PrivacyLeakWarning, RepeatedFitWarning, SeededNoiseWarning
+from fedsel import FedSelClassifier, FitAccount
+from fedsel.errors import (
+    LifetimeExceeded,
+    PrivacyLeakWarning,
+    RepeatedFitWarning,
+    SeededNoiseWarning,
+)
 from fedsel.torch import FederatedTrainer
 
 
@@ -79,3 +85,17 @@ def test_who_trains_again_pays_again():
     assert trainer.spent == pytest.approx(3.0)
     assert not hasattr(pickle.loads(pickle.dumps(trainer)), "spent")
     assert FederatedTrainer(nn.Linear(4, 2), epsilon=1.5).fit(X + 1, y).spent == pytest.approx(1.5)
+
+
+def test_one_account_counts_trainers_and_estimators():
+    X, y = records()
+    module = nn.Linear(4, 2)
+    before = [p.clone() for p in module.parameters()]
+    with FitAccount(lifetime=2.5) as account:
+        FedSelClassifier(epsilon=2.0, feature_range=(-9, 9)).fit(X + 1, y)
+        with pytest.raises(LifetimeExceeded, match="this fit costs ε = 1"):
+            FederatedTrainer(module, epsilon=1.0, batch=20).fit(X, y)
+        assert all(torch.equal(p, q) for p, q in zip(before, module.parameters(), strict=True))
+        trainer = FederatedTrainer(module, epsilon=0.5, batch=20).fit(X, y)
+    assert (account.fits, account.spent) == (2, 2.5)
+    assert trainer.spent == pytest.approx(0.5)

@@ -1,9 +1,9 @@
-"""What strategy and mod say to each other: the one definition of both directions.
+"""The messages between strategy and mod, in both directions.
 
-A message of the server holds the model (an ArrayRecord), whatever the app wants (ConfigRecords),
-and under ``fedsel`` the request in bytes and the public scale of each array; where the strategy
-knows bounds of the records, also what nodes do with theirs. A reply holds under ``fedsel`` the
-report in bytes, and nothing else.
+A message of the server holds the model (an ArrayRecord), the app's own ConfigRecords, and under
+``fedsel`` the bytes of the request, the public scale of each array and, where the strategy knows
+bounds of the records, their preparation. A reply holds the bytes of the report under ``fedsel``,
+and nothing else.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ARRAYS, CONFIG = "arrays", "config"
 _REQUEST, _SCALES, _REPORT = "request", "scales", "report"
 
 NO_ANSWER = "this node answers requests for training alone"
-"""What evaluate and query messages get."""
+"""The answer to evaluate and query messages."""
 NO_RECORDS = "this node knows of no records to prepare: FedSelMod(records=…)"
 """Where the strategy has bounds for records, and the node's mod has none."""
 NO_BOUNDS = "this node prepares its records, and is not told how: FedSelStrategy(feature_range=…)"
@@ -34,15 +34,14 @@ NO_BOUNDS = "this node prepares its records, and is not told how: FedSelStrategy
 NO_SETTINGS = "this node has no settings of fedsel: its node_config must name fedsel-store"
 WRONG_SETTINGS = "a setting of fedsel in the node_config of this node is unknown or wrong"
 WRONG_POLICY = "the policy of this node cannot be read, or a value in it is missing or wrong"
-"""What a server may know of a node's settings; the node's own log has the key and its value."""
+"""All that a server learns about wrong settings; the node's own log has key and value."""
 
 
 @final
 @dataclass(frozen=True)
 class Question:
-    """What the server asks of a node in a round: a `Request` in bytes, and one scale an array.
-
-    And, where it knows bounds of the records, what the node does with its own.
+    """The server's question in a round: a `Request` in bytes, one scale for each array, and how to
+    prepare records where the server knows their bounds.
     """
 
     request: bytes
@@ -50,7 +49,7 @@ class Question:
     preparing: RecordPipeline | None = None
 
     def record(self) -> ConfigRecord:
-        """The question as it travels."""
+        """Return the question as it travels."""
         asked = ConfigRecord({_REQUEST: self.request, _SCALES: list(self.scales)})
         if self.preparing is not None:
             asked[PREPARING] = self.preparing.encode()
@@ -58,7 +57,7 @@ class Question:
 
     @classmethod
     def of(cls, content: RecordDict, arrays: ArrayRecord) -> Question | None:
-        """The question in a message with these arrays; None if there is none that makes sense."""
+        """Read the question of a message with these arrays; None if there is no valid one."""
         record = content.get(RECORD)
         if not isinstance(record, ConfigRecord) or set(record) - {PREPARING} != {_REQUEST, _SCALES}:
             return None
@@ -82,12 +81,12 @@ def _is_scale(value: object) -> bool:
 
 
 def answer_of(report: bytes) -> RecordDict:
-    """All that a reply holds."""
+    """Return the whole content of a reply."""
     return RecordDict({RECORD: ConfigRecord({_REPORT: report})})
 
 
 def report_of(content: RecordDict) -> object:
-    """The report in a reply; None if the reply is of another shape."""
+    """Return the report in a reply; None if the reply has another shape."""
     if set(content) != {RECORD}:
         return None
     record = content[RECORD]
@@ -97,10 +96,7 @@ def report_of(content: RecordDict) -> object:
 
 
 def content_bytes(message: Message) -> int:
-    """How many bytes the content of a message has on the wire: all its objects, with their heads.
-
-    What Flower adds around it (metadata, HTTP) does not depend on what is told.
-    """
+    """Return the size of a message's content on the wire, without Flower's metadata and HTTP."""
     from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
 
     objects = get_all_nested_objects(message)
@@ -127,7 +123,7 @@ class Layout:
 
     @classmethod
     def of(cls, record: ArrayRecord) -> Layout:
-        """The layout of a model; arrays that are not of floats are refused, as are none at all."""
+        """Read the layout of a model, which must have arrays of floats and nothing else."""
         arrays = [(name, array.numpy()) for name, array in record.items()]
         for name, array in arrays:
             if not isinstance(array, np.ndarray) or array.dtype.kind != "f" or not array.size:
@@ -135,8 +131,7 @@ class Layout:
                 raise InvalidArgument(
                     "arrays",
                     actual,
-                    "non-empty arrays of floats: a report tells of nothing else, leave counters"
-                    " and other buffers out",
+                    "non-empty arrays of floats: leave counters and other buffers out",
                 )
         if not arrays:
             raise InvalidArgument("arrays", "an empty record", "at least one array")
@@ -145,22 +140,22 @@ class Layout:
 
     @property
     def sizes(self) -> list[int]:
-        """How many entries each array has."""
+        """The number of entries of each array."""
         return [math.prod(shape) for shape in self.shapes]
 
     @property
     def dim(self) -> int:
-        """d, the entries of all arrays."""
+        """d, the number of entries of all arrays."""
         return sum(self.sizes)
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """What holds every entry exactly: float32, or float64 where an array has more."""
+        """float32, or float64 where an array needs it to be exact."""
         wide = any(dtype.itemsize > 4 for dtype in self.dtypes)
         return np.dtype(np.float64 if wide else np.float32)
 
     def vector(self, record: ArrayRecord, dtype: DTypeLike | None = None) -> NDArray[np.floating]:
-        """The arrays of a record with these names and shapes, of any real dtype, as one vector."""
+        """Join arrays of these names and shapes, of any real dtype, to one vector."""
         if set(record) != set(self.names):
             raise InvalidArgument("arrays", "other names", "those of the model")
         parts = []
@@ -175,19 +170,19 @@ class Layout:
         return joined
 
     def record(self, vector: NDArray[np.floating]) -> ArrayRecord:
-        """The vector as arrays of the model's names, shapes and dtypes."""
+        """Split a vector into arrays of the model's names, shapes and dtypes."""
         ends = np.cumsum(self.sizes)[:-1]
         parts = zip(self.names, np.split(vector, ends), self.shapes, self.dtypes, strict=True)
         arrays = {n: Array(p.reshape(shape).astype(dtype)) for n, p, shape, dtype in parts}
         return ArrayRecord(arrays)
 
-    def spread(self, scales: Sequence[float]) -> NDArray[np.float64]:
-        """One scale an array as one scale an entry (d,)."""
+    def per_entry(self, scales: Sequence[float]) -> NDArray[np.float64]:
+        """Turn one scale for each array into one for each entry (d,)."""
         return np.repeat(np.asarray(scales, dtype=np.float64), self.sizes)
 
 
 def only_arrays(content: RecordDict) -> ArrayRecord:
-    """The model of a message: the record of arrays called ``arrays``, or the only one."""
+    """Return the model of a message: the record called ``arrays``, or the only one."""
     records = content.array_records
     if ARRAYS in records:
         return records[ARRAYS]
@@ -201,15 +196,15 @@ __all__ = ["PREPARING", "RECORD", "RecordPipeline", "prepared"]
 RECORD = "fedsel"
 """The name of our own record in a message."""
 PREPARING = "preparing"
-"""Where a message tells of it, in our record."""
+"""The key of the preparation in our record."""
 
 
 def prepared(message: Message, X: Any) -> NDArray[np.float32]:
-    """A node's raw records X (n, d) as it trains on them in this round: (n, size), float32.
+    """Prepare a node's raw records X (n, d) for training in this round: (n, size), float32.
 
-    Clipped to the strategy's ``feature_range``, centred as far as that is learnt and, for a linear
-    model, with the intercept's entry at the end and of norm 1. Call it in ``@app.train()``; the mod
-    needs ``FedSelMod(records=…)``.
+    They are clipped to the strategy's ``feature_range`` and centred as far as a centre is known.
+    For a linear model they get the intercept's entry and norm 1. Call it in ``@app.train()``,
+    behind ``FedSelMod(records=…)``.
     """
     record = message.content.get(RECORD)
     if not isinstance(record, ConfigRecord) or PREPARING not in record:

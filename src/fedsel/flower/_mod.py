@@ -36,26 +36,22 @@ _LOG = logging.getLogger("fedsel.flower")
 
 
 class FedSelMod:
-    """``@app.train(mods=[FedSelMod()])``: nothing leaves but the report, and that only once paid.
+    """``ClientApp(mods=[FedSelMod()])``: a private report is all that leaves the node.
 
-    The app is called with a copy of the message as it would be without the mod, and returns the
-    trained arrays; metrics and whatever else it returns or writes into the message are dropped. The
-    update is (model − returned arrays)/scale, and goes through the node's `Client`: policy and
-    ledger come from the node's own ``node_config`` (see `Node`). The app runs only when nothing
-    speaks against the request. If it fails, a report on zeros leaves: whether a node answers must
-    not depend on its data. The node's log has the type of the exception, and nothing else of it.
+    The app gets a copy of the message and returns the trained arrays. The mod drops metrics and all
+    else that the app returns or writes. The update (model − returned arrays)/scale goes through the
+    node's `Client`, whose policy and ledger come from ``node_config`` (see `Node`). The app runs
+    only if the policy allows the request. If the app fails, a report on zeros leaves, because
+    whether a node answers must not depend on its data. The node's log names the type of the
+    exception only.
 
-    Evaluate and query messages are refused with a fixed sentence: metrics of private data are not
-    private. Put the mod first in the list, so that no other sees its reply before it is sent; or
-    in ``ClientApp(mods=[FedSelMod()])``, where it stands before every function of the app.
+    Evaluate and query messages are refused: metrics of private data are not private. Put the mod
+    first in its list, so that no other mod sees the reply before it.
 
-    Where the strategy knows bounds of the records (``feature_range``), ``records`` is a function of
-    the context that returns those of this node, raw (n, d). In a round that prepares, the mod asks
-    it and reports on the mean over them, and the app does not run; in all others the app trains on
-    what `prepared` makes of them. If only one of strategy and mod knows of records, the node
-    refuses: nothing is spent on a misunderstanding.
-
-    There is no other parameter, and nothing that an app could loosen.
+    Where the strategy has a ``feature_range``, ``records`` is a function of the context that
+    returns the node's raw records (n, d). In a round that prepares, the mod reports on their mean
+    and the app does not run. In all other rounds the app trains on `prepared` records. If only one
+    of strategy and mod knows about records, the node refuses, and nothing is spent.
     """
 
     def __init__(self, records: Records | None = None) -> None:
@@ -64,11 +60,11 @@ class FedSelMod:
         self._records = records
 
     def __call__(self, message: Message, context: Context, call_next: App) -> Message:
-        """The reply: a report, or one of a few fixed sentences."""
+        """Reply with a report, or with one of a few fixed sentences."""
         try:
             outcome = self._outcome(message, context, call_next)
         except Exception:
-            # Without the exception: its text, which Flower would send on, may tell of the data.
+            # Without the exception: Flower would send its text, which may reveal data.
             _LOG.warning("the node could not answer")
             outcome = Reason.INTERNAL.value
         if isinstance(outcome, bytes):
@@ -96,7 +92,7 @@ class FedSelMod:
 
         def update(weights: NDArray[np.floating]) -> NDArray[np.floating]:
             try:
-                own = self._place(context, question)
+                own = self._preparing_update(context, question)
                 if own is not None:
                     return own
                 returned = call_next(_for_the_app(message, question.preparing), context)
@@ -104,13 +100,12 @@ class FedSelMod:
             except KeyboardInterrupt:
                 raise
             except BaseException as error:
-                # Also sys.exit: a node that is silent on some data would tell of them.
+                # Also sys.exit: a node that is silent for some data reveals them.
                 failed = type(error).__name__
             else:
-                with np.errstate(all="ignore"):  # a warning may be an error: that would tell
-                    return (weights.astype(np.float64) - after) / layout.spread(question.scales)
-            # For the node's owner, who pays for a report on zeros. The exception itself is gone
-            # here: its text may hold data.
+                with np.errstate(all="ignore"):  # a warning may be an error, and reveal data
+                    return (weights.astype(np.float64) - after) / layout.per_entry(question.scales)
+            # The node's owner pays for a report on zeros. Its text may hold data: it is not logged.
             _LOG.warning("the app or its records failed: %s", failed)
             raise ValueError("the app failed")
 
@@ -120,7 +115,7 @@ class FedSelMod:
             return refused.reason.value
 
     def _understood(self, message: Message) -> Question | str:
-        """What the node is asked, or why it cannot be answered, whatever the node's policy."""
+        """Return the question, or the sentence of a refusal that needs no policy."""
         if message.metadata.message_type.split(".")[0] != MessageType.TRAIN:
             return NO_ANSWER
         try:
@@ -133,15 +128,17 @@ class FedSelMod:
             return NO_RECORDS if self._records is None else NO_BOUNDS
         return question
 
-    def _place(self, context: Context, question: Question) -> NDArray[np.floating] | None:
-        """What the node's records tell in a round that prepares; None in all others."""
+    def _preparing_update(
+        self, context: Context, question: Question
+    ) -> NDArray[np.floating] | None:
+        """Return the update of a round that prepares; None in all other rounds."""
         preparing, number = question.preparing, Request.decode(question.request).round
         if preparing is None or self._records is None or not preparing.learns_in(number):
             return None
         return preparing.vector(number, self._records(context))
 
     def _client(self, context: Context, question: Question) -> Client:
-        """The node's device; tests replace its entropy here, and there is no other way to it."""
+        """Return the node's device. (Tests replace its entropy here.)"""
         del question
         return Node.of(context.node_config).client()
 
@@ -151,10 +148,10 @@ class FedSelMod:
 
 
 def _for_the_app(message: Message, preparing: RecordPipeline | None) -> Message:
-    """The message as it would be without the mod; with it goes how to prepare records.
+    """Copy the message without our record, but with the preparation of records.
 
-    It has metadata of its own: Flower makes a reply from those of the message that came, and what
-    an app writes must not reach it.
+    The copy has its own metadata: Flower makes the reply from the original's, which the app must
+    not be able to write to.
     """
     kept = RecordDict({name: part for name, part in message.content.items() if name != RECORD})
     if preparing is not None:

@@ -1,7 +1,7 @@
 """A node's own settings: policy and ledger, as its owner wrote them into ``node_config``.
 
-Nothing else is asked: not ``run_config``, not a message. In a simulation, where Flower makes up
-the ``node_config``, whoever starts it names a folder in the environment variable.
+Neither ``run_config`` nor a message can change them. In a simulation, where Flower invents the
+``node_config``, an environment variable names a folder instead.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from fedsel.flower._messages import NO_SETTINGS, WRONG_POLICY, WRONG_SETTINGS
 
 PREFIX = "fedsel-"
 NODES_VARIABLE = "FEDSEL_FLOWER_NODES"
-"""Names the folder with policy.toml and the ledgers of all nodes of a simulation."""
+"""The variable that names the folder of policy.toml and of the ledgers in a simulation."""
 
 _PLACES = ("policy", "store", "witness", "create")
 _LISTS = ("solutions", "dimensions", "purposes", "recipients")
 _OURS = PREFIX.rstrip("-")
 _ALIKE = 0.8
-"""Words with so much in common with our prefix are taken for a typing error: fesdel, fedsl."""
+"""Words this similar to our prefix are taken for a typing error: fesdel, fedsl."""
 
 
 class WrongSettings(InvalidArgument):
-    """What is wrong in a ``node_config``: for its owner, and in a fixed ``sentence`` for others."""
+    """A wrong setting: the message is for the owner, the fixed ``sentence`` for the server."""
 
     def __init__(
         self, name: str, value: object, allowed: str, sentence: str = WRONG_SETTINGS
@@ -43,13 +43,13 @@ class WrongSettings(InvalidArgument):
 @final
 @dataclass(frozen=True)
 class Node:
-    """What the owner of a node allows, and where its ledger is.
+    """What a node may report on, and where its ledger is.
 
     Keys of ``node_config``: ``fedsel-store``, the ledger's folder; ``fedsel-policy``, a TOML file,
     or the policy's fields themselves with dashes (``fedsel-lifetime=8.0``, lists with commas);
     ``fedsel-witness``, a file on another disk; ``fedsel-create=true`` to begin a ledger where none
-    is. Paths are absolute: a relative one would be another ledger, and another lifetime, wherever
-    the process is started. A key that is almost one of these is refused, as is an unknown one.
+    is. Paths must be absolute: a relative one would mean another ledger, and another lifetime, in
+    each working directory. Unknown and misspelt keys are refused.
 
     >>> Node.of({"fedsel-store": "/store", "fedsel-lifetime": 8.0, "fedsel-per-report": 2.0,
     ...          "fedsel-solutions": "FJ,PS-PM", "fedsel-dimensions": 11}).policy.solutions
@@ -67,7 +67,7 @@ class Node:
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> Node:
-        """The node of a ``node_config``; what is missing, unknown or wrong is refused."""
+        """Read a ``node_config``; a missing, unknown or wrong setting is refused."""
         for key, value in config.items():
             if not key.startswith(PREFIX) and _looks_like_ours(key):
                 raise InvalidArgument(key, value, f"spelled {PREFIX}…, or without {_OURS} in it")
@@ -96,7 +96,7 @@ class Node:
         return cls(policy, folder / f"node-{number}", create=True)
 
     def client(self) -> Client:
-        """The device that answers for this node."""
+        """Return the device that answers for this node."""
         return Client(self.policy, self.store, witness=self.witness, create=self.create)
 
 
@@ -124,7 +124,7 @@ def _policy(values: dict[str, Any], file: object) -> Policy:
 
 
 def _checked(make: Callable[[Any], Policy], given: object) -> Policy:
-    """The policy that is made of what is given; what is wrong is said of the policy."""
+    """Make a policy, and report an error as one of the policy."""
     try:
         return make(given)
     except InvalidArgument as error:
@@ -149,7 +149,7 @@ def _path(name: str, value: object) -> Path:
 
 
 def _looks_like_ours(key: str) -> bool:
-    """Whether somebody may have meant our prefix.
+    """Return whether a key looks like a misspelt one of ours.
 
     >>> [k for k in ("fedsel_store", "Fedsel-clip", "fesdel-clip", "fed-sel-clip", "partition-id",
     ...              "federation", "fedavg-clip") if _looks_like_ours(k)]

@@ -1,8 +1,9 @@
-"""What a strategy knows once it has seen the model: its layout, the server, who was asked."""
+"""The state of a run on Flower: layout, server, nodes asked, rounds without a report."""
 
 from __future__ import annotations
 
 import json
+import math
 import secrets
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -30,6 +31,7 @@ from fedsel.flower._messages import (
 )
 from fedsel.server import Aggregator, RoundRecord
 from fedsel.server._folder import FolderLock, remove_scratch, replace_file
+from fedsel.server._history import History, Round
 from fedsel.server._planned import Planned
 from fedsel.wire import Intent
 
@@ -50,7 +52,7 @@ class Session:
     epoch: int = 0
     invited: int = 0
     begun: RecordPipeline | None = None
-    """What nodes did with their records before the first round."""
+    """How nodes prepared their records before the first round."""
 
     @classmethod
     def open(
@@ -61,10 +63,10 @@ class Session:
         folder: Path,
         intent: Intent,
     ) -> Self:
-        """Begin with these arrays, or go on from the checkpoint of the same model and scales."""
+        """Begin with these arrays, or go on from a checkpoint of the same model and scales."""
         layout = Layout.of(arrays)
         scales = _scales(layout, scale)
-        spread = layout.spread(scales)
+        spread = layout.per_entry(scales)
         recipe = planned.recipe_of(layout.dim, spread)
         begun = planned.preparing_of(recipe)
         description: dict[str, Any] = {"names": layout.names, "shapes": layout.shapes}
@@ -90,31 +92,56 @@ class Session:
     @property
     def arrays(self) -> ArrayRecord:
         """The weights that the nodes of this round work on."""
-        return self.layout.record(self.server.weights * self.layout.spread(self.scales))
+        return self.layout.record(self.server.weights * self.layout.per_entry(self.scales))
 
     @property
     def model_vector(self) -> NDArray[np.float64]:
         """The model as a vector."""
-        return self.server.model * self.layout.spread(self.scales)
+        return self.server.model * self.layout.per_entry(self.scales)
 
     @property
     def model(self) -> ArrayRecord:
-        """What has been learnt: the average of the weights over the rounds, or the weights."""
+        """The average of the weights over the rounds where there is one, or the weights."""
         return self.layout.record(self.model_vector)
 
     @property
     def preparing(self) -> RecordPipeline | None:
-        """What nodes do with their records now."""
+        """How nodes prepare their records in this round."""
         if self.begun is None or self.server.preparation is None:
             return self.begun
         return replace(self.begun, preparation=self.server.preparation)
 
+    def history(self, judged: Mapping[int, tuple[float, float]]) -> History:
+        """Return all rounds so far, with the accuracy and loss of those that were judged."""
+        records, solution = self.server.records, self.server.solution
+        unknown = (math.nan, math.nan)
+        rounds = [
+            Round(
+                record.round + 1,
+                record.epoch,
+                float(epsilon),
+                solution.bits * record.accepted,
+                record.accepted,
+                *judged.get(record.round + 1, unknown),
+            )
+            for record, epsilon in zip(
+                records, released(records, self.server.recipe.charge), strict=True
+            )
+        ]
+        return History(
+            rounds,
+            self.model_vector,
+            fewest_reports=min((r.accepted for r in records if r.accepted), default=0),
+            epochs_heard=len({r.epoch for r in records if r.accepted}),
+            privacy=solution.privacy,
+        )
+
     def question(self) -> ConfigRecord:
-        """What nodes are asked in this round."""
+        """Return the question to the nodes of this round, as it travels."""
         return Question(self.server.request(), self.scales, self.preparing).record()
 
     def cohort(self, nodes: Sequence[int]) -> list[int]:
-        """An even share of the nodes that were not asked in this epoch; only they may answer."""
+        """Choose an even share of the nodes not yet asked in this epoch; only they may answer."""
         server = self.server
         if self.epoch != server.epoch:
             self.asked, self.epoch = set(), server.epoch
@@ -137,7 +164,7 @@ def _scales(layout: Layout, scale: float | Mapping[str, float]) -> tuple[float, 
 
 
 def _remember(file: Path, model: str) -> None:
-    """Write down what the checkpoint's vector means; another meaning is refused."""
+    """Write the model's layout beside its checkpoint, and refuse another layout."""
     remove_scratch(file)
     if not file.exists():
         replace_file(file, model.encode())
@@ -158,18 +185,16 @@ _NAMES = {sentence: name for name, sentence in _SENTENCES.items()}
 
 
 class NoReports(RuntimeError):
-    """A run that cannot succeed: no node sends a report. The message tells what nodes say."""
+    """No node sends a report, so the run cannot succeed; the message has the nodes' reasons."""
 
 
 def refusal_name(text: object) -> str:
-    """The name of a refusal; a node may send any text, so an unknown one is not repeated."""
+    """Return the name of a refusal. A node may send any text: an unknown one is not repeated."""
     return _NAMES.get(str(text), OTHER)
 
 
 def released(records: Sequence[RoundRecord], charge: Fraction) -> list[Fraction]:
-    """The most ε of a node after each round: of every epoch in which a report was accepted.
-
-    A node reports once in an epoch. What was asked for and refused has cost nothing.
+    """Return the most ε of one node after each round: one charge for each epoch with a report.
 
     >>> rounds = [RoundRecord(n, n // 2, accepted, 0, 0, 0) for n, accepted in enumerate([3, 0, 0])]
     >>> released(rounds, Fraction(1, 2))
@@ -183,8 +208,8 @@ def released(records: Sequence[RoundRecord], charge: Fraction) -> list[Fraction]
     return spent
 
 
-def fates_of(record: RoundRecord, refused: Counter[str], silent: int) -> Counter[str]:
-    """What became of the requests of a round that brought no report, in words."""
+def _fates_of(record: RoundRecord, refused: Counter[str], silent: int) -> Counter[str]:
+    """Count, in words, what became of the requests that brought no report."""
     fates = Counter[str]()
     for name, count in refused.items():
         fates["another error" if name == OTHER else f'"{_SENTENCES[name]}"'] += count
@@ -193,10 +218,10 @@ def fates_of(record: RoundRecord, refused: Counter[str], silent: int) -> Counter
     return fates
 
 
-def in_words(fates: Counter[str]) -> str:
-    """Each fate with its count, the most frequent first.
+def _in_words(fates: Counter[str]) -> str:
+    """List each fate with its count, the most frequent first.
 
-    >>> in_words(Counter({"no answer": 1, "another error": 2, "late": 0}))
+    >>> _in_words(Counter({"no answer": 1, "another error": 2, "late": 0}))
     '2 × another error, 1 × no answer'
     """
     return ", ".join(f"{count} × {fate}" for fate, count in fates.most_common() if count)
@@ -204,29 +229,42 @@ def in_words(fates: Counter[str]) -> str:
 
 @final
 @dataclass
-class Silence:
-    """Rounds in a row without a report, and what became of the requests in them.
+class EmptyRounds:
+    """Rounds in a row without a report, and what became of their requests.
 
-    >>> silence = Silence()
-    >>> silence.add(RoundRecord(0, 0, 0, 0, 0, 0), 3, Counter(EXHAUSTED=2), 1)
-    >>> str(silence)
+    >>> empty = EmptyRounds()
+    >>> empty.add(RoundRecord(0, 0, 0, 0, 0, 0), 3, Counter(EXHAUSTED=2), 1)[:35]
+    'No report in round 1, nothing is le'
+    >>> str(empty)
     '3 requests: 2 × "the budget of this device does not suffice for the report", 1 × no answer'
     """
 
     rounds: int = 0
     asked: int = 0
     fates: Counter[str] = field(default_factory=Counter)
+    mentioned: set[str] = field(default_factory=set)
+    """Reasons that an earlier warning had."""
 
-    def add(self, record: RoundRecord, asked: int, refused: Counter[str], silent: int) -> None:
-        """Count a round; one with a report ends the silence."""
-        if record.accepted:
-            self.rounds, self.asked, self.fates = 0, 0, Counter()
-            return
-        self.rounds += 1
-        self.asked += asked
-        self.fates += fates_of(record, refused, silent)
+    def add(self, record: RoundRecord, asked: int, refused: Counter[str], silent: int) -> str:
+        """Count a round, and return a warning where nodes do not report.
+
+        A round with a report is warned about where fewer than half of its nodes report, or where
+        one of them has a reason that no warning had before.
+        """
+        unheard, self.mentioned = set(refused) - self.mentioned, self.mentioned | set(refused)
+        fates = _fates_of(record, refused, silent)
+        if not record.accepted:
+            self.rounds += 1
+            self.asked += asked
+            self.fates += fates
+            return f"No report in round {record.round + 1}, nothing is learnt; {self}"
+        self.rounds, self.asked, self.fates = 0, 0, Counter()
+        if 2 * record.accepted >= asked and not unheard:
+            return ""
+        counts = f"{record.accepted} of {asked} nodes reported in round {record.round + 1}"
+        return f"{counts}; the others: {_in_words(fates)}"
 
     def __str__(self) -> str:
         if not self.asked:
             return "no node was there to be asked"
-        return f"{self.asked} requests: {in_words(self.fates)}"
+        return f"{self.asked} requests: {_in_words(self.fates)}"

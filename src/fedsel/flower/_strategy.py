@@ -29,17 +29,15 @@ from fedsel.flower._messages import (
     report_of,
 )
 from fedsel.flower._session import (
+    EmptyRounds,
     NoReports,
     Session,
-    Silence,
-    fates_of,
-    in_words,
     refusal_name,
     released,
 )
 from fedsel.recipe import AUTO, RECOMMENDED, Auto, Recipe
 from fedsel.server import RoundRecord
-from fedsel.server._history import History, Round
+from fedsel.server._history import History
 from fedsel.server._planned import Planned, recipe_asked
 from fedsel.statements._runs import TRUST_ON_FLOWER, RunStatement
 from fedsel.wire import Intent
@@ -53,69 +51,58 @@ _POLL = 0.5
 
 
 class FedSelStrategy(Strategy):
-    """Train from private reports: what nodes with `FedSelMod` send.
+    """Train from the private reports of nodes that run `FedSelMod`.
 
     Parameters
     ----------
     epsilon
-        ε of a node over all epochs: a node that reports in each spends it.
+        ε of a node over all epochs. A node that reports in every epoch spends all of it.
     nodes
-        How many are planned. What is automatic follows from it, and the first round waits for so
-        many, at most ``patience`` seconds.
+        How many nodes are planned. Automatic parameters follow from it.
     solution
-        A private solution by name: the recommended one, or one of the paper's.
+        The name of a private solution.
     epochs, rounds_per_epoch
-        In every epoch a node is asked once; its rounds share the nodes.
+        Each node is asked once in an epoch. The rounds of an epoch share the nodes.
     learning_rate
-        α of w ← w − α·scale·mean; with scale 1 and α = 1 the mean of the nodes' models. "auto"
-        (`fedsel.auto`) is divided by the scale.
+        α of w ← w − α·scale·mean. "auto" (`fedsel.auto`) is divided by the scale.
     scale
-        What updates are divided by before they are reported, for all arrays or by name. Public;
-        where an app makes one local step of η, η makes a report one on the gradient.
+        Public number that updates are divided by, for all arrays or by name. For an app with one
+        local step of η, a scale of η makes a report one on the gradient.
     norm
-        The norm of a record of a linear model, where it is public: automatic ρ and α are for such.
-        None: nothing is known of the model. Then ρ is None, a report tells a direction whatever the
-        length of the update, and α is that of a network.
+        The public norm of a record of a linear model. None: nothing is known about the model. A
+        report then tells the direction of an update, and α is the rate of a network.
     records_per_node
-        How many records a node holds, as planned, where ``norm`` is given: the mean of many
-        gradients is shorter than one, and so is the automatic ρ.
+        How many records a node holds, where ``norm`` is given. The mean of many gradients is
+        shorter than one gradient, and so is the automatic ρ.
     feature_range
-        (low, high), public bounds of the records, or "private": nobody knows any. Nodes have
-        ``FedSelMod(records=…)`` and train on `prepared` records; the first rounds learn where these
-        lie (`fedsel.preparation`): ``spread`` and ``centre`` are the shares of an epoch's rounds,
-        automatic for a linear model. ``norm`` is 1 then, or None for a network. None: nodes prepare
-        records themselves.
+        Public bounds (low, high) of the records, or "private" where nobody knows any. Nodes run
+        ``FedSelMod(records=…)`` and train on `prepared` records. The first rounds learn where the
+        records lie (``spread`` and ``centre``, shares of an epoch's rounds). ``norm`` must be 1, or
+        None for a network. None: nodes prepare their records themselves.
     features
-        The entries of a record. None: as many as there are bounds, or, for bounds that are two
-        numbers, one fewer than the model's parameters: a linear one of two classes.
+        The entries of a record. None: the number of bounds, or one fewer than the parameters.
     public_mean
-        None, or published means of features, in their units: {number of the feature: mean}, or an
-        array with NaN where none is known. They tell the centre of these features, and no round
-        learns it. Needs ``feature_range``.
+        Published means of features, {number: mean} or an array with NaN for unknown ones. No round
+        learns the centre of these features. Needs ``feature_range``.
     folder
-        Where the checkpoint is kept after every round. A strategy that is started again on it goes
-        on with the round that was not finished. While `start` runs, the folder is its alone. None:
-        a temporary folder.
-    min_nodes
-        A round waits for so many, at most ``patience`` seconds; then it takes who is there.
-    patience
-        Seconds that a round waits for nodes.
+        Keeps the checkpoint. A strategy that starts again on it goes on. None: a temporary folder.
+    min_nodes, patience
+        A round waits for ``min_nodes``, the first for all, but at most ``patience`` seconds.
     max_empty_rounds
-        So many rounds in a row without a report end the run with `NoReports`, and so does the end
-        of a run that has had none at all. None: it goes on whatever nodes say.
+        `NoReports` ends the run after so many rounds in a row without a report, and at its end
+        where no report came at all. None: the run goes on.
     purpose, recipient
-        What for, and who gets what is learnt. Nodes are told, may insist on it in their policies,
-        and keep it in their ledgers. Short texts; empty: nothing is said.
+        Short texts for nodes: why reports are collected, and who gets the result. Policies of nodes
+        may require them, and ledgers keep them.
     **recipe
-        Further fields of `fedsel.Recipe`: averaging, rho, mu, k, clip, momentum, ratio, seed,
-        words, spread, centre, and reg, the λ of w ← w − α·scale·λ·w by the server: for FJ, J, RJ,
-        RC and UJ.
+        Further fields of `fedsel.Recipe`. ``reg`` is the λ of w ← w − α·scale·λ·w at the server,
+        for solutions whose server decays the weights.
 
     Notes
     -----
-    After `start`, ``history`` tells accuracy, ε and bits by round, ``records`` what became of the
-    reports, ``refusals`` why nodes said no, ``reply_bytes`` how often a reply had so many bytes.
-    ε is what a node has released at most: of the epochs that had reports.
+    ``history`` has accuracy, ε and bits by round, ``records`` counts the reports of each round,
+    ``refusals`` the reasons of nodes that refused, ``reply_bytes`` the sizes of replies. The ε of
+    a round is what a node has released at most: epochs without a report cost nothing.
     """
 
     def __init__(
@@ -145,16 +132,8 @@ class FedSelStrategy(Strategy):
         asked = recipe_asked(
             recipe, solution=solution, epsilon=epsilon, epochs=epochs, learning_rate=learning_rate
         )
-        self.planned = Planned(
-            asked,
-            nodes,
-            rounds_per_epoch,
-            norm,
-            records_per_node,
-            feature_range,
-            features,
-            public_mean,
-        )
+        records = (norm, records_per_node, feature_range, features, public_mean)
+        self.planned = Planned(asked, nodes, rounds_per_epoch, *records)
         self.scale = scale
         for name, value in scale.items() if isinstance(scale, Mapping) else [("scale", scale)]:
             check_positive(name if name == "scale" else f"scale[{name!r}]", value)
@@ -169,33 +148,12 @@ class FedSelStrategy(Strategy):
         self._judged: dict[int, tuple[float, float]] = {}
         self._session: Session | None = None
         self._place = self.folder
-        self._silence = Silence()
-        self._told: set[str] = set()
+        self._empty_rounds = EmptyRounds()
 
     # --- the recipe -----------------------------------------------------------------------------
 
-    @property
-    def epochs(self) -> int:
-        """How often each node is asked."""
-        return self.planned.asked.epochs
-
-    @property
-    def nodes(self) -> int:
-        """How many nodes are planned."""
-        return self.planned.nodes
-
-    @property
-    def batch(self) -> int:
-        """How many nodes are planned for a round."""
-        return self.planned.batch
-
-    @property
-    def rounds_per_epoch(self) -> int:
-        """How many rounds share the nodes of an epoch."""
-        return self.planned.rounds_per_epoch
-
     def recipe_of(self, dim: int, scales: Iterable[float] = (1.0,)) -> Recipe:
-        """The recipe for a model of d = ``dim`` parameters: numbers where "auto" was."""
+        """Return the recipe for a model of d = ``dim`` parameters, with numbers for "auto"."""
         return self.planned.recipe_of(dim, scales)
 
     def _open(self, arrays: ArrayRecord) -> Session:
@@ -216,26 +174,26 @@ class FedSelStrategy(Strategy):
     def session(self) -> Session:
         """The state of a run that has begun."""
         if self._session is None:
-            raise InvalidArgument("strategy", "not started", "started before it is asked")
+            raise InvalidArgument("strategy", "not started", "started first")
         return self._session
 
     @property
     def recipe(self) -> Recipe:
-        """What nodes are asked for, and what is done with their reports."""
+        """The recipe of the run, complete with all automatic choices."""
         return self.session.server.recipe
 
     @property
     def arrays(self) -> ArrayRecord:
-        """The model as it is now: the average over the rounds, if the recipe has one."""
+        """The current model: the average over the rounds where the recipe has one."""
         return self.session.model
 
     @property
     def preparing(self) -> RecordPipeline | None:
-        """Bounds of the records and what has been learnt about them; None without bounds."""
+        """Bounds of the records and their preparation so far; None without bounds."""
         return self.session.preparing
 
     def prepared(self, X: Any) -> NDArray[np.float32]:
-        """Raw records X (n, d) as the model takes them: for ``evaluate_fn`` and predictions."""
+        """Prepare raw records X (n, d) for the model: in ``evaluate_fn`` and for predictions."""
         if self.preparing is None:
             raise InvalidArgument("feature_range", None, "given: nodes prepare records themselves")
         return self.preparing.records(X)
@@ -254,13 +212,13 @@ class FedSelStrategy(Strategy):
     ) -> Result:
         """Run all rounds, or ``num_rounds`` of them, from the checkpoint where there is one.
 
-        Flower counts rounds from 1 in each start; ``history`` counts through. ``evaluate_fn``
-        judges the model on the server's own data: its metrics "accuracy" and "loss" are kept.
+        Flower counts rounds from 1 at each start, ``history`` goes on counting. ``evaluate_fn``
+        judges the model on the server's own data; ``history`` keeps "accuracy" and "loss".
         """
         server = self._open(initial_arrays).server
-        self._silence, self._told = Silence(), set()
+        self._empty_rounds = EmptyRounds()
         begun = server.round
-        left = self.epochs * self.rounds_per_epoch - begun
+        left = server.recipe.epochs * server.rounds_per_epoch - begun
         if begun:
             log(logging.INFO, "Going on from the checkpoint: %d rounds are done", begun)
 
@@ -283,14 +241,14 @@ class FedSelStrategy(Strategy):
             )
         heard = any(record.accepted for record in server.records)
         if left and server.finished and not heard and self.max_empty_rounds is not None:
-            raise NoReports(f"the run is over without a single report; {self._silence}")
+            raise NoReports(f"the run is over without a single report; {self._empty_rounds}")
         result.arrays = self.arrays
         return result
 
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """One message to each node of the round: request, scales, model and the app's config."""
+        """Make a message for each node of the round: request, scales, model, the app's config."""
         session = self._open(arrays)
         if session.server.finished:
             log(logging.WARNING, "all rounds are over: nobody is asked")
@@ -301,8 +259,8 @@ class FedSelStrategy(Strategy):
         return [Message(record, message_type=MessageType.TRAIN, dst_node_id=n) for n in cohort]
 
     def _present(self, grid: Grid) -> list[int]:
-        """The nodes that are there, after a wait for those that are expected."""
-        expected = self.nodes if self.session.server.round == 0 else self.min_nodes
+        """Wait for the expected nodes, and return those that are connected."""
+        expected = self.planned.nodes if self.session.server.round == 0 else self.min_nodes
         until = time.monotonic() + self.patience
         while True:
             nodes = sorted(grid.get_node_ids())
@@ -313,7 +271,7 @@ class FedSelStrategy(Strategy):
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        """Average the reports and step; what is no report of this round is counted and dropped."""
+        """Average the reports and step; count and drop whatever is no report of this round."""
         del server_round  # the server counts through restarts
         server, refused = self.session.server, Counter[str]()
         if server.finished:
@@ -329,7 +287,11 @@ class FedSelStrategy(Strategy):
         heard = refused.total() + sum(server.counts)
         silent = max(0, self.session.invited - heard)
         record = server.step()
-        self._listen(record, refused, silent)
+        empty = self._empty_rounds
+        if warning := empty.add(record, self.session.invited, refused, silent):
+            log(logging.WARNING, "%s", warning)
+        if self.max_empty_rounds is not None and empty.rounds >= self.max_empty_rounds:
+            raise NoReports(f"no report in {empty.rounds} rounds in a row; {empty}")
         metrics = {
             "reports": record.accepted,
             "refused": refused.total(),
@@ -341,89 +303,50 @@ class FedSelStrategy(Strategy):
         }
         return self.arrays, MetricRecord(metrics)
 
-    def _listen(self, record: RoundRecord, refused: Counter[str], silent: int) -> None:
-        """Warn of nodes that do not report; after several rounds without a report, end the run.
-
-        Of single nodes once for each reason, and whenever fewer than half of those asked report.
-        """
-        silence, asked = self._silence, self.session.invited
-        silence.add(record, asked, refused, silent)
-        fates, warning = fates_of(record, refused, silent), ""
-        if silence.rounds:
-            warning = f"No report in round {record.round + 1}, nothing is learnt; {silence}"
-        elif 2 * record.accepted < asked or set(refused) - self._told:
-            counts = f"{record.accepted} of {asked} nodes reported in round {record.round + 1}"
-            warning = f"{counts}; the others: {in_words(fates)}"
-        if warning:
-            log(logging.WARNING, "%s", warning)  # as it is now: a handler may format it later
-        self._told |= set(refused)
-        if self.max_empty_rounds is not None and silence.rounds >= self.max_empty_rounds:
-            raise NoReports(f"no report in {silence.rounds} rounds in a row; {silence}")
-
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """Nobody is asked: metrics of private data are not private."""
+        """Ask no node: metrics of private data are not private."""
         del server_round, arrays, config, grid
         return []
 
     def aggregate_evaluate(
         self, server_round: int, replies: Iterable[Message]
     ) -> MetricRecord | None:
-        """There is nothing to aggregate."""
+        """Return nothing: no node was asked."""
         del server_round, replies
         return None
 
-    # --- what is left behind --------------------------------------------------------------------
+    # --- results --------------------------------------------------------------------------------
 
     @property
     def records(self) -> list[RoundRecord]:
-        """What became of the reports of each round."""
+        """How many reports of each round were accepted, rejected, duplicate or late."""
         return list(self.session.server.records)
 
     @property
     def history(self) -> History:
-        """All rounds so far, those before a restart without accuracy, and the weights.
+        """All rounds so far and the weights; rounds before a restart have no accuracy.
 
-        ``history.central()`` is the central guarantee if a shuffler had stood between.
+        ``history.central()`` is the guarantee that a shuffler would have given.
         """
-        session = self.session
-        records, bits = session.server.records, session.server.solution.bits
-        spent = released(records, self.recipe.charge)
-        rounds = [
-            Round(
-                r.round + 1,
-                r.epoch,
-                float(epsilon),
-                bits * r.accepted,
-                r.accepted,
-                *self._judged.get(r.round + 1, (math.nan, math.nan)),
-            )
-            for r, epsilon in zip(records, spent, strict=True)
-        ]
-        return History(
-            rounds,
-            session.model_vector,
-            fewest_reports=min((r.accepted for r in records if r.accepted), default=0),
-            epochs_heard=len({r.epoch for r in records if r.accepted}),
-            privacy=session.server.solution.privacy,
-        )
+        return self.session.history(self._judged)
 
     @property
     def statement(self) -> RunStatement:
-        """What nodes have released, by epoch, and who must be trusted; ``to_html()`` is a page."""
+        """What nodes have released in each epoch, and whom they trust; ``to_html()`` is a page."""
         server = self.session.server
         return RunStatement.of(server, refusals=self.refusals, trust=TRUST_ON_FLOWER)
 
     def plot_history(self, axes: Axes | None = None) -> Axes:
-        """Accuracy against rounds, or bits sent where nobody judged."""
+        """Draw accuracy against rounds, or bits sent where there is no ``evaluate_fn``."""
         from fedsel._internal import plotting
 
         label = f"{self.recipe.solution}, ε = {float(self.recipe.epsilon or 0):g}"
         return plotting.history(self.history.rounds, label, axes, self.recipe.solution)
 
     def summary(self) -> None:
-        """Log what nodes are asked for."""
+        """Log the recipe and the plan of the run."""
         recipe = self.recipe
         rate = float(recipe.learning_rate)
         log(logging.INFO, "\t├──> %s, d = %d, α = %.4g", recipe.solution, recipe.dim, rate)
@@ -435,11 +358,12 @@ class FedSelStrategy(Strategy):
             if plan.known is not None:
                 given = int(plan.known.given.sum())
                 log(logging.INFO, "\t├──> public means of %d features", given)
-        log(logging.INFO, "\t└──> %d nodes planned, %d a round", self.nodes, self.batch)
+        counts = (self.planned.nodes, self.planned.batch)
+        log(logging.INFO, "\t└──> %d nodes planned, %d a round", *counts)
 
 
 def _read(reply: Message) -> tuple[int, object]:
-    """Bytes and report of a reply; whatever a node has made up raises nothing here."""
+    """Return size and report of a reply; nothing that a node makes up raises an error."""
     try:
         return content_bytes(reply), report_of(reply.content)
     except Exception:
