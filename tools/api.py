@@ -36,21 +36,27 @@ PACKAGES = (
 
 
 def page() -> str:
-    """The whole page."""
-    return "\n".join([HEAD, *map(section, PACKAGES)])
+    """The whole page; every name must have a docstring."""
+    lacking: list[str] = []
+    text = "\n".join([HEAD, *(section(name, lacking) for name in PACKAGES)])
+    if lacking:
+        raise SystemExit(f"without a docstring: {', '.join(lacking)}")
+    return text
 
 
-def section(name: str) -> str:
+def section(name: str, lacking: list[str]) -> str:
     """The table of one package."""
     package = import_module(name)
     names = sorted(set(package.__all__) - {"__version__"}, key=str.lower)
-    rows = [f"| `{public}` | {summary(package, public)} |" for public in names]
+    rows = [f"| `{public}` | {summary(package, public, lacking)} |" for public in names]
     about = (package.__doc__ or "").splitlines()[0]
     return "\n".join([f"## `{name}`", "", about, "", "| name | |", "|---|---|", *rows, ""])
 
 
-def summary(package: ModuleType, name: str) -> str:
+def summary(package: ModuleType, name: str, lacking: list[str]) -> str:
     """The first sentence or line of a docstring, or of the text below a constant."""
+    if not hasattr(package, name):  # a module that is imported on demand
+        import_module(f"{package.__name__}.{name}")
     value = inspect.unwrap(getattr(package, name))
     if inspect.ismodule(value) or inspect.isclass(value) or inspect.isfunction(value):
         text = inspect.getdoc(value) or ""
@@ -59,7 +65,7 @@ def summary(package: ModuleType, name: str) -> str:
     line = re.split(r"\n\n|\n- |:\n|(?<=[.]) (?=[A-Z])", text.strip(), maxsplit=1)[0]
     line = line.replace("\n", " ")
     if not line:
-        raise SystemExit(f"{package.__name__}.{name} has no docstring")
+        lacking.append(f"{package.__name__}.{name}")
     return line.replace("``", "`").replace("|", "\\|")
 
 

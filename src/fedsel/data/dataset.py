@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 Scaling: TypeAlias = Literal["none", "unit", "symmetric", "private", "standard"]
 SCALINGS: tuple[str, ...] = get_args(Scaling)
+"""The scales that a data set can be put on."""
 
 INTERCEPT = "intercept"
 STANDARD_CLIP = 3.0
