@@ -8,7 +8,7 @@ from pathlib import Path
 FOLDER = Path(__file__).parent.parent / "docs" / "proofs"
 INDEX = FOLDER / "index.md"
 STATEMENT = re.compile(r"^## ([A-Z]\d+ .+)$", re.MULTILINE)
-CODE = re.compile(r"`(fedsel(?:\.\w+)+)`")
+CODE = re.compile(r"`((?:fedsel|reproduction)(?:\.\w+)+)`")
 TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 LISTED = re.compile(r"^- \[[^]]+\]\((\w+\.md)\)", re.MULTILINE)
 HEAD = "| statement | code | checked by |\n|---|---|---|\n"

@@ -7,8 +7,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from fedsel.auditing import ProgramError, audit_program, values_within
 from fedsel.auditing.finding_page import finding_page, headline
-from fedsel.auditing.program import ProgramError, audit_program, values_within
 from fedsel.errors import InvalidArgument
 
 FEW = {"trials": 10_000, "pilot": 2_000, "seed": 1}

@@ -156,7 +156,7 @@ def test_audit_certify_and_unknown_commands(fedsel, name):
 
 
 def test_paths_are_exact_for_programs_and_plain_on_a_terminal(tmp_path, capfdbinary, monkeypatch):
-    from fedsel.cli._terminal import print_path
+    from reproduction.datasets.command import _print_path as print_path
 
     path = tmp_path / f"{TITLE}\udcff.data"
     print_path(path, "  1234")

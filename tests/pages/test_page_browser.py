@@ -319,8 +319,8 @@ def test_a_real_reproduction_opens_without_a_complaint(browser, reproduction, wi
 @pytest.fixture(scope="module")
 def finding(tmp_path_factory):
     """The page that `fedsel audit module:function --html` writes."""
+    from fedsel.auditing import audit_program, values_within
     from fedsel.auditing.finding_page import finding_page
-    from fedsel.auditing.program import audit_program, values_within
 
     found = audit_program(
         lambda x, entropy: x + entropy.laplace(),

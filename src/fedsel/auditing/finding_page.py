@@ -11,8 +11,8 @@ from fedsel._internal import palette
 from fedsel._internal.display import in_figure
 from fedsel._internal.plotting import new_figure
 from fedsel._version import __version__
-from fedsel.auditing.experiment import Outcome
-from fedsel.auditing.program import ExactLoss, ProgramAudit
+from fedsel.auditing._experiment import Outcome
+from fedsel.auditing._program import ExactLoss, ProgramAudit
 from fedsel.pages import Figure, Section, Table, Verdict, render, svg_of
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from itertools import product
 
 import numpy as np
 
-from fedsel.auditing.transcripts import certify_by_enumeration
+from fedsel.auditing import certify_by_enumeration
 from fedsel.checks._exact import (
     CLIENTS,
     FALSE_ALARM,

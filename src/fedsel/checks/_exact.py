@@ -15,7 +15,7 @@ from typing import TypeVar
 import numpy as np
 
 import fedsel.mechanisms
-from fedsel.auditing.transcripts import report_law
+from fedsel.auditing import report_law
 from fedsel.errors import InvalidArgument
 from fedsel.mechanisms import Mechanism, OneSymbol, ReportMechanism, Selection, Value, certify
 from fedsel.sampling import simulated

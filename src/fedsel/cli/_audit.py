@@ -25,9 +25,10 @@ from fedsel.cli._terminal import JsonOption, check_file, finite, output
 from fedsel.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from fedsel.auditing.program import Program, ProgramAudit
+    from fedsel.auditing import ProgramAudit
 
 _ENTROPY_NAMES = ("entropy", "rng", "generator", "random", "random_state")
+_PILOT = 20_000
 _EXPECTED = "module:function, or path/to/file.py:function"
 
 
@@ -148,10 +149,10 @@ def _command(ctx: typer.Context, target: str, seed: int | None) -> str:
     return shlex.join([*words, *(() if seed is None else ("--seed", str(seed)))])
 
 
-def _audited(program: Program, target: str, trials: int, **asked: Any) -> ProgramAudit:
-    from fedsel.auditing.program import PILOT, ProgramError, audit_program
+def _audited(program: Callable[..., Any], target: str, trials: int, **asked: Any) -> ProgramAudit:
+    from fedsel.auditing import ProgramError, audit_program
 
-    pilot = min(PILOT, trials)
+    pilot = min(_PILOT, trials)
     done = 0.0
     with Bar(pilot * len(asked["inputs"]) + 2 * trials, f"auditing {target}") as bar:
 
@@ -237,7 +238,7 @@ def _others(module: ModuleType, place: str, name: str) -> str:
 
 def as_program(
     function: Callable[..., Any], target: str, settings: dict[str, Any]
-) -> tuple[Program, bool]:
+) -> tuple[Callable[..., Any], bool]:
     """The function as (value, entropy) → output, and whether it draws from that entropy."""
     try:
         parameters = list(inspect.signature(function).parameters.values())
@@ -295,7 +296,7 @@ def literal(text: str) -> Any:
 
 def _inputs(inputs: str | None, within: tuple[float, float] | None, dim: int | None) -> list[Any]:
     """The inputs to try: those given, or values of the range that a user states."""
-    from fedsel.auditing.program import values_within
+    from fedsel.auditing import values_within
 
     if inputs is not None:
         if within is not None or dim is not None:

@@ -31,7 +31,6 @@ from fedsel.experiments import (
     cache_key,
     override,
     sweep,
-    total_cost,
 )
 from fedsel.recipe import AUTO, Parameter, Section, parameters_of
 
@@ -187,7 +186,7 @@ def _perform(spec: Spec, source: Source, out: Path, jobs: int) -> tuple[list[Row
         cell.setup(source)  # refuse what does not fit the records before the work begins
     out.mkdir(exist_ok=True)
     store = Store(out / "results.sqlite")
-    with Bar(total_cost(cells)) as bar:
+    with Bar(sum(cell.cost * cell.parts for cell in cells)) as bar:
 
         def finished(done: Finished) -> None:
             bar.keep(line_of(done.row))

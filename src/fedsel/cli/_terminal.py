@@ -1,4 +1,4 @@
-"""What the commands share: options, checks before the work, tables, and a cluster.
+"""What the commands share: options, checks before the work, and tables.
 
 Results go to standard output; progress goes to standard error, so that results can be piped.
 """
@@ -8,8 +8,7 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, final
@@ -21,7 +20,6 @@ from rich.table import Table
 
 from fedsel._internal.bar import PlainConsole
 from fedsel._internal.display import printable
-from fedsel._internal.extras import needed
 from fedsel.errors import InvalidArgument
 from fedsel.mechanisms._selection import Top
 
@@ -40,14 +38,6 @@ def output() -> Console:
 def say_error(text: object) -> None:
     """Print an error on standard error, in one sentence."""
     typer.echo(f"fedsel: {printable(text)}", err=True)
-
-
-def print_path(path: Path, further: str = "") -> None:
-    """Print a path: readable on a terminal, as its exact bytes in a pipe."""
-    if sys.stdout.isatty():
-        typer.echo(printable(path) + further)
-    else:
-        typer.echo(os.fsencode(path) + further.encode())
 
 
 def parse_top(
@@ -140,33 +130,3 @@ def fitted(
         table.caption = f"Too narrow for {dropped}: --json has all."
         table.caption_justify = "left"
     return table
-
-
-ClusterOption = Annotated[
-    str | None,
-    typer.Option(help="Address of a Dask scheduler to run on, such as tcp://host:8786."),
-]
-
-
-@contextmanager
-def on_cluster(cluster: str | None) -> Iterator[None]:
-    """Run joblib's work on a Dask cluster, if its address is given."""
-    if cluster is None:
-        yield
-        return
-    with needed("simulation", "a cluster"):
-        import joblib
-
-    try:
-        with needed("cluster", "a cluster"):
-            from distributed import Client
-    except ImportError:
-        wanted = 'left out, or pip install "fedsel[cluster]" first'
-        raise InvalidArgument("--cluster", cluster, wanted) from None
-    try:
-        client = Client(cluster, timeout="10s")  # type: ignore[no-untyped-call]
-    except (OSError, ValueError):
-        wanted = "the address of a Dask scheduler that answers"
-        raise InvalidArgument("--cluster", cluster, wanted) from None
-    with client, joblib.parallel_config(backend="dask"):
-        yield

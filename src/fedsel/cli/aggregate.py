@@ -28,6 +28,12 @@ EXAMPLE = (
 )
 
 
+_ClusterOption = Annotated[
+    str | None,
+    typer.Option(help="Address of a Dask scheduler to run on, such as tcp://host:8786."),
+]
+
+
 def aggregate(
     reports: Annotated[
         list[Path],
@@ -38,7 +44,7 @@ def aggregate(
     task: Annotated[Path, typer.Option(help="The task that the reports are of, a TOML file.")],
     run: Annotated[str, typer.Option(help="The name of the run, as /v1/task shows it.")],
     jobs: terminal.JobsOption = 0,
-    cluster: terminal.ClusterOption = None,
+    cluster: _ClusterOption = None,
     out: Annotated[
         Path | None,
         typer.Option(help="An .npz file for the means by round.", show_default="none is written"),
@@ -67,7 +73,7 @@ def aggregate(
     at_a_time = -1 if cluster and not jobs else jobs or os.cpu_count() or 1
     begin, rejected, rows = time.monotonic(), 0, []
     bar = Bar(parts, "adding up")
-    with terminal.on_cluster(cluster), bar, _archive(out) as keep:
+    with _on_cluster(cluster), bar, _archive(out) as keep:
         for sums in aggregated(
             reports, form, recipe, planned, jobs=at_a_time, advance=lambda n: bar.update(advance=n)
         ):
@@ -129,3 +135,27 @@ def _show(rows: list[dict[str, Any]], rejected: int, seconds: float, as_json: bo
         f"{count:,} reports added up, {rejected:,} rejected, in {seconds:.1f} seconds: "
         f"{count / max(seconds, 1e-9):,.0f} a second"
     )
+
+
+@contextmanager
+def _on_cluster(cluster: str | None) -> Iterator[None]:
+    """Run joblib's work on a Dask cluster, if its address is given."""
+    if cluster is None:
+        yield
+        return
+    with needed("simulation", "a cluster"):
+        import joblib
+
+    try:
+        with needed("cluster", "a cluster"):
+            from distributed import Client
+    except ImportError:
+        wanted = 'left out, or pip install "fedsel[cluster]" first'
+        raise InvalidArgument("--cluster", cluster, wanted) from None
+    try:
+        client = Client(cluster, timeout="10s")  # type: ignore[no-untyped-call]
+    except (OSError, ValueError):
+        wanted = "the address of a Dask scheduler that answers"
+        raise InvalidArgument("--cluster", cluster, wanted) from None
+    with client, joblib.parallel_config(backend="dask"):
+        yield

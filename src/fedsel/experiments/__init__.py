@@ -17,7 +17,6 @@ from fedsel.experiments._running import (
     code_version,
     sweep,
     tidy,
-    total_cost,
     write_csv,
 )
 from fedsel.experiments._sources import CatalogueSource, InMemorySource, Source, with_public
@@ -51,7 +50,6 @@ __all__ = [
     "paper_settings",
     "sweep",
     "tidy",
-    "total_cost",
     "with_public",
     "write_csv",
 ]

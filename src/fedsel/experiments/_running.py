@@ -97,12 +97,6 @@ def sweep(
     return [rows[key] for key in keys]
 
 
-def total_cost(tasks: Sequence[Task]) -> float:
-    """The sum of all calls of ``advance``: each task counts once."""
-    once = {cache_key(task): task for task in tasks}
-    return sum(task.cost * task.parts for task in once.values())
-
-
 def _timed(task: Task, number: int, source: Source) -> tuple[Any, float]:
     start = time.perf_counter()
     return task.part(number, source), time.perf_counter() - start

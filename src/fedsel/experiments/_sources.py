@@ -1,4 +1,4 @@
-"""Where a task finds its data: by name, or a data set in hand; prepared once per process."""
+"""Where a task finds its data: by name or in memory; clients are prepared once per process."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class CatalogueSource:
 
 @dataclass(frozen=True, eq=False)
 class InMemorySource:
-    """One data set in hand, whatever name is asked for; public rows or means beside it, if any."""
+    """One data set in memory, with public rows or means beside it, if any."""
 
     dataset: Dataset
     public: Rows | None = None

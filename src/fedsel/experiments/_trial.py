@@ -119,9 +119,9 @@ class Cell(Conditions):
 
     @property
     def cost(self) -> float:
-        """Of one part, roughly, in entries of gradients: for the time left."""
+        """The entries of gradients in one part, roughly: for the time left."""
         projects = 2 if entry(self.recipe.solution).projected else 1
-        return size_of(self.dataset) * self.recipe.epochs * projects
+        return _size_of(self.dataset) * self.recipe.epochs * projects
 
     def setup(self, source: Source, part: int = 0) -> tuple[Population, Training]:
         """The clients as this cell wants them, and its training.
@@ -143,9 +143,9 @@ class Cell(Conditions):
         members, batch = people.clients * kept // of, self.batch
         count = max(1, round(batch * members)) if isinstance(batch, float) else min(batch, members)
         run = self.plan(people.X.shape[1] + prepares, count, members, part, records)
-        told = None if records is None else records.known(run, members * run.recipe.epochs)
-        if told is not None:
-            people = self._population(source, prepared=False).prepared(told)
+        known = None if records is None else records.known(run, members * run.recipe.epochs)
+        if known is not None:
+            people = self._population(source, prepared=False).prepared(known)
         elif prepares and run.preparation is None:
             people = self._population(source, prepared=True)
         training = Training(
@@ -196,7 +196,7 @@ class Cell(Conditions):
         return plan_run(recipe, facts, records)
 
     def part(self, number: int, source: Source) -> Row:
-        """One training run; the first also tells what a report costs."""
+        """One training run; the first also says what a report costs."""
         people, training = self.setup(source, number)
         about = {"about": _about(training, people, source)} if number == 0 else {}
         if self.protocol == "holdout":
@@ -266,14 +266,14 @@ def _about(training: Training, people: Population, source: Source) -> Row:
 
 
 def _selection_share(solution: Solution) -> float | None:
-    """μ: what the selection has of the ε′ of a report; None where there is none."""
+    """μ: the selection's share of the ε′ of a report; None without a selection."""
     epsilon = getattr(getattr(solution.mechanism, "selection", None), "epsilon", None)
     if epsilon is None or not solution.budget:
         return None
     return float(epsilon) / float(solution.budget)
 
 
-def size_of(dataset: str) -> float:
+def _size_of(dataset: str) -> float:
     """Entries of a synthetic data set, for a guess of its cost; any other counts as 1e6."""
     try:
         stated = synthetic_parameters(dataset)

@@ -113,7 +113,7 @@ class Page {
         byId("ledger").hidden = true;
         byId("reports").replaceChildren();
         byId("send-now").hidden = true;
-        byId("storage").textContent = "There is none in this browser.";
+        byId("storage").textContent = "There is no ledger in this browser.";
         return null;
       }
       const history = await historyOf(store);

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, final
@@ -20,10 +20,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsel._internal.exact import exceeds_exp
-from fedsel.auditing.empirical import Finding, candidate_inputs
-from fedsel.auditing.events import Raw
-from fedsel.auditing.experiment import FALSE_ALARM, Tell, experiment, seed_of
+from fedsel.auditing import Finding, candidate_inputs, experiment
 from fedsel.mechanisms import ReportMechanism
 from fedsel.sampling import simulated
 
@@ -49,10 +46,6 @@ class Attack:
     def epsilon(self) -> float:
         """ε at δ of the multiset, for these vectors."""
         return math.log(self.growth)
-
-    def exceeds(self, epsilon: float) -> bool:
-        """Whether these vectors lose more than ε at δ, in exact arithmetic."""
-        return exceeds_exp(self.growth, epsilon)
 
 
 def worst_attack(target: ReportMechanism, d: int, reports: int, delta: Fraction) -> Attack:
@@ -136,24 +129,32 @@ def attack_shuffled(
     trials: int,
     pilot: int,
     seed: int,
-    alpha: float = FALSE_ALARM,
 ) -> Finding:
-    """Bound ε at δ of shuffled reports from below, by experiment; wrong with chance alpha."""
-    held = (attack.first, attack.second)
+    """Bound ε at δ of shuffled reports from below, by experiment."""
 
-    def sample(which: int, count: int, stream: int, tell: Tell) -> Raw:
-        own = _drawn(target, held[which], count, seed_of(stream, 0))
-        beside = _drawn(target, attack.others, count * (reports - 1), seed_of(stream, 1))
+    def sample(
+        held: NDArray[np.float32], count: int, stream: int, tell: Callable[[float], object]
+    ) -> NDArray[np.int64]:
+        own = _drawn(target, held, count, _seed(stream, 0))
+        beside = _drawn(target, attack.others, count * (reports - 1), _seed(stream, 1))
         tell(count)
         return np.sort(np.column_stack([own, beside.reshape(count, reports - 1)]), axis=1)
 
-    found = experiment(
-        sample, 2, trials=trials, pilot=pilot, seed=seed, alpha=alpha, delta=delta, float_bits=False
+    return experiment(
+        sample,
+        (attack.first, attack.second),
+        claimed=claimed,
+        trials=trials,
+        pilot=pilot,
+        seed=seed,
+        delta=delta,
+        float_bits=False,
     )
-    pair = tuple(held[i].tolist() for i in found.pair)
-    return Finding.of(
-        found, (pair[0], pair[1]), claimed=claimed, delta=delta, trials=trials, alpha=alpha
-    )
+
+
+def _seed(stream: int, purpose: int) -> int:
+    sequence = np.random.SeedSequence(stream, spawn_key=(purpose,))
+    return int(sequence.generate_state(1, np.uint64)[0])
 
 
 def _drawn(

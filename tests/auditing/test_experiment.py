@@ -7,7 +7,8 @@ import pytest
 from scipy.stats import binomtest, norm
 
 from fedsel import FlatPicks, InvalidArgument, TwoStage, audit, certify, solution
-from fedsel.auditing.empirical import candidate_inputs, clopper_pearson
+from fedsel.auditing import candidate_inputs
+from fedsel.auditing._experiment import clopper_pearson
 from fedsel.mechanisms import (
     Duchi,
     Exponential,

@@ -14,7 +14,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from fedsel.auditing.enumeration import exact_law
+from fedsel.auditing._enumeration import exact_law
 from fedsel.errors import InvalidArgument, check_count, check_kind
 from fedsel.mechanisms import Entropy
 from fedsel.mechanisms._certificate import Certificate

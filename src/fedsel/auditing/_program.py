@@ -20,10 +20,17 @@ import numpy as np
 
 from fedsel._internal.exact import exceeds_exp, log
 from fedsel._internal.progress import note
-from fedsel.auditing.empirical import AuditEntropy, Finding, candidate_inputs
-from fedsel.auditing.enumeration import exact_law
-from fedsel.auditing.events import Raw
-from fedsel.auditing.experiment import FALSE_ALARM, Tell, check_settings, experiment
+from fedsel.auditing._enumeration import exact_law
+from fedsel.auditing._events import Raw
+from fedsel.auditing._experiment import (
+    FALSE_ALARM,
+    AuditEntropy,
+    Finding,
+    Tell,
+    called_again,
+    candidate_inputs,
+    experiment,
+)
 from fedsel.errors import InvalidArgument, check_count, check_epsilon, check_finite
 from fedsel.mechanisms import Entropy
 
@@ -75,12 +82,15 @@ class ProgramAudit:
     claimed: float
     inputs: tuple[Any, ...]
     finding: Finding
-    bounds: tuple[float, float]
-    """The event: at least this probability for the first input, at most this for the second."""
     exact: ExactLoss | None
     why_not_exact: str
     """Why there is no exact loss; empty where there is one."""
     seed: int
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Bounds of the event's probability: from below for one input, from above for the other."""
+        return self.finding.bounds
 
     @property
     def refuted(self) -> bool:
@@ -122,7 +132,6 @@ def audit_program(
     >>> found.verdict, found.exact.ratio, found.finding.lower_bound < 1.0987
     ('refuted', Fraction(3, 1), True)
     """
-    check_settings(trials, pilot, alpha, delta)
     check_epsilon("claimed", claimed, zero_allowed=True)
     if len(inputs) < 2:
         raise InvalidArgument("inputs", list(inputs), "at least two values")
@@ -130,10 +139,15 @@ def audit_program(
         _try_out(program, value)
     stream = secrets.randbelow(1 << 32) if seed is None else check_count("seed", seed, least=0)
     exact, why_not = _exact(program, inputs)
+
+    def sample(value: Any, count: int, seed: int, tell: Tell) -> Raw:
+        return called_again(lambda v, e: _called(program, v, e), value, count, seed, tell)
+
     with note("auditing", pilot * len(inputs) + 2 * trials) as tell:
-        found = experiment(
-            _sampler(program, inputs),
-            len(inputs),
+        finding = experiment(
+            sample,
+            inputs,
+            claimed=claimed,
             trials=trials,
             pilot=pilot,
             seed=stream,
@@ -142,12 +156,10 @@ def audit_program(
             float_bits=float_bits,
             tell=lambda done: (tell(done), advance(done)),
         )
-    if exact is not None and delta == 0 and found.lower_bound > exact.epsilon:
+    if exact is not None and delta == 0 and finding.lower_bound > exact.epsilon:
         # The experiment saw what no draw by below() can do: the rest comes from elsewhere.
         exact, why_not = None, "it draws from another source than entropy.below(n), too"
-    pair = (inputs[found.pair[0]], inputs[found.pair[1]])
-    finding = Finding.of(found, pair, claimed=claimed, delta=delta, trials=trials, alpha=alpha)
-    return ProgramAudit(claimed, tuple(inputs), finding, found.bounds, exact, why_not, stream)
+    return ProgramAudit(claimed, tuple(inputs), finding, exact, why_not, stream)
 
 
 def values_within(low: float, high: float, d: int | None = None) -> list[Any]:
@@ -169,19 +181,6 @@ def values_within(low: float, high: float, d: int | None = None) -> list[Any]:
     neighbour = math.nextafter(third, most)
     proposed = [least, most, 0.0, least / 2 + most / 2, third, neighbour, most - (third - least)]
     return list(dict.fromkeys(v for v in proposed if least <= v <= most))
-
-
-def _sampler(program: Program, inputs: Sequence[Any]) -> Callable[[int, int, int, Tell], Raw]:
-    def sample(i: int, trials: int, seed: int, tell: Tell) -> Raw:
-        entropy = AuditEntropy(np.random.Philox(seed))
-        outputs = []
-        value = inputs[i]
-        for _ in range(trials):
-            outputs.append(_called(program, value, entropy))
-            tell(1)
-        return outputs
-
-    return sample
 
 
 def _called(program: Program, value: Any, entropy: Any) -> Any:

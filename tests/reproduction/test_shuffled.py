@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from fedsel import amplify
-from fedsel.auditing.shuffled import Attack, attack_shuffled, multisets, worst_attack
 from fedsel.mechanisms import SignedSampling
 from fedsel.mechanisms._registry import mechanism
+from reproduction.audit.shuffled import Attack, attack_shuffled, multisets, worst_attack
 
 J = SignedSampling(1.0, k=1)
 DELTA = Fraction(1, 100)
