@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, TypedDict, final
 
 from fedsel._internal.progress import note
-from fedsel.advising._moments import Updates, moments
+from fedsel.advising._moments import moments
 from fedsel.advising._outlook import (
     LEAST_ROUNDS,
     NAMES,
@@ -16,15 +16,15 @@ from fedsel.advising._outlook import (
     Check,
     Outlook,
     candidate,
-    flat,
-    impossible,
     left_out,
     outlooks,
     reason,
     simulate,
-    split,
+    warn_about_alignment,
+    warn_about_epochs,
+    warn_about_selection,
 )
-from fedsel.advising._sufficiency import GOAL, prospect
+from fedsel.advising._sufficiency import GOAL
 from fedsel.auto import AGREEMENT, FEWEST_ROUNDS, resolve_auto
 from fedsel.auto._run_plan import noise_of_mean
 from fedsel.errors import Epsilon, InvalidArgument, check_count, check_epsilon, check_positive
@@ -43,28 +43,19 @@ _MOST_ROUNDS = 200
 
 @final
 @dataclass(frozen=True)
-class Advice:
-    """The outlooks by rank, a recommendation with its reason, and what to be warned of.
+class Advice(Asked):
+    """The outlooks by rank, a recommendation with its reason, and warnings.
 
-    ``without_privacy`` is the alignment of all updates where they leave as they are.
-    ``one_epoch`` is the best alignment where all of ε goes to one epoch. ``spread`` and ``centre``
-    are the shares of the rounds that would learn these of the records, where declared ranges are
-    loose or not symmetric about zero (`fedsel.preparation`); 0 where it would be noise.
-    ``centre_error`` is the norm of the noise in a centre that is learnt so, over a record's.
-    A report of FJ chooses among so many ``codewords``. ``central`` is there where a central goal
-    was given: then ``epsilon`` is the local ε that it allows the recommended solution, if reports
-    are shuffled.
+    ``without_privacy`` is the alignment of all updates that leave as they are. ``one_epoch`` is the
+    best alignment where all of ε goes to one epoch. ``spread`` and ``centre`` are the shares of the
+    rounds that would learn these of the records, where declared ranges are loose or not symmetric
+    about zero (`fedsel.preparation`), and 0 where clients are too few. ``centre_error`` is the norm
+    of the noise in the centre over a record's. A report of FJ chooses among so many ``codewords``.
+    ``central`` is set for a central goal. Then ``epsilon`` is the local ε that the goal allows the
+    recommended solution if reports are shuffled.
     """
 
-    dim: int
-    clients: int
-    batch: int
     epsilon: float
-    epochs: int
-    sparse: bool
-    agreement: float
-    norm: float
-    clip: float
     outlooks: tuple[Outlook, ...]
     recommended: str
     reason: str
@@ -74,29 +65,14 @@ class Advice:
     warnings: tuple[str, ...]
     spread: float = 0.0
     centre: float = 0.0
-    regression: bool = False
     centre_error: float = 0.0
     codewords: int = 1
     central: CentralAdvice | None = None
 
     @property
-    def rounds(self) -> int:
-        return self.epochs * self.asked.rounds
-
-    @property
-    def asked(self) -> Asked:
-        """The public quantities, without ε."""
-        return Asked(**{name: getattr(self, name) for name in Asked.__dataclass_fields__})
-
-    @property
-    def updates(self) -> Updates:
-        """The model behind the numbers."""
-        return self.asked.updates
-
-    @property
     def preparation(self) -> str:
-        """What to do about the place of the records, in a sentence."""
-        rounds = math.ceil(self.clients / self.batch)
+        """A sentence on how to learn where the records lie."""
+        rounds = self.rounds_per_epoch
         if not self.centre:
             few = f"an epoch of {rounds} rounds is too short" if rounds < FEWEST_ROUNDS else ""
             return (
@@ -104,34 +80,33 @@ class Advice:
                 " spread in: declare ranges that are as narrow and as symmetric about zero as is"
                 " known, or give public rows or means."
             )
+        spreads = "; they are too few to tell spreads as well"
+        if self.spread:
+            first = self._first(self.spread, rounds)
+            spreads = f"; where ranges are loose, those of {first} their spread"
         return (
             f"Where declared ranges are not symmetric about zero, let the clients of"
             f" {self._first(self.centre, rounds)} tell the records' centre, which noise then moves"
-            f" by about {self.centre_error:.2g} of a record's norm{self._of_spreads(rounds)}."
+            f" by about {self.centre_error:.2g} of a record's norm{spreads}."
             " Public rows tell both without a round, public means the centre."
         )
 
-    def _of_spreads(self, rounds: int) -> str:
-        if not self.spread:
-            return "; they are too few to tell spreads as well"
-        return f"; where ranges are loose, those of {self._first(self.spread, rounds)} their spread"
-
     def _first(self, share: float, rounds: int) -> str:
-        """The first rounds of an epoch, and how many clients that are."""
+        """Name the first rounds of an epoch, and the number of their clients."""
         count = math.ceil(share * rounds - 1e-9)
         clients = min(self.clients, count * self.batch)
         return f"the first {count} of {rounds} rounds ({clients:,}, {share:.0%})"
 
     @property
     def codebook(self) -> str:
-        """What a report of FJ chooses from, in a sentence."""
+        """A sentence on the codebook of FJ."""
         return (
             f"A report of FJ chooses among {self.codewords:,} codewords of its own, so that the"
             " mean of all reports does not bend."
         )
 
     def __getitem__(self, name: str) -> Outlook:
-        """The outlook of a solution by its name."""
+        """Return the outlook of a solution by its name."""
         for outlook in self.outlooks:
             if outlook.name == name:
                 return outlook
@@ -167,7 +142,7 @@ class Advice:
         return replace(check, name=outlook.name)
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything, for JSON."""
+        """Return everything, for JSON."""
         content = {name: v for name, v in vars(self).items() if name != "outlooks"}
         content["central"] = None if self.central is None else self.central.as_dict()
         content["rounds"], content["warnings"] = self.rounds, list(self.warnings)
@@ -176,7 +151,7 @@ class Advice:
 
 
 def _cost(candidate: Solution) -> float:
-    """About how many entries the simulation of one report touches."""
+    """Return about how many entries the simulation of one report touches."""
     if not isinstance(candidate.mechanism, OneSymbol):
         return 4.0 * candidate.dim
     products = isinstance(candidate.transform, RandomDirections)
@@ -186,28 +161,26 @@ def _cost(candidate: Solution) -> float:
 def advice_for(
     asked: Asked, epsilon_of: Callable[[str], Epsilon], *, one_epoch_instead: bool = True
 ) -> Advice:
-    """Advice where ``epsilon_of`` tells the ε of each solution, in total over all epochs.
+    """Give advice where ``epsilon_of`` returns the ε of each solution over all epochs.
 
-    ``one_epoch_instead``: whether one epoch could have all of it in place of several.
+    ``one_epoch_instead`` says whether one epoch could have all of ε in place of several.
     """
     found = outlooks(asked, epsilon_of)
     best = found[0]
-    one, loss = best.alignment_all, ""
+    once = best
     if asked.epochs > 1 and one_epoch_instead:
         once = outlooks(replace(asked, epochs=1), epsilon_of)[0]
-        one, loss = once.alignment_all, split(best, once, asked.epochs)
     plain = moments(Solution("NP", asked.dim, FullGradient()), asked.updates)
     epsilon = epsilon_of(best.name)
-    automatic = resolve_auto(Recipe(epsilon=epsilon, epochs=asked.epochs), asked.setting)
+    automatic = resolve_auto(Recipe(epsilon=epsilon, epochs=asked.epochs), asked.facts)
     waiting = max(1.0, float(automatic.centre) * asked.clients)
     noise = noise_of_mean(automatic, automatic.build(), waiting) if automatic.centre else 0.0
-    skipped = [f"{name} is left out: {why}." for name, why in left_out(asked.dim).items()]
-    warnings = [
-        *impossible(best, asked.clients, asked.epochs),
-        *flat(found, asked.dim, asked.batch),
-        *skipped,
-        *([loss] if loss else []),
-    ]
+    warnings = (
+        *warn_about_alignment(best, asked.clients, asked.epochs),
+        *warn_about_selection(found, asked.dim, asked.batch),
+        *(f"{name} is left out: {why}." for name, why in left_out(asked.dim).items()),
+        *warn_about_epochs(best, once, asked.epochs),
+    )
     return Advice(
         **vars(asked),
         epsilon=float(epsilon),
@@ -216,8 +189,8 @@ def advice_for(
         reason=reason(found),
         usable=best.alignment_all >= GOAL,
         without_privacy=plain.alignment(asked.clients),
-        one_epoch=one,
-        warnings=tuple(warnings),
+        one_epoch=once.alignment_all,
+        warnings=warnings,
         spread=float(automatic.spread),
         centre=float(automatic.centre),
         centre_error=math.sqrt(asked.dim * noise),
@@ -232,7 +205,7 @@ LADDER = (1, 5, 10, FEWEST_ROUNDS, 50, 100)
 @final
 @dataclass(frozen=True)
 class Rung:
-    """So many rounds in an epoch, the local ε of a report that they allow, and what it gives."""
+    """The local ε of a report that a number of rounds in an epoch allows, and what it gives."""
 
     rounds: int
     reports: int
@@ -258,13 +231,13 @@ class CentralAdvice:
     without: Advice
 
     def sentences(self, advice: Advice) -> tuple[str, ...]:
-        """With a shuffler, without one, and what the rounds decide."""
+        """Say what is possible with a shuffler and without, and what the rounds decide."""
         best, other, plain = advice.outlooks[0], self.without.outlooks[0], self.without
         epochs = "" if advice.epochs == 1 else f" in each of {advice.epochs} epochs"
         total = "" if advice.epochs == 1 else f", {best.epsilon_total:.4g} in all"
         return (
             f"With a shuffler: {best.name} at local ε = {best.epsilon_per_report:.4g}{epochs}"
-            f"{total}, {_rounds(advice.asked.rounds)} of {advice.asked.reports:,} reports or more,"
+            f"{total}, {_rounds(advice.rounds_per_epoch)} of {advice.reports:,} reports or more,"
             f" aligns {best.alignment_all:.2g}. Proved: {self.guarantee}.",
             f"Without a shuffler: {other.name} at local ε = {self.epsilon:g} in all,"
             f" {_rounds(plain.rounds)}, aligns {other.alignment_all:.2g}. Nobody need be trusted.",
@@ -274,7 +247,7 @@ class CentralAdvice:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything, for JSON."""
+        """Return everything, for JSON."""
         return {
             "epsilon": self.epsilon,
             "delta": self.delta,
@@ -292,7 +265,7 @@ class _Goal(TypedDict):
 
 
 def advise_centrally(asked: Asked, unshuffled: Asked, epsilon: float, delta: float) -> Advice:
-    """Advice for a central goal: for shuffled reports, with that for others beside it."""
+    """Give advice for a central goal, for shuffled reports and for others."""
     goal, local, proofs = _goal(asked, epsilon, delta), dict[str, float](), {}
 
     def prove(name: str) -> None:
@@ -313,7 +286,7 @@ def advise_centrally(asked: Asked, unshuffled: Asked, epsilon: float, delta: flo
             prove(best)
         tell(1)
         advice = advice_for(asked, total_of, one_epoch_instead=False)
-        counts = {asked.rounds, *(rounds for rounds in LADDER if rounds <= asked.clients)}
+        counts = {asked.rounds_per_epoch, *(rounds for rounds in LADDER if rounds <= asked.clients)}
         ladder = []
         for rounds in sorted(counts):
             ladder.append(_rung(best, asked.in_rounds(rounds), epsilon, delta))
@@ -332,20 +305,19 @@ def _goal(asked: Asked, epsilon: float, delta: float) -> _Goal:
 
 
 def _maker(name: str, asked: Asked) -> Callable[[float], Solution]:
-    """The solution for a local ε of one report."""
+    """Return a function that builds the solution for the local ε of one report."""
     return lambda local: candidate(name, local * asked.epochs, asked)
 
 
 def _rung(name: str, asked: Asked, epsilon: float, delta: float) -> Rung:
     make = _maker(name, asked)
     local = rough_budget(make, **_goal(asked, epsilon, delta))
-    reports, rounds = asked.clients * asked.epochs, asked.rounds * asked.epochs
-    found = prospect(make(local), asked.updates, reports=reports, rounds=rounds)
-    return Rung(asked.rounds, asked.reports, local, found.alignment)
+    found = asked.prospect(make(local))
+    return Rung(asked.rounds_per_epoch, asked.reports, local, found.alignment)
 
 
 ROUNDS = 100
-"""Of an epoch, where nothing is said and nobody shuffles."""
+"""The rounds of an epoch by default, without a shuffler."""
 
 
 def advise(
@@ -364,11 +336,11 @@ def advise(
     clip: float = 1.0,
     regression: bool = False,
 ) -> Advice:
-    """Which solution to take for ``clients`` of ``dim`` entries and ε in total over ``epochs``.
+    """Recommend a solution for ``clients`` of ``dim`` entries and ε in total over ``epochs``.
 
-    Give ``epsilon``, the local ε of a client, or ``central``, the ε that the reports of a round
-    shall have at ``delta`` (1e-6) if a shuffler stands between: then each solution has the largest
-    local ε that keeps it, and ``advice.central`` tells what is possible without a shuffler.
+    Give ``epsilon``, the local ε of a client, or ``central``, the ε of the shuffled reports of a
+    round at ``delta`` (1e-6). With ``central`` each solution gets the largest local ε that keeps
+    the goal, and ``advice.central`` says what is possible without a shuffler.
 
     ``batch`` clients report in a round, or all of them in ``rounds`` of an epoch: 100 by default,
     20 where reports are shuffled. ``agreement`` is the norm of the mean update over that of one,

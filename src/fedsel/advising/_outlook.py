@@ -1,11 +1,11 @@
-"""What advice is asked for: public quantities, checked, and the model of updates behind them."""
+"""What each solution would give, from public quantities, and a check by simulation."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, final
+from typing import Any, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,10 +25,9 @@ from fedsel.solutions._budget import Budget, hyper_parameters_free
 MOST_DIMENSIONS = 1 << 24
 
 
-@final
 @dataclass(frozen=True)
 class Asked:
-    """The public quantities of `fedsel.advise`, without ε; the rounds of an epoch are even."""
+    """The public quantities of `fedsel.advise`, without ε. The rounds of an epoch are even."""
 
     dim: int
     clients: int
@@ -49,52 +48,47 @@ class Asked:
         if not 0 < check_finite("agreement", self.agreement) <= 1:
             raise InvalidArgument("agreement", self.agreement, "in (0, 1]")
         for name in ("norm", "clip"):
-            _check_magnitude(name, getattr(self, name))
+            if not 1e-9 <= check_positive(name, getattr(self, name)) <= 1e9:
+                raise InvalidArgument(name, getattr(self, name), "in 1e-9 … 1e9")
 
     @property
-    def rounds(self) -> int:
-        """Of an epoch."""
+    def rounds_per_epoch(self) -> int:
         return math.ceil(self.clients / self.batch)
 
     @property
-    def reports(self) -> int:
-        """Of the smallest round."""
-        return self.clients // self.rounds
+    def rounds(self) -> int:
+        """The rounds of all epochs."""
+        return self.epochs * self.rounds_per_epoch
 
-    def in_rounds(self, rounds: int) -> Asked:
-        """The same with so many rounds in an epoch."""
+    @property
+    def reports(self) -> int:
+        """The reports of the smallest round."""
+        return self.clients // self.rounds_per_epoch
+
+    def in_rounds(self, rounds: int) -> Self:
+        """Return the same with another number of rounds in an epoch."""
         return replace(self, batch=math.ceil(self.clients / rounds))
 
     @property
     def model(self) -> Model:
-        """What is trained."""
         return "regression" if self.regression else "linear"
 
     @property
     def updates(self) -> Updates:
-        """The model behind the numbers."""
+        """The model of the clients' updates."""
         length = radius(self.norm, model=self.model)
         return Updates(self.dim, length, float(self.agreement), self.sparse)
 
     @property
-    def setting(self) -> PublicFacts:
-        """What `fedsel.auto` is told; declared ranges may be anything."""
-        return PublicFacts(
-            self.dim,
-            self.batch,
-            self.epochs * self.rounds,
-            self.norm,
-            model=self.model,
-            offset=True,
-            loose=OCTAVES,
-        )
+    def facts(self) -> PublicFacts:
+        """The public facts for `fedsel.auto`; declared ranges may be anything."""
+        facts = (self.dim, self.batch, self.rounds, self.norm)
+        return PublicFacts(*facts, model=self.model, offset=True, loose=OCTAVES)
 
-
-def _check_magnitude(name: str, value: object) -> None:
-    """A length that arithmetic can square and divide by."""
-    number = check_positive(name, value)
-    if not 1e-9 <= number <= 1e9:
-        raise InvalidArgument(name, value, "in 1e-9 … 1e9")
+    def prospect(self, solution: Solution) -> Prospect:
+        """Return what all reports of a solution would give together."""
+        reports = self.clients * self.epochs
+        return prospect(solution, self.updates, reports=reports, rounds=self.rounds)
 
 
 @final
@@ -102,11 +96,11 @@ def _check_magnitude(name: str, value: object) -> None:
 class Outlook:
     """What one solution would give.
 
-    ``takes`` is the solution that runs under this name: flat where μ = 0. ``epsilon_per_report``
-    and ``epsilon_total`` are exact. ``noise`` is that of a round's mean over its signal,
-    ``alignment_round`` and ``alignment_all`` the cosines of the mean of a round and of all reports
-    with the true mean update. ``clients_needed`` is for `GOAL`; None where no number is enough.
-    ``mu`` is None where nothing is split, ``k`` where nothing is ranked by a threshold.
+    ``takes`` is the solution that runs under this name, a flat one where μ = 0.
+    ``epsilon_per_report`` and ``epsilon_total`` are exact. ``noise`` is the noise of a round's mean
+    over its signal. ``alignment_round`` and ``alignment_all`` are the cosines of the mean of a
+    round, and of all reports, with the true mean update. ``clients_needed`` is the number for
+    `GOAL`, None where no number is enough. ``mu`` and ``k`` are None for solutions without them.
     """
 
     rank: int
@@ -127,26 +121,26 @@ class Outlook:
     moments: Moments = field(repr=False, compare=False)
 
     def as_dict(self) -> dict[str, Any]:
-        """The numbers by name, for JSON."""
+        """Return the numbers by name, for JSON."""
         hidden = ("solution", "moments")
         return {name: v for name, v in vars(self).items() if name not in hidden}
 
 
 def reason(outlooks: tuple[Outlook, ...]) -> str:
-    """One sentence: the best against the next and against the best of the paper's."""
+    """Compare the best solution with the next, and with the best of the paper's."""
     best, following = outlooks[0], outlooks[1]
     paper = next((o for o in outlooks if entry(o.name).family != "one-symbol"), best)
     text = f"{best.name} aligns {best.alignment_all:.2g} with the true mean over all reports"
     text += f", {following.name} {following.alignment_all:.2g}"
     if paper not in (best, following):
         text += f", the best of the paper's ({paper.name}) {paper.alignment_all:.2g}"
-    if best.name == "RC":
+    if "words" in entry(best.name).uses:
         text += "; FJ costs a device far less, d·log d in place of d·M products"
     return text + "."
 
 
-def impossible(best: Outlook, clients: int, epochs: int) -> list[str]:
-    """That no solution can work, and how many clients would be needed; empty where one can."""
+def warn_about_alignment(best: Outlook, clients: int, epochs: int) -> list[str]:
+    """Warn if no solution can work, and say how many clients would be needed."""
     if best.alignment_all >= GOAL:
         return []
     wanted = wanted_clients(Prospect(best.alignment_all, best.clients_needed), epochs=1)
@@ -156,8 +150,8 @@ def impossible(best: Outlook, clients: int, epochs: int) -> list[str]:
     ]
 
 
-def flat(outlooks: tuple[Outlook, ...], dim: int, batch: int) -> list[str]:
-    """Which two-stage solutions have nothing left for the selection."""
+def warn_about_selection(outlooks: tuple[Outlook, ...], dim: int, batch: int) -> list[str]:
+    """Warn about two-stage solutions that have no ε left for the selection."""
     fallen = sorted(o.name for o in outlooks if o.takes != o.name)
     if not fallen:
         return []
@@ -168,35 +162,34 @@ def flat(outlooks: tuple[Outlook, ...], dim: int, batch: int) -> list[str]:
     ]
 
 
-def split(best: Outlook, once: Outlook, epochs: int) -> str:
-    """What splitting ε over the epochs costs; empty where it gains."""
-    growth = best.moments.noise(1) / once.moments.noise(1)
+def warn_about_epochs(best: Outlook, once: Outlook, epochs: int) -> list[str]:
+    """Warn if all of ε in one epoch (``once``) would do better than several epochs."""
     if best.alignment_all >= once.alignment_all:
-        return ""
-    return (
+        return []
+    growth = best.moments.noise(1) / once.moments.noise(1)
+    return [
         f"ε split over {epochs} epochs loses: the noise of a report grows {growth:.3g}-fold and "
         f"{epochs} times the reports make up for √{epochs} = {math.sqrt(epochs):.3g} of it. All of "
         f"ε in one epoch aligns {once.alignment_all:.2g} ({once.name}), split "
         f"{best.alignment_all:.2g} ({best.name})."
-    )
+    ]
 
 
 NAMES = ("FJ", "RC", "J", "UJ", "PM", "HM", "PS-PM", "PE-PM", "EXP-PM", "PM-RP")
-"""Where two align alike, in two digits, the first of them ranks first: FJ and RC assume nothing of
-the shape of updates and FJ costs less, and what takes another's place comes after it. RJ, which
-bends the mean of many updates, is left out."""
-ASSUMING, HANDICAP = ("J", "UJ"), 0.95
-"""Those whose alignment holds for the assumed shape of updates alone: they rank by so much less."""
-TWO_STAGE = ("EXP-PM", "PE-PM", "PS-PM")
+"""The candidates. Where two align alike, to two digits, the earlier one ranks first. FJ and RC
+assume nothing about the shape of updates, and FJ costs less. RJ is left out: it bends the mean of
+many updates."""
+HANDICAP = 0.95
+"""A factor on the alignment of solutions (J, UJ) that relies on the assumed shape of updates."""
 
 
 def left_out(dim: int) -> dict[str, str]:
-    """Solutions that are not considered at this dimension, and why."""
+    """Return the solutions that are too large for this dimension, and why."""
     return {name: why for name in NAMES if (why := too_large(name, dim))}
 
 
 def candidate(name: str, epsilon: Epsilon, asked: Asked) -> Solution:
-    """A solution with ε in total over all epochs, or the one that takes its place."""
+    """Build a solution with ε in total over all epochs, or the flat one in its place."""
     return solution(
         name,
         epsilon=epsilon,
@@ -210,7 +203,7 @@ def candidate(name: str, epsilon: Epsilon, asked: Asked) -> Solution:
 
 
 def outlooks(asked: Asked, epsilon_of: Callable[[str], Epsilon]) -> tuple[Outlook, ...]:
-    """One outlook a solution, by rank; ``epsilon_of`` is its ε in total."""
+    """Return an outlook for each solution, by rank; ``epsilon_of`` gives its ε in total."""
     skipped = left_out(asked.dim)
     found = [_outlook(name, epsilon_of(name), asked) for name in NAMES if name not in skipped]
     found.sort(key=lambda o: (-float(f"{_safely(o):.2g}"), NAMES.index(o.name)))
@@ -218,17 +211,18 @@ def outlooks(asked: Asked, epsilon_of: Callable[[str], Epsilon]) -> tuple[Outloo
 
 
 def _safely(outlook: Outlook) -> float:
-    return outlook.alignment_all * (HANDICAP if outlook.name in ASSUMING else 1.0)
+    known = entry(outlook.name)
+    assumes = known.family == "one-symbol" and not known.means
+    return outlook.alignment_all * (HANDICAP if assumes else 1.0)
 
 
 def _outlook(name: str, epsilon: Epsilon, asked: Asked) -> Outlook:
-    built, updates, batch = candidate(name, epsilon, asked), asked.updates, asked.batch
-    estimate = moments(built, updates)
-    reports, rounds = asked.clients * asked.epochs, asked.epochs * asked.rounds
-    whole = prospect(built, updates, reports=reports, rounds=rounds)
-    needed = whole.reports_needed
-    per_epoch = Budget(epsilon, asked.epochs, 0.0).per_epoch
-    mu = hyper_parameters_free(asked.dim, batch, per_epoch) if name in TWO_STAGE else None
+    built, batch = candidate(name, epsilon, asked), asked.batch
+    estimate, whole = moments(built, asked.updates), asked.prospect(built)
+    enough, mu = whole.reports_needed, None
+    if entry(name).family == "two-stage":
+        per_epoch = Budget(epsilon, asked.epochs, 0.0).per_epoch
+        mu = hyper_parameters_free(asked.dim, batch, per_epoch)
     return Outlook(
         rank=0,
         name=name,
@@ -241,8 +235,8 @@ def _outlook(name: str, epsilon: Epsilon, asked: Asked) -> Outlook:
         noise=estimate.noise(batch),
         alignment_round=estimate.alignment(batch),
         alignment_all=whole.alignment,
-        clients_needed=None if needed is None else math.ceil(needed / asked.epochs),
-        learning_rate=learning_rate(built, asked.setting),
+        clients_needed=None if enough is None else math.ceil(enough / asked.epochs),
+        learning_rate=learning_rate(built, asked.facts),
         note=f"μ = 0: {built.name} takes its place" if built.name != name else "",
         solution=built,
         moments=estimate,
@@ -253,16 +247,16 @@ def _top(built: Solution) -> int | None:
     mechanism = built.mechanism
     if isinstance(mechanism, OneSymbol):
         return mechanism.top(built.transform.size)
-    if isinstance(mechanism, TwoStage) and mechanism.selection.name in ("PE", "PS"):
+    if isinstance(mechanism, TwoStage) and "k" in entry(built.name).uses:
         return mechanism.selection.top(built.dim)
     return None
 
 
 TOLERANCE = 0.05
-"""The share of the computed alignment by which the measured one may differ: what the normal
-approximation of entries costs, most for few dimensions."""
+"""By which share a measured alignment may differ from the computed one, whose normal
+approximation of entries is coarse in few dimensions."""
 FALSE_ALARM = 1e-9
-"""The probability that chance alone, on top of it, makes a check differ, by Student's law."""
+"""The probability that chance makes a check differ by more, by Student's law."""
 LEAST_ROUNDS = 24
 _AT_ONCE = 1 << 22
 """Entries of updates held at a time."""
@@ -282,7 +276,7 @@ class Check:
 
     @property
     def agrees(self) -> bool:
-        """Whether they differ by no more than the model's tolerance and chance."""
+        """Whether the two differ by no more than tolerance and chance."""
         return abs(self.measured - self.computed) <= TOLERANCE * self.computed + self.chance
 
     @property
@@ -315,7 +309,7 @@ def simulate(
 def _round(
     solution: Solution, updates: Updates, reports: int, seed: int, t: int
 ) -> tuple[float, float]:
-    """⟨m, u⟩ and ‖m‖² of one round's mean m."""
+    """Return ⟨m, u⟩ and ‖m‖² of one round's mean m."""
     generator = np.random.Generator(np.random.Philox(np.random.SeedSequence((seed, t))))
     solution = solution.in_round(t)
     totals = solution.totals()
@@ -339,7 +333,7 @@ def _round(
 def _directions(
     u: NDArray[np.float64], a: float, n: int, generator: np.random.Generator
 ) -> NDArray[np.float64]:
-    """a·u + √(1−a²)·z for n clients, z uniform among the directions orthogonal to u."""
+    """Draw a·u + √(1−a²)·z for n clients, z uniform among the directions orthogonal to u."""
     z = generator.standard_normal((n, len(u)))
     z -= np.outer(z @ u, u)
     z *= math.sqrt(1 - a * a) / np.linalg.norm(z, axis=1, keepdims=True)

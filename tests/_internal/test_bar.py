@@ -1,4 +1,4 @@
-"""What a person sees who waits, on a terminal and in a log."""
+"""What commands and long work show on a terminal and in a log."""
 
 import io
 import time
@@ -11,7 +11,7 @@ from fedsel._internal import bar as waiting
 
 @pytest.fixture
 def shown(monkeypatch):
-    """What is written where nobody watches, at once."""
+    """What a log gets, without delay."""
     written = io.StringIO()
     monkeypatch.setattr(waiting, "progress_console", lambda: Console(file=written, width=80))
     monkeypatch.setattr(waiting, "PATIENCE", 0.05)
@@ -48,7 +48,7 @@ def test_a_terminal_has_a_bar_and_lines_that_stay(monkeypatch):
     assert "PS-PM: 84.4 %\n" in written.getvalue()
 
 
-def test_patience_tells_each_step_once_it_has_taken_long(shown):
+def test_patience_shows_each_step_once_it_has_taken_long(shown):
     with waiting.patience("looking") as notify:
         notify("opening")
         time.sleep(0.2)
