@@ -60,7 +60,7 @@ class Reports:
         return 1 if self.slot.ndim == 1 else len(self.slot)
 
     def moved(self, places: int) -> Reports:
-        """The same reports with their slots so many places further on; ⊥ stays."""
+        """The same reports with their slots moved by so many places; ⊥ stays."""
         return Reports(np.where(self.slot == BOTTOM, BOTTOM, self.slot + places), self.symbol)
 
     def rows(self, which: NDArray[np.integer]) -> Reports:
@@ -86,13 +86,13 @@ class Reports:
 @final
 @dataclass(frozen=True, eq=False)
 class Alphabet:
-    """What a report can say, for whoever writes it down or adds it up.
+    """What a report can say: how to write it down, and how to add it up.
 
     A report is ``picks`` pairs (slot, symbol), or ⊥ where it ``abstains``. Symbols lie in windows,
     one after another: window w begins with the symbol offsets[w], which adds first[w], an integer,
     to the sum of that window of its slot; each symbol after it adds ``stride`` more. The total of a
-    slot is that of its windows' sums times ``units``. A ``plain`` report has numbers in place of
-    symbols, each worth units[0] times itself: nothing of it is private.
+    slot is the sum over windows of sums times ``units``. A ``plain`` report has numbers instead of
+    symbols, each worth units[0] times itself; it is not private.
     """
 
     slots: int
@@ -129,7 +129,7 @@ class Alphabet:
 
 
 class Adder(Protocol):
-    """Totals in which a slot is not one place: a transform of `fedsel.solutions`."""
+    """A transform that adds reports up itself, because a slot is not one place of the totals."""
 
     @property
     def places(self) -> int:
@@ -190,12 +190,12 @@ class Totals:
         self.count += other.count
 
     def clear(self) -> None:
-        """Begin anew."""
+        """Set all sums to zero."""
         self.sums[:] = 0
         self.count = 0
 
     def mean(self) -> NDArray[np.float64]:
-        """What the reports say on each slot, on the mean over the clients: zeros if none came."""
+        """The mean over the clients at each slot; zeros if no report came."""
         return slot_means(self.sums, self.alphabet.units, self.count)
 
 

@@ -14,7 +14,7 @@ from fedsel.advising import Moments, Updates, moments
 from fedsel.advising._outlook import NAMES, simulate
 from fedsel.advising._sufficiency import GOAL
 from fedsel.auto._numbers import CENTRE, SPREAD
-from fedsel.solutions._fresh import codewords_for
+from fedsel.solutions._caps import codewords_for
 from fedsel.solutions._rotated import hadamard
 from tests.cli.support import run_here
 

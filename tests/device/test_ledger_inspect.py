@@ -42,8 +42,8 @@ def test_it_says_what_reading_says_and_changes_nothing(store):
 
 
 def test_sqlite_itself_refuses_to_write(store):
-    connection = storage.connect_for_reading(
-        store / storage.LEDGER_NAME, store / storage.WITNESS_NAME, 1.0
+    connection = storage.connect(
+        store / storage.LEDGER_NAME, store / storage.WITNESS_NAME, 1.0, read_only=True
     )
     for statement in (
         "UPDATE main.state SET spent = '0'",
@@ -162,12 +162,11 @@ def test_what_is_wrong_is_said(store, damage, expected):
 
 @pytest.mark.parametrize("error", [PermissionError(13, "no"), OSError(5, "disk")])
 def test_what_the_file_system_refuses_cannot_be_read(store, monkeypatch, error):
-    def refused(*_):
+    def refused(*_, **__):
         raise error
 
-    monkeypatch.setattr(storage, "connect_for_reading", refused)
-    assert fault(store) is Fault.UNREADABLE
     monkeypatch.setattr(storage, "connect", refused)
+    assert fault(store) is Fault.UNREADABLE
     with pytest.raises(LedgerError) as raised:
         Ledger(store).read()
     assert raised.value.fault is Fault.UNWRITABLE

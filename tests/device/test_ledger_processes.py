@@ -37,8 +37,8 @@ def test_a_full_disk_sends_nothing(store, monkeypatch):
     client = Client(replace(POLICY, lifetime=4.0), store, raised_by="The owner")
     connect = storage.connect
 
-    def full(*arguments):
-        connection = connect(*arguments)
+    def full(*arguments, **options):
+        connection = connect(*arguments, **options)
         pages = connection.execute("PRAGMA page_count").fetchone()[0]
         connection.execute(f"PRAGMA max_page_count = {pages}")
         return connection
@@ -122,8 +122,8 @@ def test_a_read_only_folder_sends_nothing(store):
     client = Client(POLICY, store)
     original = storage.connect
 
-    def read_only(*arguments):
-        connection = original(*arguments)
+    def read_only(*arguments, **options):
+        connection = original(*arguments, **options)
         connection.execute("PRAGMA query_only = ON")
         return connection
 

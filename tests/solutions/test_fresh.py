@@ -13,7 +13,8 @@ from fedsel.sampling._kernels import ReportKernel, native
 from fedsel.sampling.simulated import cohort, report
 from fedsel.solutions import _fresh as fresh
 from fedsel.solutions._baselines import PrivUnit
-from fedsel.solutions._fresh import LENGTH, Fresh, codewords_for, cosines_of_top, raised_for
+from fedsel.solutions._caps import codewords_for, cosines_of_top, raised_for
+from fedsel.solutions._fresh import LENGTH, Fresh
 
 SHAPES = ("one", "two", "ones", "geometric", "positive", "random")
 SIZES = (2, 3, 4, 5, 8, 16, 33, 128, 129, 1000)

@@ -95,9 +95,11 @@ def test_what_is_told_is_r_and_the_momentum_times_the_residual(momentum):
     keep = Feedback(accumulate=True, momentum=momentum)
     r = keep.accumulated(before, update)
     assert r.tolist() == [1.5, 6.0]
-    assert keep.told(before, r).tolist() == [1.5 + momentum, 6.0 - 2 * momentum]
+    assert keep.reported_vector(before, r).tolist() == [1.5 + momentum, 6.0 - 2 * momentum]
     drop = Feedback(momentum=momentum)
-    assert drop.told(before, drop.accumulated(before, update)).tolist() == update.tolist()
+    assert (
+        drop.reported_vector(before, drop.accumulated(before, update)).tolist() == update.tolist()
+    )
     assert drop.kept(before, update, [0], Coordinates(2)) is before
     for sent, rest in (([0], [0.0, 6.0]), ([0, 1], [0.0, 0.0]), ([-1], [1.5, 6.0])):
         kept = keep.kept(before, r, sent, Coordinates(2))

@@ -25,7 +25,7 @@ from fedsel.mechanisms._one_symbol import UNIT
 from fedsel.mechanisms._selection import Top
 from fedsel.mechanisms._two_stage import flat_picks
 from fedsel.solutions._budget import Budget
-from fedsel.solutions._fresh import cap_share, codewords_for, mixings_for, raised_for
+from fedsel.solutions._caps import cap_share, codewords_for, mixings_for, raised_for
 from fedsel.solutions._rotated import rotations_for, width_for
 from fedsel.solutions._transforms import default_codewords
 from tools.vectors.encoding import Case, integers, rational, top

@@ -9,7 +9,8 @@ from fractions import Fraction
 import numpy as np
 
 from fedsel._internal.random import public_bits, public_key
-from fedsel.solutions._fresh import fresh_for, key_of_round, raised_for
+from fedsel.solutions._caps import raised_for
+from fedsel.solutions._fresh import fresh_for, key_of_round
 from fedsel.solutions._rotated import Rotated, hadamard
 from fedsel.solutions._transforms import Projection, RandomDirections
 from tools.vectors.encoding import Case, f32, integers, word

@@ -1,4 +1,4 @@
-"""Integer and rational arithmetic that every layer relies on: bounds of e^ε and 64-bit products."""
+"""Integer and rational arithmetic for every layer: bounds of e^ε, and 64-bit products."""
 
 from __future__ import annotations
 
@@ -134,11 +134,7 @@ def nearest_decay(count: int, x: Fraction) -> int:
 
 
 def decimal_context(digits: int) -> decimal.Context:
-    """Decimals that are rounded correctly at every step, whatever the program has set.
-
-    What a law follows from must be the same on every machine, which exponentials and logarithms of
-    numpy and of the C library are not.
-    """
+    """Decimals that are rounded correctly at every step, whatever context the program has set."""
     return decimal.Context(
         prec=digits,
         rounding=decimal.ROUND_HALF_EVEN,

@@ -60,7 +60,7 @@ class SystemEntropy:
         while True:
             product = int.from_bytes(os.urandom(8)) * n
             low = product & _LOW_WORD
-            # Only low < n can be surplus (Lemire 2019): the costly remainder is rarely taken.
+            # Only low < n can be surplus (Lemire 2019): the costly remainder is rarely computed.
             if low >= n or low >= _WORD % n:
                 return product >> 64
 
@@ -114,13 +114,12 @@ def philox_key(seed: int, *purpose: int) -> tuple[int, int]:
 def fresh_seeds(reports: int) -> Words:
     """128 bits of the operating system for each report of a cohort, (reports, 2): no seed.
 
-    What a kernel draws a report from where nobody may be able to undo its noise. The bits of one
-    report are independent of all others, they serve once, and nobody keeps them: who knows every
-    other client, and all that was ever published, knows of a report's bits no more than the few
-    that the report itself tells. Nothing has to be hard to invert for that. One key for all,
-    however long, would ask for a generator that cannot be turned back, which Philox is not made
-    to be. Over 2^128 beginnings the law of a report is the exact one but for a relative error
-    near 2^-64. `own_stream` says how the bits become words.
+    A kernel draws a report from them where nobody may be able to undo its noise. The bits of one
+    report are independent of all others, are used once and are not kept. So even an observer who
+    knows every other client and everything ever published knows no more of them than the report
+    itself reveals, and nothing has to be hard to invert. One key for all reports would need a
+    generator that cannot be inverted, and Philox is not designed for that. Over 2^128 seeds the law
+    of a report is exact up to a relative error near 2^-64. `own_stream` turns the bits into words.
 
     >>> fresh_seeds(3).shape
     (3, 2)
@@ -130,10 +129,10 @@ def fresh_seeds(reports: int) -> Words:
 
 
 def public_generator(seed: int, purpose: str) -> np.random.Generator:
-    """What both ends draw a public matrix from: a stream of its own for each seed and purpose.
+    """The generator of a public matrix, the same at both ends: one stream a seed and purpose.
 
-    The purpose is a word, not a number, so that it never meets a stream of simulated data: a
-    projection drawn from the stream of a model that is to be found would find it.
+    The purpose is a text, not a number, so that it never equals a stream of simulated data: a
+    projection drawn from the stream of the model to be learnt would reveal it.
 
     >>> public_generator(0, "signs").integers(0, 2, 8).tolist()
     [...]
@@ -142,7 +141,7 @@ def public_generator(seed: int, purpose: str) -> np.random.Generator:
 
 
 def public_bits(seed: int, purpose: str) -> np.random.Philox:
-    """The bits of `public_generator`: numpy keeps these for good, and not what is made of them."""
+    """The bits of `public_generator`: numpy guarantees them, but not what generators return."""
     return np.random.Philox(np.random.SeedSequence(seed, spawn_key=public_key(purpose)))
 
 
@@ -185,7 +184,7 @@ class Streams:
         """Uniform in 0 … n−1, exactly: multiply-and-shift with rejection (Lemire 2019)."""
         bound = n.astype(np.uint64)
         result = np.empty(len(which), dtype=np.int64)
-        # 2^64 mod n: that many low products are too many, and are drawn again.
+        # 2^64 mod n low products are surplus, and are drawn again.
         surplus = (-bound) % bound
         todo = np.arange(len(which))
         while len(todo):

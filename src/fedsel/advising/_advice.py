@@ -34,7 +34,7 @@ from fedsel.mechanisms.central._budget import proved_budget, rough_budget
 from fedsel.mechanisms.central._guarantee import check_delta
 from fedsel.recipe import Recipe
 from fedsel.solutions import RandomDirections, Solution
-from fedsel.solutions._fresh import codewords_for
+from fedsel.solutions._caps import codewords_for
 
 _WORK = 6e7
 """What a simulation of one solution may cost: a few seconds."""

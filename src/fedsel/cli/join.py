@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,7 +20,7 @@ from fedsel.errors import InvalidArgument, check_epsilon
 from fedsel.recipe import RECOMMENDED, decimal
 
 if TYPE_CHECKING:
-    from fedsel.device import Outcome, Policy, RawRecords, Session
+    from fedsel.device import Policy, Session
     from fedsel.device.joining import Offer
 
 JOIN_EXAMPLE = (
@@ -32,70 +32,42 @@ JOIN_EXAMPLE = (
 _LIMITS, _WAY = "What it may spend", "The service"
 
 
+def _option(text: str, shown: str = "none", panel: str | None = None, **more: Any) -> Any:
+    """An option without a value of its own; ``shown`` says what holds then."""
+    return typer.Option(help=text, show_default=shown, rich_help_panel=panel, **more)
+
+
+_POLICY = _option("Your policy, a TOML file.", panel=_LIMITS)
+_LIFETIME = _option(
+    "In place of a policy: ε of all reports that this device will ever make.",
+    "that of the policy",
+    _LIMITS,
+)
+_PER_REPORT = _option("With --lifetime: ε of one report at most.", "the lifetime", _LIMITS)
+_WITNESS = _option("The ledger's second file, best on another disk.", "in the store")
+_SEEN = "Your invitation; others on this machine can see it here."
+_TOKEN = _option(_SEEN, panel=_WAY, envvar="FEDSEL_TOKEN")
+_TOKEN_FILE = _option("A file with your invitation.", panel=_WAY)
+_CA = _option("Certificates to verify the service by (PEM).", "those of this system", _WAY)
+_EVERY = typer.Option(help="Seconds between two polls, about.", rich_help_panel=_WAY)
+_PATIENCE = typer.Option(help="Seconds without an answer before it gives up.", rich_help_panel=_WAY)
+
+
 def join_command(
     url: Annotated[str, typer.Argument(metavar="URL", help="The address of the service.")],
     data: Annotated[Path, typer.Option(help="Your records, a CSV file with names at its top.")],
     label: Annotated[str, typer.Option(help="The column of the label.")],
     store: Annotated[Path, typer.Option(help="The folder of this device's ledger.")],
-    policy: Annotated[
-        Path | None,
-        typer.Option(
-            help="Your policy, a TOML file.", show_default="none", rich_help_panel=_LIMITS
-        ),
-    ] = None,
-    lifetime: Annotated[
-        float | None,
-        typer.Option(
-            help="In place of a policy: ε of all reports that this device will ever make.",
-            show_default="that of the policy",
-            rich_help_panel=_LIMITS,
-        ),
-    ] = None,
-    per_report: Annotated[
-        float | None,
-        typer.Option(
-            help="With --lifetime: ε of one report at most.",
-            show_default="the lifetime",
-            rich_help_panel=_LIMITS,
-        ),
-    ] = None,
+    policy: Annotated[Path | None, _POLICY] = None,
+    lifetime: Annotated[float | None, _LIFETIME] = None,
+    per_report: Annotated[float | None, _PER_REPORT] = None,
     create: Annotated[bool, typer.Option("--create", help="Begin a ledger where none is.")] = False,
-    witness: Annotated[
-        Path | None,
-        typer.Option(
-            help="The ledger's second file, best on another disk.", show_default="in the store"
-        ),
-    ] = None,
-    token: Annotated[
-        str | None,
-        typer.Option(
-            help="Your invitation; others on this machine can see it here.",
-            envvar="FEDSEL_TOKEN",
-            show_default="none",
-            rich_help_panel=_WAY,
-        ),
-    ] = None,
-    token_file: Annotated[
-        Path | None,
-        typer.Option(
-            help="A file with your invitation.", show_default="none", rich_help_panel=_WAY
-        ),
-    ] = None,
-    ca: Annotated[
-        Path | None,
-        typer.Option(
-            help="Certificates to verify the service by (PEM).",
-            show_default="those of this system",
-            rich_help_panel=_WAY,
-        ),
-    ] = None,
-    every: Annotated[
-        float, typer.Option(help="Seconds between two polls, about.", rich_help_panel=_WAY)
-    ] = 5.0,
-    patience: Annotated[
-        float,
-        typer.Option(help="Seconds without an answer before it gives up.", rich_help_panel=_WAY),
-    ] = 600.0,
+    witness: Annotated[Path | None, _WITNESS] = None,
+    token: Annotated[str | None, _TOKEN] = None,
+    token_file: Annotated[Path | None, _TOKEN_FILE] = None,
+    ca: Annotated[Path | None, _CA] = None,
+    every: Annotated[float, _EVERY] = 5.0,
+    patience: Annotated[float, _PATIENCE] = 600.0,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before the first report.")] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -104,7 +76,7 @@ def join_command(
     Ends when the run is over or the budget is spent, and shows the ledger. Started again, it goes
     on; what was paid for is sent again, and never paid for twice.
     """
-    from fedsel.device import RawRecords, Session
+    from fedsel.device import Client, RawRecords, Session
     from fedsel.device.joining import Ended
 
     limits = None if policy is None else _policy(policy)
@@ -134,13 +106,21 @@ def join_command(
         _show(offer, limits, spent, session)
         if offer.request is not None and not yes and _is_asked():
             typer.confirm("Take part?", abort=True, err=True)
-        outcome = _taken_part(session, limits, records, store, witness, create)
+        client = Client(limits, store, witness=witness, create=create)
+        try:
+            outcome = session.join(client, records)
+        except KeyboardInterrupt:
+            print_history(client.history())
+            say_error("interrupted; the ledger is as above")
+            raise typer.Exit(130) from None
     if as_json:
         told = {**outcome.as_dict(), "ledger": plain_history(outcome.history)}
         typer.echo(json.dumps(told, indent=1))
     else:
         print_history(outcome.history)
-        typer.echo(_summary(outcome))
+        late = f", {outcome.late} too late" if outcome.late else ""
+        told = outcome.as_dict()["message"]
+        typer.echo(printable(f"{outcome.accepted} report(s) accepted{late}; {told}"))
     if not outcome.regular:
         raise typer.Exit(1)
 
@@ -177,25 +157,6 @@ def _policy(file: Path) -> Policy:
 def _is_asked() -> bool:
     """Whether somebody is there to answer; else the policy decides alone."""
     return sys.stdin is not None and sys.stdin.isatty()
-
-
-def _taken_part(
-    session: Session,
-    limits: Policy,
-    records: RawRecords,
-    store: Path,
-    witness: Path | None,
-    create: bool,
-) -> Outcome:
-    from fedsel.device import Client
-
-    client = Client(limits, store, witness=witness, create=create)
-    try:
-        return session.join(client, records)
-    except KeyboardInterrupt:
-        print_history(client.history())
-        say_error("interrupted; the ledger is as above")
-        raise typer.Exit(130) from None
 
 
 def _invitation(token: str | None, file: Path | None) -> str | None:
@@ -264,14 +225,6 @@ def _show(offer: Offer, limits: Policy, spent: Fraction, session: Session) -> No
 
 def _number(amount: Fraction) -> str:
     return f"{float(amount):.6g}"
-
-
-def _summary(outcome: Outcome) -> str:
-    counts = f"{outcome.accepted} report(s) accepted"
-    if outcome.late:
-        counts += f", {outcome.late} too late"
-    told = outcome.as_dict()["message"]
-    return printable(f"{counts}; {told}")
 
 
 @contextmanager

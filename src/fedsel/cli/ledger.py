@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,6 +28,12 @@ ledger_app = App(
 )
 
 
+FolderArgument = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of the store.")]
+WitnessOption = Annotated[
+    Path | None, typer.Option(help="The witness, where it is outside of the store.")
+]
+
+
 @ledger_app.callback()
 def ledger() -> None:
     """The ledger of a device."""
@@ -37,10 +44,8 @@ def ledger() -> None:
     "fedsel ledger show store --json"
 )
 def show(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of the store.")],
-    witness: Annotated[
-        Path | None, typer.Option(help="The witness, where it is outside of the store.")
-    ] = None,
+    folder: FolderArgument,
+    witness: WitnessOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Check a ledger and print its reports, the exact ε spent and what is left.
@@ -93,12 +98,10 @@ def create(
     "fedsel ledger raise store --lifetime 3 --by owner --witness /other/disk/witness --json",
 )
 def raise_lifetime(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of the store.")],
+    folder: FolderArgument,
     lifetime: Annotated[float, typer.Option(help="The new ε of all reports, above the present.")],
     by: Annotated[str, typer.Option(help="The name of who allows it.")],
-    witness: Annotated[
-        Path | None, typer.Option(help="The witness, where it is outside of the store.")
-    ] = None,
+    witness: WitnessOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Raise the lifetime of a ledger: from then on every report shows when, by whom and from what.
@@ -209,16 +212,22 @@ def print_history(history: History) -> None:
         console.print(line, style="bold")
 
 
+def _table(title: str, texts: Sequence[str], numbers: Sequence[str]) -> Table:
+    table = Table(title=title)
+    for name in texts:
+        table.add_column(name, overflow="fold")
+    for name in numbers:
+        table.add_column(name, justify="right", overflow="fold")
+    return table
+
+
 def _print_report(read: LedgerReport, html: Path | None) -> None:
     from fedsel.statements import exactly, in_percent, meaning
     from fedsel.statements._ledger_page import raised, short, stated, when
 
     console = output()
-    devices = Table(title="Devices")
-    for name in ("device", "ledger"):
-        devices.add_column(name, overflow="fold")
-    for name in ("ε spent", "ε left", "reports", "certainty"):
-        devices.add_column(name, justify="right", overflow="fold")
+    figures = ("ε spent", "ε left", "reports", "certainty")
+    devices = _table("Devices", ("device", "ledger"), figures)
     for device in read.devices:
         history = device.history
         if history is None:
@@ -230,15 +239,12 @@ def _print_report(read: LedgerReport, html: Path | None) -> None:
         certain = f"≤ {in_percent(history.spent)}"
         devices.add_row(device.store, state, *amounts, str(len(history.entries)), certain)
     console.print(devices)
-    runs = Table(title="Runs, over all devices that were read")
-    for name in ("run", "purpose", "recipient", "solution", "last report"):
-        runs.add_column(name, overflow="fold")
-    for name in ("devices", "reports", "most ε"):
-        runs.add_column(name, justify="right", overflow="fold")
+    texts = ("run", "purpose", "recipient", "solution", "last report")
+    runs = _table("Runs, over all devices that were read", texts, ("devices", "reports", "most ε"))
     for run in read.runs:
-        texts = (stated(name, run.intents) for name in ("purpose", "recipient"))
+        intents = (stated(name, run.intents) for name in ("purpose", "recipient"))
         counts = (str(run.devices), str(run.reports), short(run.most_epsilon))
-        runs.add_row(run.run.hex()[:8], *texts, run.solution, when(run.last), *counts)
+        runs.add_row(run.run.hex()[:8], *intents, run.solution, when(run.last), *counts)
     if read.runs:
         console.print(runs)
     if read.read:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
@@ -37,13 +37,12 @@ from fedsel.device._entries import (
 )
 from fedsel.device._storage import Fault, LedgerError
 from fedsel.errors import InvalidArgument
-from fedsel.recipe import Recipe, decimal
+from fedsel.recipe import decimal
 from fedsel.solutions._budget import added, total, written
 from fedsel.wire import Intent, decode_recipe
 from fedsel.wire._request import check_text
 
 Residual = NDArray[np.float32]
-Connect = Callable[[Path, Path, float], sqlite3.Connection]
 _SEAL_BYTES = 32
 _CHARGE = 5
 _COVERED = (
@@ -179,11 +178,6 @@ class LedgerTransaction:
         self._rows("UPDATE main.state SET lifetime = ?", str(lifetime))
         self.lifetime, self.lifetimes = lifetime, (*self.lifetimes, new)
 
-    def entries(self) -> Iterator[Entry]:
-        """All entries in order."""
-        rows = self._rows(f"SELECT {COLUMNS} FROM main.reports ORDER BY number")  # noqa: S608
-        return map(Entry.of, rows)
-
     def answered(self, run: bytes, number: int) -> Entry | None:
         """The report of a round, if there is one."""
         query = f"SELECT {COLUMNS} FROM main.reports WHERE run = ? AND round = ?"  # noqa: S608
@@ -208,10 +202,7 @@ class LedgerTransaction:
     def task_of(self, run: bytes) -> Task | None:
         """What a run is; None for a new one."""
         row = self._one("SELECT task, open FROM main.runs WHERE run = ?", run)
-        if row is None:
-            return None
-        stated = self._stated_of(run)
-        return Task(as_bytes(row[0]), stated, bool(row[1]))
+        return None if row is None else Task(as_bytes(row[0]), self._stated_of(run), bool(row[1]))
 
     def _stated_of(self, run: bytes) -> Intent:
         if self.version < storage.STATED_VERSION:
@@ -219,26 +210,25 @@ class LedgerTransaction:
         row = self._one("SELECT purpose, recipient FROM main.purposes WHERE run = ?", run)
         return NOTHING_STATED if row is None else Intent(*row)  # type: ignore[arg-type]
 
-    def recipes(self) -> dict[bytes, Recipe]:
-        """The recipe of each run."""
-        rows = self._rows("SELECT run, task FROM runs")
-        return {run: decode_recipe(recipe) for run, recipe in rows}
-
-    def intents(self) -> dict[bytes, Intent]:
-        """What was stated of each run that has a purpose or a recipient."""
-        return {run: Intent(*texts) for run, texts in self._stated().items()}  # type: ignore[arg-type]
-
     def history(self) -> History:
         """All that the ledger says, once its pages are found to be whole."""
         for name in ("main", "witness"):
             if self._rows(f"PRAGMA {name}.quick_check").fetchall() != [("ok",)]:
                 raise LedgerError(Fault.DAMAGED)
-        entries, recipes = tuple(self.entries()), self.recipes()
+        rows = self._rows(f"SELECT {COLUMNS} FROM main.reports ORDER BY number")  # noqa: S608
+        entries = tuple(map(Entry.of, rows))
+        tasks = self._rows("SELECT run, task FROM runs")
+        recipes = {run: decode_recipe(recipe) for run, recipe in tasks}
         if not {entry.run for entry in entries} <= set(recipes):
             raise LedgerError(Fault.DAMAGED)
-        intents, identity = self.intents(), as_bytes(self.identity)
         return History(
-            self.lifetime, self.spent, entries, recipes, intents, identity, self.lifetimes
+            lifetime=self.lifetime,
+            spent=self.spent,
+            entries=entries,
+            recipes=recipes,
+            intents={run: Intent(*texts) for run, texts in self._stated().items()},  # type: ignore[arg-type]
+            identity=as_bytes(self.identity),
+            lifetimes=self.lifetimes,
         )
 
     def open_run(self, run: bytes, task: Task, at_a_time: int) -> None:
@@ -335,7 +325,7 @@ class Ledger:
         what is written is durable at the end, or not at all. The ledger is locked first and the
         witness second, in every process.
         """
-        with _explained(), self._connected(storage.connect) as connection:
+        with _explained(), self._connected() as connection:
             connection.execute("BEGIN EXCLUSIVE" if write else "BEGIN")
             books = LedgerTransaction(connection, self._known)
             if write:
@@ -348,10 +338,11 @@ class Ledger:
             self._known = image
 
     @contextmanager
-    def _connected(self, connect: Connect) -> Iterator[sqlite3.Connection]:
+    def _connected(self, *, read_only: bool = False) -> Iterator[sqlite3.Connection]:
         if not self.file.is_file():
             raise LedgerError(Fault.OCCUPIED if self.exists else Fault.MISSING)
-        connection = connect(self.file, self.witness, self.timeout)
+        files = (self.file, self.witness, self.timeout)
+        connection = storage.connect(*files, read_only=read_only)
         try:
             yield connection
         finally:
@@ -369,8 +360,7 @@ class Ledger:
         It may be read while a client runs, which waits for as long as that takes. What a crash has
         left unfinished is not put right here, as `read` would: such a ledger is refused.
         """
-        reading = _explained(unreadable=True)
-        with reading, self._connected(storage.connect_for_reading) as connection:
+        with _explained(unreadable=True), self._connected(read_only=True) as connection:
             connection.execute("BEGIN")
             return LedgerTransaction(connection).history()
 

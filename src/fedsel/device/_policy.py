@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from decimal import Decimal, InvalidOperation
 from enum import Enum
@@ -86,8 +86,8 @@ class Policy:
     - ``require_purpose``, ``require_recipient``: whether a request must say what for, and for whom;
     - ``purposes``, ``recipients``: the texts that a request may have there, compared letter by
       letter; one of them is then required (None: any). They are what the server says, not proofs;
-    - ``server_key``: reports leave sealed for who has this key (`fedsel.server.ServerKey.public`),
-      by way of a shuffler, and in no other way (None: as they are).
+    - ``server_key``: reports leave sealed for the holder of this key
+      (`fedsel.server.ServerKey.public`), by way of a shuffler, and in no other way (None: plain).
 
     An ε is the decimal that is written: ten reports of 0.1 are exactly 1.
 
@@ -113,22 +113,24 @@ class Policy:
     server_key: str | None = None
 
     def __post_init__(self) -> None:
-        put = object.__setattr__
-        put(self, "lifetime", _epsilon("lifetime", self.lifetime))
-        put(self, "per_report", _epsilon("per_report", self.per_report))
-        put(self, "solutions", tuple(_private(n) for n in _listed("solutions", self.solutions)))
-        put(self, "dimensions", _dimensions(self.dimensions))
-        put(self, "clip", check_positive("clip", self.clip))
+        def put(name: str, check: Callable[..., Any], **limits: int) -> None:
+            object.__setattr__(self, name, check(name, getattr(self, name), **limits))
+
+        for name in ("lifetime", "per_report"):
+            put(name, _epsilon)
+        put("solutions", _private)
+        put("dimensions", _dimensions)
+        for name in ("clip", "weight_bound"):
+            put(name, check_positive)
         for name in ("reports_per_epoch", "reports_per_day", "runs"):
             if name != "reports_per_day" or self.reports_per_day is not None:
-                put(self, name, check_count(name, getattr(self, name), most=_MOST))
-        put(self, "weight_bound", check_positive("weight_bound", self.weight_bound))
-        put(self, "least_seconds", check_float("least_seconds", self.least_seconds))
+                put(name, check_count, most=_MOST)
+        put("least_seconds", check_float)
         if not 0 <= self.least_seconds <= 86_400:
             raise InvalidArgument("least_seconds", self.least_seconds, "in 0 … 86400")
         for field in MOST_TEXT_BYTES:
             check_kind(f"require_{field}", getattr(self, f"require_{field}"), bool)
-            put(self, f"{field}s", _texts(f"{field}s", getattr(self, f"{field}s"), field))
+            put(f"{field}s", _texts)
         if self.server_key is not None:
             Sealing(b"", self.server_key).check()  # before anything is spent
 
@@ -137,14 +139,17 @@ class Policy:
         """The policy of a TOML file; unknown keys are refused, numbers are exact decimals."""
         try:
             text = Path(path).read_text(encoding="utf-8")
-            values = _parsed(text)
-        except OSError as error:
-            raise InvalidArgument("policy", str(path), f"a file ({error.strerror})") from None
+            if long := re.search(r"[0-9_]{4300}", text):  # Python reads no such integer
+                keys = re.findall(r"^\s*([\w-]+)\s*=", text[: long.start()], re.MULTILINE)
+                allowed = f"a number of at most {_MOST_DIGITS} digits"
+                raise InvalidArgument(["policy", *keys][-1], "thousands of digits", allowed)
+            return cls.of(tomllib.loads(text, parse_float=_exact))
         except InvalidArgument:
             raise
+        except OSError as error:
+            raise InvalidArgument("policy", str(path), f"a file ({error.strerror})") from None
         except (ValueError, RecursionError) as error:  # not UTF-8, or not TOML
             raise InvalidArgument("policy", str(path), f"valid TOML ({error})") from None
-        return cls.of(values)
 
     @classmethod
     def of(cls, values: dict[str, Any]) -> Policy:
@@ -185,33 +190,6 @@ class Policy:
         return bool(text) or not getattr(self, f"require_{field}")
 
 
-def _parsed(text: str) -> dict[str, Any]:
-    """The table of a TOML file; numbers are exact."""
-    try:
-        return tomllib.loads(text, parse_float=_exact)
-    except tomllib.TOMLDecodeError:
-        raise
-    except ValueError:  # Python reads no integer of thousands of digits
-        lines = text.splitlines()
-        while lines and _too_long("\n".join(lines[:-1])):
-            lines.pop()
-        keys = re.findall(r"^\s*([\w-]+)\s*=", "\n".join(lines), re.MULTILINE)
-        allowed = f"a number of at most {_MOST_DIGITS} digits"
-        shown = "an integer of thousands of digits"
-        raise InvalidArgument(keys[-1] if keys else "policy", shown, allowed) from None
-
-
-def _too_long(text: str) -> bool:
-    """Whether a file that begins so has an integer that Python does not read."""
-    try:
-        tomllib.loads(text, parse_float=_exact)
-    except tomllib.TOMLDecodeError:
-        return False
-    except ValueError:
-        return True
-    return False
-
-
 def _exact(text: str) -> Fraction | str:
     """A number of TOML, exactly; what no field takes (inf, nan, 1e400) stays as it is written."""
     try:
@@ -240,25 +218,27 @@ def _listed(name: str, values: object) -> tuple[Any, ...]:
     return items
 
 
-def _dimensions(values: object) -> tuple[int, ...]:
-    listed = _listed("dimensions", values)
-    return tuple(check_count("dimensions", d, most=MAX_DIMENSION) for d in listed)
+def _dimensions(name: str, values: object) -> tuple[int, ...]:
+    return tuple(check_count(name, d, most=MAX_DIMENSION) for d in _listed(name, values))
 
 
-def _texts(name: str, values: object, field: str) -> tuple[str, ...] | None:
+def _texts(name: str, values: object) -> tuple[str, ...] | None:
     """The texts that a request may have; an empty one would be none at all."""
     if values is None:
         return None
-    texts = tuple(check_text(name, text, field) for text in _listed(name, values))
+    texts = tuple(check_text(name, text, name[:-1]) for text in _listed(name, values))
     if "" in texts:
         raise InvalidArgument(name, texts, "a list of texts that are not empty")
     return texts
 
 
-def _private(name: object) -> str:
-    """The name as the paper writes it; a solution that is not private is no policy."""
-    check_kind("solutions", name, str)
-    recipe = Recipe(canonical(str(name), "solutions"), epsilon=1.0, dim=2, k=1, mu=0.1, rho=None)
-    if not recipe.private:
-        raise InvalidArgument("solutions", name, PRIVATE)
-    return recipe.solution
+def _private(field: str, values: object) -> tuple[str, ...]:
+    """Names as the paper writes them; a solution that is not private is no policy."""
+    found = []
+    for name in _listed(field, values):
+        check_kind(field, name, str)
+        recipe = Recipe(canonical(str(name), field), epsilon=1.0, dim=2, k=1, mu=0.1, rho=None)
+        if not recipe.private:
+            raise InvalidArgument(field, name, PRIVATE)
+        found.append(recipe.solution)
+    return tuple(found)

@@ -56,7 +56,7 @@ _WITNESS_TABLES = (
 )
 _BUSY, _LOCKED, _CORRUPT, _NOT_A_DATABASE = 5, 6, 11, 26
 _LEFT_BY_A_CRASH = (776, 264)
-"""SQLITE_READONLY_ROLLBACK and _RECOVERY: a journal to be played back, by who may write alone."""
+"""SQLITE_READONLY_ROLLBACK and _RECOVERY: a journal that only a writer can play back."""
 
 
 class Fault(Enum):
@@ -92,42 +92,30 @@ class LedgerError(Refused):
         return LedgerError(self.fault, self.remedy)
 
 
-def connect(ledger: Path, witness: Path, timeout: float) -> sqlite3.Connection:
-    """Open both files for reading and writing, never creating one."""
-    if not witness.is_file():
-        raise LedgerError(Fault.DISAGREES)
-    connection = sqlite3.connect(
-        ledger.resolve().as_uri() + "?mode=rw", uri=True, timeout=timeout, isolation_level=None
-    )
-    try:
-        connection.execute("ATTACH ? AS witness", (witness.resolve().as_uri() + "?mode=rw",))
-        for pragma in (
-            "main.journal_mode = DELETE",  # atomic over both files; WAL is not
-            "witness.journal_mode = DELETE",
-            "main.synchronous = EXTRA",
-            "witness.synchronous = EXTRA",
-            "fullfsync = ON",
-            "secure_delete = ON",  # a residual that was replaced does not stay on the disk
-            "trusted_schema = OFF",
-            "cell_size_check = ON",
-        ):
-            connection.execute(f"PRAGMA {pragma}")
-    except BaseException:
-        connection.close()
-        raise
-    return connection
+_FOR_WRITING = (
+    "main.journal_mode = DELETE",  # atomic over both files; WAL is not
+    "witness.journal_mode = DELETE",
+    "main.synchronous = EXTRA",
+    "witness.synchronous = EXTRA",
+    "fullfsync = ON",
+    "secure_delete = ON",  # a residual that was replaced does not stay on the disk
+)
 
 
-def connect_for_reading(ledger: Path, witness: Path, timeout: float) -> sqlite3.Connection:
-    """Open both files so that SQLite itself refuses to write to them."""
+def connect(
+    ledger: Path, witness: Path, timeout: float, *, read_only: bool = False
+) -> sqlite3.Connection:
+    """Open both files, never creating one; with ``read_only`` SQLite itself refuses to write."""
     if not witness.is_file():
         raise LedgerError(Fault.DISAGREES)
+    mode = "?mode=ro" if read_only else "?mode=rw"
     connection = sqlite3.connect(
-        ledger.resolve().as_uri() + "?mode=ro", uri=True, timeout=timeout, isolation_level=None
+        ledger.resolve().as_uri() + mode, uri=True, timeout=timeout, isolation_level=None
     )
     try:
-        connection.execute("ATTACH ? AS witness", (witness.resolve().as_uri() + "?mode=ro",))
-        for pragma in ("query_only = ON", "trusted_schema = OFF", "cell_size_check = ON"):
+        connection.execute("ATTACH ? AS witness", (witness.resolve().as_uri() + mode,))
+        own = ("query_only = ON",) if read_only else _FOR_WRITING
+        for pragma in (*own, "trusted_schema = OFF", "cell_size_check = ON"):
             connection.execute(f"PRAGMA {pragma}")
     except BaseException:
         connection.close()

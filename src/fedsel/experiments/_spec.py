@@ -11,7 +11,7 @@ from fedsel.auto import AVERAGING
 from fedsel.data.dataset import SCALINGS
 from fedsel.errors import InvalidArgument
 from fedsel.experiments._trial import Cell, Conditions
-from fedsel.models import LinearModel, Loss
+from fedsel.models import Loss
 from fedsel.preparation._scale import PRIVATE
 from fedsel.recipe import AUTO, RECOMMENDED, Parameter, Recipe, parameters_of
 from fedsel.solutions import Entry, entries, entry
@@ -130,7 +130,6 @@ class Spec(Conditions):
         for model in self.models:
             if model not in _OTHER.rates:
                 raise InvalidArgument("model", model, f"one of {', '.join(_OTHER.rates)}")
-            LinearModel(model, self._given("reg"))
         automatic = AUTO in (self._given("learning_rate"), self._given("rho"))
         if automatic and self.unit_records is False and any(e.directions for e in self._entries()):
             wanted = "true where learning rate or ρ are automatic: they count on norm 1"
@@ -177,7 +176,8 @@ class Spec(Conditions):
 
     def _chosen(self, directions: bool, fitted: float) -> dict[str, Any]:
         """The fields of the recipe of a solution that reports directions or does not."""
-        rate, rho, averaging = map(self._given, _CHOSEN)
+        rate, rho = self._given("learning_rate"), self._given("rho")
+        averaging = self._given("averaging")
         if rate is None:
             rate = AUTO if directions and rho in (None, AUTO) else fitted
         if rho is None and directions and rate == AUTO:

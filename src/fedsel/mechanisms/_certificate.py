@@ -1,4 +1,8 @@
-"""The two inputs that are hardest to hide in a crowd, and what they have in common with all inputs.
+"""What a report reveals, alone (its certificate) and among shuffled reports (its blanket).
+
+A certificate is the exact privacy loss over all inputs and outputs. Its ratio is a Fraction and is
+compared with a rational bound of e^ε, never with a float, so "holds" is a proof about the integer
+weights that the samplers draw from.
 
 Write W(x, y) for the integer weight of output y on input x, T for the total, the same for every x,
 and w(y) for a weight that no W(x, y) is below. The *blanket* w/T is the part of a report that does
@@ -8,16 +12,10 @@ blanket, and G = 0 with the rest of the probability,
 
     δ(ε) ≤ E[(G₁ + … + Gₙ)₊]/n.
 
-Every mechanism here has one pair of inputs whose G is larger than that of all other pairs in the
-convex order, for every ε at once; so the pair's bound holds for all inputs.
+Every mechanism here has one pair of inputs whose G exceeds the G of all other pairs in the convex
+order, for every ε at once; so the pair's bound holds for all inputs.
 
 Proof: docs/proofs/shuffling.md, S1–S6.
-
-
-Certificates: the exact privacy loss over all inputs and outputs, in rational arithmetic.
-
-The ratio is a Fraction and is compared with a rational bound of e^ε, never with a float, so
-"holds" is a proof about the integer weights that the samplers draw from.
 """
 
 from __future__ import annotations
@@ -46,7 +44,7 @@ class OutputClass(NamedTuple):
 
 @dataclass(frozen=True)
 class Blanket:
-    """The outputs of a mechanism by their weights for the two inputs that are furthest apart.
+    """The outputs of a mechanism, grouped by their weights for the two hardest inputs to hide.
 
     >>> blanket = Blanket.of_ranks(RankLaw([3, 1], [1, 3]))
     >>> blanket.total, [tuple(c) for c in blanket.classes]
@@ -60,7 +58,7 @@ class Blanket:
 
     @classmethod
     def of(cls, classes: Iterable[OutputClass], total: int) -> Blanket:
-        """Of classes in any order, equal ones apart."""
+        """Sort classes and add up equal ones."""
         counts: dict[tuple[int, int, int], int] = {}
         for first, second, least, count in classes:
             key = (first, second, least)
@@ -71,7 +69,7 @@ class Blanket:
 
     @classmethod
     def of_ranks(cls, law: RankLaw) -> Blanket:
-        """Two opposite orders: what is ranked first by one is ranked last by the other."""
+        """Two opposite orders: what one ranks first, the other ranks last."""
         edges, weights = law.edges, law.weights
         ends = np.union1d(edges, law.d - edges + law.counts)
         first = weights[np.searchsorted(edges, ends - 1, side="right")]
@@ -95,7 +93,7 @@ class Blanket:
         return cls.of(classes, sum(law.coins) * common)
 
     def times(self, other: Blanket) -> Blanket:
-        """Of a report in two independent parts, each on the inputs that are furthest apart."""
+        """The blanket of a report in two independent parts, each on its hardest pair of inputs."""
         return Blanket.of(
             (
                 OutputClass(
@@ -135,16 +133,12 @@ def _opposite_ends(window: Window) -> Iterator[OutputClass]:
 
 @runtime_checkable
 class Certifiable(Protocol):
-    """What has a claim and an exact loss: a mechanism, or a solution as it is shipped."""
+    """A mechanism, or a solution as it is shipped: it has a claim and an exact loss."""
 
     @property
-    def claimed(self) -> Epsilon:
-        """The ε that it claims; infinite if it claims nothing."""
-        ...
+    def claimed(self) -> Epsilon: ...
 
-    def loss_ratio(self, d: int | None = None) -> Fraction | None:
-        """Largest ratio of the probabilities of an output for two inputs; None if infinite."""
-        ...
+    def loss_ratio(self, d: int | None = None) -> Fraction | None: ...
 
 
 @dataclass(frozen=True)

@@ -1,22 +1,15 @@
-"""The best k of a one-symbol report, the same on every machine.
+"""Numbers from which laws follow, the same on every machine: the best k of J, and PE's true loss.
 
-The law of J, RJ and RC follows from k, so a device and a server must find the same one.
-Exponentials and logarithms of the C library differ in their last bits from machine to machine;
-where these would decide, decimals do.
-
-
-The true privacy loss of Perturbed Encoding, and its calibration.
+A device and a server must find the same law. But exponentials and logarithms of numpy and of the C
+library differ in their last bits from machine to machine. So these numbers are computed in
+decimals, which are rounded correctly at every step, or in floats where the last bits cannot decide.
 
 PE flips each top-k status bit with probability 1−p and reports one of the ones at random. The
-paper's proof of Lemma 2 puts the *expected* number of ones into both sides of the ratio; but the
+paper's proof of Lemma 2 uses the *expected* number of ones on both sides of the ratio; but the
 number of the other ones depends on whether the reported dimension is a top one. With
 f(x) = (1−p+px)^(k−1) (p+(1−p)x)^(d−k−1) on [0, 1] the true loss is
 
     ε_true = ε₀ + log1p((2p−1) ∫(1−x) f dx / ∫(1−p+px) f dx).
-
-The law of PE follows from these numbers, so they must be the same on every machine. Exponentials of
-numpy and of the C library are not: they differ in their last bit from processor to processor. So
-all is computed in decimals, which are rounded correctly at every step, and made floats last.
 """
 
 from __future__ import annotations
@@ -41,7 +34,7 @@ _MOST_STEPS = 100
 
 @lru_cache(maxsize=256)
 def best_top(epsilon: Fraction, d: int) -> int:
-    """k that aligns a report best with a vector of random direction.
+    """The k with which a report aligns best with a vector of random direction.
 
     The alignment is (e^ε − 1)·U_k/(k(e^ε − 1) + 2d), with U_k the sum of the k largest of d
     half-normal magnitudes, about 2d·φ(c) where c cuts off a share k/d of them. It has one maximum.
@@ -71,9 +64,9 @@ def upper_sum(k: int, d: int) -> float:
 
 
 def _rises(epsilon: Fraction, k: int, d: int) -> bool:
-    """Whether k + 1 aligns better than k: in floating point, as long as it can tell."""
+    """Whether k + 1 aligns better than k: in floating point, as far as that can decide."""
     here, there = (_alignment(float(epsilon), n, d) for n in (k, k + 1))
-    # The share of a tail is known to 2^−53 of 1, so that U_k is off by some 2^−52·d/k.
+    # The share of a tail is known to 2^−53, so U_k is off by some 2^−52·d/k.
     if abs(there - here) > (1e-13 + 1e-15 * d / k) * here:
         return there > here
     return rises_exactly(epsilon, k, d)

@@ -5,7 +5,7 @@ same reports:
 
 1. ⊥: if the law has one, below(total + bottom) ≥ total abstains.
 2. By rejection, where few attempts are expected: x = below(d · maximum) is dimension
-   j = x // maximum, the answer if all weights are alike. Else, with g larger and t equal
+   j = x // maximum, the answer if all weights are equal. Else, with g larger and t equal
    magnitudes, its rank is g + below(t); accepted if x mod maximum < weight(rank), else again.
    Otherwise by rank: the rank at below(total), and below(t) picks one of those that share its
    magnitude.
@@ -91,7 +91,7 @@ def draw_symbol(law: SymbolLaw, t: float, entropy: Entropy) -> int:
             toss -= law.coins[which]
             which += 1
     window = law.windows[which]
-    # floor(x + 1/2): the one rounding that Python, numpy and compiled code do alike.
+    # floor(x + 1/2): the one rounding on which Python, numpy and compiled code agree.
     steps = math.floor((t + 1.0) * (INPUT_STEPS // 2) + 0.5)
     cell, remainder = divmod(steps * window.G, INPUT_STEPS)
     if below(INPUT_STEPS) < remainder:
@@ -103,11 +103,11 @@ def draw_symbol(law: SymbolLaw, t: float, entropy: Entropy) -> int:
 
 
 def sharing_rank(rank: int, magnitudes: NDArray[np.floating]) -> NDArray[np.float64]:
-    """1 for the entries whose magnitude is that of a rank (0 is the largest), else 0.
+    """1 for the entries that share the magnitude of a rank (0 is the largest), else 0.
 
     Floats ≥ 0 are ordered as the integers of their bits. So they are compared byte by byte from
-    the most significant, each by a histogram over all entries: the same passes for any data,
-    which a sort or a partition does not promise.
+    the most significant, by a histogram over all entries. Any data takes the same passes, which a
+    sort or a partition does not promise.
 
     >>> sharing_rank(1, np.array([3.0, 0.0, 5.0, 3.0]))
     array([1., 0., 0., 1.])

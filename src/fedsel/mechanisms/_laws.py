@@ -1,7 +1,7 @@
-"""The two kinds of law that every mechanism of fedsel is made of, as integer weights.
+"""The two kinds of law that every mechanism of fedsel consists of, as integer weights.
 
 A selection is a `RankLaw`, a value perturbation a `SymbolLaw`. The weights *are* the mechanism:
-device, batch and kernel draw from these integers, certificates and variances are computed from
+device, batch and kernels draw from these integers, certificates and variances are computed from
 them, and probabilities are the weights over their total.
 """
 
@@ -24,7 +24,7 @@ INPUT_STEPS = 1 << 31
 """A value t in [−1, 1] enters a mechanism as the integer nearest to (t + 1)/2 · INPUT_STEPS."""
 
 REJECTION_LIMIT = 16
-"""Up to this many expected attempts a dimension is drawn first and accepted by its rank."""
+"""Where rejection needs at most this many attempts on average, a dimension is drawn first."""
 
 
 class RankLaw:

@@ -1,7 +1,7 @@
-"""One budget, one symbol: a private choice of a signed slot, and nothing beside it.
+"""One budget, one symbol: a private choice of a signed slot, and nothing else.
 
-The whole ε goes to one choice among the 2M signed slots (+e_j, −e_j); no part of it is kept for a
-value. On the scores of a public codebook the signed slots are the signed codewords.
+The whole ε goes to one choice among the 2M signed slots (+e_j, −e_j), and nothing to a value. On
+the scores of a public codebook the signed slots are the signed codewords.
 """
 
 from __future__ import annotations
@@ -77,11 +77,11 @@ def _signed(atom: int, size: int) -> tuple[int, int]:
 class SignedSampling(OneSymbol):
     """J: the right sign of each of the top k dimensions with weight e^ε, all else with weight 1.
 
-    PS over the 2d signed dimensions, ranked by max(s·v_j, 0): exactly ε whatever the vector. Where
-    fewer than k entries are not zero, all that is left shares the places that are left. ``k`` None
+    This is PS over the 2d signed dimensions, ranked by max(s·v_j, 0): exactly ε whatever the
+    vector. If fewer than k entries are not zero, the others share the remaining places. ``k`` None
     is the best for ε and d. With a ``radius`` the vector is first negated with probability
-    ½ − ‖v‖/(2·radius), which makes the report's mean proportional to ‖v‖ up to the radius; that
-    comes before the choice and costs nothing.
+    ½ − ‖v‖/(2·radius), which makes the report's mean proportional to ‖v‖ up to the radius. That
+    happens before the choice and costs nothing.
 
     Proof: docs/proofs/reports.md, P5, P6, P10.
 
@@ -119,7 +119,7 @@ class SignedSampling(OneSymbol):
         return Fraction(law.maximum, law.minimum)
 
     def blanket(self, d: int | None = None) -> Blanket:
-        """A vector and its opposite; one shorter than the radius is a mixture of the two."""
+        """A vector and its opposite; a vector shorter than the radius mixes the two."""
         return Blanket.of_ranks(self.law(check_count("d", d)))
 
     def lift(self, d: int) -> float:
@@ -128,10 +128,10 @@ class SignedSampling(OneSymbol):
         return (law.maximum - law.minimum) / law.total
 
     def unit(self, size: int, codebook: Codebook | None = None) -> float:
-        """On coordinates exact for k equal magnitudes and the norm of the radius.
+        """Exact on coordinates for k equal magnitudes and the norm of the radius.
 
-        On codewords, exact on the mean over all directions: what a report has in common with its
-        update is the top k of M scores, raised by the lift.
+        On codewords it is exact on average over all directions: a report shares with its update
+        the top k of M scores, raised by the lift.
         """
         lift, k = self.lift(size), self.top(size)
         if codebook is None or codebook.rms_correlation is None:
@@ -202,8 +202,8 @@ UNIT = 1 << 16
 class UnbiasedJoint(OneSymbol):
     """UJ: P[(j, s)] = (1 + (e^ε − 1)·max(0, s·v_j))/Z, the rest of the mass ⊥; Z = 2d + k·e^ε.
 
-    Exactly ε, and exactly unbiased for vectors of |v_j| ≤ 1 and ‖v‖₁ ≤ k on the grid of 1/UNIT;
-    the entries are those of the vector over ``clip``, and a longer vector is shortened to ‖v‖₁ = k.
+    Exactly ε, and exactly unbiased for vectors of |v_j| ≤ 1 and ‖v‖₁ ≤ k on the grid of 1/UNIT.
+    Entries are divided by ``clip``, and a longer vector is shortened to ‖v‖₁ = k.
 
     Proof: docs/proofs/reports.md, P7.
 
@@ -228,7 +228,7 @@ class UnbiasedJoint(OneSymbol):
         return self.epsilon
 
     def top(self, d: int) -> int:
-        """k: the largest ‖v‖₁ that is told without a bias."""
+        """k: the largest ‖v‖₁ that is reported without a bias."""
         return count_top(self.k, d)
 
     def weights(self, d: int) -> tuple[int, int]:
@@ -250,9 +250,9 @@ class UnbiasedJoint(OneSymbol):
         return Fraction(high, low)
 
     def blanket(self, d: int | None = None) -> Blanket:
-        """Two choices of k atoms without a common one.
+        """Two choices of k atoms that share none.
 
-        The law is that of k raised among 2d + k outputs, of which k are told as one, ⊥.
+        The law raises k of 2d + k outputs, of which k are reported as one, ⊥.
         """
         size = check_count("d", d)
         low, high = self.weights(size)
@@ -279,7 +279,7 @@ class UnbiasedJoint(OneSymbol):
         d, vector = scores.size, scores.values()
         low, high = self.weights(d)
         x, base = entropy.below(self.total(d)), 2 * d * low * UNIT
-        # All of this also where the report does not depend on it: the time must not tell.
+        # Done even where the report does not depend on it: the time must not depend on the data.
         units = np.cumsum(self.unit_entries(vector))
         place = (x - base) // (high - low) if high > low else int(units[-1])
         j = int(np.count_nonzero(units <= place))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from dataclasses import fields
 from fractions import Fraction
-from typing import Any, cast
+from typing import Any, TypeVar
 
 from fedsel.errors import Epsilon, InvalidArgument, check_epsilon, check_finite, check_kind
 from fedsel.mechanisms._base import Mechanism, Selection, Value
@@ -39,7 +39,11 @@ VALUES: dict[str, type[Value]] = {
 }
 """The values, by name."""
 ONE_SYMBOL: dict[str, type[OneSymbol]] = {cls.name: cls for cls in (SignedSampling, UnbiasedJoint)}
+<<<<<<< HEAD
 """The mechanisms of one symbol, by name."""
+=======
+_Kind = TypeVar("_Kind", bound=Mechanism)
+>>>>>>> main
 _SINGLE: dict[str, type[Mechanism]] = {**SELECTIONS, **VALUES, **ONE_SYMBOL}
 
 
@@ -59,21 +63,16 @@ def mechanism(
     fedsel.errors.InvalidArgument: name = 'PZ': must be a known mechanism; close to it: PS, PM, PE
     """
     check_kind("name", name, str)
-    known = {n.lower(): n for n in _SINGLE}
-    if name.lower() in known:
-        return _build(known[name.lower()], epsilon, k)
-    for first in SELECTIONS:
-        head, rest = name[: len(first)], name[len(first) :]
-        if (
-            head.lower() == first.lower()
-            and rest[:1] == "-"
-            and known.get(rest[1:].lower()) in VALUES
-        ):
-            return _two_stage(first, known[rest[1:].lower()], epsilon, k, mu)
-    pairs = {f"{s}-{v}".lower(): f"{s}-{v}" for s in SELECTIONS for v in VALUES}
-    close = difflib.get_close_matches(name.lower(), {**known, **pairs}, n=3, cutoff=0.3)
-    listed = ", ".join({**known, **pairs}[c] for c in close) or ", ".join(known.values())
-    raise InvalidArgument("name", name, f"a known mechanism; close to it: {listed}")
+    single = {n.lower(): n for n in _SINGLE}
+    pairs = {f"{s}-{v}".lower(): (s, v) for s in SELECTIONS for v in VALUES}
+    if name.lower() in single:
+        return _build(_SINGLE[single[name.lower()]], epsilon, k)
+    if name.lower() in pairs:
+        return _two_stage(*pairs[name.lower()], epsilon, k, mu)
+    listed = single | {low: "-".join(pair) for low, pair in pairs.items()}
+    close = difflib.get_close_matches(name.lower(), listed, n=3, cutoff=0.3)
+    known = ", ".join(listed[c] for c in close) or ", ".join(single.values())
+    raise InvalidArgument("name", name, f"a known mechanism; close to it: {known}")
 
 
 def _two_stage(
@@ -85,24 +84,21 @@ def _two_stage(
     total = Fraction(check_epsilon("epsilon", epsilon))
     if not 0 <= check_finite("mu", mu) < 1:
         raise InvalidArgument("mu", mu, "in [0, 1)")
-    own = Fraction(repr(float(mu))) if "epsilon" in _fields(first) else Fraction(0)
-    selection, value = _build(first, own * total, k), _build(second, (1 - own) * total, k)
-    if not isinstance(selection, Selection) or not isinstance(value, Value):
-        raise InvalidArgument("name", f"{first}-{second}", "a selection and a value mechanism")
-    return TwoStage(selection, value)
+    selection = SELECTIONS[first]
+    own = Fraction(repr(float(mu))) if "epsilon" in _parameters(selection) else Fraction(0)
+    chosen = _build(selection, own * total, k)
+    return TwoStage(chosen, _build(VALUES[second], (1 - own) * total, k))
 
 
-def _build(name: str, epsilon: Epsilon | None, k: Top | None) -> Mechanism:
-    parameters: dict[str, object] = {"epsilon": epsilon, "k": 0.1 if k is None else k}
-    if k is None and name in ONE_SYMBOL:
-        del parameters["k"]  # J has the best one for ε and d
-    wanted = _fields(name)
+def _build(kind: type[_Kind], epsilon: Epsilon | None, k: Top | None) -> _Kind:
+    wanted = _parameters(kind)
     if "epsilon" in wanted and epsilon is None:
-        raise InvalidArgument("epsilon", None, f"given for {name}")
-    kind: Any = _SINGLE[name]
-    return cast(Mechanism, kind(**{f: parameters[f] for f in parameters if f in wanted}))
+        raise InvalidArgument("epsilon", None, f"given for {kind.name}")
+    given: dict[str, Any] = {"epsilon": epsilon}
+    if k is not None or kind.name not in ONE_SYMBOL:  # J has the best k for ε and d
+        given["k"] = 0.1 if k is None else k
+    return kind(**{name: value for name, value in given.items() if name in wanted})
 
 
-def _fields(name: str) -> set[str]:
-    """The parameters of a mechanism."""
-    return {f.name for f in fields(_SINGLE[name])}  # type: ignore[arg-type]
+def _parameters(kind: type[Mechanism]) -> set[str]:
+    return {f.name for f in fields(kind)}  # type: ignore[arg-type]

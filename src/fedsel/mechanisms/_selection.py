@@ -31,9 +31,7 @@ class Share(float):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, float) and float(self) == float(other)
 
-    def __ne__(
-        self, other: object
-    ) -> bool:  # a float has one of its own, which does not ask __eq__
+    def __ne__(self, other: object) -> bool:  # the one of float does not ask __eq__
         return not self == other
 
     def __hash__(self) -> int:
@@ -113,8 +111,7 @@ class Exponential(Selection):
         """Integer weights max·exp(−ε s/(d−1)), never below max/e^ε.
 
         exp(−ε s/(d−1)) is the product of two small tables, s = a·block + b, in 63-bit integers:
-        no floating point, hence the same table on every machine, in O(d). Row after row: nothing
-        but the table itself is of size d.
+        no floating point, hence the same table on every machine, in O(d) time and memory.
         """
         if d == 1 or self.epsilon == 0:
             return RankLaw([1], [d])
@@ -230,7 +227,7 @@ class PublishedPerturbedEncoding(_TopSelection):
 @final
 @dataclass(frozen=True)
 class Uniform(Selection):
-    """Every dimension alike, whatever the data: no loss, no selection.
+    """Every dimension with one probability, whatever the data: no loss, no selection.
 
     Proof: docs/proofs/selection.md, R10.
 

@@ -224,10 +224,11 @@ class Unperturbed(Value):
 def least_variance_window(epsilon: Epsilon, largest: int = MOST_CELLS) -> Window:
     """The window with the least worst-case variance.
 
-    Compared are all W ≤ G ≤ 1024 and, up to ``largest`` cells, the widths next to the best ratio
-    W/G ≈ (2e^(−ε))^(1/3) of a fine grid: in floating point first; those that come within 1e-9 of
-    the best then exactly, in rationals. The fewest symbols win a tie. Floating point is right to
-    1e-12 here, so it loses no window that could be the best, and the choice is the same everywhere.
+    The candidates are all W ≤ G ≤ 1024 and, up to ``largest`` cells, the widths next to the best
+    ratio W/G ≈ (2e^(−ε))^(1/3) of a fine grid. They are compared in floating point first, and those
+    within 1e-9 of the best exactly, in rationals; the fewest symbols win a tie. Floating point is
+    right to 1e-12 here, so it loses no window that could be the best: the choice is the same on
+    every machine.
     """
     few = min(_ALL_PAIRS, largest)
     small_cells, small_widths = np.tril_indices(few)
@@ -255,8 +256,8 @@ def _worst_variance(
 ) -> NDArray[np.float64]:
     """`Window.variance` at `Window.worst_input` for many windows, in floating point.
 
-    With 1/η = 1 + δ no two numbers that are nearly alike are subtracted: at a large ε the variance
-    is far below the squares that it is the difference of.
+    With 1/η = 1 + δ no two nearly equal numbers are subtracted: at a large ε the variance is far
+    smaller than the squares whose difference it is.
     """
     symbols = cells + widths
     # L/H: e^−ε, or what 59 bits allow.
@@ -269,7 +270,7 @@ def _worst_variance(
     )
     b = spread / (3 * (eta * cells) ** 2)
     low, step = 1 - 2 / cells, 1 / cells
-    beyond = np.minimum(delta * (1 - step), step)  # of the worst input, from the cell's middle
+    beyond = np.minimum(delta * (1 - step), step)  # from the cell's middle to the worst input
     t = 1 - step + beyond
     worst: NDArray[np.float64] = (
         delta * ((low + 1) * t - low) + (step + beyond) * (step - beyond) + b

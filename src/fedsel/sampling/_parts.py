@@ -41,7 +41,7 @@ class Outer:
 
     def rows(self) -> Floats:
         """The products themselves (n, a·b)."""
-        with np.errstate(over="ignore", invalid="ignore"):  # who reports checks that it is finite
+        with np.errstate(over="ignore", invalid="ignore"):  # checked when it is reported
             products: Floats = self.left[:, :, None] * self.right[:, None, :]
         return products.reshape(len(self), self.entries)
 

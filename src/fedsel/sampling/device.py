@@ -1,7 +1,7 @@
 """One vector, one draw, with the operating system's randomness: mechanisms by themselves.
 
-Real devices go through `fedsel.device.Client`, which charges for each report; this is for whoever
-builds something else from a mechanism.
+Real devices use `fedsel.device.Client`, which charges for each report. This module is for people
+who build something else from a mechanism.
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ from fedsel.solutions._solution import norm
 Executor = Literal["kernel", "batch"]
 Integers = NDArray[np.int64]
 VALUES_ALONE = 3
-"""The purpose of the streams of `perturb`: independent of those of `select`, so that the two may
-be put together by hand."""
+"""The purpose of the streams of `perturb`. They are independent of the streams of `select`, so the
+two may be combined by hand."""
 Rows = TypeVar("Rows", NDArray[np.floating], NDArray[np.float64])
 
 
@@ -149,7 +149,7 @@ def report(
 
 
 def _one_by_one(solution: Solution, everyone: NDArray[np.float32], who: Cohort) -> Reports:
-    """As devices report, for parts that no other executor knows."""
+    """Report as devices do, for parts that no other executor knows."""
     nothing = np.zeros(solution.dim, dtype=np.float32)
     return Reports.of(
         [

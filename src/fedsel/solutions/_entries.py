@@ -26,7 +26,8 @@ from fedsel.mechanisms import (
 from fedsel.mechanisms._registry import SELECTIONS, VALUES
 from fedsel.mechanisms._two_stage import flat_picks
 from fedsel.solutions._baselines import UNCERTIFIED, PrivUnit, SignDS
-from fedsel.solutions._fresh import fresh_for, raised_for
+from fedsel.solutions._caps import raised_for
+from fedsel.solutions._fresh import fresh_for
 from fedsel.solutions._rotated import rotated
 from fedsel.solutions._solution import NOTHING_KEPT, Feedback, Solution
 from fedsel.solutions._transforms import Projection, RandomDirections, Transform, default_codewords

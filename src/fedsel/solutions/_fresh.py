@@ -1,14 +1,14 @@
-"""Fresh bases: every report takes codewords of its own, so that no vector bends the mean.
+"""Fresh bases: every report has codewords of its own, so that shared ones cannot bend the mean.
 
-A report tells which basis it took, a number that the device drew before it looked at its data. Both
-ends make the codewords from that number, from a public key of the round, and from nothing else:
+A report names its basis, a number that the device draws before it looks at its data. Both ends make
+the codewords from that number and a public key of the round alone:
 
 - d ≥ 64: blocks of w = 2^m ≥ d codewords, each block the first d columns of H·D₃·H·D₂·H·D₁ (or of
-  two factors, see `mixings_for`), with signs D of its own and the Walsh–Hadamard transform H.
+  two factors, see `mixings_for`), with its own signs D and the Walsh–Hadamard transform H.
 - d < 64: single codewords, whose entries are nearly normal integers.
 
-A codeword is counted with one length, about `LENGTH`, whatever its integers are: that length is
-an integer factor, so totals of reports are integers in the coordinates of the update itself.
+Totals count every codeword with about one length, `LENGTH`, by an integer factor. So totals of
+reports are integers in the coordinates of the update.
 """
 
 from __future__ import annotations
@@ -22,11 +22,18 @@ from typing import Any, ClassVar, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsel._internal.exact import exp_lower
 from fedsel._internal.native import native
 from fedsel._internal.random import public_bits
 from fedsel.errors import InvalidArgument, check_count
 from fedsel.mechanisms._base import Vector
+from fedsel.solutions._caps import (
+    FEWEST_CODEWORDS,
+    MOST_CODEWORDS,
+    SMALL,
+    codewords_for,
+    cosines_of_top,
+    mixings_for,
+)
 from fedsel.solutions._privacy import Influence
 from fedsel.solutions._rotated import hadamard, width_for
 from fedsel.solutions._transforms import Doubles, Transform
@@ -34,35 +41,20 @@ from fedsel.solutions._transforms import Doubles, Transform
 Words = NDArray[np.uint32]
 Integers = NDArray[np.int64]
 
-SMALL = 64
-"""Below so many entries codewords are drawn one by one; from here on they are rotations."""
-FEWEST_CODEWORDS = 64
-WELL_MIXED, MANY_RAISED, MOST_MIXED = 256, 16, 1 << 12
-"""Two factors do from the first width on where so many codewords are raised, and above the last.
-
-Two factors turn a vector of two equal entries into pairs of equal scores. That shortens the mean
-where few are raised: by 0.3 % with 33 of 256, by 2.4 % with 3. Three factors keep whole numbers
-below 2^24, where singles are exact, up to the last width."""
-MOST_CODEWORDS, MOST_BLOCKS, FEW_CODEWORDS = 1 << 22, 64, 1 << 13
-"""Of one basis: so many codewords; and so many blocks, or more of them while they are few."""
 ALL_SLOTS = 1 << 32
-"""Bases times codewords: what the four bytes of a report can tell."""
+"""Bases times codewords: as many as the four bytes of a report can name."""
 LENGTH = 1 << 32
 """The length of a codeword in totals, up to the rounding of its factor."""
-CELLS, REACH = 1024, 8.0
-"""The grid on which the best cap is looked for, and its end in deviations of a cosine."""
-RAISED, RAISED_OF_FEW = 4, 32
-"""How many codewords are raised at least, as a real number: so many, or so many over d."""
 _AT_ONCE = 1 << 21
-"""Entries of codewords that are held at a time where nothing is compiled."""
+"""Entries of codewords that are held at a time without compiled kernels."""
 
 
 @final
 @dataclass(frozen=True)
 class Fresh(Transform):
-    """``bases`` sets of ``words`` codewords, of which a report takes one by chance.
+    """``bases`` sets of ``words`` codewords; a report takes one of the sets at random.
 
-    A block of codewords is mixed ``factors`` times; 0 where each is drawn by itself.
+    A block of codewords is mixed ``factors`` times, 0 times where each is drawn by itself.
 
     Proof: docs/proofs/transforms.md, T11, T12.
 
@@ -84,7 +76,7 @@ class Fresh(Transform):
     round: int = 0
     basis: int = 0
     fewer: int | None = None
-    """How many bases there are, if fewer than a report can tell: for whoever enumerates them."""
+    """How many bases there are, if fewer than a report can name: for enumerations."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -104,7 +96,7 @@ class Fresh(Transform):
 
     @property
     def bases(self) -> int:
-        """As many as a report can tell: a power of two."""
+        """As many as a report can name: a power of two."""
         return ALL_SLOTS // width_for(self.size) if self.fewer is None else self.fewer
 
     def with_fewer_bases(self, count: int) -> Self:
@@ -173,7 +165,10 @@ class Fresh(Transform):
     def add(self, sums: NDArray[Any], window: Integers, slot: Integers, steps: Integers) -> None:
         """Add each report's codeword, ``steps`` times, to the sums of its window (windows, d)."""
         if native is not None and len(sums) == 1:
-            self._add_compiled(sums, slot, steps)
+            held = np.ascontiguousarray(sums[0])
+            numbers = (self.dim, self.size, self.bases, self.width, self.factors)
+            native.add_codewords(numbers, key_of_round(self.seed, self.round), slot, steps, held)
+            sums[0] = held
             return
         most = max(1, _AT_ONCE // max(self.dim, self.width))
         for first in range(0, len(slot), most):
@@ -181,12 +176,6 @@ class Fresh(Transform):
             rows = self.codewords(slot[part]) * steps[part, None]
             for w in range(len(sums)):
                 sums[w] += rows[window[part] == w].sum(axis=0)
-
-    def _add_compiled(self, sums: NDArray[Any], slot: Integers, steps: Integers) -> None:
-        held = np.ascontiguousarray(sums[0])
-        numbers = (self.dim, self.size, self.bases, self.width, self.factors)
-        native.add_codewords(numbers, key_of_round(self.seed, self.round), slot, steps, held)
-        sums[0] = held
 
     def combine(self, means: Doubles) -> Doubles:
         return means
@@ -210,101 +199,9 @@ def fresh_for(epsilon: Fraction, dim: int, seed: int) -> Fresh:
     return Fresh(dim, codewords_for(epsilon, dim), mixings_for(epsilon, dim), seed)
 
 
-def mixings_for(epsilon: Fraction, dim: int) -> int:
-    """How many factors H·D a block of codewords has; 0 where codewords are drawn one by one.
-
-    >>> [mixings_for(Fraction(e), d) for e, d in ((1, 10), (1, 100), (1, 1000), (8, 1000))]
-    [0, 3, 2, 3]
-    """
-    if dim < SMALL:
-        return 0
-    width = width_for(dim)
-    many = raised_for(epsilon, dim) >= MANY_RAISED
-    return 2 if width >= WELL_MIXED and (many or width > MOST_MIXED) else 3
-
-
-@lru_cache(maxsize=256)
-def codewords_for(epsilon: Fraction, dim: int) -> int:
-    """How many codewords a basis has: doubled until enough of them are raised, within bounds.
-
-    >>> [codewords_for(Fraction(e), 100) for e in (1, 4, 8, 12)]
-    [128, 128, 1024, 8192]
-    """
-    check_count("dim", dim, most=MOST_CODEWORDS)
-    share = cap_share(epsilon, dim)
-    size = max(FEWEST_CODEWORDS, width_for(dim))
-    most = min(max(MOST_BLOCKS * size, FEW_CODEWORDS), MOST_CODEWORDS)
-    if dim < SMALL:
-        most = FEW_CODEWORDS
-    least = max(RAISED, RAISED_OF_FEW / dim)
-    while size < most and size * share < least:
-        size *= 2
-    return size
-
-
-def raised_for(epsilon: Fraction, dim: int) -> int:
-    """k: how many of the signed codewords are raised, the share of the best cap of a sphere.
-
-    >>> [raised_for(Fraction(e), 100) for e in (1, 4, 8, 12)]
-    [88, 17, 7, 2]
-    """
-    size = codewords_for(epsilon, dim)
-    return max(1, math.floor(size * cap_share(epsilon, dim) + 0.5))
-
-
-@lru_cache(maxsize=256)
-def cap_share(epsilon: Fraction, dim: int) -> float:
-    """Which share of directions in R^d, counted without sign, is worth raising for reports of ε.
-
-    Raised are those with |cos| ≥ γ to the update. Of all γ on a grid it is the one with the largest
-    moment/(2·total + (e^ε − 1)·mass): PrivUnit's, and the most accurate. Sums, products, quotients
-    and square roots of doubles in a fixed order: every machine finds the same.
-
-    >>> round(cap_share(Fraction(1), 2), 3), round(cap_share(Fraction(8), 1000), 6)
-    (0.801, 0.00601)
-    """
-    if dim == 1:
-        return 1.0
-    growth = float(exp_lower(epsilon) - 1)
-    end = min(1.0, REACH / math.sqrt(dim))
-    grid = [(i + 0.5) / CELLS for i in range(CELLS)]
-    cosines = [(1.0 - v * v) * end for v in grid]  # from the end down, finest there
-    cells = [_density(t, dim) * v for t, v in zip(cosines, grid, strict=True)]
-    total = 0.0
-    for cell in cells:
-        total += cell
-    mass = moment = best = share = 0.0
-    for t, cell in zip(cosines, cells, strict=True):
-        mass += cell
-        moment += cell * t
-        worth = moment / (2.0 * total + growth * mass)
-        if worth > best:
-            best, share = worth, mass / total
-    return share
-
-
-def _density(t: float, dim: int) -> float:
-    """(1 − t²)^((d−3)/2), up to a factor that of a cosine, by squaring and one square root."""
-    base = 1.0 - t * t
-    if dim == 2:
-        return 1.0 / math.sqrt(base)
-    power, n = 1.0, (dim - 3) // 2
-    root = math.sqrt(base) if dim % 2 == 0 else 1.0
-    while n:
-        if n & 1:
-            power *= base
-        base *= base
-        n >>= 1
-    return power * root
-
-
+@lru_cache(maxsize=1024)
 def key_of_round(seed: int, number: int) -> tuple[int, int]:
     """Two public words (32 bits each) from which all bases of a round are made."""
-    return _key_of_round(seed, number)
-
-
-@lru_cache(maxsize=1024)
-def _key_of_round(seed: int, number: int) -> tuple[int, int]:
     word = int(public_bits(seed, f"bases of round {number}").random_raw())
     return word & 0xFFFFFFFF, word >> 32
 
@@ -334,11 +231,8 @@ def _factor(words: Integers) -> Integers:
     return np.asarray(np.where(squares > 0, nearest, 0.0).astype(np.int64))
 
 
-# --- d < SMALL: codewords one by one -------------------------------------------------------------
-
-
 def _drawn(states: Words, fresh: Fresh, slots: Integers) -> tuple[Integers, Integers]:
-    """Codewords (n, m, d) at slots (m,), or (n, m), and their factors (n, m).
+    """d < SMALL: codewords (n, m, d) at slots (m,), or (n, m), and their factors (n, m).
 
     An entry is twice the sum of 48 random bits, less 24, with 16 bits behind the point: a normal
     number but for a fourth cumulant of −1/24, on a grid fine enough for every cap.
@@ -352,9 +246,6 @@ def _drawn(states: Words, fresh: Fresh, slots: Integers) -> tuple[Integers, Inte
     entries = (bits - 24) * (1 << 17) + 2 * fine - 0xFFFF
     words = entries.reshape(len(states), -1, fresh.dim)
     return words, _factor(words)
-
-
-# --- d ≥ SMALL: blocks of rotated codewords ------------------------------------------------------
 
 
 def _signs(states: Words, fresh: Fresh, block: Integers) -> NDArray[np.int32]:
@@ -378,7 +269,7 @@ def _rotated_scores(state: Words, vectors: Vector, fresh: Fresh) -> Vector:
 
 
 def _rotated(states: Words, fresh: Fresh, slots: Integers) -> tuple[Integers, Integers]:
-    """Codewords (n, d) at one slot of each basis (n,), and their factors (n,).
+    """d ≥ SMALL: codewords (n, d) at one slot of each basis (n,), and their factors (n,).
 
     Row j of H·D₃·H·D₂·H·D₁ is D₁·H·D₂·H·D₃ times row j of H.
     """
@@ -390,57 +281,3 @@ def _rotated(states: Words, fresh: Fresh, slots: Integers) -> tuple[Integers, In
         x = hadamard(x) * signs[:, factor]
     words = x[:, : fresh.dim].astype(np.int64)
     return words, _factor(words)
-
-
-# --- what the raised codewords have in common with an update -------------------------------------
-
-
-@lru_cache(maxsize=256)
-def cosines_of_top(k: int, size: int, dim: int, width: int) -> float:
-    """E of the sum of the k largest |cos| that ``size`` independent codewords have to a direction.
-
-    The direction has any ``dim`` of ``width`` entries of random unit vectors, by whose inner
-    products codewords are ranked: a codeword is what is left of such a vector, and its cosine is
-    larger than the inner product. The k-th largest of M has above it a share of all
-    that is Beta(k, M − k), and the sum is M times the expected moment of that share.
-
-    >>> round(cosines_of_top(1, 1, 1, 1), 6), round(cosines_of_top(64, 64, 2, 2) / 64, 4)  # 2/π
-    (1.0, 0.6366)
-    """
-    if dim == 1:
-        return float(k)
-    fine = 8 * CELLS
-    end = min(1.0, 1.5 * REACH / math.sqrt(width))
-    # Finer towards 1, where the density of few dimensions has a pole.
-    angle = (np.arange(fine) + 0.5) / fine * math.asin(end)
-    t = np.sin(angle)[::-1]
-    mass = np.exp((width - 2) * np.log(np.cos(angle)))[::-1]
-    above = np.cumsum(mass) / mass.sum()
-    moment = np.cumsum(mass * _cosine(t, dim, width)) / mass.sum()
-    if k >= size:
-        return size * float(moment[-1])
-    share, weight = _beta(k, size - k)
-    return size * float(np.interp(share, above, moment) @ weight)
-
-
-def _cosine(t: Doubles, dim: int, width: int) -> Doubles:
-    """E of the cosine of a codeword whose inner product is t.
-
-    The square of its length is t² + (1 − t²)·b, b from Beta((d−1)/2, (w−d)/2).
-    """
-    if dim == width:
-        return t
-    b, weight = _beta((dim - 1) / 2, (width - dim) / 2)
-    squares = t[:, None] ** 2
-    return np.asarray((t[:, None] / np.sqrt(squares + (1 - squares) * b)) @ weight)
-
-
-def _beta(a: float, b: float) -> tuple[Doubles, Doubles]:
-    """Points and weights of a Beta(a, b): sin² of an even grid of angles."""
-    mean, deviation = a / (a + b), math.sqrt(a * b / (a + b + 1)) / (a + b)
-    low, high = max(0.0, mean - 9 * deviation), min(1.0, mean + 12 * deviation)
-    ends = math.asin(math.sqrt(low)), math.asin(math.sqrt(high))
-    angle = ends[0] + (np.arange(512) + 0.5) / 512 * (ends[1] - ends[0])
-    log = (2 * a - 1) * np.log(np.sin(angle)) + (2 * b - 1) * np.log(np.cos(angle))
-    weight = np.exp(log - log.max())
-    return np.sin(angle) ** 2, weight / weight.sum()

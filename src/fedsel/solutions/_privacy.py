@@ -25,10 +25,9 @@ _COLUMNS = 1 << 20
 class Privacy:
     """What one report, and all reports of a client, reveal.
 
-    ``budget`` is what a report was allowed to cost; ``ratio`` the exact largest ratio of
-    probabilities of one report (None where it is infinite); ``note`` says it in words. Where it is
-    not ``certified`` the ratio is that of real numbers, not of what a computer draws. ``source`` is
-    the solution that it is of.
+    ``budget`` is the ε that a report may cost; ``ratio`` the exact largest ratio of probabilities
+    of one report (None where it is infinite); ``note`` says it in words. If it is not ``certified``
+    the ratio holds for real numbers, not for what a computer draws. ``source`` is the solution.
 
     Proof: docs/proofs/composition.md, C3, C4.
     """
@@ -118,12 +117,12 @@ class Influence:
     norm: float
 
     def times(self, factor: float) -> Influence:
-        """That of a report whose pairs are worth ``factor`` times as much."""
+        """The influence of a report whose pairs are worth ``factor`` times as much."""
         return Influence(factor * self.largest, factor * self.norm)
 
 
 def influence_of(rows: NDArray[np.float64], picks: int) -> Influence:
-    """That of ``picks`` pairs ±1 in distinct slots, where slot j adds rows[j] of (M, d).
+    """The influence of ``picks`` pairs ±1 in distinct slots, where slot j adds rows[j] of (M, d).
 
     The largest entry is exact: in each column the entries of greatest magnitude add up, their signs
     chosen alike. The norm is exact for one pick and for orthogonal rows of one length. For several

@@ -41,18 +41,18 @@ from fedsel.solutions._transforms import Coordinates, Transform
 @final
 @dataclass(frozen=True)
 class Feedback:
-    """Nothing is kept, or (``accumulate``) all that was not sent, for later epochs.
+    """What a client keeps: nothing, or (``accumulate``) all that was not sent, for later epochs.
 
-    r = residual + update is ranked; what is told is r + momentum·residual, and it is clipped only
-    after that: the order on which privacy depends. With ``rate_inside`` (…-O) a client multiplies
-    its update with the learning rate α, and the server steps by the mean itself.
+    r = residual + update is ranked, r + momentum·residual is reported, and it is clipped only after
+    that: privacy depends on this order. With ``rate_inside`` (…-O) a client multiplies its update
+    by the learning rate α, and the server steps by the mean itself. (FedSel, Algorithm 1.)
 
     Proof: docs/proofs/composition.md, C2, and docs/proofs/transforms.md, T9.
 
     >>> keep = Feedback(accumulate=True, momentum=0.5)
     >>> before, update = np.array([1.0, 0.0]), np.array([1.0, 2.0])
     >>> r = keep.accumulated(before, update)
-    >>> r, keep.told(before, r)
+    >>> r, keep.reported_vector(before, r)
     (array([2., 2.]), array([2.5, 2. ]))
     """
 
@@ -64,14 +64,14 @@ class Feedback:
         object.__setattr__(self, "momentum", float(check_finite("momentum", self.momentum)))
 
     def accumulated(self, residual: Vector, update: Vector) -> Vector:
-        """r, finite also where the sum overflows: whether a client answers must not tell."""
+        """r, finite even if the sum overflows: whether a client answers must not depend on that."""
         if not self.accumulate:
             return update
         with np.errstate(over="ignore"):
             total: Vector = np.nan_to_num(residual + update)
         return total
 
-    def told(self, residual: Vector, accumulated: Vector) -> Vector:
+    def reported_vector(self, residual: Vector, accumulated: Vector) -> Vector:
         """What is reported at a slot, before it is clipped."""
         if not self.accumulate or self.momentum == 0:
             return accumulated
@@ -103,7 +103,7 @@ def norm(vector: Vector) -> float:
 
 
 class TransformedScores:
-    """What a mechanism may ask of a client's update: scores of r, values of what is told."""
+    """What a mechanism may ask of a client's update: scores of r, and values to report."""
 
     def __init__(self, transform: Transform, ranked: Vector, reported: Vector) -> None:
         self._transform, self._ranked, self._reported = transform, ranked, reported
@@ -195,11 +195,11 @@ class Solution:
         return self.mechanism.claimed if self.budget is None else self.budget
 
     def loss_ratio(self, d: int | None = None) -> Fraction | None:  # noqa: ARG002
-        """The exact largest ratio of probabilities of one report: that of its mechanism.
+        """The exact largest ratio of probabilities of one report: its mechanism's.
 
         A mechanism's ratio is over all vectors of scores, so it holds whatever feedback and
-        transform make of the client's data and of its own past reports; and which basis a report
-        takes does not depend on them.
+        transform make of the client's data and past reports. The basis of a report does not depend
+        on them.
         """
         return self.mechanism.loss_ratio(self.transform.size)
 
@@ -210,10 +210,10 @@ class Solution:
         return Privacy(self.budget, self.loss_ratio(), self.epochs, self.note, certified, self)
 
     def blanket(self, d: int | None = None) -> Blanket:  # noqa: ARG002
-        """What hides a report among others once they are shuffled: that of its mechanism.
+        """What hides a report among shuffled ones: its mechanism's blanket.
 
-        Which basis a report takes does not depend on the data, and the blanket is over all vectors
-        of scores: transform and feedback change nothing.
+        The blanket is over all vectors of scores, and the basis of a report does not depend on the
+        data: transform and feedback change nothing.
         """
         if not self.private:
             raise InvalidArgument("solution", self.name, "private: a certified one")
@@ -291,13 +291,13 @@ class Solution:
         bases = self.transform.bases
         basis = int(entropy.below(bases)) if bases > 1 else 0
         transform = self.transform.in_basis(basis)
-        scores = TransformedScores(transform, r, self.feedback.told(before, r))
+        scores = TransformedScores(transform, r, self.feedback.reported_vector(before, r))
         report = self.mechanism.draw(scores, entropy)
         kept = self.feedback.kept(before, r, report.slot.tolist(), transform)
         return report.moved(basis * transform.size) if basis else report, kept
 
     def totals(self) -> Totals:
-        """Empty totals for the reports of a round: the one that this solution is of."""
+        """Empty totals for the reports of this solution's round."""
         return Totals(self.alphabet, self.transform.adder)
 
     def expand(self, means: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -326,9 +326,9 @@ def what_leaves(solution: Solution) -> str:
     count = "one" if alphabet.picks == 1 else f"{alphabet.picks}"
     slots = f"{count} of {alphabet.slots:,} {solution.transform.slots_are}"
     if alphabet.plain:
-        told = "with its value as it is"
+        value = "with its value as it is"
     elif alphabet.symbols == 2:
-        told = "with a sign"
+        value = "with a sign"
     else:
-        told = f"with one of {alphabet.symbols:,} values"
-    return f"{slots}, {told}" + (", or nothing (⊥)" if alphabet.abstains else "")
+        value = f"with one of {alphabet.symbols:,} values"
+    return f"{slots}, {value}" + (", or nothing (⊥)" if alphabet.abstains else "")

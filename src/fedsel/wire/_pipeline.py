@@ -1,4 +1,4 @@
-"""Records whose public bounds the server knows: what a device does with them, and how it is told.
+"""Records whose public bounds the server knows: what a device does with them.
 
 Bounds, preparation and plan travel beside the request, as text. They are public. In the rounds that
 prepare, devices report on the records themselves; in all others they train on prepared ones.

@@ -119,13 +119,13 @@ def check_text(name: str, value: object, field: str | None = None) -> str:
 
 
 def is_visible(character: str) -> bool:
-    """Whether a text may have it: what can be seen, and the space."""
+    """Whether a text may have the character: what can be seen, and the space."""
     kind: str = _UNICODE.category(character)
     return character == " " or (kind[0] in _VISIBLE and character not in _BLANK)
 
 
 def is_mark(character: str) -> bool:
-    """Whether it is drawn on the character before."""
+    """Whether the character is drawn on the one before."""
     kind: str = _UNICODE.category(character)
     return kind[0] == "M"
 
