@@ -39,11 +39,8 @@ VALUES: dict[str, type[Value]] = {
 }
 """The values, by name."""
 ONE_SYMBOL: dict[str, type[OneSymbol]] = {cls.name: cls for cls in (SignedSampling, UnbiasedJoint)}
-<<<<<<< HEAD
 """The mechanisms of one symbol, by name."""
-=======
 _Kind = TypeVar("_Kind", bound=Mechanism)
->>>>>>> main
 _SINGLE: dict[str, type[Mechanism]] = {**SELECTIONS, **VALUES, **ONE_SYMBOL}
 
 
