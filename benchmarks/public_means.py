@@ -13,25 +13,20 @@ Example:
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
-import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
 from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from fedsel import FedSelClassifier, PrivacyLeakWarning
+from benchmarks.datasets import run_on_datasets
+from fedsel import FedSelClassifier
 from fedsel._internal.bar import Bar
-from fedsel._internal.random import philox_key
-from fedsel.sampling._kernels import native
-from fedsel.simulation._validation import FIFTHS, VALIDATION, measures, split
+from fedsel.simulation._validation import fifths, measures
 from reproduction.datasets import load
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
@@ -44,14 +39,6 @@ KINDS = {
 }
 """The share of features whose mean is public, and its error over the feature's deviation."""
 Rows = NDArray[np.float64]
-
-
-def fifths(clients: int, run: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Who tests, always the same, and who trains: three fifths of all (the `fair` protocol)."""
-    test, *others = split(clients, FIFTHS, 0, 0)
-    rest = np.concatenate(others)
-    native.shuffle(rest, philox_key(0, VALIDATION), run)
-    return test, rest[len(test) :]
 
 
 def told(kind: str, X: Rows, bounds: Rows, run: int) -> Rows | None:
@@ -76,7 +63,7 @@ def measure(names: list[str], runs: int) -> list[dict[str, Any]]:
             y, bounds = data.y, np.asarray(data.bounds).T
             scores: dict[tuple[str, float], list[tuple[float, float]]] = {}
             for run in range(runs):
-                test, members = fifths(len(y), run)
+                members, _, test = fifths(len(y), 0, run)
                 for kind in KINDS:
                     means = told(kind, X[members], bounds, run)
                     for epsilon in EPSILONS:
@@ -98,23 +85,10 @@ def measure(names: list[str], runs: int) -> list[dict[str, Any]]:
     return found
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--datasets", nargs="+", default=["adult", "kdd", "bank"])
-    parser.add_argument("--runs", type=int, default=30)
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    options = parser.parse_args()
-    # These clients are simulated: they may be fitted often, and from seeds.
-    warnings.simplefilter("ignore", PrivacyLeakWarning)
-    found = measure(options.datasets, options.runs)
-    if options.json:
-        print(json.dumps(found, indent=1))
-        return
-    title = f"test accuracy (%) and AUC, each ± its standard error over {options.runs} runs"
+def tabulate(names: list[str], runs: int, found: list[dict[str, Any]]) -> Table:
+    title = f"test accuracy (%) and AUC, each ± its standard error over {runs} runs"
     table = Table("data", "centre", *(f"ε = {e:g}" for e in EPSILONS), title=title)
-    for name in options.datasets:
+    for name in names:
         for kind in KINDS:
             own = [r for r in found if (r["dataset"], r["centre"]) == (name, kind)]
             cells = (
@@ -124,8 +98,8 @@ def main() -> None:
             )
             table.add_row(name, kind, *cells)
         table.add_section()
-    Console(width=140).print(table)
+    return table
 
 
 if __name__ == "__main__":
-    main()
+    run_on_datasets(__doc__ or "", 30, measure, tabulate)

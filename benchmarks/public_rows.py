@@ -11,10 +11,7 @@ Example:
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +22,9 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from fedsel import FedSelClassifier, PrivacyLeakWarning
-from fedsel._internal.random import philox_key
-from fedsel.sampling._kernels import native
-from fedsel.simulation._validation import FIFTHS, VALIDATION, split
+from benchmarks.datasets import run_on_datasets
+from fedsel import FedSelClassifier
+from fedsel.simulation._validation import fifths
 from reproduction.datasets import load
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
@@ -42,21 +38,13 @@ def records(name: str) -> tuple[Any, Any]:
     return X.toarray() if hasattr(X, "toarray") else X, data.y
 
 
-def fifths(clients: int, run: int) -> tuple[Any, Any]:
-    """Who tests, always the same, and who trains: three fifths of all (the `fair` protocol)."""
-    test, *others = split(clients, FIFTHS, 0, 0)
-    rest = np.concatenate(others)
-    native.shuffle(rest, philox_key(0, VALIDATION), run)
-    return test, rest[len(test) :]
-
-
 def measure(names: list[str], runs: int) -> list[dict[str, Any]]:
     found = []
     for name in names:
         X, y = records(name)
         scores: dict[tuple[int, float], list[float]] = {}
         for run in track(range(runs), name, console=Console(stderr=True), transient=True):
-            test, members = fifths(len(y), run)
+            members, _, test = fifths(len(y), 0, run)
             for count in COUNTS:
                 public, clients = members[:count], members[count:]
                 for epsilon in EPSILONS:
@@ -73,27 +61,16 @@ def measure(names: list[str], runs: int) -> list[dict[str, Any]]:
     return found
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--datasets", nargs="+", default=["adult", "kdd", "bank"])
-    parser.add_argument("--runs", type=int, default=20)
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    options = parser.parse_args()
-    # These clients are simulated: they may be fitted often, and from seeds.
-    warnings.simplefilter("ignore", PrivacyLeakWarning)
-    found = measure(options.datasets, options.runs)
-    if options.json:
-        print(json.dumps(found, indent=1))
-        return
-    title = f"test accuracy (%), mean ± deviation of {options.runs} runs"
+def tabulate(names: list[str], runs: int, found: list[dict[str, Any]]) -> Table:
+    title = f"test accuracy (%), mean ± deviation of {runs} runs"
     table = Table("data", "public rows", *(f"ε = {e:g}" for e in EPSILONS), title=title)
-    for name in options.datasets:
+    for name in names:
         for count in COUNTS:
             own = [r for r in found if r["dataset"] == name and r["public rows"] == count]
             cells = (f"{r['accuracy']:.1f} ± {r['deviation']:.1f}" for r in own)
             table.add_row(name, f"{count:,}", *cells)
-    Console().print(table)
+    return table
 
 
 if __name__ == "__main__":
-    main()
+    run_on_datasets(__doc__ or "", 20, measure, tabulate)

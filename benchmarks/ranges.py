@@ -26,7 +26,7 @@ from rich.table import Table
 
 from fedsel._internal.bar import Bar
 from fedsel.data import Dataset, read
-from fedsel.data.tables import Column, Numbers, Texts, encode
+from fedsel.data._tables import Column, Numbers, Texts, encode
 from fedsel.experiments import InMemorySource, Spec, override
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from fedsel.data import Clients, from_arrays, partition, synthetic
-from fedsel.data import dataset as dataset_module
+from fedsel.data import _dataset as dataset_module
 from fedsel.errors import InvalidArgument
 
 BOUNDS = [[0.0, 10.0], [-1.0, 3.0]]
@@ -259,7 +259,7 @@ def test_synthetic_data_depend_on_the_seed_alone(monkeypatch):
     first = synthetic(d=7, n=1000, seed=4)
     assert (first.X == synthetic(d=7, n=1000, seed=4).X).all()
     assert (first.X != synthetic(d=7, n=1000, seed=5).X).any()
-    monkeypatch.setattr("fedsel.data.generate._BLOCK", 50)
+    monkeypatch.setattr("fedsel.data._synthetic._BLOCK", 50)
     chunked = synthetic(d=7, n=300, seed=4)
     assert (chunked.X == first.X[:300]).all()
     assert (chunked.y == first.y[:300]).all()

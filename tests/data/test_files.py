@@ -5,7 +5,8 @@ import sys
 import numpy as np
 import pytest
 
-from fedsel.data import files, read
+from fedsel.data import _files as files
+from fedsel.data import read
 from fedsel.errors import InvalidArgument
 
 CSV = """age,city,member,income

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 from fedsel import PublicFacts, Recipe, resolve_auto
 from fedsel.auto._numbers import SPREAD_OF_ANY
 from fedsel.auto._run_plan import PASSES, plan_for
-from fedsel.data.tables import Numbers, encode
+from fedsel.data._tables import Numbers, encode
 from fedsel.errors import InvalidArgument
 from fedsel.experiments import InMemorySource, Spec, override
 from fedsel.preparation import FeatureScale, Plan, Preparation, advanced

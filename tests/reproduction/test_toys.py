@@ -6,7 +6,7 @@ import urllib.error
 import numpy as np
 import pytest
 
-from fedsel.data.arrays import from_arrays
+from fedsel.data import from_arrays
 from reproduction.datasets import catalogue, download
 from reproduction.datasets.cache import cache_folder
 from reproduction.datasets.catalogue import RealData

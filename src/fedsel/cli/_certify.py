@@ -61,12 +61,14 @@ def certify_command(
     coded = next((known for known in _CODED if known.lower() == name.lower()), None)
     law = SignedSampling.name if coded else name
     target = mechanism(law, epsilon=epsilon, k=top, mu=0.1 if mu is None else mu)
-    if dim is None and not isinstance(target, Value):
+    scalar = isinstance(target, Value)
+    if dim is None and not scalar:
         raise InvalidArgument("--dim", None, f"given for {name}")
-    _refuse_unused(target, {"--epsilon": epsilon, "--k": k, "--mu": mu, "--dim": dim})
+    options: dict[str, object] = {"--epsilon": epsilon, "--k": k, "--mu": mu}
+    _refuse_unused(target, {**options, "--dim": dim} if scalar else options)
     if delta is not None and shuffled is None:
         raise InvalidArgument("--delta", delta, "left out, or given with --shuffled")
-    size = None if isinstance(target, Value) else dim
+    size = None if scalar else dim
     if coded:
         built = _built(Recipe(coded, epsilon, dim, rho=None, bases=None), codewords)
         size, own = built.transform.size, getattr(built.mechanism, "k", None)
@@ -125,7 +127,6 @@ def _refuse_unused(target: Mechanism, options: dict[str, object]) -> None:
     """An option that would change nothing is a misunderstanding."""
     used = {f"--{f.name}" for part in target.parts for f in fields(part)}  # type: ignore[arg-type]
     used |= {"--mu"} if len(target.parts) > 1 else set()
-    used |= set() if isinstance(target, Value) else {"--dim"}
     for option, value in options.items():
         if value is not None and option not in used:
             raise InvalidArgument(option, value, f"left out: {target.name} has no such parameter")

@@ -1,10 +1,9 @@
 """Data sets: a user's files and arrays, synthetic ones, and who holds which records."""
 
 from fedsel.data import partition
-from fedsel.data.arrays import from_arrays
-from fedsel.data.dataset import SCALINGS, Dataset
-from fedsel.data.files import read, read_rows
-from fedsel.data.generate import SIZES, load, synthetic
+from fedsel.data._dataset import SCALINGS, Dataset, from_arrays
+from fedsel.data._files import read, read_rows
+from fedsel.data._synthetic import SIZES, load, synthetic
 from fedsel.data.partition import Clients
 
 __all__ = [

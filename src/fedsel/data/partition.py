@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsel.data.arrays import plain_values
+from fedsel.data._dataset import plain_values
 from fedsel.errors import InvalidArgument, check_count, check_finite
 
 

@@ -8,7 +8,7 @@ from itertools import product
 from typing import Annotated, Any, final
 
 from fedsel.auto import AVERAGING
-from fedsel.data.dataset import SCALINGS
+from fedsel.data import SCALINGS
 from fedsel.errors import InvalidArgument
 from fedsel.experiments._trial import Cell, Conditions
 from fedsel.models import Loss

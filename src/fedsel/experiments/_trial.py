@@ -11,7 +11,7 @@ import numpy as np
 
 from fedsel._internal.random import philox_key
 from fedsel.auto import PublicFacts, PublicRecords, RunPlan, model_of, plan_run, with_share
-from fedsel.data.generate import synthetic_parameters
+from fedsel.data._synthetic import synthetic_parameters
 from fedsel.errors import InvalidArgument, check_count, check_finite, check_positive
 from fedsel.experiments._sources import Source, population, public_records
 from fedsel.mechanisms._selection import Top
@@ -276,7 +276,7 @@ def _selection_share(solution: Solution) -> float | None:
 def _size_of(dataset: str) -> float:
     """Entries of a synthetic data set, for a guess of its cost; any other counts as 1e6."""
     try:
-        stated = synthetic_parameters(dataset)
+        d, n, *_ = synthetic_parameters(dataset)
     except InvalidArgument:
         return 1e6
-    return float(stated.n * stated.d)
+    return float(n * d)

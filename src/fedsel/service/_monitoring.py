@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsel._internal.extras import needed
-from fedsel.data.files import read
+from fedsel.data import read
 from fedsel.errors import InvalidArgument
 from fedsel.models import CLASSIFYING, LinearModel, predict
 from fedsel.server._checkpoint import Checkpoint

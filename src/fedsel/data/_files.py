@@ -8,7 +8,6 @@ import zipfile
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
@@ -17,9 +16,8 @@ from typing import Any, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsel.data.arrays import Label, from_arrays
-from fedsel.data.dataset import Dataset
-from fedsel.data.tables import (
+from fedsel.data._dataset import Dataset, Label, from_arrays
+from fedsel.data._tables import (
     MAX_LEVELS,
     Column,
     Numbers,
@@ -32,7 +30,9 @@ from fedsel.data.tables import (
 )
 from fedsel.errors import InvalidArgument
 
-DELIMITERS = ",;\t|"
+_DELIMITERS = ",;\t|"
+_TABLES = (".csv", ".parquet")
+_ENDINGS = (*_TABLES, ".npz", ".svm", ".libsvm")
 _ROWS = 20_000  # rows of a CSV file that are texts in memory at the same time
 
 
@@ -58,17 +58,18 @@ def read(
     they are numbered from 0. None expects names, and refuses a first line that looks like a record.
     """
     file = Path(path)
-    reader = READERS.get(file.suffix.lower())
-    if reader is None:
-        raise InvalidArgument("path", str(path), "a file ending in " + ", ".join(READERS))
+    kind = file.suffix.lower()
+    if kind not in _ENDINGS:
+        raise InvalidArgument("path", str(path), "a file ending in " + ", ".join(_ENDINGS))
     if not file.is_file():
         raise InvalidArgument("path", str(path), "a file that exists")
-    if header is not None and reader is not _read_csv:
+    if header is not None and kind != ".csv":
         raise InvalidArgument("header", header, f"left out for {file.suffix}: it has none")
     try:
-        if reader is _read_csv:
-            return _read_csv(file, label, positive, header)
-        return reader(file, label, positive)
+        if kind not in _TABLES:
+            return (_read_npz if kind == ".npz" else _read_svmlight)(file, label, positive)
+        columns = _columns(file, lambda names: label_index(names, label), header=header)
+        return encode(columns, label, positive, file.stem)
     except OSError as error:
         raise InvalidArgument("path", str(path), f"readable ({error.strerror or error})") from error
 
@@ -87,12 +88,10 @@ def read_rows(
     what the caller calls the path, ``header`` as in `read`.
     """
     file = Path(path)
-    kind = file.suffix.lower()
-    if kind not in (".csv", ".parquet") or not file.is_file():
+    if file.suffix.lower() not in _TABLES or not file.is_file():
         raise InvalidArgument(name, str(path), "a file that exists, .csv or .parquet")
     try:
-        columns = _csv_columns(file, header=header) if kind == ".csv" else _parquet_columns(file)
-        return arranged(columns, like.feature_names)
+        return arranged(_columns(file, header=header), like.feature_names)
     except OSError as error:
         raise InvalidArgument(name, str(path), f"readable ({error.strerror or error})") from error
     except InvalidArgument as error:
@@ -100,57 +99,93 @@ def read_rows(
         raise
 
 
-def _read_csv(
-    path: Path, label: str | int | None, positive: Label | None, header: bool | None = None
-) -> Dataset:
-    columns = _csv_columns(path, lambda names: label_index(names, label), header=header)
-    return encode(columns, label, positive, path.stem)
+def _columns(
+    path: Path, check: Callable[[list[str]], object] = len, *, header: bool | None = None
+) -> list[Column]:
+    """The columns of a file; ``check`` sees their names before the work, not after it."""
+    if path.suffix.lower() == ".csv":
+        return _csv_columns(path, check, header)
+    return _parquet_columns(path, check)
 
 
 def _csv_columns(
-    path: Path, check: Callable[[list[str]], object] = len, *, header: bool | None = None
+    path: Path, check: Callable[[list[str]], object], header: bool | None
 ) -> list[Column]:
-    """Twice through the file: first what the columns are, then their values.
-
-    ``check`` sees the names before the work, not after it.
-    """
     try:
-        names, layout = _header(path, header)
+        names, delimiter = _header(path, header)
         check(names)
-        kinds = _column_kinds(path, names, layout)
-        if header is None and _looks_like_a_record(names, kinds):
-            raise _headless(path, names)
-        return _columns(path, kinds, names, layout)
+        readers = [_ColumnReader(name) for name in names]
+        for start, block in _blocks(path, len(names), delimiter, 0 if header is False else 1):
+            for reader, cells in zip(readers, block, strict=True):
+                reader.add(cells, start)
+        columns = [reader.column() for reader in readers]
     except (UnicodeDecodeError, csv.Error) as error:
         reason = "not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
         raise InvalidArgument("path", str(path), f"a CSV file in UTF-8 ({reason})") from None
+    levels = [column.levels if isinstance(column, Texts) else None for column in columns]
+    if header is None and _looks_like_a_record(names, levels):
+        raise _headless(path, names)
+    return columns
+
+
+class _ColumnReader:
+    """A column of a CSV file, read block by block: numbers as long as all are, texts as levels."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._numbers: list[NDArray[np.float64]] | None = []
+        self._codes: list[NDArray[np.int32]] | None = []
+        self._levels: dict[str, int] = {}
+        self._empty: int | None = None
+
+    def add(self, cells: tuple[str, ...], start: int) -> None:
+        """Read cells of the records from number ``start`` on."""
+        if "" in cells and self._empty is None:
+            self._empty = start + cells.index("")
+        if self._numbers is not None:
+            if _are_numbers(cells):
+                self._numbers.append(np.array([float(cell or "nan") for cell in cells]))
+            else:
+                self._numbers = None
+        if self._codes is not None:
+            levels = self._levels
+            codes = [levels.setdefault(cell.strip(), len(levels)) for cell in cells]
+            self._codes.append(np.array(codes, np.int32))
+            if len(levels) > MAX_LEVELS:
+                self._codes = None
+
+    def column(self) -> Column:
+        """The whole column; levels are sorted."""
+        if self._empty is not None and (self._numbers is not None or self._codes is None):
+            raise not_filled(self._name, self._empty)
+        if self._numbers is not None:
+            return Numbers(self._name, np.concatenate(self._numbers))
+        if self._codes is None:
+            raise too_many_levels(self._name)
+        levels = sorted(self._levels)
+        places = np.empty(len(levels), np.int32)
+        places[[self._levels[level] for level in levels]] = np.arange(len(levels))
+        return Texts(self._name, places[np.concatenate(self._codes)], tuple(levels))
 
 
 def _reader(file: TextIO, delimiter: str) -> Iterator[list[str]]:
     return csv.reader(file, delimiter=delimiter, skipinitialspace=True)
 
 
-@dataclass(frozen=True)
-class _Layout:
-    """How a CSV file is written: what is between its cells, and lines above its records."""
-
-    delimiter: str
-    above: int
-
-
-def _header(path: Path, header: bool | None) -> tuple[list[str], _Layout]:
+def _header(path: Path, header: bool | None) -> tuple[list[str], str]:
+    """The names of the columns, and the character between cells."""
     with path.open(newline="", encoding="utf-8-sig") as file:
         first = file.readline()
-        delimiter = max(DELIMITERS, key=first.count)
+        delimiter = max(_DELIMITERS, key=first.count)
         file.seek(0)
         names = [name.strip() for name in next(_reader(file, delimiter), [])]
     if header is False and names:
-        return [str(number) for number in range(len(names))], _Layout(delimiter, 0)
+        return [str(number) for number in range(len(names))], delimiter
     if header is None and names and _looks_like_a_record(names, [None] * len(names)):
         raise _headless(path, names)
     if not names or "" in names or len(set(names)) != len(names):
         raise InvalidArgument("path", str(path), "a CSV file with a header of distinct names")
-    return names, _Layout(delimiter, 1)
+    return names, delimiter
 
 
 def _looks_like_a_record(names: list[str], kinds: Sequence[tuple[str, ...] | None]) -> bool:
@@ -183,13 +218,12 @@ def _headless(path: Path, names: list[str]) -> InvalidArgument:
     )
 
 
-def _blocks(path: Path, width: int, layout: _Layout) -> Iterator[tuple[int, list[tuple[str, ...]]]]:
+def _blocks(
+    path: Path, width: int, delimiter: str, above: int
+) -> Iterator[tuple[int, list[tuple[str, ...]]]]:
     """(number of the first record, columns) for a few thousand records at a time."""
     with path.open(newline="", encoding="utf-8-sig") as file:
-        reader = _reader(file, layout.delimiter)
-        for _ in range(layout.above):
-            next(reader)
-        records = (row for row in reader if row)
+        records = (row for row in islice(_reader(file, delimiter), above, None) if row)
         start = 0
         while rows := list(islice(records, _ROWS)):
             for i, row in enumerate(rows, start):
@@ -202,31 +236,6 @@ def _blocks(path: Path, width: int, layout: _Layout) -> Iterator[tuple[int, list
         raise InvalidArgument("path", str(path), "a CSV file with records below its header")
 
 
-def _column_kinds(path: Path, names: list[str], layout: _Layout) -> list[tuple[str, ...] | None]:
-    """The sorted levels of each column of texts, None for a column of numbers."""
-    numeric = [True] * len(names)
-    levels: list[set[str] | None] = [set() for _ in names]
-    empty: list[int | None] = [None] * len(names)
-    for start, columns in _blocks(path, len(names), layout):
-        for j, cells in enumerate(columns):
-            if "" in cells and empty[j] is None:
-                empty[j] = start + cells.index("")
-            numeric[j] = numeric[j] and _are_numbers(cells)
-            known = levels[j]
-            if known is not None:
-                known.update(map(str.strip, cells))
-                levels[j] = known if len(known) <= MAX_LEVELS else None
-    for j, row in enumerate(empty):
-        if row is not None and (numeric[j] or levels[j] is None):
-            raise not_filled(names[j], row)
-    kinds: list[tuple[str, ...] | None] = []
-    for name, is_number, known in zip(names, numeric, levels, strict=True):
-        if not is_number and known is None:
-            raise too_many_levels(name)
-        kinds.append(None if is_number else tuple(sorted(known or ())))
-    return kinds
-
-
 def _are_numbers(cells: tuple[str, ...]) -> bool:
     """Whether every cell with something in it is a number; 1_2 is none, though Python reads it."""
     filled = [cell for cell in cells if cell]
@@ -237,31 +246,7 @@ def _are_numbers(cells: tuple[str, ...]) -> bool:
     return not any("_" in cell for cell in filled)
 
 
-def _columns(
-    path: Path, kinds: list[tuple[str, ...] | None], names: list[str], layout: _Layout
-) -> list[Column]:
-    codes = [None if levels is None else {v: i for i, v in enumerate(levels)} for levels in kinds]
-    parts: list[list[np.ndarray]] = [[] for _ in names]
-    for _, columns in _blocks(path, len(names), layout):
-        for j, cells in enumerate(columns):
-            code = codes[j]
-            if code is None:
-                parts[j].append(np.array(list(map(float, cells))))
-            else:
-                parts[j].append(np.array([code[cell.strip()] for cell in cells], np.int32))
-    joined = [np.concatenate(part) for part in parts]
-    return [
-        Numbers(name, values) if levels is None else Texts(name, values, levels)
-        for name, values, levels in zip(names, joined, kinds, strict=True)
-    ]
-
-
-def _read_parquet(path: Path, label: str | int | None, positive: Label | None) -> Dataset:
-    columns = _parquet_columns(path, lambda names: label_index(names, label))
-    return encode(columns, label, positive, path.stem)
-
-
-def _parquet_columns(path: Path, check: Callable[[list[str]], object] = len) -> list[Column]:
+def _parquet_columns(path: Path, check: Callable[[list[str]], object]) -> list[Column]:
     try:
         parquet = import_module("pyarrow.parquet")
     except ImportError:
@@ -332,12 +317,3 @@ def _read_svmlight(path: Path, label: str | int | None, positive: Label | None) 
         wanted = f"lines of 'label index:value …' ({error})"
         raise InvalidArgument("path", str(path), wanted) from None
     return from_arrays(X, y, name=path.stem, positive=positive)
-
-
-READERS: dict[str, Callable[[Path, str | int | None, Label | None], Dataset]] = {
-    ".csv": _read_csv,
-    ".parquet": _read_parquet,
-    ".npz": _read_npz,
-    ".svm": _read_svmlight,
-    ".libsvm": _read_svmlight,
-}

@@ -1,14 +1,15 @@
-"""A data set as the simulation sees it: numbers, labels of ±1 and the public bounds of features."""
+"""A data set: numbers, labels of ±1 and public bounds of features; from arrays, frames or CSR."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from fedsel._internal.extras import needed
 from fedsel.errors import InvalidArgument
 from fedsel.preparation._record import unit_rows
 from fedsel.preparation._scale import PRIVATE, FeatureScale
@@ -18,9 +19,8 @@ if TYPE_CHECKING:
 
     Matrix: TypeAlias = NDArray[np.float32] | csr_array[np.float32, tuple[int, int]]
 
-Scaling: TypeAlias = Literal["none", "unit", "symmetric", "private", "standard"]
-SCALINGS: tuple[str, ...] = get_args(Scaling)
-"""The scales that a data set can be put on."""
+Label = str | int | float | bool
+SCALINGS: tuple[str, ...] = ("none", "unit", "symmetric", "private", "standard")
 
 INTERCEPT = "intercept"
 STANDARD_CLIP = 3.0
@@ -149,14 +149,132 @@ class Dataset:
             X = self.X.copy()
             X.data = np.clip(X.data * factor[X.indices], low, high).astype(np.float32)
             return replace(self, X=X, bounds=bounds)
-        check_dense_size(self.X)
+        _check_dense_size(self.X)
         out = np.empty(self.X.shape, np.float32)
-        for rows, block in blocks(self.X):
+        for rows, block in _blocks(self.X):
             out[rows] = np.clip((block.astype(np.float64) - centre) * factor, low, high)
         return replace(self, X=out, bounds=bounds)
 
 
-def blocks(X: Matrix) -> Iterator[tuple[slice, NDArray[np.float32]]]:
+def from_arrays(
+    X: Any,
+    y: Any,
+    *,
+    name: str = "arrays",
+    feature_names: Sequence[str] | None = None,
+    bounds: ArrayLike | None = None,
+    positive: Label | None = None,
+) -> Dataset:
+    """A data set of X (N, d) and y (N,), which holds two values.
+
+    X is an array, a scipy.sparse matrix or a data frame of numbers; float32 in C order is not
+    copied. ``positive`` is the label that becomes +1; without it, the greater one (1 of 0 and 1,
+    "yes" of "no" and "yes").
+
+    >>> data = from_arrays([[1, 2], [3, 4]], ["no", "yes"])
+    >>> data.y.tolist(), data.classes
+    ([-1, 1], ('no', 'yes'))
+    """
+    matrix = _sparse(X) if hasattr(X, "tocsr") else _dense(X)
+    labels, classes = signs(y, positive)
+    if len(labels) != matrix.shape[0]:
+        raise InvalidArgument("y", f"{len(labels)} labels", f"one per record: {matrix.shape[0]}")
+    if feature_names is None:
+        feature_names = getattr(X, "columns", None)
+    if feature_names is None:
+        feature_names = [f"x{j}" for j in range(matrix.shape[1])]
+    try:
+        limits = None if bounds is None else np.array(bounds, np.float64)
+    except (TypeError, ValueError):
+        raise InvalidArgument("bounds", type(bounds).__name__, "pairs of numbers") from None
+    return Dataset(name, matrix, labels, tuple(map(str, feature_names)), limits, classes)
+
+
+def signs(y: Any, positive: Label | None = None) -> tuple[NDArray[np.int8], tuple[str, str]]:
+    """Labels of two values as −1 and +1, and the names of the two.
+
+    >>> signs([3, 5, 5])
+    (array([-1,  1,  1], dtype=int8), ('3', '5'))
+    >>> signs([3, 5, 5], positive=3)[1]
+    ('5', '3')
+    """
+    values = plain_values("y", y)
+    classes, codes = np.unique(values, return_inverse=True)
+    if len(classes) != 2:
+        shown = ", ".join(map(_text, classes[:4])) + (", …" if len(classes) > 4 else "")
+        raise InvalidArgument("y", f"{len(classes)} classes ({shown})", "two classes")
+    names = (_text(classes[0]), _text(classes[1]))
+    high = 1
+    if positive is not None:
+        matches = [i for i, value in enumerate(classes) if _same(value, positive)]
+        if not matches:
+            raise InvalidArgument("positive", positive, f"one of the labels {' and '.join(names)}")
+        high = matches[0]
+    return np.where(codes == high, 1, -1).astype(np.int8), (names[1 - high], names[high])
+
+
+def plain_values(name: str, values: Any) -> NDArray[Any]:
+    """One value per record, none missing: numbers or texts, not Python objects."""
+    array = np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
+    if array.ndim != 1 or not array.size:
+        raise InvalidArgument(name, f"array of shape {array.shape}", "one value per record")
+    if array.dtype.kind == "O":
+        try:
+            texts = all(isinstance(value, str) for value in array)
+            array = array.astype(np.str_ if texts else np.float64)
+        except (TypeError, ValueError):
+            actual = "missing values, or texts and numbers together"
+            raise InvalidArgument(name, actual, "numbers only or texts only") from None
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        row = int(np.flatnonzero(~np.isfinite(array))[0])
+        raise InvalidArgument(name, f"NaN or infinite in record {row}", "a value in every record")
+    return array
+
+
+def _text(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float | np.floating) else str(value)
+
+
+def _same(value: Any, wanted: Label) -> bool:
+    """Equal as numbers or as texts: "1" on a command line means the label 1.0."""
+    try:
+        return float(value) == float(wanted)
+    except (TypeError, ValueError):
+        return str(value) == str(wanted)
+
+
+def _sparse(X: Any) -> Matrix:
+    with needed("simulation", "sparse data"):
+        from scipy.sparse import csr_array
+
+    # A matrix that is CSR already shares its arrays with the result: sort a copy, never theirs.
+    matrix = csr_array(X.tocsr())
+    if matrix.dtype.kind not in "fiub":
+        raise InvalidArgument("X", f"sparse matrix of {matrix.dtype}", "of real numbers")
+    if not matrix.has_canonical_format:
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
+    with np.errstate(over="ignore"):  # becomes infinite, which Dataset refuses
+        result: Matrix = matrix.astype(np.float32, copy=False)
+    return result
+
+
+def _dense(X: Any) -> NDArray[np.float32]:
+    try:
+        array = np.asarray(X.to_numpy() if hasattr(X, "to_numpy") else X)
+        if array.dtype.kind == "O":  # a frame of mixed columns: numbers, or refused
+            array = array.astype(np.float64)
+    except (TypeError, ValueError):
+        raise InvalidArgument("X", type(X).__name__, "a table of numbers only") from None
+    if array.dtype.kind not in "fiub":
+        raise InvalidArgument("X", f"array of {array.dtype}", "a table of numbers only")
+    if array.ndim != 2:
+        raise InvalidArgument("X", f"array of {array.ndim} dimension(s)", "of shape (N, d)")
+    with np.errstate(over="ignore"):  # becomes infinite, which Dataset refuses
+        return np.ascontiguousarray(array, np.float32)
+
+
+def _blocks(X: Matrix) -> Iterator[tuple[slice, NDArray[np.float32]]]:
     """X in dense blocks of rows, each small enough to be copied."""
     n, d = X.shape
     step = max(1, _BLOCK // d)
@@ -166,7 +284,7 @@ def blocks(X: Matrix) -> Iterator[tuple[slice, NDArray[np.float32]]]:
         yield rows, block if isinstance(block, np.ndarray) else block.toarray()
 
 
-def check_dense_size(X: Matrix) -> None:
+def _check_dense_size(X: Matrix) -> None:
     """Refuse to make a huge sparse matrix dense."""
     needed = 4 * X.shape[0] * X.shape[1]
     if not isinstance(X, np.ndarray) and needed > DENSE_LIMIT:
@@ -179,15 +297,15 @@ def check_dense_size(X: Matrix) -> None:
 
 def _standardise(X: Matrix) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Mean and 1/sd of each feature; 0 in place of 1/sd where a feature is constant."""
-    check_dense_size(X)
+    _check_dense_size(X)
     n, d = X.shape
     total, low, high = np.zeros(d), np.full(d, np.inf), np.full(d, -np.inf)
-    for _, block in blocks(X):
+    for _, block in _blocks(X):
         total += block.sum(axis=0, dtype=np.float64)
         low, high = np.minimum(low, block.min(axis=0)), np.maximum(high, block.max(axis=0))
     mean = total / n
     squares = np.zeros(d)
-    for _, block in blocks(X):
+    for _, block in _blocks(X):
         squares += np.square(block.astype(np.float64) - mean).sum(axis=0)
     varies = low < high
     return mean, np.where(varies, 1 / np.sqrt(np.where(varies, squares / n, 1.0)), 0.0)
@@ -206,13 +324,13 @@ def _check_matrix(X: Matrix) -> None:
         if not np.isfinite(X.data).all():
             entry = int(np.flatnonzero(~np.isfinite(X.data))[0])
             row = int(np.searchsorted(X.indptr, entry, side="right")) - 1
-            raise not_finite(row, int(X.indices[entry]))
+            raise _not_finite(row, int(X.indices[entry]))
         return
-    for rows, block in blocks(X):
+    for rows, block in _blocks(X):
         finite = np.isfinite(block)
         if not finite.all():
             row, column = map(int, np.argwhere(~finite)[0])
-            raise not_finite(rows.start + row, column)
+            raise _not_finite(rows.start + row, column)
 
 
 def _check_sparse(X: object) -> None:
@@ -230,7 +348,7 @@ def _check_sparse(X: object) -> None:
         raise InvalidArgument("X", actual, "canonical (X.sum_duplicates())")
 
 
-def not_finite(row: int, column: int) -> InvalidArgument:
+def _not_finite(row: int, column: int) -> InvalidArgument:
     return InvalidArgument(
         "X", f"NaN or infinite at row {row}, column {column}", "finite everywhere (as float32)"
     )

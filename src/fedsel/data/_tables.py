@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsel.data.arrays import Label, from_arrays
-from fedsel.data.dataset import Dataset
+from fedsel.data._dataset import Dataset, Label, from_arrays
 from fedsel.errors import InvalidArgument
 
 MAX_LEVELS = 1000

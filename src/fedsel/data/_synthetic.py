@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
-from fedsel.data.dataset import Dataset
+from fedsel.data._dataset import Dataset
 from fedsel.errors import InvalidArgument, check_count, check_finite
-
-LabelRule: TypeAlias = Literal["sparse", "dense"]
-LABEL_RULES: tuple[str, ...] = get_args(LabelRule)
 
 SIZES = {"syn-L": (100, 60_000), "syn-H": (300, 100_000)}
 """(d, n) of the paper's two synthetic data sets."""
@@ -27,31 +23,21 @@ _NAME = re.compile(
 )
 
 
-class Parameters(NamedTuple):
-    """The parameters of `synthetic` that a name states."""
-
-    d: int
-    n: int
-    c1: float
-    c2: float
-    labels: str
-
-
 def load(name: str, seed: int = 0, *, labels: str | None = None) -> Dataset:
     """A synthetic data set by its name, in any case: syn-L or syn-H, with c1 and c2 if they differ.
 
     >>> load("syn-L-0.1-0.6", seed=7)
     Dataset('syn-L-0.1-0.6', n=60000, d=100, dense)
     """
-    stated = synthetic_parameters(name)
-    return synthetic(*stated[:4], labels or stated.labels, seed)
+    d, n, c1, c2, rule = synthetic_parameters(name)
+    return synthetic(d, n, c1, c2, labels or rule, seed)
 
 
-def synthetic_parameters(name: object) -> Parameters:
-    """What the name of a synthetic data set states.
+def synthetic_parameters(name: object) -> tuple[int, int, float, float, str]:
+    """d, n, c1, c2 and the rule of labels that the name of a synthetic data set states.
 
     >>> synthetic_parameters("SYN-h-0.1-0.6")
-    Parameters(d=300, n=100000, c1=0.1, c2=0.6, labels='sparse')
+    (300, 100000, 0.1, 0.6, 'sparse')
     """
     match = _NAME.fullmatch(str(name).strip().lower())
     try:
@@ -65,7 +51,7 @@ def synthetic_parameters(name: object) -> Parameters:
         )
         raise InvalidArgument("name", name, allowed) from None
     d, n = SIZES[f"syn-{match['name'][-1].upper()}"]
-    return Parameters(d, n, c1, c2, match["labels"] or "sparse")
+    return d, n, c1, c2, match["labels"] or "sparse"
 
 
 def synthetic(
@@ -92,8 +78,8 @@ def synthetic(
     """
     d, n, seed = check_count("d", d), check_count("n", n), check_count("seed", seed, least=0)
     c1, c2 = _share("c1", c1), _share("c2", c2)
-    if labels not in LABEL_RULES:
-        raise InvalidArgument("labels", labels, "one of " + ", ".join(LABEL_RULES))
+    if labels not in ("sparse", "dense"):
+        raise InvalidArgument("labels", labels, "sparse or dense")
     strengths, weights, records = (
         np.random.Generator(np.random.Philox(child))
         for child in np.random.SeedSequence(seed).spawn(3)
