@@ -30,7 +30,7 @@ const MOST_COUNT = 2 ** 32 - 1;
  * @property {boolean} [require_recipient]
  * @property {readonly string[] | null} [purposes] what a request may state, letter by letter
  * @property {readonly string[] | null} [recipients]
- * @property {string | null} [server_key] reports leave sealed for who has this key, 64 digits
+ * @property {string | null} [server_key] reports leave sealed for the holder of this key, 64 digits
  */
 
 const KNOWN = [
