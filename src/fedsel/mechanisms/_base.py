@@ -39,9 +39,10 @@ class Mechanism(ABC):
     """True for a mechanism that reports one number, so that no dimension d matters."""
 
     @property
-    @abstractmethod
     def claimed(self) -> Epsilon:
-        """The ε that the mechanism claims; infinite for a non-private one."""
+        """The ε that the mechanism claims: its parameter, or infinity where it has none."""
+        epsilon: Epsilon = getattr(self, "epsilon", math.inf)
+        return epsilon
 
     @property
     def private(self) -> bool:

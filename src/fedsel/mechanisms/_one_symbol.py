@@ -101,10 +101,6 @@ class SignedSampling(OneSymbol):
         if self.radius is not None:
             object.__setattr__(self, "radius", check_positive("radius", self.radius))
 
-    @property
-    def claimed(self) -> Epsilon:
-        return self.epsilon
-
     def top(self, d: int) -> int:
         """How many signed dimensions are raised."""
         return best_top(Fraction(self.epsilon), d) if self.k is None else count_top(self.k, d)
@@ -222,10 +218,6 @@ class UnbiasedJoint(OneSymbol):
         object.__setattr__(self, "epsilon", check_epsilon("epsilon", self.epsilon))
         object.__setattr__(self, "k", check_top(self.k))
         object.__setattr__(self, "clip", check_positive("clip", self.clip))
-
-    @property
-    def claimed(self) -> Epsilon:
-        return self.epsilon
 
     def top(self, d: int) -> int:
         """k: the largest ‖v‖₁ that is reported without a bias."""

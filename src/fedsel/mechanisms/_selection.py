@@ -103,10 +103,6 @@ class Exponential(Selection):
             self, "epsilon", check_epsilon("epsilon", self.epsilon, zero_allowed=True)
         )
 
-    @property
-    def claimed(self) -> Epsilon:
-        return self.epsilon
-
     def build_law(self, d: int) -> RankLaw:
         """Integer weights max·exp(−ε s/(d−1)), never below max/e^ε.
 
@@ -147,10 +143,6 @@ class _TopSelection(Selection):
             self, "epsilon", check_epsilon("epsilon", self.epsilon, zero_allowed=True)
         )
         object.__setattr__(self, "k", check_top(self.k))
-
-    @property
-    def claimed(self) -> Epsilon:
-        return self.epsilon
 
     def top(self, d: int) -> int:
         return count_top(self.k, d)
@@ -261,10 +253,6 @@ class TopK(Selection):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "k", check_top(self.k))
-
-    @property
-    def claimed(self) -> Epsilon:
-        return math.inf
 
     def top(self, d: int) -> int:
         return count_top(self.k, d)

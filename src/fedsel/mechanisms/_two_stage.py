@@ -290,10 +290,6 @@ class FullGradient(WholeVector):
 
     name: ClassVar[str] = "full"
 
-    @property
-    def claimed(self) -> Epsilon:
-        return math.inf
-
     def loss_ratio(self, d: int | None = None) -> Fraction | None:  # noqa: ARG002
         return None
 

@@ -57,10 +57,6 @@ class _PrivateValue(Value):
             raise InvalidArgument("epsilon", self.epsilon, f"at least {LEAST_EPSILON}")
         object.__setattr__(self, "epsilon", epsilon)
 
-    @property
-    def claimed(self) -> Epsilon:
-        return self.epsilon
-
 
 @final
 @dataclass(frozen=True)
@@ -180,10 +176,6 @@ class Identity(Value):
 
     name: ClassVar[str] = "Identity"
 
-    @property
-    def claimed(self) -> Epsilon:
-        return math.inf
-
     def build_law(self) -> SymbolLaw:
         # All weight inside a window of one symbol, on the grid that inputs are rounded to.
         return SymbolLaw((Window(G=INPUT_STEPS, W=1, L=0, H=1),))
@@ -202,10 +194,6 @@ class Unperturbed(Value):
 
     name: ClassVar[str] = "Unperturbed"
     plain: ClassVar[bool] = True
-
-    @property
-    def claimed(self) -> Epsilon:
-        return math.inf
 
     def build_law(self) -> SymbolLaw:
         raise InvalidArgument("value", self, "private: numbers have no law of symbols")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Hashable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -214,16 +214,18 @@ class Aggregator:
         return verdict
 
     def _judge(self, client: Hashable | None, report: object) -> Verdict:
-        if self.closed:
+        if not self._lock.held:
             self._lock.check()
-        verdict = judge_round(self._format.round_of(report), self.round, self.finished)
+        state = self._state
+        verdict = judge_round(self._format.round_of(report), len(state.records), state.finished)
         if verdict is not Verdict.ACCEPTED:
             return Verdict.REJECTED if verdict is Verdict.EARLY else verdict
         if not _is_name(client):
             raise InvalidArgument("client", client, _A_NAME)
         if client is not None and client in self._seen:
             return Verdict.DUPLICATE
-        if not self._room(1) or not (self._invited is None or client in self._invited):
+        full = self.limit is not None and self._counts[Verdict.ACCEPTED] >= self.limit
+        if full or not (self._invited is None or client in self._invited):
             return Verdict.REJECTED
         if client is not None:
             self._seen.add(client)
@@ -232,12 +234,6 @@ class Aggregator:
         if len(self._waiting) >= _MOST_WAITING:
             self._add_waiting()
         return Verdict.ACCEPTED
-
-    def _room(self, wanted: int) -> int:
-        """How many of so many reports the round still takes."""
-        if self.limit is None:
-            return wanted
-        return min(wanted, self.limit - self._counts[Verdict.ACCEPTED])
 
     def _add_waiting(self) -> None:
         self._totals.add(self._format.decode_many(bytes(self._waiting)).reports)
@@ -283,7 +279,9 @@ class Aggregator:
         self, rows: NDArray[np.intp], names: list[Hashable] | None
     ) -> tuple[int, NDArray[np.intp], set[Hashable]]:
         """How many rows come from clients already heard, which are accepted, and their names."""
-        room, seen, invited, duplicate = self._room(len(rows)), self._seen, self._invited, 0
+        room, seen, invited, duplicate = len(rows), self._seen, self._invited, 0
+        if self.limit is not None:
+            room = min(room, self.limit - self._counts[Verdict.ACCEPTED])
         if names is None:
             return 0, rows[: room if invited is None else 0], set()
         new = {names[row] for row in rows.tolist()}
@@ -324,7 +322,7 @@ class Aggregator:
         self._waiting = bytearray()  # accepted reports that are not added up yet
         self._seen: set[Hashable] = set()
         self._invited = None
-        self._counts: Counter[Verdict] = Counter()
+        self._counts = dict.fromkeys(Verdict, 0)
 
     def _save(self, state: Checkpoint) -> None:
         self._lock.check()

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from fedsel._internal.exact import exp_lower
 from fedsel._internal.extras import needed
-from fedsel.errors import Epsilon, InvalidArgument
+from fedsel.errors import InvalidArgument
 from fedsel.mechanisms._base import Codebook, Scores, WholeVector, bits_for
 from fedsel.mechanisms._drawing import Entropy
 from fedsel.mechanisms._selection import Top, count_top
@@ -40,10 +40,6 @@ class Baseline(WholeVector):
     decays_at_server: ClassVar[bool] = True
     epsilon: Fraction
     dim: int
-
-    @property
-    def claimed(self) -> Epsilon:
-        return self.epsilon
 
     def loss_ratio(self, d: int | None = None) -> Fraction | None:  # noqa: ARG002
         """That of real numbers."""
