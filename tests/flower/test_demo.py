@@ -126,7 +126,7 @@ def test_a_demo_that_is_ended_while_it_begins_leaves_nothing(tmp_path):
         (["--nodes", "0"], "nodes = 0"),
         (["--epsilon", "nan"], "epsilon = nan"),
         (["--model", "forest"], "--model: invalid choice: 'forest'"),
-        (["--dataset", "mnist"], "--dataset: invalid choice: 'mnist'"),
+        (["--solution", "NP"], "a private solution"),
     ],
 )
 def test_wrong_options_start_nothing(arguments, complaint, monkeypatch, capsys):

@@ -15,8 +15,7 @@ from contextlib import ExitStack, suppress
 import pytest
 
 from fedsel.service._connections import Connection, Listener
-from fedsel.service._http import Answer
-from fedsel.service._middleware import Buckets
+from fedsel.service._http import Answer, Buckets
 from fedsel.service._snapshot import RunSnapshot
 from fedsel.service._task import Limits
 from fedsel.service.running import Serving, background
@@ -167,7 +166,7 @@ def test_too_much_that_waits(quick_path, monkeypatch):
 
 
 def test_buckets_forget_the_oldest(monkeypatch):
-    monkeypatch.setattr("fedsel.service._middleware.MOST_REMEMBERED", 3)
+    monkeypatch.setattr("fedsel.service._http.MOST_REMEMBERED", 3)
     buckets = Buckets(1.0, burst=1.0, clock=lambda: 0.0)
     assert [buckets.take(name) for name in "abca"] == [True, True, True, False]
     buckets.take("d")

@@ -1,4 +1,4 @@
-"""What is drawn: all executors alike on the same words, and by the law (chi-square)."""
+"""Checks of samplers: executors agree on the same words, and follow the law (chi-square)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from fedsel.checks._exact import (
     DIMENSIONS,
     FALSE_ALARM,
     MOST_SYMBOLS,
-    expect,
     require,
     vectors,
 )
-from fedsel.mechanisms import BOTTOM, Mechanism, ReportMechanism, Selection, Value
+from fedsel.mechanisms import BOTTOM, ReportMechanism, Selection, Value
 from fedsel.reports import Reports
 from fedsel.sampling import device, simulated
 from fedsel.solutions import Solution
@@ -26,9 +25,8 @@ from fedsel.solutions import Solution
 _DRAWS, _FEW_DRAWS = 200_000, 10_000
 
 
-def check_selection_executors(selection: Mechanism) -> None:
-    """Device, batch and kernel choose the same dimensions from the same words."""
-    selection = expect(selection, Selection)
+def check_selection_executors(selection: Selection) -> None:
+    """Check that device, batch and kernel choose the same dimensions from the same words."""
     for d in DIMENSIONS:
         rows, who = vectors(d), simulated.cohort(CLIENTS, seed=d)
         alone = [
@@ -43,9 +41,8 @@ def check_selection_executors(selection: Mechanism) -> None:
         require(fast == slow == single, f"{selection!r}: executors differ at d = {d}")
 
 
-def check_value_executors(value: Mechanism) -> None:
-    """Device, batch and kernel send the same symbols from the same words."""
-    value = expect(value, Value)
+def check_value_executors(value: Value) -> None:
+    """Check that device, batch and kernel send the same symbols from the same words."""
     t = np.linspace(-1, 1, CLIENTS)
     who = simulated.cohort(CLIENTS, seed=1)
     fast = simulated.perturb(value, t, who).tolist()
@@ -55,16 +52,15 @@ def check_value_executors(value: Mechanism) -> None:
     require(fast == slow == single, f"{value!r}: executors differ")
 
 
-def check_report_executors(mechanism: Mechanism) -> None:
-    """Device, batch and kernel send the same reports from the same words."""
-    mechanism = expect(mechanism, ReportMechanism)
+def check_report_executors(mechanism: ReportMechanism) -> None:
+    """Check that device, batch and kernel send the same reports from the same words."""
     for d in DIMENSIONS:
         if mechanism.picks <= d:
             same_reports(simulated.as_solution(mechanism, d), d)
 
 
 def same_reports(solution: Solution, seed: int) -> Reports:
-    """Those of `encode`, one client after another, which the fast executors must send as well."""
+    """Return the reports of `encode`, which the fast executors must send as well."""
     rows = vectors(solution.dim).astype(np.float32)
     who = simulated.cohort(CLIENTS, seed=seed)
     single = _one_by_one(solution, rows, seed)
@@ -84,15 +80,14 @@ def _one_by_one(solution: Solution, rows: NDArray[np.float32], seed: int) -> Rep
 
 
 def _known(solution: Solution) -> bool:
-    """Whether there are fast executors; parts by somebody else run as a device runs them."""
+    """Return whether there are fast executors for all parts of a solution."""
     from fedsel.sampling._kernels import known
 
     return known(solution)
 
 
-def check_selection_sampler(selection: Mechanism) -> None:
-    """The kernel follows the exact law, ties and ⊥ included (chi-square)."""
-    selection = expect(selection, Selection)
+def check_selection_sampler(selection: Selection) -> None:
+    """Check that the kernel follows the exact law, ties and ⊥ included (chi-square)."""
     vector = [0.5, -2.0, 0.5, 0.0, 1.0, -0.5, 0.0]
     drawn = simulated.select(selection, [vector], simulated.cohort(_DRAWS, seed=7))
     law = selection.law(len(vector))
@@ -100,20 +95,16 @@ def check_selection_sampler(selection: Mechanism) -> None:
     assert_follows(drawn, {key: float(p) for key, p in expected.items()}, repr(selection))
 
 
-def check_value_sampler(value: Mechanism) -> None:
-    """The kernel follows the exact law at a value off the grid (chi-square)."""
-    value = expect(value, Value)
-    if value.symbols > MOST_SYMBOLS:
-        return
+def check_value_sampler(value: Value) -> None:
+    """Check that the kernel follows the exact law at a value off the grid (chi-square)."""
     t = Fraction(5, 16)
     drawn = simulated.perturb(value, [float(t)], simulated.cohort(_DRAWS, seed=8))
     expected = {s: float(p) for s, p in enumerate(value.law.probabilities(t))}
     assert_follows(drawn, expected, repr(value))
 
 
-def check_report_sampler(mechanism: Mechanism) -> None:
-    """The kernel's reports follow the exact law (chi-square), or a device's where there is none."""
-    mechanism = expect(mechanism, ReportMechanism)
+def check_report_sampler(mechanism: ReportMechanism) -> None:
+    """Check that reports of the kernel, or else of a device, follow the exact law (chi-square)."""
     vector = [Fraction(1, 4), Fraction(-3), Fraction(1, 4)]
     row = np.array([[float(x) for x in vector]], dtype=np.float32)
     law = mechanism.report_law(vector)

@@ -20,11 +20,14 @@ from fedsel.service._http import (
     JSON_TYPE,
     OCTETS_TYPE,
     PROBLEM,
+    ROUTE,
     Answer,
     Application,
+    Buckets,
     Receive,
     Refusal,
     Scope,
+    SecurityMiddleware,
     Send,
     cached_answer,
     declared_length,
@@ -32,7 +35,6 @@ from fedsel.service._http import (
     read_body,
     text_answer,
 )
-from fedsel.service._middleware import ROUTE, Buckets, SecurityMiddleware
 from fedsel.service._monitoring import CONTENT_TYPE, Metrics, log_event
 from fedsel.service._openapi import document
 from fedsel.service._snapshot import CachedBytes, RunSnapshot
