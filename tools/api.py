@@ -47,7 +47,9 @@ def page() -> str:
 def section(name: str, lacking: list[str]) -> str:
     """The table of one package."""
     package = import_module(name)
-    names = sorted(set(package.__all__) - {"__version__"}, key=str.lower)
+    names = sorted(
+        set(package.__all__) - {"__version__"}, key=lambda public: (public.lower(), public)
+    )
     rows = [f"| `{public}` | {summary(package, public, lacking)} |" for public in names]
     about = (package.__doc__ or "").splitlines()[0]
     return "\n".join([f"## `{name}`", "", about, "", "| name | |", "|---|---|", *rows, ""])
