@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 
 from fedsel._internal.exact import exceeds_exp, log
-from fedsel._internal.progress import note
 from fedsel.auditing._enumeration import exact_law
 from fedsel.auditing._events import Raw
 from fedsel.auditing._experiment import (
@@ -143,19 +142,18 @@ def audit_program(
     def sample(value: Any, count: int, seed: int, tell: Tell) -> Raw:
         return called_again(lambda v, e: _called(program, v, e), value, count, seed, tell)
 
-    with note("auditing", pilot * len(inputs) + 2 * trials) as tell:
-        finding = experiment(
-            sample,
-            inputs,
-            claimed=claimed,
-            trials=trials,
-            pilot=pilot,
-            seed=stream,
-            alpha=alpha,
-            delta=delta,
-            float_bits=float_bits,
-            tell=lambda done: (tell(done), advance(done)),
-        )
+    finding = experiment(
+        sample,
+        inputs,
+        claimed=claimed,
+        trials=trials,
+        pilot=pilot,
+        seed=stream,
+        alpha=alpha,
+        delta=delta,
+        float_bits=float_bits,
+        advance=advance,
+    )
     if exact is not None and delta == 0 and finding.lower_bound > exact.epsilon:
         # The experiment saw what no draw by below() can do: the rest comes from elsewhere.
         exact, why_not = None, "it draws from another source than entropy.below(n), too"
