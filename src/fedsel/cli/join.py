@@ -48,9 +48,7 @@ _WITNESS = _option("The ledger's second file, best on another disk.", "in the st
 _SEEN = "Your invitation; others on this machine can see it here."
 _TOKEN = _option(_SEEN, panel=_WAY, envvar="FEDSEL_TOKEN")
 _TOKEN_FILE = _option("A file with your invitation.", panel=_WAY)
-_CA = _option(
-    "Certificates to verify the service by (PEM).", "the certificates of this system", _WAY
-)
+_CA = _option("Certificates to verify the service by (PEM).", "this system's", _WAY)
 _EVERY = typer.Option(help="Seconds between two polls, about.", rich_help_panel=_WAY)
 _PATIENCE = typer.Option(help="Seconds without an answer before it gives up.", rich_help_panel=_WAY)
 
@@ -128,7 +126,7 @@ def join_command(
 
 
 def _spent(store: Path, witness: Path | None, create: bool, lifetime: Fraction) -> Fraction:
-    """What this device has spent so far; reports a ledger that cannot be used before any contact."""
+    """What this device has spent so far; an unusable ledger is reported before any contact."""
     from fedsel.device import Ledger
     from fedsel.device._entries import check_lifetime
 

@@ -118,7 +118,7 @@ class RecordPipeline:
 
     @classmethod
     def decode(cls, text: str, most: int) -> Self:
-        """The pipeline of a text; anything else raises a ValueError, or an error of one of its parts.
+        """The pipeline of a text; anything else raises a ValueError, or an error of its parts.
 
         Of at most so many features: nothing of their size is built before that is known, because a
         few bytes may ask for any number of them.

@@ -149,8 +149,8 @@ class SuitedRecords:
         """What to report in a round: a function of the weights, in which alone records are used.
 
         Whether the round's plan makes sense is seen by a made-up record: what is raised here must
-        not depend on the records of the device. ``leave_out`` is called, within the update, with the
-        number of records that have a label or a value that the task does not know.
+        not depend on the records of the device. The update calls ``leave_out``
+        with the number of records that have a label or a value that the task does not know.
         """
         made_up = self._update_of(np.zeros((1, self.features)), np.ones(1), number, pipeline)
         if np.shape(made_up(np.zeros(dim))) != (dim,):
