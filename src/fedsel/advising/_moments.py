@@ -89,25 +89,25 @@ class Moments:
 
     def alignment(self, reports: float) -> float:
         """The cosine of the mean of so many reports with u: E⟨mean, u⟩/√E‖mean‖²."""
-        squared = self.shared + self._spread / reports
+        squared = self.shared + self._variance / reports
         return self.signal / math.sqrt(squared) if squared > 0 else 0.0
 
     def noise(self, reports: float) -> float:
         """The norm of the noise in the mean of so many reports, over the signal."""
-        return math.sqrt(self._spread / reports) / self.signal if self.signal > 0 else math.inf
+        return math.sqrt(self._variance / reports) / self.signal if self.signal > 0 else math.inf
 
     def reports_for(self, goal: float) -> int | None:
         """How many reports align at least so well; None where no number does."""
         room = (self.signal / goal) ** 2 - self.shared
-        return max(1, math.ceil(self._spread / room)) if room > 0 else None
+        return max(1, math.ceil(self._variance / room)) if room > 0 else None
 
     def over(self, bases: int) -> Moments:
         """Where so many rounds have a basis of their own: what bends in one does so in no other."""
         shared = self.signal**2 + max(0.0, self.shared - self.signal**2) / bases
-        return Moments(self.signal, shared, shared + self._spread)
+        return Moments(self.signal, shared, shared + self._variance)
 
     @property
-    def _spread(self) -> float:
+    def _variance(self) -> float:
         return max(0.0, self.second - self.shared)
 
 
