@@ -13,7 +13,10 @@ from fedsel.cli import app
 from tests.cli.support import COMMANDS, run_here
 
 ROOT = Path(__file__).parent.parent
+RESULTS = ("reproduction/results.md", "tools/mutants/results.md", "benchmarks/sklearn.md")
+"""Long tables, beside what makes them."""
 PAGES = [ROOT / "README.md", ROOT / "SPEC.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES += [ROOT / page for page in RESULTS]
 TOURS = sorted((ROOT / "docs" / "tours").glob("*.md"))
 TORCH = [pytest.mark.slow, pytest.mark.xdist_group("torch")]
 MARKS = {
