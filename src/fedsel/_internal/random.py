@@ -22,22 +22,6 @@ from numpy.typing import NDArray
 from fedsel._internal.exact import mulhi
 from fedsel.errors import check_count
 
-__all__ = [
-    "SYSTEM",
-    "Stream",
-    "Streams",
-    "SystemEntropy",
-    "fresh_seeds",
-    "own_stream",
-    "philox",
-    "philox_key",
-    "public_bits",
-    "public_generator",
-    "public_key",
-    "stream",
-    "words_of",
-]
-
 Words = NDArray[np.uint64]
 
 _WORD = 1 << 64
