@@ -137,7 +137,7 @@ def test_from_a_file_the_search_finds_and_nothing_is_fetched(site, browser):
     page.close()
 
 
-WIDE = ("index", "how-it-works", "choosing", "results", "mutants", "api/fedsel.mechanisms")
+WIDE = ("index", "how-it-works", "choosing", "sklearn", "shuffling", "api/fedsel.mechanisms")
 """Pages with wide tables, long lines and pictures."""
 
 

@@ -1,4 +1,6 @@
-"""Put the results of an experiment into the documentation: figures, docs/results.md, quoted tables.
+"""Put the results of an experiment into the documentation.
+
+That is the figures and quoted tables of docs/, and all numbers in reproduction/results.md.
 
 Takes the rows from one or more results.sqlite, by their parameters: whatever code they came from,
 which is printed. Cells that no file has are an error, or left out with --partial.
@@ -27,6 +29,7 @@ from reproduction.summary import QUOTED, claim_cells, pipe_row, pipe_table, sect
 from reproduction.views import VIEWS, View
 
 DOCS = Path(__file__).parents[1] / "docs"
+RESULTS = Path(__file__).parents[1] / "reproduction" / "results.md"
 PICTURES = {
     "fair": ("choosing", "fair", "auc"),
     "table3": ("table3",),
@@ -59,7 +62,7 @@ def _key(parameters: Row) -> str:
 
 
 def with_results(text: str, name: str, view: View, origin: str) -> str:
-    """docs/results.md with the claims and tables of one experiment as a view has them."""
+    """reproduction/results.md with the claims and tables of one experiment as a view has them."""
     head, *parts = re.split(r"(?m)^(?=## )", text)
     others = [part for part in parts if not part.startswith(f"## {name}: ")]
     claims = next(place for place, part in enumerate(others) if part.startswith("## Claims"))
@@ -125,7 +128,8 @@ def main() -> None:
     )
     parser.add_argument("name", choices=sorted(PICTURES))
     parser.add_argument("files", type=Path, nargs="+", metavar="results.sqlite")
-    parser.add_argument("--docs", type=Path, default=DOCS, help="the folder to change")
+    parser.add_argument("--docs", type=Path, default=DOCS, help="the folder of pages to change")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="the file of all numbers")
     parser.add_argument("--partial", action="store_true", help="although cells are missing")
     options = parser.parse_args()
     rows, missing, origin = read_rows(options.name, options.files)
@@ -139,13 +143,12 @@ def main() -> None:
         path = options.docs / "images" / f"{stem}.png"
         picture.figure.savefig(path, dpi=100, metadata={"Software": None})
         print(f"wrote {path}: {picture.caption}")
-    results = options.docs / "results.md"
-    changed = with_results(results.read_text("utf-8"), options.name, view, origin)
-    results.write_text(changed, encoding="utf-8")
+    changed = with_results(options.results.read_text("utf-8"), options.name, view, origin)
+    options.results.write_text(changed, encoding="utf-8")
     for page in sorted(options.docs.glob("*.md")):
         before = page.read_text("utf-8")
         after = with_tables(before, options.name, view.tables)
-        if page != results and after != before:
+        if after != before:
             page.write_text(after, encoding="utf-8")
             print(f"wrote {page}")
 

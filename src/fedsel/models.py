@@ -1,6 +1,7 @@
-"""Linear models with an ℓ2 regulariser: logistic, support vector machine, least squares, Huber.
+"""Linear models with an ℓ2 regulariser, for two classes, for several, and for numbers.
 
-Linear models of several classes: softmax regression and the multi-class SVM."""
+The losses are logistic, support vector machine, least squares and Huber.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +17,14 @@ Loss = Literal["logistic", "svm", "squared", "huber"]
 CLASSIFYING = ("logistic", "svm")
 REGRESSING = ("squared", "huber")
 HUBER, SQUARED = 0.2, 2.0
-"""The residuals beyond which the losses of a regression grow linearly; targets lie in [−1, 1], so
-that least squares has no larger ones within them."""
+"""The residuals beyond which the losses of a regression grow linearly. Targets lie in [−1, 1], so
+residuals of predictions within them are at most 2."""
 
 
 def check_loss(
     loss: object, reg: object, name: str = "loss", known: tuple[str, ...] = CLASSIFYING
 ) -> None:
-    """Refuse a loss or a λ that no model has; ``name`` is what the caller calls the loss."""
+    """Refuse an unknown loss or a negative λ; ``name`` is the caller's name of the loss."""
     if loss not in known:
         raise InvalidArgument(name, loss, " or ".join(repr(one) for one in known))
     if check_finite("reg", reg) < 0:
@@ -135,7 +136,7 @@ class MulticlassModel:
     def _rivals(
         margins: NDArray[Any], y: NDArray[np.integer]
     ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-        """The strongest wrong class of each record, and 1 + its margin − that of the right one."""
+        """The strongest wrong class of each record, and 1 + its margin − the right one's."""
         rows, others = np.arange(len(y)), np.array(margins, dtype=np.float64)
         others[rows, y] = -np.inf
         rival = others.argmax(axis=1)

@@ -152,6 +152,7 @@ def test_a_second_tab_waits_for_the_first(service, visitor):
     first.wait_for_selector(ACCEPTED)
     second.get_by_text("Another tab of this browser is taking part. This one waits.").wait_for()
     assert second.is_disabled("#go")
+    second.wait_for_selector(ACCEPTED)
     assert shown_reports(second) == shown_reports(first)
     first.close()
     second.get_by_text("The other tab has ended.").wait_for()

@@ -13,7 +13,7 @@ from fedsel.auto import PublicFacts, learning_rate
 from fedsel.errors import InvalidArgument, InvalidData
 from fedsel.mechanisms import FlatPicks, ReportMechanism
 from fedsel.models import LinearModel
-from fedsel.sampling._parts import Outer, rows_of
+from fedsel.sampling._batch import Outer, rows_of
 from fedsel.simulation import (
     Population,
     Simulation,

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.func import functional_call, grad, vmap
 
-from fedsel.sampling._parts import Outer, rows_of
+from fedsel.sampling._batch import Outer, rows_of
 from fedsel.torch import ClientUpdates
 
 N = 12

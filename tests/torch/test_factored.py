@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from fedsel.data.partition import by_groups
-from fedsel.sampling._parts import Outer, rows_of
+from fedsel.sampling._batch import Outer, rows_of
 from fedsel.torch import ClientUpdates, Local
 from fedsel.torch._gradients import CHUNK_BYTES
 from tests.torch.support import N, Own, check, plain, updates_of

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from fedsel import InvalidArgument
-from fedsel.sampling._parts import rows_of
+from fedsel.sampling._batch import rows_of
 from fedsel.simulation import _account
 from fedsel.torch import ClientUpdates, FederatedTrainer, Local
 from tests.torch.support import Own, plain

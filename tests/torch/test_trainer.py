@@ -13,7 +13,7 @@ from fedsel import Recipe, solution
 from fedsel.auto import PublicFacts, resolve_auto
 from fedsel.data.partition import by_groups
 from fedsel.errors import InvalidArgument, InvalidData
-from fedsel.sampling._parts import rows_of
+from fedsel.sampling._batch import rows_of
 from fedsel.simulation import Population, Training, train
 from fedsel.simulation._reports import VectorReports
 from fedsel.torch import ClientUpdates, FederatedTrainer, Local

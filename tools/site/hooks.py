@@ -65,7 +65,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for source, page in PROJECT.items():
         if files.get_file_from_path(page) is None:
             text = (ROOT / source).read_text(encoding="utf-8")
-            files.append(File.generated(config, page, content=_from_root(text)))
+            files.append(File.generated(config, page, content=_from_root(text, config)))
     docs = Path(config.docs_dir)
     homes = _homes(docs)
     for module, section in _modules(docs).items():
@@ -167,13 +167,16 @@ def _shown(found: re.Match[str], page: str, config: MkDocsConfig) -> str:
     return f"{config.extra['repository']}/{kind}/main/{path.relative_to(ROOT).as_posix()}{anchor}"
 
 
-def _from_root(text: str) -> str:
-    """A file of the root with links that hold in docs/."""
+def _from_root(text: str, config: MkDocsConfig) -> str:
+    """A file of the root with links that hold on the site."""
 
     def link(found: re.Match[str]) -> str:
         target, anchor = found["target"], found["anchor"] or ""
         if target in PROJECT:
             return PROJECT[target] + anchor
-        return target.removeprefix("docs/") + anchor
+        if target.startswith("docs/"):
+            return target.removeprefix("docs/") + anchor
+        kind = "tree" if (ROOT / target).is_dir() else "blob"
+        return f"{config.extra['repository']}/{kind}/main/{target}{anchor}"
 
     return _LINK.sub(link, text)

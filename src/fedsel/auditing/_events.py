@@ -122,19 +122,28 @@ class ByValue(View):
 
 
 @dataclass(frozen=True)
-class ByInterval(View):
-    """Intervals between quantiles of one column."""
+class _OfColumn(View):
+    """A view of one of so many columns, which ``edges`` cut into intervals."""
 
     column: int
     edges: Numbers
     columns: int = 2
+
+    def between(self, first: int, last: int) -> str:
+        """The intervals first … last in words."""
+        subject = "output" if self.columns == 1 else f"output[{self.column}]"
+        return _between(subject, self.edges, first, last)
+
+
+class ByInterval(_OfColumn):
+    """Intervals between quantiles of one column."""
 
     @property
     def name(self) -> str:  # type: ignore[override]
         return f"interval of output[{self.column}]"
 
     def label(self, category: int) -> str:
-        return _between(self._subject, self.edges, category, category)
+        return self.between(category, category)
 
     def words(self, event: Categories) -> str:
         """Neighbours joined: few long intervals in place of many short ones."""
@@ -144,29 +153,20 @@ class ByInterval(View):
                 runs[-1][1] = place
             else:
                 runs.append([place, place])
-        said = [_between(self._subject, self.edges, low, high) for low, high in runs[:_MOST_NAMED]]
+        said = [self.between(low, high) for low, high in runs[:_MOST_NAMED]]
         more = len(runs) - len(said)
         return " or ".join(said) + (f", or in one of {more} intervals more" if more else "")
-
-    @property
-    def _subject(self) -> str:
-        return "output" if self.columns == 1 else f"output[{self.column}]"
 
     def categories(self, outputs: NDArray[np.generic]) -> Categories:
         return np.searchsorted(self.edges, _column(outputs, self.column), side="right")
 
 
-@dataclass(frozen=True)
-class ByLastBit(View):
+class ByLastBit(_OfColumn):
     """The exponent of the last set bit of a float, in a few intervals of its value.
 
     ℓ + (r − ℓ)·U in floating point can only reach some of the floats, and which ones depends on ℓ:
     the granularity of an output near zero betrays the input. (Mironov 2012.)
     """
-
-    column: int
-    edges: Numbers
-    columns: int = 2
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -174,12 +174,10 @@ class ByLastBit(View):
 
     def label(self, category: int) -> str:
         last_bit, place = divmod(category, len(self.edges) + 1)
-        subject = "output" if self.columns == 1 else f"output[{self.column}]"
-        where = _between(subject, self.edges, place, place)
-        return f"last bit 2^{last_bit - _LEAST_BIT}, {where}"
+        return f"last bit 2^{last_bit - _LEAST_BIT}, {self.between(place, place)}"
 
     def words(self, event: Categories) -> str:
-        """One example; a list of dozens tells nobody more."""
+        """One example: a list of dozens says no more."""
         example, more = self.label(int(event[0])), len(event) - 1
         beside = f", and {more} kinds more" if more else ""
         return (

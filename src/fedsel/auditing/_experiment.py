@@ -160,19 +160,17 @@ def audit(
         candidates = [check_vectors("inputs", v, ndim=1).astype(np.float64) for v in inputs]
     else:
         candidates = _own_inputs(target, d) if own else candidate_inputs(check_count("d", d))
-    with note("auditing", _runs(len(candidates), trials, pilot)) as tell:
-        found = experiment(
-            sampler,
-            candidates,
-            claimed=claimed,
-            trials=trials,
-            pilot=pilot,
-            seed=seed,
-            alpha=alpha,
-            delta=delta,
-            float_bits=float_bits,
-            tell=tell,
-        )
+    found = experiment(
+        sampler,
+        candidates,
+        claimed=claimed,
+        trials=trials,
+        pilot=pilot,
+        seed=seed,
+        alpha=alpha,
+        delta=delta,
+        float_bits=float_bits,
+    )
     first, second = (tuple(vector.tolist()) for vector in found.pair)
     return replace(found, pair=(first, second))
 
@@ -188,13 +186,14 @@ def experiment(
     alpha: float = FALSE_ALARM,
     delta: float = 0.0,
     float_bits: bool = True,
-    tell: Tell = abs,
+    advance: Tell = abs,
 ) -> Finding:
     """Find the pair of inputs and the event that differ most, and bound the loss.
 
-    ``sample(value, trials, seed, tell)`` returns so many independent outputs for an input. The
-    bound is ln((p − δ)/q), for p at least the probability of the event for the first input and q at
-    most that for the second, each wrong with chance alpha/2.
+    ``sample(value, trials, seed, tell)`` returns so many independent outputs for an input, and
+    calls ``tell`` with the number of those just done; ``advance`` gets the same numbers. The bound
+    is ln((p − δ)/q), for p at least the probability of the event for the first input and q at most
+    that for the second, each wrong with chance alpha/2.
     """
     check_count("trials", trials)
     check_count("pilot", pilot, least=2)
@@ -204,17 +203,24 @@ def experiment(
         raise InvalidArgument("delta", delta, "in [0, 1)")
     if len(inputs) < 2:
         raise InvalidArgument("inputs", len(inputs), "at least two")
-    pilots = [sample(value, pilot, seed_of(seed, 0, i), tell) for i, value in enumerate(inputs)]
-    encoder = Encoder(pilots)
-    first, second, view, event = _worst(
-        [encoder.read(raw) for raw in pilots],
-        delta,
-        lambda pilot: fit_views(pilot, encoder.floats and float_bits, booleans=encoder.booleans),
-    )
-    fresh = [
-        view.categories(encoder.read(sample(inputs[i], trials, seed_of(seed, 1, side), tell)))
-        for side, i in enumerate((first, second))
-    ]
+    with note("auditing", pilot * len(inputs) + 2 * trials) as noted:
+
+        def tell(done: float) -> None:
+            noted(done)
+            advance(done)
+
+        pilots = [sample(value, pilot, _seed(seed, 0, i), tell) for i, value in enumerate(inputs)]
+        encoder = Encoder(pilots)
+        bits = encoder.floats and float_bits
+        first, second, view, event = _worst(
+            [encoder.read(raw) for raw in pilots],
+            delta,
+            lambda outputs: fit_views(outputs, bits, booleans=encoder.booleans),
+        )
+        fresh = [
+            view.categories(encoder.read(sample(inputs[i], trials, _seed(seed, 1, side), tell)))
+            for side, i in enumerate((first, second))
+        ]
     hits = [int(np.isin(seen, event).sum()) for seen in fresh]
     low, _ = clopper_pearson(hits[0], trials, alpha / 2)
     _, high = clopper_pearson(hits[1], trials, alpha / 2)
@@ -234,13 +240,7 @@ def experiment(
     )
 
 
-def _runs(inputs: int, trials: int, pilot: int) -> float:
-    """How many runs an experiment takes; 0 where its parameters are wrong."""
-    counts = isinstance(trials, int) and isinstance(pilot, int)
-    return pilot * inputs + 2 * trials if counts else 0
-
-
-def seed_of(seed: int, *purpose: int) -> int:
+def _seed(seed: int, *purpose: int) -> int:
     """Seeds of independent streams: no two samples of an audit share one."""
     check_count("seed", seed, least=0)
     return int(np.random.SeedSequence(seed, spawn_key=purpose).generate_state(1, np.uint64)[0])

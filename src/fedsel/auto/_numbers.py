@@ -84,6 +84,7 @@ _LARGEST_OF_A_REGRESSION = (1.5, 3.0)
 direction, a tenth for each entry within these."""
 
 Model = Literal["linear", "svm", "regression", "network"]
+"""What is trained; "linear" is logistic regression."""
 
 
 def model_of(loss: Loss) -> Model:
@@ -279,7 +280,7 @@ def radius(norm: float = 1.0, classes: int = 2, model: Model = "linear") -> floa
 
 
 def learning_rate(solution: Solution, facts: PublicFacts) -> float:
-    """α of a solution in a facts.
+    """The learning rate α of a solution, from public facts.
 
     A linear model on records of known norm X: noise spreads its squared norm evenly over d
     dimensions, and moves the margin of a record by α·s·X·√(T/(n·d)); that is set to ``MARGIN``.

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 Label = str | int | float | bool
 SCALINGS: tuple[str, ...] = ("none", "unit", "symmetric", "private", "standard")
+"""The scales that a data set can be put on."""
 
 INTERCEPT = "intercept"
 STANDARD_CLIP = 3.0

@@ -20,19 +20,49 @@ MAX_LEVELS = 1000
 
 @dataclass(frozen=True)
 class Numbers:
-    """A column of numbers."""
+    """A column of numbers, which is one feature."""
 
     name: str
     values: NDArray[Any]
 
+    @property
+    def features(self) -> list[str]:
+        return [self.name]
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Public bounds: truth values are 0 or 1, of other numbers nothing is known."""
+        return (0.0, 1.0) if self.values.dtype == np.bool_ else (-math.inf, math.inf)
+
+    def matrix(self) -> NDArray[np.float32]:
+        with np.errstate(over="ignore"):
+            column = self.values.astype(np.float32)
+        if not np.isfinite(column).all():
+            row = int(np.flatnonzero(~np.isfinite(column))[0])
+            allowed = f"finite as float32 (NaN or infinite in record {row})"
+            raise InvalidArgument("column", self.name, allowed)
+        return column[:, None]
+
 
 @dataclass(frozen=True)
 class Texts:
-    """A column of texts: ``levels[codes]``, the levels sorted."""
+    """A column of texts, ``levels[codes]`` with sorted levels: each level is a feature."""
 
     name: str
     codes: NDArray[np.int32]
     levels: tuple[str, ...]
+    bounds = (0.0, 1.0)
+
+    @property
+    def values(self) -> NDArray[Any]:
+        return np.array(self.levels)[self.codes]
+
+    @property
+    def features(self) -> list[str]:
+        return [f"{self.name}={level}" for level in self.levels]
+
+    def matrix(self) -> NDArray[np.bool_]:
+        return np.equal(self.codes[:, None], np.arange(len(self.levels)))
 
 
 Column = Numbers | Texts
@@ -43,42 +73,24 @@ def encode(
 ) -> Dataset:
     """Numbers as they are, texts one-hot; the label column gives y."""
     at = label_index([column.name for column in columns], label)
-    target = columns[at]
-    features = [column for i, column in enumerate(columns) if i != at]
+    target, features = columns[at], [*columns[:at], *columns[at + 1 :]]
     if not features:
         raise InvalidArgument("label", label, "one of several columns: no feature is left")
-    names = [n for column in features for n in _names(column)]
-    X = np.empty((len(_values(target)), len(names)), np.float32)
-    j = 0
+    names = [feature for column in features for feature in column.features]
+    bounds = [column.bounds for column in features for _ in column.features]
+    y = target.values
+    X, j = np.empty((len(y), len(names)), np.float32), 0
     for column in features:
-        if isinstance(column, Numbers):
-            with np.errstate(over="ignore"):  # becomes infinite, which Dataset refuses
-                X[:, j] = column.values
-            _check_finite(column.name, X[:, j])
-            j += 1
-            continue
-        X[:, j : j + len(column.levels)] = column.codes[:, None] == np.arange(len(column.levels))
-        j += len(column.levels)
+        X[:, j : j + len(column.features)] = column.matrix()
+        j += len(column.features)
     return from_arrays(
         X,
-        _values(target),
+        y,
         name=name,
         feature_names=names,
-        bounds=_bounds(features),
+        bounds=bounds if (0.0, 1.0) in bounds else None,
         positive=positive,
     )
-
-
-def _bounds(features: Sequence[Column]) -> list[tuple[float, float]] | None:
-    """Levels and truth values are 0 or 1; of numbers nothing is known. None for numbers alone."""
-    known, unknown = (0.0, 1.0), (-math.inf, math.inf)
-    bounds = [known if _truths(c) else unknown for c in features for _ in _names(c)]
-    return bounds if known in bounds else None
-
-
-def _truths(column: Column) -> bool:
-    """Whether the features of a column are 0 or 1 by its type."""
-    return isinstance(column, Texts) or column.values.dtype == np.bool_
 
 
 def arranged(columns: Sequence[Column], features: Sequence[str]) -> NDArray[np.float32]:
@@ -88,20 +100,16 @@ def arranged(columns: Sequence[Column], features: Sequence[str]) -> NDArray[np.f
     >>> arranged([job, age], ["age", "job=b", "job=c"]).tolist()
     [[3.0, 0.0, 0.0], [4.0, 1.0, 0.0]]
     """
-    numbers = {c.name: c.values for c in columns if isinstance(c, Numbers)}
-    texts = {c.name: c for c in columns if isinstance(c, Texts)}
-    rows = np.zeros((len(_values(columns[0])), len(features)), np.float32)
+    texts = [column for column in columns if isinstance(column, Texts)]
+    numbers = [column for column in columns if isinstance(column, Numbers)]
+    known: list[Column] = [*texts, *numbers]
+    owners = {feature: column for column in known for feature in column.features}
+    rows = np.zeros((len(columns[0].values), len(features)), np.float32)
     for j, name in enumerate(features):
-        if name in numbers:
-            with np.errstate(over="ignore"):
-                rows[:, j] = numbers[name]
-            _check_finite(name, rows[:, j])
-            continue
-        owner = next((c for c in texts.values() if name.startswith(f"{c.name}=")), None)
-        if owner is None:
+        if owner := owners.get(name):
+            rows[:, j] = owner.matrix()[:, owner.features.index(name)]
+        elif not any(name.startswith(f"{column.name}=") for column in texts):
             raise InvalidArgument("column", name, "there, and of the same kind, in public rows")
-        level = name.removeprefix(f"{owner.name}=")
-        rows[:, j] = np.array([known == level for known in owner.levels])[owner.codes]
     return rows
 
 
@@ -133,24 +141,3 @@ def too_many_levels(name: str) -> InvalidArgument:
     return InvalidArgument(
         "column", name, f"numbers, or texts of at most {MAX_LEVELS} levels (remove the column)"
     )
-
-
-def _names(column: Column) -> list[str]:
-    if isinstance(column, Numbers):
-        return [column.name]
-    return [f"{column.name}={level}" for level in column.levels]
-
-
-def _values(column: Column) -> NDArray[Any]:
-    if isinstance(column, Numbers):
-        return column.values
-    return np.array(column.levels)[column.codes]
-
-
-def _check_finite(name: str, values: NDArray[np.float32]) -> None:
-    """As Dataset does, but with the name that the user knows."""
-    if not np.isfinite(values).all():
-        row = int(np.flatnonzero(~np.isfinite(values))[0])
-        raise InvalidArgument(
-            "column", name, f"finite as float32 (NaN or infinite in record {row})"
-        )

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsel._internal.random import SYSTEM
-from fedsel.device._entries import Entry, History, Task
+from fedsel.device._entries import Entry, History, KnownRun
 from fedsel.device._ledger import Ledger, LedgerTransaction, checked_name
 from fedsel.device._policy import Policy, Reason, Refused
 from fedsel.device._storage import LedgerError
@@ -191,12 +191,12 @@ class Client:
     ) -> bytes | None:
         """The bytes that answered this request before; None if it may be answered now.
 
-        With another digest than that of the request and its weights then, it is another request;
+        If the digest of request and weights differs from the answered one, it is another request;
         None asks for no such comparison.
         """
         policy = self.policy
-        known = books.task_of(request.run)
-        if known is not None and known != Task.of(request, is_open=known.is_open):
+        known = books.known_run(request.run)
+        if known is not None and known != KnownRun.of(request, is_open=known.is_open):
             raise Refused(Reason.CONFLICT)
         answered = books.answered(request.run, request.round)
         if answered is not None:
@@ -228,8 +228,8 @@ class Client:
     ) -> bytes:
         """Draw the report and write it down; it may leave once the transaction has ended."""
         recipe, solution = request.recipe, request.recipe.build()
-        if books.task_of(request.run) is None:
-            books.open_run(request.run, Task.of(request), self.policy.runs)
+        if books.known_run(request.run) is None:
+            books.open_run(request.run, KnownRun.of(request), self.policy.runs)
         before = books.residual(request.run, solution.dim)
         drawn_report, kept = solution.in_round(request.round).encode(
             gradient, before, self._entropy

@@ -1,4 +1,4 @@
-"""What a ledger holds: entries, the tasks that they belong to, and the chain between them."""
+"""What a ledger holds: entries, the runs that they belong to, and the chain between them."""
 
 from __future__ import annotations
 
@@ -64,16 +64,16 @@ class Entry:
 
 @final
 @dataclass(frozen=True)
-class Task:
-    """What a run is: the bytes of its recipe, what its server says of it, whether it is open."""
+class KnownRun:
+    """A run: the bytes of its recipe, what its server says about it, and whether it is open."""
 
     recipe: bytes
     intent: Intent = NOTHING_STATED
     is_open: bool = True
 
     @classmethod
-    def of(cls, request: Request, *, is_open: bool = True) -> Task:
-        """The task of a request."""
+    def of(cls, request: Request, *, is_open: bool = True) -> KnownRun:
+        """The run of a request."""
         return cls(encode_recipe(request.recipe), request.intent, is_open)
 
 
@@ -94,7 +94,7 @@ class Lifetime:
 
     @property
     def row(self) -> tuple[str, int | None, int, str]:
-        """As it is written."""
+        """The columns of its row."""
         return str(self.epsilon), self.time, self.reports, self.by
 
     @classmethod
@@ -126,13 +126,13 @@ class History:
 
     @property
     def raises(self) -> tuple[tuple[Lifetime, Lifetime], ...]:
-        """Each lifetime that was above the one before, behind that one."""
+        """Pairs of a lifetime and a larger one that followed it."""
         steps = pairwise(self.lifetimes)
         return tuple((old, new) for old, new in steps if new.epsilon > old.epsilon)
 
     @property
     def left(self) -> Fraction:
-        """What of the lifetime ε is left."""
+        """The ε that may still be spent."""
         return max(Fraction(0), self.lifetime - self.spent)
 
 

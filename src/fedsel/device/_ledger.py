@@ -28,8 +28,8 @@ from fedsel.device._entries import (
     NOTHING_STATED,
     Entry,
     History,
+    KnownRun,
     Lifetime,
-    Task,
     as_bytes,
     check_lifetime,
     head_of,
@@ -196,13 +196,15 @@ class LedgerTransaction:
         return self._count(how_many, run, epoch)
 
     def reports_since(self, time: int) -> int:
-        """How many reports are younger; those of a clock that ran ahead count as well."""
+        """How many reports are younger; those from a clock that ran ahead count as well."""
         return self._count("SELECT count(*) FROM main.reports WHERE time > ?", time)
 
-    def task_of(self, run: bytes) -> Task | None:
-        """What a run is; None for a new one."""
+    def known_run(self, run: bytes) -> KnownRun | None:
+        """What the ledger knows about a run; None for a new one."""
         row = self._one("SELECT task, open FROM main.runs WHERE run = ?", run)
-        return None if row is None else Task(as_bytes(row[0]), self._stated_of(run), bool(row[1]))
+        return (
+            None if row is None else KnownRun(as_bytes(row[0]), self._stated_of(run), bool(row[1]))
+        )
 
     def _stated_of(self, run: bytes) -> Intent:
         if self.version < storage.STATED_VERSION:
@@ -231,12 +233,12 @@ class LedgerTransaction:
             lifetimes=self.lifetimes,
         )
 
-    def open_run(self, run: bytes, task: Task, at_a_time: int) -> None:
+    def open_run(self, run: bytes, known: KnownRun, at_a_time: int) -> None:
         """Begin a run; the oldest ones beyond the limit are closed, their residuals erased."""
         number = self._count("SELECT coalesce(max(number), 0) + 1 FROM main.runs")
-        self._rows("INSERT INTO main.runs VALUES (?, ?, ?, 1, NULL)", run, number, task.recipe)
-        if task.intent:
-            texts = (task.intent.purpose, task.intent.recipient)
+        self._rows("INSERT INTO main.runs VALUES (?, ?, ?, 1, NULL)", run, number, known.recipe)
+        if known.intent:
+            texts = (known.intent.purpose, known.intent.recipient)
             self._rows("INSERT INTO main.purposes VALUES (?, ?, ?)", run, *texts)
         self._rows(
             "UPDATE main.runs SET open = 0, residual = NULL WHERE open = 1 AND number NOT IN "
@@ -321,7 +323,7 @@ class Ledger:
     def transaction(self, *, write: bool = False) -> Iterator[LedgerTransaction]:
         """Ledger and witness as they are at one time.
 
-        With ``write`` they are held alone, those of an earlier version are brought up to date, and
+        With ``write`` they are held alone, files of an earlier version are brought up to date, and
         what is written is durable at the end, or not at all. The ledger is locked first and the
         witness second, in every process.
         """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any, final
 
 import numpy as np
@@ -59,11 +58,11 @@ def saturated(values: NDArray[Any], factor: float = 1.0) -> NDArray[np.float32]:
 class LinearRecords:
     """The records of one device, on their public scale, [−1, 1]; without an intercept.
 
-    ``update(round, preparation)`` is what `Client.answer` is to be given in a round: what the
-    records tell of their place in a round that prepares, their gradient in all others. Plan and
-    preparation are public, and come from the server beside the weights. λ of ``model`` is what the
-    device adds itself: 0 where the server does (`Solution.decays_at_server`). y is −1 or +1, or for
-    a regression ("squared", "huber") a number on its public scale, [−1, 1].
+    ``update(round, preparation)`` is the update for `Client.answer`: the records' place in a round
+    that prepares, their gradient in all others. Plan and preparation are public, and come from the
+    server beside the weights. λ of ``model`` is what the device adds itself: 0 where the server
+    does (`Solution.decays_at_server`). y is −1 or +1, or for a regression ("squared", "huber") a
+    number on its public scale, [−1, 1].
 
     >>> from fedsel.preparation import Preparation
     >>> records = LinearRecords([[0.5, -1.0]], [1], LinearModel(reg=0.0))
@@ -90,24 +89,12 @@ class LinearRecords:
         self._plan = plan
 
     def update(self, number: int, preparation: Preparation) -> LinearUpdate:
-        """What to tell in a round: a function of the weights."""
+        """What to report in a round: a function of the weights, for the client to call."""
         check_kind("preparation", preparation, Preparation)
-        if self._plan is not None and self._plan.stage(number) != "training":
-            return partial(self._place, self._plan, number, preparation)
-        return partial(self._gradient, preparation)
-
-    # Called by the client, which answers whatever becomes of it.
-
-    def _place(
-        self, plan: Plan, number: int, preparation: Preparation, weights: NDArray[np.floating]
-    ) -> NDArray[np.floating]:
-        del weights  # it is the same at all of them
-        return plan.vector(number, self._X, preparation)
-
-    def _gradient(
-        self, preparation: Preparation, weights: NDArray[np.floating]
-    ) -> NDArray[np.floating]:
-        return self._model.gradient(weights, preparation.records(self._X), self._y)
+        plan = self._plan
+        if plan is not None and plan.stage(number) != "training":
+            return lambda _: plan.vector(number, self._X, preparation)
+        return lambda w: self._model.gradient(w, preparation.records(self._X), self._y)
 
 
 def _targets(y: ArrayLike, records: int, model: LinearModel) -> NDArray[np.number]:

@@ -65,7 +65,7 @@ class Mechanism(ABC):
         return (self,)
 
     def favoured(self, d: int) -> int | None:  # noqa: ARG002
-        """k, how many of d slots it favours alike; None where there is no such number."""
+        """k, how many of d slots it favours equally; None where there is no such number."""
         return None
 
     def describe(self, d: int | None = None) -> list[str]:  # noqa: ARG002
@@ -90,7 +90,7 @@ class Selection(Mechanism):
     def loss_ratio(self, d: int | None = None) -> Fraction | None:
         """max/min of the law.
 
-        Every dimension can hold every rank; ties get a mean of weights; ⊥ is alike for all.
+        Every dimension can hold every rank; ties get a mean of weights; ⊥ is the same for all.
         """
         weights = self.law(check_count("d", d)).weights
         smallest = int(weights.min())

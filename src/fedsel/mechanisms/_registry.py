@@ -33,10 +33,13 @@ SELECTIONS: dict[str, type[Selection]] = {
         TopK,
     )
 }
+"""The selections, by name."""
 VALUES: dict[str, type[Value]] = {
     cls.name: cls for cls in (Duchi, Piecewise, Hybrid, OptimalWindow, Identity)
 }
+"""The values, by name."""
 ONE_SYMBOL: dict[str, type[OneSymbol]] = {cls.name: cls for cls in (SignedSampling, UnbiasedJoint)}
+"""The mechanisms of one symbol, by name."""
 _Kind = TypeVar("_Kind", bound=Mechanism)
 _SINGLE: dict[str, type[Mechanism]] = {**SELECTIONS, **VALUES, **ONE_SYMBOL}
 

@@ -13,6 +13,7 @@ from fedsel._internal.display import DASH, shown
 from fedsel.errors import InvalidArgument
 
 Cell = str | float | int | None
+"""What a cell of a table may hold."""
 _LEADING = re.compile(
     r"\s*([+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:e[+-]?\d+)?)\s*(?:(?:±|%|…|×|\().*|[a-zµ]{1,3})?",
     re.IGNORECASE,

@@ -30,7 +30,7 @@ from fedsel.mechanisms import (
     Value,
 )
 from fedsel.reports import Reports
-from fedsel.sampling._parts import Outer, Part
+from fedsel.sampling._batch import Outer, Part
 from fedsel.solutions import (
     Coordinates,
     Projection,

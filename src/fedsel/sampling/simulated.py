@@ -118,7 +118,7 @@ def report(
     """The report of each client from its row of vectors (n, d), or from the only row.
 
     ``target`` is a solution, which reports as a device does that keeps no residual yet, or a
-    mechanism by itself. Vectors are taken in float32, as those of devices are.
+    mechanism by itself. Vectors are taken in float32, as on devices.
 
     >>> from fedsel.mechanisms import Identity, TopK, TwoStage
     >>> report(TwoStage(TopK(), Identity()), [[0.0, -2.0]], cohort(1, seed=0), "batch").slot

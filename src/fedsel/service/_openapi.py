@@ -1,170 +1,140 @@
-"""The OpenAPI document of the service, from a table: most bodies are octets."""
+"""The OpenAPI document of the service, written by hand: most bodies are octets."""
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 from fedsel._version import __version__
-from fedsel.server import Counts
 from fedsel.service._http import PROBLEMS
 from fedsel.service._task import Limits
+from fedsel.wire import Announcement, Verdict
 
-_Schema = dict[str, Any]
-_TEXT: _Schema = {"type": "string"}
-_BYTES: _Schema = {"type": "string", "format": "binary"}
-_OBJECT = {"application/json": {"schema": {"type": "object"}}}
-_OCTETS = {"application/octet-stream": {"schema": _BYTES}}
-_OUTCOME = {"outcome": {"type": "string", "enum": ["accepted", "duplicate"]}}
-_COUNTS = {name: {"type": "integer", "minimum": 0} for name in Counts._fields}
-
-
-def _answer(properties: _Schema) -> _Schema:
-    schema = {"type": "object", "required": [*properties], "properties": properties}
-    return {"application/json": {"schema": schema}}
-
-
-_GET: list[tuple[Any, ...]] = [
-    # path, operation, summary, content, problems, whether a client may keep it
-    ("/v1/task", "get_task", "What the run is about", _OBJECT, "", False),
-    ("/v1/rounds", "get_rounds", "All rounds", _OBJECT, "", False),
-    ("/v1/rounds/open", "get_open", "The open round", _OBJECT, "", False),
-    (
-        "/v1/rounds/{round}/{part}",
-        "get_part",
-        "Request, weights (float64, little-endian) or preparing (JSON) of the round",
-        {**_OCTETS, "application/json": {"schema": {}}},
-        "not_found late finished",
-        True,
-    ),
-    ("/v1/model", "get_model", "The model, as float64", _OCTETS, "", True),
-    ("/v1/model.json", "get_model_json", "The model", _OBJECT, "", False),
-    ("/v1/openapi.json", "get_openapi", "This document", _OBJECT, "", False),
-    (
-        "/",
-        "get_page",
-        "The run for people: the latest rounds, or those before one",
-        {"text/html": {"schema": _TEXT}},
-        "not_found",
-        True,
-    ),
-    (
-        "/v1/events",
-        "get_events",
-        "Server-sent events without end: change (JSON: now as in /v1/rounds/open, page "
-        "for the page), at most two a second, and alive every 15 seconds",
-        {"text/event-stream": {"schema": _TEXT}},
-        "crowded",
-        False,
-    ),
-    ("/healthz", "get_health", "Whether the process lives", _OBJECT, "", False),
-    ("/readyz", "get_ready", "Whether reports are taken", _OBJECT, "", False),
-    (
-        "/metrics",
-        "get_metrics",
-        "Figures for Prometheus",
-        {"text/plain": {"schema": _TEXT}},
-        "",
-        False,
-    ),
-]
-_PARAMETERS: dict[str, list[tuple[Any, ...]]] = {
-    "/v1/batches/{batch}": [
-        (
-            "batch",
-            "A name of the gateway's own for the batch",
-            {**_TEXT, "pattern": "^[A-Za-z0-9_.-]{1,64}$"},
-        )
-    ],
-    "/v1/rounds/{round}/{part}": [
-        ("round", "Its number, or open", {**_TEXT, "pattern": "^(open|[0-9]{1,10})$"}),
-        (
-            "part",
-            "What a device needs of it",
-            {**_TEXT, "enum": ["request", "weights", "preparing"]},
-        ),
-    ],
-    "/": [
-        (
-            "before",
-            "Show the rounds before this one",
-            {"type": "integer", "minimum": 1, "maximum": 9_999_999_999},
-        )
-    ],
-}
+_Json = dict[str, Any]
+_BINARY: _Json = {"type": "string", "format": "binary"}
+_TEXT: _Json = {"schema": {"type": "string"}}
+_OBJECT: _Json = {"application/json": {"schema": {"type": "object"}}}
+_OCTETS: _Json = {"application/octet-stream": {"schema": _BINARY}}
+_TASK = {"type": "object", "required": [one.name for one in fields(Announcement)]}
+_COUNTS = ("accepted", "rejected", "duplicate", "late")
+_ABOUT = (
+    "Collects reports under local differential privacy. A device asks for the open round, answers "
+    "it with one report, and sends that until it is told that it was accepted or is a duplicate."
+)
+_EVENTS = (
+    "Server-sent events without end: change (JSON: now as in /v1/rounds/open, page for the page), "
+    "at most two a second, and alive every 15 seconds"
+)
 
 
-def document(name: str, report_bytes: int, limits: Limits) -> dict[str, Any]:
+def document(name: str, report_bytes: int, limits: Limits) -> _Json:
     """The document of a task whose reports have so many bytes."""
-    one = {**_BYTES, "minLength": report_bytes, "maxLength": report_bytes}
-    many = {**_BYTES, "maxLength": limits.batch_bytes}
-    wrong = "malformed not_invited wrong_kind"
-    post, put, invitation = (
-        _operation(
+    report = {**_BINARY, "minLength": report_bytes, "maxLength": report_bytes}
+    many = {**_BINARY, "maxLength": limits.batch_bytes}
+    batch = _parameter("batch", "A name of the gateway's own for the batch")
+    batch["schema"]["pattern"] = "^[A-Za-z0-9_.-]{1,64}$"
+    number = _parameter("round", "Its number, or open")
+    number["schema"]["pattern"] = "^(open|[0-9]{1,10})$"
+    part = _parameter("part", "What a device needs of it")
+    part["schema"]["enum"] = ["request", "weights", "preparing"]
+    before = _parameter("before", "Show the rounds before this one") | {
+        "in": "query",
+        "required": False,
+        "schema": {"type": "integer", "minimum": 1, "maximum": 9_999_999_999},
+    }
+    paths = {
+        "/v1/reports": _path(
             "post_report",
             "Send the report of a device; answered when it is durable",
-            _answer(_OUTCOME),
-            f"{wrong} conflict early late too_large wrong_type",
-            body=one,
+            _outcome(),
+            "malformed not_invited wrong_kind conflict early late too_large wrong_type",
+            body=report,
+            secured=True,
         ),
-        _operation(
+        "/v1/batches/{batch}": _path(
             "put_batch",
             "Send many reports, one after another, as a gateway; counted once",
-            _answer({**_OUTCOME, **_COUNTS}),
-            f"{wrong} not_found conflict length too_large wrong_type",
+            _outcome(*_COUNTS),
+            "malformed not_invited wrong_kind not_found conflict length too_large wrong_type",
             body=many,
+            secured=True,
+            parameters=[batch],
         ),
-        _operation(
+        "/v1/invitation": _path(
             "get_invitation",
             "What a token is an invitation to: device or gateway",
-            _OBJECT,
-            "not_invited",
+            problems="not_invited",
+            secured=True,
         ),
-    )
-    for secured in (post, put, invitation):
-        secured["security"] = [{"invitation": []}]
-    paths: dict[str, Any] = {
-        "/v1/reports": {"post": post},
-        "/v1/batches/{batch}": {"put": put},
-        "/v1/invitation": {"get": invitation},
-        **{path: {"get": _operation(*about)} for path, *about in _GET},
+        "/v1/task": _path(
+            "get_task", "What the run is about", {"application/json": {"schema": _TASK}}
+        ),
+        "/v1/rounds": _path("get_rounds", "All rounds"),
+        "/v1/rounds/open": _path("get_open", "The open round"),
+        "/v1/rounds/{round}/{part}": _path(
+            "get_part",
+            "Request, weights (float64, little-endian) or preparing (JSON) of the round",
+            {**_OCTETS, "application/json": {"schema": {}}},
+            "not_found late finished",
+            cached=True,
+            parameters=[number, part],
+        ),
+        "/v1/model": _path("get_model", "The model, as float64", _OCTETS, cached=True),
+        "/v1/model.json": _path("get_model_json", "The model"),
+        "/v1/openapi.json": _path("get_openapi", "This document"),
+        "/": _path(
+            "get_page",
+            "The run for people: the latest rounds, or those before one",
+            {"text/html": _TEXT},
+            "not_found",
+            cached=True,
+            parameters=[before],
+        ),
+        "/v1/events": _path("get_events", _EVENTS, {"text/event-stream": _TEXT}, "crowded"),
+        "/healthz": _path("get_health", "Whether the process lives"),
+        "/readyz": _path("get_ready", "Whether reports are taken"),
+        "/metrics": _path("get_metrics", "Figures for Prometheus", {"text/plain": _TEXT}),
     }
-    for path, parameters in _PARAMETERS.items():
-        paths[path]["parameters"] = [_parameter(path, *about) for about in parameters]
-    problem = {"error": {**_TEXT, "enum": list(PROBLEMS)}, "message": _TEXT}
+    problem = {"error": {"type": "string", "enum": list(PROBLEMS)}, "message": {"type": "string"}}
+    schema = {"type": "object", "required": list(problem), "properties": problem}
     return {
         "openapi": "3.1.0",
-        "info": {
-            "title": f"fedsel: {name}",
-            "version": __version__,
-            "description": "Collects reports under local differential privacy. A device asks for "
-            "the open round, answers it with one report, and sends that until it is told that it "
-            "was accepted or is a duplicate.",
-        },
+        "info": {"title": f"fedsel: {name}", "version": __version__, "description": _ABOUT},
         "servers": [{"url": ".."}],  # relative to this document's own address, wherever it lies
         "paths": paths,
         "components": {
             "securitySchemes": {"invitation": {"type": "http", "scheme": "bearer"}},
-            "schemas": {"Problem": _answer(problem)["application/json"]["schema"]},
+            "schemas": {"Problem": schema},
         },
     }
 
 
-def _parameter(path: str, name: str, text: str, schema: _Schema) -> _Schema:
-    inside = f"{{{name}}}" in path
-    place = {"in": "path" if inside else "query", "required": inside}
-    return {"name": name, "description": text, "schema": schema, **place}
+def _outcome(*counts: str) -> _Json:
+    taken = [verdict.value for verdict in Verdict if verdict.taken]
+    known: _Json = {"outcome": {"type": "string", "enum": taken}}
+    known |= {name: {"type": "integer", "minimum": 0} for name in counts}
+    schema = {"type": "object", "required": list(known), "properties": known}
+    return {"application/json": {"schema": schema}}
 
 
-def _operation(
+def _parameter(name: str, text: str) -> _Json:
+    schema = {"type": "string"}
+    return {"name": name, "in": "path", "required": True, "description": text, "schema": schema}
+
+
+def _path(
     name: str,
     summary: str,
-    content: _Schema,
-    problems: str,
-    cached: bool = False,
+    content: _Json = _OBJECT,
+    problems: str = "",
     *,
-    body: _Schema | None = None,
-) -> _Schema:
-    responses: _Schema = {"200": {"description": "As asked", "content": content}}
+    body: _Json | None = None,
+    secured: bool = False,
+    cached: bool = False,
+    parameters: list[_Json] | None = None,
+) -> _Json:
+    """A path with one operation, whose name begins with its method."""
+    responses: _Json = {"200": {"description": "As asked", "content": content}}
     if cached:
         responses["304"] = {"description": "As the client has it"}
     by_status: dict[int, list[str]] = {}
@@ -175,8 +145,11 @@ def _operation(
             "description": "; ".join(f"{code}: {PROBLEMS[code][1]}" for code in codes),
             "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
         }
-    operation: _Schema = {"operationId": name, "summary": summary, "responses": responses}
+    operation: _Json = {"operationId": name, "summary": summary, "responses": responses}
     if body is not None:
         octets = {"application/octet-stream": {"schema": body}}
         operation["requestBody"] = {"required": True, "content": octets}
-    return operation
+    if secured:
+        operation["security"] = [{"invitation": []}]
+    path: _Json = {name.partition("_")[0]: operation}
+    return path if parameters is None else {**path, "parameters": parameters}

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fedsel.models import LinearModel, MulticlassModel
 from fedsel.preparation import Plan, Preparation
-from fedsel.sampling._parts import Part
+from fedsel.sampling._batch import Part
 from fedsel.simulation._population import LOSSES, Population
 
 _ENTRIES_AT_A_TIME = 1 << 21

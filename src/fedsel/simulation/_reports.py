@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fedsel._internal.random import SYSTEM, stream
 from fedsel.errors import InvalidArgument, InvalidData
-from fedsel.sampling._parts import Part, rows_of
+from fedsel.sampling._batch import Part, rows_of
 from fedsel.solutions import Solution
 
 RESIDUAL_LIMIT = 2**30

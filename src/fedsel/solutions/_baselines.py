@@ -1,6 +1,6 @@
 """Rivals from the literature, to compare with: in floating point, for simulations alone.
 
-Their ε is that of the mechanism in real numbers. What a computer draws in floats can reveal more,
+Their ε holds for the mechanism in real numbers. What a computer draws in floats can reveal more,
 so no certificate covers them, and devices refuse them.
 """
 
@@ -42,7 +42,7 @@ class Baseline(WholeVector):
     dim: int
 
     def loss_ratio(self, d: int | None = None) -> Fraction | None:  # noqa: ARG002
-        """That of real numbers."""
+        """The ratio in real numbers."""
         return exp_lower(self.epsilon)
 
     @property
@@ -52,7 +52,7 @@ class Baseline(WholeVector):
 
     @abstractmethod
     def sample(self, vector: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
-        """The vector that a report adds: the readable twin of the kernel's."""
+        """The vector that a report adds: the readable twin of the kernels' draw."""
 
     def unit(self, size: int, codebook: Codebook | None = None) -> float:  # noqa: ARG002
         return self.scale

@@ -220,7 +220,7 @@ def hashed(x: Words) -> Words:
 
 
 def _words(states: Words, places: Integers) -> Words:
-    """Words (n, m) of n bases (n,) at places (m,), or at those of each (n, m)."""
+    """Words (n, m) of n bases (n,) at places (m,), or at places (n, m)."""
     return hashed(states[:, None] + places.astype(np.uint32) * np.uint32(0x9E3779B9))
 
 

@@ -1,4 +1,4 @@
-"""What one report can do to the mean, whatever its client sends."""
+"""What a report reveals (`Privacy`), and how far it can move the mean (`Influence`)."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ class Privacy:
     def central(
         self, *, reports: int, delta: float | None = None, epochs: int | None = None
     ) -> CentralGuarantee:
-        """What the reports guarantee if those of a round, ``reports`` or more, are shuffled.
+        """The guarantee if the reports of a round, ``reports`` or more, are shuffled.
 
-        It holds against whoever sees only what an honest shuffler passes on; `per_report` and
-        `total` hold against everybody. Of all epochs, or of so many ``epochs``; δ is 1e-6 unless
-        given. Several epochs need dp_accounting (`fedsel.mechanisms.central.compose`).
+        It holds against an observer who sees only what an honest shuffler passes on; `per_report`
+        and `total` hold against everybody. It covers all epochs, or ``epochs`` of them; δ is 1e-6
+        unless given. Several epochs need dp_accounting.
 
         >>> from fedsel import solution
         >>> privacy = solution("RJ", epsilon=2.0, dim=8, rho=0.4).privacy
@@ -56,7 +56,7 @@ class Privacy:
         from fedsel.mechanisms.central import DELTA, compose
 
         if self.source is None:
-            raise InvalidArgument("privacy", self.note, "that of a solution")
+            raise InvalidArgument("privacy", self.note, "the privacy of a solution")
         return compose(
             self.source,
             reports=reports,
@@ -125,7 +125,7 @@ def influence_of(rows: NDArray[np.float64], picks: int) -> Influence:
     """The influence of ``picks`` pairs ±1 in distinct slots, where slot j adds rows[j] of (M, d).
 
     The largest entry is exact: in each column the entries of greatest magnitude add up, their signs
-    chosen alike. The norm is exact for one pick and for orthogonal rows of one length. For several
+    chosen so. The norm is exact for one pick and for orthogonal rows of one length. For several
     picks of other rows it is an upper bound, the smaller one of two: the longest rows in one line,
     and √picks times the largest singular value. The exact one would be a search over all sets.
 

@@ -1,9 +1,9 @@
 """Rotated bases: public random signs, then a Walsh–Hadamard transform, in O(d log d).
 
 One rotation gives M = 2^⌈log₂ d⌉ codewords. Where ε is large, the best of so few is not close to
-an update, and the union of several rotations has more to choose from (`rotations_for`). Where many
-clients have similar updates, one basis bends their mean towards its own codewords: with several
-``bases`` in a round, of which each report takes one by chance, the bends average out.
+an update, and the union of several rotations offers more (`rotations_for`). Where many clients have
+similar updates, one basis bends their mean towards its own codewords. With several ``bases`` in a
+round, of which each report takes one at random, the bends average out.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from fedsel.solutions._privacy import Influence
 from fedsel.solutions._transforms import Doubles, Transform
 
 MOST_CODEWORDS = 1 << 22
-"""Of one basis: a client ranks them all."""
+"""The most codewords of one basis, because a client ranks them all."""
 MOST_ROTATIONS, FEW_CODEWORDS = 64, 1 << 13
-"""Of one basis: so many rotations, or more of them as long as they have few codewords."""
+"""The most rotations of one basis; more are allowed as long as they have few codewords."""
 FEWEST_RAISED, FINELY = 1.9, 16
-"""The best k that a codebook has at least, as a real number: that of FINELY times as many codewords
-over FINELY. Around 1 the error of unbiased reports is 6 to 11 % above that of a sphere, here 5 %
-(`benchmarks/one_symbol_error.py`; more where d is 16)."""
+"""The least best k of a codebook, as a real number: the best k of FINELY times as many codewords
+over FINELY. At a best k near 1 the error of unbiased reports is 6 to 11 % above a sphere's, here
+5 % (`benchmarks/one_symbol_error.py`; more where d is 16)."""
 MOST_BASES = 1 << 16
 
 
@@ -153,10 +153,10 @@ def width_for(dim: int) -> int:
 
 @lru_cache(maxsize=256)
 def rotations_for(epsilon: Fraction, dim: int) -> int:
-    """How many rotations a codebook needs for reports of ε: the error is near that of a sphere.
+    """How many rotations a codebook needs so that the error of reports of ε is near a sphere's.
 
-    With few codewords the best k is 1, and the mechanism would rather have raised less than one.
-    So they are doubled until the best k is near 2, as far as a device can hold them.
+    With few codewords the best k is 1, and the optimum would be to raise less than one. So
+    rotations are doubled until the best k is near 2, as far as a device can hold them.
 
     >>> [rotations_for(Fraction(e), 128) for e in (1, 4, 8, 10, 12)]
     [1, 1, 4, 16, 64]
@@ -170,12 +170,12 @@ def rotations_for(epsilon: Fraction, dim: int) -> int:
 
 
 def _has_room(epsilon: Fraction, size: int) -> bool:
-    """Whether the best k of so many codewords is near 2, or half of them."""
+    """Whether the best k of ``size`` codewords is near 2, or half of them."""
     return best_top(epsilon, FINELY * size) >= FINELY * min(FEWEST_RAISED, size / 2)
 
 
 def rotated(dim: int, seed: int, epsilon: Fraction, bases: int | None) -> Rotated:
-    """The transform of RJ: so many bases, each of the rotations that ε needs; None is one rotation.
+    """The transform of RJ: ``bases`` of as many rotations as ε needs; None is one rotation.
 
     >>> several = rotated(100, 0, Fraction(10), 16)
     >>> several.bases, several.rotations

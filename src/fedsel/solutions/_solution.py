@@ -1,12 +1,8 @@
 """A solution: feedback × transform × mechanism, from which all else about it is derived.
 
-Both ends are one object of public parameters, so they cannot disagree; and the object that is
-certified is the one whose `encode` a device calls.
-
-
-Feedback: what a client does with what it did not send. (FedSel, Algorithm 1.)
-
-What a report of a solution holds, in words: for people who choose."""
+Both ends are one object of public parameters, so they cannot disagree, and devices call `encode` of
+the very object that is certified.
+"""
 
 from __future__ import annotations
 

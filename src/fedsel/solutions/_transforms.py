@@ -1,7 +1,5 @@
 """Transforms of an update (d,) into scores (M,): coordinates, directions, projections.
 
-Rotated bases are in `fedsel.solutions._rotated`.
-
 A score is the inner product with a public codeword; both ends know the codewords from public
 parameters. Scores may be wrong in their last bits: that costs accuracy at most, never privacy,
 because a mechanism is private whatever its scores are.
@@ -38,7 +36,7 @@ LEAST_SINGULAR = 1 / 32
 class Transform(ABC):
     """M public codewords of ``dim`` entries, one a slot.
 
-    There may be several ``bases`` of M codewords each, of which a report takes one by chance.
+    There may be several ``bases`` of M codewords each; a report takes one of them at random.
     """
 
     name: ClassVar[str]
@@ -67,7 +65,7 @@ class Transform(ABC):
 
     @property
     def slots(self) -> int:
-        """Of all bases: what a report tells of."""
+        """The slots of all bases, which a report can name."""
         return self.bases * self.size
 
     @property
@@ -89,7 +87,7 @@ class Transform(ABC):
 
     @property
     def adder(self) -> Adder | None:
-        """What adds reports up; None where totals have one place a slot."""
+        """The object that adds reports up; None where totals have one place for each slot."""
         return None
 
     @property
@@ -116,7 +114,7 @@ class Transform(ABC):
         return self
 
     def with_fewer_bases(self, count: int) -> Self:  # noqa: ARG002
-        """The transform with so many of its bases, if a report may take any of very many."""
+        """The transform with ``count`` of its bases, for enumerations."""
         return self
 
     @abstractmethod

@@ -19,7 +19,7 @@ from torch.func import functional_call, grad, vmap
 
 from fedsel.data.partition import Clients
 from fedsel.errors import InvalidArgument, InvalidData, check_count, check_finite, check_positive
-from fedsel.sampling._parts import Outer, Part, rows_of
+from fedsel.sampling._batch import Outer, Part, rows_of
 from fedsel.simulation import Population
 from fedsel.torch._factored import Gradients
 from fedsel.torch._inputs import Inputs

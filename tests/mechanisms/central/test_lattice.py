@@ -110,7 +110,7 @@ def test_one_report_on_a_lattice_is_rounded_up_and_by_no_more(step, unit):
     """At a point of the lattice the split changes nothing: what is left is rounding, upwards."""
     values = [(Fraction(7, 3), Fraction(1, 7)), (Fraction(-5, 7), Fraction(2, 9)),
               (Fraction(4), Fraction(1, 11)), (Fraction(-4), Fraction(1, 13))]  # fmt: skip
-    law = lattice._spread(values, step, unit)
+    law = lattice._on_lattice(values, step, unit)
     assert (law.copies, law.step, law.unit, law.beyond) == (1, step, unit, 0)
     rest = 1 - sum(p for _, p in values)
     scale = Fraction(2) ** step
@@ -123,7 +123,9 @@ def test_one_report_on_a_lattice_is_rounded_up_and_by_no_more(step, unit):
 
 
 def test_values_on_points_of_the_lattice_stay_there():
-    law = lattice._spread([(Fraction(3), Fraction(1, 4)), (Fraction(-1), Fraction(1, 2))], 0, 100)
+    law = lattice._on_lattice(
+        [(Fraction(3), Fraction(1, 4)), (Fraction(-1), Fraction(1, 2))], 0, 100
+    )
     assert (law.low, law.masses) == (-1, [50, 25, 0, 0, 25])
 
 

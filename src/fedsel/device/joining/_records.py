@@ -1,8 +1,8 @@
 """The records of a device as its owner has them, and what a task makes of them.
 
-The header alone decides whether records suit a task: what is in them must not, because who takes
-part is seen by the service. A record whose label or value the task has no use for is left out, the
-owner is told how many those are, and the device answers all the same, if need be with zeros.
+The header alone decides whether records suit a task: their content must not, because the
+service sees who takes part. A record whose label or value the task has no use for is left out, the
+owner hears how many, and the device answers all the same, if need be with zeros.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ LeftOut = Callable[[int], object]
 
 @final
 class RawRecords:
-    """Records X (n, d), numbers or texts, with a label each; ``names`` are those of the columns.
+    """Records X (n, d), numbers or texts, with a label each; ``names`` name the columns.
 
-    Names are needed where a task knows its features by name; those of a table (pandas, polars) are
-    read from it. Labels are what the task calls them.
+    Names are needed where a task knows its features by name; a table (pandas, polars) brings its
+    own. Labels are what the task calls them.
 
     >>> records = RawRecords([[31, "cook"], [47, "smith"]], ["no", "yes"], ["age", "job"])
     >>> len(records), records.names
@@ -144,15 +144,15 @@ class SuitedRecords:
         return len(self.numbers) + sum(map(len, self.levels.values()))
 
     def update(
-        self, number: int, preparing: RecordPipeline, dim: int, leave_out: LeftOut | None = None
+        self, number: int, pipeline: RecordPipeline, dim: int, leave_out: LeftOut | None = None
     ) -> LinearUpdate:
-        """What to tell in a round: a function of the weights, in which alone records are used.
+        """What to report in a round: a function of the weights, in which alone records are used.
 
         Whether the round's plan makes sense is seen by a made-up record: what is raised here must
-        not depend on those of the device. ``leave_out`` is called, within the update, with the
-        number of records that have a label or a value that the task does not know.
+        not depend on the records of the device. The update calls ``leave_out``
+        with the number of records that have a label or a value that the task does not know.
         """
-        made_up = self._told(np.zeros((1, self.features)), np.ones(1), number, preparing)
+        made_up = self._update_of(np.zeros((1, self.features)), np.ones(1), number, pipeline)
         if np.shape(made_up(np.zeros(dim))) != (dim,):
             raise InvalidArgument("preparing", "its records", f"of {dim} entries")
 
@@ -161,11 +161,11 @@ class SuitedRecords:
             seen = 0
             for X, y in self.arranged():
                 if len(y):
-                    told = self._told(X, y, number, preparing)(weights)
+                    part = self._update_of(X, y, number, pipeline)(weights)
                     seen += len(y)
                     # The first as it is: few records give the bits that they always gave.
                     first = seen == len(y)
-                    mean = told if first else mean + (told - mean) * (len(y) / seen)
+                    mean = part if first else mean + (part - mean) * (len(y) / seen)
             if leave_out is not None:
                 leave_out(len(self.labels) - seen)
             return mean
@@ -214,11 +214,11 @@ class SuitedRecords:
                 y[same | (numbers == _number(name))] = sign  # 1.0 is what the task calls 1
         return y
 
-    def _told(self, X: Cells, y: Cells, number: int, preparing: RecordPipeline) -> LinearUpdate:
+    def _update_of(self, X: Cells, y: Cells, number: int, pipeline: RecordPipeline) -> LinearUpdate:
         # The regulariser, where there is one, is the server's to apply.
         model = LinearModel(self.task.loss or "logistic", reg=0.0)
-        records = LinearRecords(preparing.scale.apply(X), y, model, preparing.plan)
-        return records.update(number, preparing.preparation)
+        records = LinearRecords(pipeline.scale.apply(X), y, model, pipeline.plan)
+        return records.update(number, pipeline.preparation)
 
 
 def _owner(name: str, columns: dict[str, int]) -> str | None:
@@ -228,7 +228,7 @@ def _owner(name: str, columns: dict[str, int]) -> str | None:
 
 
 def _array(name: str, values: Any, ndim: int) -> Cells:
-    """Cells as they are; what cannot be read is told without any of it."""
+    """Cells as they are; an error shows none of them."""
     if isinstance(values, np.ma.MaskedArray):
         raise InvalidData(f"{name}: must not be masked")
     try:

@@ -1,4 +1,4 @@
-"""Which local ε a central goal allows."""
+"""The largest local ε that a central goal allows."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from fedsel.mechanisms.central._guarantee import (
 from fedsel.mechanisms.central._lattice import rough_delta
 
 _TOLERANCE = 0.005
-"""How near to the largest local ε a search comes, as a share of it, before it is rounded down."""
+"""The relative error of the search for the largest local ε, before it is rounded down."""
 _MOST = 16.0
 _NORMAL = NormalDist()
 
 Compose = Callable[[float], Shuffled]
-"""The solution for a local ε of one report."""
+"""Builds the solution for the local ε of one report."""
 
 
 def local_budget(
@@ -36,12 +36,12 @@ def local_budget(
     epochs: int = 1,
     most: float = _MOST,
 ) -> CentralGuarantee:
-    """The largest local ε, to a percent, with which reports keep a central goal.
+    """Find the largest local ε, to a percent, with which reports keep a central goal.
 
-    ``make`` returns the solution for a local ε of one report. What is returned is proved for that
-    solution: its ``local`` is the ε to give each report, its ``epsilon`` at most the goal. A
-    client reports once in each of the ``epochs``, among ``reports`` of a round; several epochs are
-    put together by `compose`, and what is found then is within some percent of the largest.
+    ``make`` returns the solution for the local ε of one report. The result is proved for that
+    solution: ``local`` is the ε of each report, ``epsilon`` at most the goal. A client reports once
+    in each of the ``epochs``, among ``reports`` of a round. For several epochs, which `compose`
+    puts together, the result is within some percent of the largest.
 
     >>> from fedsel import solution
     >>> found = local_budget(
@@ -64,7 +64,7 @@ def proved_budget(
     epochs: int = 1,
     most: float = _MOST,
 ) -> tuple[float, CentralGuarantee]:
-    """The local ε to give to ``make``, of three digits, and what is proved for it."""
+    """Return the local ε to give to ``make``, of three digits, and its proved guarantee."""
     n, times = check_count("reports", reports), check_count("epochs", epochs)
     goal, delta = check_positive("epsilon", epsilon), check_delta(delta)
     local = rough_budget(make, epsilon=goal, delta=delta, reports=n, epochs=times, most=most)
@@ -83,7 +83,7 @@ def proved_budget(
 def _kept(
     target: Shuffled, goal: float, delta: float, reports: int, epochs: int
 ) -> CentralGuarantee | None:
-    """The guarantee of a solution that keeps the goal, proved; None for one that does not."""
+    """Return the proved guarantee of a solution that keeps the goal; None if it does not."""
     if epochs == 1:  # one proof at the goal in place of a search for the smallest ε
         blanket = target.blanket()
         if proved_delta(blanket, reports, goal, delta) > delta:
@@ -94,7 +94,7 @@ def _kept(
 
 
 def _always(goal: float, epochs: int) -> float:
-    """A local ε that keeps the goal whoever shuffles; a sum must not be rounded above it."""
+    """Return a local ε that keeps the goal without a shuffler, even if the sum is rounded up."""
     return goal if epochs == 1 else goal / epochs * (1 - 1e-9)
 
 
@@ -107,9 +107,9 @@ def rough_budget(
     epochs: int = 1,
     most: float = _MOST,
 ) -> float:
-    """About the largest local ε of three digits for a central goal: in floats, not proved.
+    """Estimate the largest local ε, of three digits, for a central goal: in floats, not proved.
 
-    Over several epochs the goal of one is that which Gaussian noise would leave it.
+    Of several epochs, each gets the goal that it would have with Gaussian noise.
     """
     most = check_positive("most", most)
     goal, low, high = epsilon, min(_always(epsilon, epochs), most), most
@@ -131,7 +131,7 @@ def rough_budget(
 
 
 def _three_digits(number: float) -> float:
-    """A number that a person can type in, not above this one.
+    """Round down to three digits, for a person to type in.
 
     >>> _three_digits(3.8479), _three_digits(0.061999)
     (3.84, 0.0619)
@@ -141,7 +141,7 @@ def _three_digits(number: float) -> float:
 
 
 def _share_of_an_epoch(epsilon: float, delta: float, epochs: int) -> float:
-    """ε at δ of Gaussian noise that has the ε and δ given when it is used ``epochs`` times.
+    """Return the ε of one epoch of Gaussian noise that has (ε, δ) over all ``epochs``.
 
     >>> round(_share_of_an_epoch(1.0, 1e-6, 4), 2)
     0.48
@@ -151,7 +151,7 @@ def _share_of_an_epoch(epsilon: float, delta: float, epochs: int) -> float:
 
 
 def gaussian_distance(epsilon: float, delta: float) -> float:
-    """How far apart two inputs may be, in deviations of Gaussian noise, for (ε, δ)-privacy.
+    """Return the distance of two inputs, in deviations of Gaussian noise, for (ε, δ)-privacy.
 
     >>> round(gaussian_distance(1.0, 1e-6), 3)
     0.237
@@ -160,13 +160,13 @@ def gaussian_distance(epsilon: float, delta: float) -> float:
 
 
 def _gaussian_delta(mu: float, epsilon: float) -> float:
-    """δ at ε of Gaussian noise of deviation 1 on what differs by μ (Balle and Wang 2018)."""
+    """Return δ at ε of Gaussian noise of deviation 1 for a distance of μ (Balle, Wang 2018)."""
     cdf = _NORMAL.cdf
     return cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * cdf(-mu / 2 - epsilon / mu)
 
 
 def _bisect(falling: Callable[[float], float], level: float, low: float, high: float) -> float:
-    """Where a function that falls crosses a level."""
+    """Find where a falling function crosses a level."""
     for _ in range(60):
         middle = (low + high) / 2
         low, high = (low, middle) if falling(middle) <= level else (middle, high)

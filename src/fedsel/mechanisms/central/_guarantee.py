@@ -1,4 +1,4 @@
-"""What n shuffled reports of one round guarantee centrally."""
+"""The central guarantee of n shuffled reports, of one round and of several epochs."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from fedsel.mechanisms._certificate import Blanket
 from fedsel.mechanisms.central._lattice import excess, rough_delta
 
 DELTA = 1e-6
-"""δ where none is given: a rule of thumb is well below one in the number of clients."""
+"""The default δ. It should be well below one over the number of clients."""
 _TOLERANCE = 2e-4
-"""How near the ε that is proved comes to the one that is sought, as a share of it."""
+"""The relative distance of the proved ε to the smallest one."""
 _LEAST_DELTA = 1e-100
 
 
 class Shuffled(Protocol):
-    """What reports by a law of integers: a mechanism, or a solution as it is shipped."""
+    """A mechanism or solution that reports by a law of integers."""
 
     def blanket(self, d: int | None = None) -> Blanket:
-        """The two inputs that are hardest to hide, and what all inputs have in common."""
+        """Return the two inputs that are hardest to hide, and what all inputs share."""
         ...
 
 
 @dataclass(frozen=True)
 class CentralGuarantee:
-    """What n reports guarantee to whoever sees them shuffled: (ε, δ)-differential privacy.
+    """(ε, δ)-differential privacy of n reports against everybody who sees them shuffled.
 
-    ``local`` is what each report guarantees by itself, whoever colludes with whom; a client sends
-    one in each of so many ``epochs``.
+    ``local`` is the ε of each report by itself, which holds even if all others collude. A client
+    sends one report in each of the ``epochs``.
     """
 
     epsilon: float
@@ -63,11 +63,11 @@ def amplify(
     delta: float | None = None,
     epsilon: float | None = None,
 ) -> CentralGuarantee:
-    """The central guarantee of ``reports`` shuffled reports of one round, proved.
+    """Prove the central guarantee of ``reports`` shuffled reports of one round.
 
-    With ``delta`` the smallest ε that is proved, with ``epsilon`` the δ. ``reports`` counts those
-    of honest clients, of one round, that are shuffled together. As in `certify`, a mechanism on a
-    vector needs the dimension d; a solution has its own.
+    Give ``delta`` for the smallest ε, or ``epsilon`` for the δ. ``reports`` counts the reports of
+    honest clients that are shuffled together. As in `certify`, a mechanism on a vector needs the
+    dimension d; a solution has its own.
 
     >>> from fedsel import solution
     >>> fj = solution("FJ", epsilon=4.0, dim=128, rho=0.4)
@@ -88,7 +88,7 @@ def amplify(
 
 
 def check_delta(delta: object) -> float:
-    """Return δ as a float that is worth a proof."""
+    """Return δ as a float in the allowed range."""
     value = check_finite("delta", delta)
     if not _LEAST_DELTA <= value < 1:
         raise InvalidArgument("delta", delta, f"in [{_LEAST_DELTA:g}, 1)")
@@ -98,7 +98,7 @@ def check_delta(delta: object) -> float:
 def proved_delta(
     blanket: Blanket, reports: int, epsilon: float, about: float | None = None
 ) -> float:
-    """δ at ε, rounded up; ``about`` is a first idea of it."""
+    """Return δ at ε, rounded up; ``about`` is an estimate of it."""
     if epsilon >= local_epsilon(blanket):
         return 0.0  # and no exponential of a huge ε
     if about is None:
@@ -108,19 +108,19 @@ def proved_delta(
 
 
 def float_below(x: Fraction) -> float:
-    """The largest float that is not above x."""
+    """Return the largest float that is not above x."""
     return -float_above(-x)
 
 
 def float_above(x: Fraction) -> float:
-    """The least float that is not below x."""
+    """Return the least float that is not below x."""
     near = float(x)
     return near if Fraction(near) >= x else math.nextafter(near, math.inf)
 
 
 @lru_cache(maxsize=256)
 def proved_epsilon(blanket: Blanket, reports: int, delta: float) -> float:
-    """The smallest ε, nearly, at which δ is proved to be at most ``delta``."""
+    """Return nearly the smallest ε at which δ is proved to be at most ``delta``."""
     most = local_epsilon(blanket)
     guess, step = _crossing(blanket, reports, most, delta), _TOLERANCE
     while guess < most:
@@ -131,7 +131,7 @@ def proved_epsilon(blanket: Blanket, reports: int, delta: float) -> float:
 
 
 def local_epsilon(blanket: Blanket) -> float:
-    """A float that is not below ε₀, at which δ is 0."""
+    """Return a float that is not below the local ε, at which δ is 0."""
     epsilon = log(blanket.loss_ratio)
     while exp_lower(epsilon) < blanket.loss_ratio:
         epsilon = math.nextafter(epsilon, math.inf)
@@ -139,7 +139,7 @@ def local_epsilon(blanket: Blanket) -> float:
 
 
 def _crossing(blanket: Blanket, reports: int, most: float, delta: float) -> float:
-    """The ε up to ``most`` at which the rough δ, which falls, crosses ``delta``: from above.
+    """Find the ε up to ``most`` at which the rough δ falls to ``delta``, from above.
 
     √(−ln δ) is nearly a line in ε, so that a few secants find it.
     """
@@ -167,17 +167,17 @@ def _crossing(blanket: Blanket, reports: int, most: float, delta: float) -> floa
 
 
 _POINTS = 24
-"""At how many ε the δ of one epoch is proved: more is tighter, and takes longer."""
+"""The number of ε at which δ of one epoch is proved. More are tighter, and slower."""
 _SHARE_BEYOND = 1e-3
-"""Which share of δ may lie beyond the largest of them."""
+"""The share of δ that may lie beyond the largest of them."""
 _STEPS_BETWEEN = 32
-"""How finely dp_accounting tells losses apart, in steps between two such points."""
+"""The resolution of dp_accounting, in steps between two such points."""
 
 
 def compose(target: Shuffled, *, reports: int, epochs: int, delta: float) -> CentralGuarantee:
-    """The central guarantee of a client that reports once in each epoch.
+    """Prove the central guarantee of a client that reports once in each epoch.
 
-    In every epoch its report is shuffled with those of ``reports − 1`` honest others. δ(ε) of one
+    In every epoch its report is shuffled with those of ``reports − 1`` honest clients. δ(ε) of one
     epoch is proved at some ε, joined by dp_accounting to a privacy loss distribution that is never
     better, and composed there. Where clients remember what they sent (`remembers`), the local ε of
     all epochs is what is proved.
@@ -207,7 +207,7 @@ def compose(target: Shuffled, *, reports: int, epochs: int, delta: float) -> Cen
 
 
 def add_up(target: Shuffled, *, reports: int, epochs: int, delta: float) -> CentralGuarantee:
-    """The same, with the ε and the δ of the epochs added up: one proof, and no dp_accounting.
+    """Prove the same by adding up ε and δ of the epochs: faster, without dp_accounting.
 
     It is larger than what `compose` finds, about √epochs times, and at most the local ε of all.
 
@@ -225,7 +225,7 @@ def add_up(target: Shuffled, *, reports: int, epochs: int, delta: float) -> Cent
 
 
 def remembers(target: Shuffled) -> bool:
-    """Whether what a client reports depends on what it has reported in earlier epochs.
+    """Return whether a client's report depends on its reports in earlier epochs.
 
     Then a later report tells something of who sent which earlier one, and shuffled rounds do not
     compose: no central guarantee over several epochs is proved here beyond the local one.
@@ -238,7 +238,7 @@ def _sum_of(times: int, epsilon: float) -> float:
 
 
 def _curve(blanket: Blanket, reports: int, beyond: float) -> tuple[list[int], list[float], float]:
-    """Places i, δ(i·step) at each and the step: where δ of one epoch bends.
+    """Return places i where δ of one epoch bends, δ(i·step) at each, and the step.
 
     For ε < 0 the divergence of a pair is 1 − e^ε + e^ε·δ(−ε) of the pair the other way round, and
     the proved δ holds for both. δ is convex in e^ε, so what rounding has left above the chord of
@@ -259,7 +259,7 @@ def _curve(blanket: Blanket, reports: int, beyond: float) -> tuple[list[int], li
 
 
 def _bends(a: tuple[int, float], b: tuple[int, float], c: tuple[int, float], step: float) -> bool:
-    """Whether b lies below the chord from a to c, on the scale of e^ε."""
+    """Return whether b lies below the chord from a to c, on the scale of e^ε."""
     slopes = [
         (high[1] - low[1]) / (math.exp(high[0] * step) - math.exp(low[0] * step))
         for low, high in pairwise((a, b, c))

@@ -6,8 +6,8 @@ masses on the lattice. Sums are doubled by multiplying these lists as polynomial
 lattice is made coarser as the sums grow wider. Whatever is rounded is rounded up: G and all masses.
 Values and sums so negative that they have next to no part in what is positive are raised, too. So
 the result is never below the true value, whatever the lattice; a finer one is only nearer to it.
-How fine it is, and what is raised, follows from the law of sums that are positive
-(`fedsel.mechanisms.central._lattice`).
+`Tilted`, the law of sums that are positive, decides how fine the lattice is and what is raised.
+`rough_delta` estimates the same value in floats.
 
 Proof: docs/proofs/shuffling.md, S7.
 """
@@ -28,13 +28,13 @@ from numpy.typing import ArrayLike, NDArray
 from fedsel.mechanisms._certificate import Blanket
 
 _WIDENING = 4e-5
-"""By which share of itself a change of lattice may widen the variance of a sum."""
+"""The share by which a change of lattice may widen the variance of a sum."""
 _MOST_POINTS = 1 << 12
-"""Of a lattice: more are not worth their time."""
+"""The most points of a lattice of integers."""
 _PLACE_BITS = 64
-"""How finely a value is placed between two points."""
+"""The resolution of a value's place between two points, in bits."""
 _SPARE_DIGITS = 6
-"""Digits of δ that nothing which is cut off may reach."""
+"""Digits of δ that cutting off may not change."""
 
 _NEPERS = 20.0
 """ln of the share of δ that raising negative sums may add: one part in 10^8, each time."""
@@ -78,9 +78,9 @@ def values_of(blanket: Blanket, growth: Fraction) -> Values:
 
 
 def excess(blanket: Blanket, reports: int, growth: Fraction, delta: float) -> Fraction:
-    """At least E[(G₁ + … + Gₙ)₊]/n for n reports and a ``growth`` of at most e^ε.
+    """Return an upper bound of E[(G₁ + … + Gₙ)₊]/n for n reports and a ``growth`` of at most e^ε.
 
-    ``delta`` is about what is expected: it says how many digits are worth keeping.
+    ``delta`` is an estimate of the result, which decides how many digits are kept.
 
     >>> from fedsel.mechanisms import RankLaw
     >>> coin = Blanket.of_ranks(RankLaw([3, 1]))  # randomised response with ε₀ = ln 3
@@ -99,11 +99,11 @@ def excess(blanket: Blanket, reports: int, growth: Fraction, delta: float) -> Fr
     worst = max(1.0, float(largest)) * reports / delta
     digits = math.ceil(math.log10(worst)) + 2 * _SPARE_DIGITS
     unit = 10**digits
-    total = _spread(values, _first_step(values, variance, share), unit)
+    total = _on_lattice(values, _first_step(values, variance, share), unit)
     for bit in bin(reports)[3:]:
         total = _sum_of(total, total)
         if bit == "1":
-            total = _sum_of(total, _spread(values, total.step, unit))
+            total = _sum_of(total, _on_lattice(values, total.step, unit))
         # What is cut off comes back reports/copies times and then counts as reports·largest: over
         # the fewer than 64 doublings at most one part of δ in 10^spare digits.
         total = _trimmed(total, 10**_SPARE_DIGITS * total.copies // 64, float(least))
@@ -120,7 +120,7 @@ def _raised(values: Values, least: Fraction) -> Values:
 
 
 def _where_positive(values: Values) -> tuple[float, float, float]:
-    """θ, variance and probability of G ≠ 0 of the law that counts where sums are positive."""
+    """Return θ of the tilted law, its variance, and its probability of G ≠ 0."""
     g, p = ([float(x) for x in part] for part in zip(*values, strict=True))
     tilted = Tilted.of([*g, 0.0], [*p, max(0.0, 1 - sum(p))])
     law = tilted.law.tolist()
@@ -130,14 +130,14 @@ def _where_positive(values: Values) -> tuple[float, float, float]:
 
 
 def _first_step(values: Values, variance: float, share: float) -> int:
-    """The step of the first lattice: splitting widens the variance by at most share·4^step/4."""
+    """Choose the first lattice: splitting widens the variance by at most share·4^step/4."""
     finest = float(max(g for g, _ in values) - min(g for g, _ in values)) / _MOST_POINTS
     wanted = 2 * math.sqrt(_WIDENING * variance / share)
     return math.floor(math.log2(max(wanted, finest)))
 
 
-def _spread(values: Values, step: int, unit: int) -> Sum:
-    """One G on a lattice: each value split between its neighbours, the rest of the mass at 0."""
+def _on_lattice(values: Values, step: int, unit: int) -> Sum:
+    """Put G on a lattice: split each value between its neighbours, the rest of the mass at 0."""
     masses: defaultdict[int, int] = defaultdict(int)
     places = Fraction(2) ** (_PLACE_BITS - step)
     left = Fraction(unit)
@@ -159,7 +159,7 @@ def _dense(law: Sum, masses: Mapping[int, int]) -> Sum:
 
 
 def _sum_of(a: Sum, b: Sum) -> Sum:
-    """Of two independent sums on one lattice."""
+    """Convolve two independent sums on one lattice."""
     masses = [-(-m // a.unit) for m in product(a.masses, b.masses)]
     # Masses above the last point are not multiplied: each is there whatever the other sum is.
     beyond = a.beyond + b.beyond
@@ -167,10 +167,10 @@ def _sum_of(a: Sum, b: Sum) -> Sum:
 
 
 def product(a: list[int], b: list[int]) -> list[int]:
-    """The coefficients of the product of two polynomials with coefficients ≥ 0, exactly.
+    """Multiply two polynomials with coefficients ≥ 0, exactly.
 
-    Side by side, with enough room between them, coefficients are the digits of one long number, and
-    numbers of a million digits are what `decimal` multiplies fast.
+    The coefficients become the digits of one long number, with enough room between them, because
+    `decimal` multiplies numbers of a million digits fast.
 
     >>> product([1, 2], [3, 0, 99])
     [3, 6, 99, 198]
@@ -188,9 +188,9 @@ def _number(coefficients: list[int], width: int) -> decimal.Decimal:
 
 
 def _trimmed(law: Sum, tolerance: int, least: float = -math.inf) -> Sum:
-    """Without ends that weigh at most ``tolerance``: the lower is moved up, the upper is beyond.
+    """Cut off ends that weigh at most ``tolerance``: move the lower up, count the upper as beyond.
 
-    What is below ``least`` is moved up whatever it weighs.
+    Masses below ``least`` are moved up whatever they weigh.
     """
     masses, below, above = law.masses, 0, 0
     start, end = 0, len(masses)
@@ -208,7 +208,7 @@ def _trimmed(law: Sum, tolerance: int, least: float = -math.inf) -> Sum:
 
 
 def _coarser(law: Sum) -> Sum:
-    """On every second point: the masses of the others go to both neighbours in halves."""
+    """Keep every second point: the masses of the others go to both neighbours in halves."""
     masses: defaultdict[int, int] = defaultdict(int)
     for i, mass in enumerate(law.masses, start=law.low):
         point, odd = divmod(i, 2)
@@ -222,11 +222,11 @@ def _coarser(law: Sum) -> Sum:
 
 
 _FEWEST_FLOATS, _MOST_FLOATS = 1 << 14, 1 << 18
-"""Of the lattice: more reports need more of them for the same error."""
+"""The points of the lattice of floats. More reports need more of them for the same error."""
 _DEVIATIONS = 14
-"""How far the lattice reaches to both sides of the mean of the sum."""
+"""How far the lattice reaches to both sides of the mean of the sum, in deviations."""
 _NEVER = 1e-18
-"""A probability that is none in floats."""
+"""A probability that counts as zero."""
 _STEPS = 100
 """Halvings of the range of θ: beyond the digits of a float."""
 
@@ -241,7 +241,7 @@ class Tilted(NamedTuple):
 
     @classmethod
     def of(cls, values: ArrayLike, probabilities: ArrayLike) -> Tilted:
-        """Of a G that is sometimes positive; not tilted where its mean is not negative.
+        """Tilt a G that is sometimes positive; one whose mean is not negative stays as it is.
 
         >>> tilted = Tilted.of([-3.0, 1.0], [0.5, 0.5])
         >>> round(tilted.theta, 4), [round(float(p), 4) for p in tilted.law]
@@ -263,7 +263,7 @@ class Tilted(NamedTuple):
     def _at(
         theta: float, g: NDArray[np.float64], p: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], float, float]:
-        """The law tilted by θ, its mean, and ln M."""
+        """Return the law tilted by θ, its mean, and ln M."""
         most = theta * float(g.max())
         weights = p * np.exp(theta * g - most)
         total = float(weights.sum())
@@ -272,7 +272,7 @@ class Tilted(NamedTuple):
 
 
 def rough_delta(blanket: Blanket, reports: int, growth: float) -> float:
-    """About E[(G₁ + … + Gₙ)₊]/n, by one Fourier transform of the tilted law of G.
+    """Estimate E[(G₁ + … + Gₙ)₊]/n by one Fourier transform of the tilted law of G.
 
     >>> from fedsel.mechanisms import RankLaw
     >>> round(rough_delta(Blanket.of_ranks(RankLaw([3, 1])), 8, 2.0), 3)

@@ -12,14 +12,14 @@ export async function alone(work) {
   });
 }
 
-/** Say whether another tab is at work, now and whenever that changes.
+/** Say that another tab is at work, for as long as it is, and when it has ended.
  * @param {() => boolean} isOurs @param {(busy: boolean) => void} tell */
 export async function watchTabs(isOurs, tell) {
   let told = false;
   for (;;) {
     const { held = [] } = await navigator.locks.query();
     const busy = !isOurs() && held.some(({ name }) => name === LOCK);
-    if (busy !== told) tell(busy);
+    if (busy || told) tell(busy); // again while it lasts: the other tab fills the ledger
     told = busy;
     await new Promise((resolve) => setTimeout(resolve, PERIOD));
   }

@@ -6,8 +6,8 @@ import pytest
 from fedsel import InvalidArgument, InvalidData, solution
 from fedsel._internal.random import own_stream, stream
 from fedsel.sampling import _kernels as clients_module
+from fedsel.sampling._batch import Outer, rows_of
 from fedsel.sampling._kernels import ReportKernel
-from fedsel.sampling._parts import Outer, rows_of
 
 RNG = np.random.default_rng(5)
 LEFT, RIGHT = (RNG.normal(size=(4, n)).astype(np.float32) for n in (2, 3))
