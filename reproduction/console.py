@@ -49,7 +49,7 @@ class App(typer.Typer):
 
 
 def output() -> Console:
-    """The console for tables, wide where nobody watches."""
+    """The console for tables; wide in a file or a pipe."""
     return Console(markup=False, emoji=False, width=None if sys.stdout.isatty() else 140)
 
 

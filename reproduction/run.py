@@ -54,7 +54,7 @@ class Request:
 
     @property
     def experiments(self) -> list[Experiment]:
-        """Those of the names, in the order of the report."""
+        """The experiments of the names, in the order of the report."""
         names = [name for name in wanted(self.names) if name != CLAIMS]
         return [experiment(name, quick=self.quick, changes=self.changes) for name in names]
 
@@ -94,7 +94,7 @@ class Outcome:
 
 @dataclass
 class Watcher:
-    """Who wants to know: ``started`` of each experiment, ``advance`` of costs, ``finished``."""
+    """Callbacks at the start of an experiment, after costs are spent, and at its end."""
 
     started: Callable[[Experiment], object] = id
     advance: Callable[[float], object] = abs
@@ -121,7 +121,7 @@ def weight(task: Task) -> float:
 
 
 def cost_of(experiments: Sequence[Experiment], missing: Mapping[str, str]) -> float:
-    """What ``advance`` is told in all."""
+    """The sum of all that ``advance`` gets."""
     return sum(_total(e.without(list(missing))) for e in experiments)
 
 
@@ -182,7 +182,7 @@ def _others(tasks: Sequence[Task]) -> list[Task]:
 
 
 def verdicts_of(outcomes: Sequence[Outcome], request: Request) -> list[Verdict]:
-    """Those of the experiments; where all claims are asked for, also those of the exact laws."""
+    """The verdicts of the experiments, and for all claims also the verdicts of the exact laws."""
     by_law = lemmas.verdicts() if request.judges_all else ()
     return [*by_law, *(v for outcome in outcomes for v in outcome.view.verdicts)]
 

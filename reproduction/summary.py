@@ -38,7 +38,7 @@ def markdown(
     verdicts: Sequence[Verdict],
     tables: Mapping[str, Sequence[Table]],
 ) -> str:
-    """The page; ``tables`` are those of each experiment by name."""
+    """The page; ``tables`` has the tables of each experiment by its name."""
     # Paths are among the facts, and may be called anything.
     said = [printable(line).replace("<", "&lt;") for line in lines]
     known = [printable(f"- {k}: {v}").replace("<", "&lt;") for k, v in facts.items()]

@@ -54,7 +54,7 @@ def run(
 ) -> None:
     """Train with each solution at each ε on a data set of the paper, as fedsel run does.
 
-    Scaling, intercept and learning rates that are not given are those of table 3 for the data set.
+    Scaling, intercept and learning rates that are not given are taken from table 3.
     --set takes every other parameter of fedsel.experiments.Spec. Prints a table and writes run.csv.
     """
     given = {"dataset": dataset, "solutions": solution, "epsilons": epsilon, "models": model}

@@ -133,7 +133,7 @@ def _print(rows: Sequence[Row], written: Sequence[Path]) -> None:
     if shuffled:
         console.print(
             f"Shuffled: all ε are central ones at δ = {shuffled[0].delta:g}; claimed is what"
-            " fedsel.amplify proves for all inputs, exact that of the worst inputs tried."
+            " fedsel.amplify proves for all inputs, exact the loss for the worst inputs tried."
         )
     held = sum(row.holds for row in rows)
     published = sum(row.published and row.sound and not row.holds for row in rows)

@@ -47,11 +47,11 @@ def suite_page(rows: Sequence[Row], *, trials: int, seed: int) -> str:
 def _shuffled_section(rows: Sequence[Row]) -> Section:
     return Section(
         "shuffled",
-        "A few shuffled reports: against who sees the shuffled ones alone",
+        "A few shuffled reports: against an observer of the shuffled ones alone",
         text=(
             f"All ε are central ones at δ = {rows[0].delta:g}. Claimed is what fedsel.amplify"
-            " proves for all inputs of all clients. Exact is that of the worst inputs tried, by"
-            " listing every multiset of reports. Lower bound is what an attack on the multiset"
+            " proves for all inputs of all clients. Exact is the loss for the worst inputs tried,"
+            " by listing every multiset of reports. Lower bound is what an attack on the multiset"
             " proves. " + _ERROR,
         ),
         tables=(Table("Central ε", _COLUMNS, tuple(map(_cells, rows))),),

@@ -1,6 +1,6 @@
 """Shuffled reports of a few clients: the exact loss of the multiset, an attack on it, a proof.
 
-One client holds x₀ or x₁, all others hold one public vector, and who looks sees the multiset of
+One client holds x₀ or x₁, all others hold one public vector, and an observer sees the multiset of
 their reports. For few reports over few outputs its two laws are listed, so that ε at δ is known
 exactly for every choice of these vectors; the worst of them is then attacked by experiment. What
 `fedsel.amplify` proves holds for all vectors of all clients, so it lies above both.

@@ -34,7 +34,7 @@ MOST_ATTACKED = 1_000
 TWO_STAGE_EPSILONS = (2.0,)
 SHUFFLED_EPSILONS = (1.0,)
 SHUFFLED_NAMES = ("J", "UJ", "EXP-Duchi", "PE-Duchi", "PS-Duchi")
-"""Of few outputs each: all multisets of their reports are listed."""
+"""Each has few outputs, so that all multisets of reports can be listed."""
 SHUFFLED_REPORTS = (2, 4, 8)
 SHUFFLED_DIMENSION = 2
 SHUFFLED_DELTA = Fraction(1, 100)
@@ -70,7 +70,7 @@ class Row:
     """What the audit says of one case.
 
     Of so many shuffled ``reports`` all ε are central ones at ``delta``: ``claimed`` is proved for
-    all inputs, ``exact`` that of the worst inputs tried, by listing all multisets.
+    all inputs, ``exact`` the loss for the worst inputs tried, by listing all multisets.
     """
 
     mechanism: str

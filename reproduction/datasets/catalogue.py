@@ -39,7 +39,7 @@ class RealData:
 
     @property
     def wanted(self) -> str:
-        """The files in words, for somebody who has to bring them."""
+        """The files in words, for a user who has to bring them."""
         return ", or ".join(" and ".join(file.name for file in files) for files in self.variants)
 
 

@@ -68,7 +68,7 @@ def fetch_command(
 
     Looks in --directory, the folder FEDSEL_DATA and the cache, then downloads into the cache.
 
-    The SHA-256 is that of the uncompressed content, or of the .gz where that is published.
+    Prints the SHA-256 of the uncompressed content, or of the .gz if that is published.
 
     Ends with status 1 if the files cannot be had or are not the right ones.
     """

@@ -57,7 +57,7 @@ class MaxError(Measure):
 
     @property
     def q(self) -> int:
-        """The dimensions of a report: d, or those of the projection."""
+        """The dimensions of a report: d, or fewer after a projection."""
         return max(1, round(RATIO * self.d)) if self.solution == "PM-RP" else self.d
 
     def part(self, number: int, source: Source) -> list[float]:  # noqa: ARG002

@@ -1,6 +1,6 @@
 """The recipe that nothing was tuned for, beside the paper's solutions, each of them tuned.
 
-The automatic rows are those of the recommended solution: "as they are" where no report goes into
+The automatic rows belong to the recommended solution: "as they are" where no report goes into
 preparation, "prepared" where the first rounds learn spread and centre. Prepared records are scaled
 by public bounds alone.
 """

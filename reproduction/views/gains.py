@@ -246,7 +246,7 @@ def span(good: Sequence[float], alphas: Sequence[float]) -> str:
 
 
 def ablation(rows: Rows, name: str) -> View:
-    """Step length and selection, told apart; and -C at equal budget."""
+    """The shares of step length and of selection in a gain, and -C at equal budget."""
     body, selects, lengths, equal = [], {}, {}, {}
     for dataset, model in _rows_of_table(rows):
         part = choose(rows, dataset=dataset, model=model)

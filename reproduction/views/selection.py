@@ -45,7 +45,7 @@ def convergence(rows: Rows, name: str) -> View:
 
 def _convergence_verdicts(by_name: dict[str, Row], name: str) -> Iterable[Verdict]:
     def lower(a: str, b: str, part: slice) -> Gap:
-        """How much lower the error of a is than that of b; the runs are not paired here."""
+        """How much lower the error of a is than the error of b; the runs are not paired here."""
         means = [100 * np.mean(by_name[x]["mean"][part]) for x in (b, a)]
         spreads = [100 * np.mean(by_name[x]["spread"][part]) for x in (b, a)]
         n = by_name[a]["repeats"] * by_name[a]["folds"]

@@ -16,7 +16,7 @@ _FAMILY = {"PM": "flat", "PM-RP": "compressed", "PS-PM": "two-stage"}
 _TOLERANCE = 0.15
 """How far a fitted exponent may lie from the stated one."""
 _TARGET = 0.1
-"""The error for which the needed batch size is told."""
+"""The error for which the view states the needed batch size."""
 
 
 def _along(rows: Rows, solution: str, axis: str) -> list[Any]:

@@ -1,4 +1,4 @@
-"""What a report says on the mean and how noisy it is: first and second moments of every solution.
+"""First and second moments of a report: its signal on the mean, and its noise.
 
 The model: the update of client i is r·(a·u + √(1−a²)·z_i), of norm r, with a direction u that all
 share and a direction z_i of its own; a is the agreement. Directions are uniform over the sphere of
@@ -88,21 +88,21 @@ class Moments:
     second: float
 
     def alignment(self, reports: float) -> float:
-        """The cosine of the mean of so many reports with u: E⟨mean, u⟩/√E‖mean‖²."""
+        """Return the cosine of the mean of reports with u: E⟨mean, u⟩/√E‖mean‖²."""
         squared = self.shared + self._variance / reports
         return self.signal / math.sqrt(squared) if squared > 0 else 0.0
 
     def noise(self, reports: float) -> float:
-        """The norm of the noise in the mean of so many reports, over the signal."""
+        """Return the norm of the noise in the mean of reports, over the signal."""
         return math.sqrt(self._variance / reports) / self.signal if self.signal > 0 else math.inf
 
     def reports_for(self, goal: float) -> int | None:
-        """How many reports align at least so well; None where no number does."""
+        """Return how many reports reach an alignment; None where no number does."""
         room = (self.signal / goal) ** 2 - self.shared
         return max(1, math.ceil(self._variance / room)) if room > 0 else None
 
     def over(self, bases: int) -> Moments:
-        """Where so many rounds have a basis of their own: what bends in one does so in no other."""
+        """Return the moments over rounds that each have their own basis, and so their own bias."""
         shared = self.signal**2 + max(0.0, self.shared - self.signal**2) / bases
         return Moments(self.signal, shared, shared + self._variance)
 
@@ -112,7 +112,7 @@ class Moments:
 
 
 def moments(solution: Solution, updates: Updates) -> Moments:
-    """The moments of one report of a solution under the model.
+    """Return the moments of one report of a solution under the model.
 
     >>> from fedsel import solution as named
     >>> model = Updates(dim=100, length=0.4, agreement=0.2)
@@ -127,7 +127,7 @@ def moments(solution: Solution, updates: Updates) -> Moments:
 
 @singledispatch
 def _moments(mechanism: ReportMechanism, solution: Solution, updates: Updates) -> Moments:  # noqa: ARG001
-    """By the mechanism; one of your own can be registered."""
+    """Dispatch on the mechanism; you can register your own."""
     raise InvalidArgument("solution", solution.name, "one whose moments are known")
 
 
@@ -187,7 +187,7 @@ class _Profile:
 
 @lru_cache(maxsize=32)
 def _profile(size: int, sphere: int, cut: int = 0) -> _Profile:
-    """Nodes at every rank, each split where there are few, joined where there are many.
+    """Return nodes at every rank, split where there are few and joined where there are many.
 
     ``cut`` is a rank at which a law changes: no node spans it.
     """
@@ -214,7 +214,7 @@ def _profile(size: int, sphere: int, cut: int = 0) -> _Profile:
 
 
 def _second_moment(value: Value, t: Floats) -> Floats:
-    """E[decoded²] at every t: a·t² + b on the grid of a window, linear between."""
+    """Return E[decoded²] at every t: a·t² + b on the grid of a window, linear between."""
     result = np.zeros_like(t)
     for share, w in zip(value.law.shares, value.law.windows, strict=True):
         grid = np.linspace(-1.0, 1.0, w.G + 1)
@@ -227,7 +227,7 @@ def _second_moment(value: Value, t: Floats) -> Floats:
 @_moments.register(TwoStage)
 @_moments.register(FlatPicks)
 def _(mechanism: TwoStage | FlatPicks, solution: Solution, updates: Updates) -> Moments:
-    """Flat and two-stage: an entry of rank i is told with the probability law(i)."""
+    """Flat and two-stage: an entry of rank i is reported with the probability law(i)."""
     value, d = mechanism.value, solution.dim
     if value.plain:
         raise InvalidArgument("solution", solution.name, "private, or NP")

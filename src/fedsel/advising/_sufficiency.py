@@ -1,4 +1,4 @@
-"""Whether clients are enough: one formula, from public quantities, for advice and for a fit."""
+"""Whether there are enough clients, by one formula of public quantities for advice and fits."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from fedsel.solutions import Solution, entry
 from fedsel.solutions._transforms import MOST_ENTRIES, default_codewords
 
 GOAL = 0.5
-"""The alignment of all reports together that is called usable: a linear model with this cosine to
-the best one agrees with it on 1 − arccos(0.5)/π = 2/3 of records that point anywhere."""
+"""The alignment of all reports that is called usable. A linear model with this cosine to the best
+one agrees with it on 1 − arccos(0.5)/π = 2/3 of records that point anywhere."""
 _NODES = 64
 _PROJECTION = 1 << 22
 """The largest public projection of …-RP, in entries, that is inverted for advice."""
@@ -27,7 +27,7 @@ _PROJECTION = 1 << 22
 @final
 @dataclass(frozen=True)
 class Prospect:
-    """How well the mean of all reports aligns with the true mean, and the reports for `GOAL`.
+    """The alignment of the mean of all reports with the true mean, and the reports for the goal.
 
     ``reports_needed`` is None where no number is enough.
     """
@@ -40,7 +40,7 @@ class Prospect:
 def prospect(
     solution: Solution, updates: Updates, *, reports: int, rounds: int, goal: float = GOAL
 ) -> Prospect:
-    """What so many reports over so many rounds would give, under the model of the updates.
+    """Return what a number of reports and rounds would give, under the model of the updates.
 
     >>> from fedsel import solution
     >>> fj = solution("FJ", epsilon=1.0, dim=31, rho=0.4)
@@ -68,11 +68,11 @@ def agreement_of(classes: int) -> float:
 
 @lru_cache(maxsize=256)
 def decisions(alignment: float, classes: int) -> float:
-    """How often a model decides like the best one, on records that point anywhere.
+    """Return how often a model decides like the best one, on records that point anywhere.
 
-    The best model's margins of C classes are independent normal numbers g, those of a model with
-    the cosine c to it c·g + √(1 − c²)·h. Both have their largest margin at the same class with the
-    probability C·∫∫ φ₂(x, y; c)·Φ₂(x, y; c)^(C−1); for two classes that is 1 − arccos(c)/π.
+    The best model's margins of C classes are independent normal numbers g. A model with the cosine
+    c to it has the margins c·g + √(1 − c²)·h. Both have their largest margin at the same class
+    with the probability C·∫∫ φ₂(x, y; c)·Φ₂(x, y; c)^(C−1): for two classes 1 − arccos(c)/π.
 
     >>> round(decisions(0.5, 2), 6), round(decisions(0.5, 20), 3), round(decisions(0.0, 20), 3)
     (0.666667, 0.214, 0.05)
@@ -95,9 +95,10 @@ def decisions(alignment: float, classes: int) -> float:
 
 @lru_cache(maxsize=64)
 def goal_for(classes: int) -> float:
-    """The alignment that is called usable: a model is half again as good as a guess with it.
+    """Return the alignment that is called usable for a number of classes C.
 
-    So it decides like the best one for 3/(2C) of the records, or for 2/3 where that is less.
+    Such a model decides like the best one for 3/(2C) of the records, half again as often as a
+    guess, or for 2/3 where that is less.
 
     >>> [round(goal_for(classes), 2) for classes in (2, 3, 5, 10, 20)]
     [0.5, 0.42, 0.27, 0.17, 0.12]
@@ -111,7 +112,7 @@ def goal_for(classes: int) -> float:
 
 
 def too_large(name: str, dim: int) -> str:
-    """Why the moments of a solution are not computed at this dimension; empty where they are."""
+    """Say why the moments of a solution are not computed at this dimension; empty if they are."""
     known = entry(name)
     if known.projected and dim * max(1, dim // 10) > _PROJECTION:
         return f"its public projection has {dim} × {dim // 10} entries"
@@ -129,10 +130,10 @@ def shortage(
     rounds: int,
     classes: int | None = 2,
 ) -> str:
-    """That clients are too few for a usable model, in a sentence; empty where they are enough.
+    """Say that clients are too few for a usable model; empty where they are enough.
 
-    Empty, too, where there is no telling: without privacy, and for solutions of one's own.
-    ``classes`` is None where numbers are learnt.
+    It is empty, too, without privacy and for solutions whose moments are not known. ``classes`` is
+    None in a regression.
 
     >>> from fedsel import solution
     >>> fj = solution("FJ", epsilon=1.0, dim=31, rho=0.4)
@@ -180,16 +181,16 @@ def warn_about_clients(
     classes: int | None,
     grouped: bool,
 ) -> None:
-    """Warn that the clients are too few for a usable model, from public quantities alone.
+    """Warn if the clients are too few for a usable model, from public quantities alone.
 
-    What is not known is taken at its best, so that nobody is warned without need: features that
-    all lie at their bounds where the norm of a record is not known, and records of one client that
-    agree where clients hold several.
+    Unknown quantities are taken at their best, so that no warning comes without need: all features
+    at their bounds where the norm of a record is not known, and records that agree where clients
+    hold several.
     """
     norm = setting.norm or math.sqrt(setting.features or solution.dim)
     length = radius(norm, setting.classes, setting.model)
     agreement = 1.0 if grouped else agreement_of(classes or 2)
-    told = shortage(
+    warning = shortage(
         solution,
         Updates(solution.dim, length, agreement),
         clients=clients,
@@ -197,12 +198,12 @@ def warn_about_clients(
         rounds=setting.rounds,
         classes=classes,
     )
-    if told:
-        warn_user(told, TooFewClientsWarning)
+    if warning:
+        warn_user(warning, TooFewClientsWarning)
 
 
 def wanted_clients(found: Prospect, epochs: int) -> str:
-    """What a usable model needs: the alignment, and about how many clients where some are enough.
+    """Say what a usable model needs: the alignment, and about how many clients.
 
     >>> wanted_clients(Prospect(0.3, 1614), epochs=1), wanted_clients(Prospect(0.3, None), epochs=1)
     ('0.5, about 1,700 clients', '0.5')
@@ -213,7 +214,7 @@ def wanted_clients(found: Prospect, epochs: int) -> str:
 
 
 def _rough(count: int) -> str:
-    """A count to two digits, rounded up.
+    """Round a count up to two digits.
 
     >>> _rough(1234567), _rough(87)
     ('1,300,000', '87')

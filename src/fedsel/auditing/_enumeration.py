@@ -62,7 +62,7 @@ class _Path:
         return chosen
 
     def probability(self, count: int | None = None) -> Fraction:
-        """Of the first ``count`` decisions, or of all."""
+        """The probability of the first ``count`` decisions, or of all."""
         p = Fraction(1)
         for decision, weights in zip(self.decisions[:count], self.weights, strict=False):
             p *= Fraction(weights[decision], sum(weights))
@@ -203,8 +203,8 @@ def exact_law(
     draw of their own, and each attempt must be independent of those before: coming back to that
     draw the loop begins anew, and what the first attempt yields is scaled to the whole.
 
-    ``advance`` is told, path by path, in how many leaves it has ended: the outcomes, and the
-    places where a loop begins anew.
+    ``advance`` gets, path by path, the number of leaves: outcomes, and places where a loop begins
+    anew.
 
     Proof: docs/proofs/sampling.md, D8.
 

@@ -177,7 +177,7 @@ class ByLastBit(_OfColumn):
         return f"last bit 2^{last_bit - _LEAST_BIT}, {self.between(place, place)}"
 
     def words(self, event: Categories) -> str:
-        """One example; a list of dozens tells nobody more."""
+        """One example: a list of dozens says no more."""
         example, more = self.label(int(event[0])), len(event) - 1
         beside = f", and {more} kinds more" if more else ""
         return (

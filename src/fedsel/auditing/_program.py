@@ -182,7 +182,7 @@ def values_within(low: float, high: float, d: int | None = None) -> list[Any]:
 
 
 def _called(program: Program, value: Any, entropy: Any) -> Any:
-    """One output; arrays are copied, so that a program that changes its input harms nobody."""
+    """One output; arrays are copied, so that a program may change its input."""
     try:
         return program(value.copy() if isinstance(value, np.ndarray) else value, entropy)
     except Exception as error:
@@ -195,30 +195,15 @@ def _called(program: Program, value: Any, entropy: Any) -> Any:
 def _try_out(program: Program, value: Any) -> None:
     """One call before thousands: it must return something that can be compared."""
     output = _called(program, value, AuditEntropy(np.random.Philox(0)))
-    if (wrong := _incomparable(output)) is not None:
+    try:
+        _frozen(output, scalars=_SCALARS)
+    except TypeError as wrong:
+        noun = str(wrong)
         raise ProgramError(
-            f"it returned {_a(type(wrong).__name__)} for the input {value!r}; an output must be a "
-            "number, a text, None, an array, or a tuple, list, dict or set of such"
-        )
-
-
-def _incomparable(output: Any) -> object | None:
-    """A part of an output that has no value of its own to be compared by, or None."""
-    if isinstance(output, Mapping):
-        parts: list[Any] = [*output.keys(), *output.values()]
-    elif isinstance(output, list | tuple | set | frozenset):
-        parts = list(output)
-    elif isinstance(output, _SCALARS) or (
-        isinstance(output, np.ndarray) and output.dtype.kind in "biufcSU"
-    ):
-        return None
-    else:
-        return output if output is not None else ""
-    return next((w for part in parts if (w := _incomparable(part)) is not None), None)
-
-
-def _a(noun: str) -> str:
-    return f"an {noun}" if noun[:1].lower() in "aeiou" else f"a {noun}"
+            f"it returned {'an' if noun[0].lower() in 'aeiou' else 'a'} {noun} for the input "
+            f"{value!r}; an output must be a number, a text, None, an array, or a tuple, list, "
+            "dict or set of such"
+        ) from None
 
 
 def _exact(program: Program, inputs: Sequence[Any]) -> tuple[ExactLoss | None, str]:
@@ -275,15 +260,22 @@ def _draws(program: Program, value: Any) -> bool:
     return False
 
 
-def _frozen(output: Any) -> Any:
-    """An output that can be a key: lists and arrays become tuples, dicts and sets frozen sets."""
-    if isinstance(output, np.ndarray):
-        return _frozen(output.tolist())
+def _frozen(output: Any, scalars: Any = object) -> Any:
+    """An output that can be a key: lists and arrays become tuples, dicts and sets frozen sets.
+
+    A part that is none of these must be one of the ``scalars``, or a TypeError names its type.
+    """
+    if isinstance(output, np.ndarray) and output.dtype.kind in "biufcSU":
+        output = output.tolist()
     if isinstance(output, Mapping):
-        return frozenset((key, _frozen(value)) for key, value in output.items())
-    if isinstance(output, set):
-        return frozenset(output)
-    return tuple(map(_frozen, output)) if isinstance(output, list | tuple) else output
+        return frozenset((_frozen(k, scalars), _frozen(v, scalars)) for k, v in output.items())
+    if isinstance(output, set | frozenset):
+        return frozenset(_frozen(part, scalars) for part in output)
+    if isinstance(output, list | tuple):
+        return tuple(_frozen(part, scalars) for part in output)
+    if not isinstance(output, scalars):
+        raise TypeError(type(output).__name__)
+    return output
 
 
 def _largest(laws: Sequence[Law], inputs: Sequence[Any]) -> ExactLoss:

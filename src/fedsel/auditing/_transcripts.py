@@ -37,7 +37,7 @@ def report_law(
     """The exact probability of each report of `Solution.encode`, and the residual kept with it.
 
     A report is its (slot, symbol) pairs, none for ⊥. Vectors are float32, as on a device.
-    ``advance`` is told the leaves of the enumeration, as by `exact_law`.
+    ``advance`` gets the number of leaves of the enumeration, as in `exact_law`.
 
     >>> from fedsel import solution
     >>> law = report_law(solution("PS-Duchi", epsilon=1.0, dim=2, k=1), [1.0, -3.0])
@@ -71,8 +71,8 @@ def certify_by_enumeration(
     """Loss of a client's whole transcript, by enumerating inputs and outputs of every epoch.
 
     An input is one gradient per epoch, each any of ``gradients``; the residual starts at zero and
-    is carried from report to report. ``epochs`` are those of the solution unless given; the claim
-    is its ε′ for each of them. ``advance`` is told the leaves, as by `exact_law`.
+    is carried from report to report. ``epochs`` is the solution's own number unless given; the
+    claim is its ε′ for each of them. ``advance`` gets the number of leaves, as in `exact_law`.
 
     >>> from fedsel import solution
     >>> ps_duchi = solution("PS-Duchi", epsilon=3.0, dim=2, k=1, epochs=2, momentum=0.5)

@@ -36,8 +36,7 @@ from fedsel.models import LinearModel, predict
 from fedsel.service import Task
 from fedsel.service.inviting import invitations
 
-_RECORDS, _TESTED = 100, 5000  # of one device, and of the public test set
-_FEATURES, _STRONG, _SEED = 5, 0.5, 3
+_RECORDS, _TESTED, _FEATURES = 100, 5000, 5  # of a device, of the test set, of a record
 _POLL, _ROUND, _PATIENCE, _GRACE = 0.5, 60, 60.0, 5.0
 """Seconds between two polls, for a round, for an answer, and for the service to end by itself."""
 _STEPS, _PLAIN_RATE = 300, 5.0  # gradient descent without privacy, on all records together
@@ -115,7 +114,7 @@ class ServiceDemo:
     @cached_property
     def _records(self) -> Dataset:
         """The test set, and then the records of each device."""
-        return synthetic(d=_FEATURES, n=_TESTED + _RECORDS * self.devices, c2=_STRONG, seed=_SEED)
+        return synthetic(d=_FEATURES, n=_TESTED + _RECORDS * self.devices, c2=0.5, seed=3)
 
     @cached_property
     def _labels(self) -> NDArray[np.str_]:

@@ -1,4 +1,4 @@
-"""Data sets: a user's files and arrays, synthetic ones, and who holds which records."""
+"""Data sets: files and arrays of a user, synthetic ones, and how clients share the records."""
 
 from fedsel.data import partition
 from fedsel.data._dataset import SCALINGS, Dataset, from_arrays

@@ -1,4 +1,4 @@
-"""Which client holds which records: one each (the paper), by groups, or skewed by label."""
+"""Divide records among clients: one each (the paper), by groups, or skewed by label."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fedsel.errors import InvalidArgument, check_count, check_finite
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Clients:
-    """Client i holds the records ``order[starts[i]:starts[i + 1]]``; nobody holds none.
+    """Client i holds the records ``order[starts[i]:starts[i + 1]]``; each holds at least one.
 
     >>> clients = by_groups(["b", "a", "b"])
     >>> clients
