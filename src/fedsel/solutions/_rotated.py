@@ -192,8 +192,8 @@ def hadamard(x: Vector) -> Vector:
     >>> hadamard(np.array([1.0, 0.0, 2.0, 0.0]))
     array([ 3.,  3., -1., -1.])
     """
-    # Every step takes neighbours to the same place of two halves: after all of them the order is
-    # the natural one again, and each step is one pass over memory.
+    # Each step, one pass over memory, moves neighbours to the same place of two halves. After all
+    # steps the order is the natural one again.
     half, room = x.shape[-1] // 2, (np.empty_like(x), np.empty_like(x))
     for step in range(half.bit_length()):
         first, second, target = x[..., ::2], x[..., 1::2], room[step % 2]

@@ -246,9 +246,7 @@ class Solution:
 
     @cached_property
     def influence(self) -> Influence:
-        """How far one report can move the sum of all decoded reports, whoever sends it.
-
-        Infinite where numbers leave as they are: nothing bounds them.
+        """How far one report can move the sum of decoded reports; infinite for unbounded numbers.
 
         >>> from fedsel import solution
         >>> influence = solution("RJ", epsilon=1.0, dim=100, rho=0.4).influence
