@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, final
 
 from fedsel._internal.display import printable
-from fedsel.device import Fault, History, Intent, Ledger, LedgerError
+from fedsel.device import Entry, Fault, History, Intent, Ledger, LedgerError
 from fedsel.errors import InvalidArgument
 from fedsel.statements._meaning import EXAMPLES, Document, certainty, numbers
 
@@ -98,7 +98,7 @@ class Device:
         history = self.history
         if history is None:
             return ()
-        by_run: dict[bytes, list[Any]] = {}
+        by_run: dict[bytes, list[Entry]] = {}
         for entry in history.entries:
             by_run.setdefault(entry.run, []).append(entry)
         return tuple(
@@ -131,43 +131,57 @@ class Device:
             return found
         return {
             **found,
-            **amounts(history),
             "certainty_lifetime": certainty(history.lifetime),
             "certainty_spent": certainty(history.spent),
-            "lifetimes": lifetimes(history),
             "runs": [run.to_dict() for run in self.runs],
-            "reports": [
-                {
-                    "number": entry.number,
-                    "time": moment(entry.time),
-                    "run": entry.run.hex(),
-                    "epoch": entry.epoch,
-                    "round": entry.round,
-                    "bytes": len(entry.report),
-                    **numbers("epsilon", entry.charge),
-                }
-                for entry in history.entries
-            ],
+            **_as_json(history, lambda entry: {"bytes": len(entry.report)}),
         }
 
 
-def amounts(history: History) -> dict[str, Any]:
-    """Lifetime, spent and left, for JSON."""
-    parts = [numbers(name, getattr(history, name)) for name in ("lifetime", "spent", "left")]
-    return {name: value for part in parts for name, value in part.items()}
+def with_contents(history: History) -> dict[str, Any]:
+    """A ledger as JSON holds it for the device's owner: with runs and contents of all reports."""
 
-
-def lifetimes(history: History) -> list[dict[str, Any]]:
-    """All lifetimes that a ledger has had, for JSON; the present one is the last."""
-    return [
-        {
-            **numbers("epsilon", one.epsilon),
-            "since": None if one.time is None else moment(one.time),
-            "after_reports": one.reports,
-            "raised_by": one.by or None,
+    def more(entry: Entry) -> dict[str, Any]:
+        recipe, intent = history.recipes[entry.run], history.intents.get(entry.run, Intent())
+        return {
+            "solution": recipe.solution,
+            "dim": recipe.dim,
+            "purpose": intent.purpose or None,
+            "recipient": intent.recipient or None,
+            "report": entry.report.hex(),
         }
-        for one in history.lifetimes
-    ]
+
+    return _as_json(history, more)
+
+
+def _as_json(history: History, more: Callable[[Entry], dict[str, Any]]) -> dict[str, Any]:
+    """What a ledger has spent, on which lifetimes (the last is the present one) and reports."""
+    return {
+        **numbers("lifetime", history.lifetime),
+        **numbers("spent", history.spent),
+        **numbers("left", history.left),
+        "lifetimes": [
+            {
+                **numbers("epsilon", one.epsilon),
+                "since": None if one.time is None else moment(one.time),
+                "after_reports": one.reports,
+                "raised_by": one.by or None,
+            }
+            for one in history.lifetimes
+        ],
+        "reports": [
+            {
+                "number": entry.number,
+                "time": moment(entry.time),
+                "run": entry.run.hex(),
+                "epoch": entry.epoch,
+                "round": entry.round,
+                **more(entry),
+                **numbers("epsilon", entry.charge),
+            }
+            for entry in history.entries
+        ],
+    }
 
 
 def moment(seconds: int) -> str:
