@@ -59,7 +59,7 @@ def print_sections(*sections: Section, facts: Mapping[str, str] | None = None) -
             console.print(line, style="bold")
     for some in (*(section.facts for section in sections), facts or {}):
         for name, value in some.items():
-            console.print(f"{name}: {value}")
+            console.print(f"{name}: {value}", soft_wrap=True)
 
 
 def say_error(text: object) -> None:

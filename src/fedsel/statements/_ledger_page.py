@@ -186,7 +186,9 @@ def _device_tables(device: Device, history: History, most: int | None) -> tuple[
         )
         for one in history.lifetimes
     )
-    runs = tuple((*_run_cells(run), run.reports, _amount(run.most_epsilon)) for run in device.runs)
+    runs: tuple[tuple[Cell, ...], ...] = tuple(
+        (*_run_cells(run), run.reports, _amount(run.most_epsilon)) for run in device.runs
+    )
     reports = tuple(
         (
             *(e.number, _when(e.time), e.run.hex()[:8], e.epoch, e.round, len(e.report)),

@@ -18,7 +18,7 @@ from typing import Any, final
 from fedsel._internal.display import printable
 from fedsel.device import Entry, Fault, History, Intent, Ledger, LedgerError
 from fedsel.errors import InvalidArgument
-from fedsel.statements._meaning import EXAMPLES, Document, certainty, numbers
+from fedsel.statements._meaning import EXAMPLES, Document, Statement, certainty, numbers
 
 NAME_IN_WITNESS = "{name}"
 """This stands for the name of a store in the path of its witness."""
@@ -198,7 +198,7 @@ def moment(seconds: int) -> str:
 
 @final
 @dataclass(frozen=True)
-class LedgerReport:
+class LedgerReport(Statement):
     """What the ledgers of these devices say; ``made`` is when it was read (seconds since 1970)."""
 
     devices: tuple[Device, ...]
@@ -248,14 +248,9 @@ class LedgerReport:
 
     @property
     def document(self) -> Document:
-        """The report for people."""
         from fedsel.statements._ledger_page import document_of
 
         return document_of(self)
-
-    def to_html(self) -> str:
-        """The report as one page."""
-        return self.document.to_html()
 
 
 def inspect_ledgers(
