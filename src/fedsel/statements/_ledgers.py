@@ -45,16 +45,20 @@ class RunOnDevices:
     most_epsilon: Fraction
 
     @classmethod
-    def together(cls, parts: Sequence[RunOnDevices]) -> RunOnDevices:
-        """One run over all of its devices."""
-        return replace(
-            parts[0],
-            intents=tuple(dict.fromkeys(intent for part in parts for intent in part.intents)),
+    def of(cls, run: bytes, parts: Sequence[tuple[History, list[Entry]]]) -> RunOnDevices:
+        """A run from what each of its devices has sent to it."""
+        recipe, entries = parts[0][0].recipes[run], [e for _, some in parts for e in some]
+        return cls(
+            run=run,
+            intents=tuple(dict.fromkeys(h.intents.get(run, Intent()) for h, _ in parts)),
+            solution=recipe.solution,
+            dim=int(recipe.dim or 0),
+            bytes_each=len(entries[0].report),
             devices=len(parts),
-            reports=sum(part.reports for part in parts),
-            first=min(part.first for part in parts),
-            last=max(part.last for part in parts),
-            most_epsilon=max(part.most_epsilon for part in parts),
+            reports=len(entries),
+            first=min(entry.time for entry in entries),
+            last=max(entry.time for entry in entries),
+            most_epsilon=max(sum((e.charge for e in some), Fraction(0)) for _, some in parts),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -95,27 +99,7 @@ class Device:
     @cached_property
     def runs(self) -> tuple[RunOnDevices, ...]:
         """Its runs, in the order of their first reports."""
-        history = self.history
-        if history is None:
-            return ()
-        by_run: dict[bytes, list[Entry]] = {}
-        for entry in history.entries:
-            by_run.setdefault(entry.run, []).append(entry)
-        return tuple(
-            RunOnDevices(
-                run=run,
-                intents=(history.intents.get(run, Intent()),),
-                solution=history.recipes[run].solution,
-                dim=int(history.recipes[run].dim or 0),
-                bytes_each=len(entries[0].report),
-                devices=1,
-                reports=len(entries),
-                first=min(entry.time for entry in entries),
-                last=max(entry.time for entry in entries),
-                most_epsilon=sum((entry.charge for entry in entries), Fraction(0)),
-            )
-            for run, entries in by_run.items()
-        )
+        return _runs([self])
 
     def to_dict(self) -> dict[str, Any]:
         """The device as JSON holds it: an ε is an exact fraction and the nearest number."""
@@ -136,6 +120,18 @@ class Device:
             "runs": [run.to_dict() for run in self.runs],
             **_as_json(history, lambda entry: {"bytes": len(entry.report)}),
         }
+
+
+def _runs(devices: Iterable[Device]) -> tuple[RunOnDevices, ...]:
+    """Each run over all devices, in the order in which they come up."""
+    found: dict[bytes, list[tuple[History, list[Entry]]]] = {}
+    for history in (device.history for device in devices if device.history):
+        own: dict[bytes, list[Entry]] = {}
+        for entry in history.entries:
+            own.setdefault(entry.run, []).append(entry)
+        for run, entries in own.items():
+            found.setdefault(run, []).append((history, entries))
+    return tuple(RunOnDevices.of(run, parts) for run, parts in found.items())
 
 
 def with_contents(history: History) -> dict[str, Any]:
@@ -221,12 +217,8 @@ class LedgerReport(Statement):
 
     @cached_property
     def runs(self) -> tuple[RunOnDevices, ...]:
-        """The register: each run over all devices, in the order in which they come up."""
-        by_run: dict[bytes, list[RunOnDevices]] = {}
-        for device in self.read:
-            for run in device.runs:
-                by_run.setdefault(run.run, []).append(run)
-        return tuple(RunOnDevices.together(parts) for parts in by_run.values())
+        """The register of runs over all devices."""
+        return _runs(self.devices)
 
     @property
     def most_spent(self) -> Fraction:

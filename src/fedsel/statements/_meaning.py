@@ -16,8 +16,8 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, final
 
+from fedsel._internal.display import rendered
 from fedsel._internal.progress import note
-from fedsel._internal.templates import rendered
 from fedsel._version import __version__
 from fedsel.errors import Epsilon
 from fedsel.mechanisms.central import DELTA, CentralGuarantee, add_up
