@@ -241,7 +241,7 @@ def tables(rows: Sequence[Row]) -> list[Table]:
 
 
 def markdown(rows: Sequence[Row]) -> str:
-    """The table of docs/choosing.md: RJ as decoded / unbiased."""
+    """The table of benchmarks/one_symbol_error.md: RJ as decoded / unbiased."""
     dimensions, epsilons = axes_of(rows)
     lines = ["| d | " + " | ".join(f"ε = {e:g}" for e in epsilons) + " |"]
     lines.append("|---" * (1 + len(epsilons)) + "|")

@@ -389,7 +389,7 @@ def draw(rows: list[dict[str, Any]], file: Path, clients: int) -> None:
 
 
 def influences() -> str:
-    """The table of docs/threat-model.md, in Markdown."""
+    """The first table of benchmarks/poisoning.md."""
     heads = [f"ε = {e:g}: {kind}" for e in EPSILONS for kind in ("one entry", "norm")]
     lines = ["| solution | " + " | ".join(heads) + " |", "|---" * (1 + len(heads)) + "|"]
     for name in BOUNDS:

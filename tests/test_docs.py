@@ -13,10 +13,10 @@ from fedsel.cli import app
 from tests.cli.support import COMMANDS, run_here
 
 ROOT = Path(__file__).parent.parent
-RESULTS = ("reproduction/results.md", "tools/mutants/results.md", "benchmarks/sklearn.md")
-"""Long tables, beside what makes them."""
 PAGES = [ROOT / "README.md", ROOT / "SPEC.md", *sorted((ROOT / "docs").rglob("*.md"))]
-PAGES += [ROOT / page for page in RESULTS]
+PAGES += sorted((ROOT / "benchmarks").glob("*.md"))  # long tables, beside what makes them
+MUTANTS = ROOT / "tools" / "mutants" / "results.md"
+PAGES += [ROOT / "reproduction" / "results.md", MUTANTS]
 TOURS = sorted((ROOT / "docs" / "tours").glob("*.md"))
 TORCH = [pytest.mark.slow, pytest.mark.xdist_group("torch")]
 MARKS = {
@@ -154,5 +154,7 @@ SOURCES = [
 
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=name)
 def test_sources_that_a_page_names_exist(page):
+    if page == MUTANTS:
+        pytest.skip("it names modules as they were when their mutants were tried")
     for source in re.findall(r"`((?:[\w-]+/)*\w+\.(?:py|js|c|sh))`", page.read_text()):
         assert any(file.endswith(f"/{source}") for file in SOURCES), source

@@ -36,7 +36,7 @@ _LEVELS = {
     "poutcome": "failure other success",
 }
 # Documented: day of the month and month. Chosen: age. The others have no documented domain: the
-# next power of two beyond the data. docs/data.md says so.
+# next power of two beyond the data. README.md says so.
 _BOUNDS: dict[str, tuple[float, float]] = {
     "age": (0, 100),
     "balance": (-(2**13), 2**17),

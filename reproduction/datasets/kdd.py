@@ -32,7 +32,7 @@ TEXTS = ("protocol_type", "service", "flag")
 RATES = frozenset(name for name in COLUMNS if name.endswith("_rate"))
 
 # Rates and flags are documented to lie in [0, 1] and are not listed. The others have no documented
-# domain: the next power of two beyond the 10 % file. docs/data.md says so.
+# domain: the next power of two beyond the 10 % file. README.md says so.
 UPPER_BOUNDS = {
     "duration": 2**16,
     "src_bytes": 2**30,

@@ -49,7 +49,7 @@ _LAZY = {
 }
 
 
-_renamed = renamed(__name__, {"Setting": "PublicFacts", "resolved": "resolve_auto"}, until="0.3")
+_renamed = renamed(__name__, {"Setting": "PublicFacts", "resolved": "resolve_auto"}, until="0.2")
 
 
 def __getattr__(name: str) -> Any:

@@ -262,13 +262,13 @@ class Recipe:
 
     @property
     def for_devices(self) -> Recipe:
-        """The part that devices are told of: not what the server alone does afterwards."""
+        """The part that devices receive, without what the server alone does afterwards."""
         plain = replace(self.plain, averaging=0.0, reg=0.0, theta=THETA, asked=None)
         return replace(plain, spread=0.0, centre=0.0)
 
     @property
     def plain(self) -> Recipe:
-        """The recipe with numbers also for what does not matter to its solution."""
+        """The recipe with every parameter that its solution does not use set to zero or None."""
         self.require("rho", "mu")
         mu = 0.0 if self.mu == AUTO else self.mu
         bases = None if self.bases == AUTO else self.bases

@@ -7,7 +7,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from fedsel import InvalidArgument
-from fedsel.preparation import FeatureScale, Preparation, record
+from fedsel.preparation import FeatureScale, Preparation, _record
 from fedsel.preparation._public import _shrunk, of_rows, shaped
 
 X = np.array([[0.0, 0.25], [0.0, 0.0], [1.0, -0.5], [2.0, 0.125]])
@@ -51,7 +51,7 @@ def test_a_model_without_an_intercept_has_no_constant():
 
 @pytest.mark.parametrize("entries", [1, 3, 7, 1 << 20])
 def test_records_do_not_depend_on_those_beside_them(entries, monkeypatch):
-    monkeypatch.setattr(record, "_ROWS_AT_A_TIME", entries)
+    monkeypatch.setattr(_record, "_ROWS_AT_A_TIME", entries)
     many = np.random.default_rng(0).normal(size=(11, 2))
     expected = np.concatenate([HALF.records(row[None]) for row in many])
     np.testing.assert_array_equal(HALF.records(many), expected)

@@ -3,7 +3,7 @@
 Every random decision of fedsel is ``below(n)``, an exactly uniform integer in 0 … n−1. Simulated
 clients draw it from 64-bit words of Philox4x32-10 (Salmon et al. 2011) addressed by
 (seed, epoch, client, position): a result never depends on threads, batches or their order.
-`philox` is the definition; the compiled kernels (sampling/native/streams.h) must equal it.
+`philox` is the definition; the compiled kernels (sampling/native/streams.inc) must equal it.
 """
 
 from __future__ import annotations
@@ -21,22 +21,6 @@ from numpy.typing import NDArray
 
 from fedsel._internal.exact import mulhi
 from fedsel.errors import check_count
-
-__all__ = [
-    "SYSTEM",
-    "Stream",
-    "Streams",
-    "SystemEntropy",
-    "fresh_seeds",
-    "own_stream",
-    "philox",
-    "philox_key",
-    "public_bits",
-    "public_generator",
-    "public_key",
-    "stream",
-    "words_of",
-]
 
 Words = NDArray[np.uint64]
 

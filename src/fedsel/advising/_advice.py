@@ -28,12 +28,12 @@ from fedsel.advising._sufficiency import GOAL
 from fedsel.auto import AGREEMENT, FEWEST_ROUNDS, resolve_auto
 from fedsel.auto._run_plan import noise_of_mean
 from fedsel.errors import Epsilon, InvalidArgument, check_count, check_epsilon, check_positive
-from fedsel.mechanisms import FullGradient, OneSymbol
+from fedsel.mechanisms import FullGradient
 from fedsel.mechanisms.central import DELTA, CentralGuarantee
 from fedsel.mechanisms.central._budget import proved_budget, rough_budget
 from fedsel.mechanisms.central._guarantee import check_delta
 from fedsel.recipe import Recipe
-from fedsel.solutions import RandomDirections, Solution
+from fedsel.solutions import Solution
 from fedsel.solutions._caps import codewords_for
 
 _WORK = 6e7
@@ -152,10 +152,10 @@ class Advice(Asked):
 
 def _cost(candidate: Solution) -> float:
     """Return about how many entries the simulation of one report touches."""
-    if not isinstance(candidate.mechanism, OneSymbol):
+    if not candidate.decays_at_server:
         return 4.0 * candidate.dim
-    products = isinstance(candidate.transform, RandomDirections)
-    return candidate.dim + candidate.transform.size * (candidate.dim / 400 if products else 20)
+    each = candidate.dim / 400 if candidate.transform.entries else 20
+    return candidate.dim + candidate.transform.size * each
 
 
 def advice_for(

@@ -35,8 +35,7 @@ from fedsel.mechanisms import (
     Uniform,
     Value,
 )
-from fedsel.solutions import Coordinates, Projection, RandomDirections, Solution
-from fedsel.solutions._fresh import Fresh
+from fedsel.solutions import Projection, Solution
 
 Floats = NDArray[np.float64]
 
@@ -275,7 +274,7 @@ def _projected(projection: Projection, value: Value, clip: float, updates: Updat
 def _(mechanism: SignedSampling, solution: Solution, updates: Updates) -> Moments:
     """One symbol: the scores of a rotated or random codebook are normal whatever the update is."""
     basis, a = solution.transform, updates.agreement
-    plain = isinstance(basis, Coordinates)
+    plain = basis.identity
     size = updates.support if plain else basis.size
     k, unit = mechanism.top(basis.size), float(solution.alphabet.units[0])
     profile = _profile(size, updates.support, k)
@@ -286,10 +285,10 @@ def _(mechanism: SignedSampling, solution: Solution, updates: Updates) -> Moment
     whole = _assemble(profile, f, a, unit**2)
     if plain:
         return whole
-    if isinstance(basis, Fresh):  # its mean is the update, and nothing is shared but that
+    if not basis.shares_codewords:  # its mean is the update, and nothing is shared but that
         signal = a * min(updates.length, mechanism.radius or 1.0)
         return Moments(signal, signal**2, solution.noise**2)
-    if isinstance(basis, RandomDirections):
+    if basis.entries:
         # Codewords are not orthogonal: seen from u, the others point anywhere.
         signal = whole.signal * math.sqrt(basis.size / solution.dim)
         across = basis.size * profile.shared(f, a) * (1 - 1 / solution.dim)

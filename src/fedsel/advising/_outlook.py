@@ -15,7 +15,6 @@ from fedsel.advising._moments import Moments, Updates, moments
 from fedsel.advising._sufficiency import GOAL, Prospect, prospect, too_large, wanted_clients
 from fedsel.auto import Model, PublicFacts, learning_rate, radius
 from fedsel.errors import Epsilon, InvalidArgument, check_count, check_finite, check_positive
-from fedsel.mechanisms import OneSymbol, TwoStage
 from fedsel.preparation._plan import OCTAVES
 from fedsel.recipe import solution
 from fedsel.sampling import simulated
@@ -230,7 +229,7 @@ def _outlook(name: str, epsilon: Epsilon, asked: Asked) -> Outlook:
         epsilon_per_report=built.privacy.per_report,
         epsilon_total=built.privacy.total,
         mu=mu,
-        k=_top(built),
+        k=built.mechanism.favoured(built.transform.size),
         bits=built.bits,
         noise=estimate.noise(batch),
         alignment_round=estimate.alignment(batch),
@@ -241,15 +240,6 @@ def _outlook(name: str, epsilon: Epsilon, asked: Asked) -> Outlook:
         solution=built,
         moments=estimate,
     )
-
-
-def _top(built: Solution) -> int | None:
-    mechanism = built.mechanism
-    if isinstance(mechanism, OneSymbol):
-        return mechanism.top(built.transform.size)
-    if isinstance(mechanism, TwoStage) and "k" in entry(built.name).uses:
-        return mechanism.selection.top(built.dim)
-    return None
 
 
 TOLERANCE = 0.05

@@ -35,7 +35,7 @@ from fedsel.solutions._rotated import MOST_CODEWORDS, rotations_for, width_for
 from fedsel.solutions._solution import Solution
 
 BASES = 64
-"""How many rotated bases a run has at least, over its rounds."""
+"""The fewest rotated bases of a run, over all its rounds."""
 RADIUS = 0.4
 """ρ over the norm of a record: four fifths of a gradient at zero weights, for two classes."""
 AVERAGING = 3.0
@@ -47,7 +47,7 @@ SPREAD = 0.05
 SPREAD_OF_ANY = 0.3
 """The share that learns spread and origin where nobody knows any range."""
 FEWEST_ROUNDS = 20
-"""Of an epoch, below which none prepares unless asked to."""
+"""The fewest rounds of an epoch in which some prepare without being asked to."""
 MOST_NOISE = 2.0
 """The squared norm of the noise in what is learnt, over that of a record, above which none does."""
 MARGIN = 1.4

@@ -39,7 +39,7 @@ def _option(text: str, shown: str = "none", panel: str | None = None, **more: An
 _POLICY = _option("Your policy, a TOML file.", panel=_LIMITS)
 _LIFETIME = _option(
     "In place of a policy: ε of all reports that this device will ever make.",
-    "that of the policy",
+    "the lifetime of the policy",
     _LIMITS,
 )
 _PER_REPORT = _option("With --lifetime: ε of one report at most.", "the lifetime", _LIMITS)
@@ -47,7 +47,7 @@ _WITNESS = _option("The ledger's second file, best on another disk.", "in the st
 _SEEN = "Your invitation; others on this machine can see it here."
 _TOKEN = _option(_SEEN, panel=_WAY, envvar="FEDSEL_TOKEN")
 _TOKEN_FILE = _option("A file with your invitation.", panel=_WAY)
-_CA = _option("Certificates to verify the service by (PEM).", "those of this system", _WAY)
+_CA = _option("Certificates to verify the service by (PEM).", "this system's", _WAY)
 _EVERY = typer.Option(help="Seconds between two polls, about.", rich_help_panel=_WAY)
 _PATIENCE = typer.Option(help="Seconds without an answer before it gives up.", rich_help_panel=_WAY)
 
@@ -90,7 +90,7 @@ def join_command(
     invitation = _invitation(token, token_file)
     most = Fraction(limits.lifetime) if limits else decimal("--lifetime", lifetime)
     spent = _spent(store, witness, create, most)
-    records = RawRecords.read(data, label)  # what is wrong with them is told before any contact
+    records = RawRecords.read(data, label)  # an unusable file is reported before any contact
     with (
         _progress() as tell,
         Session(url, token=invitation, ca=ca, every=every, patience=patience, tell=tell) as session,
@@ -125,7 +125,7 @@ def join_command(
 
 
 def _spent(store: Path, witness: Path | None, create: bool, lifetime: Fraction) -> Fraction:
-    """What this device has spent so far; what is wrong with a ledger is told before any contact."""
+    """What this device has spent so far; an unusable ledger is reported before any contact."""
     from fedsel.device import Ledger
     from fedsel.device._entries import check_lifetime
 

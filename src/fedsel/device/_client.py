@@ -191,7 +191,7 @@ class Client:
     ) -> bytes | None:
         """The bytes that answered this request before; None if it may be answered now.
 
-        With another digest than that of the request and its weights then, it is another request;
+        If the digest of request and weights differs from the answered one, it is another request;
         None asks for no such comparison.
         """
         policy = self.policy

@@ -323,7 +323,7 @@ class Ledger:
     def transaction(self, *, write: bool = False) -> Iterator[LedgerTransaction]:
         """Ledger and witness as they are at one time.
 
-        With ``write`` they are held alone, those of an earlier version are brought up to date, and
+        With ``write`` they are held alone, files of an earlier version are brought up to date, and
         what is written is durable at the end, or not at all. The ledger is locked first and the
         witness second, in every process.
         """

@@ -1,11 +1,11 @@
-"""Private preparation: the clients of the first rounds report where and how wide the records lie.
+"""Private preparation: clients of the first rounds report where records lie and how widely.
 
 The server publishes what it learns, and all later clients prepare their records with it. Such a
 round differs from others only in what a client reports on: its record in place of a gradient. It is
 the same solution, the same certificate and the same one report of a client and epoch.
 
-Where there are public rows, they tell it instead (`public`), and no round is spent. Published means
-of features (`means`) tell the centre.
+Public rows give all of it without a round (`of_rows`, `shaped`), published means of features give
+the centre (`PublicMeans`).
 """
 
 from fedsel.preparation._means import PublicMeans

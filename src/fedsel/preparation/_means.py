@@ -1,8 +1,8 @@
 """Published means of features, in place of the rounds that would learn the centre.
 
 A statistics office publishes the share of each level and the mean of each number. Such means are
-nobody's secret: they cost no ε and no round. They tell the centre, and the spread of numbers that
-have one sign. Where some features lack a mean, rounds learn the rest.
+public: they cost no ε and no round. They give the centre, and the spread of numbers that have one
+sign. Where some features lack a mean, rounds learn the rest.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ BANK at ε = 0.5, less of it raises that of ADULT at ε = 1 and every AUC."""
 SPREAD = 1.25
 """The spread of a number of one sign over its mean; training clips at twice that."""
 _NARROWEST = 1 / 128
-"""The least spread that a mean tells. One far below its bound may be that of a feature which
-is nearly always 0: were the others cut off, its mean would be far from the centre."""
+"""The least spread that a mean gives. A mean far below its bound may belong to a feature that is
+nearly always 0: if the other values were cut off, the mean would be far from the centre."""
 _LEAST_NORM = 0.01
-"""The least norm about the centre that means may tell, over √d: they may be wrong."""
+"""The least norm about the centre that follows from means, over √d: means may be wrong."""
 _UNIFORM = 1 / 3
 """The variance of a number within bounds over the most that it can be."""
 
@@ -80,7 +80,7 @@ class PublicMeans:
 
     @property
     def complete(self) -> bool:
-        """Whether every feature has one, so that no round need learn the centre."""
+        """Whether every feature has a mean, so that no round need learn the centre."""
         return None not in self.values
 
     def centre(self, spread: Doubles, origin: Doubles | float = 0.0) -> Doubles:
@@ -103,14 +103,14 @@ class PublicMeans:
 
     @property
     def wide(self) -> tuple[bool, ...]:
-        """The features whose spread is left to learn: loose ones without a mean that tells it."""
+        """The features whose spread is left to learn: loose ones without a mean that gives it."""
         return tuple((self.loose & np.isnan(self._told_spread)).tolist())
 
     @property
     def _told_spread(self) -> Doubles:
-        """SPREAD times the mean of a loose feature of one sign, whose magnitudes it is that of.
+        """SPREAD times the mean of a loose feature of one sign: the mean of its magnitudes.
 
-        At least 1/128, so that too wide bounds stay too wide; NaN where a mean tells no spread.
+        At least 1/128, so that too wide bounds stay too wide; NaN where a mean gives no spread.
         """
         spread = SPREAD * np.abs([math.nan if value is None else value for value in self.values])
         one_sign = (np.array(self.low) >= 0) | (np.array(self.high) <= 0)
@@ -119,7 +119,7 @@ class PublicMeans:
     def begin(
         self, plain: Preparation, *, origin: bool = False, reach: float = REACH
     ) -> Preparation:
-        """Before the first round: the spreads that means tell, and all that follows.
+        """The preparation before the first round: the spreads that means give, and what follows.
 
         With an ``origin``, loose features are measured from their means. Records will be clipped
         ``reach`` spreads out.
@@ -136,7 +136,7 @@ class PublicMeans:
         return self.informed(begun)
 
     def informed(self, prepared: Preparation) -> Preparation:
-        """The preparation with what the means tell: the centre, and the norm about it.
+        """The preparation with what follows from the means: the centre, and the norm about it.
 
         A feature within [a, b] of mean m has a variance of at most (m − a)(b − m): exactly that if
         it is 0 or 1, a third of it where a number is spread evenly. The intercept and the factor

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from fedsel.preparation._means import PublicMeans
 
 OCTAVES = 16
-"""Of how many factors of two a declared range may be too wide."""
+"""The number of factors of two by which a declared range may be too wide."""
 REACH = 2.0
 """How many spreads from their origin records are clipped in training, where spreads are learnt."""
 MARGIN = 4.0
@@ -38,8 +38,8 @@ MARGIN = 4.0
 INTERCEPT = 0.3
 """The intercept's entry over the norm of a typical record where nothing is learnt of records."""
 ENTRY = 0.4
-"""The same where it is, for two classes, and √(2/C) of it for C: with less of it, few records of
-one class hardly move a threshold."""
+"""The same where something is learnt, for two classes, and √(2/C) of it for C. With a smaller entry
+the few records of a rare class hardly move a threshold."""
 KAPPA = 0.1
 """κ/√d: rather too small than too large, which would drown the records."""
 TYPICAL = 0.4
@@ -57,7 +57,7 @@ ON_RECORDS = (
     "reported on their record in place of a gradient, by the same mechanism and as their only"
     " report of that epoch"
 )
-"""What clients of the rounds that prepare did, for whoever states what a run cost them."""
+"""What clients of the rounds that prepare did, as statements of privacy say it."""
 
 Pass = Literal["spread", "origin"]
 Stage = Pass | Literal["centre", "training"]
@@ -141,7 +141,7 @@ class Plan:
 
     @property
     def begin(self) -> PlanState:
-        """Before the first report."""
+        """The state before the first report."""
         plain = unlearnt(self.features, unit=self.unit)
         if self.passes:
             middle = min(1.0, MARGIN * 2.0 ** -(self.octaves // 2))
@@ -161,7 +161,7 @@ class Plan:
 
     @property
     def for_devices(self) -> dict[str, Any]:
-        """The part that devices need: what they report on, not what the server makes of it."""
+        """The fields that devices need: what they report on, not what the server derives."""
         return {n: v for n, v in self.to_dict().items() if n not in ("reach", "entry")}
 
     @property
@@ -175,7 +175,7 @@ class Plan:
     # --- what clients report --------------------------------------------------------------------
 
     def vectors(self, number: int, X: Any, learnt: Preparation) -> NDArray[np.float32]:
-        """What clients with records X (n, d) report on in a round that prepares: (n, dim).
+        """The vectors (n, dim) on which clients with records X (n, d) report in a round.
 
         Their norms are at most ``radius``, but for spreads beyond most octaves.
         """
@@ -197,7 +197,7 @@ class Plan:
         return vectors
 
     def vector(self, number: int, X: Any, learnt: Preparation) -> NDArray[np.float32]:
-        """What one client reports on that holds all records X (m, d): the mean over them (dim,)."""
+        """The vector (dim,) of one client that holds all records X (m, d): the mean over them."""
         mean = self.vectors(number, X, learnt).mean(axis=0, dtype=np.float64)
         return np.asarray(mean, dtype=np.float32)
 
@@ -287,7 +287,7 @@ def _kappa(columns: NDArray[np.int64]) -> float:
 
 
 def unlearnt(features: int, *, unit: bool) -> Preparation:
-    """Records as they are, with an intercept that befits a typical one of nothing known."""
+    """The preparation where nothing was learnt: records as they are, and a default intercept."""
     norm = TYPICAL * math.sqrt(features)
     return Preparation.plain(features, intercept=INTERCEPT * norm, unit=unit, factor=1 / norm)
 

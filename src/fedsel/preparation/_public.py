@@ -1,6 +1,6 @@
-"""What public rows tell of the records, in place of the rounds that would learn it.
+"""Preparation from public rows, in place of the rounds that would learn it.
 
-Public rows have no labels and are nobody's secret: they cost no ε and no round.
+Public rows have no labels and belong to nobody: they cost no ε and no round.
 
 - *Spread, centre, intercept* (`of_rows`): what a `Plan` learns, without its noise.
 - *Geometry* (`shaped`): a report has the same noise in every direction, but records differ most in

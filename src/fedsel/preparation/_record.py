@@ -21,7 +21,7 @@ _ROWS_AT_A_TIME = 1 << 20  # entries
 WIDEST = 2.0
 """The widest spread: twice the public scale, which clips nothing."""
 _FURTHER = ("mixing", "origin")
-"""Fields that are published only where there is something to tell."""
+"""Fields that are published only where they are used."""
 
 
 @final
@@ -75,7 +75,7 @@ class Preparation:
     def plain(
         cls, features: int, *, intercept: float = 1.0, unit: bool = True, factor: float = 1.0
     ) -> Self:
-        """Before anything is learnt: records as they are, with an intercept."""
+        """The preparation before anything is learnt: records as they are, with an intercept."""
         count = check_count("features", features)
         return cls(np.ones(count), np.zeros(count), intercept, unit, factor)
 
@@ -91,14 +91,14 @@ class Preparation:
 
     @property
     def typical_norm(self) -> float:
-        """That of a prepared record before it is divided; 1 where records keep their norm.
+        """The norm of a typical prepared record before it is divided; 1 where records keep theirs.
 
-        As far as is known: 1/factor is the norm of a typical record about the centre.
+        1/factor estimates the norm of a typical record about the centre.
         """
         return float(np.hypot(self.intercept, 1 / self.factor)) if self.unit else 1.0
 
     def norms(self, X: Any) -> Doubles:
-        """By what prepared records X (n, d) are divided: (n,); 1 where they keep their norm."""
+        """The divisors (n,) of prepared records X (n, d); 1 where records keep their norm."""
         if not self.unit:
             return np.ones(X.shape[0])
         rows = replace(self, unit=False, factor=1.0).records(X)
@@ -132,7 +132,7 @@ class Preparation:
         return prepared
 
     def widened(self, times: float) -> Preparation:
-        """The same records, clipped so many times as far out; all else about them stays.
+        """The same preparation, except that records are clipped ``times`` as far out.
 
         >>> narrow = Preparation(np.array([0.5]), np.array([0.25]), 0.5, False)
         >>> narrow.records([[0.25], [0.75]]).tolist()

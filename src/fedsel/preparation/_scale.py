@@ -12,7 +12,7 @@ from fedsel.errors import InvalidArgument
 from fedsel.preparation._plan import OCTAVES
 
 PRIVATE = "private"
-"""Bounds that nobody knows, which the first rounds learn."""
+"""The word for bounds that nobody knows, which the first rounds learn."""
 _ANY_OCTAVES = 32
 _ANY = float(1 << _ANY_OCTAVES)
 
@@ -103,7 +103,7 @@ class FeatureScale:
         return self.offset_of(np.ones(len(self.low), bool))
 
     def offset_of(self, columns: NDArray[np.bool_]) -> bool:
-        """The same of some columns (d,) alone."""
+        """Whether one of these columns (d,) has such bounds."""
         skewed = (self.low != -self.high) | (self.octaves != OCTAVES)
         return bool(skewed[columns].any())
 

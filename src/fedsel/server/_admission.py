@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import operator
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -20,11 +21,15 @@ class Counts(NamedTuple):
     late: int = 0
 
     @classmethod
-    def of(cls, verdicts: Mapping[Verdict, int]) -> Counts:
-        """The counts of verdicts that a `collections.Counter` holds."""
-        named = [verdicts.get(Verdict(name), 0) for name in cls._fields]
-        named[1] += verdicts.get(Verdict.EARLY, 0) + verdicts.get(Verdict.CONFLICT, 0)
-        return cls(*named)
+    def of(cls, verdicts: Sequence[object]) -> Counts:
+        """Count the verdicts in a sequence."""
+        count = verdicts.count
+        rejected = count(Verdict.REJECTED) + count(Verdict.EARLY) + count(Verdict.CONFLICT)
+        return cls(count(Verdict.ACCEPTED), rejected, count(Verdict.DUPLICATE), count(Verdict.LATE))
+
+    def plus(self, other: Counts) -> Counts:
+        """The counts of both."""
+        return Counts(*map(operator.add, self, other))
 
 
 def judge_round(number: int | None, open_round: int, finished: bool = False) -> Verdict:

@@ -186,7 +186,7 @@ class Aggregator:
     @property
     def counts(self) -> Counts:
         """What became of the reports of this round so far."""
-        return Counts.of(self._counts)
+        return Counts(*(self._counts[Verdict(name)] for name in Counts._fields))
 
     @property
     def influence(self) -> Influence:

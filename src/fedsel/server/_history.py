@@ -38,7 +38,7 @@ class Round:
 class History:
     """All rounds of a run and the weights at its end.
 
-    Where the draws were ``seeded``, who knows or guesses the seed can undo the noise: the weights
+    Where the draws were ``seeded``, anyone who has the seed can undo the noise: the weights
     of such a simulation are not for release. The seed itself is not kept. ``preparation`` is what
     clients did with their records, as far as it was learnt from reports. ``fewest_reports`` is how
     many the smallest round had, of those that had any, and ``epochs_heard`` how many epochs had

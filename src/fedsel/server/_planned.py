@@ -25,7 +25,7 @@ _FURTHER = [field.name for field in fields(Recipe) if field.name not in _OWN]
 @final
 @dataclass(frozen=True)
 class Planned:
-    """The public parameters of a run; what is wrong with them is told before nodes are there.
+    """The public parameters of a run, checked before any node connects.
 
     ``asked`` is the recipe as it was given; the others are as in `FedSelStrategy`.
     """

@@ -13,7 +13,6 @@ import secrets
 import sqlite3
 import threading
 import weakref
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from numbers import Integral
@@ -91,7 +90,7 @@ class Shuffler:
         self.n_min = check_count("n_min", n_min, least=2, most=1 << 32)  # one alone is not hidden
         self._file = Path(folder) / FILE_NAME
         make_folder(self._file.parent)
-        self._mutex, self._counts = threading.Lock(), Counter[Verdict]()
+        self._mutex, self._counts = threading.Lock(), Counts()
         self._lock = FolderLock(self._file.parent)
         try:
             with self._named():
@@ -160,7 +159,7 @@ class Shuffler:
     @property
     def counts(self) -> Counts:
         """What became of the messages since the shuffler was opened."""
-        return Counts.of(self._counts)
+        return self._counts
 
     def begin(self, request: bytes, server_key: str) -> None:
         """Begin the round of a request, for devices that seal for this key; again: nothing happens.
@@ -215,7 +214,7 @@ class Shuffler:
         with self._mutex:
             with self._transaction():
                 verdicts = [self._judge(client, message) for client, message in pairs]
-            self._counts.update(verdicts)  # once they are durable
+            self._counts = self._counts.plus(Counts.of(verdicts))  # once they are durable
         return verdicts
 
     def _judge(self, client: object, message: object) -> Verdict:

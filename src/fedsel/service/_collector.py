@@ -11,7 +11,6 @@ import asyncio
 import hashlib
 import json
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -88,13 +87,14 @@ def judge_reports(
     found = transaction.add(number, list(first.items())) if first else []
     before = dict(zip(first, found, strict=True))
     for i, (of_round, participant, sent) in enumerate(reports):
-        if verdicts[i] is Verdict.ACCEPTED:
+        verdict = verdicts[i]
+        if verdict is Verdict.ACCEPTED:
             known = before[participant]
             if known is not None:
                 verdicts[i] = Verdict.DUPLICATE if known == sent else Verdict.CONFLICT
             else:  # added now; a second one of the same group meets the first
                 before[participant] = first[participant]
-        elif verdicts[i] is Verdict.LATE and transaction.report_of(of_round, participant) == sent:
+        elif verdict is Verdict.LATE and transaction.report_of(of_round, participant) == sent:
             verdicts[i] = Verdict.DUPLICATE
     return verdicts
 
@@ -120,17 +120,17 @@ def judge_batch(
 
 def tallied(verdicts: Sequence[Verdict | Receipt], rejected: int) -> Counts:
     """The counts of a group; so many more were malformed or not welcome."""
-    counted = Counter({Verdict.REJECTED: rejected})
-    for verdict in verdicts:
-        if isinstance(verdict, Verdict):
-            counted[verdict] += 1
-        elif verdict.verdict is Verdict.ACCEPTED:
-            counted.update({Verdict(k): v for k, v in verdict.counts._asdict().items()})
-        elif verdict.verdict is Verdict.DUPLICATE:
-            counted[Verdict.DUPLICATE] += verdict.counts.accepted
+    counts = Counts.of(verdicts).plus(Counts(rejected=rejected))
+    for receipt in verdicts:
+        if isinstance(receipt, Verdict):
+            continue
+        if receipt.verdict is Verdict.ACCEPTED:
+            counts = counts.plus(receipt.counts)
+        elif receipt.verdict is Verdict.DUPLICATE:
+            counts = counts.plus(Counts(duplicate=receipt.counts.accepted))
         else:
-            counted[Verdict.REJECTED] += 1
-    return Counts.of(counted)
+            counts = counts.plus(Counts(rejected=1))
+    return counts
 
 
 @final

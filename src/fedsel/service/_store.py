@@ -33,6 +33,12 @@ _HEAD = "1"
 """The newest revision in `_migrations`."""
 _FILE_NAME = "service.sqlite"
 _REPORTS_AT_A_TIME = 4096
+_TALLY = (
+    "INSERT INTO tallies AS t VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (run, round) DO UPDATE SET"
+    " accepted = t.accepted + excluded.accepted, rejected = t.rejected + excluded.rejected,"
+    " duplicate = t.duplicate + excluded.duplicate, late = t.late + excluded.late"
+)
+_TALLY_OF_WORKER = _TALLY.replace("(?,", "(?, ?,").replace("round)", "round, worker)")
 _LIKE_A_URL = re.compile(r"[A-Za-z][\w+.-]+:/|[^/\\:]+:(?!\\)[^/]*@|.*\bpassword *=", re.IGNORECASE)
 """No folder but an address: no message may show its password."""
 
@@ -125,11 +131,10 @@ class Store(ABC):
     def status(self) -> RoundStatus:
         """The state of the open round."""
         query = """
-            SELECT runs.round, opened, coalesce(sum(accepted), 0), coalesce(sum(rejected), 0),
-              coalesce(sum(duplicate), 0), coalesce(sum(late), 0)
+            SELECT max(runs.round), max(opened), coalesce(sum(accepted), 0),
+              coalesce(sum(rejected), 0), coalesce(sum(duplicate), 0), coalesce(sum(late), 0)
             FROM runs LEFT JOIN rounds ON rounds.run = id AND rounds.round = runs.round
-            LEFT JOIN tallies ON tallies.run = id AND tallies.round = runs.round
-            WHERE id = ? GROUP BY runs.round, opened
+            LEFT JOIN tallies ON tallies.run = id AND tallies.round = runs.round WHERE id = ?
         """
         ((number, opened, *counts),) = self._rows(query, self._run)
         return RoundStatus(number, opened or 0.0, Counts(*map(int, counts)))
@@ -183,8 +188,13 @@ class Transaction:
 
         None: it is new, and was added. Participants of the rows differ from each other.
         """
-        new = zip(rows, self._store.insert(number, rows), strict=True)
-        return [None if added else self.report_of(number, row[0]) for row, added in new]
+        new = self._store.insert(number, rows)
+        if all(new):
+            return [None] * len(rows)
+        return [
+            None if added else self.report_of(number, row[0])
+            for row, added in zip(rows, new, strict=True)
+        ]
 
     def report_of(self, number: int, participant: bytes) -> bytes | None:
         """What a participant has sent in a round."""
@@ -210,14 +220,8 @@ class Transaction:
     def tally(self, counts: Counts) -> None:
         """Count what became of reports in the open round."""
         worker = self._store._worker
-        marks, key = ("?, ", ", worker") if worker else ("", "")
-        self._execute(
-            f"INSERT INTO tallies AS t VALUES ({marks}?, ?, ?, ?, ?, ?)"  # noqa: S608 - ours
-            f" ON CONFLICT (run, round{key}) DO UPDATE SET"
-            " accepted = t.accepted + excluded.accepted, rejected = t.rejected + excluded.rejected,"
-            " duplicate = t.duplicate + excluded.duplicate, late = t.late + excluded.late",
-            *(self._run, self.round, *worker, *counts),
-        )
+        query = _TALLY_OF_WORKER if worker else _TALLY
+        self._execute(query, self._run, self.round, *worker, *counts)
 
     def reports(self, number: int) -> Iterator[bytes]:
         """All accepted reports of a round, many at a time, in no particular order."""
@@ -271,7 +275,10 @@ class SQLiteStore(Store):
     def insert(self, number: int, rows: Sequence[tuple[bytes, bytes]]) -> list[bool]:
         query = "INSERT INTO reports VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
         execute, run = self._connection.execute, self._run
-        return [execute(query, (run, number, *row)).rowcount == 1 for row in rows]
+        return [
+            execute(query, (run, number, participant, report)).rowcount == 1
+            for participant, report in rows
+        ]
 
     def _answering(self) -> AbstractContextManager[None]:
         return _usable()

@@ -116,7 +116,7 @@ class Task:
             linear = self.features is not None
             name, most = ("features", MOST_DIM - 1) if linear else ("dim", MOST_DIM)
             raise InvalidArgument(name, self.dim - linear, f"at most {most}")
-        _ = self.begin  # whatever else is wrong is told before anything is served
+        _ = self.begin  # reports whatever else is wrong before anything is served
 
     def _check_records(self) -> None:
         if self.features is None:

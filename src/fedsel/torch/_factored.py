@@ -94,7 +94,7 @@ class Gradients:
         gradient = grad(loss, has_aux=True)
         try:
             (rest, slopes), inputs = vmap(lambda x, y: gradient((weights, deltas), x, y))(x, y)
-        except Exception:  # what is wrong with the module itself is told without a watch, too
+        except Exception:  # the plain pass below reports what is wrong with the module
             return None
         return None if watches[0].doubtful else (watches[0], rest, slopes, inputs)
 

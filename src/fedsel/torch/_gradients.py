@@ -6,7 +6,7 @@ factored, and not even a chunk (n, d) is held of them (`fedsel.torch._factored`)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass
 from typing import Any
@@ -18,15 +18,12 @@ from torch import nn
 from torch.func import functional_call, grad, vmap
 
 from fedsel.data.partition import Clients
-from fedsel.errors import InvalidArgument, InvalidData, check_count, check_finite, check_positive
+from fedsel.errors import InvalidArgument, check_count, check_finite, check_positive
 from fedsel.sampling._batch import Outer, Part, rows_of
 from fedsel.simulation import Population
 from fedsel.torch._factored import Gradients
-from fedsel.torch._inputs import Inputs
+from fedsel.torch._inputs import Inputs, Loss, as_tensor
 from fedsel.torch._modules import Layout, Untouched, check_module
-
-Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
-"""loss(outputs (n, …), targets (n, …)) → the mean loss, a scalar."""
 
 CHUNK_BYTES = 2**26
 _COPIES = 2
@@ -263,18 +260,3 @@ class ClientUpdates:
         each = vmap(lambda o, t: self.loss(o.unsqueeze(0), t.unsqueeze(0)))
         losses: torch.Tensor = each(outputs, y)
         return losses
-
-
-def as_tensor(name: str, values: Any, dtype: torch.dtype) -> torch.Tensor:
-    """Records or targets as a tensor on the CPU: integers stay, floats become ``dtype``."""
-    try:
-        tensor = torch.as_tensor(values).detach().cpu()
-    except (TypeError, ValueError, RuntimeError):
-        raise InvalidData(f"{name}: must be a tensor or an array of numbers") from None
-    if tensor.is_complex() or tensor.ndim == 0:
-        raise InvalidData(f"{name}: must be real, with one row a record")
-    if tensor.is_floating_point():
-        tensor = tensor.to(dtype)
-        if not bool(torch.isfinite(tensor).all()):
-            raise InvalidData(f"{name}: every entry must be finite")
-    return tensor

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 import torch
@@ -12,9 +13,13 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.func import functional_call
 
-from fedsel.errors import InvalidArgument
+from fedsel.errors import InvalidArgument, InvalidData
 from fedsel.preparation import FeatureScale, Preparation, PublicMeans
 from fedsel.torch._modules import Layout, Untouched
+
+Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+"""loss(outputs (n, …), targets (n, …)) → the mean loss, a scalar."""
+_JUDGED_AT_A_TIME = 4096
 
 Doubles = NDArray[np.float64]
 NEEDED = (
@@ -185,3 +190,90 @@ def _outputs(
     with torch.no_grad(), Untouched(module):
         outputs: torch.Tensor = functional_call(module, own, (inputs.to(device),))
     return outputs
+
+
+class ModuleJudge:
+    """Accuracy and regularised loss of a module with given weights, on test records."""
+
+    def __init__(
+        self,
+        module: nn.Module,
+        loss: Loss,
+        reg: float,
+        test: tuple[Any, Any],
+        inputs: Inputs | None,
+        known: Preparation | None,
+    ) -> None:
+        self._module, self._loss, self._reg, self._inputs = module, loss, reg, inputs
+        dtype = next(module.parameters()).dtype
+        self._X, self._y = (as_tensor("eval_set", part, dtype) for part in test)
+        self._layout, self._untouched = Layout(module), Untouched(module, loss)
+        if inputs is not None and known is not None:
+            self._flat = known.records(inputs.records(self._X))
+            self._X = as_tensor("eval_set", inputs.shaped(self._flat), dtype)
+
+    def prepared(self, preparation: Preparation) -> ModuleJudge:
+        """The same judge, its records prepared as clients prepare theirs."""
+        other = copy(self)
+        shaped = cast(Inputs, self._inputs).shaped(preparation.records(self._flat))
+        other._X = as_tensor("eval_set", shaped, self._X.dtype)
+        return other
+
+    def __call__(self, weights: NDArray[np.float64], /) -> tuple[list[float], list[float]]:
+        results = [self._judged(one) for one in weights]
+        return [hit for hit, _ in results], [loss for _, loss in results]
+
+    def _judged(self, weights: NDArray[np.float64]) -> tuple[float, float]:
+        device, count = next(self._module.parameters()).device, len(self._X)
+        self._layout.write(self._module, weights)
+        hits = total = 0.0
+        with torch.no_grad(), self._untouched:
+            for at in range(0, count, _JUDGED_AT_A_TIME):
+                part = slice(at, at + _JUDGED_AT_A_TIME)
+                x, t = self._X[part].to(device), self._y[part].to(device)
+                outputs = self._module(x)
+                total += float(self._loss(outputs, t)) * len(x)
+                hits += hits_of(outputs, t)
+        penalty = self._reg / 2 * float(weights @ weights)
+        return hits / count, total / count + penalty
+
+
+def outputs_of(module: nn.Module, X: torch.Tensor) -> int:
+    """How many classes a module tells apart: by the shape of its outputs, whatever the records.
+
+    >>> outputs_of(nn.Linear(3, 5), torch.ones(2, 3)), outputs_of(nn.Linear(3, 1), torch.ones(2, 3))
+    (5, 2)
+    """
+    parameter = next(module.parameters())
+    nothing = torch.zeros_like(X[:1]).to(parameter.device)
+    with torch.no_grad(), Untouched(module):
+        outputs = module(nothing)
+    return max(2, int(outputs.shape[1])) if outputs.ndim > 1 else 2
+
+
+def hits_of(outputs: torch.Tensor, targets: torch.Tensor) -> int:
+    """How many answers are right: the largest of several outputs, or the sign of a single one.
+
+    >>> hits_of(torch.tensor([[0.1, 0.9], [0.8, 0.2]]), torch.tensor([1, 1]))
+    1
+    >>> hits_of(torch.tensor([[0.3], [-2.0]]), torch.tensor([1, -1]))
+    2
+    """
+    if outputs.ndim == 1 or outputs.shape[1] == 1:
+        return int(((outputs.reshape(-1) >= 0) == (targets.reshape(-1) > 0)).sum())
+    return int((outputs.argmax(dim=1) == targets).sum())
+
+
+def as_tensor(name: str, values: Any, dtype: torch.dtype) -> torch.Tensor:
+    """Records or targets as a tensor on the CPU: integers stay, floats become ``dtype``."""
+    try:
+        tensor = torch.as_tensor(values).detach().cpu()
+    except (TypeError, ValueError, RuntimeError):
+        raise InvalidData(f"{name}: must be a tensor or an array of numbers") from None
+    if tensor.is_complex() or tensor.ndim == 0:
+        raise InvalidData(f"{name}: must be real, with one row a record")
+    if tensor.is_floating_point():
+        tensor = tensor.to(dtype)
+        if not bool(torch.isfinite(tensor).all()):
+            raise InvalidData(f"{name}: every entry must be finite")
+    return tensor

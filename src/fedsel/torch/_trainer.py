@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, Self, cast, get_args
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 import torch
@@ -26,11 +25,9 @@ from fedsel.simulation import History, Simulation, Training
 from fedsel.simulation._account import spend
 from fedsel.solutions import Privacy, Solution
 from fedsel.statements._fits import SEED_UNDOES, PrivacyStatement, fit_statement, warn_about_seed
-from fedsel.torch._gradients import ClientUpdates, Local, Loss, as_tensor
-from fedsel.torch._inputs import NEEDED, Inputs
-from fedsel.torch._modules import Layout, Untouched, check_module, seems_trained
-
-_JUDGED_AT_A_TIME = 4096
+from fedsel.torch._gradients import ClientUpdates, Local
+from fedsel.torch._inputs import NEEDED, Inputs, Loss, ModuleJudge, as_tensor, outputs_of
+from fedsel.torch._modules import Layout, check_module, seems_trained
 
 Start = Literal["random", "trained"]
 
@@ -105,7 +102,7 @@ class FederatedTrainer:
         Clients whose updates are held at a time; by default what fits into 64 MiB.
     seed
         None draws every report from the operating system: for models that may be released. A number
-        repeats a simulation, and warns: who knows or guesses it can undo the noise. Results then
+        repeats a simulation, and warns: anyone who has it can undo the noise. Results then
         depend on it alone, up to the rounding of torch's own sums.
     device
         Where gradients are computed; by default where the module is.
@@ -213,7 +210,7 @@ class FederatedTrainer:
             self._refuse_preparing("without feature_range, the public bounds of the inputs")
         if self._composed is not None:
             self._refuse_preparing("with a composed solution: give it by its name")
-        # Wrong names and parameters are told before there is any data.
+        # Refuse wrong names and parameters before there is any data.
         self._decide(batch=1000, rounds=100, classes=2)
 
     def _refuse_preparing(self, where: str) -> None:
@@ -326,7 +323,10 @@ class FederatedTrainer:
         known = self.preparation or (None if inputs is None else inputs.unprepared)
 
         # What is wrong with eval_set is said before anything is spent.
-        judge = None if eval_set is None else ModuleJudge(self, *eval_set, inputs, known)
+        reg = self.recipe.reg
+        judge = None
+        if eval_set is not None:
+            judge = ModuleJudge(self.module, self.loss, reg, eval_set, inputs, known)
         if self.local is None and not self.history.rounds:  # fits of one trainer add up
             classifies = self.loss is nn.functional.cross_entropy
             classifies |= isinstance(self.loss, nn.CrossEntropyLoss)
@@ -393,78 +393,6 @@ class FederatedTrainer:
         return float(self.recipe.learning_rate)
 
 
-class ModuleJudge:
-    """Accuracy and regularised loss of a trainer's module, with other weights, on test records."""
-
-    def __init__(
-        self,
-        trainer: FederatedTrainer,
-        X: Any,
-        y: Any,
-        inputs: Inputs | None,
-        known: Preparation | None,
-    ) -> None:
-        self._trainer, self._inputs = trainer, inputs
-        dtype = next(trainer.module.parameters()).dtype
-        self._X, self._y = (as_tensor("eval_set", v, dtype) for v in (X, y))
-        self._untouched = Untouched(trainer.module, trainer.loss)
-        if inputs is not None and known is not None:
-            self._flat = known.records(inputs.records(self._X))
-            self._X = as_tensor("eval_set", inputs.shaped(self._flat), dtype)
-
-    def prepared(self, preparation: Preparation) -> ModuleJudge:
-        """The same judge, its records prepared as clients prepare theirs."""
-        other = copy(self)
-        shaped = cast(Inputs, self._inputs).shaped(preparation.records(self._flat))
-        other._X = as_tensor("eval_set", shaped, self._X.dtype)
-        return other
-
-    def __call__(self, weights: NDArray[np.float64], /) -> tuple[list[float], list[float]]:
-        results = [self._judged(one) for one in weights]
-        return [hit for hit, _ in results], [loss for _, loss in results]
-
-    def _judged(self, weights: NDArray[np.float64]) -> tuple[float, float]:
-        trainer, count = self._trainer, len(self._X)
-        device = next(trainer.module.parameters()).device
-        trainer.layout.write(trainer.module, weights)
-        hits = total = 0.0
-        with torch.no_grad(), self._untouched:
-            for at in range(0, count, _JUDGED_AT_A_TIME):
-                part = slice(at, at + _JUDGED_AT_A_TIME)
-                x, t = self._X[part].to(device), self._y[part].to(device)
-                outputs = trainer.module(x)
-                total += float(trainer.loss(outputs, t)) * len(x)
-                hits += hits_of(outputs, t)
-        penalty = trainer.recipe.reg / 2 * float(weights @ weights)
-        return hits / count, total / count + penalty
-
-
 def resumed(course: Course | None, weights: NDArray[np.float64]) -> Course:
     """The course of a training that begins at these weights, an earlier one's average if any."""
     return Course(weights) if course is None else replace(course, in_weights=course.in_average)
-
-
-def outputs_of(module: nn.Module, X: torch.Tensor) -> int:
-    """How many classes a module tells apart: by the shape of its outputs, whatever the records.
-
-    >>> outputs_of(nn.Linear(3, 5), torch.ones(2, 3)), outputs_of(nn.Linear(3, 1), torch.ones(2, 3))
-    (5, 2)
-    """
-    parameter = next(module.parameters())
-    nothing = torch.zeros_like(X[:1]).to(parameter.device)
-    with torch.no_grad(), Untouched(module):
-        outputs = module(nothing)
-    return max(2, int(outputs.shape[1])) if outputs.ndim > 1 else 2
-
-
-def hits_of(outputs: torch.Tensor, targets: torch.Tensor) -> int:
-    """How many answers are right: the largest of several outputs, or the sign of a single one.
-
-    >>> hits_of(torch.tensor([[0.1, 0.9], [0.8, 0.2]]), torch.tensor([1, 1]))
-    1
-    >>> hits_of(torch.tensor([[0.3], [-2.0]]), torch.tensor([1, -1]))
-    2
-    """
-    if outputs.ndim == 1 or outputs.shape[1] == 1:
-        return int(((outputs.reshape(-1) >= 0) == (targets.reshape(-1) > 0)).sum())
-    return int((outputs.argmax(dim=1) == targets).sum())

@@ -73,7 +73,7 @@ class RecordPipeline:
         return np.asarray(self.preparation.records(self.scale.apply(rows_of(X))))
 
     def fits(self, dim: int) -> bool:
-        """Whether it can be for a model of so many parameters."""
+        """Whether the pipeline suits a model of so many parameters."""
         return self.plan is None or self.plan.dim == dim
 
     def learns_in(self, number: int) -> bool:
@@ -101,7 +101,7 @@ class RecordPipeline:
     # --- as it travels --------------------------------------------------------------------------
 
     def encode(self) -> str:
-        """As text; what is the same for all features is told once."""
+        """The pipeline as text; a value that all features share is written once."""
         scale, plan, learnt = self.scale, self.plan, self.preparation.to_dict()
         each = {name: _short(learnt[name]) for name in _OF_EACH_FEATURE if name in learnt}
         parts = {
@@ -118,7 +118,7 @@ class RecordPipeline:
 
     @classmethod
     def decode(cls, text: str, most: int) -> Self:
-        """From text; anything else raises a ValueError, or whatever its parts do not bear.
+        """The pipeline of a text; anything else raises a ValueError, or an error of its parts.
 
         Of at most so many features: nothing of their size is built before that is known, because a
         few bytes may ask for any number of them.

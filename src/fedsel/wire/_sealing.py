@@ -6,7 +6,7 @@
 
 Sealed is by HPKE (RFC 9180): base mode, DHKEM(X25519, HKDF-SHA256), HKDF-SHA256, AES-256-GCM,
 ``info`` the tag, no further data; the 32 bytes of the encapsulated key come first. The length
-depends on public parameters alone, as that of the report does.
+depends on public parameters alone, like the length of the report.
 
 The tag is what reports must have in common to be shuffled together. It holds the whole request and
 the key: a client that was asked in another way than the others, or was given another key, could be

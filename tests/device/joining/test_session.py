@@ -544,3 +544,10 @@ def test_wrong_options_are_named(client, options):
         join(values.pop("url"), client, RECORDS, **values)
     assert caught.value.name in options or caught.value.name == "url"
     assert "two words" not in str(caught.value)
+
+
+def test_the_old_name_of_a_session_still_works():
+    import fedsel.device
+
+    with pytest.warns(DeprecationWarning, match=r"fedsel\.device\.Visit is now .*Session"):
+        assert fedsel.device.Visit is fedsel.device.Session

@@ -279,7 +279,7 @@ class Connection:
 class _InTime(http.client.HTTPConnection):
     """A connection of which every step ends with the patience for the whole exchange.
 
-    The time-out of `http.client` is that of one step: a service that sends a byte now and then, or
+    `http.client` limits the time of one step alone: a service that sends a byte now and then, or
     "100 Continue" without end, never exceeds it.
     """
 

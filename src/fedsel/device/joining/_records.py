@@ -34,8 +34,8 @@ LeftOut = Callable[[int], object]
 class RawRecords:
     """Records X (n, d), numbers or texts, with a label each; ``names`` name the columns.
 
-    Names are needed where a task knows its features by name; those of a table (pandas, polars) are
-    read from it. Labels are what the task calls them.
+    Names are needed where a task knows its features by name; a table (pandas, polars) brings its
+    own. Labels are what the task calls them.
 
     >>> records = RawRecords([[31, "cook"], [47, "smith"]], ["no", "yes"], ["age", "job"])
     >>> len(records), records.names
@@ -149,8 +149,8 @@ class SuitedRecords:
         """What to report in a round: a function of the weights, in which alone records are used.
 
         Whether the round's plan makes sense is seen by a made-up record: what is raised here must
-        not depend on those of the device. ``leave_out`` is called, within the update, with the
-        number of records that have a label or a value that the task does not know.
+        not depend on the records of the device. The update calls ``leave_out``
+        with the number of records that have a label or a value that the task does not know.
         """
         made_up = self._update_of(np.zeros((1, self.features)), np.ones(1), number, pipeline)
         if np.shape(made_up(np.zeros(dim))) != (dim,):
@@ -228,7 +228,7 @@ def _owner(name: str, columns: dict[str, int]) -> str | None:
 
 
 def _array(name: str, values: Any, ndim: int) -> Cells:
-    """Cells as they are; what cannot be read is told without any of it."""
+    """Cells as they are; an error shows none of them."""
     if isinstance(values, np.ma.MaskedArray):
         raise InvalidData(f"{name}: must not be masked")
     try:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+import warnings
 from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -147,6 +148,12 @@ class Session:
             request = None if message is None else _understood(message, task)
             self._offer = Offer(task, request)
         return self._offer
+
+    def asked(self) -> Offer:
+        """The old name of `offer`."""
+        text = "Session.asked is now Session.offer; the old name goes in 0.2"
+        warnings.warn(text, DeprecationWarning, stacklevel=2)
+        return self.offer()
 
     def _open_request(self) -> bytes | None:
         """What devices are asked now; None when the run is over."""
@@ -337,7 +344,7 @@ def _understood(message: bytes, task: Announcement) -> Request:
 
 
 def _check_for_now(refused: Refused) -> None:
-    """End unless the refusal holds for now alone; the owner is told what is wrong with a ledger."""
+    """End unless the refusal holds for now alone; the owner hears what is wrong with a ledger."""
     if refused.reason is Reason.EXHAUSTED:
         raise Ended(Ending.SPENT) from None
     if refused.reason not in _FOR_NOW:
@@ -369,7 +376,7 @@ def join(
     """Take part in the run that a service leads, until that is over or the budget is spent.
 
     ``records`` are the device's own (`RawRecords`), or its update, a function of the weights.
-    ``token`` is its invitation. The other options are those of `Session`.
+    ``token`` is its invitation. `Session` explains the other options.
     """
     with Session(url, token=token, ca=ca, every=every, patience=patience, tell=tell) as session:
         return session.join(client, records)
