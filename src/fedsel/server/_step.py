@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsel.errors import InvalidArgument
+from fedsel.mechanisms._reports import Totals
 from fedsel.preparation import Plan, PlanState, Preparation, advanced
 from fedsel.recipe import Recipe
-from fedsel.reports import Totals
 from fedsel.solutions import Privacy
 from fedsel.solutions._solution import Solution
 
