@@ -3,7 +3,7 @@
 import pytest
 from jinja2 import UndefinedError
 
-from fedsel._internal.templates import macro, rendered, safe
+from fedsel._internal.display import macro, rendered, safe
 
 HOSTILE = "<b>\"'&\x00\ud800\u202e"
 
