@@ -335,7 +335,7 @@ def solution(
     """Build a solution by name, for a total ε over ``epochs`` and vectors of ``dim`` entries.
 
     The other parameters are fields of `Recipe`: epochs, k, clip, momentum, ratio, seed, words, …
-    ``mu="auto"`` is the paper's hyper-parameter-free rule and needs ``batch``, the clients of a
+    ``mu="auto"`` is the paper's hyper-parameters-free rule and needs ``batch``, the clients of a
     round. If the rule leaves nothing for the selection, the flat solution replaces it. ``k`` is the
     top k of the paper's solutions and of SignDS, and the ‖v‖₁ of UJ; FJ, J, RJ and RC use the best
     k for ε.

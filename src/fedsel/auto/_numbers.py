@@ -1,6 +1,6 @@
 """Every automatic choice, from public quantities only.
 
-- μ follows the paper's hyper-parameter-free rule. If it is 0, the flat solution replaces a
+- μ follows the paper's hyper-parameters-free rule. If it is 0, the flat solution replaces a
   two-stage one.
 - RJ uses 64 bases over all rounds of a run, and over the rounds of each preparing stage, so that
   no basis biases the result.
@@ -207,7 +207,7 @@ def reported_norm(recipe: Recipe) -> float:
 
 
 def with_share(recipe: Recipe, clients: int) -> Recipe:
-    """Set the hyper-parameter-free μ for ``clients`` of a round.
+    """Set the hyper-parameters-free μ for ``clients`` of a round.
 
     If it is 0, nothing is left for a selection, and the flat solution takes its place.
 
