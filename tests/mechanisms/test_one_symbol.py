@@ -10,13 +10,13 @@ import pytest
 
 from fedsel import InvalidArgument, InvalidData, PublicFacts, Reports, solution
 from fedsel._internal.exact import exceeds_exp
+from fedsel._internal.models import LinearModel
 from fedsel.auto import learning_rate
 from fedsel.data import synthetic
 from fedsel.mechanisms import SignedSampling, UnbiasedJoint, certify
 from fedsel.mechanisms._decimals import best_top, upper_sum
 from fedsel.mechanisms._one_symbol import MINUS, PLUS, UNIT
-from fedsel.models import LinearModel
-from fedsel.reports import BOTTOM
+from fedsel.mechanisms._reports import BOTTOM
 from fedsel.sampling._kernels import native
 from fedsel.sampling.simulated import cohort, report
 from fedsel.simulation import Population, Simulation, Training, train

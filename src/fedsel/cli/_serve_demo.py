@@ -27,11 +27,11 @@ from numpy.typing import NDArray
 
 from fedsel._internal.bar import Bar
 from fedsel._internal.display import printable
+from fedsel._internal.models import LinearModel, predict
 from fedsel.cli._terminal import output, print_json, print_sections
 from fedsel.data import Dataset, synthetic
 from fedsel.device import Client, Outcome, Policy, RawRecords, join
 from fedsel.errors import InvalidArgument, check_count
-from fedsel.models import LinearModel, predict
 from fedsel.pages import Section, Table
 from fedsel.service import Task
 from fedsel.service.inviting import invitations
