@@ -13,7 +13,7 @@ from fedsel.service import Task
 from fedsel.service.inviting import invitations_of
 from fedsel.simulation import Population, Training, train
 from fedsel.wire import RecordPipeline, Request
-from tests.service.joining import Visitor, choose
+from tests.service.visiting import Visitor, choose
 from tests.service.support import Http, ServiceProcess, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("pages")]

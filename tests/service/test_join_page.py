@@ -6,7 +6,7 @@ import pytest
 
 from fedsel.statements import in_percent, meaning
 from tests.browsing import CONTRAST, width_is_kept
-from tests.service.joining import (
+from tests.service.visiting import (
     HEADER,
     TABLE,
     Visitor,

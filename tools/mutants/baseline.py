@@ -31,7 +31,7 @@ TESTS = {
     "sampling": "sampling test_golden.py _internal/test_random.py",
     "_internal/exact": "_internal/test_exact.py mechanisms/test_certificate.py "
     "mechanisms/test_laws.py",
-    "budget": "test_budget.py solutions/test_registry.py",
+    "budget": "solutions/test_budget.py solutions/test_registry.py",
     "recipe": "test_recipe.py wire preparation device/test_client.py solutions/test_registry.py",
     "reports": "test_reports.py wire server/test_step.py sampling/test_device.py test_golden.py",
     "_internal/random": "_internal/test_random.py sampling/test_fresh_seeds.py test_golden.py",

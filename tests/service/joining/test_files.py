@@ -14,7 +14,7 @@ from tests.service.support import running, task_of
 
 pytestmark = pytest.mark.xdist_group("processes")
 
-CLIENT = Path(__file__).parents[2] / "clients" / "js"
+CLIENT = Path(__file__).parents[3] / "clients" / "js"
 PAGE = Path(joining.__file__).with_name("page")
 
 
