@@ -6,6 +6,7 @@ import pytest
 
 from fedsel.statements import in_percent, meaning
 from tests.browsing import CONTRAST, width_is_kept
+from tests.service.support import reports_for, running
 from tests.service.visiting import (
     HEADER,
     TABLE,
@@ -16,7 +17,6 @@ from tests.service.visiting import (
     shown_reports,
     take_part,
 )
-from tests.service.support import reports_for, running
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("pages")]
 
