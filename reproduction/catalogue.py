@@ -13,7 +13,7 @@ from itertools import product
 from typing import Any
 
 from fedsel import InvalidArgument
-from fedsel.experiments import SPEC_NAMES, Cell, Task, expand
+from fedsel.experiments import SPEC_NAMES, Cell, Spec, Task, override
 from reproduction.measures.bounds import MaxError
 from reproduction.measures.timing import ClientTime
 from reproduction.measures.variance import UpdateVariance
@@ -30,6 +30,8 @@ CLAIMS = "claims"
 NAMES = (*PAPER, *BEYOND, CLAIMS)
 """In the order of the report; ``claims`` judges what all the others find."""
 
+_OF_ONE_SPEC = ("models", "solutions", "epsilons")
+"""Parameters whose lists one spec goes through by itself."""
 Table = Mapping[str, Any]
 Change = tuple[str, Any]
 
@@ -160,10 +162,23 @@ def _listed(value: Any, known: Any) -> Any:
     return [value] if isinstance(known, list) and not isinstance(value, list) else value
 
 
+def specs_of(table: Mapping[str, Any]) -> Iterator[Spec]:
+    """The specs of a table in which any parameter may be a list of values to go through.
+
+    >>> specs = specs_of({"dataset": ["bank", "adult"], "mu": [0.1, 0.2], "epsilons": [1.0, 2.0]})
+    >>> [(s.dataset, s.recipe["mu"]) for s in specs]
+    [('bank', 0.1), ('bank', 0.2), ('adult', 0.1), ('adult', 0.2)]
+    """
+    axes = [n for n, v in table.items() if isinstance(v, list) and n not in _OF_ONE_SPEC]
+    fixed = {name: value for name, value in table.items() if name not in axes}
+    for values in product(*(table[name] for name in axes)):
+        yield override(Spec(), {**fixed, **dict(zip(axes, values, strict=True))})
+
+
 def _cells(table: Table) -> Iterator[Cell]:
     if any(value == [] for value in table.values()):  # a quick variant leaves this sweep out
         return
-    for spec in expand(table):
+    for spec in specs_of(table):
         # Real data is not drawn: a second draw would be the first again.
         if spec.draw == 0 or spec.dataset.startswith("syn"):
             yield from spec.cells()

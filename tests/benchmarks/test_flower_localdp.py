@@ -1,4 +1,4 @@
-"""The comparison with Flower's LocalDpMod, in a small form; its figures are in docs/flower.md."""
+"""The comparison with LocalDpMod in a small form; figures: benchmarks/flower_localdp.md."""
 
 import json
 import subprocess

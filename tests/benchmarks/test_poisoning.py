@@ -143,6 +143,6 @@ def test_a_model_is_poisoned_and_the_figure_drawn(tmp_path, monkeypatch, capsys)
     assert len(poisoning.tables(rows)) == 1
 
 
-def test_the_table_of_influences_in_the_docs_is_that_of_the_command():
-    page = (ROOT / "docs" / "threat-model.md").read_text(encoding="utf-8")
+def test_the_table_of_influences_is_what_the_command_prints():
+    page = (ROOT / "benchmarks" / "poisoning.md").read_text(encoding="utf-8")
     assert poisoning.influences() in page

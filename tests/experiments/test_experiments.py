@@ -21,7 +21,6 @@ from fedsel.experiments import (
     Store,
     cache_key,
     code_version,
-    expand,
     override,
     paper_settings,
 )
@@ -177,12 +176,6 @@ def test_data_of_another_content_are_not_mistaken_for_the_first(tmp_path):
     first = sweep(SMALL, small_data(), store)
     second = sweep(SMALL, synthetic(d=10, n=600, seed=4), store)
     assert first[0]["runs"] != second[0]["runs"]
-
-
-def test_lists_are_gone_through():
-    specs = list(expand({"draw": [0, 1], "learning_rate": [0.1, 1.0], "epsilons": [2.0]}))
-    points = [(s.draw, s.recipe["learning_rate"]) for s in specs]
-    assert points == [(0, 0.1), (0, 1.0), (1, 0.1), (1, 1.0)]
 
 
 def test_curves_and_holdout_give_what_cross_validation_gives(tmp_path):

@@ -18,7 +18,7 @@ from fedsel.experiments import Store
 from fedsel.mechanisms import Piecewise
 from fedsel.recipe import RECOMMENDED
 from fedsel.simulation import Population, Training, train
-from reproduction.catalogue import NAMES, PAPER, check_changes, experiment, wanted
+from reproduction.catalogue import NAMES, PAPER, check_changes, experiment, specs_of, wanted
 from reproduction.datasets import Published
 from reproduction.lemmas import verdicts as exact_verdicts
 from reproduction.measures.bounds import MaxError
@@ -386,3 +386,9 @@ def test_the_papers_data_sets(tmp_path, dataset, d):
     assert private["epsilon_total"] == pytest.approx(2.0, abs=1e-9)
     assert private["within_budget"]
     assert 0.6 < private["accuracy"] <= plain["accuracy"] + 0.05
+
+
+def test_lists_are_gone_through():
+    specs = list(specs_of({"draw": [0, 1], "learning_rate": [0.1, 1.0], "epsilons": [2.0]}))
+    points = [(s.draw, s.recipe["learning_rate"]) for s in specs]
+    assert points == [(0, 0.1), (0, 1.0), (1, 0.1), (1, 1.0)]

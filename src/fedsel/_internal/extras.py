@@ -1,10 +1,17 @@
-"""Optional dependencies: the error for a missing one says what to install."""
+"""What an installation may lack: the compiled kernels, and packages for some purposes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
+
+try:  # in C, from sampling/native; without them devices and servers are slower, and none simulates
+    from fedsel._internal import _native as native
+except ImportError:
+    native = None  # type: ignore[assignment]
+
+__all__ = ["MissingExtra", "check_installed", "native", "needed"]
 
 
 class MissingExtra(ImportError):

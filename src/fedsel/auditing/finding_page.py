@@ -35,7 +35,7 @@ def finding_page(found: ProgramAudit, *, target: str, command: str) -> str:
     """One self-contained HTML page; ``command`` repeats the audit."""
     return render(
         [
-            _verdict_section(found, target),
+            verdict_section(found, target),
             _evidence_section(found),
             _method_section(found, command),
         ],
@@ -55,8 +55,8 @@ def finding_page(found: ProgramAudit, *, target: str, command: str) -> str:
 def headline(found: ProgramAudit) -> str:
     """The verdict in one sentence."""
     claim = f"ε = {found.claimed:g}{_delta(found)}"
-    bound = f"at least {found.finding.lower_bound:.4f} (confidence {confidence(found)})"
-    exact = None if found.exact is None else spoken_epsilon(found.exact)
+    bound = f"at least {found.finding.lower_bound:.4f} (confidence {_confidence(found)})"
+    exact = None if found.exact is None else _spoken_epsilon(found.exact)
     if found.refuted:
         loss = f"{exact}, exactly" if exact is not None and found.finding.delta == 0 else bound
         return f"The claim {claim} is refuted: the privacy loss is {loss}."
@@ -68,7 +68,7 @@ def headline(found: ProgramAudit) -> str:
     )
 
 
-def spoken_epsilon(exact: ExactLoss) -> str:
+def _spoken_epsilon(exact: ExactLoss) -> str:
     """An exact loss with six digits."""
     return "infinite" if exact.ratio is None else f"{exact.epsilon:.6g}"
 
@@ -95,12 +95,13 @@ def _delta(found: ProgramAudit) -> str:
     return f", δ = {found.finding.delta:g}" if found.finding.delta else ""
 
 
-def confidence(found: ProgramAudit) -> str:
+def _confidence(found: ProgramAudit) -> str:
     """The confidence of the lower bound."""
     return f"1 − {found.finding.alpha:g}".replace("e-0", "e-")
 
 
-def _verdict_section(found: ProgramAudit, target: str) -> Section:
+def verdict_section(found: ProgramAudit, target: str) -> Section:
+    """The claim, the experiment and the exact loss, in words."""
     finding, (low, high) = found.finding, found.bounds
     first, second = (in_words(value) for value in finding.pair)
     allowed = f"e^{found.claimed:g} = {math.exp(found.claimed):.4g}"
@@ -112,7 +113,7 @@ def _verdict_section(found: ProgramAudit, target: str) -> Section:
         f"The event that tells them apart: {finding.words}.",
         f"It occurred in {finding.hits[0]:,} of {finding.trials:,} runs with {first}, and in "
         f"{finding.hits[1]:,} of {finding.trials:,} runs with {second}. So with confidence "
-        f"{confidence(found)} its probability is at least {low:.4g} for the first and at most "
+        f"{_confidence(found)} its probability is at least {low:.4g} for the first and at most "
         f"{high:.4g} for the second: ε is at least {finding.lower_bound:.4f}.",
         _exact_in_words(found),
     ]
@@ -135,7 +136,7 @@ def _exact_in_words(found: ProgramAudit) -> str:
     return (
         "The function was also run on every draw that matters. The output "
         f"{in_words(exact.output)} has probability {p} for {first} and {q} for {second}: among the "
-        f"inputs tried the loss is {spoken_epsilon(exact)}, exactly, provided that the function "
+        f"inputs tried the loss is {_spoken_epsilon(exact)}, exactly, provided that the function "
         "draws only by entropy.below(n)."
     )
 
@@ -161,7 +162,7 @@ def _evidence_section(found: ProgramAudit) -> Section:
             Figure(
                 svg_of(_draw_event(found)),
                 "How likely the event is for the two inputs, with bounds that hold together at "
-                f"confidence {confidence(found)}. The dashed line is the most that the claim "
+                f"confidence {_confidence(found)}. The dashed line is the most that the claim "
                 "allows for the first input if the second is at its upper bound.",
                 f"The event is {ratio:.3g} times as frequent for the first input.",
             ),

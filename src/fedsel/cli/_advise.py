@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fedsel._internal.bar import patience
-from fedsel.cli._terminal import Column, JsonOption, fitted, output
+from fedsel.cli._terminal import Column, JsonOption, fitted, output, print_json
 from fedsel.recipe import RECOMMENDED
 
 if TYPE_CHECKING:
@@ -100,7 +99,7 @@ def advise_command(
         content = advice.as_dict()
         if check:
             content["checks"] = [{**asdict(c), "agrees": c.agrees} for c in checks]
-        typer.echo(json.dumps(content, indent=1, allow_nan=False))
+        print_json(content)
     else:
         _show(advice, checks)
 

@@ -16,12 +16,17 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
 from fedsel._internal.bar import Bar
-from fedsel._internal.display import printable
 from fedsel._internal.extras import check_installed
-from fedsel.cli._terminal import JsonOption, check_file, finite, output
+from fedsel.cli._terminal import (
+    JsonOption,
+    check_file,
+    finite,
+    output,
+    print_json,
+    print_sections,
+)
 from fedsel.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -124,7 +129,7 @@ def audit(
 
         write_page(html, finding_page(found, target=target, command=command))
     if as_json:
-        typer.echo(json.dumps(as_record(found, target, command), indent=1, allow_nan=False))
+        print_json(as_record(found, target, command))
     else:
         _print(found, target, command, html)
     if found.refuted:
@@ -363,38 +368,13 @@ def as_record(found: ProgramAudit, target: str, command: str) -> dict[str, Any]:
 
 
 def _print(found: ProgramAudit, target: str, command: str, html: Path | None) -> None:
-    from fedsel.auditing.finding_page import (
-        confidence,
-        headline,
-        in_words,
-        meaning,
-        spoken_epsilon,
-    )
+    from fedsel.auditing.finding_page import headline, in_words, meaning, verdict_section
 
-    finding, console = found.finding, output()
-    first, second = (in_words(value) for value in finding.pair)
-    table = Table(title=f"Audit of {printable(target)}", show_header=False)
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    exact = found.exact
-    rows = {
-        "claimed ε": f"{found.claimed:g}" + (f", δ = {finding.delta:g}" if finding.delta else ""),
-        "verdict": found.verdict,
-        "proved by experiment": f"ε ≥ {finding.lower_bound:.4f}, confidence {confidence(found)}",
-        "exact": f"none: {found.why_not_exact}"
-        if exact is None
-        else f"ε = {spoken_epsilon(exact)} over the inputs tried",
-        "two inputs": f"{first} and {second}",
-        "told apart by": finding.words,
-        "came": f"{finding.hits[0]:,} and {finding.hits[1]:,} times of {finding.trials:,}",
-        "inputs tried": "; ".join(in_words(v) for v in found.inputs),
-        "to repeat it": command,
-    }
-    for name, text in rows.items():
-        red = name == "verdict" and found.refuted
-        table.add_row(name, printable(text), style="bold red" if red else "")
-    console.print(table)
-    console.print(headline(found))
+    tried = "; ".join(in_words(value) for value in found.inputs)
+    facts = {"verdict": found.verdict, "inputs tried": tried, "to repeat it": command}
+    print_sections(verdict_section(found, target), facts=facts)
+    console = output()
+    console.print(headline(found), style="bold red" if found.refuted else None)
     console.print(meaning(found))
     if html is not None:
-        console.print(f"wrote {printable(html)}")
+        console.print(f"wrote {html}")

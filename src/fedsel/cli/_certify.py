@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, fields, replace
 from typing import Annotated, Any
 
@@ -10,7 +9,7 @@ import typer
 from rich.table import Table
 
 from fedsel._internal.bar import patience
-from fedsel.cli._terminal import JsonOption, finite, output, parse_top
+from fedsel.cli._terminal import JsonOption, finite, output, parse_top, print_json
 from fedsel.errors import InvalidArgument
 from fedsel.mechanisms import Mechanism, SignedSampling, Value, certify, mechanism
 from fedsel.mechanisms._registry import ONE_SYMBOL, SELECTIONS, VALUES
@@ -102,7 +101,7 @@ def certify_command(
             "published": target.published,
             "central": None if central is None else asdict(central),
         }
-        typer.echo(json.dumps(content, allow_nan=False))
+        print_json(content, indent=None)
     else:
         if coded:
             typer.echo(f"{coded} at d = {dim} is J on {size} codewords, whatever their scores are")
@@ -145,7 +144,7 @@ def mechanisms(as_json: JsonOption = False) -> None:
         for name, cls in table.items()
     ]
     if as_json:
-        typer.echo(json.dumps(rows, indent=1, allow_nan=False))
+        print_json(rows)
         return
     table = Table(*rows[0])
     for row in rows:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 import os
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,7 +19,7 @@ from fedsel.auto._numbers import CENTRE, SPREAD
 from fedsel.cli._commands import load_config
 from fedsel.cli._run_records import Files, source_of
 from fedsel.cli._run_table import Row, annotated, line_of, print_table, write_files
-from fedsel.cli._terminal import JobsOption, JsonOption, check_folder, parse_top
+from fedsel.cli._terminal import JobsOption, JsonOption, check_folder, parse_top, print_json
 from fedsel.errors import InvalidArgument
 from fedsel.experiments import (
     PARAMETERS,
@@ -171,7 +170,7 @@ def run(
     rows = annotated(rows)
     written = write_files(rows, out) if rows else []
     if as_json:
-        typer.echo(json.dumps(rows, indent=1, allow_nan=False))
+        print_json(rows)
     elif rows:
         print_table(rows, written)
     if not complete:

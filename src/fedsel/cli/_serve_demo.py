@@ -28,7 +28,7 @@ from rich.table import Table
 
 from fedsel._internal.bar import Bar
 from fedsel._internal.display import printable
-from fedsel.cli._terminal import output
+from fedsel.cli._terminal import output, print_json
 from fedsel.data import Dataset, synthetic
 from fedsel.device import Client, Outcome, Policy, RawRecords, join
 from fedsel.errors import InvalidArgument, check_count
@@ -84,7 +84,7 @@ def show_demo(
         typer.echo("fedsel: interrupted; the service and the devices were ended", err=True)
         raise typer.Exit(130) from None
     if as_json:
-        typer.echo(json.dumps(summary, indent=1, allow_nan=False))
+        print_json(summary)
     else:
         _show(summary)
 

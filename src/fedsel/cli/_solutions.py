@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import textwrap
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,7 +13,7 @@ from rich.table import Table
 
 from fedsel._internal.display import printable
 from fedsel.auto._numbers import bases_for
-from fedsel.cli._terminal import JsonOption, finite, output
+from fedsel.cli._terminal import JsonOption, finite, output, print_json
 from fedsel.errors import InvalidArgument
 from fedsel.recipe import RECOMMENDED, Recipe
 from fedsel.solutions import Entry, entries, entry
@@ -63,7 +62,7 @@ def solutions_command(
                 missing.append(f"{known.name} ({error})")
         rows.sort(key=_rank)
     if as_json:
-        typer.echo(json.dumps(rows, indent=1, allow_nan=False))
+        print_json(rows)
         return
     console = output()
     over = "" if epochs == 1 else f" over {epochs} reports"

@@ -5,10 +5,11 @@ Results go to standard output; progress goes to standard error, so that results 
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, final
@@ -22,6 +23,7 @@ from fedsel._internal.bar import PlainConsole
 from fedsel._internal.display import printable
 from fedsel.errors import InvalidArgument
 from fedsel.mechanisms._selection import Top
+from fedsel.pages import Section
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON to standard output.")]
 JobsOption = Annotated[
@@ -33,6 +35,31 @@ JobsOption = Annotated[
 def output() -> Console:
     """The console for tables; 140 columns wide in a pipe."""
     return PlainConsole(width=None if sys.stdout.isatty() else 140)
+
+
+def print_json(content: Any, *, indent: int | None = 1) -> None:
+    """Print what --json asks for; None as the indent is one line."""
+    typer.echo(json.dumps(content, indent=indent, allow_nan=False))
+
+
+def print_sections(*sections: Section, facts: Mapping[str, str] | None = None) -> None:
+    """Print sections of a page: tables, paragraphs and facts; notices stand out."""
+    console = output()
+    for section in sections:
+        for table in section.tables:
+            made = Table(title=table.title, caption=table.note, caption_justify="left")
+            for heading, numeric in zip(table.columns, table.numeric, strict=True):
+                made.add_column(heading, justify="right" if numeric else "left", overflow="fold")
+            for row in table.texts:
+                made.add_row(*(cell.replace("\N{NO-BREAK SPACE}", " ") for cell in row))
+            console.print(made)
+        for line in section.text:
+            console.print(line, highlight=False)
+        for line in section.missing:
+            console.print(line, style="bold")
+    for some in (*(section.facts for section in sections), facts or {}):
+        for name, value in some.items():
+            console.print(f"{name}: {value}", soft_wrap=True)
 
 
 def say_error(text: object) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 import zipfile
@@ -122,7 +121,7 @@ def _show(rows: list[dict[str, Any]], rejected: int, seconds: float, as_json: bo
     count = sum(row["reports"] for row in rows)
     if as_json:
         told = {"reports": count, "rejected": rejected, "seconds": seconds}
-        typer.echo(json.dumps({**told, "rounds": rows}, allow_nan=False))
+        terminal.print_json({**told, "rounds": rows}, indent=None)
         return
     console = terminal.output()
     columns = [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -14,8 +13,8 @@ import typer
 
 from fedsel._internal.bar import progress_console
 from fedsel._internal.display import printable
-from fedsel.cli._terminal import JsonOption, say_error
-from fedsel.cli.ledger import plain_history, print_history
+from fedsel.cli._terminal import JsonOption, print_json, say_error
+from fedsel.cli.ledger import print_history
 from fedsel.errors import InvalidArgument, check_epsilon
 from fedsel.recipe import RECOMMENDED, decimal
 
@@ -78,6 +77,7 @@ def join_command(
     """
     from fedsel.device import Client, RawRecords, Session
     from fedsel.device.joining import Ended
+    from fedsel.statements._ledgers import with_contents
 
     limits = None if policy is None else _policy(policy)
     if (limits is None) == (lifetime is None):
@@ -114,8 +114,7 @@ def join_command(
             say_error("interrupted; the ledger is as above")
             raise typer.Exit(130) from None
     if as_json:
-        told = {**outcome.as_dict(), "ledger": plain_history(outcome.history)}
-        typer.echo(json.dumps(told, indent=1))
+        print_json({**outcome.as_dict(), "ledger": with_contents(outcome.history)})
     else:
         print_history(outcome.history)
         late = f", {outcome.late} too late" if outcome.late else ""

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
 from fedsel._internal.bar import Bar
 from fedsel.cli._commands import App
-from fedsel.cli._terminal import JsonOption, check_file, output
+from fedsel.cli._terminal import JsonOption, check_file, output, print_json, print_sections
 from fedsel.errors import InvalidArgument
 from fedsel.pages import write_page
 
 if TYPE_CHECKING:
     from fedsel.device import History
-    from fedsel.statements import LedgerReport
 
 ledger_app = App(
     help="The ledger of a device.",
@@ -60,10 +56,20 @@ def show(
 
 
 def _show(history: History, as_json: bool) -> None:
+    from fedsel.statements._ledgers import with_contents
+
     if as_json:
-        typer.echo(json.dumps(plain_history(history), indent=1, ensure_ascii=False))
+        print_json(with_contents(history))
     else:
         print_history(history)
+
+
+def print_history(history: History) -> None:
+    """A ledger as tables, and its totals."""
+    from fedsel.statements import Device
+    from fedsel.statements._ledger_page import device_section
+
+    print_sections(device_section(Device("", history)))
 
 
 @ledger_app.command(
@@ -149,110 +155,11 @@ def report(
     if html is not None:
         write_page(html, read.to_html())
     if as_json:
-        typer.echo(json.dumps(read.to_dict(), indent=1))
+        print_json(read.to_dict())
     else:
-        _print_report(read, html)
+        document = read.document
+        print_sections(*document.sections[:2], facts=document.facts)
+        for line in (*document.summary, *((f"written: {html}",) if html else ())):
+            output().print(line)
     if not read.complete:
         raise typer.Exit(1)
-
-
-def plain_history(history: History) -> dict[str, Any]:
-    """The history as JSON holds it: an ε is an exact fraction and the nearest number."""
-    from fedsel.device import Intent
-    from fedsel.statements._ledgers import amounts, lifetimes, moment
-    from fedsel.statements._meaning import numbers
-
-    stated = {entry.run: history.intents.get(entry.run, Intent()) for entry in history.entries}
-    reports = [
-        {
-            "number": entry.number,
-            "time": moment(entry.time),
-            "run": entry.run.hex(),
-            "epoch": entry.epoch,
-            "round": entry.round,
-            "solution": history.recipes[entry.run].solution,
-            "dim": history.recipes[entry.run].dim,
-            "purpose": stated[entry.run].purpose or None,
-            "recipient": stated[entry.run].recipient or None,
-            **numbers("epsilon", entry.charge),
-            "report": entry.report.hex(),
-        }
-        for entry in history.entries
-    ]
-    return {**amounts(history), "lifetimes": lifetimes(history), "reports": reports}
-
-
-def print_history(history: History) -> None:
-    """A ledger as a table, and its totals."""
-    console = output()
-    from fedsel.statements import exactly
-    from fedsel.statements._ledger_page import raised
-
-    rows = plain_history(history)["reports"]
-    if rows:
-        table = Table(title="Reports that may have left this device")
-        columns = ("number", "time", "run", "epoch", "round", "solution", "dim", "epsilon")
-        for name in columns:
-            is_text = name in ("time", "run", "solution")
-            table.add_column(
-                "ε" if name == "epsilon" else name, justify="left" if is_text else "right"
-            )
-        for row in rows:
-            shown = {**row, "run": row["run"][:8], "epsilon": row["epsilon_exact"]}
-            table.add_row(*(str(shown[name]) for name in columns))
-        console.print(table)
-        for run, intent in history.intents.items():
-            said = [f"{name}: {text}" for name, text in vars(intent).items() if text]
-            console.print(f"run {run.hex()[:8]}, {', '.join(said)}")
-    else:
-        console.print("no reports yet")
-    for name, label in (("spent", "ε spent"), ("left", "ε left"), ("lifetime", "ε of a lifetime")):
-        console.print(f"{label}: {exactly(getattr(history, name))}")
-    for line in raised(history):
-        console.print(line, style="bold")
-
-
-def _table(title: str, texts: Sequence[str], numbers: Sequence[str]) -> Table:
-    table = Table(title=title)
-    for name in texts:
-        table.add_column(name, overflow="fold")
-    for name in numbers:
-        table.add_column(name, justify="right", overflow="fold")
-    return table
-
-
-def _print_report(read: LedgerReport, html: Path | None) -> None:
-    from fedsel.statements import exactly, in_percent, meaning
-    from fedsel.statements._ledger_page import raised, short, stated, when
-
-    console = output()
-    figures = ("ε spent", "ε left", "reports", "certainty")
-    devices = _table("Devices", ("device", "ledger"), figures)
-    for device in read.devices:
-        history = device.history
-        if history is None:
-            problem = device.fault.value if device.fault else ""
-            devices.add_row(device.store, f"NOT READ: {problem}", *["–"] * 4)
-            continue
-        state = "read" if device.copy_of is None else f"read; a COPY of {device.copy_of}"
-        amounts = (short(amount) for amount in (history.spent, history.left))
-        certain = f"≤ {in_percent(history.spent)}"
-        devices.add_row(device.store, state, *amounts, str(len(history.entries)), certain)
-    console.print(devices)
-    texts = ("run", "purpose", "recipient", "solution", "last report")
-    runs = _table("Runs, over all devices that were read", texts, ("devices", "reports", "most ε"))
-    for run in read.runs:
-        intents = (stated(name, run.intents) for name in ("purpose", "recipient"))
-        counts = (str(run.devices), str(run.reports), short(run.most_epsilon))
-        runs.add_row(run.run.hex()[:8], *intents, run.solution, when(run.last), *counts)
-    if read.runs:
-        console.print(runs)
-    if read.read:
-        most = read.most_spent
-        console.print(f"largest ε spent: {exactly(most)}. {meaning(most)}")
-    for device in read.read:
-        for line in raised(device.history):
-            console.print(f"{device.store}: {line}", style="bold")
-    console.print(f"{len(read.read)} of {len(read.devices)} ledgers were read")
-    if html is not None:
-        console.print(f"written: {html}")

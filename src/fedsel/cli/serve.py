@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +13,7 @@ from urllib.parse import urlsplit
 import typer
 
 from fedsel._internal.extras import needed
-from fedsel.cli._terminal import JsonOption, check_file, say_error
+from fedsel.cli._terminal import JsonOption, check_file, print_json, say_error
 from fedsel.errors import InvalidArgument, check_count
 from fedsel.server import CheckpointError
 
@@ -150,7 +149,7 @@ def invite_command(
             file.writelines(f"{token}\n" for token in tokens)
     if as_json:
         where = {"tokens": list(tokens)} if out is None else {"file": str(out)}
-        typer.echo(json.dumps({"task": chosen.name, "count": count, **where}))
+        print_json({"task": chosen.name, "count": count, **where}, indent=None)
     elif out is None:
         for token in tokens:
             typer.echo(token)
@@ -207,7 +206,7 @@ def _say(task: Task, address: str, serving: Serving, as_json: bool) -> None:
     place = shown(serving.store)
     if as_json:
         told = {"address": address, "task": task.name, "store": place, "rounds": rounds}
-        typer.echo(json.dumps({**told, "epsilon_per_report": float(epsilon)}))
+        print_json({**told, "epsilon_per_report": float(epsilon)}, indent=None)
         return
     ends = [f"{rule.reports} reports"] if rule.reports is not None else []
     if rule.seconds is not None:

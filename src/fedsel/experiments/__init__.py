@@ -25,7 +25,6 @@ from fedsel.experiments._spec import (
     SPEC_NAMES,
     PaperSettings,
     Spec,
-    expand,
     override,
     paper_settings,
 )
@@ -45,7 +44,6 @@ __all__ = [
     "Task",
     "cache_key",
     "code_version",
-    "expand",
     "override",
     "paper_settings",
     "sweep",

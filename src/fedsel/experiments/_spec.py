@@ -208,7 +208,7 @@ _OF_RECIPE = _of_recipe()
 PARAMETERS = {p.field: p for p in parameters_of(Spec).values()} | _OF_RECIPE
 """What an experiment asks of its user: its own parameters and the recipe's."""
 SPEC_NAMES = (*(f.name for f in fields(Spec) if f.name != "recipe"), *_OF_RECIPE)
-"""The keys of a table that `override` and `expand` know."""
+"""The names that `override` knows."""
 
 
 def _check_names(table: Mapping[str, Any], known: Any) -> None:
@@ -223,16 +223,3 @@ def override(spec: Spec, changes: Mapping[str, Any]) -> Spec:
     values: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in changes.items()}
     recipe = {_OF_RECIPE[name].field: values.pop(name) for name in changes if name in _OF_RECIPE}
     return replace(spec, **values, recipe={**spec.recipe, **recipe})
-
-
-def expand(table: Mapping[str, Any]) -> Iterator[Spec]:
-    """The specs of a table in which any parameter may be a list of values to go through.
-
-    >>> specs = expand({"dataset": ["bank", "adult"], "mu": [0.1, 0.2], "epsilons": [1.0, 2.0]})
-    >>> [(s.dataset, s.recipe["mu"]) for s in specs]
-    [('bank', 0.1), ('bank', 0.2), ('adult', 0.1), ('adult', 0.2)]
-    """
-    axes = [n for n, v in table.items() if isinstance(v, list) and n not in _AXES]
-    fixed = {name: value for name, value in table.items() if name not in axes}
-    for values in product(*(table[name] for name in axes)):
-        yield override(Spec(), {**fixed, **dict(zip(axes, values, strict=True))})

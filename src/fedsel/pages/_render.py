@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 
-from fedsel._internal.templates import rendered, safe
+from fedsel._internal.display import rendered, safe
 from fedsel.pages._model import Kind, Overview, Section
 from fedsel.pages._svg import Styles, inline
 

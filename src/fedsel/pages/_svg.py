@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
-from fedsel._internal.templates import safe
+from fedsel._internal.display import safe
 from fedsel.errors import InvalidArgument
 
 if TYPE_CHECKING:

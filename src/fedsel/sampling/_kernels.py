@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsel._internal.extras import MissingExtra
-from fedsel._internal.native import native as native  # noqa: PLC0414 - others take it from here
+from fedsel._internal.extras import native as native  # noqa: PLC0414 - others take it from here
 from fedsel._internal.random import fresh_seeds, philox_key, public_key
 from fedsel.errors import InvalidArgument, InvalidData
 from fedsel.mechanisms import (

@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsel._internal.native import native
+from fedsel._internal.extras import native
 from fedsel._internal.random import public_bits
 from fedsel.errors import InvalidArgument, check_count
 from fedsel.mechanisms._base import Vector

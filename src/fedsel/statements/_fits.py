@@ -15,6 +15,7 @@ from fedsel.solutions import Privacy, Solution
 from fedsel.statements._meaning import (
     Document,
     IfShuffled,
+    Statement,
     exactly,
     in_percent,
     meaning,
@@ -38,7 +39,7 @@ _NOT_COVERED = (
 
 
 @dataclass(frozen=True)
-class PrivacyStatement:
+class PrivacyStatement(Statement):
     """The exact ε of one report and of all reports of a client, and what that means.
 
     ``per_report`` and ``total`` are infinite where a solution is not private; ``total`` counts the
@@ -107,23 +108,8 @@ class PrivacyStatement:
         both = (("Covered", self.covered), ("Not covered", self.not_covered))
         return tuple((title, facts) for title, facts in both if facts)
 
-    def to_html(self) -> str:
-        """The statement as one self-contained page.
-
-        >>> from fedsel import solution
-        >>> made = solution("PM", epsilon=2.0, dim=8)
-        >>> statement = fit_statement(made, released="the weights", grouped=False, seeded=False)
-        >>> "at most 88 % certain" in statement.to_html()
-        True
-        """
-        return self.document.to_html()
-
-    def _repr_html_(self) -> str:
-        return self.document.fragment()
-
     @property
     def document(self) -> Document:
-        """The statement for people."""
         sections = [
             Section(
                 name=title.lower(),
@@ -152,10 +138,10 @@ class PrivacyStatement:
         if self.shuffled is not None:
             amounts |= self.shuffled.facts
             summary.insert(-1, self.shuffled.sentence)
-            title_of_trust = "Who must be trusted for which number"
-            sections.append(Section("trust", title_of_trust, points=self.shuffled.trust))
-        everything = (*sections, meaning_section())
-        return Document(title, tuple(summary), {**amounts, **facts}, everything)
+            trust = "Who must be trusted for which number"
+            sections.append(Section("trust", trust, points=self.shuffled.trust))
+        sections.append(meaning_section())
+        return Document(title, tuple(summary), amounts | facts, tuple(sections))
 
 
 def warn_about_seed(parameter: str, privacy: Privacy) -> None:

@@ -18,6 +18,7 @@ _MOST_LETTERS = 40
 _DAY = len("2026-11-17")
 _MOST_DIGITS = 16
 """A longer fraction is left out of tables; facts and JSON have room for it."""
+_RUN_COLUMNS = ("run", "purpose", "recipient", "solution")
 _LIMITS = (
     "The page repeats what the ledgers say. A ledger notices accidental changes, crashes and"
     " restored copies, but not somebody who controls the device and forges a new one.",
@@ -38,14 +39,17 @@ def document_of(report: LedgerReport) -> Document:
             "ledgers read": str(len(report.read)),
             "ledgers not read": str(len(report.unread)),
             "reports": str(sum(len(d.history.entries) for d in report.read if d.history)),
-            "largest ε spent": _decimal(report.most_spent),
-            "read at": when(report.made),
+            "largest ε spent": exactly(report.most_spent),
+            "read at": _when(report.made),
         },
         sections=(
             _overview(report),
             _runs(report),
             meaning_section(),
-            *(_device(device, place) for place, device in enumerate(report.devices, 1)),
+            *(
+                device_section(one, place, _MOST_ROWS)
+                for place, one in enumerate(report.devices, 1)
+            ),
             Section("limits", "What this page does not say", points=_LIMITS),
         ),
     )
@@ -78,9 +82,9 @@ def _overview(report: LedgerReport) -> Section:
         if history is None:
             rows.append((label, "NOT READ", *[None] * 6))
             continue
-        spent = (_decimal(x) for x in (history.spent, history.left, history.lifetime))
+        spent = (_amount(x) for x in (history.spent, history.left, history.lifetime))
         last = max((entry.time for entry in history.entries), default=None)
-        sent = (len(history.entries), None if last is None else when(last))
+        sent = (len(history.entries), None if last is None else _when(last))
         rows.append((label, "read", *spent, *sent, in_percent(history.spent)))
     columns = ("device", "ledger", "ε spent", "ε left", "lifetime ε", "reports", "last report")
     unread = [f"{printable(d.store)}: {d.fault.value}." for d in report.unread if d.fault]
@@ -90,12 +94,12 @@ def _overview(report: LedgerReport) -> Section:
         for d in report.devices
         if d.copy_of
     ]
-    risen = [f"{printable(d.store)}: {line}" for d in report.read for line in raised(d.history)]
+    risen = [f"{printable(d.store)}: {line}" for d in report.read for line in _raised(d.history)]
     table = Table(
         "Each device, and what it has spent of its lifetime ε",
         (*columns, "certainty at most"),
         tuple(rows),
-        note="Times come from the devices' own clocks. Exact fractions are listed below.",
+        note="Times come from the devices' own clocks.",
     )
     return Section(
         name="devices",
@@ -113,8 +117,8 @@ def _runs(report: LedgerReport) -> Section:
             *_run_cells(run),
             run.devices,
             run.reports,
-            _decimal(run.most_epsilon),
-            f"{when(run.first)[:_DAY]} – {when(run.last)[:_DAY]}",
+            _amount(run.most_epsilon),
+            f"{_when(run.first)[:_DAY]} – {_when(run.last)[:_DAY]}",
         )
         for run in report.runs
     )
@@ -128,26 +132,19 @@ def _runs(report: LedgerReport) -> Section:
         "Each run, over all devices whose ledgers were read",
         (*_RUN_COLUMNS, "devices", "reports", "most ε of a device", "when"),
         rows,
-        note="A report is one random draw by the solution named here, on an update of d numbers."
-        " The sections of the devices list times of day and bytes.",
+        note="A report is one random draw by the solution named here, on an update of d numbers.",
     )
     return Section(name, title, text=(text,), tables=(table,))
 
 
-_RUN_COLUMNS = ("run", "purpose", "recipient", "solution")
-
-
 def _run_cells(run: RunOnDevices) -> tuple[str, ...]:
     sent = f"{run.solution}, d\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{run.dim}"
-    return (
-        run.run.hex()[:8],
-        stated("purpose", run.intents),
-        stated("recipient", run.intents),
-        sent,
-    )
+    said = (_stated(name, run.intents) for name in ("purpose", "recipient"))
+    return (run.run.hex()[:8], *said, sent)
 
 
-def _device(device: Device, place: int) -> Section:
+def device_section(device: Device, place: int = 1, most_rows: int | None = None) -> Section:
+    """What the ledger of one device says, with its newest reports; None stands for all."""
     name, where, history = f"device {place}", f"Device {place}", device.history
     if history is None:
         problem = device.fault.value if device.fault else "it could not be read"
@@ -164,10 +161,10 @@ def _device(device: Device, place: int) -> Section:
         name=name,
         title=device.name,
         where=where,
-        missing=(*copies, *raised(history)),
+        missing=(*copies, *_raised(history)),
         notice="This ledger needs attention",
         facts={
-            "store": printable(device.store),
+            **({"store": printable(device.store)} if device.store else {}),
             "ε spent": exactly(history.spent),
             "ε left": exactly(history.left),
             "lifetime ε": exactly(history.lifetime),
@@ -175,30 +172,29 @@ def _device(device: Device, place: int) -> Section:
             "certainty in the end": f"at most {in_percent(history.lifetime)}, if all is spent",
         },
         text=() if device.runs else ("No report has left this device.",),
-        tables=_device_tables(device, history),
+        tables=_device_tables(device, history, most_rows),
     )
 
 
-def _device_tables(device: Device, history: History) -> tuple[Table, ...]:
+def _device_tables(device: Device, history: History, most: int | None) -> tuple[Table, ...]:
     lifetimes = tuple(
         (
-            _decimal(one.epsilon),
-            "before changes were recorded" if one.time is None else when(one.time),
+            _amount(one.epsilon),
+            "before changes were recorded" if one.time is None else _when(one.time),
             one.reports,
             one.by or "–",
         )
         for one in history.lifetimes
     )
-    runs = tuple(
-        (*_run_cells(run), run.reports, _decimal(run.most_epsilon), _fraction(run.most_epsilon))
-        for run in device.runs
+    runs: tuple[tuple[Cell, ...], ...] = tuple(
+        (*_run_cells(run), run.reports, _amount(run.most_epsilon)) for run in device.runs
     )
     reports = tuple(
         (
-            *(e.number, when(e.time), e.run.hex()[:8], e.epoch, e.round, len(e.report)),
-            *(_decimal(e.charge), _fraction(e.charge)),
+            *(e.number, _when(e.time), e.run.hex()[:8], e.epoch, e.round, len(e.report)),
+            _amount(e.charge),
         )
-        for e in history.entries[-_MOST_ROWS:]
+        for e in history.entries[-(most or 0) :]
     )
     left_out = len(history.entries) - len(reports)
     note = f"The {left_out} reports before these are in the JSON of the same command."
@@ -208,10 +204,10 @@ def _device_tables(device: Device, history: History) -> tuple[Table, ...]:
             ("lifetime ε", "since", "after reports", "raised by"),
             lifetimes if len(lifetimes) > 1 else (),
         ),
-        Table("Runs, with what they have cost", (*_RUN_COLUMNS, "reports", "ε", "exactly"), runs),
+        Table("Runs, with what they have cost", (*_RUN_COLUMNS, "reports", "ε"), runs),
         Table(
             "Reports that may have left",
-            ("number", "time", "run", "epoch", "round", "bytes", "ε", "exactly"),
+            ("number", "time", "run", "epoch", "round", "bytes", "ε"),
             reports,
             note=note if left_out else "",
         ),
@@ -219,48 +215,43 @@ def _device_tables(device: Device, history: History) -> tuple[Table, ...]:
     return tuple(table for table in tables if table.rows)
 
 
-def when(seconds: int) -> str:
+def _when(seconds: int) -> str:
     """A time as a person reads it.
 
-    >>> when(1_700_000_000)
+    >>> _when(1_700_000_000)
     '2023-11-14 22:13:20 UTC'
     """
     text = moment(seconds)
     return text.replace("T", " ").replace("+00:00", " UTC") if "T" in text else text
 
 
-def stated(name: str, intents: Sequence[Intent]) -> str:
+def _stated(name: str, intents: Sequence[Intent]) -> str:
     """What a server said; all of it where it said different things to different devices.
 
-    >>> stated("purpose", [Intent("A study"), Intent()])
+    >>> _stated("purpose", [Intent("A study"), Intent()])
     'A study / not stated'
     """
     return " / ".join(dict.fromkeys(getattr(intent, name) or NOT_STATED for intent in intents))
 
 
-def raised(history: History | None) -> tuple[str, ...]:
+def _raised(history: History | None) -> tuple[str, ...]:
     """A sentence for each time that the lifetime was raised."""
     return tuple(
         f"Its lifetime was raised from ε = {_decimal(old.epsilon)} to {_decimal(new.epsilon)} on"
-        f" {when(new.time or 0)}, after {new.reports} reports, by {new.by}."
+        f" {_when(new.time or 0)}, after {new.reports} reports, by {new.by}."
         for old, new in (history.raises if history else ())
     )
-
-
-def short(amount: Fraction) -> str:
-    """A decimal, and the fraction where it is short and says more.
-
-    >>> short(Fraction(1, 9)), short(Fraction(2)), short(Fraction(10**30 + 1, 10**30))
-    ('0.111111 = 1/9', '2', '1')
-    """
-    number, exact = _decimal(amount), _fraction(amount)
-    return number if exact in (number, None) else f"{number} = {exact}"
 
 
 def _decimal(amount: Fraction) -> str:
     return f"{float(amount):.6g}"
 
 
-def _fraction(amount: Fraction) -> str | None:
-    exact = str(amount)
-    return exact if len(exact) <= _MOST_DIGITS else None
+def _amount(amount: Fraction) -> str:
+    """A decimal for a table, and the fraction where it is short and says more.
+
+    >>> _amount(Fraction(1, 9)), _amount(Fraction(2)), _amount(Fraction(10**30 + 1, 10**30))
+    ('0.111111 (1/9)', '2', '1')
+    """
+    number, exact = _decimal(amount), str(amount)
+    return number if exact == number or len(exact) > _MOST_DIGITS else f"{number} ({exact})"

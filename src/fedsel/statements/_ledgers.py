@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any, final
 
 from fedsel._internal.display import printable
-from fedsel.device import Fault, History, Intent, Ledger, LedgerError
+from fedsel.device import Entry, Fault, History, Intent, Ledger, LedgerError
 from fedsel.errors import InvalidArgument
-from fedsel.statements._meaning import EXAMPLES, Document, certainty, numbers
+from fedsel.statements._meaning import EXAMPLES, Document, Statement, certainty, numbers
 
 NAME_IN_WITNESS = "{name}"
 """This stands for the name of a store in the path of its witness."""
@@ -45,16 +45,20 @@ class RunOnDevices:
     most_epsilon: Fraction
 
     @classmethod
-    def together(cls, parts: Sequence[RunOnDevices]) -> RunOnDevices:
-        """One run over all of its devices."""
-        return replace(
-            parts[0],
-            intents=tuple(dict.fromkeys(intent for part in parts for intent in part.intents)),
+    def of(cls, run: bytes, parts: Sequence[tuple[History, list[Entry]]]) -> RunOnDevices:
+        """A run from what each of its devices has sent to it."""
+        recipe, entries = parts[0][0].recipes[run], [e for _, some in parts for e in some]
+        return cls(
+            run=run,
+            intents=tuple(dict.fromkeys(h.intents.get(run, Intent()) for h, _ in parts)),
+            solution=recipe.solution,
+            dim=int(recipe.dim or 0),
+            bytes_each=len(entries[0].report),
             devices=len(parts),
-            reports=sum(part.reports for part in parts),
-            first=min(part.first for part in parts),
-            last=max(part.last for part in parts),
-            most_epsilon=max(part.most_epsilon for part in parts),
+            reports=len(entries),
+            first=min(entry.time for entry in entries),
+            last=max(entry.time for entry in entries),
+            most_epsilon=max(sum((e.charge for e in some), Fraction(0)) for _, some in parts),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -95,27 +99,7 @@ class Device:
     @cached_property
     def runs(self) -> tuple[RunOnDevices, ...]:
         """Its runs, in the order of their first reports."""
-        history = self.history
-        if history is None:
-            return ()
-        by_run: dict[bytes, list[Any]] = {}
-        for entry in history.entries:
-            by_run.setdefault(entry.run, []).append(entry)
-        return tuple(
-            RunOnDevices(
-                run=run,
-                intents=(history.intents.get(run, Intent()),),
-                solution=history.recipes[run].solution,
-                dim=int(history.recipes[run].dim or 0),
-                bytes_each=len(entries[0].report),
-                devices=1,
-                reports=len(entries),
-                first=min(entry.time for entry in entries),
-                last=max(entry.time for entry in entries),
-                most_epsilon=sum((entry.charge for entry in entries), Fraction(0)),
-            )
-            for run, entries in by_run.items()
-        )
+        return _runs([self])
 
     def to_dict(self) -> dict[str, Any]:
         """The device as JSON holds it: an ε is an exact fraction and the nearest number."""
@@ -131,43 +115,69 @@ class Device:
             return found
         return {
             **found,
-            **amounts(history),
             "certainty_lifetime": certainty(history.lifetime),
             "certainty_spent": certainty(history.spent),
-            "lifetimes": lifetimes(history),
             "runs": [run.to_dict() for run in self.runs],
-            "reports": [
-                {
-                    "number": entry.number,
-                    "time": moment(entry.time),
-                    "run": entry.run.hex(),
-                    "epoch": entry.epoch,
-                    "round": entry.round,
-                    "bytes": len(entry.report),
-                    **numbers("epsilon", entry.charge),
-                }
-                for entry in history.entries
-            ],
+            **_as_json(history, lambda entry: {"bytes": len(entry.report)}),
         }
 
 
-def amounts(history: History) -> dict[str, Any]:
-    """Lifetime, spent and left, for JSON."""
-    parts = [numbers(name, getattr(history, name)) for name in ("lifetime", "spent", "left")]
-    return {name: value for part in parts for name, value in part.items()}
+def _runs(devices: Iterable[Device]) -> tuple[RunOnDevices, ...]:
+    """Each run over all devices, in the order in which they come up."""
+    found: dict[bytes, list[tuple[History, list[Entry]]]] = {}
+    for history in (device.history for device in devices if device.history):
+        own: dict[bytes, list[Entry]] = {}
+        for entry in history.entries:
+            own.setdefault(entry.run, []).append(entry)
+        for run, entries in own.items():
+            found.setdefault(run, []).append((history, entries))
+    return tuple(RunOnDevices.of(run, parts) for run, parts in found.items())
 
 
-def lifetimes(history: History) -> list[dict[str, Any]]:
-    """All lifetimes that a ledger has had, for JSON; the present one is the last."""
-    return [
-        {
-            **numbers("epsilon", one.epsilon),
-            "since": None if one.time is None else moment(one.time),
-            "after_reports": one.reports,
-            "raised_by": one.by or None,
+def with_contents(history: History) -> dict[str, Any]:
+    """A ledger as JSON holds it for the device's owner: with runs and contents of all reports."""
+
+    def more(entry: Entry) -> dict[str, Any]:
+        recipe, intent = history.recipes[entry.run], history.intents.get(entry.run, Intent())
+        return {
+            "solution": recipe.solution,
+            "dim": recipe.dim,
+            "purpose": intent.purpose or None,
+            "recipient": intent.recipient or None,
+            "report": entry.report.hex(),
         }
-        for one in history.lifetimes
-    ]
+
+    return _as_json(history, more)
+
+
+def _as_json(history: History, more: Callable[[Entry], dict[str, Any]]) -> dict[str, Any]:
+    """What a ledger has spent, on which lifetimes (the last is the present one) and reports."""
+    return {
+        **numbers("lifetime", history.lifetime),
+        **numbers("spent", history.spent),
+        **numbers("left", history.left),
+        "lifetimes": [
+            {
+                **numbers("epsilon", one.epsilon),
+                "since": None if one.time is None else moment(one.time),
+                "after_reports": one.reports,
+                "raised_by": one.by or None,
+            }
+            for one in history.lifetimes
+        ],
+        "reports": [
+            {
+                "number": entry.number,
+                "time": moment(entry.time),
+                "run": entry.run.hex(),
+                "epoch": entry.epoch,
+                "round": entry.round,
+                **more(entry),
+                **numbers("epsilon", entry.charge),
+            }
+            for entry in history.entries
+        ],
+    }
 
 
 def moment(seconds: int) -> str:
@@ -184,7 +194,7 @@ def moment(seconds: int) -> str:
 
 @final
 @dataclass(frozen=True)
-class LedgerReport:
+class LedgerReport(Statement):
     """What the ledgers of these devices say; ``made`` is when it was read (seconds since 1970)."""
 
     devices: tuple[Device, ...]
@@ -207,12 +217,8 @@ class LedgerReport:
 
     @cached_property
     def runs(self) -> tuple[RunOnDevices, ...]:
-        """The register: each run over all devices, in the order in which they come up."""
-        by_run: dict[bytes, list[RunOnDevices]] = {}
-        for device in self.read:
-            for run in device.runs:
-                by_run.setdefault(run.run, []).append(run)
-        return tuple(RunOnDevices.together(parts) for parts in by_run.values())
+        """The register of runs over all devices."""
+        return _runs(self.devices)
 
     @property
     def most_spent(self) -> Fraction:
@@ -234,14 +240,9 @@ class LedgerReport:
 
     @property
     def document(self) -> Document:
-        """The report for people."""
         from fedsel.statements._ledger_page import document_of
 
         return document_of(self)
-
-    def to_html(self) -> str:
-        """The report as one page."""
-        return self.document.to_html()
 
 
 def inspect_ledgers(

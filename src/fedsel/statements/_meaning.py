@@ -9,14 +9,15 @@ rule the odds of the one against the other are then at most e^ε, whatever else 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, final
 
+from fedsel._internal.display import rendered
 from fedsel._internal.progress import note
-from fedsel._internal.templates import rendered
 from fedsel._version import __version__
 from fedsel.errors import Epsilon
 from fedsel.mechanisms.central import DELTA, CentralGuarantee, add_up
@@ -58,6 +59,22 @@ class Document:
     def fragment(self) -> str:
         """Plain HTML without style or script, as notebooks show it."""
         return rendered("statements/fragment.html", **vars(self))
+
+
+class Statement(ABC):
+    """A statement for people: a page of its own, and plain HTML in a notebook."""
+
+    @property
+    @abstractmethod
+    def document(self) -> Document:
+        """The statement for people."""
+
+    def to_html(self) -> str:
+        """The statement as one self-contained page."""
+        return self.document.to_html()
+
+    def _repr_html_(self) -> str:
+        return self.document.fragment()
 
 
 def certainty(epsilon: Epsilon) -> float:

@@ -15,6 +15,7 @@ from fedsel.server import Aggregator, RoundRecord
 from fedsel.statements._meaning import (
     Document,
     IfShuffled,
+    Statement,
     certainty,
     exactly,
     in_percent,
@@ -60,7 +61,7 @@ class EpochReleased:
 
 @final
 @dataclass(frozen=True)
-class RunStatement:
+class RunStatement(Statement):
     """What was released in a run, as the server knows it.
 
     ``per_report`` is proved to be at least the exact ε of a report. ``shuffled`` is the central
@@ -170,7 +171,6 @@ class RunStatement:
 
     @property
     def document(self) -> Document:
-        """The statement for people."""
         cost = f"A client has released at most ε = {float(self.released):.6g}."
         summary = [f"{cost} {meaning(self.released, 'a client')}"]
         if self.shuffled:
@@ -197,13 +197,6 @@ class RunStatement:
                 Section("limits", "What this page does not say", points=_LIMITS),
             ),
         )
-
-    def to_html(self) -> str:
-        """One self-contained page."""
-        return self.document.to_html()
-
-    def _repr_html_(self) -> str:
-        return self.document.fragment()
 
 
 def _by_epoch(records: Sequence[RoundRecord], charge: Fraction) -> tuple[EpochReleased, ...]:

@@ -12,7 +12,7 @@ from importlib.resources import files
 from typing import Any, final
 from urllib.parse import parse_qs
 
-from fedsel._internal.templates import rendered, safe
+from fedsel._internal.display import rendered, safe
 from fedsel._version import __version__
 from fedsel.service._collector import Collector
 from fedsel.service._http import Answer, Application, Receive, Refusal, Scope, Send, cached_answer

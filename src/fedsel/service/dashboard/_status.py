@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
-from fedsel._internal.display import DASH, about, counted, shown
-from fedsel._internal.templates import macro
+from fedsel._internal.display import DASH, about, counted, macro, shown
 from fedsel.server._admission import Counts
 from fedsel.service._snapshot import RunSnapshot
 from fedsel.service._store import RoundStatus

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from fedsel._internal.templates import rendered
+from fedsel._internal.display import rendered
 from fedsel.service._http import Answer, Receive, Refusal, Scope, cached_answer
 from fedsel.service._snapshot import CachedBytes
 from fedsel.statements._meaning import SENTENCE, meaning_section
