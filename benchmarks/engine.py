@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsel._internal.models import LinearModel
 from fedsel.data import Dataset, synthetic
-from fedsel.models import LinearModel
 from fedsel.recipe import solution
 from fedsel.sampling._kernels import native
 from fedsel.server._step import ServerState

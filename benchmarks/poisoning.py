@@ -51,9 +51,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from fedsel import PublicFacts, Recipe, Reports, Solution, Totals, resolve_auto, solution
 from fedsel._internal.bar import Bar
+from fedsel._internal.models import LinearModel
 from fedsel.data import synthetic
 from fedsel.mechanisms import SignedSampling, TwoStage
-from fedsel.models import LinearModel
 from fedsel.pages import palette
 from fedsel.recipe import RECOMMENDED
 from fedsel.server import ServerState, StepRule, step

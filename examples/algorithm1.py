@@ -8,7 +8,7 @@ This is what the simulator does at memory speed, and what the tests compare it w
 import numpy as np
 
 from fedsel import Reports, solution
-from fedsel.models import LinearModel
+from fedsel.device import LinearModel
 from fedsel.sampling import stream
 
 

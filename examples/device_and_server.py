@@ -30,8 +30,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from fedsel import Recipe, Reports
-from fedsel.device import Client, Policy, Refused, Request
-from fedsel.models import LinearModel
+from fedsel.device import Client, LinearModel, Policy, Refused, Request
 from fedsel.server import Aggregator, Verdict
 
 D, RECORDS, EPOCHS = 10, 20, 5

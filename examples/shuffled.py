@@ -30,8 +30,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from fedsel import PublicFacts, Recipe, amplify, resolve_auto
-from fedsel.device import Client, Policy, Request
-from fedsel.models import LinearModel
+from fedsel.device import Client, LinearModel, Policy, Request
 from fedsel.server import Aggregator, ServerKey, Shuffler
 
 D, RECORDS, ROUNDS, EPSILON, DELTA = 6, 20, 3, 2.0, 1e-6

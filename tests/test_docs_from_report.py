@@ -77,6 +77,10 @@ def test_marks_of_a_page_are_filled(tool):
     assert tool["with_tables"](once, "table3", ()) == once
 
 
+def test_the_file_of_all_numbers_is_there(tool):
+    assert "\n## Claims\n" in tool["RESULTS"].read_text("utf-8")
+
+
 def test_missing_cells_are_no_result(tool, tmp_path, monkeypatch, capsys):
     store = sqlite3.connect(tmp_path / "results.sqlite")
     store.execute("CREATE TABLE results (parameters, result, code, finished)")

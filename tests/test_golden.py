@@ -19,9 +19,9 @@ import pytest
 from scipy.sparse import csr_array
 
 from fedsel import Aggregator, Recipe, Reports, solution
+from fedsel._internal.models import MulticlassModel
 from fedsel._internal.random import stream
 from fedsel.experiments import CatalogueSource, Spec, override
-from fedsel.models import MulticlassModel
 from fedsel.simulation import EvaluationSet, Population, Training, train, train_vectors
 from fedsel.simulation._clients import MulticlassClients
 from fedsel.sklearn import FedSelClassifier

@@ -17,8 +17,8 @@ from urllib.request import Request, urlopen
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsel._internal.models import LinearModel
 from fedsel.device import Client, LinearRecords, Policy
-from fedsel.models import LinearModel
 from fedsel.service import Task
 from fedsel.service.inviting import invitations_of
 from fedsel.service.running import Serving, background

@@ -12,8 +12,8 @@ from fedsel._version import __version__
 from fedsel.auto import PublicFacts, resolve_auto
 from fedsel.errors import InvalidArgument, InvalidData, PrivacyLeakWarning, renamed
 from fedsel.mechanisms import Certificate, FlatPicks, SignedSampling, TwoStage, certify, mechanism
+from fedsel.mechanisms._reports import Reports, Totals
 from fedsel.recipe import Recipe, solution
-from fedsel.reports import Reports, Totals
 from fedsel.solutions import (
     Coordinates,
     Feedback,

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from fedsel._internal.models import LinearModel
 from fedsel.device import LinearRecords
 from fedsel.errors import InvalidArgument, InvalidData
-from fedsel.models import LinearModel
 from fedsel.preparation import Plan, Preparation
 
 PLAN = Plan(2, 3, 1, 1, (True, True), 0.5, 0.0)

@@ -10,11 +10,11 @@ from flwr.clientapp import ClientApp
 
 import fedsel.flower._session as session_module
 from fedsel import InvalidArgument
+from fedsel._internal.models import LinearModel
 from fedsel._internal.random import stream
 from fedsel.device import Ledger, Reason
 from fedsel.flower import FedSelMod, FedSelStrategy, NoReports, RecordPipeline, prepared
 from fedsel.flower._messages import NO_BOUNDS, NO_RECORDS, Question
-from fedsel.models import LinearModel
 from fedsel.preparation import FeatureScale, Preparation
 from fedsel.simulation import Population, Training, train_vectors
 from fedsel.wire import Request

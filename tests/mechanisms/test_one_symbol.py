@@ -14,8 +14,7 @@ from fedsel.data import synthetic
 from fedsel.mechanisms import SignedSampling, UnbiasedJoint, certify
 from fedsel.mechanisms._decimals import best_top, upper_sum
 from fedsel.mechanisms._one_symbol import MINUS, PLUS, UNIT
-from fedsel.models import LinearModel
-from fedsel.reports import BOTTOM
+from fedsel.mechanisms._reports import BOTTOM
 from fedsel.sampling._kernels import native
 from fedsel.sampling.simulated import cohort, report
 from fedsel.simulation import Population, Simulation, Training, train

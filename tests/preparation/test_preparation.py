@@ -9,11 +9,11 @@ import pytest
 from scipy.sparse import csr_array
 
 from fedsel import PublicFacts, Recipe, Reports, resolve_auto
+from fedsel._internal.models import LinearModel
 from fedsel._internal.random import stream
 from fedsel.auto._run_plan import plan_for
 from fedsel.device import Client, LinearRecords, Policy
 from fedsel.errors import InvalidArgument, InvalidData
-from fedsel.models import LinearModel
 from fedsel.preparation import Plan, PlanState, Preparation, advanced
 from fedsel.preparation._plan import INTERCEPT, KAPPA, MARGIN, OCTAVES
 from fedsel.sampling._kernels import native

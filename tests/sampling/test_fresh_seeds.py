@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from fedsel import solution
+from fedsel._internal.models import LinearModel
 from fedsel._internal.random import fresh_seeds, own_stream, philox_key, stream
-from fedsel.models import LinearModel
 from fedsel.sampling import _kernels
 from fedsel.sampling._kernels import ReportKernel, known
 from fedsel.server import ServerState

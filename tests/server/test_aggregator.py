@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 
 import fedsel.server._folder as folder_module
 from fedsel import InvalidArgument, InvalidData, PublicFacts, Recipe, Reports, resolve_auto
+from fedsel._internal.models import LinearModel
 from fedsel._internal.random import stream
 from fedsel.device import Client, Policy
-from fedsel.models import LinearModel
 from fedsel.sampling._kernels import native
 from fedsel.server import Aggregator, CheckpointError, Counts, RoundRecord, StepRule, Verdict
 from fedsel.server._aggregator import FILE_NAME

@@ -6,9 +6,9 @@ from itertools import islice
 import numpy as np
 import pytest
 
+from fedsel._internal.models import LinearModel
 from fedsel._internal.random import stream, words_of
 from fedsel.device import Client, LinearRecords, Policy
-from fedsel.models import LinearModel
 from fedsel.service import Task
 from fedsel.service.inviting import invitations_of
 from fedsel.simulation import Population, Training, train

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fedsel.errors import InvalidArgument
-from fedsel.reports import Reports
+from fedsel.mechanisms._reports import Reports
 from fedsel.service import _offline_aggregation as offline_aggregation
 from fedsel.service._offline_aggregation import aggregated, parts_of
 from fedsel.wire import ReportFormat

@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
+from fedsel._internal.models import LinearModel
 from fedsel._internal.random import stream
 from fedsel.device import Client, LinearRecords, Policy
-from fedsel.models import LinearModel
 from fedsel.sampling._kernels import native
 from fedsel.simulation import Population, Training, train
 from fedsel.simulation._population import kernel_records

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from fedsel import InvalidArgument, Recipe, solution
+from fedsel._internal.models import LinearModel, MulticlassModel
 from fedsel.auto import PublicFacts, learning_rate
 from fedsel.data import synthetic
 from fedsel.experiments import Spec, override
-from fedsel.models import LinearModel, MulticlassModel
 from fedsel.server._step import ServerState, StepRule, averaged
 from fedsel.simulation import Population, Simulation, Training, train, train_vectors
 from fedsel.simulation._clients import LinearClients, MulticlassClients

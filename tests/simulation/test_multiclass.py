@@ -5,9 +5,9 @@ import pytest
 from scipy.sparse import csr_array
 
 from fedsel import solution
+from fedsel._internal.models import MulticlassModel, softmax
 from fedsel.data.partition import by_groups
 from fedsel.errors import InvalidArgument
-from fedsel.models import MulticlassModel, softmax
 from fedsel.preparation import Preparation
 from fedsel.simulation import Population, Training
 from fedsel.simulation._clients import MulticlassClients

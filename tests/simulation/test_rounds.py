@@ -9,10 +9,10 @@ import pytest
 from scipy.sparse import csr_array
 
 from fedsel import solution
+from fedsel._internal.models import LinearModel
 from fedsel.auto import PublicFacts, learning_rate
 from fedsel.errors import InvalidArgument, InvalidData
 from fedsel.mechanisms import FlatPicks, ReportMechanism
-from fedsel.models import LinearModel
 from fedsel.sampling._batch import Outer, rows_of
 from fedsel.simulation import (
     Population,

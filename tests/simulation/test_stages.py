@@ -8,8 +8,8 @@ from scipy.sparse import csr_array
 
 from examples.algorithm1 import algorithm_1
 from fedsel import solution
+from fedsel._internal.models import LinearModel
 from fedsel._internal.random import philox_key
-from fedsel.models import LinearModel
 from fedsel.sampling._kernels import native
 from fedsel.simulation import EvaluationSet, Population, Training, train
 from fedsel.simulation._rounds import DROP, SHUFFLE

@@ -9,8 +9,8 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 
 from fedsel import InvalidArgument, PrivacyLeakWarning
+from fedsel._internal.models import LinearModel
 from fedsel.errors import InvalidData
-from fedsel.models import LinearModel
 from fedsel.sklearn import FedSelRegressor
 
 pytestmark = pytest.mark.filterwarnings(

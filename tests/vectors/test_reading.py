@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from fedsel import Client, Policy, Recipe, Reports, solution
+from fedsel._internal.models import LinearModel
 from fedsel._internal.random import Stream
 from fedsel.device import LinearRecords, Reason, Refused, Request
-from fedsel.models import LinearModel
 from fedsel.preparation import FeatureScale, Plan, PlanState, Preparation, advanced
 from fedsel.server._step import ServerState, StepRule, step
 from fedsel.wire import Intent, InvalidMessage, ReportFormat, Sealing, UnknownVersion

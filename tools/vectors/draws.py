@@ -20,7 +20,7 @@ from fedsel.mechanisms import (
 )
 from fedsel.mechanisms._base import Selection, Value
 from fedsel.mechanisms._drawing import draw_dimension, draw_distinct, draw_symbol
-from fedsel.reports import BOTTOM
+from fedsel.mechanisms._reports import BOTTOM
 from tools.vectors.encoding import Case, Recorder, f32, f64, rational
 
 ABOUT = "64-bit words and what is drawn from them: integers, dimensions, symbols, distinct slots."

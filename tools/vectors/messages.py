@@ -6,7 +6,7 @@ import struct
 import sys
 from collections.abc import Callable, Iterator
 
-from fedsel.reports import Reports
+from fedsel.mechanisms._reports import Reports
 from fedsel.wire import ReportFormat, Request, Sealing
 from fedsel.wire._request import is_mark, is_visible
 from tools.vectors.encoding import Case

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from fedsel._internal.random import words_of
 from fedsel.device._updates import saturated
+from fedsel.mechanisms._reports import BOTTOM
 from fedsel.recipe import Recipe
-from fedsel.reports import BOTTOM
 from fedsel.solutions import entries, entry
 from fedsel.wire import Request, check_sendable
 from tools.vectors.encoding import Case, Recorder, f32, f64, rational, recipe_fields

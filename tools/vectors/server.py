@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from fedsel._internal.random import stream
+from fedsel.mechanisms._reports import Reports
 from fedsel.preparation import advanced
 from fedsel.recipe import Recipe
-from fedsel.reports import Reports
 from fedsel.server._step import ServerState, StepRule, step
 from fedsel.wire import Request
 from tools.vectors.encoding import Case, integers, recipe_fields

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import fedsel.data
-from fedsel.models import LinearModel
+from fedsel.device import LinearModel
 
 Arrays = dict[str, NDArray[np.float32]]
 Records = tuple[NDArray[np.float32], NDArray[np.int8]]

@@ -24,8 +24,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal, final, get_args
 
+from fedsel._internal.models import REGRESSING, Loss
 from fedsel.errors import InvalidArgument, check_count, check_positive
-from fedsel.models import REGRESSING, Loss
 from fedsel.preparation._plan import OCTAVES
 from fedsel.recipe import AUTO, Recipe
 from fedsel.solutions import entry

@@ -18,7 +18,7 @@ from fedsel.checks._exact import (
     vectors,
 )
 from fedsel.mechanisms import BOTTOM, ReportMechanism, Selection, Value
-from fedsel.reports import Reports
+from fedsel.mechanisms._reports import Reports
 from fedsel.sampling import device, simulated
 from fedsel.solutions import Solution
 

@@ -28,11 +28,11 @@ from rich.table import Table
 
 from fedsel._internal.bar import Bar
 from fedsel._internal.display import printable
+from fedsel._internal.models import LinearModel, predict
 from fedsel.cli._terminal import output, print_json
 from fedsel.data import Dataset, synthetic
 from fedsel.device import Client, Outcome, Policy, RawRecords, join
 from fedsel.errors import InvalidArgument, check_count
-from fedsel.models import LinearModel, predict
 from fedsel.service import Task
 from fedsel.service.inviting import invitations
 

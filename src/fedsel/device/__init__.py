@@ -1,5 +1,6 @@
 """What runs on a person's device: the owner's policy, the durable ledger, and the client."""
 
+from fedsel._internal.models import LinearModel
 from fedsel.device._client import Client
 from fedsel.device._entries import Entry, History, Lifetime
 from fedsel.device._ledger import Ledger
@@ -20,6 +21,7 @@ __all__ = [
     "Ledger",
     "LedgerError",
     "Lifetime",
+    "LinearModel",
     "LinearRecords",
     "Outcome",
     "Policy",

@@ -9,8 +9,8 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fedsel._internal.models import REGRESSING, LinearModel
 from fedsel.errors import InvalidArgument, InvalidData, check_kind, check_vectors
-from fedsel.models import REGRESSING, LinearModel
 from fedsel.preparation import Plan, Preparation
 
 Update = Callable[[NDArray[np.floating]], ArrayLike] | ArrayLike

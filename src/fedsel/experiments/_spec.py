@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, fields, replace
 from itertools import product
 from typing import Annotated, Any, final
 
+from fedsel._internal.models import Loss
 from fedsel.auto import AVERAGING
 from fedsel.data import SCALINGS
 from fedsel.errors import InvalidArgument
 from fedsel.experiments._trial import Cell, Conditions
-from fedsel.models import Loss
 from fedsel.preparation._scale import PRIVATE
 from fedsel.recipe import AUTO, RECOMMENDED, Parameter, Recipe, parameters_of
 from fedsel.solutions import Entry, entries, entry

@@ -9,13 +9,13 @@ from typing import Annotated, Any, ClassVar, Literal, final, get_args
 
 import numpy as np
 
+from fedsel._internal.models import Loss
 from fedsel._internal.random import philox_key
 from fedsel.auto import PublicFacts, PublicRecords, RunPlan, model_of, plan_run, with_share
 from fedsel.data._synthetic import synthetic_parameters
 from fedsel.errors import InvalidArgument, check_count, check_finite, check_positive
 from fedsel.experiments._sources import Source, population, public_records
 from fedsel.mechanisms._selection import Top
-from fedsel.models import Loss
 from fedsel.recipe import AUTO, Parameter, Recipe, parameters_of
 from fedsel.simulation import Population, Training
 from fedsel.simulation._validation import Score, Scores, held_out_run, one_history, one_run

@@ -7,6 +7,7 @@ from fedsel.mechanisms._drawing import Entropy
 from fedsel.mechanisms._laws import RankLaw, SymbolLaw, Window
 from fedsel.mechanisms._one_symbol import OneSymbol, SignedSampling, UnbiasedJoint
 from fedsel.mechanisms._registry import ONE_SYMBOL, SELECTIONS, VALUES, mechanism
+from fedsel.mechanisms._reports import BOTTOM
 from fedsel.mechanisms._selection import (
     Exponential,
     PerturbedEncoding,
@@ -17,7 +18,6 @@ from fedsel.mechanisms._selection import (
 )
 from fedsel.mechanisms._two_stage import FlatPicks, FullGradient, TwoStage, ValueReports
 from fedsel.mechanisms._value import Duchi, Hybrid, Identity, OptimalWindow, Piecewise, Unperturbed
-from fedsel.reports import BOTTOM
 
 __getattr__ = renamed(__name__, {"AsIs": "Unperturbed"}, until="0.2")
 

@@ -20,7 +20,7 @@ from fedsel.errors import Epsilon, InvalidArgument, check_count
 from fedsel.mechanisms._certificate import Blanket
 from fedsel.mechanisms._drawing import Entropy
 from fedsel.mechanisms._laws import RankLaw, SymbolLaw
-from fedsel.reports import Alphabet, Reports
+from fedsel.mechanisms._reports import Alphabet, Reports
 
 MAX_DIMENSION = 1 << 32
 Vector = NDArray[np.floating]

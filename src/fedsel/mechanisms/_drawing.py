@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsel.mechanisms._laws import INPUT_STEPS, RankLaw, SymbolLaw
-from fedsel.reports import BOTTOM
+from fedsel.mechanisms._reports import BOTTOM
 
 
 class Entropy(Protocol):

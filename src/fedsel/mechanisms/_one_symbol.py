@@ -24,8 +24,8 @@ from fedsel.mechanisms._certificate import Blanket
 from fedsel.mechanisms._decimals import best_top
 from fedsel.mechanisms._drawing import Entropy, draw_dimension
 from fedsel.mechanisms._laws import INPUT_STEPS, RankLaw
+from fedsel.mechanisms._reports import BOTTOM, Alphabet, Reports
 from fedsel.mechanisms._selection import Top, check_top, count_top, threshold_law
-from fedsel.reports import BOTTOM, Alphabet, Reports
 
 PLUS, MINUS = 0, 1
 """The symbols of a one-symbol report: its sign."""

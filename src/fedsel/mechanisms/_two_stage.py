@@ -26,7 +26,7 @@ from fedsel.mechanisms._base import (
 from fedsel.mechanisms._certificate import Blanket, OutputClass
 from fedsel.mechanisms._drawing import Entropy, draw_dimension, draw_distinct, draw_symbol
 from fedsel.mechanisms._laws import RankLaw
-from fedsel.reports import BOTTOM, Alphabet, Reports
+from fedsel.mechanisms._reports import BOTTOM, Alphabet, Reports
 
 _UNRANKED = np.empty(0)
 

@@ -24,8 +24,8 @@ from fedsel.mechanisms._one_symbol import (
     UnbiasedJoint,
     keep_steps,
 )
+from fedsel.mechanisms._reports import BOTTOM, Reports
 from fedsel.mechanisms._two_stage import FlatPicks, TwoStage
-from fedsel.reports import BOTTOM, Reports
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float32]

@@ -29,7 +29,7 @@ from fedsel.mechanisms import (
     UnbiasedJoint,
     Value,
 )
-from fedsel.reports import Reports
+from fedsel.mechanisms._reports import Reports
 from fedsel.sampling._batch import Outer, Part
 from fedsel.solutions import (
     Coordinates,

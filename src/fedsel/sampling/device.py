@@ -14,7 +14,7 @@ from fedsel.errors import InvalidData, check_kind, check_number, check_vectors
 from fedsel.mechanisms import Entropy
 from fedsel.mechanisms._base import ReportMechanism, Selection, Value
 from fedsel.mechanisms._drawing import draw_dimension, draw_symbol
-from fedsel.reports import Reports
+from fedsel.mechanisms._reports import Reports
 from fedsel.solutions._solution import plain_scores
 
 

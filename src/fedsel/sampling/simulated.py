@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from fedsel._internal.random import Streams, philox_key, stream
 from fedsel.errors import InvalidArgument, InvalidData, check_count, check_kind, check_vectors
 from fedsel.mechanisms import ReportMechanism, Selection, Value
-from fedsel.reports import Reports
+from fedsel.mechanisms._reports import Reports
 from fedsel.sampling import _batch as batch
 from fedsel.solutions import Solution
 from fedsel.solutions._solution import norm

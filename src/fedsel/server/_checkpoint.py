@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedsel.errors import InvalidArgument, check_count, check_kind, check_vectors
+from fedsel.mechanisms._reports import Totals
 from fedsel.preparation import Plan, PlanState, Preparation, PublicMeans
 from fedsel.preparation._plan import Stage
 from fedsel.recipe import Recipe
-from fedsel.reports import Totals
 from fedsel.server._admission import Counts
 from fedsel.server._folder import CheckpointError
 from fedsel.server._step import ServerState, StepRule, step

@@ -12,9 +12,9 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsel.mechanisms._reports import Totals
 from fedsel.preparation import Plan, PlanState, Preparation, advanced
 from fedsel.recipe import Recipe
-from fedsel.reports import Totals
 from fedsel.solutions._solution import Solution
 
 Doubles = NDArray[np.float64]

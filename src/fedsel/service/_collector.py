@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from fedsel.errors import InvalidArgument
-from fedsel.reports import Totals
+from fedsel.mechanisms._reports import Totals
 from fedsel.server._admission import Counts, judge_round, judge_rounds
 from fedsel.server._checkpoint import Checkpoint
 from fedsel.server._folder import CheckpointError

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsel._internal.extras import needed
+from fedsel._internal.models import CLASSIFYING, LinearModel, predict
 from fedsel.data import read
 from fedsel.errors import InvalidArgument
-from fedsel.models import CLASSIFYING, LinearModel, predict
 from fedsel.server._checkpoint import Checkpoint
 from fedsel.service._task import Task
 

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from fedsel._internal.extras import needed
 from fedsel._internal.parallel import in_parallel, workers_of
 from fedsel.errors import InvalidArgument
+from fedsel.mechanisms._reports import Totals
 from fedsel.recipe import Recipe
-from fedsel.reports import Totals
 from fedsel.wire import ReportFormat
 
 COLUMN = "report"

@@ -13,9 +13,9 @@ from typing import Any, Self, final, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsel._internal.models import CLASSIFYING, REGRESSING, LinearModel, Loss
 from fedsel.auto import model_of
 from fedsel.errors import InvalidArgument, check_count, check_kind, check_positive
-from fedsel.models import CLASSIFYING, REGRESSING, LinearModel, Loss
 from fedsel.recipe import Recipe
 from fedsel.server._checkpoint import Checkpoint
 from fedsel.server._planned import Planned

@@ -9,7 +9,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsel.models import LinearModel, MulticlassModel
+from fedsel._internal.models import LinearModel, MulticlassModel
 from fedsel.preparation import Plan, Preparation
 from fedsel.sampling._batch import Part
 from fedsel.simulation._population import LOSSES, Population

@@ -11,10 +11,10 @@ from typing import Literal, cast, final
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsel._internal.models import LinearModel, Loss
 from fedsel._internal.progress import note
 from fedsel._internal.random import philox_key
 from fedsel.errors import InvalidArgument, check_count, check_finite, check_positive, check_vectors
-from fedsel.models import LinearModel, Loss
 from fedsel.preparation import Plan, Preparation
 from fedsel.recipe import check_at_least_zero, check_averaging
 from fedsel.server._history import History, Round

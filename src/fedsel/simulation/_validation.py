@@ -13,11 +13,11 @@ from threading import Lock
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsel._internal.models import LinearModel, Loss
 from fedsel._internal.parallel import in_parallel
 from fedsel._internal.progress import note
 from fedsel._internal.random import philox_key
 from fedsel.errors import InvalidArgument, check_count
-from fedsel.models import LinearModel, Loss
 from fedsel.server._history import History
 from fedsel.simulation._judges import EvaluationSet
 from fedsel.simulation._population import Population

@@ -15,6 +15,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
+from fedsel._internal.models import check_loss, softmax
 from fedsel._internal.plotting import Point
 from fedsel.errors import (
     InvalidArgument,
@@ -24,7 +25,6 @@ from fedsel.errors import (
     check_positive,
     warn_user,
 )
-from fedsel.models import check_loss, softmax
 from fedsel.sklearn._base import FederatedLinear
 from fedsel.sklearn._fitting import Classification, Examples, codes_of
 from fedsel.solutions import entry

@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsel._internal.models import LinearModel, Loss, MulticlassModel
 from fedsel._internal.random import philox_key
 from fedsel.data.partition import Clients
 from fedsel.errors import InvalidArgument, InvalidData, check_vectors
-from fedsel.models import LinearModel, Loss, MulticlassModel
 from fedsel.preparation import Preparation
 from fedsel.simulation import EvaluationSet, History, Population, Training, train_vectors
 from fedsel.simulation._clients import LinearClients, MulticlassClients, RecordSource

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
+from fedsel._internal.models import REGRESSING, check_loss
 from fedsel.errors import InvalidArgument
-from fedsel.models import REGRESSING, check_loss
 from fedsel.sklearn import _parameters
 from fedsel.sklearn._base import FederatedLinear
 from fedsel.sklearn._fitting import Examples, Regression

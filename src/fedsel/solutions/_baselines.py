@@ -21,8 +21,8 @@ from fedsel._internal.extras import needed
 from fedsel.errors import InvalidArgument
 from fedsel.mechanisms._base import Codebook, Scores, WholeVector, bits_for
 from fedsel.mechanisms._drawing import Entropy
+from fedsel.mechanisms._reports import Reports
 from fedsel.mechanisms._selection import Top, count_top
-from fedsel.reports import Reports
 
 _KNOTS = 1 << 12
 _LARGEST_SET = 64

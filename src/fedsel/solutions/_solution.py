@@ -29,7 +29,7 @@ from fedsel.errors import (
 from fedsel.mechanisms import Entropy
 from fedsel.mechanisms._base import MAX_DIMENSION, ReportMechanism, Vector
 from fedsel.mechanisms._certificate import Blanket
-from fedsel.reports import BOTTOM, Alphabet, Reports, Totals
+from fedsel.mechanisms._reports import BOTTOM, Alphabet, Reports, Totals
 from fedsel.solutions._privacy import Influence, Privacy
 from fedsel.solutions._transforms import Coordinates, Transform
 

@@ -21,7 +21,7 @@ from fedsel._internal.random import public_generator
 from fedsel.errors import InvalidArgument, check_count
 from fedsel.mechanisms._base import Codebook, Vector
 from fedsel.mechanisms._decimals import upper_sum
-from fedsel.reports import Adder
+from fedsel.mechanisms._reports import Adder
 from fedsel.solutions._privacy import Influence, influence_of
 
 Doubles = NDArray[np.float64]

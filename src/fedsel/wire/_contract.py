@@ -14,9 +14,9 @@ from typing import Any, Literal, Self, final, get_args
 
 import numpy as np
 
+from fedsel._internal.models import REGRESSING, LinearModel, Loss
 from fedsel.errors import InvalidArgument, check_count, check_positive
 from fedsel.mechanisms._base import MAX_DIMENSION
-from fedsel.models import REGRESSING, LinearModel, Loss
 from fedsel.wire._report import RUN_BYTES
 from fedsel.wire._request import InvalidMessage
 

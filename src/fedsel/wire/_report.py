@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsel.errors import InvalidArgument
-from fedsel.reports import BOTTOM, Reports
+from fedsel.mechanisms._reports import BOTTOM, Reports
 from fedsel.solutions import Solution
 
 RUN_BYTES = 16

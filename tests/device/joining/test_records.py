@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from fedsel import InvalidArgument, PublicFacts, Recipe, resolve_auto
+from fedsel._internal.models import LinearModel
 from fedsel.device import LinearRecords, RawRecords
 from fedsel.device.joining import _records as joining
 from fedsel.errors import InvalidData
-from fedsel.models import LinearModel
 from fedsel.preparation import FeatureScale, Preparation
 from fedsel.wire import Announcement, RecordPipeline
 from tests.device.joining.support import TASK

@@ -17,9 +17,9 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsel._internal.models import LinearModel
 from fedsel.device._updates import LinearRecords, LinearUpdate
 from fedsel.errors import InvalidArgument, InvalidData
-from fedsel.models import LinearModel
 from fedsel.wire import Announcement, RecordPipeline
 
 _DELIMITERS = ",;\t|"

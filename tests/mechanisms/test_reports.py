@@ -5,7 +5,7 @@ import pytest
 
 from fedsel import InvalidArgument, Reports, solution
 from fedsel.mechanisms import BOTTOM
-from fedsel.reports import Alphabet, Totals, slot_means
+from fedsel.mechanisms._reports import Alphabet, Totals, slot_means
 
 TWO_WINDOWS = Alphabet(
     slots=3,
