@@ -10,6 +10,7 @@ import pytest
 
 from fedsel import InvalidArgument, InvalidData, Reports, solution
 from fedsel._internal.exact import exceeds_exp
+from fedsel._internal.models import LinearModel
 from fedsel.data import synthetic
 from fedsel.mechanisms import SignedSampling, UnbiasedJoint, certify
 from fedsel.mechanisms._decimals import best_top, upper_sum

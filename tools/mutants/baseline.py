@@ -20,7 +20,7 @@ MODULES = (
 # The tests that mirror a module or folder: the longest name that fits. Its doctests come with it.
 TESTS = {
     "device": "device",
-    "device/linear": "device/test_linear.py preparation",
+    "device/_updates": "device/test_updates.py device/test_linear.py preparation",
     "mechanisms": "mechanisms solutions test_checks.py test_golden.py "
     "sampling/test_device.py sampling/test_fresh_seeds.py",
     "mechanisms/central": "mechanisms/central",
