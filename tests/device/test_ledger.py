@@ -20,7 +20,7 @@ from fedsel.device import (
 )
 from fedsel.device import _storage as storage
 from fedsel.wire import encode_recipe
-from fedsel.wire._recipe import RECIPE_BYTES
+from fedsel.wire._request import RECIPE_BYTES
 from tests.wire.support import complete
 
 D = 16
