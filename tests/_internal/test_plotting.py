@@ -14,7 +14,7 @@ from fedsel._internal.plotting import (
     new_figure,
 )
 from fedsel.cli import _run_table
-from fedsel.server._history import Round
+from fedsel.server._step import Round
 from reproduction import figures
 from reproduction.views import gains
 

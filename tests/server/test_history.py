@@ -5,7 +5,7 @@ import pytest
 
 from fedsel import InvalidArgument, solution
 from fedsel.mechanisms.central import compose
-from fedsel.server._history import History, Round
+from fedsel.server._step import History, Round
 from fedsel.simulation import Population, Training, train
 
 PM = solution("PM", epsilon=2.0, dim=3, epochs=2)

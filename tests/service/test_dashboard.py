@@ -13,18 +13,17 @@ import pytest
 
 from fedsel._internal.extras import MissingExtra
 from fedsel.mechanisms.central import CentralGuarantee, amplify
-from fedsel.server._admission import Counts
-from fedsel.server._checkpoint import RoundRecord
+from fedsel.server._checkpoint import Counts, RoundRecord
+from fedsel.service import _dashboard as status
+from fedsel.service import _pages as handlers
+from fedsel.service import _proofs as proving
 from fedsel.service._connections import Connection
 from fedsel.service._connections import Listener as Connections
+from fedsel.service._dashboard import bound, guarantees, rows, run_left
+from fedsel.service._proofs import Proofs
 from fedsel.service._snapshot import RunSnapshot
 from fedsel.service._store import RoundStatus
 from fedsel.service._task import Limits
-from fedsel.service.dashboard import _handlers as handlers
-from fedsel.service.dashboard import _proofs as proving
-from fedsel.service.dashboard import _status as status
-from fedsel.service.dashboard._proofs import Proofs
-from fedsel.service.dashboard._status import bound, guarantees, rows, run_left
 from fedsel.wire import CloseRule, encode_recipe
 from tests.service.support import (
     FREE,
@@ -35,7 +34,7 @@ from tests.service.support import (
     task_of,
     wait_until,
 )
-from tests.service.test_evaluation import LINEAR, ROWS
+from tests.service.test_monitoring import LINEAR, ROWS
 
 pytestmark = pytest.mark.xdist_group("processes")
 NASTY = "<b>bold</b> & \"quoted\" 'name'"

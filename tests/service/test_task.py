@@ -7,8 +7,8 @@ import pytest
 
 from fedsel import InvalidArgument
 from fedsel.service import Task
+from fedsel.service._dashboard import task_facts
 from fedsel.service._snapshot import RunSnapshot
-from fedsel.service.dashboard._status import task_facts
 
 FILE = """
 epsilon = 4

@@ -8,7 +8,7 @@ import pytest
 
 from fedsel import InvalidArgument, Recipe, Reports, solution
 from fedsel.wire import ReportFormat, Request, check_sendable, decode_recipe, encode_recipe
-from fedsel.wire._recipe import MOST_SLOTS
+from fedsel.wire._request import MOST_SLOTS
 from tests.wire.support import complete
 
 RUN = bytes(range(16))

@@ -22,8 +22,7 @@ from fedsel.wire import (
     decode_recipe,
     encode_recipe,
 )
-from fedsel.wire._recipe import MOST_PROJECTED, RECIPE_BYTES
-from fedsel.wire._request import REQUEST_BYTES
+from fedsel.wire._request import MOST_PROJECTED, RECIPE_BYTES, REQUEST_BYTES
 from tests.wire.support import complete
 
 RUN = bytes(range(16))

@@ -12,7 +12,7 @@ import numpy as np
 from fedsel._internal import palette
 from fedsel._internal.display import in_figure
 from fedsel._internal.extras import needed
-from fedsel.server._history import Round
+from fedsel.server._step import Round
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -31,8 +31,8 @@ from fedsel.flower._messages import (
 )
 from fedsel.server import Aggregator, RoundRecord
 from fedsel.server._folder import FolderLock, remove_scratch, replace_file
-from fedsel.server._history import History, Round
 from fedsel.server._planned import Planned
+from fedsel.server._step import History, Round
 from fedsel.wire import Intent
 
 _MODEL = "model.json"

@@ -37,8 +37,8 @@ from fedsel.flower._session import (
 )
 from fedsel.recipe import AUTO, RECOMMENDED, Auto, Recipe
 from fedsel.server import RoundRecord
-from fedsel.server._history import History
 from fedsel.server._planned import Planned, recipe_asked
+from fedsel.server._step import History
 from fedsel.statements._runs import TRUST_ON_FLOWER, RunStatement
 from fedsel.wire import Intent
 

@@ -1,9 +1,8 @@
 """What the server does with reports: validate, average, step, and survive its own crashes."""
 
 from fedsel.errors import renamed
-from fedsel.server._admission import Counts
 from fedsel.server._aggregator import Aggregator
-from fedsel.server._checkpoint import RoundRecord
+from fedsel.server._checkpoint import Counts, RoundRecord
 from fedsel.server._folder import CheckpointError, FolderInUse
 from fedsel.server._keys import ServerKey
 from fedsel.server._shuffler import Shuffler

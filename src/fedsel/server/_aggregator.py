@@ -17,8 +17,14 @@ from fedsel.errors import InvalidArgument, check_count
 from fedsel.preparation import Plan, Preparation
 from fedsel.preparation._plan import Stage
 from fedsel.recipe import Recipe
-from fedsel.server._admission import Counts, judge_round, judge_rounds
-from fedsel.server._checkpoint import SEAL_BYTES, Checkpoint, RoundRecord
+from fedsel.server._checkpoint import (
+    SEAL_BYTES,
+    Checkpoint,
+    Counts,
+    RoundRecord,
+    judge_round,
+    judge_rounds,
+)
 from fedsel.server._folder import CheckpointError, FolderLock, remove_scratch, replace_file
 from fedsel.server._keys import ServerKey
 from fedsel.server._step import ServerState

@@ -8,12 +8,13 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import operator
 import secrets
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from fractions import Fraction
-from typing import Any, Self, final
+from typing import Any, NamedTuple, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,11 +24,18 @@ from fedsel.mechanisms._reports import Totals
 from fedsel.preparation import Plan, PlanState, Preparation, PublicMeans
 from fedsel.preparation._plan import Stage
 from fedsel.recipe import Recipe
-from fedsel.server._admission import Counts
 from fedsel.server._folder import CheckpointError
 from fedsel.server._step import ServerState, StepRule, step
 from fedsel.solutions._budget import THETA
-from fedsel.wire import Intent, Request, check_sendable, decode_recipe, encode_recipe
+from fedsel.wire import (
+    Batch,
+    Intent,
+    Request,
+    Verdict,
+    check_sendable,
+    decode_recipe,
+    encode_recipe,
+)
 from fedsel.wire._report import RUN_BYTES
 
 _MAGIC = b"FSCP"
@@ -41,6 +49,49 @@ _AT_SERVER = ("averaging", "reg", "spread", "centre")
 """What of a recipe is the server's alone; files of earlier versions end before the last two."""
 SEAL_BYTES = _HEAD.size
 """The head of a checkpoint: it holds the SHA-256 of the rest, and so stands for all of it."""
+
+
+class Counts(NamedTuple):
+    """What became of many reports. Early and conflicting ones count as rejected."""
+
+    accepted: int = 0
+    rejected: int = 0
+    duplicate: int = 0
+    late: int = 0
+
+    @classmethod
+    def of(cls, verdicts: Sequence[object]) -> Counts:
+        """Count the verdicts in a sequence."""
+        count = verdicts.count
+        rejected = count(Verdict.REJECTED) + count(Verdict.EARLY) + count(Verdict.CONFLICT)
+        return cls(count(Verdict.ACCEPTED), rejected, count(Verdict.DUPLICATE), count(Verdict.LATE))
+
+    def plus(self, other: Counts) -> Counts:
+        """The counts of both."""
+        return Counts(*map(operator.add, self, other))
+
+
+def judge_round(number: int | None, open_round: int, finished: bool = False) -> Verdict:
+    """Judge a report by its round; None stands for bytes that are no report of the run.
+
+    ACCEPTED leaves the sender to be judged: it may report once in the round.
+
+    >>> judge_round(2, 3), judge_round(3, 3), judge_round(3, 3, finished=True)
+    (<Verdict.LATE: 'late'>, <Verdict.ACCEPTED: 'accepted'>, <Verdict.EARLY: 'early'>)
+    """
+    if number is None:
+        return Verdict.REJECTED
+    if number < open_round:
+        return Verdict.LATE
+    return Verdict.EARLY if number > open_round or finished else Verdict.ACCEPTED
+
+
+def judge_rounds(
+    batch: Batch, open_round: int, finished: bool = False
+) -> tuple[NDArray[np.bool_], int]:
+    """Which of n reports are of the open round (n,), and how many are late: as `judge_round`."""
+    late = int(np.count_nonzero(batch.valid & (batch.round < open_round)))
+    return batch.valid & (batch.round == open_round) & (not finished), late
 
 
 @final

@@ -22,7 +22,7 @@ from typing import NamedTuple, Self, final
 from fedsel._internal.paths import make_folder
 from fedsel.errors import InvalidArgument, check_count, check_kind
 from fedsel.mechanisms.central import CentralGuarantee, compose
-from fedsel.server._admission import Counts, judge_round
+from fedsel.server._checkpoint import Counts, judge_round
 from fedsel.server._folder import CheckpointError, FolderLock, connect_private, transaction
 from fedsel.wire import Request, Sealing, Verdict
 from fedsel.wire._sealing import ADDED_BYTES

@@ -21,9 +21,9 @@ import numpy as np
 
 from fedsel.errors import InvalidArgument
 from fedsel.mechanisms._reports import Totals
-from fedsel.server._admission import Counts, judge_round, judge_rounds
-from fedsel.server._checkpoint import Checkpoint
+from fedsel.server._checkpoint import Checkpoint, Counts, judge_round, judge_rounds
 from fedsel.server._folder import CheckpointError
+from fedsel.service._http import Refusal
 from fedsel.service._monitoring import Evaluation, log_event
 from fedsel.service._snapshot import RunSnapshot
 from fedsel.service._store import GatewayBatch, RoundStatus, Store, StoreUnavailable, Transaction
@@ -53,10 +53,6 @@ class Receipt(NamedTuple):
 
 Item = IncomingReport | GatewayBatch
 Waiting = tuple[Item, "asyncio.Future[Verdict | Receipt]"]
-
-
-class Busy(Exception):
-    """More reports wait than the service lets wait."""
 
 
 def opened(task: Task, store: Store, now: float | None = None) -> Checkpoint:
@@ -190,7 +186,7 @@ class Collector:
     def put(self, item: Item) -> asyncio.Future[Verdict | Receipt]:
         """Take a report or a batch; its verdict comes after it is durable."""
         if self.waiting >= self.task.limits.waiting:
-            raise Busy
+            raise Refusal("busy")
         done: asyncio.Future[Verdict | Receipt] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, done))
         self._wake.set()

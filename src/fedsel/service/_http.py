@@ -41,6 +41,11 @@ _TRANSPORT = (b"strict-transport-security", b"max-age=31536000")
 _UNLIMITED = ("/healthz", "/readyz")
 
 
+Handler = Callable[[Scope, Receive], Awaitable["Application"]]
+RouteEntry = tuple[str, str, Handler]
+"""A method, a path, and what answers it."""
+
+
 class Application(Protocol):
     """What answers a request, whole or bit by bit."""
 
@@ -84,14 +89,17 @@ def text_answer(body: bytes, kind: bytes, status: int = 200, headers: Headers = 
     )
 
 
-async def cached_answer(octets: CachedBytes, scope: Scope, kind: bytes = OCTETS_TYPE) -> Answer:
-    """CachedBytes that a client may keep as long as their ETag is the same: 304 if it has them."""
+async def cached_answer(
+    octets: CachedBytes, scope: Scope, kind: bytes = OCTETS_TYPE, *more: tuple[bytes, bytes]
+) -> Answer:
+    """Answer with bytes that a client may keep while their ETag is the same: 304 if it has them."""
     asked = dict(scope["headers"])
     tag = octets.etag.encode()
     headers: Headers = (
         (b"etag", tag),
         (b"cache-control", b"no-cache"),
         (b"vary", b"accept-encoding"),
+        *more,
     )
     known = [
         one.strip().removeprefix(b"W/") for one in asked.get(b"if-none-match", b"").split(b",")
@@ -106,6 +114,13 @@ async def cached_answer(octets: CachedBytes, scope: Scope, kind: bytes = OCTETS_
             headers += ((b"content-encoding", b"gzip"),)
     length = (b"content-length", str(len(body)).encode())
     return Answer(200, body, ((b"content-type", kind), length, *headers))
+
+
+def cached(
+    find: Callable[[], CachedBytes], kind: bytes = OCTETS_TYPE, *more: tuple[bytes, bytes]
+) -> Handler:
+    """Make a handler of bytes that a client may keep."""
+    return lambda scope, _: cached_answer(find(), scope, kind, *more)
 
 
 def _takes_gzip(header: bytes) -> bool:

@@ -24,7 +24,7 @@ from typing import Any, final
 from fedsel._internal.extras import needed
 from fedsel._internal.paths import make_folder
 from fedsel.errors import InvalidArgument
-from fedsel.server._admission import Counts
+from fedsel.server._checkpoint import Counts
 from fedsel.server._folder import FolderLock, connect_private, transaction
 
 _KEY_BYTES = 32

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast, final
@@ -11,24 +11,25 @@ from typing import Any, cast, final
 from fedsel._internal.extras import needed
 from fedsel._version import __version__
 from fedsel.service._collector import (
-    Busy,
     Collector,
     IncomingReport,
     Receipt,
 )
 from fedsel.service._http import (
     JSON_TYPE,
-    OCTETS_TYPE,
     PROBLEM,
     ROUTE,
     Answer,
     Application,
     Buckets,
+    Handler,
     Receive,
     Refusal,
+    RouteEntry,
     Scope,
     SecurityMiddleware,
     Send,
+    cached,
     cached_answer,
     declared_length,
     json_answer,
@@ -37,12 +38,11 @@ from fedsel.service._http import (
 )
 from fedsel.service._monitoring import CONTENT_TYPE, Metrics, log_event
 from fedsel.service._openapi import document
-from fedsel.service._snapshot import CachedBytes, RunSnapshot
+from fedsel.service._pages import Dashboard, join_routes
+from fedsel.service._snapshot import RunSnapshot
 from fedsel.service._store import GatewayBatch, StoreUnavailable, open_store
 from fedsel.service._task import Task
-from fedsel.service.dashboard import Dashboard
 from fedsel.service.inviting import Invitations, Kind, Participant
-from fedsel.service.joining import join_routes
 from fedsel.wire import Verdict
 
 with needed("service", "fedsel.service"):
@@ -52,7 +52,6 @@ with needed("service", "fedsel.service"):
     from starlette.responses import Response
     from starlette.routing import Route
 
-Handler = Callable[[Scope, Receive], Awaitable[Application]]
 MOST_REPORT_BYTES = 1 << 16
 _BATCHES_AT_ONCE = 8
 _BATCH = re.compile(r"[A-Za-z0-9_.-]{1,64}")
@@ -135,7 +134,7 @@ class Service:
         if length > most:
             raise Refusal("too_large")
         if self._batch_bytes + length > _BATCHES_AT_ONCE * most:
-            raise Busy
+            raise Refusal("busy")
         self._batch_bytes += length  # bounds the memory of batches, read or waiting
         try:
             body = await read_body(scope, receive, most)
@@ -180,15 +179,13 @@ class Service:
 
     # --- what goes out --------------------------------------------------------------------------
 
-    async def get_invitation(self, scope: Scope, receive: Receive) -> Answer:
+    async def get_invitation(self, scope: Scope, _: Receive) -> Answer:
         """What a token is an invitation to: a device asks before it pays for a report."""
-        del receive
         known = self._known(scope)
         return PROBLEM["not_invited"] if known is None else json_answer({"kind": known.kind})
 
-    async def get_rounds(self, scope: Scope, receive: Receive) -> Answer:
+    async def get_rounds(self, _scope: Scope, _: Receive) -> Answer:
         """All rounds: what became of their reports, and when they began and ended."""
-        del scope, receive
         now, over = json_answer(self._now()), self.view.rounds_text  # of the same view
         return text_answer(now.body[:-1] + b',"rounds":' + await over.get() + b"}", JSON_TYPE)
 
@@ -207,12 +204,11 @@ class Service:
             "model": view.model.etag,
         }
 
-    async def get_part(self, scope: Scope, receive: Receive) -> Answer:
+    async def get_part(self, scope: Scope, _: Receive) -> Answer:
         """What a device needs of the open round: request, weights or preparing.
 
         A round that is over has none: a device must not pay for a report that nobody takes.
         """
-        del receive
         view, number = self.view, scope["path_params"]["round"]
         if view.request is None:
             raise Refusal("finished")
@@ -230,25 +226,20 @@ class Service:
                 return await cached_answer(view.preparing_text, scope, JSON_TYPE)
         raise Refusal("not_found")
 
-    async def get_model_json(self, scope: Scope, receive: Receive) -> Answer:
+    async def get_model_json(self, scope: Scope, _: Receive) -> Answer:
         """What has been learnt so far, as numbers; of a linear model on raw records, too."""
-        del receive
         return await cached_answer(await self.view.model_text.get(), scope, JSON_TYPE)
 
     def routes(self) -> list[Route]:
         """All routes; the one that decides the rate comes first."""
 
-        def cached(find: Callable[[], CachedBytes], kind: bytes = OCTETS_TYPE) -> Handler:
-            return lambda scope, _: cached_answer(find(), scope, kind)
-
         def made(make: Callable[[], Answer]) -> Handler:
-            async def handler(scope: Scope, receive: Receive) -> Answer:
-                del scope, receive
+            async def handler(_scope: Scope, _: Receive) -> Answer:
                 return make()
 
             return handler
 
-        table: list[tuple[str, str, Handler]] = [
+        table: list[RouteEntry] = [
             ("POST", "/v1/reports", self.post_report),
             ("PUT", "/v1/batches/{batch}", self.put_batch),
             ("GET", "/v1/invitation", self.get_invitation),
@@ -259,13 +250,10 @@ class Service:
             ("GET", "/v1/model", cached(lambda: self.view.model)),
             ("GET", "/v1/model.json", self.get_model_json),
             ("GET", "/v1/openapi.json", made(self._document)),
-            ("GET", "/", self.dashboard.get_page),
-            ("GET", "/dashboard.css", self.dashboard.get_style),
-            ("GET", "/dashboard.js", self.dashboard.get_script),
-            ("GET", "/v1/events", self.dashboard.get_events),
             ("GET", "/healthz", made(lambda: json_answer({"status": "alive"}))),
             ("GET", "/readyz", made(self._ready)),
             ("GET", "/metrics", made(lambda: text_answer(self.metrics.text(), CONTENT_TYPE))),
+            *self.dashboard.routes(),
             *join_routes(),
         ]
         return [
@@ -295,8 +283,6 @@ class _Endpoint:
             answer = await self._handler(scope, receive)
         except Refusal as refusal:
             answer = self._refused(refusal.code)
-        except Busy:
-            answer = PROBLEM["busy"]
         except StoreUnavailable:
             answer = PROBLEM["unavailable"]
         await answer(scope, receive, send)

@@ -1,6 +1,6 @@
 """The simulator: federated SGD by Algorithm 1 over simulated clients, at memory speed."""
 
-from fedsel.server._history import History, Round
+from fedsel.server._step import History, Round
 from fedsel.simulation._account import FitAccount
 from fedsel.simulation._judges import EvaluationSet
 from fedsel.simulation._population import Population

@@ -17,8 +17,7 @@ from fedsel._internal.random import philox_key
 from fedsel.errors import InvalidArgument, check_count, check_finite, check_positive, check_vectors
 from fedsel.preparation import Plan, Preparation
 from fedsel.recipe import check_at_least_zero, check_averaging
-from fedsel.server._history import History, Round
-from fedsel.server._step import ServerState, StepRule
+from fedsel.server._step import History, Round, ServerState, StepRule
 from fedsel.simulation._clients import LinearClients, RecordSource, Source
 from fedsel.simulation._judges import EvaluationSet, Judge, LinearJudge, RecordJudge
 from fedsel.simulation._population import Population

@@ -18,7 +18,7 @@ from fedsel._internal.parallel import in_parallel
 from fedsel._internal.progress import note
 from fedsel._internal.random import philox_key
 from fedsel.errors import InvalidArgument, check_count
-from fedsel.server._history import History
+from fedsel.server._step import History
 from fedsel.simulation._judges import EvaluationSet
 from fedsel.simulation._population import Population
 from fedsel.simulation._rounds import Evaluate, Training, train

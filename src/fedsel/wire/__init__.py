@@ -2,9 +2,16 @@
 
 from fedsel.wire._contract import Announcement, CloseRule, Verdict
 from fedsel.wire._pipeline import RecordPipeline
-from fedsel.wire._recipe import check_sendable, decode_recipe, encode_recipe
 from fedsel.wire._report import Batch, ReportFormat
-from fedsel.wire._request import Intent, InvalidMessage, Request, UnknownVersion
+from fedsel.wire._request import (
+    Intent,
+    InvalidMessage,
+    Request,
+    UnknownVersion,
+    check_sendable,
+    decode_recipe,
+    encode_recipe,
+)
 from fedsel.wire._sealing import Sealed, Sealing
 
 __all__ = [

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from fedsel.service.joining import files as joining
-from fedsel.service.joining.files import client_folder, join_files
+from fedsel.service import _pages as joining
+from fedsel.service._pages import client_folder, join_files
 from tests.clients.test_js import _run, node  # noqa: F401
 from tests.service.support import running, task_of
 
 pytestmark = pytest.mark.xdist_group("processes")
 
 CLIENT = Path(__file__).parents[2] / "clients" / "js"
-PAGE = Path(joining.__file__).with_name("page")
+PAGE = Path(joining.__file__).with_name("joining") / "page"
 
 
 @pytest.fixture(scope="module")

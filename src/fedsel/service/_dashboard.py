@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 from fedsel._internal.display import DASH, about, counted, macro, shown
-from fedsel.server._admission import Counts
+from fedsel.server._checkpoint import Counts
+from fedsel.service._proofs import Proofs, promised
 from fedsel.service._snapshot import RunSnapshot
 from fedsel.service._store import RoundStatus
-from fedsel.service.dashboard._proofs import Proofs, promised
 from fedsel.wire import CloseRule
 
 if TYPE_CHECKING:

@@ -1,4 +1,8 @@
-"""The dashboard of one process: its page, its files and its events."""
+"""The web pages of a service: the dashboard at ``/`` and, for people who take part, ``/join``.
+
+The dashboard is complete without JavaScript, and live with it. At ``/join`` a person's browser is a
+device. All files are read once, and each has a route of its own: nothing else can be asked for.
+"""
 
 from __future__ import annotations
 
@@ -7,25 +11,47 @@ import json
 import re
 import time
 from collections.abc import Callable, Mapping
-from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, final
 from urllib.parse import parse_qs
 
 from fedsel._internal.display import rendered, safe
 from fedsel._version import __version__
+from fedsel.service import _dashboard as status
 from fedsel.service._collector import Collector
-from fedsel.service._http import Answer, Application, Receive, Refusal, Scope, Send, cached_answer
+from fedsel.service._http import (
+    Answer,
+    Application,
+    Receive,
+    Refusal,
+    RouteEntry,
+    Scope,
+    Send,
+    cached,
+    cached_answer,
+)
+from fedsel.service._proofs import Proofs
 from fedsel.service._snapshot import CachedBytes, RunSnapshot
 from fedsel.service._task import Task
-from fedsel.service.dashboard import _status as status
-from fedsel.service.dashboard._proofs import Proofs
+from fedsel.statements._meaning import SENTENCE, meaning_section
 
-POLICY = (
+_HERE = Path(__file__).parent
+_COMMON = "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+_OWN = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src "
+POLICY = (b"content-security-policy", f"{_OWN}data:; {_COMMON}".encode())
+JOIN_POLICY = (
     b"content-security-policy",
-    b"default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src data:; "
-    b"base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    f"{_OWN}'self'; {_COMMON}; require-trusted-types-for 'script'; trusted-types 'none'".encode(),
 )
+_KINDS = {
+    ".css": b"text/css; charset=utf-8",
+    ".html": b"text/html; charset=utf-8",
+    ".js": b"text/javascript; charset=utf-8",
+    ".svg": b"image/svg+xml",
+}
+_JOIN_PAGE = "join.html"
+_OF_NODE = ("node.js", "stores/file.js")
+"""Modules of the client that no browser can load."""
 ROUNDS_SHOWN = 50
 MOST_OFTEN_SECONDS = 0.5
 HEARTBEAT_SECONDS = 15.0
@@ -59,9 +85,20 @@ class Dashboard:
         """Stop computing proofs."""
         self._proofs.stop()
 
-    async def get_page(self, scope: Scope, receive: Receive) -> Answer:
-        """The page, with the latest rounds or the rounds before a given one."""
-        del receive
+    def routes(self) -> list[RouteEntry]:
+        """The routes of the dashboard; its script only puts in place what the events send."""
+        folder = _HERE / "dashboard"
+        style = CachedBytes(_shared_style() + (folder / "dashboard.css").read_bytes())
+        script = CachedBytes((folder / "dashboard.js").read_bytes())
+        return [
+            ("GET", "/", self._get_page),
+            ("GET", "/dashboard.css", cached(lambda: style, _KINDS[".css"])),
+            ("GET", "/dashboard.js", cached(lambda: script, _KINDS[".js"])),
+            ("GET", "/v1/events", self._get_events),
+        ]
+
+    async def _get_page(self, scope: Scope, _: Receive) -> Answer:
+        """Answer with the page: the latest rounds, or the rounds before a given one."""
         self._proofs.begin()
         view = self._collector_of().view
         html = rendered(
@@ -73,22 +110,9 @@ class Dashboard:
             now=status.utc(time.time()),
             version=__version__,
         )
-        answer = await cached_answer(CachedBytes(html.encode()), scope, b"text/html; charset=utf-8")
-        return answer._replace(headers=(*answer.headers, POLICY))
+        return await cached_answer(CachedBytes(html.encode()), scope, _KINDS[".html"], POLICY)
 
-    async def get_style(self, scope: Scope, receive: Receive) -> Answer:
-        """Its style sheet."""
-        del receive
-        return await cached_answer(_style(), scope, b"text/css; charset=utf-8")
-
-    async def get_script(self, scope: Scope, receive: Receive) -> Answer:
-        """Its script, which only puts in place what the events send."""
-        del receive
-        return await cached_answer(_script(), scope, b"text/javascript; charset=utf-8")
-
-    async def get_events(self, scope: Scope, receive: Receive) -> Application:
-        """What changes, as it changes."""
-        del scope, receive
+    async def _get_events(self, _scope: Scope, _: Receive) -> Application:
         self._proofs.begin()
         return self._events.listener()
 
@@ -126,17 +150,6 @@ def listed(view: RunSnapshot, beyond: int) -> dict[str, str]:
     found, measured = status.rows(view, first, beyond), view.task.evaluation is not None
     pager = status.part("pager", first=first, beyond=beyond, over=view.round, size=size)
     return {"rounds": status.part("rounds", listed=found, measured=measured), "pager": pager}
-
-
-@cache
-def _style() -> CachedBytes:
-    shared = files("fedsel.pages").joinpath("page.css").read_bytes()
-    return CachedBytes(shared + files(__package__).joinpath("dashboard.css").read_bytes())
-
-
-@cache
-def _script() -> CachedBytes:
-    return CachedBytes(files(__package__).joinpath("dashboard.js").read_bytes())
 
 
 @final
@@ -200,3 +213,45 @@ class Events:
 async def _gone(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
+
+
+def _shared_style() -> bytes:
+    return (_HERE.parent / "pages" / "page.css").read_bytes()
+
+
+def client_folder() -> Path:
+    """The client's modules: within the installed package, or in the checkout it was built from."""
+    installed = _HERE / "joining" / "client"
+    checkout = _HERE.parents[2] / "clients" / "js" / "src"
+    return installed if (installed / "index.js").is_file() else checkout
+
+
+def join_files() -> dict[str, CachedBytes]:
+    """Every file of the page at ``/join``, by its path below ``/join/``."""
+    own, client = _HERE / "joining" / "page", client_folder()
+    found = {file.name: file.read_bytes() for file in own.iterdir() if file.suffix in _KINDS}
+    found["base.css"] = _shared_style()
+    for file in sorted(client.rglob("*.js")):
+        name = file.relative_to(client).as_posix()
+        if name not in _OF_NODE:
+            found[f"client/{name}"] = file.read_bytes()
+    meaning = meaning_section()
+    page = rendered(
+        "service/joining/page/join.html",
+        modules=[name for name in found if name.endswith(".js")],
+        sentence=SENTENCE.format(whose="your device", certainty="{certainty}"),
+        meaning=meaning,
+        table=meaning.tables[0],
+    )
+    found[_JOIN_PAGE] = page.encode()
+    return {name: CachedBytes(content) for name, content in found.items()}
+
+
+def join_routes() -> list[RouteEntry]:
+    """A route for each file of the page at ``/join``."""
+
+    def entry(name: str, content: CachedBytes) -> RouteEntry:
+        path = "/join" if name == _JOIN_PAGE else f"/join/{name}"
+        return "GET", path, cached(lambda: content, _KINDS[Path(name).suffix], JOIN_POLICY)
+
+    return [entry(name, content) for name, content in join_files().items()]
