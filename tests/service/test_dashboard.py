@@ -34,7 +34,7 @@ from tests.service.support import (
     task_of,
     wait_until,
 )
-from tests.service.test_evaluation import LINEAR, ROWS
+from tests.service.test_monitoring import LINEAR, ROWS
 
 pytestmark = pytest.mark.xdist_group("processes")
 NASTY = "<b>bold</b> & \"quoted\" 'name'"

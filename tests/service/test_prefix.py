@@ -9,10 +9,10 @@ from urllib.parse import urldefrag, urljoin, urlsplit
 import pytest
 
 from tests.cli.support import run_here
-from tests.service.joining import TABLE, Visitor, join_task, shown_reports, take_part
 from tests.service.prefixing import PrefixProxy
 from tests.service.support import PATIENCE, reports_for, running
 from tests.service.test_dashboard import Reader
+from tests.service.visiting import TABLE, Visitor, join_task, shown_reports, take_part
 
 pytestmark = pytest.mark.xdist_group("pages")
 
