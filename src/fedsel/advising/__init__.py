@@ -1,4 +1,4 @@
-"""Advice before anything is collected: which solution to take, and whether training can work."""
+"""Advice before anything is collected: which solution to use, and whether training can work."""
 
 from fedsel.advising._advice import Advice, CentralAdvice, Rung, advise
 from fedsel.advising._moments import Moments, Updates, moments

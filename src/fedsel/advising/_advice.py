@@ -37,7 +37,7 @@ from fedsel.solutions import Solution
 from fedsel.solutions._caps import codewords_for
 
 _WORK = 6e7
-"""The work of one simulated solution: a few seconds."""
+"""The most work spent on simulating one solution: a few seconds."""
 _MOST_ROUNDS = 200
 
 
@@ -46,13 +46,12 @@ _MOST_ROUNDS = 200
 class Advice(Asked):
     """The outlooks by rank, a recommendation with its reason, and warnings.
 
-    ``without_privacy`` is the alignment of all updates that leave as they are. ``one_epoch`` is the
-    best alignment where all of ε goes to one epoch. ``spread`` and ``centre`` are the shares of the
-    rounds that would learn these of the records, where declared ranges are loose or not symmetric
-    about zero (`fedsel.preparation`), and 0 where clients are too few. ``centre_error`` is the norm
-    of the noise in the centre over a record's. A report of FJ chooses among so many ``codewords``.
-    ``central`` is set for a central goal. Then ``epsilon`` is the local ε that the goal allows the
-    recommended solution if reports are shuffled.
+    ``without_privacy`` is the alignment of unperturbed updates, ``one_epoch`` the best alignment if
+    one epoch gets all of ε. ``spread`` and ``centre`` are the shares of the rounds that would learn
+    the records' spread and centre (`fedsel.preparation`), 0 if there are too few clients.
+    ``centre_error`` is the norm of the centre's noise over a record's norm. FJ chooses among
+    ``codewords``. ``central`` is set for a central goal; then ``epsilon`` is the local ε that the
+    goal allows the recommended solution if reports are shuffled.
     """
 
     epsilon: float
@@ -71,7 +70,7 @@ class Advice(Asked):
 
     @property
     def preparation(self) -> str:
-        """A sentence on how to learn where the records lie."""
+        """Advise in a sentence how to learn the records' centre and spread."""
         rounds = self.rounds_per_epoch
         if not self.centre:
             few = f"an epoch of {rounds} rounds is too short" if rounds < FEWEST_ROUNDS else ""
@@ -99,7 +98,7 @@ class Advice(Asked):
 
     @property
     def codebook(self) -> str:
-        """A sentence on the codebook of FJ."""
+        """Describe the codebook of FJ in a sentence."""
         return (
             f"A report of FJ chooses among {self.codewords:,} codewords of its own, so that the"
             " mean of all reports does not bend."
@@ -115,8 +114,8 @@ class Advice(Asked):
     def check(self, seed: int = 0, advance: Callable[[str], object] = str) -> tuple[Check, ...]:
         """Simulate rounds of each solution and compare their alignment with the computed one.
 
-        A round has ``batch`` reports, fewer where that would take long; ``advance`` is called with
-        each name before its turn.
+        A round has ``batch`` reports, or fewer if that would take long. ``advance`` is called with
+        each name before it is simulated.
 
         >>> from fedsel import advise
         >>> advice = advise(dim=50, clients=1_000, batch=50, epsilon=2.0)
@@ -161,9 +160,9 @@ def _cost(candidate: Solution) -> float:
 def advice_for(
     asked: Asked, epsilon_of: Callable[[str], Epsilon], *, one_epoch_instead: bool = True
 ) -> Advice:
-    """Give advice where ``epsilon_of`` returns the ε of each solution over all epochs.
+    """Give advice if ``epsilon_of`` returns the total ε of each solution.
 
-    ``one_epoch_instead`` says whether one epoch could have all of ε in place of several.
+    ``one_epoch_instead`` says whether one epoch could get all of ε.
     """
     found = outlooks(asked, epsilon_of)
     best = found[0]
@@ -199,15 +198,15 @@ def advice_for(
 
 
 LADDER = (1, 5, 10, FEWEST_ROUNDS, 50, 100)
-"""Numbers of rounds in an epoch that are compared for a central goal. Fewer and larger rounds
-hide a report better, but a model takes one step a round, and below `FEWEST_ROUNDS` no record is
-prepared. On ADULT and KDD fewer rounds lose more than their larger ε wins (docs/shuffling.md)."""
+"""The numbers of rounds per epoch compared for a central goal. Fewer, larger rounds hide a report
+better, but a model takes one step per round, and below `FEWEST_ROUNDS` no records are prepared. On
+ADULT and KDD fewer rounds lose more than their larger ε gains (docs/shuffling.md)."""
 
 
 @final
 @dataclass(frozen=True)
 class Rung:
-    """The local ε of a report that a number of rounds in an epoch allows, and what it gives."""
+    """The local ε that a number of rounds per epoch allows, and the resulting alignment."""
 
     rounds: int
     reports: int
@@ -218,12 +217,12 @@ class Rung:
 @final
 @dataclass(frozen=True)
 class CentralAdvice:
-    """A central goal (``epsilon``, ``delta``): what it allows with a shuffler, and without.
+    """What a central goal (``epsilon``, ``delta``) allows with a shuffler and without.
 
-    ``guarantee`` is proved for the recommended solution with the rounds of the advice. The local ε
-    of the other solutions are proved as well where there is one epoch, and searched in floats for
-    several. ``ladder`` is the recommended solution with other numbers of rounds, searched in
-    floats. ``without`` is the advice where nobody shuffles: its local ε is the central goal.
+    ``guarantee`` is proved for the recommended solution and the rounds of the advice. The local ε
+    of the other solutions are proved for one epoch, and estimated in floats for several, as is
+    ``ladder``, the recommended solution with other numbers of rounds. ``without`` is the advice
+    without a shuffler: its local ε is the central goal.
     """
 
     epsilon: float
@@ -233,7 +232,7 @@ class CentralAdvice:
     without: Advice
 
     def sentences(self, advice: Advice) -> tuple[str, ...]:
-        """Say what is possible with a shuffler and without, and what the rounds decide."""
+        """Describe what is possible with a shuffler and without, and how rounds matter."""
         best, other, plain = advice.outlooks[0], self.without.outlooks[0], self.without
         epochs = "" if advice.epochs == 1 else f" in each of {advice.epochs} epochs"
         total = "" if advice.epochs == 1 else f", {best.epsilon_total:.4g} in all"
@@ -267,7 +266,7 @@ class _Goal(TypedDict):
 
 
 def advise_centrally(asked: Asked, unshuffled: Asked, epsilon: float, delta: float) -> Advice:
-    """Give advice for a central goal, for shuffled reports and for others."""
+    """Give advice for a central goal, with and without a shuffler."""
     goal, local, proofs = _goal(asked, epsilon, delta), dict[str, float](), {}
 
     def prove(name: str) -> None:
@@ -275,7 +274,7 @@ def advise_centrally(asked: Asked, unshuffled: Asked, epsilon: float, delta: flo
 
     def total_of(name: str) -> float:
         if name not in local:
-            if asked.epochs == 1:  # a proof takes less than the search before it
+            if asked.epochs == 1:  # a proof is faster than the search before it
                 prove(name)
             else:
                 local[name] = rough_budget(_maker(name, asked), **goal)
@@ -283,7 +282,7 @@ def advise_centrally(asked: Asked, unshuffled: Asked, epsilon: float, delta: flo
         return local[name] * asked.epochs
 
     with note("searching local budgets", len(NAMES) + len(LADDER) + 1) as tell:
-        # A proof may lower an ε, and with it the rank: until the first is one that is proved.
+        # A proof may lower an ε and its rank, so repeat until the first is proved.
         while (best := outlooks(asked, total_of)[0].name) not in proofs:
             prove(best)
         tell(1)
@@ -319,7 +318,7 @@ def _rung(name: str, asked: Asked, epsilon: float, delta: float) -> Rung:
 
 
 ROUNDS = 100
-"""The rounds of an epoch by default, without a shuffler."""
+"""The default number of rounds per epoch without a shuffler."""
 
 
 def advise(
@@ -338,16 +337,16 @@ def advise(
     clip: float = 1.0,
     regression: bool = False,
 ) -> Advice:
-    """Recommend a solution for ``clients`` of ``dim`` entries and ε in total over ``epochs``.
+    """Recommend a solution for ``clients`` with updates of ``dim`` entries over ``epochs``.
 
-    Give ``epsilon``, the local ε of a client, or ``central``, the ε of the shuffled reports of a
-    round at ``delta`` (1e-6). With ``central`` each solution gets the largest local ε that keeps
-    the goal, and ``advice.central`` says what is possible without a shuffler.
+    Pass ``epsilon``, a client's total local ε, or ``central``, the ε of shuffled reports at
+    ``delta`` (1e-6). With ``central`` each solution gets the largest local ε that keeps the goal,
+    and ``advice.central`` describes what is possible without a shuffler.
 
-    ``batch`` clients report in a round, or all of them in ``rounds`` of an epoch: 100 by default,
-    20 where reports are shuffled. ``agreement`` is the norm of the mean update over that of one,
-    ``sparse`` says that updates have few entries, ``norm`` is that of a record (an update has 0.4
-    of it, 0.16 in a ``regression``), ``clip`` the bound of one entry.
+    ``batch`` clients report in a round; alternatively all clients report in ``rounds`` of an epoch,
+    by default 100, or 20 if reports are shuffled. ``agreement`` is the norm of the mean update over
+    the norm of one, ``sparse`` says that updates have few nonzero entries, ``norm`` is the norm of
+    a record (an update has 0.4 of it, 0.16 in a ``regression``), ``clip`` the bound of one entry.
 
     >>> advice = advise(dim=124, clients=39_000, batch=390, epsilon=1.0)
     >>> advice.recommended, advice.usable

@@ -1,9 +1,8 @@
 """First and second moments of a report: its signal on the mean, and its noise.
 
-The model: the update of client i is r·(a·u + √(1−a²)·z_i), of norm r, with a direction u that all
-share and a direction z_i of its own; a is the agreement. Directions are uniform over the sphere of
-all d entries, or, where updates are sparse, over the sphere of the same s of them, and z_i is
-orthogonal to u.
+The model: the update of client i is r·(a·u + √(1−a²)·z_i), of norm r, with a common direction u, an
+individual direction z_i orthogonal to u, and the agreement a. Directions are uniform over the
+sphere of all d entries or, for sparse updates, of the same s entries.
 
 With f(x) the mean of what a report adds to an entry of the size x·r/√s, the mean of all reports has
 the inner product a·√s·E[f(x)·x] with u, since the mean of u given the update is a times its
@@ -40,7 +39,7 @@ from fedsel.solutions import Projection, Solution
 Floats = NDArray[np.float64]
 
 SUPPORT = 0.1
-"""The share of entries that are not zero where updates are sparse."""
+"""The share of nonzero entries in sparse updates."""
 LEAST_SUPPORT = 5
 _FINE = 4096
 _SINGLE = 2048
@@ -65,7 +64,7 @@ class Updates:
 
     @property
     def support(self) -> int:
-        """s: how many entries are not zero."""
+        """s, the number of nonzero entries."""
         few = max(LEAST_SUPPORT, round(SUPPORT * self.dim))
         return min(self.dim, few) if self.sparse else self.dim
 
@@ -96,12 +95,12 @@ class Moments:
         return math.sqrt(self._variance / reports) / self.signal if self.signal > 0 else math.inf
 
     def reports_for(self, goal: float) -> int | None:
-        """Return how many reports reach an alignment; None where no number does."""
+        """Return the number of reports that reach an alignment; None if no number does."""
         room = (self.signal / goal) ** 2 - self.shared
         return max(1, math.ceil(self._variance / room)) if room > 0 else None
 
     def over(self, bases: int) -> Moments:
-        """Return the moments over rounds that each have their own basis, and so their own bias."""
+        """Return the moments over rounds, each with its own basis and so its own bias."""
         shared = self.signal**2 + max(0.0, self.shared - self.signal**2) / bases
         return Moments(self.signal, shared, shared + self._variance)
 
@@ -141,8 +140,8 @@ def _(mechanism: FullGradient, solution: Solution, updates: Updates) -> Moments:
 class _Profile:
     """The magnitudes of ``size`` entries by rank, as weighted nodes x: quantiles of their law.
 
-    They are those of √s times an entry of a random direction in s = ``sphere`` dimensions: nearly
-    half-normal. ``weights`` sum to 1, and x has the mean square 1, since norms are known.
+    The entries are √s times those of a random direction in s = ``sphere`` dimensions: nearly
+    half-normal. ``weights`` sum to 1, and x has mean square 1, since norms are known.
     """
 
     size: int
@@ -186,9 +185,9 @@ class _Profile:
 
 @lru_cache(maxsize=32)
 def _profile(size: int, sphere: int, cut: int = 0) -> _Profile:
-    """Return nodes at every rank, split where there are few and joined where there are many.
+    """Return nodes at every rank, split if there are few and joined if there are many.
 
-    ``cut`` is a rank at which a law changes: no node spans it.
+    No node spans the rank ``cut``, at which a law changes.
     """
     with needed("simulation", "advice"):
         from scipy.special import betaincinv, ndtri
@@ -252,11 +251,11 @@ def _assemble(profile: _Profile, f: Floats, a: float, second: float) -> Moments:
 
 
 def _projected(projection: Projection, value: Value, clip: float, updates: Updates) -> Moments:
-    """…-RP: what lies outside the q projected directions is lost, whatever the number of clients.
+    """…-RP: the part outside the q projected directions is lost for any number of clients.
 
-    The projected update has entries of the size r/√q; with P the projection onto q of d directions
-    the mean is γ·a·r·P·u, γ the share that clipping leaves, and ‖P·u‖² is q/d: less where not all
-    q directions are recovered.
+    The projected update has entries of size r/√q. With P the projection onto q of d directions and
+    γ the share that clipping leaves, the mean is γ·a·r·P·u, and ‖P·u‖² is q/d, or less if not all q
+    directions are recovered.
     """
     q, a = projection.size, updates.agreement
     profile = _profile(q, updates.support)
@@ -272,29 +271,29 @@ def _projected(projection: Projection, value: Value, clip: float, updates: Updat
 
 @_moments.register
 def _(mechanism: SignedSampling, solution: Solution, updates: Updates) -> Moments:
-    """One symbol: the scores of a rotated or random codebook are normal whatever the update is."""
+    """One symbol: the scores of a rotated or random codebook are normal for any update."""
     basis, a = solution.transform, updates.agreement
     plain = basis.identity
     size = updates.support if plain else basis.size
     k, unit = mechanism.top(basis.size), float(solution.alphabet.units[0])
     profile = _profile(size, updates.support, k)
-    # Where more are raised than are not zero, the others share what is left, wrong signs too.
+    # If more are raised than are nonzero, zeros share the rest, with either sign.
     spare = max(0, k - size) / max(1, 2 * basis.size - size)
     lift = unit * mechanism.lift(basis.size) * (1 - spare)
     f = np.where(profile.ranks < k, lift, 0.0)
     whole = _assemble(profile, f, a, unit**2)
     if plain:
         return whole
-    if not basis.shares_codewords:  # its mean is the update, and nothing is shared but that
+    if not basis.shares_codewords:  # unbiased: reports share only the update
         signal = a * min(updates.length, mechanism.radius or 1.0)
         return Moments(signal, signal**2, solution.noise**2)
     if basis.entries:
-        # Codewords are not orthogonal: seen from u, the others point anywhere.
+        # Codewords are not orthogonal: relative to u, the others have random directions.
         signal = whole.signal * math.sqrt(basis.size / solution.dim)
         across = basis.size * profile.shared(f, a) * (1 - 1 / solution.dim)
         return Moments(signal, signal**2 + across, unit**2)
-    # Rotations of M ≥ d: they add up along u and each bends another way; what falls on the M − d
-    # padded entries is dropped.
+    # Rotations of M ≥ d add up along u, each with another bias. The M − d padded entries are
+    # dropped.
     rotations, kept = basis.size * (basis.rms_correlation or 1.0) ** 2, basis.length**2
     along, bent = rotations * whole.signal**2, whole.shared - whole.signal**2
     estimate = Moments(math.sqrt(along), along + kept * bent, kept * whole.second)
@@ -303,7 +302,7 @@ def _(mechanism: SignedSampling, solution: Solution, updates: Updates) -> Moment
 
 @_moments.register
 def _(mechanism: UnbiasedJoint, solution: Solution, updates: Updates) -> Moments:
-    """UJ: unbiased up to ‖v‖₁ = k, beyond that shortened; ⊥ counts as zero."""
+    """UJ: unbiased up to ‖v‖₁ = k and shortened beyond; ⊥ counts as zero."""
     s, d = updates.support, solution.dim
     profile, k = _profile(s, s), mechanism.top(d)
     v = np.minimum(profile.x * updates.length / math.sqrt(s) / mechanism.clip, 1.0)

@@ -1,4 +1,4 @@
-"""What each solution would give, from public quantities, and a check by simulation."""
+"""The expected accuracy of each solution, from public quantities, and a check by simulation."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MOST_DIMENSIONS = 1 << 24
 
 @dataclass(frozen=True)
 class Asked:
-    """The public quantities of `fedsel.advise`, without ε. The rounds of an epoch are even."""
+    """The public quantities of `fedsel.advise`, without ε. All rounds of an epoch are equal."""
 
     dim: int
     clients: int
@@ -65,7 +65,7 @@ class Asked:
         return self.clients // self.rounds_per_epoch
 
     def in_rounds(self, rounds: int) -> Self:
-        """Return the same with another number of rounds in an epoch."""
+        """Return a copy with another number of rounds per epoch."""
         return replace(self, batch=math.ceil(self.clients / rounds))
 
     @property
@@ -80,12 +80,12 @@ class Asked:
 
     @property
     def facts(self) -> PublicFacts:
-        """The public facts for `fedsel.auto`; declared ranges may be anything."""
+        """The public facts for `fedsel.auto`, with declared ranges assumed loose and offset."""
         facts = (self.dim, self.batch, self.rounds, self.norm)
         return PublicFacts(*facts, model=self.model, offset=True, loose=OCTAVES)
 
     def prospect(self, solution: Solution) -> Prospect:
-        """Return what all reports of a solution would give together."""
+        """Return the prospect of all reports of a solution together."""
         reports = self.clients * self.epochs
         return prospect(solution, self.updates, reports=reports, rounds=self.rounds)
 
@@ -93,13 +93,13 @@ class Asked:
 @final
 @dataclass(frozen=True)
 class Outlook:
-    """What one solution would give.
+    """The expected accuracy of one solution.
 
-    ``takes`` is the solution that runs under this name, a flat one where μ = 0.
-    ``epsilon_per_report`` and ``epsilon_total`` are exact. ``noise`` is the noise of a round's mean
-    over its signal. ``alignment_round`` and ``alignment_all`` are the cosines of the mean of a
-    round, and of all reports, with the true mean update. ``clients_needed`` is the number for
-    `GOAL`, None where no number is enough. ``mu`` and ``k`` are None for solutions without them.
+    ``takes`` is the solution that runs under this name: a flat one if μ = 0. ``epsilon_per_report``
+    and ``epsilon_total`` are exact. ``noise`` is the noise of a round's mean over its signal.
+    ``alignment_round`` and ``alignment_all`` are the cosines of the mean of a round, and of all
+    reports, with the true mean update. ``clients_needed`` for `GOAL` is None if no number is
+    enough. ``mu`` and ``k`` are None for solutions without them.
     """
 
     rank: int
@@ -175,11 +175,11 @@ def warn_about_epochs(best: Outlook, once: Outlook, epochs: int) -> list[str]:
 
 
 NAMES = ("FJ", "RC", "J", "UJ", "PM", "HM", "PS-PM", "PE-PM", "EXP-PM", "PM-RP")
-"""The candidates. Where two align alike, to two digits, the earlier one ranks first. FJ and RC
-assume nothing about the shape of updates, and FJ costs less. RJ is left out: it bends the mean of
+"""The candidates. If two align alike, to two digits, the earlier one ranks first. FJ and RC assume
+nothing about the shape of updates, and FJ costs less. RJ is omitted because it biases the mean of
 many updates."""
 HANDICAP = 0.95
-"""A factor on the alignment of solutions (J, UJ) that relies on the assumed shape of updates."""
+"""A factor on the alignment of J and UJ, which relies on the assumed shape of updates."""
 
 
 def left_out(dim: int) -> dict[str, str]:
@@ -188,7 +188,7 @@ def left_out(dim: int) -> dict[str, str]:
 
 
 def candidate(name: str, epsilon: Epsilon, asked: Asked) -> Solution:
-    """Build a solution with ε in total over all epochs, or the flat one in its place."""
+    """Build a solution for a total ε, or the flat one that replaces it."""
     return solution(
         name,
         epsilon=epsilon,
@@ -202,7 +202,7 @@ def candidate(name: str, epsilon: Epsilon, asked: Asked) -> Solution:
 
 
 def outlooks(asked: Asked, epsilon_of: Callable[[str], Epsilon]) -> tuple[Outlook, ...]:
-    """Return an outlook for each solution, by rank; ``epsilon_of`` gives its ε in total."""
+    """Return an outlook for each solution, by rank; ``epsilon_of`` returns its total ε."""
     skipped = left_out(asked.dim)
     found = [_outlook(name, epsilon_of(name), asked) for name in NAMES if name not in skipped]
     found.sort(key=lambda o: (-float(f"{_safely(o):.2g}"), NAMES.index(o.name)))
@@ -243,13 +243,13 @@ def _outlook(name: str, epsilon: Epsilon, asked: Asked) -> Outlook:
 
 
 TOLERANCE = 0.05
-"""By which share a measured alignment may differ from the computed one, whose normal
-approximation of entries is coarse in few dimensions."""
+"""The relative tolerance of a measured alignment. The normal approximation of entries, from which
+the computed one follows, is coarse in few dimensions."""
 FALSE_ALARM = 1e-9
-"""The probability that chance makes a check differ by more, by Student's law."""
+"""The probability that a check differs by more by chance, by Student's law."""
 LEAST_ROUNDS = 24
 _AT_ONCE = 1 << 22
-"""Entries of updates held at a time."""
+"""Entries of updates in memory at a time."""
 
 
 @final
@@ -266,12 +266,12 @@ class Check:
 
     @property
     def agrees(self) -> bool:
-        """Whether the two differ by no more than tolerance and chance."""
+        """Whether the two agree within tolerance and chance."""
         return abs(self.measured - self.computed) <= TOLERANCE * self.computed + self.chance
 
     @property
     def chance(self) -> float:
-        """How far the measured alignment may be off by chance."""
+        """The largest plausible error of the measured alignment by chance."""
         with needed("simulation", "advice"):
             from scipy.special import stdtrit
 
@@ -281,16 +281,16 @@ class Check:
 def simulate(
     solution: Solution, updates: Updates, estimate: Moments, reports: int, rounds: int, seed: int
 ) -> Check:
-    """Measure the alignment over ``rounds`` rounds, each with a direction and reports of its own.
+    """Measure the alignment over ``rounds`` rounds, each with its own direction and reports.
 
-    Measured is mean⟨m, u⟩/√mean‖m‖² over the rounds' means m, with the standard error of that
-    ratio.
+    The alignment is mean⟨m, u⟩/√mean‖m‖² over the rounds' means m; its standard error is also
+    returned.
     """
     along, squared = np.empty(rounds), np.empty(rounds)
     for t in range(rounds):
         along[t], squared[t] = _round(solution, updates, reports, seed, t)
     top, root = float(along.mean()), math.sqrt(float(squared.mean()))
-    # The ratio's error by its linear part in the two means.
+    # The error of the ratio, by linearisation in the two means.
     parts = (along - top) / root - top * (squared - root**2) / (2 * root**3)
     error = float(parts.std(ddof=1)) / math.sqrt(rounds)
     return Check(solution.name, reports, rounds, estimate.alignment(reports), top / root, error)

@@ -1,4 +1,4 @@
-"""Whether there are enough clients, by one formula of public quantities for advice and fits."""
+"""Whether there are enough clients, by one formula of public quantities, for advice and fits."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from fedsel.solutions import Solution, entry
 from fedsel.solutions._transforms import MOST_ENTRIES, default_codewords
 
 GOAL = 0.5
-"""The alignment of all reports that is called usable. A linear model with this cosine to the best
-one agrees with it on 1 − arccos(0.5)/π = 2/3 of records that point anywhere."""
+"""The alignment of all reports that counts as usable. A linear model with this cosine to the best
+one agrees with it on 1 − arccos(0.5)/π = 2/3 of records with random directions."""
 _NODES = 64
 _PROJECTION = 1 << 22
-"""The largest public projection of …-RP, in entries, that is inverted for advice."""
+"""The largest public projection of …-RP, in entries, that advice inverts."""
 
 
 @final
@@ -29,7 +29,7 @@ _PROJECTION = 1 << 22
 class Prospect:
     """The alignment of the mean of all reports with the true mean, and the reports for the goal.
 
-    ``reports_needed`` is None where no number is enough.
+    ``reports_needed`` is None if no number is enough.
     """
 
     alignment: float
@@ -40,7 +40,7 @@ class Prospect:
 def prospect(
     solution: Solution, updates: Updates, *, reports: int, rounds: int, goal: float = GOAL
 ) -> Prospect:
-    """Return what a number of reports and rounds would give, under the model of the updates.
+    """Return the prospect of a number of reports and rounds, under the model of the updates.
 
     >>> from fedsel import solution
     >>> fj = solution("FJ", epsilon=1.0, dim=31, rho=0.4)
@@ -54,10 +54,10 @@ def prospect(
 
 
 def agreement_of(classes: int) -> float:
-    """‖mean update‖ over the norm of one, for classes any two of which are as far apart as two are.
+    """‖mean update‖ over the norm of one update, for C classes at the usual distance of two.
 
     With C class means on a simplex, m from their centre, the mean of (p − e_y)·xᵀ has the norm
-    m/√C, one has √(1 − 1/C); two of the means are m·√(2C/(C − 1)) apart. At a fixed distance the
+    m/√C, and one update √(1 − 1/C); two means are m·√(2C/(C − 1)) apart. At a fixed distance the
     ratio falls like √(2/C).
 
     >>> agreement_of(2), round(agreement_of(20), 3)
@@ -68,7 +68,7 @@ def agreement_of(classes: int) -> float:
 
 @lru_cache(maxsize=256)
 def decisions(alignment: float, classes: int) -> float:
-    """Return how often a model decides like the best one, on records that point anywhere.
+    """Return how often a model agrees with the best one, on records with random directions.
 
     The best model's margins of C classes are independent normal numbers g. A model with the cosine
     c to it has the margins c·g + √(1 − c²)·h. Both have their largest margin at the same class
@@ -95,10 +95,10 @@ def decisions(alignment: float, classes: int) -> float:
 
 @lru_cache(maxsize=64)
 def goal_for(classes: int) -> float:
-    """Return the alignment that is called usable for a number of classes C.
+    """Return the alignment that counts as usable for C classes.
 
-    Such a model decides like the best one for 3/(2C) of the records, half again as often as a
-    guess, or for 2/3 where that is less.
+    Such a model agrees with the best one on 3/(2C) of the records, half again as often as a guess,
+    or on 2/3 if that is less.
 
     >>> [round(goal_for(classes), 2) for classes in (2, 3, 5, 10, 20)]
     [0.5, 0.42, 0.27, 0.17, 0.12]
@@ -112,7 +112,7 @@ def goal_for(classes: int) -> float:
 
 
 def too_large(name: str, dim: int) -> str:
-    """Say why the moments of a solution are not computed at this dimension; empty if they are."""
+    """Return why a solution's moments are not computed at this dimension; "" if they are."""
     known = entry(name)
     if known.projected and dim * max(1, dim // 10) > _PROJECTION:
         return f"its public projection has {dim} × {dim // 10} entries"
@@ -130,10 +130,10 @@ def shortage(
     rounds: int,
     classes: int | None = 2,
 ) -> str:
-    """Say that clients are too few for a usable model; empty where they are enough.
+    """Return a warning that clients are too few for a usable model, or "" if they are enough.
 
-    It is empty, too, without privacy and for solutions whose moments are not known. ``classes`` is
-    None in a regression.
+    It is also empty without privacy and for solutions with unknown moments. ``classes`` is None in
+    a regression.
 
     >>> from fedsel import solution
     >>> fj = solution("FJ", epsilon=1.0, dim=31, rho=0.4)
@@ -183,9 +183,8 @@ def warn_about_clients(
 ) -> None:
     """Warn if the clients are too few for a usable model, from public quantities alone.
 
-    Unknown quantities are taken at their best, so that no warning comes without need: all features
-    at their bounds where the norm of a record is not known, and records that agree where clients
-    hold several.
+    Unknown quantities take their most favourable values, to avoid false warnings: all features at
+    their bounds if the norm of a record is unknown, and identical records if clients hold several.
     """
     norm = setting.norm or math.sqrt(setting.features or solution.dim)
     length = radius(norm, setting.classes, setting.model)
@@ -203,7 +202,7 @@ def warn_about_clients(
 
 
 def wanted_clients(found: Prospect, epochs: int) -> str:
-    """Say what a usable model needs: the alignment, and about how many clients.
+    """Describe what a usable model needs: the alignment, and about how many clients.
 
     >>> wanted_clients(Prospect(0.3, 1614), epochs=1), wanted_clients(Prospect(0.3, None), epochs=1)
     ('0.5, about 1,700 clients', '0.5')

@@ -199,12 +199,10 @@ def exact_law(
 ) -> dict[Outcome, Fraction]:
     """Exact probability of each outcome of a program that draws by ``entropy.below(n)``.
 
-    ``loops`` names functions that draw until something is accepted. Their loop must begin with a
-    draw of their own, and each attempt must be independent of those before: coming back to that
-    draw the loop begins anew, and what the first attempt yields is scaled to the whole.
-
-    ``advance`` gets, path by path, the number of leaves: outcomes, and places where a loop begins
-    anew.
+    ``loops`` names functions that repeat draws until one is accepted. Their loop must begin with a
+    draw, and attempts must be independent. When it returns to that draw the path ends, and the
+    outcomes of the first attempt are scaled up. ``advance`` is called for each path with its number
+    of leaves: outcomes and returns to a loop's start.
 
     Proof: docs/proofs/sampling.md, D8.
 

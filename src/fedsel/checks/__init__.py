@@ -1,10 +1,10 @@
-"""The contract of a mechanism as code: run it on ours or on your own.
+"""The contract of mechanisms and solutions as code, for fedsel's and for your own.
 
 >>> from fedsel.mechanisms import Duchi
 >>> check_mechanism(Duchi(epsilon=1.0))
 
-Exact checks use rationals. Statistical ones have a false-alarm rate of `FALSE_ALARM` each. A
-failure is an AssertionError with a sentence for each check that fails.
+Exact checks use rationals. Statistical checks have a false-alarm rate of `FALSE_ALARM` each. All
+failures are reported in one AssertionError.
 """
 
 from __future__ import annotations

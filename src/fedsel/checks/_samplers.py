@@ -140,7 +140,7 @@ def assert_follows(
         else:
             observed.append(seen.get(outcome, 0))
             expected.append(n * p)
-    if expected[0] < 20:  # too rare to be judged: join the pool with the last outcome
+    if expected[0] < 20:  # too rare for a chi-square test: pooled with the last outcome
         observed[-1] += observed.pop(0)
         expected[-1] += expected.pop(0)
     if len(expected) < 2:

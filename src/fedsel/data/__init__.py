@@ -1,4 +1,4 @@
-"""Data sets: files and arrays of a user, synthetic ones, and how clients share the records."""
+"""Data sets from files, arrays or synthetic laws, and their partition among clients."""
 
 from fedsel.data import partition
 from fedsel.data._dataset import SCALINGS, Dataset, from_arrays

@@ -1,4 +1,4 @@
-"""A data set: numbers, labels of ±1 and public bounds of features; from arrays, frames or CSR."""
+"""A data set of numbers, labels ±1 and public bounds of features, from arrays, frames or CSR."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 Label = str | int | float | bool
 SCALINGS: tuple[str, ...] = ("none", "unit", "symmetric", "private", "standard")
-"""The scales that a data set can be put on."""
+"""The scales to which a data set can be transformed."""
 
 INTERCEPT = "intercept"
 STANDARD_CLIP = 3.0
 DENSE_LIMIT = 2**31
-"""Bytes: a sparse matrix is never made dense beyond this without being asked."""
+"""The most bytes of a sparse matrix that is made dense."""
 
-_BLOCK = 2**20  # entries looked at in one go, so that a memory-mapped X stays on disk
+_BLOCK = 2**20  # entries read at a time, so that a memory-mapped X stays on disk
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -90,13 +90,14 @@ class Dataset:
     def scaled(self, how: str) -> Dataset:
         """The same records on another scale, clipped to it.
 
-        "none": as they are; "unit": from the public bounds to [0, 1]; "symmetric": from the public
-        bounds to [−1, 1]; "private": to [−1, 1] from bounds so wide that anything lies within them,
-        unless they are public, for rounds that learn the rest (`FeatureScale.unknown`); "standard":
-        (x − mean)/sd of each feature, clipped to ±3; a constant feature becomes 0. Mean and sd are
-        read from the records themselves: "standard" is not private by itself.
+        - "none": unchanged.
+        - "unit", "symmetric": from the public bounds to [0, 1] or to [−1, 1].
+        - "private": to [−1, 1], from public bounds or else from bounds so wide that they hold
+          anything, for rounds that learn the rest (`FeatureScale.unknown`).
+        - "standard": (x − mean)/sd of each feature, clipped to ±3; 0 for a constant feature. Mean
+          and sd are read from the records, which is not private.
 
-        A sparse X stays sparse where zero stays zero, and becomes dense otherwise.
+        A sparse X stays sparse if zero stays zero.
         """
         if how not in SCALINGS:
             raise InvalidArgument("how", how, "one of " + ", ".join(SCALINGS))
@@ -110,7 +111,7 @@ class Dataset:
         return self._affine(*self.public_scaling(how), 0.0 if how == "unit" else -1.0, 1.0)
 
     def public_scaling(self, how: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Centre and factor (d,) of (x − centre)·factor on a scale that needs no record to know."""
+        """Centre and factor (d,) of (x − centre)·factor for a scale that depends on no record."""
         if how == PRIVATE:
             wide = FeatureScale.unknown(self.d, self.bounds)
             return wide.centre, wide.factor
@@ -123,12 +124,12 @@ class Dataset:
         return (low + high) / 2, 2 / (high - low)
 
     def with_unit_records(self) -> Dataset:
-        """Every record divided by its own norm (`unit_rows`)."""
+        """Divide every record by its norm (`unit_rows`)."""
         scaled = unit_rows(self.X, np.float32)
         return replace(self, X=scaled, bounds=np.tile([-1.0, 1.0], (self.d, 1)))
 
     def with_intercept(self) -> Dataset:
-        """One more feature, constant 1, named "intercept"; scale first."""
+        """Add a feature "intercept" with the constant 1. Scale the data first."""
         if INTERCEPT in self.feature_names:
             raise InvalidArgument("feature_names", INTERCEPT, "without an intercept so far")
         ones = np.ones((self.n, 1), np.float32)
@@ -166,10 +167,10 @@ def from_arrays(
     bounds: ArrayLike | None = None,
     positive: Label | None = None,
 ) -> Dataset:
-    """A data set of X (N, d) and y (N,), which holds two values.
+    """Build a data set from X (N, d) and y (N,) with two distinct labels.
 
     X is an array, a scipy.sparse matrix or a data frame of numbers; float32 in C order is not
-    copied. ``positive`` is the label that becomes +1; without it, the greater one (1 of 0 and 1,
+    copied. ``positive`` is the label that becomes +1, by default the greater one (1 of 0 and 1,
     "yes" of "no" and "yes").
 
     >>> data = from_arrays([[1, 2], [3, 4]], ["no", "yes"])
@@ -192,7 +193,7 @@ def from_arrays(
 
 
 def signs(y: Any, positive: Label | None = None) -> tuple[NDArray[np.int8], tuple[str, str]]:
-    """Labels of two values as −1 and +1, and the names of the two.
+    """Map two labels to −1 and +1, and return their names.
 
     >>> signs([3, 5, 5])
     (array([-1,  1,  1], dtype=int8), ('3', '5'))
@@ -215,7 +216,7 @@ def signs(y: Any, positive: Label | None = None) -> tuple[NDArray[np.int8], tupl
 
 
 def plain_values(name: str, values: Any) -> NDArray[Any]:
-    """One value per record, none missing: numbers or texts, not Python objects."""
+    """Return one value per record, as numbers or texts, and refuse missing values."""
     array = np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
     if array.ndim != 1 or not array.size:
         raise InvalidArgument(name, f"array of shape {array.shape}", "one value per record")
@@ -237,7 +238,7 @@ def _text(value: Any) -> str:
 
 
 def _same(value: Any, wanted: Label) -> bool:
-    """Equal as numbers or as texts: "1" on a command line means the label 1.0."""
+    """Compare as numbers or as texts: "1" on a command line means the label 1.0."""
     try:
         return float(value) == float(wanted)
     except (TypeError, ValueError):
@@ -248,7 +249,7 @@ def _sparse(X: Any) -> Matrix:
     with needed("simulation", "sparse data"):
         from scipy.sparse import csr_array
 
-    # A matrix that is CSR already shares its arrays with the result: sort a copy, never theirs.
+    # A CSR matrix shares its arrays with the result, so sort a copy.
     matrix = csr_array(X.tocsr())
     if matrix.dtype.kind not in "fiub":
         raise InvalidArgument("X", f"sparse matrix of {matrix.dtype}", "of real numbers")
@@ -276,7 +277,7 @@ def _dense(X: Any) -> NDArray[np.float32]:
 
 
 def _blocks(X: Matrix) -> Iterator[tuple[slice, NDArray[np.float32]]]:
-    """X in dense blocks of rows, each small enough to be copied."""
+    """Yield X in dense blocks of rows, each small enough to be copied."""
     n, d = X.shape
     step = max(1, _BLOCK // d)
     for start in range(0, n, step):
@@ -297,7 +298,7 @@ def _check_dense_size(X: Matrix) -> None:
 
 
 def _standardise(X: Matrix) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Mean and 1/sd of each feature; 0 in place of 1/sd where a feature is constant."""
+    """Mean and 1/sd of each feature; 0 instead of 1/sd for a constant feature."""
     _check_dense_size(X)
     n, d = X.shape
     total, low, high = np.zeros(d), np.full(d, np.inf), np.full(d, -np.inf)
@@ -335,7 +336,7 @@ def _check_matrix(X: Matrix) -> None:
 
 
 def _check_sparse(X: object) -> None:
-    """Loops over a CSR array trust its indices: none may point outside or come twice."""
+    """Refuse indices that are out of range or repeated, because loops over CSR trust them."""
     from scipy.sparse import csr_array
 
     if not isinstance(X, csr_array) or X.dtype != np.float32 or X.ndim != 2:

@@ -33,7 +33,7 @@ from fedsel.errors import InvalidArgument
 _DELIMITERS = ",;\t|"
 _TABLES = (".csv", ".parquet")
 _ENDINGS = (*_TABLES, ".npz", ".svm", ".libsvm")
-_ROWS = 20_000  # rows of a CSV file that are texts in memory at the same time
+_ROWS = 20_000  # rows of a CSV file that are held as texts at a time
 
 
 def read(
@@ -43,7 +43,7 @@ def read(
     positive: Label | None = None,
     header: bool | None = None,
 ) -> Dataset:
-    """A data set from a file, by its ending.
+    """Read a data set from a file, by its ending.
 
     - .csv and .parquet: ``label`` is the name or number of the label column. Columns
       of numbers are features, columns of texts are one-hot with sorted levels.
@@ -51,11 +51,11 @@ def read(
       they are there.
     - .svm, .libsvm: lines of ``label index:value …``; stays sparse.
 
-    The label has two values. ``positive`` is the one that becomes +1; without it, the greater one
-    (1 of 0 and 1, "yes" of "no" and "yes"). ``classes`` of the result tells which is which.
+    The label has two values. ``positive`` is the one that becomes +1, by default the greater one
+    (1 of 0 and 1, "yes" of "no" and "yes"). The result's ``classes`` names both.
 
-    ``header`` says whether the first line of a .csv file has the names of its columns; with False
-    they are numbered from 0. None expects names, and refuses a first line that looks like a record.
+    ``header`` says whether the first line of a .csv file names its columns; with False they are
+    numbered from 0. None expects names, and refuses a first line that looks like a record.
     """
     file = Path(path)
     kind = file.suffix.lower()
@@ -81,11 +81,11 @@ def read_rows(
     *,
     header: bool | None = None,
 ) -> NDArray[np.float32]:
-    """Rows without labels (m, d), with the features of a data set, from a .csv or .parquet file.
+    """Read rows (m, d) with the features of a data set from a .csv or .parquet file.
 
-    Columns are found by their names, in any order; those that are no feature are left out, so that
-    a label may be there. A text that the data set does not know is none of its levels. ``name`` is
-    what the caller calls the path, ``header`` as in `read`.
+    Columns are matched by name, in any order; others, such as a label, are ignored. A text that is
+    not a level of the data set becomes zeros. ``name`` is the caller's name for the path,
+    ``header`` as in `read`.
     """
     file = Path(path)
     if file.suffix.lower() not in _TABLES or not file.is_file():
@@ -102,7 +102,7 @@ def read_rows(
 def _columns(
     path: Path, check: Callable[[list[str]], object] = len, *, header: bool | None = None
 ) -> list[Column]:
-    """The columns of a file; ``check`` sees their names before the work, not after it."""
+    """Read the columns of a file. ``check`` gets their names before any record is read."""
     if path.suffix.lower() == ".csv":
         return _csv_columns(path, check, header)
     return _parquet_columns(path, check)
@@ -129,7 +129,7 @@ def _csv_columns(
 
 
 class _ColumnReader:
-    """A column of a CSV file, read block by block: numbers as long as all are, texts as levels."""
+    """A column of a CSV file, read block by block: numbers if all cells are, else levels."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -189,10 +189,10 @@ def _header(path: Path, header: bool | None) -> tuple[list[str], str]:
 
 
 def _looks_like_a_record(names: list[str], kinds: Sequence[tuple[str, ...] | None]) -> bool:
-    """Whether a first line fits the columns below it, so that it hardly is their names.
+    """Whether a first line looks like a record rather than the names of the columns.
 
-    A number stands over each column of numbers, and where there are texts, one of them comes again
-    in its column. Columns numbered from 0 or from 1 are names, as pandas writes them.
+    It does if each column of numbers has a number there and, if there are columns of texts, one of
+    them repeats its first text. Columns numbered from 0 or 1 are names, as pandas writes them.
 
     >>> _looks_like_a_record(["5.1", "yes"], [None, ("no", "yes")])
     True
@@ -221,7 +221,7 @@ def _headless(path: Path, names: list[str]) -> InvalidArgument:
 def _blocks(
     path: Path, width: int, delimiter: str, above: int
 ) -> Iterator[tuple[int, list[tuple[str, ...]]]]:
-    """(number of the first record, columns) for a few thousand records at a time."""
+    """Yield (number of the first record, columns) for a few thousand records at a time."""
     with path.open(newline="", encoding="utf-8-sig") as file:
         records = (row for row in islice(_reader(file, delimiter), above, None) if row)
         start = 0
@@ -237,7 +237,7 @@ def _blocks(
 
 
 def _are_numbers(cells: tuple[str, ...]) -> bool:
-    """Whether every cell with something in it is a number; 1_2 is none, though Python reads it."""
+    """Whether every nonempty cell is a number. 1_2 is not, although Python parses it."""
     filled = [cell for cell in cells if cell]
     try:
         deque(map(float, filled), maxlen=0)

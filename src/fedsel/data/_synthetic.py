@@ -13,9 +13,9 @@ SIZES = {"syn-L": (100, 60_000), "syn-H": (300, 100_000)}
 """(d, n) of the paper's two synthetic data sets."""
 
 BOUND = 6.0
-"""Public: |x| exceeds it with probability 2e-9, by the law the records are drawn from."""
+"""A public bound that |x| exceeds with probability 2e-9, by the law of the records."""
 
-_BLOCK = 2**20  # entries drawn at once: the memory beside X itself
+_BLOCK = 2**20  # entries drawn at a time, which bounds the memory besides X
 
 
 _NAME = re.compile(
@@ -24,7 +24,7 @@ _NAME = re.compile(
 
 
 def load(name: str, seed: int = 0, *, labels: str | None = None) -> Dataset:
-    """A synthetic data set by its name, in any case: syn-L or syn-H, with c1 and c2 if they differ.
+    """Load a synthetic data set by name: syn-L or syn-H, followed by c1 and c2 if they differ.
 
     >>> load("syn-L-0.1-0.6", seed=7)
     Dataset('syn-L-0.1-0.6', n=60000, d=100, dense)
@@ -34,7 +34,7 @@ def load(name: str, seed: int = 0, *, labels: str | None = None) -> Dataset:
 
 
 def synthetic_parameters(name: object) -> tuple[int, int, float, float, str]:
-    """d, n, c1, c2 and the rule of labels that the name of a synthetic data set states.
+    """Parse d, n, c1, c2 and the label rule from the name of a synthetic data set.
 
     >>> synthetic_parameters("SYN-h-0.1-0.6")
     (300, 100000, 0.1, 0.6, 'sparse')
@@ -62,12 +62,12 @@ def synthetic(
     labels: str = "sparse",
     seed: int = 0,
 ) -> Dataset:
-    """n records with d features of very different strength.
+    """Draw n records with d features of very different strength.
 
     x̄ ~ N(0, I); B ~ U[0, 1]^d once, shrunk to c1·B_j where B_j ≤ c2; x = x̄ ⊙ B; w ~ N(0, I).
     The label is sign(x·w) for "sparse" and sign(x̄·w) for "dense". Both are linear in x, but the
     second needs weights w_j/B_j, 1/c1 times greater for the weak features, which a regularised
-    model or a few steps of descent do not reach. Fewer records of a seed are the first of more.
+    model or a few steps of descent do not reach. With one seed, fewer records are a prefix of more.
 
     >>> data = synthetic(d=4, n=1000, c2=0.5)
     >>> data.X.shape, sorted(set(data.y.tolist()))
@@ -112,7 +112,7 @@ def _share(name: str, value: float) -> float:
 
 
 def _name(d: int, n: int, c1: float, c2: float, labels: str) -> str:
-    """The paper's name where it has one: syn-L-0.01-0.9."""
+    """The paper's name if it has one: syn-L-0.01-0.9."""
     known = {size: name for name, size in SIZES.items()}
     name = f"{known.get((d, n), f'syn-{d}x{n}')}-{c1:g}-{c2:g}"
     return name if labels == "sparse" else f"{name}-{labels}"

@@ -1,4 +1,4 @@
-"""Columns of numbers and of texts, and how they become features: one each, or one per level."""
+"""Encode columns as features: one for a column of numbers, one per level for a column of texts."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from fedsel.data._dataset import Dataset, Label, from_arrays
 from fedsel.errors import InvalidArgument
 
 MAX_LEVELS = 1000
-"""Beyond it a text column is an identifier or a date, not a category."""
+"""A text column with more levels is an identifier or a date, not a category."""
 
 
 @dataclass(frozen=True)
 class Numbers:
-    """A column of numbers, which is one feature."""
+    """A column of numbers, which becomes one feature."""
 
     name: str
     values: NDArray[Any]
@@ -31,7 +31,7 @@ class Numbers:
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """Public bounds: truth values are 0 or 1, of other numbers nothing is known."""
+        """The public bounds: 0 and 1 for truth values, none for other numbers."""
         return (0.0, 1.0) if self.values.dtype == np.bool_ else (-math.inf, math.inf)
 
     def matrix(self) -> NDArray[np.float32]:
@@ -46,7 +46,7 @@ class Numbers:
 
 @dataclass(frozen=True)
 class Texts:
-    """A column of texts, ``levels[codes]`` with sorted levels: each level is a feature."""
+    """A column of texts, ``levels[codes]`` with sorted levels, each of which becomes a feature."""
 
     name: str
     codes: NDArray[np.int32]
@@ -71,7 +71,7 @@ Column = Numbers | Texts
 def encode(
     columns: Sequence[Column], label: str | int | None, positive: Label | None, name: str
 ) -> Dataset:
-    """Numbers as they are, texts one-hot; the label column gives y."""
+    """Encode columns as a data set: numbers unchanged, texts one-hot, the label column as y."""
     at = label_index([column.name for column in columns], label)
     target, features = columns[at], [*columns[:at], *columns[at + 1 :]]
     if not features:
@@ -94,7 +94,7 @@ def encode(
 
 
 def arranged(columns: Sequence[Column], features: Sequence[str]) -> NDArray[np.float32]:
-    """Rows (m, d) of the features that `encode` has named: numbers, or texts and their levels.
+    """Arrange columns as rows (m, d) of the features that `encode` has named.
 
     >>> age, job = Numbers("age", np.array([3.0, 4.0])), Texts("job", np.array([0, 1]), ("a", "b"))
     >>> arranged([job, age], ["age", "job=b", "job=c"]).tolist()

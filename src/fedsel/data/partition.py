@@ -15,7 +15,7 @@ from fedsel.errors import InvalidArgument, check_count, check_finite
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Clients:
-    """Client i holds the records ``order[starts[i]:starts[i + 1]]``; each holds at least one.
+    """A partition in which client i holds the records ``order[starts[i]:starts[i + 1]]``.
 
     >>> clients = by_groups(["b", "a", "b"])
     >>> clients
@@ -47,7 +47,7 @@ class Clients:
 
     @property
     def sizes(self) -> NDArray[np.int64]:
-        """How many records each client holds."""
+        """The number of records of each client."""
         return np.diff(self.starts)
 
     def records(self, client: int) -> NDArray[np.int64]:
@@ -76,10 +76,10 @@ def by_groups(groups: Any) -> Clients:
 
 
 def dirichlet(y: Any, n_clients: int, alpha: float, seed: int = 0) -> Clients:
-    """Label skew: each class is dealt to the clients by its own draw from Dirichlet(alpha).
+    """Skew labels: each class is divided among the clients by its own draw from Dirichlet(alpha).
 
-    A small alpha gives clients with few labels, a large one gives all the same mixture. Clients who
-    would hold nothing take one record each from the largest.
+    With a small alpha clients hold few labels, with a large one all hold the same mixture. A client
+    that would hold nothing takes one record from the largest client.
 
     >>> y = np.array([-1, 1] * 50)
     >>> dirichlet(y, 10, alpha=0.1, seed=1).sizes.sum()
@@ -106,14 +106,14 @@ def dirichlet(y: Any, n_clients: int, alpha: float, seed: int = 0) -> Clients:
 
 
 def _clients(client: NDArray[np.int64], n_clients: int) -> Clients:
-    """The records sorted by client; within a client they keep their order."""
+    """Sort the records by client, keeping their order within each client."""
     starts = np.zeros(n_clients + 1, np.int64)
     np.cumsum(np.bincount(client, minlength=n_clients), out=starts[1:])
     return Clients(np.argsort(client, kind="stable").astype(np.int64), starts)
 
 
 def _fill_empty(client: NDArray[np.int64], n_clients: int, shuffled: NDArray[np.int64]) -> None:
-    """Give every client without a record one of the largest client's, in place."""
+    """Move a record of the largest client to every client that has none, in place."""
     sizes = np.bincount(client, minlength=n_clients)
     empty = np.flatnonzero(sizes == 0)
     if not empty.size:

@@ -1,4 +1,4 @@
-"""fedsel on Flower: a client mod that lets nothing but a private report leave, and its strategy.
+"""fedsel on Flower: a client mod that sends only private reports, and its strategy.
 
 Needs the extra: ``pip install 'fedsel[flower]'``, or ``'fedsel[flower-simulation]'`` with the
 simulation engine. Docs: docs/flower.md.

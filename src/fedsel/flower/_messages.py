@@ -1,9 +1,9 @@
 """The messages between strategy and mod, in both directions.
 
-A message of the server holds the model (an ArrayRecord), the app's own ConfigRecords, and under
-``fedsel`` the bytes of the request, the public scale of each array and, where the strategy knows
-bounds of the records, their preparation. A reply holds the bytes of the report under ``fedsel``,
-and nothing else.
+A server's message holds the model (an ArrayRecord), the app's own ConfigRecords, and under
+``fedsel`` the bytes of the request, the public scale of each array and, if the strategy knows
+bounds of the records, their preparation. A reply holds only the bytes of the report under
+``fedsel``.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ _REQUEST, _SCALES, _REPORT = "request", "scales", "report"
 NO_ANSWER = "this node answers requests for training alone"
 """The answer to evaluate and query messages."""
 NO_RECORDS = "this node knows of no records to prepare: FedSelMod(records=…)"
-"""Where the strategy has bounds for records, and the node's mod has none."""
+"""The answer if the strategy has bounds for records but the node's mod has no records."""
 NO_BOUNDS = "this node prepares its records, and is not told how: FedSelStrategy(feature_range=…)"
 """The opposite."""
 NO_SETTINGS = "this node has no settings of fedsel: its node_config must name fedsel-store"
 WRONG_SETTINGS = "a setting of fedsel in the node_config of this node is unknown or wrong"
 WRONG_POLICY = "the policy of this node cannot be read, or a value in it is missing or wrong"
-"""All that a server learns about wrong settings; the node's own log has key and value."""
+"""A server learns no more about wrong settings. The node's own log names key and value."""
 
 
 @final
 @dataclass(frozen=True)
 class Question:
-    """The server's question in a round: a `Request` in bytes, one scale for each array, and how to
-    prepare records where the server knows their bounds.
+    """The server's question in a round: the bytes of a `Request`, one scale for each array, and the
+    preparation of records if the server knows their bounds.
     """
 
     request: bytes
@@ -49,7 +49,7 @@ class Question:
     preparing: RecordPipeline | None = None
 
     def record(self) -> ConfigRecord:
-        """Return the question as it travels."""
+        """Encode the question for a message."""
         asked = ConfigRecord({_REQUEST: self.request, _SCALES: list(self.scales)})
         if self.preparing is not None:
             asked[PREPARING] = self.preparing.encode()
@@ -150,7 +150,7 @@ class Layout:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """float32, or float64 where an array needs it to be exact."""
+        """float32, or float64 if an array needs it to be exact."""
         wide = any(dtype.itemsize > 4 for dtype in self.dtypes)
         return np.dtype(np.float64 if wide else np.float32)
 
@@ -202,9 +202,9 @@ PREPARING = "preparing"
 def prepared(message: Message, X: Any) -> NDArray[np.float32]:
     """Prepare a node's raw records X (n, d) for training in this round: (n, size), float32.
 
-    They are clipped to the strategy's ``feature_range`` and centred as far as a centre is known.
-    For a linear model they get the intercept's entry and norm 1. Call it in ``@app.train()``,
-    behind ``FedSelMod(records=…)``.
+    Records are clipped to the strategy's ``feature_range`` and centred if a centre is known. For a
+    linear model they get the intercept's entry and norm 1. Call it in ``@app.train()`` of an app
+    with ``FedSelMod(records=…)``.
     """
     record = message.content.get(RECORD)
     if not isinstance(record, ConfigRecord) or PREPARING not in record:

@@ -1,4 +1,4 @@
-"""The client mod: the update that any ClientApp returns becomes one private report."""
+"""The client mod, which turns the update of any ClientApp into one private report."""
 
 from __future__ import annotations
 
@@ -36,22 +36,22 @@ _LOG = logging.getLogger("fedsel.flower")
 
 
 class FedSelMod:
-    """``ClientApp(mods=[FedSelMod()])``: a private report is all that leaves the node.
+    """``ClientApp(mods=[FedSelMod()])``: the node sends only private reports.
 
-    The app gets a copy of the message and returns the trained arrays. The mod drops metrics and all
-    else that the app returns or writes. The update (model − returned arrays)/scale goes through the
-    node's `Client`, whose policy and ledger come from ``node_config`` (see `Node`). The app runs
-    only if the policy allows the request. If the app fails, a report on zeros leaves, because
-    whether a node answers must not depend on its data. The node's log names the type of the
-    exception only.
+    The app gets a copy of the message and returns the trained arrays. The mod drops metrics and
+    everything else that the app returns or writes. The update (model − returned arrays)/scale goes
+    through the node's `Client`, whose policy and ledger come from ``node_config`` (see `Node`). The
+    app runs only if the policy allows the request. If the app fails, the mod reports on zeros,
+    because whether a node answers must not depend on its data. The node's log names only the type
+    of the exception.
 
     Evaluate and query messages are refused: metrics of private data are not private. Put the mod
     first in its list, so that no other mod sees the reply before it.
 
-    Where the strategy has a ``feature_range``, ``records`` is a function of the context that
-    returns the node's raw records (n, d). In a round that prepares, the mod reports on their mean
-    and the app does not run. In all other rounds the app trains on `prepared` records. If only one
-    of strategy and mod knows about records, the node refuses, and nothing is spent.
+    If the strategy has a ``feature_range``, ``records`` is a function of the context that returns
+    the node's raw records (n, d). In a preparing round the mod reports on their mean and the app
+    does not run. In all other rounds the app trains on `prepared` records. If only one of strategy
+    and mod handles records, the node refuses, and nothing is spent.
     """
 
     def __init__(self, records: Records | None = None) -> None:
@@ -80,11 +80,11 @@ class FedSelMod:
             layout = Layout.of(arrays)
             model: NDArray[np.floating] | None = layout.vector(arrays)
         except Exception:
-            model = None  # the client refuses it, if it has no other objection
+            model = None  # refused by the client, unless it has another objection
         try:
             client = self._client(context, question)
         except LedgerError as error:
-            _LOG.error("%s", error)  # for the node's owner; the server hears less
+            _LOG.error("%s", error)  # for the node's owner only
             return Reason.LEDGER.value
         except InvalidArgument as error:
             _LOG.error("node_config: %s", error)
@@ -100,12 +100,12 @@ class FedSelMod:
             except KeyboardInterrupt:
                 raise
             except BaseException as error:
-                # Also sys.exit: a node that is silent for some data reveals them.
+                # Also sys.exit: silence that depends on data would reveal them.
                 failed = type(error).__name__
             else:
                 with np.errstate(all="ignore"):  # a warning may be an error, and reveal data
                     return (weights.astype(np.float64) - after) / layout.per_entry(question.scales)
-            # The node's owner pays for a report on zeros. Its text may hold data: it is not logged.
+            # A report on zeros is charged. The exception's text may hold data and is not logged.
             _LOG.warning("the app or its records failed: %s", failed)
             raise ValueError("the app failed")
 

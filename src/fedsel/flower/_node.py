@@ -1,4 +1,4 @@
-"""A node's own settings: policy and ledger, as its owner wrote them into ``node_config``.
+"""A node's own settings, policy and ledger, from the ``node_config`` that its owner wrote.
 
 Neither ``run_config`` nor a message can change them. In a simulation, where Flower invents the
 ``node_config``, an environment variable names a folder instead.
@@ -21,13 +21,13 @@ from fedsel.flower._messages import NO_SETTINGS, WRONG_POLICY, WRONG_SETTINGS
 
 PREFIX = "fedsel-"
 NODES_VARIABLE = "FEDSEL_FLOWER_NODES"
-"""The variable that names the folder of policy.toml and of the ledgers in a simulation."""
+"""The variable that names the folder of policy.toml and the ledgers in a simulation."""
 
 _PLACES = ("policy", "store", "witness", "create")
 _LISTS = ("solutions", "dimensions", "purposes", "recipients")
 _OURS = PREFIX.rstrip("-")
 _ALIKE = 0.8
-"""Words this similar to our prefix are taken for a typing error: fesdel, fedsl."""
+"""Words this similar to our prefix count as typing errors: fesdel, fedsl."""
 
 
 class WrongSettings(InvalidArgument):
@@ -43,13 +43,13 @@ class WrongSettings(InvalidArgument):
 @final
 @dataclass(frozen=True)
 class Node:
-    """What a node may report on, and where its ledger is.
+    """A node's policy, and the place of its ledger.
 
     Keys of ``node_config``: ``fedsel-store``, the ledger's folder; ``fedsel-policy``, a TOML file,
     or the policy's fields themselves with dashes (``fedsel-lifetime=8.0``, lists with commas);
-    ``fedsel-witness``, a file on another disk; ``fedsel-create=true`` to begin a ledger where none
-    is. Paths must be absolute: a relative one would mean another ledger, and another lifetime, in
-    each working directory. Unknown and misspelt keys are refused.
+    ``fedsel-witness``, a file on another disk; ``fedsel-create=true`` to create a missing ledger.
+    Paths must be absolute: a relative one would mean another ledger, and another lifetime, in each
+    working directory. Unknown and misspelt keys are refused.
 
     >>> Node.of({"fedsel-store": "/store", "fedsel-lifetime": 8.0, "fedsel-per-report": 2.0,
     ...          "fedsel-solutions": "FJ,PS-PM", "fedsel-dimensions": 11}).policy.solutions
@@ -62,7 +62,7 @@ class Node:
     create: bool = False
 
     def __post_init__(self) -> None:
-        if self.policy.server_key is not None:  # each report would be paid for in vain
+        if self.policy.server_key is not None:  # each report would be charged in vain
             raise InvalidArgument("server_key", self.policy.server_key, "left out on Flower")
 
     @classmethod
@@ -124,7 +124,7 @@ def _policy(values: dict[str, Any], file: object) -> Policy:
 
 
 def _checked(make: Callable[[Any], Policy], given: object) -> Policy:
-    """Make a policy, and report an error as one of the policy."""
+    """Build a policy, and name the policy in errors."""
     try:
         return make(given)
     except InvalidArgument as error:
@@ -141,7 +141,7 @@ def _count(text: str) -> int:
 def _path(name: str, value: object) -> Path:
     path = None
     if isinstance(value, str) and value:
-        with suppress(RuntimeError):  # ~somebody, whom this machine does not know
+        with suppress(RuntimeError):  # ~name of an unknown user
             path = Path(value).expanduser()
     if path is None or not path.is_absolute():
         raise InvalidArgument(name, value, "an absolute path")

@@ -1,4 +1,4 @@
-"""The state of a run on Flower: layout, server, nodes asked, rounds without a report."""
+"""The state of a run on Flower: layout, server, asked nodes, rounds without a report."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Session:
         folder: Path,
         intent: Intent,
     ) -> Self:
-        """Begin with these arrays, or go on from a checkpoint of the same model and scales."""
+        """Start with these arrays, or resume a checkpoint of the same model and scales."""
         layout = Layout.of(arrays)
         scales = _scales(layout, scale)
         spread = layout.per_entry(scales)
@@ -77,7 +77,7 @@ class Session:
         make_folder(folder)
         with FolderLock(folder):
             _remember(folder / _MODEL, json.dumps(description))
-        # The server works in units of the scale: there a report is on w/scale itself.
+        # The server works in units of the scale, in which reports are on w/scale.
         server = Aggregator(
             recipe,
             folder,
@@ -101,7 +101,7 @@ class Session:
 
     @property
     def model(self) -> ArrayRecord:
-        """The average of the weights over the rounds where there is one, or the weights."""
+        """The average of the weights over the rounds if there is one, else the weights."""
         return self.layout.record(self.model_vector)
 
     @property
@@ -112,7 +112,7 @@ class Session:
         return replace(self.begun, preparation=self.server.preparation)
 
     def history(self, judged: Mapping[int, tuple[float, float]]) -> History:
-        """Return all rounds so far, with the accuracy and loss of those that were judged."""
+        """Return all rounds so far, with the accuracy and loss of evaluated rounds."""
         records, solution = self.server.records, self.server.solution
         unknown = (math.nan, math.nan)
         rounds = [
@@ -137,11 +137,11 @@ class Session:
         )
 
     def question(self) -> ConfigRecord:
-        """Return the question to the nodes of this round, as it travels."""
+        """Return the encoded question to the nodes of this round."""
         return Question(self.server.request(), self.scales, self.preparing).record()
 
     def cohort(self, nodes: Sequence[int]) -> list[int]:
-        """Choose an even share of the nodes not yet asked in this epoch; only they may answer."""
+        """Choose this round's share of the nodes not yet asked in this epoch."""
         server = self.server
         if self.epoch != server.epoch:
             self.asked, self.epoch = set(), server.epoch
@@ -185,16 +185,16 @@ _NAMES = {sentence: name for name, sentence in _SENTENCES.items()}
 
 
 class NoReports(RuntimeError):
-    """No node sends a report, so the run cannot succeed; the message has the nodes' reasons."""
+    """No node sends a report, so the run cannot succeed. The message gives the nodes' reasons."""
 
 
 def refusal_name(text: object) -> str:
-    """Return the name of a refusal. A node may send any text: an unknown one is not repeated."""
+    """Return the name of a refusal. An unknown text from a node is not repeated."""
     return _NAMES.get(str(text), OTHER)
 
 
 def released(records: Sequence[RoundRecord], charge: Fraction) -> list[Fraction]:
-    """Return the most ε of one node after each round: one charge for each epoch with a report.
+    """Return the largest ε of a node after each round: one charge for each epoch with a report.
 
     >>> rounds = [RoundRecord(n, n // 2, accepted, 0, 0, 0) for n, accepted in enumerate([3, 0, 0])]
     >>> released(rounds, Fraction(1, 2))
@@ -243,13 +243,13 @@ class EmptyRounds:
     asked: int = 0
     fates: Counter[str] = field(default_factory=Counter)
     mentioned: set[str] = field(default_factory=set)
-    """Reasons that an earlier warning had."""
+    """Reasons that earlier warnings have named."""
 
     def add(self, record: RoundRecord, asked: int, refused: Counter[str], silent: int) -> str:
-        """Count a round, and return a warning where nodes do not report.
+        """Count a round, and return a warning if nodes do not report.
 
-        A round with a report is warned about where fewer than half of its nodes report, or where
-        one of them has a reason that no warning had before.
+        A round with reports gets a warning if fewer than half of its nodes report, or if a node
+        gives a new reason.
         """
         unheard, self.mentioned = set(refused) - self.mentioned, self.mentioned | set(refused)
         fates = _fates_of(record, refused, silent)

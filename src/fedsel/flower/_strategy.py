@@ -1,4 +1,4 @@
-"""The strategy: asks nodes for reports, averages them, steps the model, survives a restart."""
+"""The strategy, which asks nodes for reports, averages them, steps the model, and can restart."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class FedSelStrategy(Strategy):
     epsilon
         ε of a node over all epochs. A node that reports in every epoch spends all of it.
     nodes
-        How many nodes are planned. Automatic parameters follow from it.
+        The planned number of nodes, from which automatic parameters follow.
     solution
         The name of a private solution.
     epochs, rounds_per_epoch
@@ -66,16 +66,16 @@ class FedSelStrategy(Strategy):
     learning_rate
         α of w ← w − α·scale·mean. "auto" (`fedsel.auto`) is divided by the scale.
     scale
-        Public number that updates are divided by, for all arrays or by name. For an app with one
-        local step of η, a scale of η makes a report one on the gradient.
+        The public divisor of updates, for all arrays or by name. For an app with one local step of
+        η, a scale of η makes reports describe the gradient.
     norm
-        The public norm of a record of a linear model. None: nothing is known about the model. A
-        report then tells the direction of an update, and α is the rate of a network.
+        The public norm of a record of a linear model. None: nothing is known about the model.
+        Reports then hold the direction of an update, and α is the rate of a network.
     records_per_node
-        How many records a node holds, where ``norm`` is given. The mean of many gradients is
-        shorter than one gradient, and so is the automatic ρ.
+        The number of records of a node, if ``norm`` is given. The mean of many gradients is shorter
+        than one gradient, and so is the automatic ρ.
     feature_range
-        Public bounds (low, high) of the records, or "private" where nobody knows any. Nodes run
+        Public bounds (low, high) of the records, or "private" if none are known. Nodes run
         ``FedSelMod(records=…)`` and train on `prepared` records. The first rounds learn where the
         records lie (``spread`` and ``centre``, shares of an epoch's rounds). ``norm`` must be 1, or
         None for a network. None: nodes prepare their records themselves.
@@ -85,12 +85,12 @@ class FedSelStrategy(Strategy):
         Published means of features, {number: mean} or an array with NaN for unknown ones. No round
         learns the centre of these features. Needs ``feature_range``.
     folder
-        Keeps the checkpoint. A strategy that starts again on it goes on. None: a temporary folder.
+        The folder of the checkpoint, from which a new strategy resumes. None: a temporary folder.
     min_nodes, patience
         A round waits for ``min_nodes``, the first for all, but at most ``patience`` seconds.
     max_empty_rounds
-        `NoReports` ends the run after so many rounds in a row without a report, and at its end
-        where no report came at all. None: the run goes on.
+        `NoReports` ends the run after this many consecutive rounds without a report, and at the end
+        of a run without any report. None: the run goes on.
     purpose, recipient
         Short texts for nodes: why reports are collected, and who gets the result. Policies of nodes
         may require them, and ledgers keep them.
@@ -100,9 +100,9 @@ class FedSelStrategy(Strategy):
 
     Notes
     -----
-    ``history`` has accuracy, ε and bits by round, ``records`` counts the reports of each round,
-    ``refusals`` the reasons of nodes that refused, ``reply_bytes`` the sizes of replies. The ε of
-    a round is what a node has released at most: epochs without a report cost nothing.
+    ``history`` holds accuracy, ε and bits by round, ``records`` the counts of reports by round,
+    ``refusals`` the reasons of nodes that refused, ``reply_bytes`` the sizes of replies. The ε of a
+    round is the most that a node has released: epochs without a report cost nothing.
     """
 
     def __init__(
@@ -184,7 +184,7 @@ class FedSelStrategy(Strategy):
 
     @property
     def arrays(self) -> ArrayRecord:
-        """The current model: the average over the rounds where the recipe has one."""
+        """The current model: the average over the rounds if the recipe has one."""
         return self.session.model
 
     @property
@@ -210,10 +210,10 @@ class FedSelStrategy(Strategy):
         evaluate_config: ConfigRecord | None = None,
         evaluate_fn: Evaluate | None = None,
     ) -> Result:
-        """Run all rounds, or ``num_rounds`` of them, from the checkpoint where there is one.
+        """Run all rounds, or ``num_rounds`` of them, from the checkpoint if there is one.
 
-        Flower counts rounds from 1 at each start, ``history`` goes on counting. ``evaluate_fn``
-        judges the model on the server's own data; ``history`` keeps "accuracy" and "loss".
+        Flower counts rounds from 1 at each start; ``history`` continues counting. ``evaluate_fn``
+        evaluates the model on the server's own data; ``history`` keeps "accuracy" and "loss".
         """
         server = self._open(initial_arrays).server
         self._empty_rounds = EmptyRounds()
@@ -271,7 +271,7 @@ class FedSelStrategy(Strategy):
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        """Average the reports and step; count and drop whatever is no report of this round."""
+        """Average the reports and step the model; count and drop everything else."""
         del server_round  # the server counts through restarts
         server, refused = self.session.server, Counter[str]()
         if server.finished:
@@ -328,18 +328,18 @@ class FedSelStrategy(Strategy):
     def history(self) -> History:
         """All rounds so far and the weights; rounds before a restart have no accuracy.
 
-        ``history.central()`` is the guarantee that a shuffler would have given.
+        ``history.central()`` is the guarantee if a shuffler were used.
         """
         return self.session.history(self._judged)
 
     @property
     def statement(self) -> RunStatement:
-        """What nodes have released in each epoch, and whom they trust; ``to_html()`` is a page."""
+        """What nodes have released in each epoch, and whom they trust; ``to_html()`` renders it."""
         server = self.session.server
         return RunStatement.of(server, refusals=self.refusals, trust=TRUST_ON_FLOWER)
 
     def plot_history(self, axes: Axes | None = None) -> Axes:
-        """Draw accuracy against rounds, or bits sent where there is no ``evaluate_fn``."""
+        """Draw accuracy against rounds, or bits sent if there is no ``evaluate_fn``."""
         from fedsel._internal import plotting
 
         label = f"{self.recipe.solution}, ε = {float(self.recipe.epsilon or 0):g}"
@@ -363,7 +363,7 @@ class FedSelStrategy(Strategy):
 
 
 def _read(reply: Message) -> tuple[int, object]:
-    """Return size and report of a reply; nothing that a node makes up raises an error."""
+    """Return size and report of a reply. No content of a reply raises an error."""
     try:
         return content_bytes(reply), report_of(reply.content)
     except Exception:

@@ -1,7 +1,7 @@
-"""Pages and figures for people: data in, one self-contained HTML page out.
+"""Self-contained HTML pages with tables, figures and verdicts.
 
-The page loads nothing from anywhere, opens from a file, works without JavaScript and in print, and
-is the same byte for byte for the same data.
+A page loads nothing, opens from a file, works without JavaScript and in print, and is byte for byte
+the same for the same data.
 
 >>> section = Section(
 ...     name="table3",

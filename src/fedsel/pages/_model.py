@@ -1,4 +1,4 @@
-"""What a page is made of: sections with text, figures, tables and verdicts, all plain text."""
+"""The content of a page: sections with text, figures, tables and verdicts, all plain text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fedsel._internal.display import DASH, shown
 from fedsel.errors import InvalidArgument
 
 Cell = str | float | int | None
-"""What a cell of a table may hold."""
+"""The value of a table cell."""
 _LEADING = re.compile(
     r"\s*([+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:e[+-]?\d+)?)\s*(?:(?:±|%|…|×|\().*|[a-zµ]{1,3})?",
     re.IGNORECASE,
@@ -22,7 +22,7 @@ _LEADING = re.compile(
 
 @dataclass(frozen=True)
 class Table:
-    """Rows under headings; None is shown as a dash, a float with ``digits`` decimals.
+    """A table. None is shown as a dash, a float with ``digits`` decimals.
 
     >>> table = Table("Gains", ("data", "PS-PM"), (("BANK", 1.25), ("KDD", None)))
     >>> table.numeric, table.texts
@@ -50,7 +50,7 @@ class Table:
 
     @property
     def texts(self) -> tuple[tuple[str, ...], ...]:
-        """The rows as they are shown; a column of tiny or huge floats has exponents."""
+        """The displayed rows. A column of tiny or huge floats uses exponents."""
         exponents = [_is_extreme(self._column(i), self.digits) for i in range(len(self.columns))]
         return tuple(
             tuple(
@@ -62,7 +62,7 @@ class Table:
 
     @property
     def sort_keys(self) -> tuple[tuple[str | None, ...], ...]:
-        """The numbers by which a page sorts the rows, as JavaScript reads them."""
+        """The sort keys of the rows, as JavaScript reads them."""
         numeric = self.numeric
         return tuple(
             tuple(_sort_key(c) if n else None for c, n in zip(row, numeric, strict=True))
@@ -76,7 +76,7 @@ def _sort_key(cell: Cell) -> str | None:
 
 
 def as_number(cell: Cell) -> float | None:
-    """The number that a cell is or begins with.
+    """The number that a cell is, or begins with.
 
     >>> [as_number(c) for c in (2, "−1.5 ± 0.2", "10,000", "3 ms", "81 %", "syn-L", None)]
     [2.0, -1.5, 10000.0, 3.0, 81.0, None, None]
@@ -128,7 +128,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of one claim.
+    """The verdict on one claim.
 
     >>> [Verdict("", "", v, "", "").kind.key for v in ("holds", "Does not hold", "see below")]
     ['holds', 'fails', 'other']
@@ -139,13 +139,13 @@ class Verdict:
     claim: str
     """The claim in our words."""
     where: str
-    """Where it is made: "Section 5.3", "my_module.respond"."""
+    """Where the claim is made: "Section 5.3", "my_module.respond"."""
     verdict: str
     """ "holds", "holds for α in …", "holds in 14 of 16", "does not hold", "not measured"."""
     numbers: str
     """One sentence with the figures."""
     command: str
-    """How to repeat it."""
+    """The command that repeats the test."""
 
     @property
     def kind(self) -> Kind:
@@ -167,7 +167,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Figure:
-    """A drawing as matplotlib writes it, its caption, and its alt text."""
+    """A drawing by matplotlib, its caption, and its alt text."""
 
     svg: str
     caption: str
@@ -176,7 +176,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Section:
-    """One subject of a page: what was done, what came out, how to repeat it."""
+    """One section of a page: what was done, the results, and how to repeat it."""
 
     name: str
     """The anchor: "table3"."""
@@ -186,16 +186,16 @@ class Section:
     text: tuple[str, ...] = ()
     """Paragraphs."""
     facts: Mapping[str, str] = field(default_factory=dict)
-    """Names and values below them."""
+    """Named values below the text."""
     points: tuple[str, ...] = ()
-    """A list below these."""
+    """A bulleted list below the named values."""
     command: str = ""
     settings: Mapping[str, str] = field(default_factory=dict)
     figures: tuple[Figure, ...] = ()
     tables: tuple[Table, ...] = ()
     verdicts: tuple[Verdict, ...] = ()
     missing: tuple[str, ...] = ()
-    """What could not be run, and how to get it."""
+    """What could not be run, and the remedy."""
     notice: str = "Not everything could be run"
     """The title above ``missing``."""
     files: tuple[str, ...] = ()
@@ -214,6 +214,6 @@ class Overview:
 
     title: str = "The claims at a glance"
     where: str = "Where"
-    """The heading above the places of the claims."""
+    """The heading of the column with the claims' places."""
     nothing: str = "No claim was put to the test."
     """The sentence of a page without verdicts."""

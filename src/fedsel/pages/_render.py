@@ -1,4 +1,4 @@
-"""A page from its sections: one file that loads nothing from anywhere."""
+"""Render sections as one HTML file that loads nothing."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def render(
     facts: Mapping[str, str],
     overview: Overview | None = None,
 ) -> str:
-    """One HTML page with everything in it; all text is escaped, drawings are trusted.
+    """Render a self-contained HTML page. All text is escaped; drawings are trusted.
 
-    An ``overview`` lists the verdicts of all sections before them. A list of contents appears as
-    soon as it has two entries.
+    An ``overview`` lists the verdicts of all sections at the top. A table of contents appears if it
+    has at least two entries.
 
     >>> page = render([], title="a < b", summary=[], facts={})
     >>> "<h1>a &lt; b</h1>" in page, "Nothing was run" in page, "<nav" in page
@@ -62,14 +62,14 @@ def render(
 
 
 def write_page(path: Path, page: str) -> None:
-    """Write a page as a whole or not at all."""
+    """Write a page atomically."""
     fresh = path.with_name(path.name + ".new")
     fresh.write_text(page, encoding="utf-8")
     fresh.replace(path)
 
 
 def _anchors(names: Sequence[str]) -> list[str]:
-    """Names as anchors, each once, with single hyphens: no id of the page has such a form.
+    """Turn names into unique anchors with single hyphens, which no other id of the page has.
 
     >>> _anchors(["table3", "fig 2(a)", "table3", "--"])
     ['table3', 'fig-2-a', 'table3-2', 'section']

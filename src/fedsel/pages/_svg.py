@@ -1,7 +1,7 @@
-"""Drawings of matplotlib inside an HTML page: no two share an id, none has a style of its own.
+"""Embed drawings of matplotlib in an HTML page, with unique ids and without style attributes.
 
-A page with a strict security policy takes no ``style`` attribute, so each distinct one becomes a
-class of the page's one style sheet.
+A strict security policy forbids ``style`` attributes, so each distinct one becomes a class of the
+page's style sheet.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LEAST_SCALE = 0.5
 
 
 def svg_of(figure: Figure) -> str:
-    """A figure of matplotlib as SVG, without a date."""
+    """Convert a figure of matplotlib to SVG, without a date."""
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None})
     return buffer.getvalue()
@@ -51,7 +51,7 @@ class Styles:
         self._rules: list[str] = []
 
     def name(self, declarations: str) -> str:
-        """The class that stands for these declarations."""
+        """The class for these declarations."""
         if declarations not in self._names:
             self._names[declarations] = f"s{len(self._names) + 1}"
             self.add(f".{self._names[declarations]}", declarations)
@@ -65,15 +65,15 @@ class Styles:
         self._rules.append(rule)
 
     def text(self) -> str:
-        """All rules, in the order in which they came."""
+        """All rules, in the order of their first use."""
         return "\n".join(self._rules)
 
 
 def inline(svg: str, *, prefix: str, alt: str, styles: Styles) -> Markup:
-    """The drawing as an element of an HTML page, with alt text, as wide as there is room.
+    """Convert a drawing to an HTML element with alt text that adapts to the available width.
 
-    Ids that something refers to are numbered under ``prefix``, all others are dropped, as are
-    prolog, comments and metadata, so that the same drawing always gives the same text.
+    Referenced ids are numbered under ``prefix``. Other ids, prolog, comments and metadata are
+    dropped, so that the same drawing always gives the same text.
 
     >>> drawing = '<svg xmlns="http://www.w3.org/2000/svg" width="9pt" height="9pt">'
     >>> drawing += '<g id="a" clip-path="url(#b)"/><clipPath id="b"/></svg>'
@@ -100,7 +100,7 @@ def inline(svg: str, *, prefix: str, alt: str, styles: Styles) -> Markup:
 
 
 def _frame(root: ElementTree.Element, styles: Styles) -> dict[str, str]:
-    """Class and view box: the size becomes a limit; a small screen scrolls below half of it."""
+    """Class and view box: the size becomes the maximum; below half of it the drawing scrolls."""
     width, height = (_LENGTH.fullmatch(root.get(side, "")) for side in ("width", "height"))
     box = root.get("viewBox") or (width and height and f"0 0 {width[1]} {height[1]}")
     names = "plot"
@@ -112,7 +112,7 @@ def _frame(root: ElementTree.Element, styles: Styles) -> dict[str, str]:
 
 
 class _Rewriter:
-    """Gives the elements of one drawing the ids and classes of the page."""
+    """Replaces ids and styles of one drawing by ids and classes of the page."""
 
     def __init__(self, prefix: str, root: ElementTree.Element, styles: Styles) -> None:
         self._prefix, self._styles = prefix, styles
@@ -122,7 +122,7 @@ class _Rewriter:
         self._used |= {value[1:] for value in values if value.startswith("#")}
 
     def rewrite(self, node: ElementTree.Element) -> None:
-        """Rewrite an element and all that is in it."""
+        """Rewrite an element and its descendants."""
         node.tag = node.tag.removeprefix(_SVG)
         node.text = node.text if (node.text or "").strip() else None
         for child in list(node):

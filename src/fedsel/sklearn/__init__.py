@@ -1,4 +1,4 @@
-"""fedsel at home in scikit-learn.
+"""Estimators for scikit-learn.
 
 Needs the extra: ``pip install 'fedsel[sklearn]'``.
 """

@@ -1,4 +1,4 @@
-"""What the estimators share: public scales, private rounds, coefficients and their statement."""
+"""The common base of the estimators: public scales, private rounds, coefficients, statement."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _MOST_DENSE = 1 << 28
-"""Bytes of a dense X beyond which a sparse one is not centred, because that makes it dense."""
+"""A sparse X is centred, and so made dense, only up to this many bytes."""
 
 
 class FederatedLinear(LinearParameters):
@@ -57,10 +57,10 @@ class FederatedLinear(LinearParameters):
     ) -> Self:
         """Train on the clients: rows of X, or groups of rows with the same value in ``groups``.
 
-        ``eval_set`` = (X, y), not of the clients, judges the model after every round.
+        ``eval_set`` = (X, y), not from the clients, evaluates the model after every round.
         ``sample_weight`` (n,) weighs the loss of each record, up to ``weight_bound``.
-        ``public_X`` are unlabelled rows that everybody may know: they give the bounds that are not
-        declared and the preparation of the records, and cost no ε (`fedsel.preparation`).
+        ``public_X`` are unlabelled public rows. They provide undeclared bounds and the preparation
+        of the records, and cost no ε (`fedsel.preparation`).
         """
         return self._fit(
             X, y, groups, eval_set, sample_weight, first=True, only=True, public_X=public_X
@@ -82,7 +82,7 @@ class FederatedLinear(LinearParameters):
     ) -> None:
         """Train on a wave of clients; ``only`` if no other wave follows.
 
-        ``read`` names the bounds, besides those of the features, that were read from the records.
+        ``read`` names bounds other than the features' that were read from the records.
         """
         rows = None if public_X is None else _parameters.public_rows(self, public_X, first)
         if first and self.public_mean is not None:
@@ -99,7 +99,7 @@ class FederatedLinear(LinearParameters):
         used = scale.apply(X)
         judges = None if eval_set is None else replace(eval_set, X=scale.apply(eval_set.X))
         _parameters.warn_about_solution(solution)
-        if only and rows is None:  # waves add up, and public rows make up for some noise
+        if only and rows is None:  # waves add up, and public rows compensate for some noise
             warn_about_clients(
                 solution,
                 fit.facts,
@@ -110,7 +110,7 @@ class FederatedLinear(LinearParameters):
             )
         if seed is not None:
             warn_about_seed("random_state", solution.privacy)
-        # Everything is checked: only now may the state of a fitted model change.
+        # All checks have passed, so the state of a fitted model may change now.
         spent = spend(X, solution.privacy)
         waves, rate = 1 if first else self.n_waves_ + 1, float(recipe.learning_rate)
         training = Training(
@@ -162,7 +162,7 @@ class FederatedLinear(LinearParameters):
     def _plan(
         self, X: Any, count: int, scale: FeatureScale, task: Task, first: bool, rows: Any = None
     ) -> tuple[RunPlan, PublicRecords]:
-        """Decide everything automatic from public quantities alone."""
+        """Decide everything automatic, from public quantities only."""
         batch, intercept = self._batch(count), bool(self.fit_intercept)
         asked = self._recipe()
         of_norm_one = self._unit_norm or task.regression  # each record, or a typical one
@@ -180,7 +180,7 @@ class FederatedLinear(LinearParameters):
             scale,
             means,
             None if rows is None else scale.apply(rows),
-            # Bounds that were read from the records cannot be too wide.
+            # Bounds read from the records cannot be too wide.
             loose=None if self.feature_range is not None else (False,) * X.shape[1],
             unit=self._unit_norm,
             intercept=intercept,
@@ -200,7 +200,7 @@ class FederatedLinear(LinearParameters):
         return plan_run(asked, facts, records), records
 
     def _batch(self, count: int) -> int:
-        """The clients of a round."""
+        """The number of clients of a round."""
         return max(1, round(self.batch_fraction * count))
 
     def _scale(self, X: Any, first: bool, rows: Any = None) -> FeatureScale:
@@ -219,7 +219,7 @@ class FederatedLinear(LinearParameters):
         return FeatureScale.read(X)
 
     def _unprepared(self, scale: FeatureScale, task: Task) -> Preparation:
-        """Records as they are, where nothing is learnt about them."""
+        """The preparation without anything learnt about the records."""
         if task.regression:
             plain = unlearnt(len(scale.low), unit=False)
             return plain if self.fit_intercept else replace(plain, intercept=0.0)
@@ -234,7 +234,7 @@ class FederatedLinear(LinearParameters):
     def _factors(
         self, n: int, sample_weight: Any, of_classes: NDArray[np.float64] | None = None
     ) -> tuple[NDArray[np.float64] | None, tuple[str, ...]]:
-        """The factor of each record's loss in [0, 1] (None for 1), and what was read for it."""
+        """The factor in [0, 1] of each record's loss (None for 1), and the bounds read for it."""
         bound = self.weight_bound
         if bound is not None:
             check_positive("weight_bound", bound)
@@ -260,13 +260,13 @@ class FederatedLinear(LinearParameters):
         return np.asarray(records @ weights.T, dtype=np.float64)
 
     def _scaled(self, X: Any) -> Any:
-        """Rows on their public scale."""
+        """Transform rows to their public scale."""
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=FLOATS)
         return FeatureScale(*self.feature_range_).apply(X)
 
     def plot_history(self, axes: Axes | None = None) -> Axes:
-        """Accuracy against the rounds (with an eval_set), or the bits sent."""
+        """Draw accuracy against rounds (with an eval_set), or the bits sent."""
         from fedsel._internal import plotting
 
         check_is_fitted(self)

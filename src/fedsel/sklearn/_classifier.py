@@ -1,4 +1,4 @@
-"""FedSelClassifier: a linear classifier that no client trusts with its record."""
+"""FedSelClassifier: a linear classifier under local differential privacy."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
         The power p of the average of the weights over the rounds, t^p in round t; 0 takes the last
         weights, "auto" is 3 with the automatic learning rate, else 0.
     unit_norm
-        Whether clients divide their record, its 1 for the intercept included, by its norm: that
+        Whether clients divide their record, including the 1 for the intercept, by its norm, which
         changes no sign of a margin. "auto" does so for solutions that report a direction.
     rho
         The public radius ρ of FJ, J, RJ and RC, "auto", or None to report directions alone.
@@ -90,29 +90,29 @@ class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
         "private" learns them in the first four tenths of the rounds (docs/preparation.md says what
         that costs). None reads them from X, which is not private, and warns.
     spread, centre
-        The share of the rounds in which clients report on their record instead of a gradient, from
-        which later clients learn how wide and where records lie (`fedsel.preparation`). "auto"
-        spends rounds only where bounds may be too wide or off centre and clients are many.
+        The share of the rounds in which clients report on their record instead of a gradient, to
+        learn the records' spread and centre (`fedsel.preparation`). "auto" spends rounds only if
+        bounds may be too wide or off centre and there are many clients.
     public_mean
         None, or published means of features in their units: {name: mean} for a DataFrame, {column
-        number: mean}, or an array with NaN where none is known. Rounds learn only the centre of
-        the other features. Needs ``feature_range``.
+        number: mean}, or an array with NaN for unknown means. Rounds learn only the centre of the
+        other features. Needs ``feature_range``.
     class_weight
         None, or a public weight > 0 for each class, {label: weight}. "balanced" is refused: the
         shares of the classes are private.
     class_prior
         None, or the public share of each class, {label: share}: decisions are made as if all
-        classes were equally frequent. This happens after training and costs no ε. Where one error
-        costs c times another, divide the share of the class that is missed by c.
+        classes were equally frequent. This happens after training and costs no ε. If missing one
+        class costs c times as much as missing another, divide its share by c.
     weight_bound
         The public bound of ``sample_weight``, to which clients clip. None reads it from the
         weights, which is not private, and warns.
     random_state
-        None draws every report from the operating system: for models that may be released. A seed
-        or a RandomState repeats a simulation and warns, because whoever knows it can undo the
-        noise.
+        None uses the operating system's randomness, as models that may be released require. A seed
+        or a RandomState makes a simulation repeatable and warns, because anyone who knows it can
+        undo the noise.
     verbose
-        1 prints what is done.
+        1 prints progress.
 
     Attributes
     ----------
@@ -178,9 +178,9 @@ class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
         eval_set: tuple[Any, Any] | None = None,
         sample_weight: Any = None,
     ) -> Self:
-        """Go on training with a wave of new clients; a client that comes again spends ε again.
+        """Continue training with a wave of new clients; a returning client spends ε again.
 
-        ``classes`` names all classes with the first wave; without it they are read from y.
+        ``classes`` lists all classes with the first wave; otherwise they are read from y.
         """
         first = not hasattr(self, "n_waves_")
         return self._fit(X, y, groups, eval_set, sample_weight, first=first, classes=classes)
@@ -207,7 +207,7 @@ class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
             judges = Examples(shown, codes_of("eval_set", own, labels, "labelled as y is"))
         prior = self._of_classes("class_prior", labels)
         weights = self._of_classes("class_weight", labels)
-        # Divided by the largest declared weight: which classes this wave has is private.
+        # Divided by the largest declared weight, because the classes in this wave are private.
         own = None if weights is None else (weights / weights.max())[codes]
         factors, read = self._factors(len(codes), sample_weight, own)
         task = Classification(codes, len(labels), self.model, factors)
@@ -218,7 +218,7 @@ class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
         return self
 
     def _of_classes(self, name: str, labels: NDArray[Any]) -> NDArray[np.float64] | None:
-        """The public number of each class, in the order of the labels."""
+        """The public weight or share of each class, in the order of the labels."""
         given = getattr(self, name)
         if given is None:
             return None
@@ -250,7 +250,7 @@ class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
         """Margins: (n,) for two classes, positive for ``classes_[1]``; else (n, C)."""
         margins = self._margins(X)
         if self._log_prior is not None:
-            # In proportion to the record's norm, so that the decision stays linear in x.
+            # Proportional to the record's norm, so that the decision stays linear in x.
             norms = self.preparation_.norms(self._scaled(X))
             margins -= self._offsets() * (self.preparation_.typical_norm / norms)[:, None]
         return margins[:, 0] if margins.shape[1] == 1 else margins
@@ -283,7 +283,7 @@ class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
         repeats: int = 3,
         axes: Axes | None = None,
     ) -> Axes:
-        """Test accuracy against ε, from fits of clones of this estimator.
+        """Draw test accuracy against ε, from fits of clones of this estimator.
 
         Plan with public or simulated data: on private clients every point costs its ε, and a
         warning names the sum.

@@ -1,4 +1,4 @@
-"""One wave of clients: two classes or numbers by a linear model, more classes by softmax."""
+"""Training on one wave of clients: a linear model for two classes or numbers, softmax for more."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from fedsel.simulation._clients import LinearClients, MulticlassClients, RecordS
 from fedsel.simulation._judges import LinearJudge, MulticlassJudge, RecordJudge, RegressionJudge
 
 WAVE = 21
-"""The purpose of the streams from which the seeds of later waves come."""
+"""The purpose of the streams that provide the seeds of later waves."""
 
 
 @dataclass(frozen=True, eq=False)
 class Examples:
-    """Records X (n, d), dense or CSR, on their public scale, and what they are labelled with."""
+    """Records X (n, d), dense or CSR, on their public scale, and their labels."""
 
     X: Any
     y: NDArray[Any]
 
 
 class Task(ABC):
-    """What is learnt of the records: ``columns`` of weights from ``targets``, one a record."""
+    """A learning task: ``columns`` of weights from ``targets``, one for each record."""
 
     targets: NDArray[Any]
     loss: Loss
     columns: int
     regression: ClassVar[bool] = False
-    """Whether numbers are learnt: dividing a record by its norm would change them."""
+    """Whether targets are numbers, which dividing a record by its norm would change."""
 
     @abstractmethod
     def source(self, people: Population, reg: float) -> RecordSource:
@@ -45,7 +45,7 @@ class Task(ABC):
 
     @abstractmethod
     def judge(self, test: Examples, reg: float) -> RecordJudge:
-        """Judge models on test records, with the penalty of λ = ``reg``."""
+        """Evaluate models on test records, with the penalty of λ = ``reg``."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,8 +107,8 @@ def train_wave(
 ) -> History:
     """Train on one wave of clients with records X (n, d) on their public scale.
 
-    Clients prepare their records as is ``known``, or as the first rounds learn if the training has
-    a plan.
+    Clients prepare their records as ``known`` says, or as the first rounds learn if there is a
+    plan.
     """
 
     def shown(rows: Any) -> Any:
@@ -129,7 +129,7 @@ def factors_of(
     bound: float | None,
     of_classes: NDArray[np.float64] | None = None,
 ) -> NDArray[np.float64] | None:
-    """What each record's loss is multiplied with, in [0, 1]; None for 1.
+    """The factor in [0, 1] of each record's loss; None for 1.
 
     ``of_classes`` (n,) is the public factor of each record's class. A client divides its weight by
     the public bound and clips it to 1.
@@ -148,7 +148,7 @@ def factors_of(
 
 
 def codes_of(name: str, y: NDArray[Any], labels: NDArray[Any], allowed: str) -> NDArray[np.int64]:
-    """y as the numbers of its labels."""
+    """Encode y as indices of labels."""
     codes = np.minimum(np.searchsorted(labels, y), len(labels) - 1).astype(np.int64)
     if not np.array_equal(labels[codes], y):
         raise InvalidArgument(name, "a label beyond the classes", allowed)
@@ -156,7 +156,7 @@ def codes_of(name: str, y: NDArray[Any], labels: NDArray[Any], allowed: str) -> 
 
 
 def seed_of_wave(seed: int | None, wave: int) -> int | None:
-    """Who comes later draws from other streams; the first wave from those of the seed."""
+    """The seed of a wave. The first wave uses the given seed, later ones independent streams."""
     if seed is None or wave == 1:
         return seed
     low, high = philox_key(seed, WAVE, wave)

@@ -1,4 +1,4 @@
-"""The parameters that both estimators share, their checks, and warnings about what no ε covers."""
+"""The common parameters of both estimators, their checks, and warnings about privacy leaks."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _RECIPE = (
 
 
 class _Fitted(BaseEstimator):  # type: ignore[misc]
-    """What a fit sets; described in `FedSelClassifier`."""
+    """The attributes that a fit sets, described in `FedSelClassifier`."""
 
     classes_: NDArray[Any]
     coef_: NDArray[np.float64]
@@ -64,7 +64,7 @@ class _Fitted(BaseEstimator):  # type: ignore[misc]
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class LinearParameters(_Fitted):
-    """The parameters of both estimators; described in `FedSelClassifier`."""
+    """The parameters of both estimators, described in `FedSelClassifier`."""
 
     epsilon: Epsilon = 2.0
     solution: str = RECOMMENDED
@@ -91,13 +91,13 @@ class LinearParameters(_Fitted):
 
     @property
     def _unit_norm(self) -> bool:
-        """Whether clients divide their record by its norm: where a report is a direction."""
+        """Whether clients divide their record by its norm; "auto": if reports are directions."""
         if self.unit_norm == "auto":
             return entry(self.solution).unit_records
         return bool(self.unit_norm)
 
     def _recipe(self) -> Recipe:
-        """The public parameters as they were given; a wrong one is refused here."""
+        """The recipe of the given parameters; wrong ones are refused."""
         return Recipe(**{name: getattr(self, name) for name in _RECIPE})
 
     def _check_parameters(self) -> None:
@@ -123,8 +123,8 @@ def search_cost(
 ) -> float:
     """The ε that a search with k-fold cross-validation costs a client, if all fits are private.
 
-    A client is in all but one training split of each candidate, and in the refit. Scores on its
-    held-out records are computed in the clear on top of that.
+    A client is in all but one training split of each candidate, and in the refit. In addition,
+    scores on its held-out records are computed in the clear.
 
     >>> search_cost(2.0, candidates=3, splits=5)
     26.0
@@ -148,7 +148,7 @@ def public_rows(estimator: BaseEstimator, public_X: Any, first: bool) -> Any:
 
 
 def check_public_means(estimator: BaseEstimator, rows: Any) -> None:
-    """Refuse public means that could not be used."""
+    """Refuse public means that cannot be used."""
     name, means = "public_mean", estimator.public_mean
     if rows is not None:
         raise InvalidArgument(name, means, "left out with public_X, whose rows give the centre")

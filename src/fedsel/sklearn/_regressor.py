@@ -1,4 +1,4 @@
-"""FedSelRegressor: a linear regression that no client trusts with its record."""
+"""FedSelRegressor: a linear regression under local differential privacy."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class FedSelRegressor(RegressorMixin, FederatedLinear):  # type: ignore[misc]
         eval_set: tuple[Any, Any] | None = None,
         sample_weight: Any = None,
     ) -> Self:
-        """Go on training with a wave of new clients; a client that comes again spends ε again."""
+        """Continue training with a wave of new clients; a returning client spends ε again."""
         first = not hasattr(self, "n_waves_")
         return self._fit(X, y, groups, eval_set, sample_weight, first=first)
 
@@ -123,7 +123,7 @@ class FedSelRegressor(RegressorMixin, FederatedLinear):  # type: ignore[misc]
         return False
 
     def predict(self, X: Any) -> NDArray[np.float64]:
-        """The number of each row, within the target's bounds."""
+        """Predict the number of each row, within the target's bounds."""
         inside = np.clip(self._margins(X)[:, 0], -1.0, 1.0)
         low, high = self.target_range_
         return (low + high) / 2 + (high - low) / 2 * inside
@@ -135,5 +135,5 @@ class FedSelRegressor(RegressorMixin, FederatedLinear):  # type: ignore[misc]
 
 
 def _scaled(y: Any, low: float, high: float) -> NDArray[np.float64]:
-    """Targets on [−1, 1], clipped to it."""
+    """Scale targets to [−1, 1] and clip them."""
     return np.clip((2 * np.asarray(y, dtype=np.float64) - low - high) / (high - low), -1.0, 1.0)
