@@ -1,4 +1,4 @@
-"""The paper, reproduced and put to the test, with nothing but the public API of fedsel.
+"""The paper, reproduced and tested with the public API of fedsel only.
 
 ``python -m reproduction --help``
 """

@@ -11,12 +11,12 @@ COMMANDS = {
     "data": "reproduction.datasets.command",
     "run": "reproduction.training",
 }
-"""The commands beside experiments, whose names are the usual first words."""
+"""The commands other than the names of experiments."""
 
 
 def main() -> None:
     """Run a command; wrong arguments end with one sentence and status 2."""
-    os.environ.setdefault("FEDSEL_PROGRESS", "0")  # read on import; commands draw bars of their own
+    os.environ.setdefault("FEDSEL_PROGRESS", "0")  # read on import; commands draw their own bars
     from fedsel import InvalidArgument, InvalidData
     from reproduction.console import notes, printable
     from reproduction.datasets import DataUnavailable

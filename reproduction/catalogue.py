@@ -1,4 +1,4 @@
-"""The experiments by name: each is one file of data in ``specs``, with a coarse variant."""
+"""The experiments by name. Each is one file of data in ``specs``, with a coarse variant."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PAPER = (
 BEYOND = ("alpha", "ablation", "fair")
 CLAIMS = "claims"
 NAMES = (*PAPER, *BEYOND, CLAIMS)
-"""In the order of the report; ``claims`` judges what all the others find."""
+"""The experiments in the order of the report; ``claims`` judges the results of all others."""
 
 _OF_ONE_SPEC = ("models", "solutions", "epsilons")
 """Parameters whose lists one spec goes through by itself."""
@@ -38,7 +38,7 @@ Change = tuple[str, Any]
 
 @dataclass(frozen=True)
 class Experiment:
-    """What to compute for one table or figure, and what to say of it beforehand."""
+    """The tasks of one table or figure, and its introduction."""
 
     name: str
     title: str
@@ -57,7 +57,7 @@ class Experiment:
 
 
 def wanted(names: Sequence[str]) -> list[str]:
-    """The experiments behind names, "all" among them, in the order of the report.
+    """The experiments with these names, or "all", in the order of the report.
 
     >>> wanted(["table3", "fig2a"])
     ['fig2a', 'table3']
@@ -73,7 +73,7 @@ def wanted(names: Sequence[str]) -> list[str]:
 
 
 def experiment(name: str, *, quick: bool = False, changes: Sequence[Change] = ()) -> Experiment:
-    """An experiment with its tasks; ``changes`` win over the quick variant, and that over the file.
+    """Load an experiment. ``changes`` override the quick variant, which overrides the file.
 
     >>> experiment("fig2a", changes=[("repeats", 2)]).tasks[0].parts
     10
@@ -93,7 +93,7 @@ def experiment(name: str, *, quick: bool = False, changes: Sequence[Change] = ()
 
 @dataclass(frozen=True)
 class Values:
-    """The values of one parameter over all tasks, as a text names them.
+    """The values of one parameter over all tasks, for texts.
 
     >>> values = Values((0.1, 20, 0.1))
     >>> f"{values}; {values.least} … {values.most}; {values.count:draw}; {Values((1,)):run}"
@@ -120,7 +120,7 @@ class Values:
         return Values((len(self.distinct),))
 
     def __format__(self, noun: str) -> str:
-        """All of them; with a noun so many of that: 1 run, 20 runs, 2 or 20 runs."""
+        """List all values; with a noun, as counts of it: 1 run, 20 runs, 2 or 20 runs."""
         shown = [f"{v:g}" if isinstance(v, float) else str(v) for v in self.distinct]
         if not noun:
             return ", ".join(shown)
@@ -128,7 +128,7 @@ class Values:
 
 
 def filled(paragraphs: Sequence[str], tasks: Sequence[Task]) -> tuple[str, ...]:
-    """Paragraphs with the settings that the tasks have in place of {names} of parameters.
+    """Fill in {names} of parameters in paragraphs with the tasks' settings.
 
     >>> filled(["Over {repeats:run}."], experiment("fig2a", quick=True).tasks)
     ('Over 1 run.',)
@@ -179,7 +179,7 @@ def _cells(table: Table) -> Iterator[Cell]:
     if any(value == [] for value in table.values()):  # a quick variant leaves this sweep out
         return
     for spec in specs_of(table):
-        # Real data is not drawn: a second draw would be the first again.
+        # Real data has no second draw.
         if spec.draw == 0 or spec.dataset.startswith("syn"):
             yield from spec.cells()
 

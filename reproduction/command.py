@@ -69,11 +69,11 @@ def reproduce(
     ),
     as_json: JsonOption = False,
 ) -> None:
-    """Regenerate tables and figures of the paper, and say of each claim whether it holds.
+    """Regenerate tables and figures of the paper, and judge whether each claim holds.
 
     Writes a CSV, a PNG and an SVG for each experiment and one page, index.html. Finished cells are
-    kept in results.sqlite: an interrupted run goes on where it was. Data sets that cannot be had
-    are left out, and named.
+    kept in results.sqlite, from which an interrupted run resumes. Unavailable data sets are left
+    out and named.
     """
     if not names:
         _list(as_json)
@@ -97,7 +97,7 @@ def reproduce(
 
 @contextmanager
 def _on_cluster(cluster: str | None) -> Iterator[None]:
-    """Send what joblib runs to a Dask cluster, if its address is given."""
+    """Run joblib's tasks on a Dask cluster if its address is given."""
     if cluster is None:
         yield
         return

@@ -1,4 +1,4 @@
-"""What the commands share: options, checks before the work, and what they print."""
+"""Options, early checks and output that the commands share."""
 
 from __future__ import annotations
 
@@ -49,17 +49,17 @@ class App(typer.Typer):
 
 
 def output() -> Console:
-    """The console for tables; wide in a file or a pipe."""
+    """The console for results; wide in a file or a pipe."""
     return Console(markup=False, emoji=False, width=None if sys.stdout.isatty() else 140)
 
 
 def notes() -> Console:
-    """The console for what is going on, apart from the results."""
+    """The console for messages, separate from the results."""
     return Console(markup=False, emoji=False, highlight=False, stderr=True)
 
 
 def printable(text: object) -> str:
-    """Text on one line, with escapes for control characters: a path may be called anything."""
+    """Return text on one line with control characters escaped, because paths may contain any."""
     plain = str(text)
     return "".join(
         c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in plain
@@ -67,20 +67,20 @@ def printable(text: object) -> str:
 
 
 def check_folder(option: str, path: Path) -> None:
-    """Refuse a place that no folder can be written to, before the work."""
+    """Refuse a folder that cannot be written, before the work."""
     there = path if path.exists() else path.resolve().parent
     if not there.is_dir() or not os.access(there, os.W_OK):
         raise InvalidArgument(option, str(path), "a folder that can be written")
 
 
 def check_file(option: str, path: Path | None) -> None:
-    """Refuse a place that no file can be written to, before the work."""
+    """Refuse a file that cannot be written, before the work."""
     if path is not None and (path.is_dir() or not os.access(path.resolve().parent, os.W_OK)):
         raise InvalidArgument(option, str(path), "a file in a folder that can be written")
 
 
 def pairs(changes: list[str] | None) -> list[tuple[str, Any]]:
-    """The names and values of --set; a plain word need not be quoted.
+    """Parse the names and values of --set; a plain word need not be quoted.
 
     >>> pairs(["repeats=2", "epsilons=[1.0, 2.0]", "dataset=syn-L"])
     [('repeats', 2), ('epsilons', [1.0, 2.0]), ('dataset', 'syn-L')]
@@ -98,7 +98,7 @@ def pairs(changes: list[str] | None) -> list[tuple[str, Any]]:
 
 
 def on_screen(table: PageTable) -> Table:
-    """A table of a page for a terminal."""
+    """Format a page's table for a terminal."""
     made = Table(title=table.title, caption=table.note or None)
     for heading, numeric in zip(table.columns, table.numeric, strict=True):
         made.add_column(heading.strip(), justify="right" if numeric else "left")
@@ -108,18 +108,18 @@ def on_screen(table: PageTable) -> Table:
 
 
 class Bar:
-    """How far some work is: a bar on a terminal; a log has what is kept."""
+    """A progress bar on a terminal; a log gets only the kept lines."""
 
     def __init__(self, progress: Progress, total: float) -> None:
         self._progress = progress
         self._task = progress.add_task("", total=total, now="begins")
 
     def now(self, text: str) -> None:
-        """Say what is being done."""
+        """Show the current step."""
         self._progress.update(self._task, now=printable(text)[:34])
 
     def advance(self, done: float) -> None:
-        """So much more is done."""
+        """Advance by an amount of work."""
         self._progress.update(self._task, advance=done)
 
     def keep(self, line: str) -> None:
@@ -129,7 +129,7 @@ class Bar:
 
 @contextmanager
 def bar(total: float) -> Iterator[Bar]:
-    """Show how far the work within is, on standard error."""
+    """Show the progress of the enclosed work on standard error."""
     columns = (TextColumn("{task.fields[now]:<34}", markup=False), BarColumn())
     progress = Progress(
         *columns, TaskProgressColumn(), TimeRemainingColumn(), console=notes(), transient=True

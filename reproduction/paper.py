@@ -1,4 +1,4 @@
-"""What the paper prints: the 48 numbers of its table 3 and the orders of its table 1."""
+"""The paper's printed results: the 48 numbers of table 3 and the orders of table 1."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from fedsel import Recipe
 
 RECOMMENDED = Recipe.solution
-"""The default of fedsel, which is not of the paper."""
+"""The default of fedsel, which is not from the paper."""
 SELECTIONS = ("EXP", "PE", "PS")
 
 TABLE3: Mapping[tuple[str, str], tuple[float, ...]] = {

@@ -1,4 +1,4 @@
-"""Questions to a table of results: which rows, how accurate, how much better."""
+"""Query a table of results: choose rows, compute accuracies and gaps."""
 
 from __future__ import annotations
 
@@ -47,19 +47,19 @@ def deviation(rows: Rows) -> float:
 
 @dataclass(frozen=True)
 class Gap:
-    """By how much one accuracy exceeds another (points), and the standard error of that."""
+    """The amount by which one accuracy exceeds another (points), and its standard error."""
 
     mean: float
     error: float
 
     @property
     def above(self) -> bool:
-        """Greater than zero by more than two standard errors."""
+        """Whether it exceeds zero by more than two standard errors."""
         return self.mean > 2 * self.error and self.mean > 0
 
     @property
     def below(self) -> bool:
-        """Less than zero by more than two standard errors."""
+        """Whether it is below zero by more than two standard errors."""
         return self.mean < -2 * self.error and self.mean < 0
 
     def __str__(self) -> str:

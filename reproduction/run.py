@@ -1,4 +1,4 @@
-"""Run experiments, view them, and write what they give: CSV, figures and one page."""
+"""Run experiments and write their results: CSV, figures and one page."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from reproduction.views.base import UNKNOWN
 
 Row = dict[str, Any]
 _SECONDS_PER_ENTRY, _SECONDS_PER_PAGE = 1e-8, 3.0
-"""Measured on a core of two: of a run, and of the figures of one experiment with the page."""
+"""Measured on one of two cores: for a run, and for the figures of one experiment with the page."""
 TITLE = "FedSel, reproduced and put to the test"
 _OVERVIEW = Overview(where="In the paper", nothing="No claim of the paper was put to the test.")
 
@@ -60,11 +60,11 @@ class Request:
 
     @property
     def judges_all(self) -> bool:
-        """Whether the claims that need no run are judged as well."""
+        """Whether claims that need no run are judged, too."""
         return bool({"all", CLAIMS} & {name.lower() for name in self.names})
 
     def command(self, names: Sequence[str] | None = None) -> str:
-        """The command line that repeats it."""
+        """The command line that repeats the reproduction."""
         arguments = ["python", "-m", "reproduction", *(self.names if names is None else names)]
         arguments += ["--quick"] if self.quick else []
         for name, value in self.changes:
@@ -74,7 +74,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Outcome:
-    """One experiment's rows and what was made of them."""
+    """One experiment's rows and their view."""
 
     experiment: Experiment
     rows: list[Row]
@@ -88,7 +88,7 @@ class Outcome:
 
     @cached_property
     def figures(self) -> tuple[Figure, ...]:
-        """Its pictures as the page has them: drawn once, for the page is written many times."""
+        """The pictures for the page, drawn once because the page is written many times."""
         return tuple(Figure(svg_of(p.figure), p.caption, p.alt) for p in self.view.pictures)
 
 
@@ -103,7 +103,7 @@ class Watcher:
 
 
 def missing_data(experiments: Sequence[Experiment], source: Source) -> dict[str, str]:
-    """The data sets that cannot be had, and why."""
+    """The unavailable data sets, with reasons."""
     missing = {}
     for name in dict.fromkeys(name for e in experiments for name in e.datasets):
         try:
@@ -114,14 +114,14 @@ def missing_data(experiments: Sequence[Experiment], source: Source) -> dict[str,
 
 
 def weight(task: Task) -> float:
-    """The cost of a whole task, roughly, in entries of gradients."""
+    """The approximate cost of a task, in entries of gradients."""
     entry = resolve(task.dataset) if isinstance(task, Cell) else None
     # The library counts a million entries for a data set that it does not know.
     return task.cost * task.parts * (1.0 if entry is None else entry.n * entry.d / 1e6)
 
 
 def cost_of(experiments: Sequence[Experiment], missing: Mapping[str, str]) -> float:
-    """The sum of all that ``advance`` gets."""
+    """The total of all calls of ``advance``."""
     return sum(_total(e.without(list(missing))) for e in experiments)
 
 
@@ -136,7 +136,7 @@ def estimated_seconds(
     source: Source,
     jobs: int,
 ) -> float:
-    """About how long idle cores take for what the store does not hold, and for figures and page."""
+    """Estimate the time on idle cores for results not in the store, and for figures and page."""
     tasks = [task for one in experiments for task in one.without(list(missing))]
     todo = [t for t in tasks if store.get(cache_key(t, source.identity)) is None]
     cores = jobs if jobs > 0 else os.cpu_count() or 1
@@ -151,7 +151,7 @@ def reproduce(
     missing: Mapping[str, str],
     watcher: Watcher,
 ) -> list[Outcome]:
-    """Run the experiments one after another; what the store holds is not computed again."""
+    """Run the experiments one after another, except for results that the store holds."""
     for one in experiments:
         watcher.started(one)
         seconds = 0.0
@@ -163,7 +163,7 @@ def reproduce(
 
         tasks = one.without(list(missing))
         rows = []
-        # Clocks want the machine for themselves.
+        # Timings need an otherwise idle machine.
         for part, jobs in ((_timed(tasks), 1), (_others(tasks), request.jobs)):
             rows += sweep(part, source, store, jobs=jobs, finished=add)
         left_out = tuple(text for name, text in missing.items() if name in one.datasets)
@@ -188,7 +188,7 @@ def verdicts_of(outcomes: Sequence[Outcome], request: Request) -> list[Verdict]:
 
 
 def write_outcome(outcome: Outcome, out: Path) -> list[Path]:
-    """CSV, PNG and SVG of one experiment."""
+    """Write CSV, PNG and SVG of one experiment."""
     written = []
     if outcome.rows:
         path = out / f"{outcome.name}.csv"
@@ -205,7 +205,7 @@ def write_outcome(outcome: Outcome, out: Path) -> list[Path]:
 
 
 def write_page(outcomes: Sequence[Outcome], request: Request, out: Path) -> Path:
-    """The report: index.html, whole in itself, and its numbers as summary.md."""
+    """Write the report: a self-contained index.html, and its numbers as summary.md."""
     sections = [_section(outcome, request) for outcome in outcomes]
     if request.judges_all:
         sections.append(_claims_section(outcomes, request))
@@ -335,7 +335,7 @@ def _toml(value: Any) -> str:
 
 
 def to_json(outcome: Outcome, request: Request) -> Row:
-    """One experiment for machines: numbers, verdicts, rows, settings."""
+    """One experiment as JSON: numbers, verdicts, rows, settings."""
     return {
         "name": outcome.name,
         "title": outcome.experiment.title,

@@ -1,4 +1,4 @@
-"""A reproduction as one page of Markdown: verdicts, and the tables that one quotes."""
+"""A reproduction as one page of Markdown: verdicts and the most important tables."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def markdown(
     verdicts: Sequence[Verdict],
     tables: Mapping[str, Sequence[Table]],
 ) -> str:
-    """The page; ``tables`` has the tables of each experiment by its name."""
-    # Paths are among the facts, and may be called anything.
+    """Render the page; ``tables`` maps each experiment to its tables."""
+    # Facts include paths, which may contain any character.
     said = [printable(line).replace("<", "&lt;") for line in lines]
     known = [printable(f"- {k}: {v}").replace("<", "&lt;") for k, v in facts.items()]
     parts = [f"# {title}", *said, "\n".join(known)]
@@ -54,20 +54,20 @@ def markdown(
 
 
 def claim_cells(verdict: Verdict) -> tuple[str, ...]:
-    """A row of the table of claims."""
+    """The cells of a row in the table of claims."""
     v = verdict
     return (v.claim, v.where, v.verdict, v.numbers, f"`{v.command}`")
 
 
 def section(name: str, table: Table) -> list[str]:
-    """A table under its heading, with its note if it has one."""
+    """Format a table under its heading, with its note if it has one."""
     body = [tuple(row) for row in table.rows]
     parts = [f"## {name}: {table.title}", _folded(table.columns, body, table.digits)]
     return [*parts, table.note] if table.note else parts
 
 
 def _folded(headings: Sequence[str], rows: Sequence[tuple[Cell, ...]], digits: int) -> str:
-    """The table as it is, or where it is long in parts that are opened one by one."""
+    """Format the table; a long one in parts that are opened one by one."""
     if len(rows) <= FOLDED:
         return pipe_table(headings, rows, digits)
     by = sum(heading in ("data set", "model") for heading in headings[:2])
@@ -86,12 +86,12 @@ def _summary(key: Sequence[Cell], rows: int) -> str:
 
 
 def pipe_table(headings: Sequence[str], rows: Sequence[tuple[Cell, ...]], digits: int) -> str:
-    """A table in Markdown."""
+    """Format a table in Markdown."""
     lines = [pipe_row(h.strip() for h in headings), "|" + "---|" * len(headings)]
     lines += [pipe_row(shown(value, digits) for value in row) for row in rows]
     return "\n".join(lines)
 
 
 def pipe_row(cells: Iterable[str]) -> str:
-    """Cells as a line of Markdown."""
+    """Format cells as a line of Markdown."""
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"

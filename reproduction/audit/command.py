@@ -53,12 +53,12 @@ def audit(
 ) -> None:
     """Certify, attack and measure every private mechanism over a grid of d, k and ε.
 
-    Claimed is what the mechanism says, exact the loss over all inputs and outputs in rational
+    Claimed is the mechanism's own ε, exact the loss over all inputs and outputs in rational
     arithmetic, lower bound what an attack by experiment proves (confidence 1 − 1e-9). Ends with
     status 1 if an exact ε exceeds its claim or an experiment contradicts it. The paper's own PE is
-    shown as "published": its true ε exceeds the claim, as the table says. The non-private
-    mechanisms (TopK, Identity) claim nothing and are left out. Rows of shuffled reports compare
-    central ε: proved for all inputs, exact for the worst that were tried, attacked.
+    shown as "published", because its true ε exceeds the claim. The non-private mechanisms (TopK,
+    Identity) claim nothing and are left out. Rows of shuffled reports show central ε: proved for
+    all inputs, exact for the worst inputs tried, and attacked.
     """
     if plot is not None and plot.suffix.lower() not in _PICTURES:
         raise InvalidArgument("--plot", str(plot), f"a file ending in {', '.join(_PICTURES)}")
@@ -97,7 +97,7 @@ def audit(
 
 
 def _top(text: str) -> float:
-    """A count, or with a point a fraction of d."""
+    """Parse a count, or with a decimal point a fraction of d."""
     try:
         return int(text) if text.lstrip("+-").isdigit() else float(text)
     except ValueError:
@@ -107,7 +107,7 @@ def _top(text: str) -> float:
 def _print(rows: Sequence[Row], written: Sequence[Path]) -> None:
     console = output()
     headings = ["mechanism", "d", "k", "claimed ε", "exact ε", "verdict", "lower bound"]
-    # A narrow terminal gets fewer columns, not cut numbers.
+    # A narrow terminal gets fewer columns instead of truncated numbers.
     if console.width >= _WIDE:
         headings += ["variance", "measured"]
     table = Table(title="Audit: claimed, exact and attacked privacy loss")

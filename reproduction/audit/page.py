@@ -1,4 +1,4 @@
-"""The audit of all mechanisms as one page: claims, exact losses and attacks, local and shuffled."""
+"""The audit of all mechanisms as an HTML page: claims, exact losses and attacks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ERROR = "Each lower bound is above the true ε with a chance of at most 1e-09."
 
 
 def suite_page(rows: Sequence[Row], *, trials: int, seed: int) -> str:
-    """One self-contained HTML page of the rows of an audit."""
+    """Render the rows of an audit as a self-contained HTML page."""
     local = [row for row in rows if row.reports is None]
     shuffled = [row for row in rows if row.reports is not None]
     sound = "No experiment contradicts an exact ε, and every claim of fedsel holds."

@@ -1,4 +1,4 @@
-"""The audit as a picture: a pure function of its rows."""
+"""The audit as a picture, a pure function of its rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def draw(rows: Sequence[Row]) -> Figure:
     """Left: exact and attacked ε over the claimed one. Right: worst-case variance of the values.
 
-    Of shuffled reports the claimed ε is the central one that is proved.
+    For shuffled reports the claimed ε is the proved central one.
     """
     figure = new_figure(11, 4.2)
     left, right = figure.subplots(1, 2)
@@ -84,5 +84,5 @@ def _draw_variance(axes: Any, rows: Sequence[Row]) -> None:
 
 
 def save(rows: Sequence[Row], path: Path) -> None:
-    """Write the picture; the suffix gives the format."""
+    """Write the picture in the format of the file's suffix."""
     draw(rows).savefig(path, dpi=150)

@@ -1,9 +1,9 @@
-"""Shuffled reports of a few clients: the exact loss of the multiset, an attack on it, a proof.
+"""Shuffled reports of a few clients: exact loss of the multiset, an attack, and the proved bound.
 
 One client holds x₀ or x₁, all others hold one public vector, and an observer sees the multiset of
-their reports. For few reports over few outputs its two laws are listed, so that ε at δ is known
-exactly for every choice of these vectors; the worst of them is then attacked by experiment. What
-`fedsel.amplify` proves holds for all vectors of all clients, so it lies above both.
+their reports. For few reports over few outputs the two laws are enumerated, which gives the exact ε
+at δ for every choice of vectors; the worst choice is then attacked by experiment. The bound of
+`fedsel.amplify` holds for all vectors of all clients, so it lies above both.
 
 Proof: docs/proofs/shuffling.md, S10.
 """
@@ -25,17 +25,17 @@ from fedsel.mechanisms import ReportMechanism
 from fedsel.sampling import simulated
 
 Law = Mapping[Any, Fraction]
-"""Probabilities of reports."""
+"""The probability of each report."""
 Multiset = tuple[int, ...]
-"""How often each report came, in a fixed order of the reports."""
+"""The count of each report, in a fixed order of reports."""
 _ROOM = 1 << 16
-"""More than there are symbols: a slot and a symbol make one number."""
+"""Exceeds the number of symbols, so that slot and symbol can be packed into one number."""
 
 
 @final
 @dataclass(frozen=True)
 class Attack:
-    """One client holds ``first`` or ``second``, the others ``others``: exactly ε at δ."""
+    """One client holds ``first`` or ``second``, the others ``others``; with the exact ε at δ."""
 
     first: NDArray[np.float32]
     second: NDArray[np.float32]
@@ -49,7 +49,7 @@ class Attack:
 
 
 def worst_attack(target: ReportMechanism, d: int, reports: int, delta: Fraction) -> Attack:
-    """The vectors, of those that real errors tell apart, for which ε at δ is largest.
+    """The candidate vectors for which ε at δ is largest.
 
     >>> from fedsel.mechanisms import SignedSampling
     >>> alone = worst_attack(SignedSampling(2.0, k=1), 2, 1, Fraction(0))
@@ -76,14 +76,14 @@ def worst_attack(target: ReportMechanism, d: int, reports: int, delta: Fraction)
 
 
 def _inputs(target: ReportMechanism, d: int) -> Iterator[NDArray[np.float32]]:
-    """Vectors as devices hold them, some entries beyond the clip."""
+    """Candidate vectors in a device's precision, some entries beyond the clip."""
     scale = 3 * getattr(target, "clip", 1 / 3)
     for vector in candidate_inputs(d):
         yield (scale * vector).astype(np.float32)
 
 
 def multisets(law: Mapping[Any, Any], reports: int) -> dict[Multiset, Any]:
-    """The law of the multiset of so many independent reports, in the numbers of their law.
+    """The law of the multiset of ``reports`` independent reports.
 
     >>> multisets({"a": Fraction(1, 4), "b": Fraction(3, 4)}, 2)
     {(2, 0): Fraction(1, 16), (1, 1): Fraction(3, 8), (0, 2): Fraction(9, 16)}
@@ -96,7 +96,7 @@ def multisets(law: Mapping[Any, Any], reports: int) -> dict[Multiset, Any]:
 
 
 def _joined(seen: Mapping[Multiset, Any], law: Mapping[Any, Any]) -> dict[Multiset, Any]:
-    """One more report beside a multiset of others."""
+    """The law of a multiset with one more report."""
     joined: dict[Multiset, Any] = {}
     for place, output in enumerate(sorted(law)):
         p = law[output]
@@ -109,7 +109,7 @@ def _joined(seen: Mapping[Multiset, Any], law: Mapping[Any, Any]) -> dict[Multis
 def _growth(one: Mapping[Multiset, Any], other: Mapping[Multiset, Any], delta: Any) -> Any:
     """The least e^ε with P[S] ≤ e^ε·Q[S] + δ for all events S.
 
-    Of all events those with the largest ratios are the worst (Neyman and Pearson).
+    The worst events consist of the outcomes with the largest ratios (Neyman and Pearson).
     """
     order = sorted(one, key=lambda y: one[y] / other[y], reverse=True)
     most, p, q = 1, 0 * delta, 0 * delta
@@ -160,7 +160,7 @@ def _seed(stream: int, purpose: int) -> int:
 def _drawn(
     target: ReportMechanism, vector: NDArray[np.float32], count: int, seed: int
 ) -> NDArray[np.int64]:
-    """Reports on one vector, each as one number."""
+    """Draw reports on one vector, each packed into one number."""
     if count == 0:
         return np.zeros(0, np.int64)
     reports = simulated.report(target, vector[None, :], simulated.cohort(count, seed=seed))

@@ -29,25 +29,25 @@ from reproduction.audit.shuffled import attack_shuffled, worst_attack
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
 DIMENSIONS = (2, 10, 100)
 LARGE_DIMENSIONS = (1_000, 100_000)
-"""Certified only: an experiment says little where each output is rare."""
+"""Dimensions that are certified but not attacked: experiments say little about rare outputs."""
 MOST_ATTACKED = 1_000
 TWO_STAGE_EPSILONS = (2.0,)
 SHUFFLED_EPSILONS = (1.0,)
 SHUFFLED_NAMES = ("J", "UJ", "EXP-Duchi", "PE-Duchi", "PS-Duchi")
-"""Each has few outputs, so that all multisets of reports can be listed."""
+"""Mechanisms with few outputs, so that all multisets of reports can be enumerated."""
 SHUFFLED_REPORTS = (2, 4, 8)
 SHUFFLED_DIMENSION = 2
 SHUFFLED_DELTA = Fraction(1, 100)
-"""So large that an experiment sees what lies beyond it."""
+"""A δ so large that an experiment sees events beyond it."""
 TOPS: tuple[float, ...] = (0.1, 0.3)
 VALUE_EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
 
 
 @dataclass(frozen=True)
 class Case:
-    """One mechanism at one dimension; ``attack`` says whether it is also tried by experiment.
+    """One mechanism at one dimension; ``attack`` says whether it is also attacked by experiment.
 
-    With ``reports`` it is so many of them, shuffled.
+    ``reports`` is the number of shuffled reports, if they are shuffled.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Case:
     reports: int | None = None
 
     def seed(self, seed: int) -> int:
-        """A seed for this very case: its result does not depend on the cases beside it."""
+        """The seed of this case, so that its result does not depend on other cases."""
         text = f"{seed} {self.mechanism!r} {self.d}"
         text += "" if self.reports is None else f" {self.reports}"
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8])
@@ -67,10 +67,10 @@ class Case:
 
 @dataclass(frozen=True)
 class Row:
-    """What the audit says of one case.
+    """The audit's result for one case.
 
-    Of so many shuffled ``reports`` all ε are central ones at ``delta``: ``claimed`` is proved for
-    all inputs, ``exact`` the loss for the worst inputs tried, by listing all multisets.
+    For shuffled ``reports`` all ε are central ones at ``delta``: ``claimed`` is proved for all
+    inputs, ``exact`` is the loss for the worst inputs tried, by enumerating all multisets.
     """
 
     mechanism: str
@@ -89,7 +89,7 @@ class Row:
 
     @property
     def name(self) -> str:
-        """The mechanism, and how many of its reports are shuffled.
+        """The mechanism, and the number of its shuffled reports.
 
         >>> Row("J", 2, 1, 2, 1.5, 1.4, 1.3, None, None, True, False, 4, 0.01).name
         'J, 4 shuffled'
@@ -99,7 +99,7 @@ class Row:
 
     @property
     def sound(self) -> bool:
-        """The claim holds (a published one need not), and no experiment contradicts the exact ε."""
+        """Whether the claim holds, unless published, and no experiment contradicts the exact ε."""
         consistent = self.lower_bound is None or self.lower_bound <= self.exact
         return consistent and (self.holds or self.published)
 
@@ -126,7 +126,7 @@ def default_cases(
 ) -> list[Case]:
     """Every private mechanism over the grid, once for each distinct (d, k, ε).
 
-    And some of them with a few reports that are shuffled, at a dimension of their own.
+    Some of them are also audited with a few shuffled reports, at another dimension.
     """
     cases: dict[tuple[Any, ...], Case] = {}
 
@@ -164,7 +164,7 @@ def _shuffled_case(name: str, epsilon: float, reports: int) -> Case:
 
 
 def _top(target: Mechanism, d: int) -> int | None:
-    """k of d dimensions, where a mechanism has one."""
+    """The k of a mechanism at d dimensions, if it has one."""
     parts: Iterable[Any] = target.parts
     return next((part.top(d) for part in parts if hasattr(part, "k")), None)
 
@@ -217,7 +217,7 @@ def examine(case: Case, *, trials: int, seed: int) -> Row:
 
 
 def _examine_shuffled(case: Case, reports: int, *, trials: int, seed: int) -> Row:
-    """What is proved of shuffled reports, what is exact for the worst inputs, and an attack."""
+    """The proved ε of shuffled reports, the exact ε for the worst inputs, and an attack."""
     target, d, delta = case.mechanism, case.d, float(SHUFFLED_DELTA)
     if not isinstance(target, ReportMechanism) or d is None:
         raise InvalidArgument("case", case, "one of reports on vectors")
@@ -253,7 +253,7 @@ def _examine_shuffled(case: Case, reports: int, *, trials: int, seed: int) -> Ro
 def _variance(
     target: Mechanism, d: int | None, trials: int, seed: int
 ) -> tuple[float | None, float | None]:
-    """Variance of the decoded value at its worst input: in theory, and measured."""
+    """Variance of the decoded value at its worst input, in theory and measured."""
     who = simulated.cohort(trials, seed=seed, first=trials)
     if isinstance(target, Selection | OneSymbol):
         return None, None

@@ -1,4 +1,4 @@
-"""The data sets of the paper by name: from a folder, the cache or a download, checked."""
+"""The data sets of the paper by name, from a folder, the cache or a checked download."""
 
 from reproduction.datasets.catalogue import NAMES
 from reproduction.datasets.loaders import Published, fetch, find, load

@@ -64,7 +64,7 @@ FEATURE_NAMES = _feature_names()
 
 
 def parse(train: bytes, test: bytes) -> Dataset:
-    """a9a and a9a.t stacked: 48,842 records as CSR, +1 for an income above 50K."""
+    """Parse a9a and a9a.t, stacked: 48,842 records as CSR, +1 for an income above 50K."""
     from scipy.sparse import csr_array
 
     labels, indices, starts = [], [], [0]
@@ -106,7 +106,7 @@ def libsvm_text(census: bytes) -> bytes:
 
 
 def _encoders() -> list[Callable[[str], int]]:
-    """For each attribute, from the text of a cell to its feature, counted from 1; 0 for none."""
+    """For each attribute, a map from a cell's text to its feature, counted from 1; 0 for none."""
     encoders: list[Callable[[str], int]] = []
     first = 1
     for how in _CUTS_OR_LEVELS.values():

@@ -1,7 +1,7 @@
 """BANK: Bank Marketing (bank-full.csv), 45,211 records in the paper's 32 features.
 
-One level of every text attribute is the reference and has no feature of its own: unknown, divorced,
-no. Day and month are one number, and pdays, whose −1 means "never", is two.
+One level of every text attribute is the reference and has no feature: unknown, divorced, no. Day
+and month form one feature, and pdays, whose −1 means "never", forms two.
 
 Reference: Moro, Laureano & Cortez, "Using data mining for bank direct marketing", 2011.
 """
@@ -49,7 +49,7 @@ _BOUNDS: dict[str, tuple[float, float]] = {
 
 
 def parse(content: bytes) -> Dataset:
-    """bank-full.csv as 45,211 × 32 numbers, +1 for a client who subscribed ("yes")."""
+    """Parse bank-full.csv as 45,211 × 32 numbers, +1 for a client who subscribed ("yes")."""
     header, *rows = csv.reader(io.StringIO(content.decode("ascii")), delimiter=";")
     table = {
         name: np.array(cells) for name, cells in zip(header, zip(*rows, strict=True), strict=True)

@@ -1,7 +1,7 @@
-"""The user's cache: raw files and parsed data sets, each complete or not there at all.
+"""The user's cache of raw files and parsed data sets.
 
-Whatever is written goes to a work folder inside the cache and is then renamed, which is atomic: two
-processes can fetch the same data set at once, and one that is interrupted leaves nothing behind.
+Files are written to a work folder inside the cache and then renamed atomically, so two processes
+can fetch the same data set at once, and an interrupted one leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ WORK_PREFIX = ".part-"
 STALE_SECONDS = 24 * 3600.0
 
 PARSER_VERSION = 1
-"""Raise it whenever a parser gives other numbers, names or bounds than before."""
+"""The version of the parsers. Raise it whenever their numbers, names or bounds change."""
 
 
 def cache_folder() -> Path:
@@ -44,7 +44,7 @@ def cache_folder() -> Path:
 
 @contextmanager
 def work_folder() -> Iterator[Path]:
-    """A folder inside the cache that is gone afterwards, whatever happens."""
+    """A temporary folder inside the cache, always removed afterwards."""
     try:
         cache_folder().mkdir(parents=True, exist_ok=True)
         _sweep()
@@ -58,7 +58,7 @@ def work_folder() -> Iterator[Path]:
 
 
 def store(name: str, content: bytes, work: Path) -> Path:
-    """Put a file into the cache at once."""
+    """Put a file into the cache atomically."""
     part, path = work / name, cache_folder() / name
     try:
         with part.open("wb") as file:
@@ -72,7 +72,7 @@ def store(name: str, content: bytes, work: Path) -> Path:
 
 
 def save_parsed(dataset: Dataset, files: Sequence[RawFile]) -> None:
-    """Keep a parsed data set; a cache that cannot be written is no reason to fail."""
+    """Store a parsed data set; a cache that cannot be written is ignored."""
     X = dataset.X
     arrays: dict[str, Any]
     if isinstance(X, np.ndarray):
@@ -92,7 +92,7 @@ def save_parsed(dataset: Dataset, files: Sequence[RawFile]) -> None:
 
 
 def load_parsed(name: str, files: Sequence[RawFile]) -> Dataset | None:
-    """A parsed data set, if these raw files were parsed by this version before."""
+    """Load a parsed data set, if this version has parsed these raw files before."""
     path = _parsed_path(name, files)
     if not is_file(path):
         return None
@@ -120,13 +120,13 @@ def _dataset(name: str, arrays: dict[str, NDArray[Any]]) -> Dataset:
 
 
 def _parsed_path(name: str, files: Sequence[RawFile]) -> Path:
-    """Other raw files or another parser have another path."""
+    """The path of a parsed data set, which depends on the raw files and the parser's version."""
     key = ":".join([str(PARSER_VERSION), *(file.sha256 for file in files)])
     return cache_folder() / f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:16]}.npz"
 
 
 def _sweep() -> None:
-    """Remove the work folders of processes that were killed, not those at work."""
+    """Remove the work folders of killed processes."""
     for path in cache_folder().glob(WORK_PREFIX + "*"):
         with suppress(OSError):
             if time.time() - path.stat().st_mtime > STALE_SECONDS:

@@ -29,7 +29,7 @@ KDD = RawFile(
 
 @dataclass(frozen=True)
 class RealData:
-    """A published data set: any one of ``variants``, sets of files, is enough to build it."""
+    """A published data set, which can be built from any of ``variants``, sets of files."""
 
     name: str
     n: int
@@ -39,7 +39,7 @@ class RealData:
 
     @property
     def wanted(self) -> str:
-        """The files in words, for a user who has to bring them."""
+        """Describe the files that a user has to provide."""
         return ", or ".join(" and ".join(file.name for file in files) for files in self.variants)
 
 
@@ -73,7 +73,7 @@ NAMES = (*SIZES, *REAL)
 
 
 def resolve(name: object) -> RealData | None:
-    """A published data set by its name in any case, None for a synthetic one.
+    """A published data set by its case-insensitive name; None for a synthetic one.
 
     >>> resolve("KDD99").n, resolve("SYN-h-0.1-0.6")
     (70000, None)

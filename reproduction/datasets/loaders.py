@@ -61,7 +61,7 @@ class Published:
 
     @property
     def identity(self) -> str:
-        """Results hold for one version of the parsers."""
+        """The version of the parsers, on which results depend."""
         return f"parsers {cache.PARSER_VERSION}"
 
     @property
@@ -79,7 +79,7 @@ class Published:
 
 
 def fetch(name: str, directory: Folder | None = None, *, notify: Notify | None = None) -> Found:
-    """The raw files of a data set, checked, after a download if need be."""
+    """The checked raw files of a data set, downloaded if necessary."""
     entry = _real(name)
     return _read(entry, _find_given(entry, directory), notify)[0]
 
@@ -128,7 +128,7 @@ def _find_cached(entry: RealData) -> Found | None:
 
 
 def _given_folders(directory: Folder | None) -> Iterator[tuple[str, Path]]:
-    """The folders that the user names, and which must therefore exist."""
+    """The folders that the user names, which must exist."""
     for where, value in (("directory", directory), ("FEDSEL_DATA", os.environ.get("FEDSEL_DATA"))):
         if value is None or (where == "FEDSEL_DATA" and not value):
             continue

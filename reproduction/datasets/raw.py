@@ -1,4 +1,4 @@
-"""The raw files of the data sets: what they are called, what they must contain, where they lie."""
+"""The raw files of the data sets: names, checksums and places."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SUFFIXES = ("", ".xz", ".gz")
 
 
 class DataUnavailable(RuntimeError):
-    """A data set that cannot be had: wrong content, no download, no place to put it."""
+    """A data set is not available: wrong content, no download, or no place to put it."""
 
 
 class WrongContent(DataUnavailable):
@@ -109,7 +109,7 @@ def find(variants: Sequence[tuple[RawFile, ...]], folder: Path, where: str) -> F
 
 
 def is_file(path: Path) -> bool:
-    """Whether there is a file; what must not be looked at counts as not there."""
+    """Whether there is a file; an inaccessible one counts as missing."""
     try:
         return path.is_file()
     except OSError:

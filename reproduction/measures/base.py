@@ -9,13 +9,13 @@ from fedsel import InvalidArgument
 
 
 def check_count(name: str, value: int, least: int = 1) -> None:
-    """Refuse what is no integer, or too small."""
+    """Refuse a value that is not an integer or too small."""
     if type(value) is not int or value < least:
         raise InvalidArgument(name, value, f"an integer ≥ {least}")
 
 
 class Measure:
-    """A task whose parameters are its fields, done in one part unless it says otherwise."""
+    """A task whose parameters are its fields, by default in one part."""
 
     @property
     def parameters(self) -> dict[str, Any]:

@@ -24,9 +24,9 @@ MU, TOP, RATIO = 0.1, 0.1, 0.1
 class MaxError(Measure):
     """The largest error over dimensions of the mean of m reports of ``solution``.
 
-    The clients' vectors are θ + 0.3·N(0, I) clipped to [−1, 1], with θ ~ U[−½, ½]^d once a trial.
-    ``noise`` is the error against what the reports would say unperturbed, ``error`` that against
-    the mean of the vectors, ``best`` the same after the best constant factor (by an oracle).
+    The clients' vectors are θ + 0.3·N(0, I) clipped to [−1, 1], with θ ~ U[−½, ½]^d in each trial.
+    ``noise`` is the error against unperturbed reports, ``error`` the error against the mean of the
+    vectors, ``best`` the latter after the best constant factor (by an oracle).
     """
 
     solution: str
@@ -57,7 +57,7 @@ class MaxError(Measure):
 
     @property
     def q(self) -> int:
-        """The dimensions of a report: d, or fewer after a projection."""
+        """The number of dimensions of a report: d, or fewer after a projection."""
         return max(1, round(RATIO * self.d)) if self.solution == "PM-RP" else self.d
 
     def part(self, number: int, source: Source) -> list[float]:  # noqa: ARG002
@@ -81,9 +81,9 @@ class MaxError(Measure):
     def _means(
         self, vectors: NDArray[np.float64], trial: int
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The mean of the reports, and what it would be with unperturbed values.
+        """The mean of the reports, and their mean with unperturbed values.
 
-        Flat and compressed are unbiased: what they would say is the mean of all vectors.
+        The latter is the mean of all vectors for flat and compressed solutions, which are unbiased.
         """
         q, drawing = vectors.shape[1], self._mechanism()
         solution = Solution(drawing.name, q, drawing)

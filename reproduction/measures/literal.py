@@ -1,6 +1,6 @@
 """The paper's appendix line by line in plain Python, for its costs; not for use.
 
-The names come from the pseudocode. Floats and a Mersenne generator: nothing here is private.
+The names come from the pseudocode. It draws floats from a Mersenne twister, so nothing is private.
 """
 
 from __future__ import annotations

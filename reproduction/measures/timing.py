@@ -31,8 +31,8 @@ class ClientTime(Measure):
     """Seconds for selection and value perturbation with PM of one standard normal vector.
 
     "paper" is the pseudocode in plain Python; "device" one client with the operating system's
-    entropy; "cohort" many simulated clients in one call. Whatever is public is prepared before.
-    The fastest of ``repeats`` batches counts, because the machine may be busy.
+    entropy; "cohort" many simulated clients in one call. Public tables are prepared before. The
+    fastest of ``repeats`` batches counts, because the machine may be busy.
     """
 
     selection: str

@@ -21,8 +21,8 @@ from reproduction.measures.base import Measure, check_count
 class UpdateVariance(Measure):
     """One client's update of w_j from an accumulated s, exactly and by ``draws`` draws.
 
-    ``adapted`` perturbs clip(s) and multiplies by α after; ``original`` perturbs clip(α·s). m is
-    left out: it divides both.
+    ``adapted`` perturbs clip(s) and then multiplies by α; ``original`` perturbs clip(α·s). m is
+    omitted because it divides both.
     """
 
     value: str
@@ -67,7 +67,7 @@ class UpdateVariance(Measure):
         return result
 
     def combine(self, parts: Sequence[Any]) -> dict[str, Any]:
-        """Beside the parameters: whether the value was clipped, and the unclipped update."""
+        """Add whether the value was clipped, and the unclipped update."""
         clipped = abs(self.s) > 1
         wanted = self.rate * self.s
         return {**self.parameters, **parts[0], "clipped": clipped, "unclipped_mean": wanted}

@@ -1,4 +1,4 @@
-"""From an experiment's rows to tables, pictures and verdicts."""
+"""Views turn an experiment's rows into tables, pictures and verdicts."""
 
 from __future__ import annotations
 

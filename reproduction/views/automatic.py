@@ -1,4 +1,4 @@
-"""The recipe that nothing was tuned for, beside the paper's solutions, each of them tuned.
+"""The automatic recipe, without tuning, compared with the paper's solutions, each tuned.
 
 The automatic rows belong to the recommended solution: "as they are" where no report goes into
 preparation, "prepared" where the first rounds learn spread and centre. Prepared records are scaled
@@ -37,32 +37,32 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 REFERENCE = 2.0
-"""The ε of the paper's best that the automatic recipe is held against."""
+"""The ε of the paper's best solution, with which the automatic recipe is compared."""
 LESS = (0.5, 1.0)
-"""The ε that the automatic recipe has for it."""
+"""The ε of the automatic recipe in that comparison."""
 _NARROW = 3.0
-"""Points over the majority class within which accuracy says nothing about a model."""
+"""Points over the majority class below which accuracy says nothing about a model."""
 _UNPREPARED = {"linestyle": palette.DASHED, "markerfacecolor": "white"}
 """What tells the automatic recipe without preparation from the one with it."""
 _AUTOMATIC, _UNTUNED = f"{RECOMMENDED}, automatic", f"{RECOMMENDED}, nothing tuned"
-"""Names of its curves, beside all and beside the paper's solutions."""
+"""The names of its curves, among all solutions and among the paper's."""
 Measure = Callable[[Rows], NDArray[np.float64]]
 
 
 def automatic_rows(rows: Rows) -> list[Row]:
-    """Those in which the recipe chose for itself."""
+    """The rows with automatic choices."""
     return [row for row in rows if row["learning_rate"] == "auto"]
 
 
 def as_tuned(rows: Rows) -> list[Row]:
-    """Automatic rows on the records of the tuned solutions, and prepared where those may be."""
+    """Automatic rows on the same records as the tuned solutions, prepared if those may be."""
     mine = as_in_the_paper(automatic_rows(rows))
     may = {(row["dataset"], row["model"]) for row in mine if row["centre"]}
     return [row for row in mine if row["centre"] or (row["dataset"], row["model"]) not in may]
 
 
 def as_in_the_paper(rows: Rows) -> list[Row]:
-    """Rows on records that are scaled, and have an intercept, as table 3 has them."""
+    """Rows on records with the scale and intercept of table 3."""
     kept = []
     for row in rows:
         setting = paper_settings(row["dataset"])
@@ -72,13 +72,13 @@ def as_in_the_paper(rows: Rows) -> list[Row]:
 
 
 def on_bounds(rows: Rows, *, prepared: bool) -> list[Row]:
-    """Automatic rows on records that are scaled by public bounds, and have an intercept."""
+    """Automatic rows on records scaled by public bounds, with an intercept."""
     mine = choose(automatic_rows(rows), scale="unit", intercept=True)
     return [row for row in mine if bool(row["centre"]) == prepared]
 
 
 def recommended(rows: Rows) -> list[Row]:
-    """What a user gets: prepared on public bounds; as they are where no bounds were declared."""
+    """The rows as a user gets them: prepared on public bounds, or unchanged without bounds."""
     ready = on_bounds(rows, prepared=True)
     done = {(row["dataset"], row["model"]) for row in ready}
     rest = [row for row in as_tuned(rows) if (row["dataset"], row["model"]) not in done]
@@ -86,7 +86,7 @@ def recommended(rows: Rows) -> list[Row]:
 
 
 def tables(rows: Rows) -> tuple[Table, ...]:
-    """All of them; those for which there is nothing to show are left out."""
+    """All tables that have something to show."""
     found = (
         _against_the_papers(rows, best_rates(tuned(rows))),
         *_prepared(rows),
@@ -96,7 +96,7 @@ def tables(rows: Rows) -> tuple[Table, ...]:
 
 
 def _against_the_papers(rows: Rows, chosen: Rows) -> Table:
-    """The paper's best at ε = 2, tuned, against the automatic recipe at less."""
+    """Compare the paper's best at ε = 2, tuned, with the automatic recipe at a smaller ε."""
     ours = recommended(rows)
     epsilons = sorted(values_of(ours, "epsilon"))
     body = []
@@ -131,7 +131,7 @@ def _against_the_papers(rows: Rows, chosen: Rows) -> Table:
 
 
 def _prepared(rows: Rows) -> Iterable[Table]:
-    """The automatic recipe with records as they are and prepared: accuracy, then the rest."""
+    """The automatic recipe with unprepared and prepared records: accuracy, then other measures."""
     both = [*on_bounds(rows, prepared=False), *on_bounds(rows, prepared=True)]
     body: list[tuple[Cell, ...]] = []
     more: list[tuple[Cell, ...]] = []
@@ -288,13 +288,16 @@ def _against(
     if of is tests and majority > 55:
         axes.axhline(majority, **figures.MAJORITY)
     epsilon_axis(axes)
-    low, high = min(levels), axes.get_ylim()[1]  # what fails altogether would squeeze the rest
+    low, high = (
+        min(levels),
+        axes.get_ylim()[1],
+    )  # failed curves would squeeze the rest
     axes.set_ylim(low - 0.06 * (high - low), high)
     axes.set_xlabel("ε of a client")
 
 
 def _own_curves(rows: Rows) -> list[tuple[str, list[Row], dict[str, Any]]]:
-    """The automatic recipe, and what it is without its preparation."""
+    """Draw the automatic recipe with and without preparation."""
     bold: dict[str, Any] = {"linewidth": 2.4, "markersize": 7, "zorder": 4}
     plain_rows = on_bounds(rows, prepared=False)
     ready = recommended(rows)
@@ -312,7 +315,7 @@ def _best_by(part: Rows, by: str) -> list[Row]:
 
 
 def _legend_in_the_spare_panel(figure: Figure, used: int) -> None:
-    """The legend where a panel is left over; else below all."""
+    """Put the legend into an unused panel, or else below all."""
     spare = figure.axes[used:]
     if not spare:
         legend_below(figure)
@@ -329,7 +332,7 @@ def _legend_in_the_spare_panel(figure: Figure, used: int) -> None:
 
 
 def _rank(label: str) -> int:
-    """Where a label stands: ours, the paper's, the markers of its solutions, levels."""
+    """The rank of a label: ours, the paper's, the markers of its solutions, levels."""
     if label.startswith(_UNTUNED):
         return 0
     return 1 if label.startswith("the ") else 2 if label in names() else 3

@@ -1,4 +1,4 @@
-"""What a view makes of an experiment's rows, and how a claim is judged."""
+"""The result of a view of an experiment's rows, and how claims are judged."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class View:
 
 
 def command(name: str) -> str:
-    """How to repeat an experiment."""
+    """The command that repeats an experiment."""
     return f"python -m reproduction {name}"
 
 
@@ -71,7 +71,7 @@ def judge(
 
 
 def plain(value: float) -> str:
-    """A parameter as one would write it."""
+    """Format a parameter."""
     return f"{value:g}"
 
 

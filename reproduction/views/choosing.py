@@ -18,7 +18,7 @@ from reproduction.views.base import plain
 
 _KEYS = ("dataset", "draw", "model", "solution", "epsilon")
 _BELOW = 3.0
-"""Points below the model without privacy that a model in use may have."""
+"""Points below the model without privacy at which a model is still usable."""
 
 
 def two_stage(solution: str) -> bool:
@@ -96,13 +96,13 @@ def settings(chosen: Rows) -> Iterable[tuple[str, str, float, list[Row]]]:
 
 
 def tables(chosen: Rows, automatic: Rows) -> tuple[Table, ...]:
-    """All of them; those for which there is nothing to show are left out."""
+    """All tables that have something to show."""
     comparisons = (_ahead(chosen), _against_privunit(chosen), _automatic(chosen, automatic))
     return tuple(table for table in (*comparisons, _needed(chosen)) if table.rows)
 
 
 def _ahead(chosen: Rows) -> Table:
-    """The best one-symbol solution at ε/2 and ε/4 against the paper's best at ε."""
+    """Compare the best one-symbol solution at ε/2 and ε/4 with the paper's best at ε."""
     body = []
     parts = {key[:3]: key[3] for key in settings(chosen)}
     for (dataset, model, epsilon), part in parts.items():

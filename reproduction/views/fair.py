@@ -54,7 +54,7 @@ def fair(rows: Rows, name: str) -> View:
 
 
 def _beside(row: Row) -> Iterable[str]:
-    """What was chosen beside α."""
+    """The parameters chosen in addition to α."""
     if row["rho"] is not None:
         yield f"ρ = {row['rho']:g}"
     if row["averaging"]:

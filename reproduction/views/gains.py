@@ -26,7 +26,7 @@ QUANTITIES = ("gain", "loss")
 
 
 def numbers_of(rows: Rows) -> list[dict[str, Any]]:
-    """One object a printed number: ours, its standard error, the paper's, the difference."""
+    """For each printed number: ours, its standard error, the paper's, and the difference."""
     numbers = []
     for dataset, model in _rows_of_table(rows):
         part = choose(rows, dataset=dataset, model=model)
@@ -227,7 +227,7 @@ def rates(rows: Rows, name: str) -> View:
 
 
 def span(good: Sequence[float], alphas: Sequence[float]) -> str:
-    """Values in words, runs of neighbours joined.
+    """Format values as text, with runs of neighbours joined.
 
     >>> span([0.1, 1.0, 100.0], [0.01, 0.1, 1.0, 10.0, 100.0])
     '0.1 … 1, 100'

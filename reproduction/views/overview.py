@@ -45,7 +45,7 @@ def picture(chosen: Rows) -> Picture | None:
 
 
 def _panel(axes: Axes, rows: Rows) -> list[tuple[str, float, float]]:
-    """Draw one panel; the ends of what is to be named are returned."""
+    """Draw one panel, and return the ends of the curves to be named."""
     ends = []
     for name in values_of(rows, "solution"):
         if name not in (*SHOWN, "NP") and (points := curve(rows, name)):
