@@ -22,7 +22,6 @@ from fedsel.service._connections import Listener as Connections
 from fedsel.service._dashboard import bound, guarantees, rows, run_left
 from fedsel.service._proofs import Proofs
 from fedsel.service._snapshot import RunSnapshot
-from fedsel.service._store import RoundStatus
 from fedsel.service._task import Limits
 from fedsel.wire import CloseRule, encode_recipe
 from tests.service.support import (
@@ -125,7 +124,7 @@ def far_on(count, **changes):
     times = [(60.0 * n, 60.0 * n + 60.0) for n in range(count)]
     measures = [json.dumps({"accuracy": n / count, "loss": 1.0}) for n in range(count)]
     state = replace(task.begin, records=records)
-    return RunSnapshot.of(task, state, [*times, (60.0 * count, None)], measures)
+    return RunSnapshot(task, state, [*times, (60.0 * count, None)], measures)
 
 
 def test_the_page_is_complete_and_escaped(quick_path):
@@ -220,14 +219,14 @@ def test_what_is_left_is_estimated_from_recent_rounds():
     assert run_left(view, 1830.0) == 60.0 * 270 - 30
     assert run_left(view, 9999.0) == 60.0 * 269  # an open round that takes longer says no more
     assert run_left(far_on(30, epochs=1), 1800.0) is not None
-    begun = RunSnapshot.of(task_of(), task_of().begin, [(0.0, None)])
+    begun = RunSnapshot(task_of(), task_of().begin, [(0.0, None)])
     assert run_left(begun, 10.0) is None
-    state = status.state(begun, RoundStatus(0, 0.0, Counts(3)), 2.0, True)
+    state = status.state(begun, Counts(3), 2.0, True)
     assert "No estimate before a round is over" in state
     assert '<progress value="3" max="5"' in state
     assert "1.5" in state
     for part in (
-        status.state(begun, RoundStatus(0, 0.0, Counts()), 2.0, False),
+        status.state(begun, Counts(), 2.0, False),
         status.said(view, False),
     ):
         assert "does not answer" in part
