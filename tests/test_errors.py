@@ -22,7 +22,9 @@ class Talkative:
         raise ValueError(SECRET)
 
 
-@pytest.mark.parametrize("value", [10**5000, "x" * 5000, [0] * 5000, Fraction(10**300)])
+@pytest.mark.parametrize(
+    "value", [10**5000, "x" * 5000, [0] * 5000, Fraction(10**300)], ids=lambda v: type(v).__name__
+)
 def test_a_message_is_short_whatever_the_value(value):
     told = str(InvalidArgument("clip", value, "small"))
     assert told.startswith("clip = ")
@@ -42,9 +44,9 @@ def test_private_data_are_neither_in_an_error_nor_behind_it(read, data):
 @pytest.mark.parametrize("value", [True, np.True_, "1", None, float("nan"), 1j])
 def test_what_is_no_number_is_refused(value):
     for check in (errors.check_epsilon, errors.check_positive, errors.check_float):
-        with pytest.raises(InvalidArgument, match="^x = "):
+        with pytest.raises(InvalidArgument, match=r"^x = "):
             check("x", value)
-    with pytest.raises(InvalidArgument, match="^x = .*: must be an integer ≥ 1$"):
+    with pytest.raises(InvalidArgument, match=r"^x = .*: must be an integer ≥ 1$"):
         errors.check_count("x", value)
 
 

@@ -37,7 +37,7 @@ def test_integers_are_counts_and_others_fractions():
     assert terminal.parse_top("5") == 5
     assert isinstance(terminal.parse_top("5"), int)
     assert terminal.parse_top("0.1") == 0.1
-    with pytest.raises(InvalidArgument, match="^k = 'some': must be a count"):
+    with pytest.raises(InvalidArgument, match=r"^k = 'some': must be a count"):
         terminal.parse_top("some")
 
 
