@@ -17,8 +17,7 @@ import typer
 from rich.table import Table
 
 from fedsel import Solution, cli
-from fedsel._internal import bar as waiting
-from fedsel._internal.bar import PlainConsole
+from fedsel._internal import progress as waiting
 from fedsel._internal.display import in_cell, printable
 from fedsel.mechanisms import Duchi, PerturbedSampling, TwoStage
 from fedsel.pages import Section, render
@@ -218,7 +217,7 @@ def test_a_solution_of_any_name_and_note(fedsel, records, tmp_path, name):
 def test_consoles_on_a_terminal(monkeypatch, name, tmp_path):
     """Colours are the console's own; whatever is in a string is text."""
     with (tmp_path / "terminal").open("w+", encoding="utf-8") as written:
-        console = PlainConsole(file=written, force_terminal=True, width=500)
+        console = waiting.plain_console(file=written, force_terminal=True, width=500)
         table = Table(title=name, caption=name)
         table.add_column(name)
         table.add_row(name)

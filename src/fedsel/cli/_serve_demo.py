@@ -25,9 +25,9 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from fedsel._internal.bar import Bar
 from fedsel._internal.display import printable
 from fedsel._internal.models import LinearModel, predict
+from fedsel._internal.progress import Bar
 from fedsel.cli._terminal import output, print_json, print_sections
 from fedsel.data import Dataset, synthetic
 from fedsel.device import Client, Outcome, Policy, RawRecords, join

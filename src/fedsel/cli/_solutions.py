@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.table import Table
 
 from fedsel import pages as page
-from fedsel._internal.bar import patience
 from fedsel._internal.display import printable
+from fedsel._internal.progress import patience
 from fedsel.auto._numbers import bases_for
 from fedsel.cli._terminal import (
     JsonOption,

@@ -14,8 +14,8 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from fedsel._internal.bar import Bar
 from fedsel._internal.extras import needed
+from fedsel._internal.progress import Bar
 from fedsel.cli import _terminal as terminal
 from fedsel.errors import InvalidArgument
 from fedsel.pages import Section, Table

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedsel._internal.bar import Bar
+from fedsel._internal.progress import Bar
 from fedsel.cli._commands import App
 from fedsel.cli._terminal import JsonOption, check_file, output, print_json, print_sections
 from fedsel.errors import InvalidArgument
