@@ -43,7 +43,7 @@ from scipy.special import expit
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from fedsel import Solution
-from fedsel._internal.bar import Bar
+from fedsel._internal.progress import Bar
 from fedsel.auto import AVERAGING
 from fedsel.experiments import Cell, Spec, override
 from fedsel.mechanisms.central._budget import gaussian_distance, proved_budget

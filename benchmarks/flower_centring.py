@@ -23,7 +23,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from fedsel._internal.bar import Bar
+from fedsel._internal.progress import Bar
 from fedsel.flower import FedSelStrategy
 from fedsel.simulation import EvaluationSet, Population, Training, train
 from fedsel.simulation._validation import measures

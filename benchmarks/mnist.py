@@ -44,7 +44,7 @@ from rich.table import Table
 from torch import nn
 
 from fedsel import FedSelClassifier, Recipe, Solution, resolve_auto
-from fedsel._internal.bar import Bar
+from fedsel._internal.progress import Bar
 from fedsel.auto import PublicFacts
 from fedsel.mechanisms.central._budget import proved_budget
 from fedsel.pages import legend_below, new_figure, palette

@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from fedsel import FedSelClassifier, PrivacyLeakWarning
-from fedsel._internal.bar import Bar
+from fedsel._internal.progress import Bar
 from fedsel.errors import TooFewClientsWarning
 
 EPSILONS = (1.0, 2.0, 4.0, 8.0, 16.0)

@@ -45,7 +45,7 @@ from rich.table import Table
 from scipy import integrate, special
 
 from fedsel import Recipe, Solution, solution
-from fedsel._internal.bar import Bar
+from fedsel._internal.progress import Bar
 from fedsel.auto._numbers import bases_for
 from fedsel.mechanisms import SignedSampling
 from fedsel.pages import palette

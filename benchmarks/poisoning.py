@@ -50,8 +50,8 @@ from scipy.stats import beta
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from fedsel import PublicFacts, Recipe, Reports, Solution, Totals, resolve_auto, solution
-from fedsel._internal.bar import Bar
 from fedsel._internal.models import LinearModel
+from fedsel._internal.progress import Bar
 from fedsel.data import synthetic
 from fedsel.mechanisms import SignedSampling, TwoStage
 from fedsel.pages import palette

@@ -25,7 +25,7 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from fedsel._internal.bar import Bar
+from fedsel._internal.progress import Bar
 from fedsel.experiments import Spec, override
 from fedsel.pages import legend_below, new_figure, palette
 from fedsel.recipe import RECOMMENDED

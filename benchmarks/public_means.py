@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.datasets import run_on_datasets
 from fedsel import FedSelClassifier
-from fedsel._internal.bar import Bar
+from fedsel._internal.progress import Bar
 from fedsel.simulation._validation import fifths, measures
 from reproduction.datasets import load
 

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from fedsel._internal.bar import Bar
+from fedsel._internal.progress import Bar
 from fedsel.data import Dataset, read
 from fedsel.data._tables import Column, Numbers, Texts, encode
 from fedsel.experiments import InMemorySource, Spec, override

@@ -17,4 +17,4 @@ preload="$(${CC:-gcc} -print-file-name=libasan.so) $(${CC:-gcc} -print-file-name
 # shellcheck disable=SC2086 # several files, or options of pytest
 LD_PRELOAD="$preload" PYTHONPATH="$copy" PYTHONMALLOC=malloc "$python" -m pytest -q \
     --rootdir=. -p no:cacheprovider -o addopts= -o pythonpath= --import-mode=importlib \
-    ${SANITIZED_TESTS:-tests/sampling tests/test_golden.py tests/simulation tests/solutions/test_compositions.py tests/mechanisms/test_one_symbol.py}
+    ${SANITIZED_TESTS:-tests/sampling tests/test_golden.py tests/simulation tests/solutions/test_solution.py tests/mechanisms/test_one_symbol.py}

@@ -12,12 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_package import SECTIONS
 from tools.site.flow import drawn
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("processes")]
 
 ROOT = Path(__file__).parent.parent
+REFERENCE = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+SECTIONS = dict(re.findall(r"^## `(fedsel[.a-z]*)`\n(.*?)(?=^## |\Z)", REFERENCE, re.M | re.S))
 FOREIGN = re.compile(r"(?:https?:)?//")
 
 

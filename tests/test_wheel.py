@@ -8,6 +8,7 @@ that it allows: people have those, and not what the tests of the checkout run wi
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -242,7 +243,7 @@ def test_an_auditor_needs_no_more_than_the_core(core):
             "pip install 'fedsel[plots]'",
         ),
         (["-m", "fedsel", "run"], "pip install 'fedsel[simulation]'"),
-        (["-m", "fedsel", "audit"], "pip install 'fedsel[simulation]'"),
+        (["-m", "fedsel", "audit", "operator:neg", "-e", "1"], "pip install 'fedsel[simulation]'"),
         (["-m", "fedsel", "advise", "-d", "9", "--clients", "99", "-e", "1"], "fedsel[simulation]"),
     ],
 )
@@ -398,7 +399,8 @@ def test_the_flower_app_runs_on_the_wheel(environment, versions, tmp_path):
     python = environment("flower", versions=versions)
     assert run(python, "-c", APP_MODULES, APP).stdout.split() == ["True", "True"]
     own = {"HOME": str(tmp_path), "PYTHONWARNINGS": ""}  # what Flower's own command warns of
-    run(python, python.parent / "flwr", "build", "--app", APP, cwd=tmp_path, **own)
+    named = shutil.copytree(APP, tmp_path / "flower-adult")  # Flower allows no underscore here
+    run(python, python.parent / "flwr", "build", "--app", named, cwd=tmp_path, **own)
     (packed,) = tmp_path.glob("*.fab")
     with zipfile.ZipFile(packed) as bundle:
         assert {"flower_adult/task.py", "flower_adult/client_app.py"} <= set(bundle.namelist())

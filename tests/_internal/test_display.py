@@ -1,9 +1,13 @@
-"""Templates: everything that they print is escaped, and nothing in it misleads a reader."""
+"""What is shown is escaped, and nothing in it misleads a reader: pages, figures, spreadsheets."""
+
+from xml.etree import ElementTree
 
 import pytest
 from jinja2 import UndefinedError
 
-from fedsel._internal.display import macro, rendered, safe
+from fedsel._internal.display import in_cell, in_figure, macro, printable, rendered, safe
+from fedsel._internal.plotting import Point, accuracy_against_epsilon
+from tests.cli.test_hostile_names import EVERY
 
 HOSTILE = "<b>\"'&\x00\ud800\u202e"
 
@@ -25,3 +29,36 @@ def test_parts_of_a_page_are_escaped_once():
 def test_a_value_that_is_missing_is_an_error():
     with pytest.raises(UndefinedError):
         rendered("statements/fragment.html", title="a")
+
+
+@pytest.mark.slow
+@EVERY
+def test_figures_show_names_as_they_are(name, tmp_path):
+    points = [Point(name, epsilon, 0.5, 0.1) for epsilon in (1.0, 2.0)] + [Point("NP", None, 1, 0)]
+    axes = accuracy_against_epsilon(points)
+    axes.set_title(in_figure(name))
+    axes.figure.savefig(tmp_path / "figure.svg")
+    axes.figure.savefig(tmp_path / "figure.png")
+    ElementTree.parse(tmp_path / "figure.svg")
+    assert in_figure(name) in [text.get_text() for text in axes.get_legend().get_texts()]
+    assert not axes.title._preprocess_math(axes.title.get_text())[1]
+    drawn = axes.title._preprocess_math(axes.title.get_text())[0]
+    assert drawn.strip()[:50] == printable(name)[:50]
+
+
+@pytest.mark.parametrize(
+    ("text", "cell"),
+    [
+        *((f"{sign}1+1", f"'{sign}1+1") for sign in "=+-@＝＋－＠"),
+        ("  =1", "'  =1"),
+        ("\t=1", r"\t=1"),
+        ("a\r\n=1", r"a\r\n=1"),
+        ("", ""),
+        ("PS-PM", "PS-PM"),
+        ("ε", "ε"),
+        (-1.5, -1.5),
+        (None, None),
+    ],
+)
+def test_cells_of_a_spreadsheet(text, cell):
+    assert in_cell(text) == cell

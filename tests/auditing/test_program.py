@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fedsel.auditing import ProgramError, audit_program, values_within
-from fedsel.auditing.finding_page import finding_page, headline
+from fedsel.auditing.finding_page import headline
 from fedsel.errors import InvalidArgument
 
 FEW = {"trials": 10_000, "pilot": 2_000, "seed": 1}
@@ -205,19 +205,3 @@ def test_proposed_values_stay_in_their_range(d):
     assert len({np.asarray(v).tobytes() for v in proposed}) == len(proposed) >= 5
     with pytest.raises(InvalidArgument, match="range"):
         values_within(1, 1)
-
-
-@pytest.mark.slow
-def test_the_page_says_all_of_it_and_keeps_strange_outputs_harmless():
-    def odd(x, entropy):
-        return "<script>alert(1)</script>" if entropy.below(4) < 1 + 2 * x else "$plain$"
-
-    found = audit_program(odd, inputs=[0, 1], claimed=0.5, **FEW)
-    page = finding_page(found, target="odd.py:<b>odd", command="fedsel audit 'odd.py:<b>odd'")
-    assert page.count("<script>") == 1
-    assert "odd.py:&lt;b&gt;odd" in page
-    for said in ("ε = 0.5 is refuted", "1.09861, exactly", "confidence 1 − 1e-9", "3/4"):
-        assert said in page
-    assert page.count("<figure>") == 2
-    assert "http://" not in page
-    assert "https://" not in page

@@ -16,6 +16,8 @@ def people(n, seed=0):
     ]
 
 
+# Options of `fedsel run` that are soon done with such a table.
+QUICK = ("--folds", "2", "--repeats", "1", "--batch", "0.05", "--jobs", "1")
 HEADER = "age,income,job,rich"
 
 

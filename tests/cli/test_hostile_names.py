@@ -17,10 +17,8 @@ import typer
 from rich.table import Table
 
 from fedsel import Solution, cli
-from fedsel._internal import bar as waiting
-from fedsel._internal.bar import PlainConsole
-from fedsel._internal.display import in_cell, in_figure, printable
-from fedsel._internal.plotting import Point, accuracy_against_epsilon
+from fedsel._internal import progress as waiting
+from fedsel._internal.display import in_cell, printable
 from fedsel.mechanisms import Duchi, PerturbedSampling, TwoStage
 from fedsel.pages import Section, render
 from fedsel.pages import Table as PageTable
@@ -219,7 +217,7 @@ def test_a_solution_of_any_name_and_note(fedsel, records, tmp_path, name):
 def test_consoles_on_a_terminal(monkeypatch, name, tmp_path):
     """Colours are the console's own; whatever is in a string is text."""
     with (tmp_path / "terminal").open("w+", encoding="utf-8") as written:
-        console = PlainConsole(file=written, force_terminal=True, width=500)
+        console = waiting.plain_console(file=written, force_terminal=True, width=500)
         table = Table(title=name, caption=name)
         table.add_column(name)
         table.add_row(name)
@@ -281,36 +279,3 @@ def test_the_page(name):
     )
     if not "".join(name.split()).isprintable() or "<" in name:  # white space is nothing in HTML
         assert name not in page
-
-
-@pytest.mark.slow
-@EVERY
-def test_figures_show_names_as_they_are(name, tmp_path):
-    points = [Point(name, epsilon, 0.5, 0.1) for epsilon in (1.0, 2.0)] + [Point("NP", None, 1, 0)]
-    axes = accuracy_against_epsilon(points)
-    axes.set_title(in_figure(name))
-    axes.figure.savefig(tmp_path / "figure.svg")
-    axes.figure.savefig(tmp_path / "figure.png")
-    ElementTree.parse(tmp_path / "figure.svg")
-    assert in_figure(name) in [text.get_text() for text in axes.get_legend().get_texts()]
-    assert not axes.title._preprocess_math(axes.title.get_text())[1]
-    drawn = axes.title._preprocess_math(axes.title.get_text())[0]
-    assert drawn.strip()[:50] == printable(name)[:50]
-
-
-@pytest.mark.parametrize(
-    ("text", "cell"),
-    [
-        *((f"{sign}1+1", f"'{sign}1+1") for sign in "=+-@＝＋－＠"),
-        ("  =1", "'  =1"),
-        ("\t=1", r"\t=1"),
-        ("a\r\n=1", r"a\r\n=1"),
-        ("", ""),
-        ("PS-PM", "PS-PM"),
-        ("ε", "ε"),
-        (-1.5, -1.5),
-        (None, None),
-    ],
-)
-def test_cells_of_a_spreadsheet(text, cell):
-    assert in_cell(text) == cell

@@ -9,7 +9,7 @@ from fedsel.cli import app
 from fedsel.device import Session
 from tests.cli.records import write_people
 from tests.cli.support import outcome, run_here
-from tests.cli.test_help import COMMANDS
+from tests.cli.test_commands import COMMANDS
 
 
 class Reached(Exception):

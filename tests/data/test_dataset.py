@@ -1,15 +1,13 @@
-"""Data sets from arrays, their scales, the synthetic ones, and who holds which records."""
+"""Data sets from arrays, and their scales."""
 
 from dataclasses import FrozenInstanceError, replace
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy import sparse
 
-from fedsel.data import Clients, from_arrays, partition, synthetic
 from fedsel.data import _dataset as dataset_module
+from fedsel.data import from_arrays
 from fedsel.errors import InvalidArgument
 
 BOUNDS = [[0.0, 10.0], [-1.0, 3.0]]
@@ -228,142 +226,3 @@ def test_intercept_is_one_more_feature(convert):
     assert data.scaled("symmetric").X[:, 2].tolist() == [1, 1, 1]
     with pytest.raises(InvalidArgument, match="without an intercept"):
         data.with_intercept()
-
-
-def test_synthetic_data_follow_their_law():
-    data = synthetic(d=50, n=4000, c1=0.1, c2=0.6, seed=3)
-    assert data.X.shape == (4000, 50)
-    assert set(data.y.tolist()) == {-1, 1}
-    strengths = data.X.std(axis=0)
-    # B is in (0.6, 1] or in [0, 0.06]; the deviation of 4,000 normals is within 10 % of it.
-    assert ((strengths > 0.54) | (strengths < 0.066)).all()
-    assert 0.3 < (strengths < 0.066).mean() < 0.9
-    assert (np.abs(data.X) < data.bounds[:, 1]).all()
-
-
-def test_dense_labels_need_weights_that_a_regularised_model_does_not_reach():
-    """Both are linear in x: least squares finds either, ridge regression only the sparse ones."""
-    accuracy = {}
-    for labels in ("sparse", "dense"):
-        data = synthetic(n=20_000, labels=labels, seed=1)
-        X, y = data.X.astype(np.float64), data.y
-        for ridge in (0.0, 1e-2 * len(y)):
-            weights = np.linalg.solve(X.T @ X + ridge * np.eye(data.d), X.T @ y)
-            accuracy[labels, ridge > 0] = np.mean(np.sign(X @ weights) == y)
-    assert min(accuracy["sparse", False], accuracy["sparse", True]) > 0.95
-    assert accuracy["dense", False] > 0.95
-    assert accuracy["dense", True] < 0.7
-
-
-def test_synthetic_data_depend_on_the_seed_alone(monkeypatch):
-    first = synthetic(d=7, n=1000, seed=4)
-    assert (first.X == synthetic(d=7, n=1000, seed=4).X).all()
-    assert (first.X != synthetic(d=7, n=1000, seed=5).X).any()
-    monkeypatch.setattr("fedsel.data._synthetic._BLOCK", 50)
-    chunked = synthetic(d=7, n=300, seed=4)
-    assert (chunked.X == first.X[:300]).all()
-    assert (chunked.y == first.y[:300]).all()
-
-
-def test_synthetic_stream_is_the_recorded_one():
-    """A change of these numbers changes every published result."""
-    data = synthetic(d=3, n=2, c2=0.0, seed=0)
-    np.testing.assert_allclose(data.X[0], [0.15067324, -0.04241011, -0.65749615], rtol=1e-6)
-
-
-def test_a_score_of_zero_is_labelled_plus_one():
-    data = synthetic(d=2, n=10, c1=0.0, c2=1.0)
-    assert not data.X.any()
-    assert data.y.tolist() == [1] * 10
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"d": 0},
-        {"n": 0},
-        {"n": 2.5},
-        {"c1": -0.1},
-        {"c1": float("nan")},
-        {"c2": 1.5},
-        {"labels": "both"},
-        {"seed": -1},
-    ],
-)
-def test_synthetic_parameters_are_checked(wrong):
-    with pytest.raises(InvalidArgument, match=f"^{next(iter(wrong))} = "):
-        synthetic(**wrong)
-
-
-def test_one_record_each():
-    clients = partition.one_record_each(4)
-    assert clients.n == 4
-    assert clients.order.tolist() == [0, 1, 2, 3]
-    assert clients.starts.tolist() == [0, 1, 2, 3, 4]
-    assert clients.sizes.tolist() == [1] * 4
-
-
-def test_groups_keep_the_order_of_their_records():
-    for groups in (["b", "a", "b", "c"], np.array([5, 2, 5, 9])):
-        clients = partition.by_groups(groups)
-        assert clients.order.tolist() == [1, 0, 2, 3]
-        assert clients.starts.tolist() == [0, 1, 3, 4]
-        assert clients.records(1).tolist() == [0, 2]
-
-
-@given(
-    labels=st.lists(st.sampled_from([-1, 1]), min_size=1, max_size=60),
-    share=st.floats(0, 1),
-    alpha=st.sampled_from([1e-6, 0.01, 0.5, 10.0, 1e6]),
-    seed=st.integers(0, 1000),
-)
-def test_dirichlet_deals_out_every_record_and_leaves_nobody_empty(labels, share, alpha, seed):
-    n_clients = max(1, round(share * len(labels)))
-    clients = partition.dirichlet(np.array(labels), n_clients, alpha, seed)
-    assert sorted(clients.order.tolist()) == list(range(len(labels)))
-    assert clients.n == n_clients
-    assert clients.sizes.min() >= 1
-    again = partition.dirichlet(np.array(labels), n_clients, alpha, seed)
-    assert (again.order == clients.order).all()
-    assert (again.starts == clients.starts).all()
-
-
-def test_dirichlet_skews_labels_by_alpha():
-    y = np.where(np.arange(10_000) % 2, 1, -1)
-
-    def skew(alpha):
-        clients = partition.dirichlet(y, 20, alpha, seed=2)
-        shares = [np.mean(y[clients.records(i)] == 1) for i in range(clients.n)]
-        return np.std(shares)
-
-    assert skew(0.05) > 0.3
-    assert skew(1000.0) < 0.05
-    first, second = (partition.dirichlet(y, 20, 0.5, seed=s).order for s in (1, 2))
-    assert (first != second).any()
-
-
-@pytest.mark.parametrize(
-    ("call", "name"),
-    [
-        (lambda: partition.one_record_each(0), "n"),
-        (lambda: partition.by_groups([]), "groups"),
-        (lambda: partition.by_groups([[1]]), "groups"),
-        (lambda: partition.by_groups([1.0, float("nan")]), "groups"),
-        (lambda: partition.by_groups(["a", None]), "groups"),
-        (lambda: partition.dirichlet([1, -1], 3, 0.5), "n_clients"),
-        (lambda: partition.dirichlet([1, -1], 1, 0.0), "alpha"),
-        (lambda: partition.dirichlet([1, -1], 1, float("nan")), "alpha"),
-        (lambda: partition.dirichlet([1, -1], 1, 0.5, seed=-1), "seed"),
-        (lambda: partition.dirichlet([[1]], 1, 0.5), "y"),
-        (lambda: partition.one_record_each(2).records(2), "client"),
-        (lambda: Clients(np.array([0, 1]), np.array([0, 1])), "starts"),
-        (lambda: Clients(np.array([0, 1]), np.array([0, 0, 2])), "starts"),
-        (lambda: Clients(np.array([0, 0]), np.array([0, 2])), "order"),
-        (lambda: Clients(np.array([0, -1]), np.array([0, 2])), "order"),
-        (lambda: Clients(np.array([0.0]), np.array([0, 1])), "order"),
-        (lambda: Clients([0], np.array([0, 1])), "order"),
-    ],
-)
-def test_impossible_partitions_are_refused(call, name):
-    with pytest.raises(InvalidArgument, match=f"^{name} = "):
-        call()

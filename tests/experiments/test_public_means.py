@@ -8,7 +8,7 @@ import pytest
 from fedsel import InvalidArgument
 from fedsel.cli._run_records import means_of
 from tests.cli.support import run_here
-from tests.experiments.test_public_rows import table
+from tests.experiments.test_sources import table
 
 
 def written(path, text):

@@ -8,10 +8,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from fedsel import InvalidArgument, InvalidData, PublicFacts, Reports, solution
+from fedsel import InvalidArgument, InvalidData, Reports, solution
 from fedsel._internal.exact import exceeds_exp
 from fedsel._internal.models import LinearModel
-from fedsel.auto import learning_rate
 from fedsel.data import synthetic
 from fedsel.mechanisms import SignedSampling, UnbiasedJoint, certify
 from fedsel.mechanisms._decimals import best_top, upper_sum
@@ -213,15 +212,6 @@ def test_overflowing_scores_do_not_silence_a_client():
     assert len(said.pairs()[0]) == 1
     with pytest.raises(InvalidData):
         made.encode(np.full(8, np.nan), np.zeros(8))
-
-
-def test_the_automatic_rate_moves_a_margin_by_a_fixed_length():
-    made = solution("RJ", epsilon=1.0, dim=100, rho=0.4)
-    rate = learning_rate(made, PublicFacts(dim=100, clients=400, rounds=100, norm=1.0))
-    noise = rate * made.noise * math.sqrt(100 / (400 * 100))
-    assert noise == pytest.approx(1.4)
-    assert learning_rate(made, PublicFacts(100, 400, 100, norm=4.0)) == pytest.approx(rate / 4)
-    assert learning_rate(solution("NP", dim=100), PublicFacts(100, 400, 100, norm=2.0)) == 16.0
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ FACTS = {
     "Python": "3.11.7",
     "numpy": "2.1.0",
     "Cores": "2",
-    "Command": "fedsel reproduce all --quick",
+    "Command": "python -m reproduction all --quick",
 }
 SOLUTIONS = ("EXP-PM", "PE-PM", "PS-PM", "PM", "NP")
 
@@ -72,7 +72,7 @@ def table3():
             "Read agreement here as “there are settings that give these numbers”, not as "
             "a prediction.",
         ),
-        command="fedsel reproduce table3 --jobs 2",
+        command="python -m reproduction table3 --jobs 2",
         settings={
             "ε": "2",
             "μ": "0.1",
@@ -97,14 +97,14 @@ def table3():
                 "Section 5.3, Table 3",
                 "holds in 14 of 16",
                 "PS-PM gains between −0.41 and 6.92 points; it loses on ADULT with both models.",
-                "fedsel reproduce table3",
+                "python -m reproduction table3",
             ),
             Verdict(
                 "PS gains at least as much as PE, and PE at least as much as EXP.",
                 "Section 5.3",
                 "holds for α in 0.1 … 2.15",
                 "At α = 4.64 the order of PE and EXP is reversed (1.20 against 1.71 points).",
-                "fedsel reproduce table3 --set alpha=4.64",
+                "python -m reproduction table3 --set alpha=4.64",
             ),
         ),
         files=("table3.csv", "table3.png", "table3.svg"),
@@ -120,7 +120,7 @@ def sections():
         title="Accuracy against ε on BANK",
         where="Figure 2(f)",
         text=("Each solution at the settings of Table 3; bands are one standard deviation.",),
-        command="fedsel reproduce fig2f",
+        command="python -m reproduction fig2f",
         settings={"data": "BANK", "ε": "0.5, 1, 2, 4, 8"},
         figures=(
             Figure(drawing(0, 2), "Test accuracy over ε, both models.", "Accuracy grows with ε."),
@@ -135,7 +135,7 @@ def sections():
                 "Section 5.3",
                 "does not hold",
                 "At ε = 8 it is 4.1 ± 0.3 points below.",
-                "fedsel reproduce fig2f --set epsilon=8",
+                "python -m reproduction fig2f --set epsilon=8",
             ),
         ),
         files=("fig2f.csv", "fig2f.png", "fig2f.svg"),
@@ -146,14 +146,20 @@ def sections():
         title="Accuracy against ε on KDD, two epochs",
         where="Figure 2(g)",
         text=("KDD99 is not on this machine, so this figure could not be drawn.",),
-        command="fedsel reproduce fig2g",
+        command="python -m reproduction fig2g",
         settings={},
         verdicts=(
             Verdict(
-                "Two epochs are enough on KDD.", "Section 5.3", "not measured", "", "fedsel data"
+                "Two epochs are enough on KDD.",
+                "Section 5.3",
+                "not measured",
+                "",
+                "python -m reproduction data",
             ),
         ),
-        missing=("KDD99: fetch it with “fedsel data fetch kdd”, or set FEDSEL_DATA.",),
+        missing=(
+            "KDD99: fetch it with “python -m reproduction data fetch kdd”, or set FEDSEL_DATA.",
+        ),
     )
     slopes = Table(
         "Fitted slopes in double logarithmic scale",
@@ -166,7 +172,7 @@ def sections():
         title="Bounds of noise and batch size",
         where="Table 1, Theorem 3",
         text=("The bound is one of the error against the selected mean.",),
-        command="fedsel reproduce table1",
+        command="python -m reproduction table1",
         settings={"runs": "20"},
         tables=(slopes,),
         verdicts=(
@@ -180,7 +186,7 @@ def sections():
         title="Accumulation, adapted and original",
         where="Figure 3(a)",
         text=(),
-        command="fedsel reproduce fig3a",
+        command="python -m reproduction fig3a",
         settings={"α": "0.5"},
         figures=(Figure(drawing(3, text="none"), "With text as text.", "Five curves."),),
     )

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 import numpy as np
+import pytest
 
 from fedsel import Reports
 from fedsel.service import Task
@@ -197,3 +198,20 @@ class ServiceProcess:
             self.stop()
         self.process.stdout.close()
         self.log.close()
+
+
+def three_files(folder):
+    """A run, its reports of two rounds, and three files of them with some of no run."""
+    state = task_of(solution=None, k=None, mu=None, learning_rate=None).begin
+    request = state.request()
+    rows = reports_for(request, 300)
+    rows[200:] = [row[:4] + (1).to_bytes(4, "little") + row[8:] for row in rows[200:]]
+    wrong = [b"\xff" * 16, bytes(16)]
+    (folder / "a.bin").write_bytes(b"".join(rows[:120]))
+    (folder / "b.bin").write_bytes(b"".join(rows[120:250] + wrong))
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    table = pa.table({"day": [1] * 52, "report": [*rows[250:], b"short", None]})
+    pq.write_table(table, folder / "c.parquet", row_group_size=20)
+    return state, rows, [folder / name for name in ("a.bin", "b.bin", "c.parquet")]

@@ -8,7 +8,7 @@ import pytest
 from fedsel.service.running import Serving, background
 from tests.browsing import CONTRAST, watched, width_is_kept
 from tests.service.support import Http, reports_for, running, task_of, wait_until
-from tests.service.test_evaluation import LINEAR, ROWS
+from tests.service.test_monitoring import LINEAR, ROWS
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("pages")]
 LIVE = '#connection[data-state="live"]'

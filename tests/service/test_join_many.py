@@ -13,8 +13,8 @@ from fedsel.service import Task
 from fedsel.service.inviting import invitations_of
 from fedsel.simulation import Population, Training, train
 from fedsel.wire import RecordPipeline, Request
-from tests.service.joining import Visitor, choose
 from tests.service.support import Http, ServiceProcess, wait_until
+from tests.service.visiting import Visitor, choose
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("pages")]
 

@@ -6,7 +6,8 @@ import pytest
 
 from fedsel.statements import in_percent, meaning
 from tests.browsing import CONTRAST, width_is_kept
-from tests.service.joining import (
+from tests.service.support import reports_for, running
+from tests.service.visiting import (
     HEADER,
     TABLE,
     Visitor,
@@ -16,7 +17,6 @@ from tests.service.joining import (
     shown_reports,
     take_part,
 )
-from tests.service.support import reports_for, running
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("pages")]
 

@@ -15,7 +15,7 @@ from fedsel.service import _offline_aggregation as offline_aggregation
 from fedsel.service._offline_aggregation import aggregated, parts_of
 from fedsel.wire import ReportFormat
 from tests.cli.support import run_here
-from tests.service.support import reports_for, task_of
+from tests.service.support import three_files
 
 TASK = """
 epsilon = 4
@@ -29,19 +29,7 @@ close_after = { reports = 5 }
 @pytest.fixture
 def lot(quick_path):
     """Reports of two rounds in three files, some of them none of this run."""
-    state = task_of(solution=None, k=None, mu=None, learning_rate=None).begin
-    request = state.request()
-    rows = reports_for(request, 300)
-    rows[200:] = [row[:4] + (1).to_bytes(4, "little") + row[8:] for row in rows[200:]]
-    wrong = [b"\xff" * 16, bytes(16)]
-    (quick_path / "a.bin").write_bytes(b"".join(rows[:120]))
-    (quick_path / "b.bin").write_bytes(b"".join(rows[120:250] + wrong))
-    pa = pytest.importorskip("pyarrow")
-    import pyarrow.parquet as pq
-
-    table = pa.table({"day": [1] * 52, "report": [*rows[250:], b"short", None]})
-    pq.write_table(table, quick_path / "c.parquet", row_group_size=20)
-    return state, rows, [quick_path / name for name in ("a.bin", "b.bin", "c.parquet")]
+    return three_files(quick_path)
 
 
 def test_files_are_added_up_as_reports_are(lot, monkeypatch):
@@ -269,57 +257,6 @@ def test_a_row_group_that_unpacks_to_too_much_is_refused(lot, quick_path, monkey
     monkeypatch.setattr(offline_aggregation, "GROUP_BYTES", 10_000)
     with pytest.raises(InvalidArgument, match=r"row group 0.*at most 10000 bytes: write fewer"):
         list(aggregated([path], form, state.recipe, 4))
-
-
-@pytest.mark.slow
-@pytest.mark.xdist_group("processes")
-def test_too_little_memory_is_one_sentence(quick_path):
-    done = limited(quick_path, made_up_rounds(quick_path, 8000), rounds=8000, most=100 << 20)
-    assert done.returncode == 1
-    assert done.stderr.strip().splitlines()[-1].startswith("fedsel: not enough memory (")
-    assert "Traceback" not in done.stderr
-
-
-def test_the_command(lot, quick_path):
-    state, _, paths = lot
-    (quick_path / "task.toml").write_text(TASK)
-    common = ("--task", quick_path / "task.toml", "--run", state.run.hex(), "--jobs", 1)
-    told = json.loads(run_here("aggregate", *paths, *common, "--json").stdout)
-    assert (told["reports"], told["rejected"]) == (300, 4)
-    assert [row["reports"] for row in told["rounds"]] == [200, 100]
-    shown = run_here("aggregate", *paths, *common, "--out", quick_path / "means.npz").stdout
-    assert "300 reports added up, 4 rejected" in shown
-    assert not (quick_path / "means.npz.new").exists()
-    with np.load(quick_path / "means.npz") as kept:
-        assert kept["counts"].tolist() == [[0, 200], [1, 100]]
-        norm = np.linalg.norm(kept["round_1"])
-        assert norm == pytest.approx(told["rounds"][1]["mean_norm"])
-    for place in (paths[0], "/dev/null"):
-        told = run_here("aggregate", *paths, *common, "--out", place, status=2).stderr
-        assert "--out" in told
-        assert "a file of its own" in told
-    paths[0].write_bytes(paths[0].read_bytes()[:-1])
-    run_here("aggregate", *paths, *common, "--out", quick_path / "means.npz", status=2)
-    assert "counts" in np.load(quick_path / "means.npz")  # as it was
-    wrong = ("--task", quick_path / "task.toml", "--run", "abc")
-    assert "--run = 'abc': must be 32" in run_here("aggregate", *paths, *wrong, status=2).stderr
-
-
-@pytest.mark.parametrize(
-    ("size", "message"),
-    [
-        ("dim = 2147483648", "dim in task.toml = 2147483648: must be at most 134217728"),
-        (
-            "features = 134217728\nfeature_range = [0, 1]",
-            "features in task.toml = 134217728: must be at most 134217727",
-        ),
-    ],
-)
-def test_a_model_that_no_server_can_hold_is_refused_by_its_size(quick_path, size, message):
-    (quick_path / "task.toml").write_text(TASK.replace("dim = 8", size))
-    (quick_path / "x.bin").write_bytes(b"")
-    words = ("--task", quick_path / "task.toml", "--run", RUN.hex())
-    assert message in run_here("aggregate", quick_path / "x.bin", *words, status=2).stderr
 
 
 @pytest.mark.slow

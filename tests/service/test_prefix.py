@@ -9,10 +9,10 @@ from urllib.parse import urldefrag, urljoin, urlsplit
 import pytest
 
 from tests.cli.support import run_here
-from tests.service.joining import TABLE, Visitor, join_task, shown_reports, take_part
 from tests.service.prefixing import PrefixProxy
 from tests.service.support import PATIENCE, reports_for, running
 from tests.service.test_dashboard import Reader
+from tests.service.visiting import TABLE, Visitor, join_task, shown_reports, take_part
 
 pytestmark = pytest.mark.xdist_group("pages")
 
@@ -71,13 +71,6 @@ def test_every_address_of_the_pages_lies_below_the_path(long_service):
     paths = {address.removeprefix(url) for address in texts}
     assert {"/dashboard.js", "/dashboard.css", "/join", "/?before=1", "/v1/model"} <= paths
     assert {"/join/service.js", "/join/base.css", "/join/client/index.js"} <= paths
-
-
-def test_the_description_for_programs_says_where_the_service_is(service):
-    with below_a_path(service) as url:
-        place = f"{url}/v1/openapi.json"
-        (server,) = json.loads(fetched(place))["servers"]
-        assert urljoin(place, server["url"]) == f"{url}/"
 
 
 def test_a_device_joins_by_the_address_with_the_path(service, quick_path):

@@ -86,7 +86,7 @@ def test_no_bit_of_the_noise_stays_in_the_model(classes, monkeypatch):
         return drawn[-1]
 
     for module in (_kernels, _stages):
-        monkeypatch.setattr(module, "own_bits", spied)
+        monkeypatch.setattr(module, "fresh_seeds", spied)
     released = pickle.dumps(classifier(epochs=2).fit(X, LABELS[classes]))
     bits = np.concatenate(drawn)
     assert len(bits) == 240  # each client in each epoch

@@ -7,7 +7,7 @@ from torch.autograd import forward_ad
 from torch.func import grad, jvp, vmap
 from torch.overrides import TorchFunctionMode
 
-from fedsel.torch import factored
+from fedsel.torch import _factored as factored
 from tests.torch.support import CLIENTS, Own, check, plain, updates_of
 
 # Modules in TorchScript are deprecated, and around.

@@ -13,15 +13,15 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent.parent
 MODULES = (
     *(f"src/fedsel/{name}" for name in ("device", "mechanisms", "solutions", "wire", "server")),
-    *(f"src/fedsel/{name}.py" for name in ("budget", "reports", "recipe")),
+    "src/fedsel/recipe.py",
     *(f"src/fedsel/_internal/{name}.py" for name in ("exact", "random")),
     *(f"src/fedsel/{name}" for name in ("sampling", "preparation")),
 )
 # The tests that mirror a module or folder: the longest name that fits. Its doctests come with it.
 TESTS = {
     "device": "device",
-    "device/linear": "device/test_linear.py preparation",
-    "mechanisms": "mechanisms solutions test_checks.py test_golden.py "
+    "device/_updates": "device/test_updates.py device/test_linear.py preparation",
+    "mechanisms": "mechanisms solutions checks test_golden.py "
     "sampling/test_device.py sampling/test_fresh_seeds.py",
     "mechanisms/central": "mechanisms/central",
     "preparation": "preparation",
@@ -31,9 +31,10 @@ TESTS = {
     "sampling": "sampling test_golden.py _internal/test_random.py",
     "_internal/exact": "_internal/test_exact.py mechanisms/test_certificate.py "
     "mechanisms/test_laws.py",
-    "budget": "test_budget.py solutions/test_registry.py",
+    "solutions/_budget": "solutions/test_budget.py solutions/test_registry.py",
     "recipe": "test_recipe.py wire preparation device/test_client.py solutions/test_registry.py",
-    "reports": "test_reports.py wire server/test_step.py sampling/test_device.py test_golden.py",
+    "mechanisms/_reports": "mechanisms/test_reports.py wire server/test_step.py "
+    "sampling/test_device.py test_golden.py",
     "_internal/random": "_internal/test_random.py sampling/test_fresh_seeds.py test_golden.py",
 }
 # They start processes, or read the sources: they take too long, or are the same for every mutant.

@@ -72,38 +72,16 @@ def _backend(jobs: int) -> tuple[Any, int]:
 def _in_threads(
     function: Callable[..., Result], calls: Iterator[tuple[Any, ...]], threads: int, most: int
 ) -> Iterator[Result]:
-    """The consumer runs pending calls itself instead of idling."""
-    pending: deque[tuple[Future[Result], tuple[Any, ...]]] = deque()
-    with ThreadPoolExecutor(threads - 1) as pool:
+    pending: deque[Future[Result]] = deque()
+    with ThreadPoolExecutor(threads) as pool:
         try:
             while True:
-                for call in islice(calls, most - len(pending)):
-                    pending.append((pool.submit(function, *call), call))
+                pending.extend(
+                    pool.submit(function, *call) for call in islice(calls, most - len(pending))
+                )
                 if not pending:
                     return
-                future, call = pending.popleft()
-                if future.cancel():  # no thread has begun it
-                    yield function(*call)
-                    continue
-                while not future.done() and _made_one(function, pending):
-                    pass
-                yield future.result()
+                yield pending.popleft().result()
         finally:  # an error, or the consumer has stopped
-            for future, _ in pending:
+            for future in pending:
                 future.cancel()
-
-
-def _made_one(
-    function: Callable[..., Result], pending: deque[tuple[Future[Result], tuple[Any, ...]]]
-) -> bool:
-    """Run the first call that no thread has begun; False if there is none."""
-    for place, (future, call) in enumerate(pending):
-        if future.cancel():
-            made: Future[Result] = Future()
-            try:
-                made.set_result(function(*call))
-            except Exception as error:  # raised when its result is taken
-                made.set_exception(error)
-            pending[place] = (made, call)
-            return True
-    return False

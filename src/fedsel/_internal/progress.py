@@ -1,7 +1,8 @@
-"""Progress of long work in Python: after two seconds a bar appears (`fedsel._internal.bar`).
+"""How long work takes, on standard error: a bar or a spinner on a terminal, some lines in a log.
 
-Work that is done in that time shows nothing, and of nested work only the outermost is shown.
+Work in Python shows a bar after two seconds (`note`), and of nested work only the outermost does.
 Commands draw bars of their own and turn it off; so do ``FEDSEL_PROGRESS=0`` and `show_progress`.
+Rich is imported by the first console.
 """
 
 from __future__ import annotations
@@ -11,13 +12,18 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self, final
+
+from fedsel._internal.display import about, printable
 
 if TYPE_CHECKING:
-    from fedsel._internal.bar import Bar
+    from rich.console import Console
+    from rich.text import Text
 
 PATIENCE = 2.0
 """Seconds without a word."""
+_EVERY_IN_A_LOG = 30.0
+"""Seconds between two lines, once the first has been written."""
 
 
 def wanted() -> bool:
@@ -79,8 +85,6 @@ class _Waiting:
             return
         with suppress(OSError, ValueError):  # standard error is closed; the work goes on
             if self._bar is None:
-                from fedsel._internal.bar import Bar
-
                 self._bar = Bar(self._total, f"fedsel: {self._activity}", elapsed=elapsed)
                 self._bar.__enter__()
             self._bar.update(completed=self._done)
@@ -89,3 +93,126 @@ class _Waiting:
         if self._bar is not None:
             with suppress(OSError, ValueError):
                 self._bar.__exit__()
+
+
+def plain_console(**options: Any) -> Console:
+    """A console that shows text as it is, without markup, emoji and control characters."""
+    from rich.console import Console
+
+    class Plain(Console):
+        def render_str(self, text: str, **options: Any) -> Text:
+            """A string as text; tables render their cells, titles and headings here."""
+            return super().render_str(printable(text, lines=True), **options)
+
+    return Plain(markup=False, emoji=False, **options)
+
+
+def progress_console() -> Console:
+    """The console for progress: standard error, as text also in a notebook."""
+    return plain_console(stderr=True, force_jupyter=False)
+
+
+@final
+class Bar:
+    """A progress bar: the current step, the share that is done, the time left.
+
+    The work may have begun some time before, ``elapsed`` seconds ago.
+    """
+
+    def __init__(self, total: float, now: str = "begins", *, elapsed: float = 0.0) -> None:
+        from rich import progress as columns
+
+        self._console = progress_console()
+        # The current step has the room that the other columns leave on a narrow terminal.
+        room = max(12, min(34, self._console.width - 42))
+        self._progress = columns.Progress(
+            columns.TextColumn(f"{{task.fields[now]:<{room}.{room}}}", markup=False),
+            columns.BarColumn(),
+            columns.TaskProgressColumn(),
+            columns.TimeElapsedColumn(),
+            columns.TextColumn("left"),
+            columns.TimeRemainingColumn(elapsed_when_finished=False),
+            console=self._console,
+            transient=True,
+        )
+        self._task = self._progress.add_task("", total=total, now=printable(now))
+        task = self._progress.tasks[0]
+        task.start_time = (task.start_time or 0.0) - elapsed
+        self._began = time.monotonic() - elapsed
+        self._next = self._began + PATIENCE
+
+    def __enter__(self) -> Self:
+        if self._console.is_terminal:
+            self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._console.is_terminal:  # some versions of rich end a log with an empty line
+            self._progress.stop()
+
+    def update(
+        self, now: str | None = None, *, advance: float = 0.0, completed: float | None = None
+    ) -> None:
+        """Show the current step, and how much of the total is done."""
+        changes: dict[str, Any] = {} if now is None else {"now": printable(now)}
+        self._progress.update(self._task, advance=advance or None, completed=completed, **changes)
+        if not self._console.is_terminal and time.monotonic() >= self._next:
+            self.keep(self._line())
+
+    def _line(self) -> str:
+        """What a log says."""
+        task = self._progress.tasks[0]
+        share, left = task.percentage / 100, ""
+        if 0 < share < 1:
+            left = f", {about((time.monotonic() - self._began) * (1 - share) / share)} left"
+        return f"{task.fields['now']} ({task.percentage:.0f} %{left})"
+
+    def keep(self, line: str) -> None:
+        """Print a line that stays, such as a finished result."""
+        self._console.print(printable(line), highlight=False, markup=False)
+        self._next = time.monotonic() + _EVERY_IN_A_LOG
+
+
+@contextmanager
+def patience(text: str) -> Iterator[Callable[[str], None]]:
+    """Show what is going on, once it has taken more than two seconds.
+
+    Call the yielded function with each further step. A terminal shows a spinner; a log gets a line
+    for each step.
+    """
+    from rich.text import Text
+
+    console = progress_console()
+    latest, stage = Text(printable(text)), "waiting"
+    status = console.status(latest)
+    lock = threading.Lock()
+
+    def show() -> None:
+        nonlocal stage
+        with lock:
+            if stage == "over":  # ended while this was about to begin
+                return
+            stage = "shown"
+            if console.is_terminal:
+                status.start()
+            else:
+                console.print(latest)
+
+    def notify(line: str) -> None:
+        nonlocal latest
+        with lock:
+            latest = Text(printable(line))
+            status.update(latest)
+            if stage == "shown" and not console.is_terminal:
+                console.print(latest)
+
+    timer = threading.Timer(PATIENCE, show)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield notify
+    finally:
+        timer.cancel()
+        with lock:
+            stage = "over"
+            status.stop()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedsel._internal.bar import patience
+from fedsel._internal.progress import patience
 from fedsel.cli._terminal import Column, JsonOption, fitted, output, print_json
 from fedsel.recipe import RECOMMENDED
 

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedsel._internal.bar import Bar
 from fedsel._internal.extras import check_installed
+from fedsel._internal.progress import Bar
 from fedsel.cli._terminal import (
     JsonOption,
     check_file,

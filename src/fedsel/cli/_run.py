@@ -12,9 +12,9 @@ from typing import Annotated, Any, get_args
 
 import typer
 
-from fedsel._internal.bar import Bar, progress_console
 from fedsel._internal.display import printable
 from fedsel._internal.extras import check_installed
+from fedsel._internal.progress import Bar, progress_console
 from fedsel.auto._numbers import CENTRE, SPREAD
 from fedsel.cli._commands import load_config
 from fedsel.cli._run_records import Files, source_of

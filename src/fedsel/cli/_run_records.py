@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, final
 
-from fedsel._internal.bar import patience
+from fedsel._internal.progress import patience
 from fedsel.data import Dataset, read, read_rows
 from fedsel.errors import InvalidArgument, check_float
 from fedsel.experiments import CatalogueSource, InMemorySource, Source, Spec, with_public

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedsel._internal.bar import patience
 from fedsel._internal.display import in_figure, printable
 from fedsel._internal.extras import MissingExtra
+from fedsel._internal.progress import patience
 from fedsel.cli._terminal import Column, fitted, output, say_error
 from fedsel.solutions import entry
 

@@ -24,15 +24,15 @@ from urllib.request import ProxyHandler, build_opener
 import numpy as np
 import typer
 from numpy.typing import NDArray
-from rich.table import Table
 
-from fedsel._internal.bar import Bar
 from fedsel._internal.display import printable
 from fedsel._internal.models import LinearModel, predict
-from fedsel.cli._terminal import output, print_json
+from fedsel._internal.progress import Bar
+from fedsel.cli._terminal import output, print_json, print_sections
 from fedsel.data import Dataset, synthetic
 from fedsel.device import Client, Outcome, Policy, RawRecords, join
 from fedsel.errors import InvalidArgument, check_count
+from fedsel.pages import Section, Table
 from fedsel.service import Task
 from fedsel.service.inviting import invitations
 
@@ -285,13 +285,10 @@ def _show(summary: dict[str, Any]) -> None:
     console = output()
     price = f"ε = {summary['epsilon_per_report']} a report, {len(summary['devices'])} devices"
     console.print(f"{summary['solution']}, d = {summary['dim']}, {price}")
-    table = Table(title="The ledgers")
-    for heading in ("devices", "reports", "ε spent", "ε left"):
-        table.add_column(heading, justify="right")
     ledgers = Counter((d["reports"], d["spent"], d["left"]) for d in summary["devices"])
-    for cells, count in sorted(ledgers.items()):
-        table.add_row(str(count), *map(str, cells))
-    console.print(table)
+    rows = tuple((count, *cells) for cells, count in sorted(ledgers.items()))
+    table = Table("The ledgers", ("devices", "reports", "ε spent", "ε left"), rows)
+    print_sections(Section("ledgers", "The ledgers", tables=(table,)))
     console.print(
         f"accuracy on a public test set: {100 * summary['accuracy']:.1f} %, and without privacy "
         f"{100 * summary['plain_accuracy']:.1f} %"

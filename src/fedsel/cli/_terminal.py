@@ -19,8 +19,8 @@ from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
 
-from fedsel._internal.bar import PlainConsole
 from fedsel._internal.display import printable
+from fedsel._internal.progress import plain_console
 from fedsel.errors import InvalidArgument
 from fedsel.mechanisms._selection import Top
 from fedsel.pages import Section
@@ -34,7 +34,7 @@ JobsOption = Annotated[
 
 def output() -> Console:
     """The console for tables; 140 columns wide in a pipe."""
-    return PlainConsole(width=None if sys.stdout.isatty() else 140)
+    return plain_console(width=None if sys.stdout.isatty() else 140)
 
 
 def print_json(content: Any, *, indent: int | None = 1) -> None:

@@ -14,10 +14,11 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from fedsel._internal.bar import Bar
 from fedsel._internal.extras import needed
+from fedsel._internal.progress import Bar
 from fedsel.cli import _terminal as terminal
 from fedsel.errors import InvalidArgument
+from fedsel.pages import Section, Table
 from fedsel.wire import ReportFormat
 from fedsel.wire._report import RUN_BYTES
 
@@ -123,13 +124,9 @@ def _show(rows: list[dict[str, Any]], rejected: int, seconds: float, as_json: bo
         told = {"reports": count, "rejected": rejected, "seconds": seconds}
         terminal.print_json({**told, "rounds": rows}, indent=None)
         return
-    console = terminal.output()
-    columns = [
-        terminal.Column("round", lambda row: str(row["round"])),
-        terminal.Column("reports", lambda row: f"{row['reports']:,}"),
-        terminal.Column("norm of the mean", lambda row: f"{row['mean_norm']:.4g}"),
-    ]
-    console.print(terminal.fitted(console, columns, rows))
+    cells = tuple((row["round"], row["reports"], f"{row['mean_norm']:.4g}") for row in rows)
+    table = Table("Rounds", ("round", "reports", "norm of the mean"), cells)
+    terminal.print_sections(Section("rounds", "Rounds", tables=(table,)))
     typer.echo(
         f"{count:,} reports added up, {rejected:,} rejected, in {seconds:.1f} seconds: "
         f"{count / max(seconds, 1e-9):,.0f} a second"

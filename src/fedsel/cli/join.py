@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedsel._internal.bar import progress_console
 from fedsel._internal.display import printable
+from fedsel._internal.progress import progress_console
 from fedsel.cli._terminal import JsonOption, print_json, say_error
 from fedsel.cli.ledger import print_history
 from fedsel.errors import InvalidArgument, check_epsilon

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedsel._internal.bar import Bar
+from fedsel._internal.progress import Bar
 from fedsel.cli._commands import App
 from fedsel.cli._terminal import JsonOption, check_file, output, print_json, print_sections
 from fedsel.errors import InvalidArgument
@@ -16,23 +16,11 @@ from fedsel.pages import write_page
 if TYPE_CHECKING:
     from fedsel.device import History
 
-ledger_app = App(
-    help="The ledger of a device.",
-    epilog="Example: fedsel ledger create store --lifetime 8   ·   fedsel ledger show store   ·   "
-    "fedsel ledger raise store --lifetime 12 --by 'Ada Bell'   ·   "
-    "fedsel ledger report nodes/*/ --html report.html",
-)
-
-
+ledger_app = App(help="The ledger of a device.")
 FolderArgument = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of the store.")]
 WitnessOption = Annotated[
     Path | None, typer.Option(help="The witness, where it is outside of the store.")
 ]
-
-
-@ledger_app.callback()
-def ledger() -> None:
-    """The ledger of a device."""
 
 
 @ledger_app.command(

@@ -148,19 +148,13 @@ def _file_of(module: str) -> Path | None:
 
 def _imported(tree: ast.Module, packages: Container[str]) -> Iterator[str]:
     """What of these packages a source may import; a name may be a module or within one."""
-    todo: list[ast.AST] = [tree]
-    while todo:
-        node = todo.pop()
+    for node in ast.walk(tree):
         names: list[str] = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module is not None:
             names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
         yield from (name for name in names if name.split(".")[0] in packages)
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            todo += node.orelse
-        else:
-            todo += ast.iter_child_nodes(node)
 
 
 def cache_key(task: Task, data: str = "") -> str:

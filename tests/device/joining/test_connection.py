@@ -1,0 +1,125 @@
+"""The connection of a device: what it unpacks, how long it waits, and who is no service."""
+
+import gzip
+import socket
+import threading
+import time
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from fedsel.device import Client, Ending, join
+from fedsel.device.joining import _connection as connections
+from fedsel.device.joining._connection import Ended
+from tests.device.joining.support import Script, Server
+from tests.device.joining.test_session import POLICY, RECORDS, taken_part
+
+
+@pytest.fixture(autouse=True)
+def hurry(monkeypatch):
+    """Nobody waits for long."""
+    sleep = time.sleep
+    monkeypatch.setattr(time, "sleep", lambda seconds: sleep(min(seconds, 0.002)))
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """What time the device takes it to be; it passes as a test says."""
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    return now
+
+
+@pytest.fixture
+def client(quick_path):
+    return Client(POLICY, quick_path / "ledger", create=True)
+
+
+def test_what_is_packed_is_unpacked_no_further_than_it_may_be_long():
+    packed = gzip.compress(bytes(1 << 25))
+    tracemalloc.start()
+    with pytest.raises(Ended, match="too long"):
+        connections._unpacked(packed, 1000)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 1 << 20
+
+
+def test_an_answer_that_is_packed_and_cut_is_asked_for_again(client):
+    script = Script()
+    cut = gzip.compress(np.arange(3.0).tobytes())[:-9]
+    script.next["/v1/rounds/0/weights"] = [(200, cut, {"content-encoding": "gzip"})]
+    assert taken_part(script, client).accepted == 1
+    assert script.seen["/v1/rounds/0/weights"] == 2
+
+
+def test_nobody_there(client, clock):
+    with Server(Script()) as server:
+        url = server.url
+    outcome = join(url, client, RECORDS, token="invitation", patience=1.0, every=0.01)
+    assert outcome.ending is Ending.UNREACHABLE
+    assert outcome.detail == "connection refused"
+    assert outcome.run is None
+
+
+DONE = b'HTTP/1.1 200 OK\r\nContent-Length: 23\r\n\r\n{"outcome": "accepted"}'
+
+
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n"
+
+
+@pytest.mark.parametrize(
+    ("beginning", "part", "then"),
+    [
+        (b"", b"HTTP/1.1 100 Continue\r\n\r\n", DONE),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n", b" ", b"x" * 5000),
+        (b"HTTP/1.1 200 ", b"K", DONE[15:]),
+        (CHUNKED + b"\r\n", b"1\r\n \r\n", b"4\r\nnull\r\n0\r\n\r\n"),
+        (CHUNKED + b"\r\n0\r\n", b"a: b\r\n", b"\r\n"),
+    ],
+    ids=["100 Continue", "body", "status line", "chunks", "trailers"],
+)
+def test_who_answers_without_end_is_given_up_in_time(client, clock, beginning, part, then):
+    gone = threading.Event()
+
+    def answer(_):
+        """A part every five seconds of the device's clock until it has gone, or all of it."""
+        yield beginning
+        for _ in range(1000):
+            yield part
+            clock[0] += 5.0
+            if gone.wait(0.02):
+                return
+        yield then
+
+    script = Script()
+    script.next["/v1/reports"] = [answer] * 3
+    with Server(script) as server:
+        outcome = join(server.url, client, RECORDS, token="invitation", every=0.01, patience=60.0)
+        gone.set()
+    assert (outcome.ending, outcome.detail) == (Ending.UNREACHABLE, "no answer in time")
+    assert len(script.bodies) == 1
+
+
+def test_addresses_that_lead_nowhere_share_one_deadline(client, clock, monkeypatch):
+    """A name may have any number of them."""
+    given, nowhere = [], (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("192.0.2.1", 80))
+
+    def connect(address, seconds):
+        given.append(seconds)
+        clock[0] += seconds
+        raise TimeoutError
+
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [nowhere] * 1000)
+    monkeypatch.setattr(socket, "create_connection", connect)
+    outcome = join("http://nowhere", client, RECORDS, token="invitation", patience=70.0)
+    assert (outcome.ending, outcome.detail) == (Ending.UNREACHABLE, "no answer in time")
+    assert given == [30.0, 30.0, 10.0]
+
+
+@pytest.mark.parametrize("answer", [(404, b"", {}), (200, b"<html>", {}), (200, b"[1]", {})])
+def test_what_is_no_service_of_fedsel_is_told(client, answer):
+    script = Script()
+    script.next["/v1/task"] = [answer]
+    assert taken_part(script, client).ending is Ending.NOT_UNDERSTOOD
