@@ -47,7 +47,11 @@ def test_a_key_depends_on_every_parameter():
     assert cache_key(cell) not in changed
     assert len(changed) == 5
     # All that decides a result is a column: the data tell the dimensions, the seed all matrices.
-    names = {f.name for f in (*fields(Cell), *fields(Recipe))} - {"recipe", "dim", "asked"}
+    names = {f.name for f in (*fields(Cell), *fields(Recipe))} - {
+        "recipe",
+        "dim",
+        "requested_solution",
+    }
     assert set(cell.parameters) == names
 
 

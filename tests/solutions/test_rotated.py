@@ -233,7 +233,7 @@ def test_similar_updates_are_not_bent_by_one_basis():
 
 
 def test_requests_with_several_bases_have_a_version_of_their_own():
-    recipe = Recipe(epsilon=10.0, dim=100, rho=0.4, learning_rate=1.0, bases=16).for_devices
+    recipe = Recipe(epsilon=10.0, dim=100, rho=0.4, learning_rate=1.0, bases=16).wire_part
     request = Request(RUN, 0, 2, recipe)
     data = request.encode()
     assert data[4] == 2
@@ -254,7 +254,7 @@ def test_requests_with_several_bases_have_a_version_of_their_own():
 
 
 def test_reports_of_several_bases_keep_to_their_format():
-    recipe = Recipe("RJ", epsilon=4.0, dim=5, rho=0.4, learning_rate=1.0, bases=4).for_devices
+    recipe = Recipe("RJ", epsilon=4.0, dim=5, rho=0.4, learning_rate=1.0, bases=4).wire_part
     made, form = recipe.build(), Request(RUN, 0, 0, recipe).format
     assert (form.slots, form.symbols, form.size) == (64, 2, 16)
     assert made.bits == 7

@@ -230,7 +230,7 @@ def test_what_the_automatic_parameters_become():
     assert (told.rate, told.recipe.averaging, told.recipe.rho) == (0.5, 0.0, None)
     # Ten a round leave nothing for a selection.
     flat = FederatedTrainer(mlp(), epsilon=2.0, batch=10, solution="PS-PM").fit(X, y)
-    assert (flat.solution.name, flat.recipe.asked) == ("PM", "PS-PM")
+    assert (flat.solution.name, flat.recipe.requested_solution) == ("PM", "PS-PM")
 
 
 @pytest.mark.slow

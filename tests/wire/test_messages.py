@@ -147,9 +147,9 @@ def test_what_does_not_matter_to_a_solution_may_stay_open():
 def test_what_the_server_does_alone_is_not_told():
     """λ, the average and how the recipe was come to: other servers, the same requests."""
     recipe = complete("RJ", epsilon=2.0, dim=8, rho=0.4)
-    alone = {"averaging": 3.0, "reg": 0.01, "theta": 0.5, "asked": "PS-PM"}
+    alone = {"averaging": 3.0, "reg": 0.01, "theta": 0.5, "requested_solution": "PS-PM"}
     request = Request(RUN, 0, 0, replace(recipe, **alone))
-    assert request.recipe == recipe == recipe.for_devices
+    assert request.recipe == recipe == recipe.wire_part
     assert request == Request(RUN, 0, 0, recipe)
     assert encode_recipe(replace(recipe, **alone)) == encode_recipe(recipe)
 

@@ -85,6 +85,8 @@ def look(name: str) -> Look:
         known = entry(name)
     except InvalidArgument:
         return _own(name)
+    if known.selection not in (None, *_SELECTIONS) or known.value not in (None, *_VALUES):
+        return _own(name)  # a mechanism that was added later
     if known.selection is not None:
         value = known.value or ""
         marker = _STAGES[known.selection].get(value) or _VALUES[value][1]

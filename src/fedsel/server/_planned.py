@@ -15,7 +15,7 @@ from fedsel.preparation import FeatureScale, PublicMeans
 from fedsel.recipe import AUTO, Recipe
 from fedsel.wire import RecordPipeline, check_sendable
 
-_OWN = ("solution", "epsilon", "dim", "epochs", "learning_rate", "asked")
+_OWN = ("solution", "epsilon", "dim", "epochs", "learning_rate", "requested_solution")
 """Fields of a recipe that are parameters of their own, or follow from the model."""
 _MOST_NUMBERED = 1 << 20
 """Beyond it the number of a feature is not tried before the model is known."""

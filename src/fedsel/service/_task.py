@@ -22,7 +22,7 @@ from fedsel.server._planned import Planned
 from fedsel.wire import CloseRule, Intent, RecordPipeline
 from fedsel.wire._contract import Invitations
 
-_OF_RECIPE = [f.name for f in fields(Recipe) if f.name != "asked"]
+_OF_RECIPE = [f.name for f in fields(Recipe) if f.name != "requested_solution"]
 _RENAMED = {"nodes": "clients", "records_per_node": "records_per_client"}
 """What the layers below call that which the file calls otherwise."""
 MOST_DIM = 1 << 27

@@ -198,7 +198,7 @@ def check_sendable(recipe: Recipe) -> Recipe:
 def encode_recipe(recipe: Recipe) -> bytes:
     """The bytes of a recipe that `check_sendable` accepts."""
     recipe.require("dim", "learning_rate")
-    recipe = recipe.plain
+    recipe = recipe.with_unused_zeroed
     counted = not isinstance(recipe.k, float)
     epsilon = Fraction(recipe.epsilon or 0)
     packed = _RECIPE.pack(
@@ -226,8 +226,8 @@ def decode_recipe(data: bytes) -> Recipe:
 
     Nothing of size ``dim`` is built.
 
-    >>> recipe = Recipe("PS-PM", 2.0, dim=100, learning_rate=0.5, mu=0.1, averaging=0.0).plain
-    >>> decode_recipe(encode_recipe(recipe)) == recipe
+    >>> recipe = Recipe("PS-PM", 2.0, dim=100, learning_rate=0.5, mu=0.1, averaging=0.0)
+    >>> decode_recipe(encode_recipe(recipe)) == recipe.with_unused_zeroed
     True
     """
     if len(data) not in (RECIPE_BYTES, LONG_RECIPE_BYTES):
@@ -306,7 +306,7 @@ class Request:
         check_kind("run", self.run, bytes)
         check_kind("recipe", self.recipe, Recipe)
         check_kind("intent", self.intent, Intent)
-        object.__setattr__(self, "recipe", self.recipe.for_devices)
+        object.__setattr__(self, "recipe", self.recipe.wire_part)
         if len(self.run) != RUN_BYTES:
             raise InvalidArgument("run", self.run, f"{RUN_BYTES} bytes")
         check_count("round", self.round, least=0, most=_MOST)
