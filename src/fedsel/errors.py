@@ -1,7 +1,7 @@
 """Errors that name the argument, its value and what is allowed, and the checks that raise them.
 
-Public parameters are named with their value. Private data (vectors, gradients, residuals) never
-appears in a message: only its name and what was wrong in kind.
+Messages show the values of public parameters. For private data (vectors, gradients, residuals) they
+show the name and the kind of fault, never the data.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ Epsilon = float | Fraction
 """A privacy parameter: a float, or a Fraction where the exact value matters."""
 
 MAX_EPSILON = 500
-"""Far beyond any privacy; keeps e^ε finite. Use a non-private mechanism to say "none"."""
+"""Far beyond any privacy, but e^ε is finite. For no privacy use a non-private mechanism."""
 
 
 class InvalidArgument(ValueError):
-    """A public parameter outside what is allowed."""
+    """A public parameter has a value that is not allowed."""
 
     def __init__(self, name: str, value: object, allowed: str) -> None:
         self.name, self.value, self.allowed = name, value, allowed
@@ -39,7 +39,7 @@ class InvalidArgument(ValueError):
 
 
 def _shown(value: object) -> str:
-    """A value in a message: short, whatever it is."""
+    """Format a value for a message, shortened if necessary."""
     try:
         text = repr(value)
     except ValueError:  # an integer of thousands of digits
@@ -48,7 +48,7 @@ def _shown(value: object) -> str:
 
 
 class InvalidData(ValueError):
-    """Private data that cannot be used; the message never holds any of it."""
+    """Private data cannot be used. The message never contains any of it."""
 
 
 class LifetimeExceeded(RuntimeError):
@@ -60,15 +60,15 @@ class PrivacyLeakWarning(RuntimeWarning):
 
 
 class SeededNoiseWarning(PrivacyLeakWarning):
-    """The noise of a model follows from a seed: whoever knows or guesses it can undo the noise."""
+    """The noise of a model follows from a seed, with which anyone can undo the noise."""
 
 
 class RepeatedFitWarning(PrivacyLeakWarning):
-    """Clients take part in several fits: each of them costs its ε."""
+    """Clients take part in several fits, each of which costs its ε."""
 
 
 class TooFewClientsWarning(UserWarning):
-    """The clients are too few for their ε: the model will be little better than a guess."""
+    """There are too few clients for their ε. The model will be little better than a guess."""
 
 
 _PACKAGE = f"{Path(__file__).parent}{os.sep}"
@@ -78,8 +78,8 @@ _SHOWN: set[tuple[str, type[Warning], str, int | None]] = set()
 def warn_user(message: str, category: type[Warning]) -> None:
     """Warn at the line that called fedsel, once for each line unless a filter says otherwise.
 
-    Once for each line is Python's own default. But Python forgets what it has shown whenever
-    anybody enters `warnings.catch_warnings`, as scikit-learn does in each fit.
+    That is Python's default, but Python forgets which warnings it has shown whenever
+    `warnings.catch_warnings` is entered, as in every fit of scikit-learn.
     """
     stack = traceback.extract_stack()[::-1]
     level = next((i for i, s in enumerate(stack) if not s.filename.startswith(_PACKAGE)), 0)
@@ -92,7 +92,7 @@ def warn_user(message: str, category: type[Warning]) -> None:
 
 
 def _filter_action(message: str, category: type[Warning]) -> str:
-    """What the filters do with a warning, wherever it comes from."""
+    """The action of the first matching warning filter that is not limited to a module or line."""
     for action, text, kind, module, line in warnings.filters:
         everywhere = module is None and line == 0
         if everywhere and issubclass(category, kind) and (text is None or text.match(message)):
@@ -125,7 +125,7 @@ def check_positive(name: str, value: object) -> float:
 
 
 def check_float(name: str, value: object, allowed: str = "a finite number") -> float:
-    """Return a finite real number as a float, a Fraction too.
+    """Return a finite real number, possibly a Fraction, as a float.
 
     >>> check_float("clip", Fraction(10**400))
     Traceback (most recent call last):
@@ -196,7 +196,7 @@ def check_vectors(name: str, values: ArrayLike, *, ndim: int) -> NDArray[np.floa
 
 
 def check_number(name: str, value: object) -> float:
-    """Return a private number as a float; the message never holds it."""
+    """Return a private number as a float. Errors never contain it."""
     array = _as_array(value)
     if array is None or array.ndim != 0 or array.dtype.kind not in "fiub":
         raise InvalidData(f"{name}: must be a real number")
@@ -204,10 +204,10 @@ def check_number(name: str, value: object) -> float:
 
 
 def _as_array(values: object) -> NDArray[np.generic] | None:
-    """An array of the values, or None where there is no telling what they are.
+    """Return the values as an array, or None if that fails.
 
-    Whatever an object raises while it is read may hold its data: it is dropped here, so that it
-    is not even the context of our own error.
+    Exceptions raised while an object is read may contain its data. They are dropped here, so that
+    they are not even the context of our own error.
     """
     if isinstance(values, np.ma.MaskedArray):  # its hidden entries would come to light
         return None
@@ -218,13 +218,13 @@ def _as_array(values: object) -> NDArray[np.generic] | None:
 
 
 def check_kind(name: str, value: object, *kinds: type) -> None:
-    """Check that a public argument is of one of these classes."""
+    """Check that a public argument is an instance of one of these classes."""
     if not isinstance(value, kinds):
         raise InvalidArgument(name, value, "a " + " or a ".join(k.__name__ for k in kinds))
 
 
 def renamed(module: str, names: Mapping[str, str], until: str) -> Callable[[str], Any]:
-    """The `__getattr__` of a module whose old ``names`` have successors, ``until`` a version.
+    """Return a module's `__getattr__` that keeps old ``names`` of its members ``until`` a version.
 
     >>> find = renamed("fedsel.errors", {"BadArgument": "InvalidArgument"}, until="0.2")
     >>> with warnings.catch_warnings(action="ignore"):

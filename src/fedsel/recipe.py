@@ -1,7 +1,7 @@
 """The recipe: every public parameter of a run, in one record.
 
-Command line, estimator, trainer, strategy, experiments, server and wire are all fed from it. What
-is ``"auto"`` in it is decided by `fedsel.auto.resolve_auto`; what is left then is numbers.
+All front ends, the server and the wire use it. `fedsel.auto.resolve_auto` replaces every ``"auto"``
+by a number.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from fedsel.solutions._solution import Solution
 Auto = Literal["auto"]
 AUTO: Auto = "auto"
 RECOMMENDED = "FJ"
-"""The solution that every front end takes unless told otherwise."""
+"""The default solution of every front end."""
 
 
 def decimal(name: str, value: object) -> Fraction:
-    """An ε as the decimal that the user wrote: 0.1 is one tenth, and ten of them are 1.
+    """Read ε as the decimal that the user wrote: 0.1 is exactly one tenth.
 
     >>> decimal("epsilon", 0.1)
     Fraction(1, 10)
@@ -45,17 +45,17 @@ def decimal(name: str, value: object) -> Fraction:
 
 
 Section = Literal["data", "compared", "training", "records", "solution", "validation"]
-"""What a parameter is about: help pages group options by it."""
+"""The subject of a parameter, by which help pages group options."""
 
 
 @final
 @dataclass(frozen=True)
 class Parameter:
-    """What front ends show for a field; a field without one follows from others.
+    """How front ends present a field. A field without one is derived from others.
 
-    ``short`` is a one-letter option, ``unset`` describes the default in words, and ``name`` is what
-    options, keys of files and columns say in place of the field's name. `parameters_of` adds the
-    field, its type and its default.
+    ``short`` is a one-letter option, ``unset`` describes the default in words, and ``name``
+    replaces the field's name in options, file keys and columns. `parameters_of` adds the field, its
+    type and its default.
     """
 
     text: str
@@ -82,19 +82,19 @@ def parameters_of(record: type) -> dict[str, Parameter]:
 @final
 @dataclass(frozen=True)
 class Recipe:
-    """What server and devices agree on, and what the server does with reports.
+    """The parameters on which server and devices agree, and those of the server alone.
 
-    The annotations say what each parameter is. More about some:
+    The annotations describe each parameter. Further notes:
 
-    - ``epsilon`` is exact, and None where a solution is not private; ``dim`` counts the entries of
-      an update.
-    - ``learning_rate`` is the server's, but clients of solutions …-O multiply their update with it.
+    - ``epsilon`` is exact, and None if a solution is not private; ``dim`` is the number of entries
+      of an update.
+    - ``learning_rate`` is the server's, except that clients of …-O multiply their update by it.
     - ``rho`` None reports directions alone; ``bases`` None is one rotation
       (`fedsel.solutions.Rotated`).
-    - ``spread``, ``centre``: the share of the rounds in which clients report on their records in
-      place of gradients, so that the server learns how wide and where they lie
-      (`fedsel.preparation`); 0 is none.
-    - ``asked`` is the requested solution, where another takes its place.
+    - ``spread``, ``centre``: the share of the rounds in which clients report on their records
+      instead of gradients, so that the server learns their spread and centre
+      (`fedsel.preparation`).
+    - ``asked`` is the requested solution, if another replaces it.
 
     >>> recipe = Recipe("ps-pm", epsilon=2.0, dim=100, epochs=5, mu=0.1)
     >>> recipe.solution, recipe.charge
@@ -197,7 +197,7 @@ class Recipe:
 
     @classmethod
     def of(cls, values: dict[str, Any]) -> Recipe:
-        """The recipe of a table of its fields; unknown names are refused."""
+        """Build a recipe from a mapping of its fields; unknown names are refused."""
         known = [field.name for field in fields(cls)]
         for name, value in values.items():
             if name not in known:
@@ -205,7 +205,7 @@ class Recipe:
         return cls(**values)
 
     def require(self, *names: str) -> None:
-        """Refuse a recipe in which one of these is still to be decided, and matters.
+        """Refuse a recipe in which one of these parameters matters and is still automatic.
 
         >>> Recipe("PM", epsilon=1.0, dim=3).require("rho", "mu")  # PM has neither
         >>> Recipe("PM", epsilon=1.0, dim=3).require("learning_rate")
@@ -225,7 +225,7 @@ class Recipe:
         return name != "mu" or entry(self.solution).selection is not None
 
     def build(self) -> Solution:
-        """The solution, both ends of it.
+        """Build the solution.
 
         >>> Recipe("NP", dim=3).build().bits
         96
@@ -235,7 +235,7 @@ class Recipe:
 
     @property
     def budget(self) -> Budget:
-        """ε by epochs, and its split by μ."""
+        """The split of ε over epochs, and by μ over stages."""
         if self.epsilon is None:
             raise InvalidArgument("epsilon", None, f"given for {self.solution}")
         self.require("mu")
@@ -248,7 +248,7 @@ class Recipe:
 
     @property
     def charge(self) -> Fraction:
-        """What one report costs: a rational proved to be at least its exact ε."""
+        """The cost of one report: a rational proved to be at least its exact ε."""
         charge = _charge(self.build())
         if charge is None:
             raise InvalidArgument("solution", self.solution, PRIVATE)
@@ -256,13 +256,13 @@ class Recipe:
 
     @property
     def rate(self) -> float:
-        """What the server multiplies the mean with: α, or 1 where the clients do it (…-O)."""
+        """The server's factor of the mean: α, or 1 if the clients apply α (…-O)."""
         self.require("learning_rate")
         return 1.0 if self.build().rate_inside else float(self.learning_rate)
 
     @property
     def for_devices(self) -> Recipe:
-        """The part that devices receive, without what the server alone does afterwards."""
+        """The part of the recipe that devices receive, without the server's own parameters."""
         plain = replace(self.plain, averaging=0.0, reg=0.0, theta=THETA, asked=None)
         return replace(plain, spread=0.0, centre=0.0)
 
@@ -281,14 +281,14 @@ PRIVATE = "a private solution, such as FJ, PS-PM or PM"
 
 
 def check_averaging(power: object) -> float:
-    """The power of an average, 0 for none."""
+    """Return the power of an average; 0 is none."""
     if not (isinstance(power, int | float) and check_finite("averaging", power) >= 0):
         raise InvalidArgument("averaging", power, "a number ≥ 0; 0 takes the last weights")
     return float(power)
 
 
 def check_at_least_zero(name: str, value: object) -> float:
-    """A finite number ≥ 0."""
+    """Return a finite number ≥ 0 as a float."""
     number = check_float(name, value)
     if number < 0:
         raise InvalidArgument(name, value, "a finite number ≥ 0")
@@ -332,13 +332,13 @@ def solution(
     batch: int | None = None,
     **parameters: Any,
 ) -> Solution:
-    """A solution by its name, for ε in total over ``epochs`` and vectors of ``dim``.
+    """Build a solution by name, for a total ε over ``epochs`` and vectors of ``dim`` entries.
 
-    The other parameters are those of `Recipe`: epochs, k, clip, momentum, ratio, seed, words, …
-    ``mu="auto"`` is hyper-parameters-free and needs ``batch``, the clients of a round; where it
-    leaves nothing for the selection, the flat solution takes its place and says so. ``k`` is that
-    of the paper's solutions and of SignDS, and the ‖v‖₁ of UJ; FJ, J, RJ and RC have the best
-    for ε.
+    The other parameters are fields of `Recipe`: epochs, k, clip, momentum, ratio, seed, words, …
+    ``mu="auto"`` is the paper's hyper-parameters-free rule and needs ``batch``, the clients of a
+    round. If the rule leaves nothing for the selection, the flat solution replaces it. ``k`` is the
+    top k of the paper's solutions and of SignDS, and the ‖v‖₁ of UJ; FJ, J, RJ and RC use the best
+    k for ε.
 
     >>> solution("ps-pm", epsilon=2.0, dim=100).privacy.per_report
     2.0

@@ -17,14 +17,14 @@ Loss = Literal["logistic", "svm", "squared", "huber"]
 CLASSIFYING = ("logistic", "svm")
 REGRESSING = ("squared", "huber")
 HUBER, SQUARED = 0.2, 2.0
-"""The residuals beyond which the losses of a regression grow linearly. Targets lie in [−1, 1], so
-residuals of predictions within them are at most 2."""
+"""The residuals beyond which regression losses grow linearly. Targets and predictions lie in
+[−1, 1], so residuals are at most 2."""
 
 
 def check_loss(
     loss: object, reg: object, name: str = "loss", known: tuple[str, ...] = CLASSIFYING
 ) -> None:
-    """Refuse an unknown loss or a negative λ; ``name`` is the caller's name of the loss."""
+    """Refuse an unknown loss or a negative λ; ``name`` is the caller's name for the loss."""
     if loss not in known:
         raise InvalidArgument(name, loss, " or ".join(repr(one) for one in known))
     if check_finite("reg", reg) < 0:
@@ -34,10 +34,10 @@ def check_loss(
 @final
 @dataclass(frozen=True)
 class LinearModel:
-    """mean of loss(y, x·w) + λ/2 ‖w‖², with labels y = ±1, or targets y in [−1, 1] of a regression.
+    """mean of loss(y, x·w) + λ/2 ‖w‖², with labels y = ±1 or regression targets y in [−1, 1].
 
-    An intercept is one more feature that is always 1. "squared" is ½(x·w − y)² up to a residual of
-    2, "huber" the same up to one of 0.2; both are linear beyond.
+    An intercept is one more feature, always 1. "squared" is ½(x·w − y)² up to a residual of 2,
+    "huber" up to 0.2; both are linear beyond.
 
     >>> model = LinearModel("svm", reg=0.0)
     >>> model.gradient(np.zeros(2), np.array([[1.0, 2.0]]), np.array([1]))
@@ -51,7 +51,7 @@ class LinearModel:
         check_loss(self.loss, self.reg, known=(*CLASSIFYING, *REGRESSING))
 
     def slopes(self, margins: NDArray[np.float64], y: NDArray[Any]) -> NDArray[np.float64]:
-        """Derivative of the loss by x·w, for each record."""
+        """Derivative of each record's loss with respect to x·w."""
         if self.loss in REGRESSING:
             most = HUBER if self.loss == "huber" else SQUARED
             return np.clip(np.asarray(margins - y, dtype=np.float64), -most, most)
@@ -112,7 +112,7 @@ class MulticlassModel:
         check_loss(self.loss, self.reg)
 
     def slopes(self, margins: NDArray[Any], y: NDArray[np.integer]) -> NDArray[np.float64]:
-        """Derivative (n, C) of each record's loss by its margins (n, C)."""
+        """Derivative (n, C) of each record's loss with respect to its margins (n, C)."""
         rows = np.arange(len(y))
         if self.loss == "logistic":
             slopes = softmax(margins)
@@ -136,7 +136,7 @@ class MulticlassModel:
     def _rivals(
         margins: NDArray[Any], y: NDArray[np.integer]
     ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-        """The strongest wrong class of each record, and 1 + its margin − the right one's."""
+        """Each record's wrong class of largest margin, and 1 + that margin − the right class's."""
         rows, others = np.arange(len(y)), np.array(margins, dtype=np.float64)
         others[rows, y] = -np.inf
         rival = others.argmax(axis=1)

@@ -1,4 +1,4 @@
-"""Audit: proofs by exhaustion, and attacks by experiment on solutions and on anybody's callable."""
+"""Audits of solutions, mechanisms and any callable: exact by enumeration, or by experiment."""
 
 from fedsel.auditing._enumeration import exact_law
 from fedsel.auditing._experiment import AuditEntropy, Finding, audit, candidate_inputs, experiment

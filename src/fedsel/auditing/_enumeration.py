@@ -1,9 +1,9 @@
-"""The exact law of a randomised program, by running the program itself on every draw that matters.
+"""The exact law of a randomised program, found by running the program on every draw that matters.
 
-A draw ``below(n)`` is a uniform integer that stays undecided until the program asks something of
-it. A question such as ``x < 1000`` splits the integers that are left in two, ``x // 7`` into
-quotients; only then the path branches, with integer weights. So n may be 2^59, and what is computed
-is the law of the program as it runs on a device, in rationals.
+A draw ``below(n)`` is a uniform integer that stays undecided until the program uses it. A question
+such as ``x < 1000`` splits the remaining integers in two, ``x // 7`` into quotients; only then the
+path branches, with integer weights. So n may be 2^59, and the result is the law of the program as
+it runs on a device, in rationals.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from fedsel.mechanisms import Entropy
 
 Outcome = TypeVar("Outcome", bound=Hashable)
 Loop = tuple[tuple[int, ...], int]
-"""Where a loop begins: the decisions before it, and its place among those that began there."""
+"""The start of a loop: the decisions before it, and its place among loops that start there."""
 _Finished = tuple[list[Loop], list[tuple[int, int, Any]]]
-"""A path that has ended: the loops that it passed, and its outcomes with n/m, their chances."""
+"""A finished path: the loops that it passed, and its outcomes with their probabilities n/m."""
 
 _MOST_BRANCHES = 1 << 20
 
 
 class _BeginsAnewError(BaseException):
-    """A rejection loop has come back to its first draw; no `except Exception` may hide it."""
+    """A rejection loop has returned to its first draw. No `except Exception` catches it."""
 
 
 class _Path:
-    """One run of the program: decisions that are given, then the first of each."""
+    """One run of the program: the given decisions, then the first branch of each further one."""
 
     def __init__(self, prefix: Sequence[int], loops: frozenset[CodeType]) -> None:
         self._prefix, self._loops = prefix, loops
@@ -46,7 +46,7 @@ class _Path:
         check_count("n", n)
         frame = sys._getframe(1)
         if frame.f_code in self._loops:
-            place = (frame, frame.f_lasti)  # the frame is held: its identity is not used again
+            place = (frame, frame.f_lasti)  # holding the frame keeps its id unique
             if place in self.entered:
                 self.restarted = self.entered[place]
                 raise _BeginsAnewError
@@ -54,7 +54,7 @@ class _Path:
         return _Draw(self, [0, n], 0, 1, 0) if n > 1 else 0
 
     def decide(self, weights: tuple[int, ...]) -> int:
-        """Which branch this path takes, of branches with these weights."""
+        """Choose this path's branch among branches with these weights."""
         i = len(self.decisions)
         chosen = self._prefix[i] if i < len(self._prefix) else 0
         self.decisions.append(chosen)
@@ -79,9 +79,9 @@ class _Path:
 
 
 class _Draw:
-    """(u + add) // divide + shift for a uniform u in low … high − 1, as far as it is decided.
+    """(u + add) // divide + shift for a uniform u in low … high − 1, not yet fully decided.
 
-    ``bounds`` = [low, high] is shared by all numbers that are computed from one draw.
+    All numbers computed from one draw share ``bounds`` = [low, high].
     """
 
     __slots__ = ("add", "bounds", "divide", "path", "shift")
@@ -95,7 +95,7 @@ class _Draw:
 
     def _is_below(self, other: Any) -> bool:
         """Decide whether the number is below an integer."""
-        if other is self:  # numpy asks that of objects
+        if other is self:  # numpy compares with other objects
             return False
         cut = (math.ceil(other) - self.shift) * self.divide - self.add
         low, high = self.bounds
@@ -134,7 +134,7 @@ class _Draw:
         return repr(int(self))
 
     def __index__(self) -> int:
-        """Decide the number, one branch for each value that is left."""
+        """Decide the number, with one branch for each remaining value."""
         if self.decided:
             return self._value(self.bounds[0])
         parts = self.parts()
@@ -144,11 +144,11 @@ class _Draw:
 
     @property
     def decided(self) -> bool:
-        """Whether one value is left."""
+        """Whether only one value remains."""
         return self._value(self.bounds[0]) == self._value(self.bounds[1] - 1)
 
     def parts(self) -> list[tuple[int, int, int]]:
-        """Every value that is left, and the bounds of u for it."""
+        """Every remaining value, with its bounds of u."""
         low, high = self.bounds
         first, last = self._value(low), self._value(high - 1)
         if last - first >= _MOST_BRANCHES:
@@ -243,7 +243,7 @@ def exact_law(
 
 
 def _decided(outcome: Any) -> Iterator[tuple[int, int, Any]]:
-    """What an outcome can be with integers in place of draws: without running the program again.
+    """The values of an outcome, with integers in place of draws, without running the program again.
 
     Each comes with its probability share/of, not reduced.
     """
@@ -254,9 +254,9 @@ def _decided(outcome: Any) -> Iterator[tuple[int, int, Any]]:
 
 
 def _reader(outcome: Any, draws: list[_Draw]) -> Callable[[], Any] | None:
-    """Reads an outcome once its draws, which are added to the list, are decided; None without any.
+    """Return a function that reads an outcome once its draws are decided; None without draws.
 
-    Most of an outcome has no draws in it and is looked through once, not again for each leaf.
+    Draws are added to the list. The rest of an outcome is traversed once, not for each leaf.
     """
     if isinstance(outcome, _Draw):
         draws.append(outcome)
@@ -270,7 +270,7 @@ def _reader(outcome: Any, draws: list[_Draw]) -> Callable[[], Any] | None:
 
 
 def _branches(draws: Sequence[_Draw], share: int, of: int) -> Iterator[tuple[int, int]]:
-    """Decide draws in every way, one after another; each way comes with its probability."""
+    """Decide draws, one after another, in every way; yield the probability of each way."""
     undecided = next((number for number, draw in enumerate(draws) if not draw.decided), None)
     if undecided is None:
         yield share, of
@@ -279,7 +279,7 @@ def _branches(draws: Sequence[_Draw], share: int, of: int) -> Iterator[tuple[int
     before, after = bounds
     for _, low, high in draws[undecided].parts():
         bounds[:] = low, high
-        # Those behind it may be numbers of the same draw.
+        # Later numbers may stem from the same draw.
         yield from _branches(draws[undecided + 1 :], share * (high - low), of * (after - before))
     bounds[:] = before, after
 
@@ -289,7 +289,7 @@ def _assembled(
     restarts: dict[Loop, list[tuple[Fraction, list[Loop]]]],
     whole: dict[Loop, Fraction],
 ) -> dict[Outcome, Fraction]:
-    """Scale what a loop's first attempt yields to all that enters the loop, inner loops first."""
+    """Scale the outcomes of each loop's first attempt to the whole loop, inner loops first."""
     factor: dict[Loop, Fraction] = {}
 
     def scaled(p: Fraction, passed: Sequence[Loop]) -> Fraction:
@@ -301,7 +301,7 @@ def _assembled(
     law: dict[Any, Fraction] = {}
     for passed, leaves in finished:
         share = scaled(Fraction(1), passed)
-        # One fraction a leaf: most of the time goes into these.
+        # One fraction for each leaf: they take most of the time.
         for n, m, outcome in leaves:
             p = Fraction(n * share.numerator, m * share.denominator)
             law[outcome] = law[outcome] + p if outcome in law else p

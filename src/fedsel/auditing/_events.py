@@ -1,9 +1,8 @@
-"""Ways of looking at the outputs of a mechanism, each a map from one output to a category.
+"""Views of a mechanism's outputs, each of which maps an output to a category.
 
-Privacy holds for every event, so an audit may choose the event freely, as long as it is a function
-of the output alone. These views make the events that betray real errors: the output itself, where
-it lies, and the last bits of its floating-point representation, which show outputs that cannot
-occur for another input.
+Privacy holds for every event, so an audit may choose any event that depends on the output only.
+These views find the events that expose real errors: the output itself, its interval, and the last
+bits of its floating-point representation, which reveal outputs that another input cannot produce.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ _COARSE_BINS = 8
 _MOST_COLUMNS = 16
 _MOST_NAMED, _LONGEST = 4, 60
 _LEAST_BIT = 1100
-"""Above the exponent of the smallest float, 2^−1074: what is added to it is never negative."""
+"""Exceeds the exponent of the smallest float, 2^−1074, so that sums with it are never negative."""
 
 
 class Encoder:
-    """How outputs are read, decided once from the pilot: as rows of numbers, or as text.
+    """Reads outputs as rows of numbers or as text, as decided once from the pilot runs.
 
-    Both are functions of a single output. Where rows are expected, an output that is none becomes
-    a row of NaN, whatever it is.
+    Both depend on a single output only. If rows are expected, any other output becomes a row of
+    NaN.
     """
 
     def __init__(self, pilots: Sequence[Raw]) -> None:
@@ -76,7 +75,7 @@ def _numeric(raw: Raw) -> Numbers | None:
 
 
 class View(ABC):
-    """A map from encoded outputs to categories, fitted on the pilot."""
+    """A map from encoded outputs to categories, fitted on the pilot runs."""
 
     name: str
 
@@ -86,10 +85,10 @@ class View(ABC):
 
     @abstractmethod
     def label(self, category: int) -> str:
-        """One category in a few words."""
+        """Describe one category in a few words."""
 
     def words(self, event: Categories) -> str:
-        """The event in words: the output is one of these."""
+        """Describe the event that the output is in one of these categories."""
         labels = [self.label(int(category)) for category in event[:_MOST_NAMED]]
         more = len(event) - len(labels)
         return " or ".join(labels) + (f", or one of {more:,} kinds more" if more else "")
@@ -97,11 +96,11 @@ class View(ABC):
 
 @dataclass(frozen=True)
 class ByValue(View):
-    """Each distinct output is a category; outputs not seen in the pilot share the last one."""
+    """Each distinct output is a category; outputs new since the pilot share the last."""
 
     values: NDArray[np.generic]
     examples: NDArray[np.generic]
-    """An output for each of the values."""
+    """An example output for each value."""
     name: str = "output"
     booleans: bool = False
 
@@ -123,7 +122,7 @@ class ByValue(View):
 
 @dataclass(frozen=True)
 class _OfColumn(View):
-    """A view of one of so many columns, which ``edges`` cut into intervals."""
+    """A view of one column, divided into intervals by ``edges``."""
 
     column: int
     edges: Numbers
@@ -146,7 +145,7 @@ class ByInterval(_OfColumn):
         return self.between(category, category)
 
     def words(self, event: Categories) -> str:
-        """Neighbours joined: few long intervals in place of many short ones."""
+        """Describe the event, with adjacent intervals joined."""
         runs: list[list[int]] = []
         for place in sorted(int(category) for category in event):
             if runs and place == runs[-1][1] + 1:
@@ -155,7 +154,7 @@ class ByInterval(_OfColumn):
                 runs.append([place, place])
         said = [self.between(low, high) for low, high in runs[:_MOST_NAMED]]
         more = len(runs) - len(said)
-        return " or ".join(said) + (f", or in one of {more} intervals more" if more else "")
+        return " or ".join(said) + (f", or in one of {more} more intervals" if more else "")
 
     def categories(self, outputs: NDArray[np.generic]) -> Categories:
         return np.searchsorted(self.edges, _column(outputs, self.column), side="right")
@@ -164,8 +163,8 @@ class ByInterval(_OfColumn):
 class ByLastBit(_OfColumn):
     """The exponent of the last set bit of a float, in a few intervals of its value.
 
-    ℓ + (r − ℓ)·U in floating point can only reach some of the floats, and which ones depends on ℓ:
-    the granularity of an output near zero betrays the input. (Mironov 2012.)
+    In floating point ℓ + (r − ℓ)·U reaches only some of the floats, which depend on ℓ, so the
+    granularity of an output near zero reveals the input. (Mironov 2012.)
     """
 
     @property
@@ -177,7 +176,7 @@ class ByLastBit(_OfColumn):
         return f"last bit 2^{last_bit - _LEAST_BIT}, {self.between(place, place)}"
 
     def words(self, event: Categories) -> str:
-        """One example: a list of dozens says no more."""
+        """Describe the event by one example instead of a long list."""
         example, more = self.label(int(event[0])), len(event) - 1
         beside = f", and {more} kinds more" if more else ""
         return (
@@ -199,9 +198,9 @@ class ByLastBit(_OfColumn):
 
 
 def fit_views(pilot: NDArray[np.generic], floats: bool, *, booleans: bool = False) -> list[View]:
-    """The views worth trying on outputs like these, pooled over all inputs.
+    """The views to try on these outputs, pooled over all inputs.
 
-    ``floats`` says whether the last bits are worth a look, ``booleans`` how 0 and 1 are called.
+    ``floats`` says whether to look at last bits, ``booleans`` how to name 0 and 1.
     """
     views: list[View] = []
     values, places = np.unique(_keys(pilot), return_index=True)
@@ -218,7 +217,7 @@ def fit_views(pilot: NDArray[np.generic], floats: bool, *, booleans: bool = Fals
         fine = np.unique(np.quantile(x, np.linspace(0, 1, _BINS + 1)[1:-1]))
         views.append(ByInterval(column, fine, columns))
         if floats:
-            # Around zero the floats are densest, so that granularity shows there first.
+            # Floats are densest around zero, so granularity shows there first.
             scale = float(np.quantile(np.abs(x), 0.5)) or 1.0
             near = scale * 2.0 ** -np.arange(_COARSE_BINS)
             views.append(ByLastBit(column, np.sort(np.r_[-near, near]), columns))
@@ -248,9 +247,9 @@ def _column(outputs: NDArray[np.generic], column: int) -> Numbers:
 
 
 def _keys(outputs: NDArray[np.generic]) -> NDArray[np.generic]:
-    """One key an output; numbers by their bits, so that 0.0 and −0.0 differ.
+    """One key for each output. Numbers are compared by their bits, so 0.0 and −0.0 differ.
 
-    Rows are hashed: two rows that collide share a category, which is still a valid event.
+    Rows are hashed. Colliding rows share a category, which is still a valid event.
     """
     if outputs.ndim == 1:
         return outputs

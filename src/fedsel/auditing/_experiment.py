@@ -1,8 +1,8 @@
 """Audit by experiment: a lower bound of the privacy loss that holds with stated confidence.
 
-Pilot runs over many inputs choose a pair of inputs and an event; fresh, independent runs then
-estimate its two probabilities, with exact (Clopper–Pearson) bounds. The choice never sees the runs
-that it is judged by, so one bound is enough.
+Pilot runs over many inputs choose a pair of inputs and an event. Fresh, independent runs then
+bound the event's two probabilities exactly (Clopper–Pearson). The choice does not depend on these
+runs, so no correction for multiple tests is needed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from fedsel.solutions import Solution
 Vector = NDArray[np.float64]
 Tell = Callable[[float], object]
 Sampler = Callable[[Any, int, int, Tell], Raw]
-"""(input, trials, seed, callable that gets the trials just done) → outputs"""
+"""(input, trials, seed, callback with the number of trials just done) → outputs"""
 
 FALSE_ALARM = 1e-9
 """The chance that one lower bound lies above the true loss."""
@@ -42,7 +42,7 @@ _MOST_OUTCOMES = 64
 
 
 class AuditEntropy(np.random.Generator):
-    """What an audited callable draws from: a numpy Generator that also has ``below``.
+    """The source of randomness of an audited callable: a numpy Generator with ``below``.
 
     >>> entropy = AuditEntropy(np.random.Philox(1))
     >>> 0 <= entropy.below(6) < 6 and 0 <= entropy.random() < 1
@@ -56,7 +56,7 @@ class AuditEntropy(np.random.Generator):
 
 @dataclass(frozen=True)
 class Outcome:
-    """One kind of output: how often either input gave it, and whether the event holds it."""
+    """One kind of output: its count for either input, and whether it is in the event."""
 
     label: str
     counts: tuple[int, int]
@@ -65,12 +65,11 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Finding:
-    """What an audit found: with confidence 1 − alpha the loss is at least ``lower_bound``.
+    """The result of an audit: with confidence 1 − alpha the loss is at least ``lower_bound``.
 
-    ``event`` says how outputs were looked at, ``words`` which of them tell the pair apart, and
-    ``outcomes`` how often each kind of output came for either input of the ``pair``. The event has
-    at least the first of the ``bounds`` as its probability for the first input, and at most the
-    second for the second.
+    ``event`` names the view of outputs, ``words`` describes the outputs that distinguish the
+    ``pair`` of inputs, and ``outcomes`` counts each kind of output for both. The event's
+    probability is at least bounds[0] for the first input, and at most bounds[1] for the second.
     """
 
     claimed: float | None
@@ -100,7 +99,7 @@ class Finding:
 
 
 def candidate_inputs(d: int) -> list[Vector]:
-    """Vectors in [−1, 1]^d that real errors tell apart: extremes of rank, value, sparsity, ties.
+    """Vectors in [−1, 1]^d that expose real errors: extremes of rank, value, sparsity, ties.
 
     >>> len(candidate_inputs(3))
     11
@@ -109,7 +108,7 @@ def candidate_inputs(d: int) -> list[Vector]:
     first[0] = 1
     ramp = np.arange(1, d + 1) / d
     inputs = [np.zeros(d), ones, -ones, first, -first, ones - first, ramp, ramp[::-1]]
-    # The first entry ranked last, yet far from zero: both stages of a report at their extremes.
+    # The first entry is ranked last yet far from zero, so both stages are at their extremes.
     inputs += [ones - 2 / 3 * first, -ones + 2 / 3 * first]
     inputs += [np.where(np.arange(d) % 2 == 0, 1.0, -1.0) * ramp]
     unique = {v.tobytes(): v for v in inputs}
@@ -132,12 +131,11 @@ def audit(
 ) -> Finding:
     """Search the worst pair of inputs and bound the privacy loss from below.
 
-    ``target`` is a solution (the first report of a client), a mechanism, or any callable (vector,
+    ``target`` is a solution (a client's first report), a mechanism, or any callable (vector,
     entropy) → output, where entropy is a numpy Generator with ``below(n)``; with ``vectorized`` it
-    is (vector, entropy, n) → n outputs. Inputs are searched in [−1, 1]^d unless given. With delta
-    > 0 the bound is on ε of (ε, δ)-privacy. Outputs in floating point are also judged by their last
-    bits, which betray most noise that is added to data as a float; ``float_bits=False`` looks at
-    the values alone.
+    is (vector, entropy, n) → n outputs. Inputs default to vectors in [−1, 1]^d. With delta > 0 the
+    bound is on ε of (ε, δ)-privacy. Floats are also judged by their last bits, which expose most
+    noise that is added as a float; ``float_bits=False`` looks at the values only.
 
     >>> from fedsel.mechanisms import PublishedPerturbedEncoding
     >>> audit(PublishedPerturbedEncoding(2.0, k=1), d=4, trials=200_000).violated
@@ -190,10 +188,10 @@ def experiment(
 ) -> Finding:
     """Find the pair of inputs and the event that differ most, and bound the loss.
 
-    ``sample(value, trials, seed, tell)`` returns so many independent outputs for an input, and
-    calls ``tell`` with the number of those just done; ``advance`` gets the same numbers. The bound
-    is ln((p − δ)/q), for p at least the probability of the event for the first input and q at most
-    that for the second, each wrong with chance alpha/2.
+    ``sample(value, trials, seed, tell)`` returns ``trials`` independent outputs for an input, and
+    calls ``tell`` with the number of trials just done; ``advance`` is called alike. The bound is
+    ln((p − δ)/q), with p a lower bound of the event's probability for the first input and q an
+    upper bound for the second, each wrong with probability alpha/2.
     """
     check_count("trials", trials)
     check_count("pilot", pilot, least=2)
@@ -241,7 +239,7 @@ def experiment(
 
 
 def _seed(seed: int, *purpose: int) -> int:
-    """Seeds of independent streams: no two samples of an audit share one."""
+    """A seed of an independent stream. No two samples of an audit share one."""
     check_count("seed", seed, least=0)
     return int(np.random.SeedSequence(seed, spawn_key=purpose).generate_state(1, np.uint64)[0])
 
@@ -264,7 +262,7 @@ def clopper_pearson(hits: int, trials: int, alpha: float) -> tuple[float, float]
 def called_again(
     call: Callable[[Any, AuditEntropy], object], value: Any, trials: int, seed: int, tell: Tell
 ) -> list[object]:
-    """The outputs of so many calls that draw from one stream."""
+    """The outputs of ``trials`` calls that draw from one stream."""
     entropy, outputs = AuditEntropy(np.random.Philox(seed)), []
     for _ in range(trials):
         outputs.append(call(value, entropy))
@@ -314,7 +312,7 @@ def _callable_sampler(program: Callable[..., object], vectorized: bool) -> Sampl
 
 
 def _outcomes(view: View, event: Categories, fresh: Sequence[Categories]) -> tuple[Outcome, ...]:
-    """Counts of each category, in the order of the view; rare ones beyond a number are joined."""
+    """The count of each category, in the order of the view, with the rarest ones joined."""
     size = max(int(seen.max()) for seen in fresh) + 1
     counts = np.stack([np.bincount(seen, minlength=size) for seen in fresh])
     chosen = np.isin(np.arange(size), event)
@@ -337,11 +335,11 @@ def _worst(
     delta: float,
     fit: Callable[[NDArray[np.generic]], list[View]],
 ) -> tuple[int, int, View, Categories]:
-    """The pair of inputs and the event that promise the largest lower bound.
+    """Choose the pair of inputs and the event that promise the largest lower bound.
 
-    Events are unions of categories, those with the largest likelihood ratio first (Neyman and
-    Pearson); the promise is the log-ratio less four standard errors, and one half of the pilot
-    orders the categories while the other judges: chance must not favour rare outputs.
+    Events are unions of the categories with the largest likelihood ratios (Neyman and Pearson),
+    scored by the log-ratio less four standard errors. One half of the pilot orders the categories
+    and the other half scores them, so that chance does not favour rare outputs.
     """
     half = len(outputs[0]) // 2
     best: tuple[float, int, int, View, Categories] | None = None

@@ -1,8 +1,8 @@
-"""Audit of anybody's randomiser: (value) → output or (value, entropy) → output, values of any kind.
+"""Audit of any randomiser: (value) → output or (value, entropy) → output, with any kind of value.
 
-Two independent answers. The experiment (`fedsel.auditing.experiment`) attacks whatever draws from
-wherever. Where all draws are ``entropy.below(n)``, the program is also run on every draw that
-matters, which gives its exact loss over the inputs that were tried.
+There are two independent answers. The experiment (`fedsel.auditing.experiment`) attacks any
+program. If all draws are ``entropy.below(n)``, the program is also enumerated, which gives its
+exact loss over the inputs that were tried.
 """
 
 from __future__ import annotations
@@ -41,22 +41,22 @@ _SCALARS = (bool, int, float, complex, str, bytes, Fraction, Decimal, Enum, np.g
 
 
 class ProgramError(ValueError):
-    """A program that cannot be audited: what it did, for which input."""
+    """A program cannot be audited. The message says what it did, for which input."""
 
 
 class _DrawsOtherwiseError(BaseException):
-    """It asks of its entropy something other than ``below``; no `except Exception` hides that."""
+    """The program uses its entropy other than by ``below``. No `except Exception` catches it."""
 
 
 class _DrawsOnError(BaseException):
-    """It draws by ``below``, once or without an end; no `except Exception` hides that either."""
+    """The program draws by ``below``, once or endlessly. No `except Exception` catches it."""
 
 
 @dataclass(frozen=True)
 class ExactLoss:
-    """The largest ratio of probabilities over the inputs tried, and where it is.
+    """The largest ratio of probabilities over the inputs tried, and where it occurs.
 
-    ``ratio`` is None where an output of one input is impossible for another: no ε covers that.
+    ``ratio`` is None if an output of one input is impossible for another: no ε covers that.
     """
 
     ratio: Fraction | None
@@ -76,24 +76,24 @@ class ExactLoss:
 
 @dataclass(frozen=True)
 class ProgramAudit:
-    """What an audit of a program found: by experiment, and exactly where that could be had."""
+    """The result of a program's audit: by experiment and, if possible, exact."""
 
     claimed: float
     inputs: tuple[Any, ...]
     finding: Finding
     exact: ExactLoss | None
     why_not_exact: str
-    """Why there is no exact loss; empty where there is one."""
+    """Why there is no exact loss; empty if there is one."""
     seed: int
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """Bounds of the event's probability: from below for one input, from above for the other."""
+        """The lower bound of the event's probability for one input, the upper for the other."""
         return self.finding.bounds
 
     @property
     def refuted(self) -> bool:
-        """Whether the claim is false: by the exact loss, or else by the experiment."""
+        """Whether the claim is false, by the exact loss or else by the experiment."""
         if self.exact is not None and self.finding.delta == 0:
             return self.exact.exceeds(self.claimed)
         return self.finding.violated
@@ -120,10 +120,10 @@ def audit_program(
     float_bits: bool = True,
     advance: Tell = abs,
 ) -> ProgramAudit:
-    """Attack a program (value, entropy) → output, and enumerate it where it can be.
+    """Attack a program (value, entropy) → output, and enumerate it if possible.
 
-    Any two of ``inputs`` must be values that two people may have. ``entropy`` is seeded by the
-    operating system unless a seed is given; what a program draws elsewhere is its own affair.
+    Any two of ``inputs`` must be values that two people may have. A ``seed`` makes ``entropy``
+    repeatable; it does not affect other sources of randomness.
 
     >>> def respond(answer, entropy):  # the truth three times of four: ε = ln 3
     ...     return answer if entropy.below(4) else not answer
@@ -155,13 +155,13 @@ def audit_program(
         advance=advance,
     )
     if exact is not None and delta == 0 and finding.lower_bound > exact.epsilon:
-        # The experiment saw what no draw by below() can do: the rest comes from elsewhere.
+        # The experiment contradicts the enumeration, so the program has another random source.
         exact, why_not = None, "it draws from another source than entropy.below(n), too"
     return ProgramAudit(claimed, tuple(inputs), finding, exact, why_not, stream)
 
 
 def values_within(low: float, high: float, d: int | None = None) -> list[Any]:
-    """Values of a range that real errors tell apart: extremes, zero, a third, near neighbours.
+    """Values of a range that expose real errors: extremes, zero, a third, near neighbours.
 
     With d they are vectors of that many entries.
 
@@ -182,7 +182,7 @@ def values_within(low: float, high: float, d: int | None = None) -> list[Any]:
 
 
 def _called(program: Program, value: Any, entropy: Any) -> Any:
-    """One output; arrays are copied, so that a program may change its input."""
+    """Run the program once. Arrays are copied, so that it may change its input."""
     try:
         return program(value.copy() if isinstance(value, np.ndarray) else value, entropy)
     except Exception as error:
@@ -193,7 +193,7 @@ def _called(program: Program, value: Any, entropy: Any) -> Any:
 
 
 def _try_out(program: Program, value: Any) -> None:
-    """One call before thousands: it must return something that can be compared."""
+    """Check with one call that the program returns something that can be compared."""
     output = _called(program, value, AuditEntropy(np.random.Philox(0)))
     try:
         _frozen(output, scalars=_SCALARS)
@@ -207,7 +207,7 @@ def _try_out(program: Program, value: Any) -> None:
 
 
 def _exact(program: Program, inputs: Sequence[Any]) -> tuple[ExactLoss | None, str]:
-    """The exact loss, or why it cannot be had."""
+    """The exact loss, or the reason why there is none."""
     try:
         if not any(_draws(program, value) for value in inputs):
             return None, "it does not draw by entropy.below(n)"
@@ -261,9 +261,9 @@ def _draws(program: Program, value: Any) -> bool:
 
 
 def _frozen(output: Any, scalars: Any = object) -> Any:
-    """An output that can be a key: lists and arrays become tuples, dicts and sets frozen sets.
+    """Make an output hashable: lists and arrays become tuples, dicts and sets frozen sets.
 
-    A part that is none of these must be one of the ``scalars``, or a TypeError names its type.
+    Any other part must be one of the ``scalars``; otherwise a TypeError names its type.
     """
     if isinstance(output, np.ndarray) and output.dtype.kind in "biufcSU":
         output = output.tolist()

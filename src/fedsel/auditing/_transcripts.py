@@ -1,8 +1,8 @@
-"""The exact privacy loss of a solution as it is shipped: every transcript of ``encode`` itself.
+"""The exact privacy loss of a solution, by enumerating every transcript of its ``encode``.
 
-The certificate of a mechanism is a formula over its law. This is the proof by exhaustion beside
-it: the code that a device runs, on every draw that matters, over several epochs, with residual,
-momentum, transform and clip inside.
+A mechanism's certificate is a formula over its law. This is the independent proof by exhaustion: it
+runs a device's code on every draw that matters, over several epochs, with residual, momentum,
+transform and clip.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ def report_law(
     *,
     advance: Callable[[int], object] = abs,
 ) -> dict[Pairs, tuple[Fraction, Vector]]:
-    """The exact probability of each report of `Solution.encode`, and the residual kept with it.
+    """The exact probability of each report of `Solution.encode`, and the residual left by it.
 
     A report is its (slot, symbol) pairs, none for ⊥. Vectors are float32, as on a device.
-    ``advance`` gets the number of leaves of the enumeration, as in `exact_law`.
+    ``advance`` is that of `exact_law`.
 
     >>> from fedsel import solution
     >>> law = report_law(solution("PS-Duchi", epsilon=1.0, dim=2, k=1), [1.0, -3.0])
@@ -70,9 +70,9 @@ def certify_by_enumeration(
 ) -> Certificate:
     """Loss of a client's whole transcript, by enumerating inputs and outputs of every epoch.
 
-    An input is one gradient per epoch, each any of ``gradients``; the residual starts at zero and
-    is carried from report to report. ``epochs`` is the solution's own number unless given; the
-    claim is its ε′ for each of them. ``advance`` gets the number of leaves, as in `exact_law`.
+    An input is a sequence of ``gradients``, one for each epoch; the residual starts at zero and is
+    carried on. ``epochs`` defaults to the solution's; the claim is ε′ for each. ``advance`` is that
+    of `exact_law`.
 
     >>> from fedsel import solution
     >>> ps_duchi = solution("PS-Duchi", epsilon=3.0, dim=2, k=1, epochs=2, momentum=0.5)
@@ -96,10 +96,10 @@ def certify_by_enumeration(
 
 
 def _within_a_basis(solution: Solution) -> Solution:
-    """The solution with one basis, where a report may take any of very many.
+    """Reduce a solution with many bases to one basis.
 
-    Which one is drawn before the data is looked at, and the report tells it: the law within a basis
-    has the loss of all.
+    A basis is drawn independently of the data and named by the report, so the law within one basis
+    has the same loss.
     """
     if solution.transform.bases <= _MOST_BASES:
         return solution
@@ -109,11 +109,11 @@ def _within_a_basis(solution: Solution) -> Solution:
 class _Transcripts:
     """The largest ratio over all transcripts, epoch by epoch over pairs of residuals.
 
-    A report enters the future through the residual alone, so for two clients with the residuals r
-    and s the worst that is to come is max over reports o and inputs a, b of
-    P[o | a, r]/P[o | b, s] times the worst from the residuals that o leaves behind. After the last
-    report nothing comes, so there a and b are chosen one by one for each o: the largest P[o | a, r]
-    over the smallest P[o | b, s].
+    A report affects later ones through the residual only. So for two clients with residuals r and
+    s the worst remaining ratio is the maximum over reports o and inputs a, b of
+    P[o | a, r]/P[o | b, s] times the worst ratio from the residuals that o leaves. For the last
+    report a and b are chosen separately for each o: the largest P[o | a, r] over the smallest
+    P[o | b, s].
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class _Transcripts:
         self._ratios: dict[tuple[Vector, Vector, int], Fraction | None] = {}
 
     def worst(self, epochs: int) -> Fraction | None:
-        """Over transcripts of so many epochs; None where a report is impossible for some input."""
+        """The worst ratio over ``epochs``; None if a report is impossible for some input."""
         nothing = (0.0,) * self._solution.dim
         return self._from(nothing, nothing, epochs)
 
@@ -183,13 +183,13 @@ class _Transcripts:
 def _largest_ratio(
     most: Mapping[Pairs, Fraction], least: Mapping[Pairs, Fraction]
 ) -> Fraction | None:
-    """The largest ratio of two probabilities of one report; None where the second is zero."""
+    """The largest ratio of two probabilities of one report; None if the second is zero."""
     best, over = 0, 1
     for pairs, p in most.items():
         q = least.get(pairs)
         if not q:
             return None
-        # Compared by cross multiplication: to reduce every fraction takes ten times as long.
+        # Cross multiplication is ten times as fast as reducing every fraction.
         high, low = p.numerator * q.denominator, p.denominator * q.numerator
         if high * over > best * low:
             best, over = high, low

@@ -1,4 +1,4 @@
-"""The finding of an audit as one page: claim, verdict, evidence, how to repeat it."""
+"""The finding of an audit as an HTML page: claim, verdict, evidence and command."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MOST_BARS = 16
 _MOST_ROWS = 12
 _MANY = 200
 _COLOURS = (palette.BLUE, palette.ORANGE)
-"""The colours of the two inputs; colour-blind readers and grey print tell them apart."""
+"""The colours of the two inputs, distinct for colour-blind readers and in grey print."""
 LIMITS = (
     "A lower bound can prove a violation, never privacy: this audit misses a loss that shows only "
     "for other inputs, or only in a combination of many outputs.",
@@ -69,7 +69,7 @@ def headline(found: ProgramAudit) -> str:
 
 
 def _spoken_epsilon(exact: ExactLoss) -> str:
-    """An exact loss with six digits."""
+    """Format an exact loss with six digits."""
     return "infinite" if exact.ratio is None else f"{exact.epsilon:.6g}"
 
 
@@ -86,7 +86,7 @@ def meaning(found: ProgramAudit) -> str:
 
 
 def in_words(value: Any) -> str:
-    """An input or an output as Python writes it, shortened if it is long."""
+    """The repr of an input or an output, shortened if it is long."""
     text = " ".join(repr(value.tolist() if hasattr(value, "tolist") else value).split())
     return text if len(text) <= _MANY else text[: _MANY - 1] + "…"
 

@@ -1,4 +1,4 @@
-"""What "auto" means: every automatic choice, and everything else that is fixed before a run."""
+"""Automatic choices, and everything else that is fixed before a run."""
 
 from fedsel.auto._numbers import (
     AGREEMENT,

@@ -1,20 +1,20 @@
-"""What "auto" means: every automatic choice, from public quantities alone.
+"""Every automatic choice, from public quantities only.
 
-- μ: hyper-parameters-free, the paper's rule; where it is 0 the flat solution takes the place of a
+- μ follows the paper's hyper-parameters-free rule. If it is 0, the flat solution replaces a
   two-stage one.
-- The bases of RJ: 64 over all rounds of a run, and over those of each stage that prepares, so that
-  no basis bends what is learnt.
-- ρ: two fifths of the norm of a record for a linear model (`radius`).
-- Which rounds prepare (`fedsel.preparation`): a tenth learns the centre of the records where the
-  declared ranges are not symmetric about zero and no public mean tells it, a twentieth their spread
-  where ranges may be loose, and three tenths where nobody knows any range.
-- p, the power of the average over the rounds: 3 where the learning rate is automatic, else 0.
-- α: such that the noise of all rounds together moves the model by a fixed length. The mean of n
+- RJ uses 64 bases over all rounds of a run, and over the rounds of each preparing stage, so that
+  no basis biases the result.
+- ρ is two fifths of the norm of a record for a linear model (`radius`).
+- Preparing rounds (`fedsel.preparation`): a tenth learns the centre of the records if declared
+  ranges are not symmetric about zero and no public mean is given, a twentieth their spread if
+  ranges may be loose, and three tenths if no range is known.
+- p, the power of the average over the rounds, is 3 if the learning rate is automatic, else 0.
+- α is chosen so that the noise of all rounds moves the model by a fixed length. The mean of n
   reports of size s is off by s/√n, mostly noise; T steps of α in random directions lead about
-  α·s·√(T/n) away. Three models want that length measured in three ways (`learning_rate`).
+  α·s·√(T/n) away. How that length is measured depends on the model (`learning_rate`).
 
-The radius and the rate of linear models count on the average of the weights over the rounds, which
-takes part of the noise away.
+The radius and the rate of linear models assume that the weights are averaged over the rounds, which
+removes part of the noise.
 """
 
 from __future__ import annotations
@@ -37,48 +37,48 @@ from fedsel.solutions._solution import Solution
 BASES = 64
 """The fewest rotated bases of a run, over all its rounds."""
 RADIUS = 0.4
-"""ρ over the norm of a record: four fifths of a gradient at zero weights, for two classes."""
+"""ρ over the norm of a record: four fifths of the gradient at zero weights for two classes."""
 AVERAGING = 3.0
 """The power of the average over the rounds that goes with the automatic rate."""
 CENTRE = 0.1
 """The share of an epoch's rounds that learn the centre of the records."""
 SPREAD = 0.05
-"""The share that learns their spread, where ranges may be 16 octaves too wide."""
+"""The share that learns their spread if ranges may be up to 2^16 times too wide."""
 SPREAD_OF_ANY = 0.3
-"""The share that learns spread and origin where nobody knows any range."""
+"""The share that learns spread and origin if no range is known."""
 FEWEST_ROUNDS = 20
-"""The fewest rounds of an epoch in which some prepare without being asked to."""
+"""The fewest rounds of an epoch for which "auto" chooses preparing rounds."""
 MOST_NOISE = 2.0
-"""The squared norm of the noise in what is learnt, over that of a record, above which none does."""
+"""The squared norm of the noise, over a record's, above which "auto" does not prepare."""
 MARGIN = 1.4
-"""By how much the noise of all rounds may move the margin of a record of known norm, for the
-logistic loss; 0.7 of it for an SVM, whose margins are shorter, half of it without an intercept."""
+"""How far the noise of all rounds may move the margin of a record of known norm, for the logistic
+loss; 0.7 of it for an SVM, whose margins are shorter, and half of it without an intercept."""
 FEW = 20
-"""Where an update has d < FEW entries, noise may move a margin FEW/d times as far, at most three
-times: in so few dimensions it hardly turns the weights."""
+"""For an update of d < FEW entries, noise may move a margin FEW/d times as far, at most three
+times: in few dimensions it hardly turns the weights."""
 MARGIN_OF_A_REGRESSION = 0.2
-"""By how much it may move a prediction, of targets in [−1, 1]."""
+"""How far noise may move a prediction of targets in [−1, 1]."""
 RESIDUAL = 0.2
-"""How far a target of [−1, 1] is from its prediction in the beginning."""
+"""How far a target in [−1, 1] is from its first prediction."""
 DRIFT = 3.0
-"""How far it may move the weights of a model whose records have no known norm."""
+"""How far noise may move the weights of a model whose records have no known norm."""
 DRIFT_OF_A_WEIGHT = 0.25
-"""How far it may move each weight of a network of many; twice as far where they are few."""
+"""How far noise may move each weight of a large network; twice as far in a small one."""
 DRIFT_OF_FEW = 14.0
-"""How far it may move all weights of a network, where that is between the two."""
+"""How far noise may move all weights of a network, if that is between the two."""
 DRIFT_FROM_A_TRAINED_START = 1 / 16
-"""How far it may move each weight of a network whose start is worth keeping."""
+"""How far noise may move each weight of a pretrained network."""
 LEAD = 40.0
-"""How much farther than noise the updates themselves may lead in a network."""
+"""How much farther than noise the updates themselves may move a network."""
 STEADY = 0.8
-"""α of a network without noise, however many rounds there are."""
+"""α of a network without noise, for any number of rounds."""
 AGREEMENT = 0.2
 """‖mean gradient‖ over the norm of one. At the start of a logistic model it is 0.17 on syn-L, 0.13
 on syn-H, 0.38 on ADULT, 0.14 on scikit-learn's digits."""
 TYPICAL = 0.25
-"""The size of an update's entries that is assumed where nothing is known, over the clip."""
+"""The assumed size of an update's entries, over the clip, if nothing is known."""
 _LARGEST = 64.0
-"""The most that α·norm² may be, where there is little or no noise."""
+"""The largest α·norm² if there is little or no noise."""
 _LARGEST_OF_A_REGRESSION = (1.5, 3.0)
 """The same where the loss does not flatten: the more entries, the less of a record lies in one
 direction, a tenth for each entry within these."""
@@ -88,7 +88,7 @@ Model = Literal["linear", "svm", "regression", "network"]
 
 
 def model_of(loss: Loss) -> Model:
-    """What a linear model of this loss is called in a `PublicFacts`.
+    """The name in `PublicFacts` of a linear model with this loss.
 
     >>> model_of("logistic"), model_of("svm"), model_of("huber")
     ('linear', 'svm', 'regression')
@@ -103,13 +103,13 @@ def model_of(loss: Loss) -> Model:
 class PublicFacts:
     """What is publicly known before anything is collected.
 
-    ``clients`` report in each of ``rounds`` rounds, on average; an update has ``dim`` entries.
-    ``norm`` is that of every record, or a bound of it, None where it is not known; ``features`` the
-    entries of a record; ``records`` how many a client holds, as planned; ``classes`` those that are
-    told apart; ``model`` what is trained ("linear" is logistic regression), with an ``intercept``
-    or without, and ``trained`` whether its start was trained already, on public data. Declared
-    ranges of features may be ``offset``, not symmetric about zero, and ``loose``, too wide by up to
-    so many factors of two.
+    On average ``clients`` report in each of ``rounds`` rounds; an update has ``dim`` entries.
+    ``norm`` is the norm of every record, or a bound of it, or None if unknown. A record has
+    ``features`` entries, and a client holds ``records`` of them. ``classes`` is the number of
+    classes, ``model`` the kind of model ("linear" is logistic regression), ``intercept`` whether it
+    has one, and ``trained`` whether it was pretrained on public data. Declared ranges of features
+    may be ``offset`` (not symmetric about zero) and ``loose`` (too wide by up to that many factors
+    of two).
     """
 
     dim: int
@@ -140,7 +140,7 @@ class PublicFacts:
 @cleared_on_unregister
 @lru_cache(maxsize=4096)
 def resolve_auto(recipe: Recipe, facts: PublicFacts) -> Recipe:
-    """The recipe with a number for everything that was automatic, for vectors of facts.dim.
+    """Replace everything automatic in a recipe by numbers, for vectors of ``facts.dim`` entries.
 
     >>> facts = PublicFacts(dim=124, clients=390, rounds=100, norm=1.0)
     >>> recipe = resolve_auto(Recipe(epsilon=1.0), facts)
@@ -157,7 +157,7 @@ def resolve_auto(recipe: Recipe, facts: PublicFacts) -> Recipe:
     centre = _preparing("centre", recipe, facts, CENTRE * facts.offset)
     recipe = replace(recipe, spread=spread, centre=centre)
     if recipe.bases == AUTO:
-        # What is learnt in few rounds must not be bent either.
+        # The few preparing rounds need enough bases, too.
         per_epoch = facts.rounds / recipe.epochs
         stages = [math.ceil(share * per_epoch) for share in (spread, centre) if share]
         fewest = min([facts.rounds, *stages])
@@ -169,7 +169,7 @@ def resolve_auto(recipe: Recipe, facts: PublicFacts) -> Recipe:
 
 
 def resolve_rate(recipe: Recipe, solution: Solution, facts: PublicFacts) -> Recipe:
-    """The recipe with numbers for rate and average, for a solution that is there already."""
+    """Replace an automatic rate and average by numbers, for a solution that is already built."""
     if recipe.averaging == AUTO:
         averages = recipe.learning_rate == AUTO
         recipe = replace(recipe, averaging=AVERAGING if averages else 0.0)
@@ -183,7 +183,7 @@ def _preparing(
 ) -> float:
     """The share of an epoch's rounds that prepare.
 
-    By itself none does where the mean of its reports, of a record of norm 1, would be noise.
+    "auto" chooses none if the mean of their reports would be mostly noise.
     """
     asked, told = getattr(recipe, name), entry(recipe.solution).means
     if asked == AUTO:
@@ -202,14 +202,14 @@ def _preparing(
 
 
 def reported_norm(recipe: Recipe) -> float:
-    """The norm of what is reported for a record of norm 1: ρ, or 1 without one."""
+    """The norm of the vector that is reported for a record of norm 1: ρ, or 1 without one."""
     return 1.0 if recipe.rho in (AUTO, None) else float(recipe.rho)
 
 
 def with_share(recipe: Recipe, clients: int) -> Recipe:
-    """The recipe with the hyper-parameters-free μ for so many clients of a round.
+    """Set the hyper-parameters-free μ for ``clients`` of a round.
 
-    Where it is 0 nothing is left for a selection: the flat solution takes its place, and says so.
+    If it is 0, nothing is left for a selection, and the flat solution takes its place.
 
     >>> with_share(Recipe("PS-PM", epsilon=0.5, dim=100), clients=600).solution
     'PM'
@@ -225,9 +225,9 @@ def with_share(recipe: Recipe, clients: int) -> Recipe:
 
 
 def bases_for(recipe: Recipe, dim: int, rounds: int) -> int | None:
-    """The bases of RJ in a round: `BASES` over all rounds, each of the rotations that ε needs.
+    """The bases of RJ in a round, so that all rounds have `BASES` of them.
 
-    None where one rotation a round does it, and for other solutions.
+    None if one rotation per round suffices, and for other solutions.
 
     >>> [bases_for(Recipe("RJ", epsilon=2.0), 100, rounds) for rounds in (1, 10, 100)]
     [64, 7, None]
@@ -250,9 +250,9 @@ def _radius(recipe: Recipe, facts: PublicFacts) -> float | None:
 
 
 def norm_of_mean(records: int) -> float:
-    """The norm of the mean gradient of so many records over that of one.
+    """The norm of the mean gradient of ``records`` records over the norm of one.
 
-    What they share stays, what is each one's own averages out.
+    Their common part stays, and the individual parts average out.
 
     >>> norm_of_mean(1), round(norm_of_mean(40), 2)
     (1.0, 0.25)
@@ -261,11 +261,12 @@ def norm_of_mean(records: int) -> float:
 
 
 def radius(norm: float = 1.0, classes: int = 2, model: Model = "linear") -> float:
-    """ρ for records of this norm: `RADIUS` of it for a linear model, whatever its classes.
+    """ρ for records of this norm: `RADIUS` of it for a linear model with any number of classes.
 
-    Gradients at zero weights are ½ of it for two classes and √(1 − 1/C) for C; those of records
-    that a model has learnt are far shorter, and a ρ near theirs lets more of them through the
-    noise. A network has four fifths of the first, a regression of ``RESIDUAL``.
+    Gradients at zero weights are ½ of the norm for two classes and √(1 − 1/C) of it for C. Records
+    that a model has learnt have far shorter gradients, of which a smaller ρ lets more through the
+    noise. A network uses four fifths of the first gradient, a regression four fifths of
+    ``RESIDUAL``.
 
     >>> radius(), radius(classes=10), round(radius(classes=10, model="network"), 2)
     (0.4, 0.4, 0.76)
@@ -282,10 +283,10 @@ def radius(norm: float = 1.0, classes: int = 2, model: Model = "linear") -> floa
 def learning_rate(solution: Solution, facts: PublicFacts) -> float:
     """The learning rate α of a solution, from public facts.
 
-    A linear model on records of known norm X: noise spreads its squared norm evenly over d
-    dimensions, and moves the margin of a record by α·s·X·√(T/(n·d)); that is set to ``MARGIN``.
-    With unknown norm it may move the weights by ``DRIFT``, in a network each weight by
-    ``DRIFT_OF_A_WEIGHT`` or a little more. A network without noise has α = ``STEADY``.
+    In a linear model on records of known norm X, noise moves the margin of a record by
+    α·s·X·√(T/(n·d)), because its squared norm spreads evenly over d dimensions; that is set to
+    ``MARGIN``. If the norm is unknown, noise may move the weights by ``DRIFT``, and in a network
+    each weight by about ``DRIFT_OF_A_WEIGHT``. A network without noise has α = ``STEADY``.
 
     >>> from fedsel import solution
     >>> round(learning_rate(solution("NP", dim=32), PublicFacts(32, 100, 100)), 3)
@@ -304,13 +305,13 @@ def learning_rate(solution: Solution, facts: PublicFacts) -> float:
         return STEADY
     drift = _drift_of_a_network(solution.dim, trained=facts.trained)
     rate = drift * math.sqrt(facts.clients / facts.rounds) / _report_size(solution)
-    # Where there is little noise, T updates all in one direction must stay stable.
+    # With little noise, T updates in the same direction must stay stable.
     lead = solution.mechanism.mean_norm(TYPICAL, solution.transform.size, solution.dim)
     return min(rate, LEAD * drift / (facts.rounds * lead))
 
 
 def _drift_of_a_network(dim: int, *, trained: bool) -> float:
-    """How far noise may move the weights of a network, all together."""
+    """How far noise may move the weights of a network in total."""
     root = math.sqrt(dim)
     if trained:
         return DRIFT_FROM_A_TRAINED_START * root
@@ -335,10 +336,7 @@ def _rate_by_margin(solution: Solution, facts: PublicFacts, norm: float) -> floa
 
 
 def _report_size(solution: Solution) -> float:
-    """The norm of a report, its noise and what it says.
-
-    Where ε is large there is little noise left, and the update itself is what a report holds.
-    """
+    """The norm of a report: its noise and, which matters at a large ε, its signal."""
     plain = 0.0
     if solution.transform.size == solution.dim and solution.transform.rms_correlation is None:
         plain = solution.mechanism.report_norm(TYPICAL, solution.dim)

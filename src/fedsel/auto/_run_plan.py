@@ -1,7 +1,7 @@
-"""Everything that is fixed before the first report: one way into a run for every front end.
+"""The plan of a run: everything that is fixed before the first report, for every front end.
 
-A front end says what was asked for (`Recipe`), what is public about the run (`PublicFacts`) and
-about the records (`PublicRecords`); `plan_run` decides the rest.
+A front end passes the requested parameters (`Recipe`) and what is public about the run
+(`PublicFacts`) and about the records (`PublicRecords`); `plan_run` decides the rest.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fedsel.recipe import AUTO, Recipe
 from fedsel.solutions import Solution
 
 PASSES = 7
-"""The most passes over spread and origin in turns, where nobody knows any range."""
+"""The most alternating passes over spread and origin if no range is known."""
 
 
 @final
@@ -26,11 +26,11 @@ PASSES = 7
 class PublicRecords:
     """What is public about the records of clients.
 
-    ``scale`` has their declared bounds; ``means`` are published means of features, ``rows`` (m, d)
-    public records on that scale. ``loose`` features may have far too wide a range, as ``scale``
-    says unless it is given. Clients divide records by their norm if ``unit``, and add an
-    ``intercept``. The first rounds may learn more about records that are ``learnable``; records
-    that are not ``dense`` are never centred.
+    ``scale`` holds their declared bounds, ``means`` published means of features, and ``rows``
+    (m, d) public records on that scale. ``loose`` marks features whose range may be far too wide,
+    by default those of ``scale``. Clients divide records by their norm if ``unit``, and add an
+    ``intercept``. The first rounds may learn more about ``learnable`` records; records that are not
+    ``dense`` are never centred.
     """
 
     scale: FeatureScale
@@ -48,7 +48,7 @@ class PublicRecords:
         return self.scale.loose if self.loose is None else self.loose
 
     def add_to(self, facts: PublicFacts) -> PublicFacts:
-        """The facts, with what remains to be learnt about the records."""
+        """Add to the facts what remains to be learnt about the records."""
         offset, octaves = left_to_learn(self.scale, self.means)
         return replace(
             facts,
@@ -57,16 +57,16 @@ class PublicRecords:
         )
 
     def known(self, run: RunPlan, reports: float) -> Preparation | None:
-        """What clients do with their records as far as no round has to learn it.
+        """The part of the preparation that is known before any round.
 
-        ``reports`` is how many there are in the whole run.
+        ``reports`` is the number of reports in the whole run.
         """
         if self.rows is not None and run.facts.norm is not None:
             told = of_rows(
                 self.rows,
                 loose=self.scale.loose,
                 unit=self.unit,
-                # A centre without an intercept would be one; a huge sparse X is not made dense.
+                # Without an intercept a centre would act as one. A huge sparse X must stay sparse.
                 centred=self.intercept and self.dense,
                 intercept=self.intercept,
             )
@@ -83,7 +83,7 @@ class PublicRecords:
 @final
 @dataclass(frozen=True, eq=False)
 class RunPlan:
-    """What is decided: the recipe in numbers, its solution, and which rounds prepare."""
+    """The decisions: the recipe in numbers, its solution, and the rounds that prepare."""
 
     facts: PublicFacts
     recipe: Recipe
@@ -98,9 +98,9 @@ def plan_run(
     *,
     solution: Solution | None = None,
 ) -> RunPlan:
-    """Decide everything automatic, from public quantities alone.
+    """Decide everything automatic, from public quantities only.
 
-    A ``solution`` that is given is taken as it is, for the rate and the average of ``asked``.
+    If a ``solution`` is given, only the rate and the average of ``asked`` are decided.
 
     >>> bounds = PublicRecords(FeatureScale.of((0, 1), 3))
     >>> run = plan_run(Recipe(epsilon=4.0), PublicFacts(4, 100, 100, norm=1.0), bounds)
@@ -145,11 +145,11 @@ def plan_for(
     network: bool = False,
     known: PublicMeans | None = None,
 ) -> Plan | None:
-    """The rounds that prepare, of the ``rounds`` of an epoch; None if there are none.
+    """The preparing rounds among the ``rounds`` of an epoch; None if there are none.
 
-    ``loose`` says of each feature whether its range may be too wide. Records have an intercept,
-    but for those of a network, which has its own. Where public means are ``known`` there is a plan
-    anyway, of no rounds if nothing is left to learn.
+    ``loose`` marks features whose range may be too wide. Records have an intercept, except those of
+    a network, which has its own. If public means are ``known`` there is a plan in any case,
+    possibly of no rounds.
 
     >>> recipe = resolve_auto(Recipe(epsilon=1.0), PublicFacts(4, 100, 100, norm=1.0, offset=True))
     >>> plan_for(recipe, recipe.build(), loose=(False,) * 3, rounds=100).centre_rounds
@@ -188,7 +188,7 @@ def plan_for(
 
 
 def _passes(spread_rounds: int, centre_rounds: int) -> tuple[Pass, ...]:
-    """Spread and origin in turns; where no centre is learnt, no origin is.
+    """Alternate passes over spread and origin. Without a centre no origin is learnt.
 
     >>> _passes(4, 1), _passes(4, 0)
     (('spread', 'origin', 'spread'), ('spread', 'spread', 'spread', 'spread'))
@@ -200,7 +200,7 @@ def _passes(spread_rounds: int, centre_rounds: int) -> tuple[Pass, ...]:
 
 
 def left_to_learn(scale: FeatureScale, known: PublicMeans | None) -> tuple[bool, int]:
-    """``offset`` and ``loose`` of a setting, of what public means do not tell.
+    """``offset`` and ``loose`` of `PublicFacts`, for the features without a public mean.
 
     >>> scale = FeatureScale.of(([0, -9], [1, 9]), 2)
     >>> left_to_learn(scale, None), left_to_learn(scale, PublicMeans.of({0: 0.5}, scale))
@@ -212,7 +212,7 @@ def left_to_learn(scale: FeatureScale, known: PublicMeans | None) -> tuple[bool,
 
 
 def without_preparation(recipe: Recipe) -> Recipe:
-    """The recipe without rounds that prepare: public rows tell what they would learn."""
+    """The recipe without preparing rounds, because public rows replace them."""
     for name in ("spread", "centre"):
         if getattr(recipe, name) not in (AUTO, 0.0):
             allowed = '"auto" or 0 with public rows, which tell it'
@@ -221,7 +221,7 @@ def without_preparation(recipe: Recipe) -> Recipe:
 
 
 def noise_of_mean(recipe: Recipe, solution: Solution, reports: float) -> float:
-    """The variance of an entry of the mean of so many reports, each on a record of norm 1.
+    """The variance of an entry of the mean of ``reports`` reports on records of norm 1.
 
     >>> recipe = resolve_auto(Recipe(epsilon=1.0), PublicFacts(4, 100, 100, norm=1.0))
     >>> round(noise_of_mean(recipe, recipe.build(), 10_000), 5)

@@ -81,7 +81,7 @@ EXAMPLES: tuple[m.Mechanism, ...] = (
     ),
     *(m.UnbiasedJoint(e, k, clip=c) for e, k, c in ((0.5, 0.3, 1.0), (3.0, 1, 2.0))),
 )
-"""One or more of every mechanism of fedsel: the table that the contract is run on."""
+"""Instances of every mechanism of fedsel, on which the contract is tested."""
 
 
 def checks_of(mechanism: m.Mechanism) -> Iterator[Callable[[Any], None]]:
@@ -117,11 +117,11 @@ def check_mechanism(mechanism: m.Mechanism) -> None:
 
 
 def check_solution(solution: Solution) -> None:
-    """Run the contract of a solution, of the registry or composed by yourself.
+    """Check a solution against the contract.
 
-    Its certificate must hold, and bound `encode` on every draw (where d is at most 3 and symbols
-    are few). All executors that know its parts must send the same reports, and the sum of reports
-    must decode to the mean of what they decode to one by one.
+    Its certificate must hold, and bound `encode` on every draw (if d is at most 3 and there are few
+    symbols). All executors that support it must send the same reports, and the sum of reports must
+    decode to the mean of the individually decoded reports.
 
     >>> from fedsel import solution
     >>> check_solution(solution("RJ", epsilon=1.0, dim=3, rho=1.0))

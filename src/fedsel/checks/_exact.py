@@ -1,4 +1,4 @@
-"""The exact checks, in rationals, and what all checks share."""
+"""The exact checks, in rationals, and helpers of all checks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fedsel.mechanisms import Mechanism, OneSymbol, ReportMechanism, Selection, 
 from fedsel.sampling import simulated
 
 FALSE_ALARM = 1e-9
-"""The chance that one statistical check fails for a correct mechanism."""
+"""The probability that one statistical check fails for a correct mechanism."""
 DIMENSIONS = (1, 2, 3, 10, 123)
 INPUTS = tuple(Fraction(t) for t in ("-1", "-2/3", "0", "1/7", "1/2", "1"))
 MOST_SYMBOLS = 1 << 16
@@ -36,7 +36,7 @@ def require(condition: object, message: str) -> None:
 
 @contextmanager
 def failing(what: str) -> Iterator[None]:
-    """Turn any exception into a failure of the contract that names what fails.
+    """Turn any exception into an AssertionError that names the failing check.
 
     >>> with failing("Mine: check_rank_law"):
     ...     raise ValueError("no law at d = 1")
@@ -52,7 +52,7 @@ def failing(what: str) -> Iterator[None]:
 
 
 def vectors(d: int) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
-    """Return rows with and without ties, zeros included."""
+    """Return test vectors with and without ties, zeros included."""
     rows = np.random.default_rng(d).normal(size=(CLIENTS, d))
     rows[::2] = np.round(rows[::2])
     rows[0] = 0

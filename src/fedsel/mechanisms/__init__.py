@@ -1,4 +1,4 @@
-"""The mechanisms: what an auditor reads. Laws first; all else is derived from them."""
+"""The privacy mechanisms. Each is defined by an integer law; all else is derived from it."""
 
 from fedsel.errors import renamed
 from fedsel.mechanisms._base import Mechanism, ReportMechanism, Selection, Value

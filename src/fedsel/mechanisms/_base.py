@@ -1,7 +1,7 @@
-"""What a mechanism is: a frozen set of public parameters with one law, from which all else follows.
+"""The base classes of mechanisms: frozen public parameters with a law that implies all else.
 
 A mechanism holds no data, no generator and no state. To add one, subclass `Selection`, `Value` or
-`ReportMechanism` as a frozen dataclass and define its law; the rest is derived from the law.
+`ReportMechanism` as a frozen dataclass and define its law.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from fedsel.mechanisms._reports import Alphabet, Reports
 MAX_DIMENSION = 1 << 32
 Vector = NDArray[np.floating]
 ReportLaw = dict[tuple[tuple[int, int], ...], Fraction]
-"""The exact probability of each report, as its (slot, symbol) pairs: none are ⊥."""
+"""Maps each report, as its (slot, symbol) pairs, to its exact probability. ⊥ has no pairs."""
 
 
 class Mechanism(ABC):
-    """What all mechanisms share."""
+    """The interface that all mechanisms share."""
 
     name: ClassVar[str]
     """The paper's abbreviation."""
@@ -53,23 +53,20 @@ class Mechanism(ABC):
         """Largest ratio of the probabilities of an output for two inputs; None if infinite."""
 
     def blanket(self, d: int | None = None) -> Blanket:  # noqa: ARG002
-        """The two inputs that are hardest to hide among shuffled reports.
-
-        A mechanism of your own needs it for `fedsel.amplify` alone.
-        """
+        """The two inputs that are hardest to hide among shuffled reports, for `fedsel.amplify`."""
         raise InvalidArgument("mechanism", self, "private, with a blanket")
 
     @property
     def parts(self) -> tuple[Mechanism, ...]:
-        """The mechanisms that it is composed of: itself, where it is not composed."""
+        """The mechanisms of which it is composed, or itself alone."""
         return (self,)
 
     def favoured(self, d: int) -> int | None:  # noqa: ARG002
-        """k, how many of d slots it favours equally; None where there is no such number."""
+        """The number k of slots, among d, that it favours equally; None if there is none."""
         return None
 
     def describe(self, d: int | None = None) -> list[str]:  # noqa: ARG002
-        """Lines for people who want to know more than its ε, for d slots."""
+        """Describe the mechanism on d slots in a few lines of text."""
         return []
 
 
@@ -84,24 +81,21 @@ class Selection(Mechanism):
         """The law over the ranks of d dimensions."""
 
     def law(self, d: int) -> RankLaw:
-        """The law over the ranks of d dimensions, built once."""
+        """The cached law over the ranks of d dimensions."""
         return _cached_law(self, check_count("d", d, most=MAX_DIMENSION))
 
     def loss_ratio(self, d: int | None = None) -> Fraction | None:
-        """max/min of the law.
-
-        Every dimension can hold every rank; ties get a mean of weights; ⊥ is the same for all.
-        """
+        """max/min of the law: ties get mean weights, and ⊥ is equally likely for all inputs."""
         weights = self.law(check_count("d", d)).weights
         smallest = int(weights.min())
         return Fraction(int(weights.max()), smallest) if smallest else None
 
     def blanket(self, d: int | None = None) -> Blanket:
-        """Two opposite orders."""
+        """The blanket of two vectors with opposite ranks."""
         return Blanket.of_ranks(self.law(check_count("d", d)))
 
     def top(self, d: int) -> int:  # noqa: ARG002
-        """k, the number of dimensions that count as top ones among d."""
+        """The number k of dimensions, among d, that count as the top."""
         return 1
 
     def describe(self, d: int | None = None) -> list[str]:
@@ -127,7 +121,7 @@ class Value(Mechanism):
 
     scalar: ClassVar[bool] = True
     plain: ClassVar[bool] = False
-    """True where numbers leave as they are: then there is no law of symbols."""
+    """True if numbers are sent unchanged. Such a mechanism has no law of symbols."""
 
     @abstractmethod
     def build_law(self) -> SymbolLaw:
@@ -135,14 +129,14 @@ class Value(Mechanism):
 
     @property
     def law(self) -> SymbolLaw:
-        """The law of the symbol given t, built once."""
+        """The cached law of the symbol given t."""
         return _cached_symbol_law(self)
 
     def loss_ratio(self, d: int | None = None) -> Fraction | None:  # noqa: ARG002
-        """The largest H/L.
+        """The largest H/L of a window.
 
-        Symbol 0 of a window is inside it for cell 0 and outside for cell G; the public coin
-        cancels; an input between two cells is a mixture of them, never worse.
+        Symbol 0 is inside the window of cell 0 and outside that of cell G. The public coin cancels,
+        and an input between two cells mixes their laws, which is never worse.
         """
         windows = self.law.windows
         if any(w.L == 0 for w in windows):
@@ -150,17 +144,17 @@ class Value(Mechanism):
         return max(Fraction(w.H, w.L) for w in windows)
 
     def blanket(self, d: int | None = None) -> Blanket:  # noqa: ARG002
-        """The numbers −1 and 1."""
+        """The blanket of the inputs −1 and 1."""
         return Blanket.of_symbols(self.law)
 
     @property
     def symbols(self) -> int:
-        """How many symbols there are: 0 … symbols−1."""
+        """The number of symbols, which are 0 … symbols−1."""
         return self.law.symbols
 
     @property
     def cells(self) -> int:
-        """The input grid is t = −1 + 2·cell/cells for cell in 0 … cells."""
+        """The number of cells of the input grid t = −1 + 2·cell/cells, cell in 0 … cells."""
         return self.law.cells
 
     def weights(self, cell: int) -> tuple[int, ...]:
@@ -168,7 +162,7 @@ class Value(Mechanism):
         return self.law.weights(check_count("cell", cell, least=0, most=self.cells))
 
     def decode(self, symbols: NDArray[np.integer]) -> NDArray[np.float64]:
-        """Unbiased values of symbols."""
+        """Decode symbols to unbiased values."""
         return self.law.decode(symbols)
 
     @property
@@ -210,7 +204,7 @@ def _cached_symbol_law(value: Value) -> SymbolLaw:
 
 
 class Scores(Protocol):
-    """What a mechanism may ask of a client's transformed update."""
+    """The view of a client's transformed update that a mechanism reads."""
 
     @property
     def size(self) -> int:
@@ -235,7 +229,7 @@ class Scores(Protocol):
 
 
 class Codebook(Protocol):
-    """What a mechanism may ask of the codewords that its scores are inner products with."""
+    """The facts about the codewords behind the scores that a mechanism needs."""
 
     @property
     def rms_correlation(self) -> float | None:
@@ -248,14 +242,14 @@ class Codebook(Protocol):
 
 
 class ReportMechanism(Mechanism):
-    """A report on a vector of ``size`` = M scores: ``picks`` pairs (slot, symbol), or ⊥.
+    """A mechanism that reports ``picks`` pairs (slot, symbol), or ⊥, on ``size`` = M scores.
 
-    `loss_ratio` is the privacy of one report, over all vectors and all reports; `report_law` is the
-    readable twin of `draw`.
+    `loss_ratio` covers one report, over all vectors and all reports. `report_law` is the readable
+    twin of `draw`.
     """
 
     certified: ClassVar[bool] = True
-    """False for a mechanism in floating point, which no certificate covers."""
+    """False for a mechanism that draws floats, which no certificate covers."""
     decays_at_server: ClassVar[bool] = False
     """Whether the server alone applies the regulariser λw, which is public.
 
@@ -263,34 +257,34 @@ class ReportMechanism(Mechanism):
     values a tiny λw would decide the order of ties, and so act as a large one.
     """
     picks: int = 1
-    """How many slots a report names."""
+    """The number of slots in a report."""
     whole: ClassVar[bool] = False
-    """Whether a report holds all entries at once; then it needs `Coordinates`."""
+    """Whether a report holds all entries. Such a mechanism requires `Coordinates`."""
 
     @abstractmethod
     def unit(self, size: int, codebook: Codebook | None = None) -> float:
-        """What the smallest step of a symbol stands for on the scale of the update.
+        """The value of a symbol's smallest step, on the scale of the update.
 
-        ``codebook`` is None where the scores are coordinates or projections.
+        ``codebook`` is None if the scores are coordinates or projections.
         """
 
     @abstractmethod
     def alphabet(self, size: int, codebook: Codebook | None = None) -> Alphabet:
-        """What a report can say, and what its symbols add to a total."""
+        """The possible reports, and what each symbol adds to a total."""
 
     @abstractmethod
     def draw(self, scores: Scores, entropy: Entropy, /) -> Reports:
-        """One client's report."""
+        """Draw one client's report."""
 
     @abstractmethod
     def report_law(
         self, vector: Sequence[Fraction], values: Sequence[Fraction] | None = None
     ) -> ReportLaw:
-        """Exact probability of each report; ``values`` are what is reported, if not ``vector``."""
+        """Exact probability of each report on ``values``, ranked by ``vector``."""
 
     @abstractmethod
     def noise_power(self, size: int) -> float:
-        """E of the sum of squares that the report of a zero vector adds, in squared units."""
+        """Expected sum of squares, in squared units, that the report of a zero vector adds."""
 
     def bits(self, size: int) -> int:
         """The length of a report in bits."""
@@ -299,7 +293,7 @@ class ReportMechanism(Mechanism):
         return alphabet.picks * (bits_for(alphabet.slots + alphabet.abstains) + per_symbol)
 
     def report_norm(self, entry: float, size: int) -> float:  # noqa: ARG002
-        """The norm of a report without its noise where entries are ``entry`` times the clip."""
+        """The noise-free norm of a report on entries of ``entry`` times the clip."""
         return 0.0
 
     def mean_norm(self, entry: float, size: int, dim: int) -> float:  # noqa: ARG002
@@ -308,7 +302,7 @@ class ReportMechanism(Mechanism):
 
 
 class WholeVector(ReportMechanism):
-    """A report of all entries, as floats: it has no law of symbols, and no certificate."""
+    """A report of all entries as floats. It has no law of symbols and no certificate."""
 
     whole: ClassVar[bool] = True
 
@@ -327,7 +321,7 @@ class WholeVector(ReportMechanism):
 
 
 def bits_for(choices: int) -> int:
-    """Bits that tell this many choices apart.
+    """The number of bits that encode one of ``choices``.
 
     >>> bits_for(100), bits_for(1)
     (7, 0)

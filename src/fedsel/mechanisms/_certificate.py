@@ -1,4 +1,4 @@
-"""What a report reveals, alone (its certificate) and among shuffled reports (its blanket).
+"""How much a report reveals, alone (its certificate) and among shuffled reports (its blanket).
 
 A certificate is the exact privacy loss over all inputs and outputs. Its ratio is a Fraction and is
 compared with a rational bound of e^ε, never with a float, so "holds" is a proof about the integer
@@ -34,7 +34,7 @@ from fedsel.mechanisms._laws import RankLaw, SymbolLaw, Window
 
 
 class OutputClass(NamedTuple):
-    """``outputs`` of weight ``first`` for x₀, ``second`` for x₁ and at least ``least``."""
+    """How many ``outputs`` have weight ``first`` on x₀, ``second`` on x₁ and at least ``least``."""
 
     first: int
     second: int
@@ -58,7 +58,7 @@ class Blanket:
 
     @classmethod
     def of(cls, classes: Iterable[OutputClass], total: int) -> Blanket:
-        """Sort classes and add up equal ones."""
+        """Build a blanket: merge classes of equal weights, and sort."""
         counts: dict[tuple[int, int, int], int] = {}
         for first, second, least, count in classes:
             key = (first, second, least)
@@ -69,7 +69,7 @@ class Blanket:
 
     @classmethod
     def of_ranks(cls, law: RankLaw) -> Blanket:
-        """Two opposite orders: what one ranks first, the other ranks last."""
+        """The blanket of two opposite orders: what one ranks first, the other ranks last."""
         edges, weights = law.edges, law.weights
         ends = np.union1d(edges, law.d - edges + law.counts)
         first = weights[np.searchsorted(edges, ends - 1, side="right")]
@@ -83,7 +83,7 @@ class Blanket:
 
     @classmethod
     def of_symbols(cls, law: SymbolLaw) -> Blanket:
-        """The numbers −1 and 1, whichever window the public coin takes."""
+        """The blanket of the inputs −1 and 1, over all windows of the public coin."""
         common = math.lcm(*(w.total for w in law.windows))
         classes = []
         for coin, window in zip(law.coins, law.windows, strict=True):
@@ -107,19 +107,19 @@ class Blanket:
 
     @property
     def share(self) -> Fraction:
-        """The probability with which a report does not depend on its input."""
+        """The probability that a report does not depend on its input."""
         return Fraction(sum(c.least * c.outputs for c in self.classes), self.total)
 
     @property
     def loss_ratio(self) -> Fraction:
-        """The largest ratio of probabilities of the two inputs: e^ε₀ of one report."""
+        """The largest ratio of an output's probabilities for the two inputs: e^ε₀."""
         return max(Fraction(c.first, c.second) for c in self.classes)
 
 
 def _opposite_ends(window: Window) -> Iterator[OutputClass]:
-    """The symbols of a window by their weights for its first and its last cell.
+    """Group the symbols of a window by their weights for its first and its last cell.
 
-    Where it is wider than the grid, the symbols in its middle are inside for every cell.
+    If the window is wider than the grid, its middle symbols are inside for every cell.
     """
     G, W, L, H = window.G, window.W, window.L, window.H
     apart, shared = min(G, W), max(0, W - G)
@@ -133,7 +133,7 @@ def _opposite_ends(window: Window) -> Iterator[OutputClass]:
 
 @runtime_checkable
 class Certifiable(Protocol):
-    """A mechanism, or a solution as it is shipped: it has a claim and an exact loss."""
+    """A mechanism or a solution: it has a claimed and an exact loss."""
 
     @property
     def claimed(self) -> Epsilon: ...
@@ -143,7 +143,7 @@ class Certifiable(Protocol):
 
 @dataclass(frozen=True)
 class Certificate:
-    """Claimed against exact loss. ``ratio`` is None where it is infinite."""
+    """The claimed and the exact loss. ``ratio`` is None if it is infinite."""
 
     mechanism: Certifiable
     d: int | None
@@ -152,10 +152,7 @@ class Certificate:
 
     @property
     def holds(self) -> bool:
-        """Whether the exact loss is at most the claimed one: decided in rationals.
-
-        A mechanism that claims nothing holds nothing.
-        """
+        """Whether the exact loss is at most the claim, decided in rationals. No claim: False."""
         if self.claimed == math.inf:
             return False
         return self.ratio is not None and not exceeds_exp(self.ratio, self.claimed)
@@ -184,7 +181,7 @@ class Certificate:
 def certify(target: Certifiable, d: int | None = None) -> Certificate:
     """Compute the exact loss of a mechanism or a solution over all inputs and all outputs.
 
-    A mechanism on a vector needs the dimension d; a solution has its own, and claims its ε′ for one
+    A mechanism on a vector needs the dimension d. A solution has its own, and claims the ε′ of one
     report.
 
     Proof: docs/proofs/exact.md, E3.

@@ -1,8 +1,8 @@
-"""Numbers from which laws follow, the same on every machine: the best k of J, and PE's true loss.
+"""Machine-independent numbers that define laws: the best k of J, and PE's true loss.
 
-A device and a server must find the same law. But exponentials and logarithms of numpy and of the C
-library differ in their last bits from machine to machine. So these numbers are computed in
-decimals, which are rounded correctly at every step, or in floats where the last bits cannot decide.
+A device and a server must derive the same law, but exponentials and logarithms of numpy and libc
+differ in their last bits between machines. So these numbers are computed in decimals, which are
+rounded correctly at every step, or in floats where the last bits cannot matter.
 
 PE flips each top-k status bit with probability 1−p and reports one of the ones at random. The
 paper's proof of Lemma 2 uses the *expected* number of ones on both sides of the ratio; but the
@@ -64,7 +64,7 @@ def upper_sum(k: int, d: int) -> float:
 
 
 def _rises(epsilon: Fraction, k: int, d: int) -> bool:
-    """Whether k + 1 aligns better than k: in floating point, as far as that can decide."""
+    """Whether k + 1 aligns better than k: in floats if they suffice, else in decimals."""
     here, there = (_alignment(float(epsilon), n, d) for n in (k, k + 1))
     # The share of a tail is known to 2^−53, so U_k is off by some 2^−52·d/k.
     if abs(there - here) > (1e-13 + 1e-15 * d / k) * here:
@@ -102,7 +102,7 @@ def _density_above(share: Decimal) -> Decimal:
 
 
 def _normal(c: Decimal) -> tuple[Decimal, Decimal]:
-    """φ(c), and the probability of more than c: ½ − φ(c)·(c + c³/3 + c⁵/15 + …)."""
+    """φ(c) and the upper tail above c: ½ − φ(c)·(c + c³/3 + c⁵/15 + …)."""
     density = (-c * c / 2).exp() / (2 * _PI).sqrt()
     term = total = c
     n = 1
@@ -118,11 +118,10 @@ _NODES = 96
 _DECAY = 60
 """Beyond y = _DECAY/rate the integrand is below e^−60 of its peak."""
 _PRECISE = Decimal("1e-30")
-_MOST_STEPS = 100
 
 
 def true_epsilon(flip: float, k: int, d: int) -> float:
-    """Exact loss of PE whose bits are flipped at ε₀ = flip, with k of d top dimensions.
+    """Exact loss of PE with k of d top dimensions, if it flips bits at ε₀ = flip.
 
     >>> round(true_epsilon(1.0, 1, 2), 3)
     1.311
@@ -153,7 +152,7 @@ def calibrated_epsilon(epsilon: float, k: int, d: int) -> float:
 
 
 def bottom_probability(flip: float, k: int, d: int) -> float:
-    """P[⊥] = (1−p)^k p^(d−k): no bit is one. The same for every input.
+    """P[⊥] = (1−p)^k p^(d−k), the probability that no bit is one. It is the same for every input.
 
     >>> bottom_probability(0.0, 1, 2)
     0.25
@@ -187,11 +186,11 @@ def _true_loss(flip: Decimal, k: int, d: int) -> Decimal:
 
 @cache
 def _quadrature() -> tuple[tuple[Decimal, Decimal], ...]:
-    """Nodes and weights of Gauss and Legendre on [0, 1], by Newton's method."""
+    """Gauss–Legendre nodes and weights on [0, 1], by Newton's method."""
     with decimal.localcontext(_CONTEXT):
         rules = []
         for number in range(1, _NODES // 2 + 1):
-            # Tricomi's guess, by a cosine that need not be precise.
+            # Tricomi's initial guess. Its cosine need not be precise.
             angle = (4 * number - 1) * Decimal("3.14159265358979323846") / (4 * _NODES + 2)
             x = _cosine(angle)
             step = Decimal(1)

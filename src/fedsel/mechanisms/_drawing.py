@@ -1,7 +1,7 @@
-"""How a device draws from a law: one vector, integers only, any source of uniform integers.
+"""Draw from a law on a device: one vector, integers only, any source of uniform integers.
 
-Every executor draws the same integers in the same order, so that on the same words all give the
-same reports:
+Every executor draws the same integers in the same order, so the same random words give the same
+reports:
 
 1. ⊥: if the law has one, below(total + bottom) ≥ total abstains.
 2. By rejection, where few attempts are expected: x = below(d · maximum) is dimension
@@ -37,9 +37,9 @@ class Entropy(Protocol):
 
 
 def draw_dimension(law: RankLaw, magnitudes: NDArray[np.floating], entropy: Entropy) -> int:
-    """A dimension by the law over the ranks of its magnitude; BOTTOM for ⊥.
+    """Draw a dimension by the law over the ranks of the magnitudes; BOTTOM for ⊥.
 
-    A uniform law does not look at the magnitudes.
+    A uniform law ignores the magnitudes.
 
     Proof: docs/proofs/sampling.md, D2–D4.
     """
@@ -61,7 +61,7 @@ def draw_dimension(law: RankLaw, magnitudes: NDArray[np.floating], entropy: Entr
 
 
 def draw_distinct(d: int, picks: int, entropy: Entropy) -> Iterator[int]:
-    """Dimensions drawn without replacement: each uniform among those not drawn before.
+    """Draw ``picks`` of d dimensions uniformly, without replacement.
 
     Proof: docs/proofs/sampling.md, D6.
 
@@ -79,7 +79,7 @@ def draw_distinct(d: int, picks: int, entropy: Entropy) -> Iterator[int]:
 
 
 def draw_symbol(law: SymbolLaw, t: float, entropy: Entropy) -> int:
-    """A symbol by the law at t in [−1, 1].
+    """Draw a symbol by the law at t in [−1, 1].
 
     Proof: docs/proofs/sampling.md, D5.
     """
@@ -91,7 +91,7 @@ def draw_symbol(law: SymbolLaw, t: float, entropy: Entropy) -> int:
             toss -= law.coins[which]
             which += 1
     window = law.windows[which]
-    # floor(x + 1/2): the one rounding on which Python, numpy and compiled code agree.
+    # Python, numpy and C agree on floor(x + 1/2), and on no other rounding.
     steps = math.floor((t + 1.0) * (INPUT_STEPS // 2) + 0.5)
     cell, remainder = divmod(steps * window.G, INPUT_STEPS)
     if below(INPUT_STEPS) < remainder:
@@ -103,16 +103,16 @@ def draw_symbol(law: SymbolLaw, t: float, entropy: Entropy) -> int:
 
 
 def sharing_rank(rank: int, magnitudes: NDArray[np.floating]) -> NDArray[np.float64]:
-    """1 for the entries that share the magnitude of a rank (0 is the largest), else 0.
+    """Mark with 1 the entries that share the magnitude of a rank (0 is the largest).
 
-    Floats ≥ 0 are ordered as the integers of their bits. So they are compared byte by byte from
-    the most significant, by a histogram over all entries. Any data takes the same passes, which a
-    sort or a partition does not promise.
+    Floats ≥ 0 are ordered like their bit patterns, so they are compared byte by byte, most
+    significant first, by histograms over all entries. Unlike a sort or a partition this takes the
+    same passes for all data.
 
     >>> sharing_rank(1, np.array([3.0, 0.0, 5.0, 3.0]))
     array([1., 0., 0., 1.])
     """
-    # Added 0.0 turns −0.0 into 0.0: the same number, and not the largest of all by its bits.
+    # Adding 0.0 turns −0.0, whose bits would rank largest, into 0.0.
     unsigned = magnitudes + magnitudes.dtype.type(0)
     little_endian = np.ascontiguousarray(unsigned, dtype=magnitudes.dtype.newbyteorder("<"))
     digits = little_endian.view(np.uint8).reshape(len(magnitudes), -1)

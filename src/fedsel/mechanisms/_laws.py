@@ -1,8 +1,7 @@
-"""The two kinds of law that every mechanism of fedsel consists of, as integer weights.
+"""The two kinds of law of which fedsel's mechanisms consist, as integer weights.
 
 A selection is a `RankLaw`, a value perturbation a `SymbolLaw`. The weights *are* the mechanism:
-device, batch and kernels draw from these integers, certificates and variances are computed from
-them, and probabilities are the weights over their total.
+samplers draw from these integers, and certificates and variances are computed from them.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ INPUT_STEPS = 1 << 31
 """A value t in [−1, 1] enters a mechanism as the integer nearest to (t + 1)/2 · INPUT_STEPS."""
 
 REJECTION_LIMIT = 16
-"""Where rejection needs at most this many attempts on average, a dimension is drawn first."""
+"""Samplers use rejection if it takes at most this many attempts on average."""
 
 
 class RankLaw:
     """The probability of reporting the dimension of rank 0 … d−1 (0 = largest), or ⊥.
 
-    Equal weights are stored as runs: ``weights[i]`` holds for ``counts[i]`` ranks in a row (for
-    one without counts), so a threshold law over ten million dimensions is two runs.
+    Equal weights are stored as runs: ``weights[i]`` holds for ``counts[i]`` consecutive ranks (one
+    by default), so a threshold law over ten million dimensions takes two runs.
 
     Proof: docs/proofs/selection.md, R1, R2.
 
@@ -61,7 +60,7 @@ class RankLaw:
             raise ValueError("a rank law needs weights ≥ 0, counts ≥ 1 and bottom ≥ 0")
         self.d = int(self.counts.sum())
         self.dense = len(self.weights) == self.d
-        # In floating point first: an integer sum could wrap around unnoticed.
+        # Estimated in floats first: an integer sum could silently wrap around.
         rough = float(self.weights.astype(float) @ self.counts)
         self.total = int(self.weights @ self.counts) if rough < 2.0**62 else 1 << 62
         if not 0 < self.total <= WEIGHT_BUDGET or self.bottom > WEIGHT_BUDGET:
@@ -69,11 +68,11 @@ class RankLaw:
         self.maximum, self.minimum = int(self.weights.max()), int(self.weights.min())
         self.uniform = self.maximum == self.minimum
         self.by_rejection = self.d * self.maximum <= REJECTION_LIMIT * self.total
-        """Whether samplers draw a dimension first (else a rank first): a public choice."""
+        """Whether samplers draw a dimension first, else a rank. The choice is public."""
         self._complete = True
 
     def __setattr__(self, name: str, value: object) -> None:
-        # Laws are cached and shared: what was certified must stay what is drawn.
+        # Laws are cached and shared, so changing one would invalidate its certificate.
         if getattr(self, "_complete", False):
             raise AttributeError(f"a rank law cannot be changed: {name}")
         super().__setattr__(name, value)
@@ -90,12 +89,12 @@ class RankLaw:
 
     @cached_property
     def edges(self) -> NDArray[np.int64]:
-        """``edges[i]``: how many ranks the runs 0 … i hold."""
+        """``edges[i]`` is the number of ranks in the runs 0 … i."""
         return _sealed(np.cumsum(self.counts))
 
     @cached_property
     def cumulative(self) -> NDArray[np.int64]:
-        """``cumulative[i]``: the weight of all ranks of the runs 0 … i."""
+        """``cumulative[i]`` is the total weight of the runs 0 … i."""
         return _sealed(np.cumsum(self.weights * self.counts))
 
     def weight(self, rank: int) -> int:
@@ -103,7 +102,7 @@ class RankLaw:
         return int(self.weights[run])
 
     def rank_at(self, position: int) -> int:
-        """The rank whose stretch of weight holds ``position`` in 0 … total−1."""
+        """The rank whose interval of cumulative weight contains ``position`` in 0 … total−1."""
         i = int(np.searchsorted(self.cumulative, position, side="right"))
         before = int(self.cumulative[i]) - int(self.weights[i]) * int(self.counts[i])
         start = int(self.edges[i]) - int(self.counts[i])
@@ -114,14 +113,14 @@ class RankLaw:
 
     @property
     def bottom_probability(self) -> Fraction:
-        """P[⊥]: the same for every input."""
+        """P[⊥], which is the same for every input."""
         return Fraction(self.bottom, self.total + self.bottom)
 
     def over(self, vector: Sequence[float] | Sequence[Fraction]) -> list[Fraction]:
         """Exact probability of each dimension of a vector, by magnitude.
 
-        A dimension with g larger ones and a tie group of t (itself included) gets the mean of the
-        law over the ranks g … g+t−1: a uniformly random order among equals.
+        Equal magnitudes are ordered uniformly at random: with g larger ones and a tie group of t
+        (itself included), a dimension gets the mean of the law over the ranks g … g+t−1.
         """
         magnitudes = [abs(Fraction(v)) for v in vector]
         if len(magnitudes) != self.d:
@@ -239,10 +238,10 @@ class Window:
 
 @dataclass(frozen=True)
 class SymbolLaw:
-    """A public, data-independent coin between windows; symbols are numbered through.
+    """Windows, one of which is chosen by a public coin; symbols are numbered consecutively.
 
-    One window is Duchi, PM, OW or the identity; two are HM. The coin is part of the symbol, hence
-    public, and costs no privacy.
+    Duchi, PM, OW and the identity have one window, HM has two. The coin does not depend on the
+    data, so it costs no privacy.
 
     Proof: docs/proofs/values.md, W1.
 
@@ -274,7 +273,7 @@ class SymbolLaw:
 
     @property
     def cells(self) -> int:
-        """Cells of the common grid: t = −1 + 2·cell/cells lies on the grid of every window."""
+        """The number of cells of the common grid: −1 + 2·cell/cells is on every window's grid."""
         return math.lcm(*(w.G for w in self.windows))
 
     @property
@@ -282,7 +281,7 @@ class SymbolLaw:
         return tuple(Fraction(c, sum(self.coins)) for c in self.coins)
 
     def weights(self, cell: int) -> tuple[int, ...]:
-        """Integer weight of each symbol for a cell 0 … `cells`; their sum is the same for all."""
+        """Integer weight of each symbol for a cell in 0 … `cells`. Every cell has the same sum."""
         refine = self.cells
         total = math.lcm(*(w.total for w in self.windows))
         result: list[int] = []
@@ -305,9 +304,9 @@ class SymbolLaw:
         return tuple(result)
 
     def steps(self, symbols: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Window and integer step of each symbol: its value is κ of that window times the step.
+        """Window and integer step of each symbol. Its value is the window's κ times the step.
 
-        Sums of steps are exact, in whatever order they are added up.
+        Sums of steps are exact in any order.
         """
         symbols = np.asarray(symbols)
         known = symbols.dtype.kind in "iu" and (
@@ -325,7 +324,7 @@ class SymbolLaw:
         return np.array([float(w.kappa) for w in self.windows])
 
     def decode(self, symbols: NDArray[np.integer]) -> NDArray[np.float64]:
-        """Unbiased values of symbols (the server's side)."""
+        """Decode symbols to unbiased values, as the server does."""
         which, steps = self.steps(symbols)
         result: NDArray[np.float64] = self.kappas[which] * steps
         return result

@@ -1,7 +1,7 @@
-"""One budget, one symbol: a private choice of a signed slot, and nothing else.
+"""One-symbol mechanisms, which spend all of ε on the choice of one signed slot.
 
-The whole ε goes to one choice among the 2M signed slots (+e_j, −e_j), and nothing to a value. On
-the scores of a public codebook the signed slots are the signed codewords.
+The choice is among the 2M signed slots (+e_j, −e_j). On the scores of a public codebook the signed
+slots are the signed codewords.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PLUS, MINUS = 0, 1
 
 
 class OneSymbol(ReportMechanism):
-    """A private report (slot, sign) of one vector; ⊥ where it ``abstains``."""
+    """A private report (slot, sign) of one vector, or ⊥ if the mechanism ``abstains``."""
 
     decays_at_server: ClassVar[bool] = True
     abstains: ClassVar[bool] = False
@@ -40,7 +40,7 @@ class OneSymbol(ReportMechanism):
 
     @abstractmethod
     def top(self, d: int) -> int:
-        """k, for d slots."""
+        """The number k of favoured slots among d."""
 
     def favoured(self, d: int) -> int | None:
         return self.top(d)
@@ -68,7 +68,7 @@ class OneSymbol(ReportMechanism):
 
 
 def _signed(atom: int, size: int) -> tuple[int, int]:
-    """Slot and sign of an atom 0 … 2M−1: the slots with +, then those with −."""
+    """Slot and sign of an atom in 0 … 2M−1; the positive ones come first."""
     return atom % size, PLUS if atom < size else MINUS
 
 
@@ -77,11 +77,11 @@ def _signed(atom: int, size: int) -> tuple[int, int]:
 class SignedSampling(OneSymbol):
     """J: the right sign of each of the top k dimensions with weight e^ε, all else with weight 1.
 
-    This is PS over the 2d signed dimensions, ranked by max(s·v_j, 0): exactly ε whatever the
-    vector. If fewer than k entries are not zero, the others share the remaining places. ``k`` None
+    This is PS over the 2d signed dimensions, ranked by max(s·v_j, 0): exactly ε-LDP for every
+    vector. If fewer than k entries are nonzero, zeros share the remaining places. By default ``k``
     is the best for ε and d. With a ``radius`` the vector is first negated with probability
-    ½ − ‖v‖/(2·radius), which makes the report's mean proportional to ‖v‖ up to the radius. That
-    happens before the choice and costs nothing.
+    ½ − ‖v‖/(2·radius), which makes the report's mean proportional to ‖v‖ up to the radius. This
+    preprocessing costs no privacy.
 
     Proof: docs/proofs/reports.md, P5, P6, P10.
 
@@ -102,7 +102,7 @@ class SignedSampling(OneSymbol):
             object.__setattr__(self, "radius", check_positive("radius", self.radius))
 
     def top(self, d: int) -> int:
-        """How many signed dimensions are raised."""
+        """The number of signed dimensions with weight e^ε."""
         return best_top(Fraction(self.epsilon), d) if self.k is None else count_top(self.k, d)
 
     def law(self, d: int) -> RankLaw:
@@ -115,19 +115,19 @@ class SignedSampling(OneSymbol):
         return Fraction(law.maximum, law.minimum)
 
     def blanket(self, d: int | None = None) -> Blanket:
-        """A vector and its opposite; a vector shorter than the radius mixes the two."""
+        """The blanket of a vector and its negative. A vector shorter than the radius mixes them."""
         return Blanket.of_ranks(self.law(check_count("d", d)))
 
     def lift(self, d: int) -> float:
-        """By how much the right sign of a top dimension is likelier than any other atom."""
+        """How much more probable the right sign of a top dimension is than any other atom."""
         law = self.law(d)
         return (law.maximum - law.minimum) / law.total
 
     def unit(self, size: int, codebook: Codebook | None = None) -> float:
-        """Exact on coordinates for k equal magnitudes and the norm of the radius.
+        """The unit that makes the mean report exact in a typical case.
 
-        On codewords it is exact on average over all directions: a report shares with its update
-        the top k of M scores, raised by the lift.
+        On coordinates that is a vector of k equal magnitudes whose norm is the radius; on codewords
+        it is the average over all directions.
         """
         lift, k = self.lift(size), self.top(size)
         if codebook is None or codebook.rms_correlation is None:
@@ -175,7 +175,7 @@ class SignedSampling(OneSymbol):
 
 
 def keep_steps(norm: float, radius: float) -> int:
-    """The probability ½ + min(1, norm/radius)/2 of not negating, in steps of 1/INPUT_STEPS.
+    """The probability ½ + min(1, norm/radius)/2 of keeping the sign, in steps of 1/INPUT_STEPS.
 
     >>> keep_steps(0.0, 1.0) == INPUT_STEPS // 2, keep_steps(9.0, 1.0) == INPUT_STEPS
     (True, True)
@@ -190,7 +190,7 @@ def _signed_law(mechanism: SignedSampling, d: int) -> RankLaw:
 
 
 UNIT = 1 << 16
-"""Entries of a vector enter UJ as integers in 0 … UNIT."""
+"""UJ rounds the entries of a vector to integers in 0 … UNIT."""
 
 
 @final
@@ -220,7 +220,7 @@ class UnbiasedJoint(OneSymbol):
         object.__setattr__(self, "clip", check_positive("clip", self.clip))
 
     def top(self, d: int) -> int:
-        """k: the largest ‖v‖₁ that is reported without a bias."""
+        """The largest ‖v‖₁, k, that is reported without bias."""
         return count_top(self.k, d)
 
     def weights(self, d: int) -> tuple[int, int]:
@@ -242,9 +242,9 @@ class UnbiasedJoint(OneSymbol):
         return Fraction(high, low)
 
     def blanket(self, d: int | None = None) -> Blanket:
-        """Two choices of k atoms that share none.
+        """The blanket of two disjoint choices of k atoms.
 
-        The law raises k of 2d + k outputs, of which k are reported as one, ⊥.
+        The law raises k of 2d + k outputs, k of which are merged into ⊥.
         """
         size = check_count("d", d)
         low, high = self.weights(size)
@@ -271,7 +271,7 @@ class UnbiasedJoint(OneSymbol):
         d, vector = scores.size, scores.values()
         low, high = self.weights(d)
         x, base = entropy.below(self.total(d)), 2 * d * low * UNIT
-        # Done even where the report does not depend on it: the time must not depend on the data.
+        # Computed even if the report ignores it, so that the time does not depend on the data.
         units = np.cumsum(self.unit_entries(vector))
         place = (x - base) // (high - low) if high > low else int(units[-1])
         j = int(np.count_nonzero(units <= place))
@@ -283,7 +283,7 @@ class UnbiasedJoint(OneSymbol):
         return Reports([j], [PLUS if vector[j] > 0 else MINUS])
 
     def unit_entries(self, vector: NDArray[np.floating]) -> NDArray[np.int64]:
-        """`entries` with numpy: magnitudes as integers, shortened to k units."""
+        """Compute `entries` with numpy."""
         with np.errstate(over="ignore"):
             raw = np.floor(np.abs(vector.astype(np.float64)) / self.clip * UNIT)
         units = np.minimum(raw, UNIT).astype(np.int64)
@@ -312,5 +312,5 @@ class UnbiasedJoint(OneSymbol):
 def _joint_weights(epsilon: Fraction, k: int, d: int) -> tuple[int, int]:
     growth = exp_lower(epsilon)
     low = max(1, math.floor(WEIGHT_BUDGET / (UNIT * (2 * d + k * growth))))
-    # Where e^ε does not fit into the budget the ratio stays below it: less loss than claimed.
+    # If e^ε does not fit into the weight budget, the ratio stays below it: less loss than claimed.
     return low, min(math.floor(growth * low), (WEIGHT_BUDGET // UNIT - 2 * d * low) // k)

@@ -39,7 +39,7 @@ VALUES: dict[str, type[Value]] = {
 }
 """The values, by name."""
 ONE_SYMBOL: dict[str, type[OneSymbol]] = {cls.name: cls for cls in (SignedSampling, UnbiasedJoint)}
-"""The mechanisms of one symbol, by name."""
+"""The one-symbol mechanisms, by name."""
 _Kind = TypeVar("_Kind", bound=Mechanism)
 _SINGLE: dict[str, type[Mechanism]] = {**SELECTIONS, **VALUES, **ONE_SYMBOL}
 
@@ -47,9 +47,9 @@ _SINGLE: dict[str, type[Mechanism]] = {**SELECTIONS, **VALUES, **ONE_SYMBOL}
 def mechanism(
     name: str, *, epsilon: Epsilon | None = None, k: Top | None = None, mu: float = 0.1
 ) -> Mechanism:
-    """A mechanism by its abbreviation: EXP, PM, … or two stages as PS-PM, with ε₁ = μ·ε.
+    """Build a mechanism from its abbreviation: EXP, PM, … or two stages as PS-PM, with ε₁ = μ·ε.
 
-    ``k`` None is 0.1, and of J the best.
+    ``k`` defaults to 0.1, and for J to the best value.
 
     >>> mechanism("ps", epsilon=1.0)
     PerturbedSampling(epsilon=1.0, k=0.1)
@@ -75,7 +75,7 @@ def mechanism(
 def _two_stage(
     first: str, second: str, epsilon: Epsilon | None, k: Top | None, mu: float
 ) -> TwoStage:
-    """ε₁ = μ·ε and ε₂ = ε − ε₁ in rationals, so that they add up to ε exactly."""
+    """Split ε₁ = μ·ε and ε₂ = ε − ε₁ in rationals, so that they add up to ε exactly."""
     if epsilon is None:
         raise InvalidArgument("epsilon", None, f"given for {first}-{second}")
     total = Fraction(check_epsilon("epsilon", epsilon))
@@ -92,7 +92,7 @@ def _build(kind: type[_Kind], epsilon: Epsilon | None, k: Top | None) -> _Kind:
     if "epsilon" in wanted and epsilon is None:
         raise InvalidArgument("epsilon", None, f"given for {kind.name}")
     given: dict[str, Any] = {"epsilon": epsilon}
-    if k is not None or kind.name not in ONE_SYMBOL:  # J has the best k for ε and d
+    if k is not None or kind.name not in ONE_SYMBOL:  # J chooses the best k itself
         given["k"] = 0.1 if k is None else k
     return kind(**{name: value for name, value in given.items() if name in wanted})
 

@@ -1,8 +1,8 @@
-"""Reports: the only thing that crosses the trust boundary, and how the server adds them up.
+"""Reports, the only thing that crosses the trust boundary, and how the server adds them up.
 
-A report is integers drawn by a certified law, or, where a solution is not private, the numbers
-themselves. Sums of reports are integers too, so they do not depend on the order in which reports
-arrive, and the sums of several servers can be added.
+A report holds integers drawn from a certified law or, if a solution is not private, the numbers
+themselves. Integer sums do not depend on the order of arrival, and the sums of several servers can
+be added.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from fedsel.errors import InvalidArgument, check_kind
 
 BOTTOM = -1
-"""The slot ⊥ of a report that abstains."""
+"""The slot of ⊥, a report that abstains."""
 
 
 @final
@@ -25,8 +25,8 @@ BOTTOM = -1
 class Reports:
     """What clients send: slots and symbols, (picks,) for one client, (n, picks) for n of them.
 
-    A slot is a coordinate or a codeword, −1 for ⊥ (its symbol is 0). Symbols are integers; where
-    a solution is not private, they are the numbers themselves (float64).
+    A slot is a coordinate or a codeword, or −1 for ⊥ (with symbol 0). Symbols are integers, or the
+    numbers themselves (float64) if a solution is not private.
 
     >>> many = Reports.of([Reports([3], [1]), Reports([-1], [0])])
     >>> many.slot.shape, many.pairs()
@@ -48,7 +48,7 @@ class Reports:
 
     @classmethod
     def of(cls, reports: Iterable[Reports]) -> Self:
-        """The reports of many clients, one row each."""
+        """Stack the reports of many clients, one row each."""
         rows = list(reports)
         if not rows:
             return cls(np.empty((0, 1), np.int64), np.empty((0, 1), np.int64))
@@ -56,11 +56,11 @@ class Reports:
 
     @property
     def clients(self) -> int:
-        """How many clients have reported."""
+        """The number of clients."""
         return 1 if self.slot.ndim == 1 else len(self.slot)
 
     def moved(self, places: int) -> Reports:
-        """The same reports with their slots moved by so many places; ⊥ stays."""
+        """Shift all slots except ⊥ by an offset."""
         return Reports(np.where(self.slot == BOTTOM, BOTTOM, self.slot + places), self.symbol)
 
     def rows(self, which: NDArray[np.integer]) -> Reports:
@@ -68,7 +68,7 @@ class Reports:
         return Reports(self.slot[which], self.symbol[which])
 
     def pairs(self) -> list[tuple[tuple[int, Any], ...]]:
-        """(slot, symbol) pairs of each client, none for ⊥: for people and tests."""
+        """The (slot, symbol) pairs of each client, none for ⊥."""
         slots, symbols = np.atleast_2d(self.slot), np.atleast_2d(self.symbol)
         rows = zip(slots.tolist(), symbols.tolist(), strict=True)
         return [tuple(p for p in zip(*row, strict=True) if p[0] != BOTTOM) for row in rows]
@@ -86,13 +86,13 @@ class Reports:
 @final
 @dataclass(frozen=True, eq=False)
 class Alphabet:
-    """What a report can say: how to write it down, and how to add it up.
+    """The set of possible reports, and how to add them up.
 
-    A report is ``picks`` pairs (slot, symbol), or ⊥ where it ``abstains``. Symbols lie in windows,
-    one after another: window w begins with the symbol offsets[w], which adds first[w], an integer,
-    to the sum of that window of its slot; each symbol after it adds ``stride`` more. The total of a
-    slot is the sum over windows of sums times ``units``. A ``plain`` report has numbers instead of
-    symbols, each worth units[0] times itself; it is not private.
+    A report is ``picks`` pairs (slot, symbol), or ⊥ if it ``abstains``. Symbols are grouped in
+    consecutive windows: window w begins with symbol offsets[w], which adds the integer first[w] to
+    its slot's sum for that window, and each further symbol adds ``stride`` more. A slot's total is
+    Σ sums · ``units`` over windows. A ``plain`` report holds numbers, each multiplied by units[0],
+    instead of symbols; it is not private.
     """
 
     slots: int
@@ -107,12 +107,12 @@ class Alphabet:
 
     @classmethod
     def of_numbers(cls, slots: int, picks: int, scale: float, *, abstains: bool = False) -> Self:
-        """The alphabet of reports that are not private."""
+        """The alphabet of plain reports, which are not private."""
         nothing = np.empty(0, dtype=np.int64)
         return cls(slots, 0, picks, abstains, nothing, nothing, 0, np.array([scale]), plain=True)
 
     def steps(self, symbols: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Window and step of each symbol: computed, as there may be 2^31 of them."""
+        """Window and step of each symbol, computed without a table of up to 2^31 symbols."""
         if symbols.size and not 0 <= symbols.min() <= symbols.max() < self.symbols:
             raise InvalidArgument("symbols", symbols, f"integers in 0 … {self.symbols - 1}")
         window = np.searchsorted(self.offsets, symbols, side="right") - 1
@@ -129,11 +129,11 @@ class Alphabet:
 
 
 class Adder(Protocol):
-    """A transform that adds reports up itself, because a slot is not one place of the totals."""
+    """A transform that adds up reports itself, because a slot is not one place of the totals."""
 
     @property
     def places(self) -> int:
-        """How many numbers the totals have."""
+        """The number of entries of the totals."""
         ...
 
     def add(
@@ -149,7 +149,7 @@ class Adder(Protocol):
 
 @final
 class Totals:
-    """The sums of a round's reports, and how many clients are in them (`Solution.totals`).
+    """The sums of a round's reports, and the number of clients in them (`Solution.totals`).
 
     >>> from fedsel import solution
     >>> joint = solution("J", epsilon=1.0, dim=3)
@@ -195,14 +195,14 @@ class Totals:
         self.count = 0
 
     def mean(self) -> NDArray[np.float64]:
-        """The mean over the clients at each slot; zeros if no report came."""
+        """The mean over the clients at each slot; zeros without a report."""
         return slot_means(self.sums, self.alphabet.units, self.count)
 
 
 def slot_means(
     sums: NDArray[Any], units: Sequence[float] | NDArray[np.float64], count: int
 ) -> NDArray[np.float64]:
-    """Σ units · sums / count, window after window: one order of rounding for every server."""
+    """Σ units · sums / count, window by window, so that every server rounds alike."""
     total: NDArray[np.float64] = units[0] * sums[0].astype(np.float64)
     for unit, row in zip(units[1:], sums[1:], strict=True):
         total += unit * row.astype(np.float64)

@@ -20,7 +20,7 @@ Top = int | float
 
 
 class Share(float):
-    """A fraction of d. Unlike a float it never equals an int: k = 1 and k = 1.0 differ.
+    """A fraction of d. Unlike a float it never equals an int, because k = 1 and k = 1.0 differ.
 
     >>> Share(1.0) == 1, Share(1.0) == 1.0, 1 == Share(1.0), Share(1.0) != 1
     (False, True, False, True)
@@ -31,7 +31,7 @@ class Share(float):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, float) and float(self) == float(other)
 
-    def __ne__(self, other: object) -> bool:  # the one of float does not ask __eq__
+    def __ne__(self, other: object) -> bool:  # float.__ne__ ignores __eq__
         return not self == other
 
     def __hash__(self) -> int:
@@ -52,13 +52,13 @@ def check_top(k: object) -> Top:
 
 
 def count_top(k: Top, d: int) -> int:
-    """k as a count: a fraction of d is rounded down, but never below 1.
+    """Return k as a count. A fraction of d is rounded down, but never below 1.
 
     >>> count_top(0.29, 100), count_top(0.1, 5), count_top(7, 10)
     (29, 1, 7)
     """
     if isinstance(k, float):
-        # The decimal that the user wrote, not its binary neighbour: 0.29 · 100 is 29, not 28.99…
+        # Uses the decimal that the user wrote: 0.29 · 100 is 29, not 28.99…
         return max(1, math.floor(Fraction(repr(float(k))) * d))
     if k > d:
         raise InvalidArgument("k", k, f"at most d = {d}")
@@ -76,7 +76,7 @@ def threshold_law(epsilon: Epsilon, k: int, d: int, bottom: float = 0.0) -> Rank
     """
     growth = exp_lower(epsilon)
     low = max(1, math.floor(WEIGHT_BUDGET / (k * growth + d - k)))
-    # Where e^ε does not fit into the budget the ratio stays below it: less loss than claimed.
+    # If e^ε does not fit into the weight budget, the ratio stays below it: less loss than claimed.
     high = min(math.floor(growth * low), (WEIGHT_BUDGET - (d - k) * low) // k)
     weights, counts = ([high, low], [k, d - k]) if k < d else ([low], [d])
     total = sum(w * c for w, c in zip(weights, counts, strict=True))
@@ -106,8 +106,8 @@ class Exponential(Selection):
     def build_law(self, d: int) -> RankLaw:
         """Integer weights max·exp(−ε s/(d−1)), never below max/e^ε.
 
-        exp(−ε s/(d−1)) is the product of two small tables, s = a·block + b, in 63-bit integers:
-        no floating point, hence the same table on every machine, in O(d) time and memory.
+        The weights are products of two small tables, s = a·block + b, in 63-bit integers. Without
+        floats every machine builds the same table, in O(d) time and memory.
         """
         if d == 1 or self.epsilon == 0:
             return RankLaw([1], [d])
@@ -174,9 +174,9 @@ class PerturbedSampling(_TopSelection):
 @final
 @dataclass(frozen=True)
 class PerturbedEncoding(_TopSelection):
-    """PE, calibrated: the status bits are flipped at ε₀ < ε, such that the true loss is ε.
+    """PE, calibrated: the status bits are flipped at the ε₀ < ε for which the true loss is ε.
 
-    It is ⊥ with probability (1−p)^k p^(d−k), p = e^ε₀/(1 + e^ε₀), and else PS.
+    It abstains (⊥) with probability (1−p)^k p^(d−k), p = e^ε₀/(1 + e^ε₀), and otherwise equals PS.
 
     Proof: docs/proofs/selection.md, R7, R9.
 
@@ -207,7 +207,7 @@ class PublishedPerturbedEncoding(_TopSelection):
     published: ClassVar[bool] = True
 
     def true_epsilon(self, d: int) -> float:
-        """The loss that the published mechanism really has."""
+        """The true loss of the published mechanism."""
         return encoding.true_epsilon(float(self.epsilon), self.top(d), d)
 
     def build_law(self, d: int) -> RankLaw:
@@ -219,7 +219,7 @@ class PublishedPerturbedEncoding(_TopSelection):
 @final
 @dataclass(frozen=True)
 class Uniform(Selection):
-    """Every dimension with one probability, whatever the data: no loss, no selection.
+    """Every dimension with the same probability, whatever the data: no privacy loss.
 
     Proof: docs/proofs/selection.md, R10.
 

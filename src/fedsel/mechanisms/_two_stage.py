@@ -39,7 +39,7 @@ class ValueReports(ReportMechanism):
 
     @abstractmethod
     def scale(self, size: int) -> float:
-        """The factor of a reported value."""
+        """The factor by which reported values are multiplied."""
 
     @abstractmethod
     def abstains(self, size: int) -> bool:
@@ -47,7 +47,7 @@ class ValueReports(ReportMechanism):
 
     @abstractmethod
     def choose(self, scores: Scores, entropy: Entropy) -> Iterator[int]:
-        """The slots of a report, none for ⊥."""
+        """Draw the slots of a report; none for ⊥."""
 
     @abstractmethod
     def slot_law(self, vector: Sequence[Fraction]) -> dict[tuple[int, ...], Fraction]:
@@ -78,7 +78,7 @@ class ValueReports(ReportMechanism):
         return Reports(slots, symbols) if slots else Reports([BOTTOM], [0])
 
     def _reported(self, s: float, entropy: Entropy) -> int | float:
-        """A value as it leaves: clipped last of all, whatever was added to it before."""
+        """Clip and perturb a value. Nothing may be added to it after clipping."""
         if self.value.plain:
             return s
         t = max(-self.clip, min(self.clip, s)) / self.clip
@@ -106,7 +106,7 @@ class ValueReports(ReportMechanism):
 class TwoStage(ValueReports):
     """Select a slot by ``selection``, report its value by ``value``. (FedSel, Theorem 1.)
 
-    Exactly (ε₁ + ε₂)-LDP: the value is clipped after everything was added to it.
+    Exactly (ε₁ + ε₂)-LDP, because the value is clipped last.
 
     Proof: docs/proofs/reports.md, P1, P2.
 
@@ -154,13 +154,13 @@ class TwoStage(ValueReports):
     def loss_ratio(self, d: int | None = None) -> Fraction | None:
         """The product of both stages' ratios.
 
-        Both extremes occur in one report: a dimension ranked last may still lie beyond the clip.
+        One report can attain both extremes: a dimension ranked last may still exceed the clip.
         """
         chosen, value = self.selection.loss_ratio(d), self.value.loss_ratio()
         return None if chosen is None or value is None else chosen * value
 
     def blanket(self, d: int | None = None) -> Blanket:
-        """Opposite ranks and opposite values at every slot; ⊥ has one probability for all."""
+        """The blanket of opposite ranks and opposite values. ⊥ is equally likely for all inputs."""
         law, value = self.selection.law(check_count("d", d)), self.value.blanket()
         slots = Blanket.of_ranks(RankLaw(law.weights, law.counts.tolist())).times(value)
         if not law.bottom:
@@ -201,8 +201,8 @@ class TwoStage(ValueReports):
 class FlatPicks(ValueReports):
     """``picks`` slots at random, without replacement, each value times M/picks: unbiased.
 
-    Each value has its own ``value`` mechanism, at ε/picks. Slots do not depend on the data, so
-    the losses of the values add up. ``scaled=False`` leaves the factor M out.
+    Each value is perturbed at ε/picks. Slots do not depend on the data, so the losses of the values
+    add up. ``scaled=False`` omits the factor M.
 
     Proof: docs/proofs/reports.md, P3, P4.
 
@@ -232,14 +232,14 @@ class FlatPicks(ValueReports):
         return Fraction(self.value.claimed) * self.picks if self.value.private else math.inf
 
     def loss_ratio(self, d: int | None = None) -> Fraction | None:
-        """The value's ratio to the power of the picks."""
+        """The value's ratio to the power of ``picks``."""
         if d is not None and self.picks > check_count("d", d):
             raise InvalidArgument("picks", self.picks, f"at most d = {d}")
         value = self.value.loss_ratio()
         return None if value is None else value**self.picks
 
     def blanket(self, d: int | None = None) -> Blanket:  # noqa: ARG002
-        """Opposite values at every slot; the choice of slots does not depend on the input."""
+        """The blanket of opposite values at every slot. Slots do not depend on the input."""
         value = self.value.blanket()
         blanket = value
         for _ in range(self.picks - 1):
@@ -269,7 +269,7 @@ class FlatPicks(ValueReports):
 
 
 def flat_picks(epsilon: Fraction, dim: int) -> int:
-    """How many dimensions a flat report draws: max(1, min(d, ⌊ε/2.5⌋)). (Wang et al. 2019.)
+    """The number of dimensions in a flat report: max(1, min(d, ⌊ε/2.5⌋)). (Wang et al. 2019.)
 
     >>> flat_picks(Fraction(6), 100), flat_picks(Fraction(1), 100), flat_picks(Fraction(50), 3)
     (2, 1, 3)
@@ -280,7 +280,7 @@ def flat_picks(epsilon: Fraction, dim: int) -> int:
 @final
 @dataclass(frozen=True)
 class FullGradient(WholeVector):
-    """Every entry, as it is: not private. (NP.)
+    """NP: every entry, unchanged. Not private.
 
     No certificate: docs/proofs/reports.md, P9.
 

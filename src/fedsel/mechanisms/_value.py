@@ -33,7 +33,7 @@ _NEIGHBOURS = 2
 
 
 def private_window(epsilon: Epsilon, G: int, W: int) -> Window:
-    """The window on G cells of width W with integer weights H/L ≤ e^ε, as close as 59 bits allow.
+    """The window of width W on G cells with integer weights H/L ≤ e^ε, as close as 59 bits allow.
 
     Proof: docs/proofs/values.md, W6.
 
@@ -77,7 +77,7 @@ class Duchi(_PrivateValue):
 
 @dataclass(frozen=True)
 class _GridValue(_PrivateValue):
-    """A mechanism on the grid of PM; ``grid`` cells, by default as many as ε asks for."""
+    """A mechanism on PM's grid of ``grid`` cells; by default their number depends on ε."""
 
     grid: int | None = None
 
@@ -148,7 +148,8 @@ class Hybrid(_GridValue):
 class OptimalWindow(_PrivateValue):
     """OW: the window (G, W) with the least worst-case variance at ε, found by exact search.
 
-    A handful of symbols; below HM's worst case for ε ≥ 2 and equal to Duchi for small ε.
+    It needs a handful of symbols, has a smaller worst case than HM for ε ≥ 2, and equals Duchi for
+    small ε.
 
     Proof: docs/proofs/values.md, W10.
 
@@ -177,14 +178,14 @@ class Identity(Value):
     name: ClassVar[str] = "Identity"
 
     def build_law(self) -> SymbolLaw:
-        # All weight inside a window of one symbol, on the grid that inputs are rounded to.
+        # A window of one symbol holds all weight, on the grid to which inputs are rounded.
         return SymbolLaw((Window(G=INPUT_STEPS, W=1, L=0, H=1),))
 
 
 @final
 @dataclass(frozen=True)
 class Unperturbed(Value):
-    """The number itself, of any size, as a float. Not private, and no symbol: NP-RS, NP-K, PS.
+    """The number itself, as a float of any size, for NP-RS, NP-K and PS. Not private.
 
     No certificate: docs/proofs/values.md, W11.
 
@@ -213,10 +214,9 @@ def least_variance_window(epsilon: Epsilon, largest: int = MOST_CELLS) -> Window
     """The window with the least worst-case variance.
 
     The candidates are all W ≤ G ≤ 1024 and, up to ``largest`` cells, the widths next to the best
-    ratio W/G ≈ (2e^(−ε))^(1/3) of a fine grid. They are compared in floating point first, and those
-    within 1e-9 of the best exactly, in rationals; the fewest symbols win a tie. Floating point is
-    right to 1e-12 here, so it loses no window that could be the best: the choice is the same on
-    every machine.
+    ratio W/G ≈ (2e^(−ε))^(1/3) of a fine grid. They are compared in floats first; those within 1e-9
+    of the best are then compared in rationals, and the fewest symbols win a tie. Floats are right
+    to 1e-12 here, so every machine makes the same choice.
     """
     few = min(_ALL_PAIRS, largest)
     small_cells, small_widths = np.tril_indices(few)
@@ -233,7 +233,7 @@ def least_variance_window(epsilon: Epsilon, largest: int = MOST_CELLS) -> Window
 
 
 def _best_ratio(epsilon: Fraction) -> float:
-    """The double next to (2e^(−ε))^(1/3): computed in decimals, the same on every machine."""
+    """The float nearest to (2e^(−ε))^(1/3), computed in decimals: the same on every machine."""
     with decimal.localcontext(_DECIMALS):
         exact = Decimal(epsilon.numerator) / epsilon.denominator
         return float(((Decimal(2).ln() - exact) / 3).exp())
@@ -244,8 +244,7 @@ def _worst_variance(
 ) -> NDArray[np.float64]:
     """`Window.variance` at `Window.worst_input` for many windows, in floating point.
 
-    With 1/η = 1 + δ no two nearly equal numbers are subtracted: at a large ε the variance is far
-    smaller than the squares whose difference it is.
+    Written with 1/η = 1 + δ to avoid cancellation at a large ε.
     """
     symbols = cells + widths
     # L/H: e^−ε, or what 59 bits allow.

@@ -1,6 +1,6 @@
-"""Many clients at once with numpy: the readable reference of the kernels, and their vectors.
+"""Reports of many clients with numpy: the readable reference for the kernels.
 
-A vector of each client comes in parts, side by side: numbers, or outer products that stay factored.
+Each client's vector is a concatenation of parts: plain numbers, or outer products kept factored.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True, eq=False)
 class Outer:
-    """Client i has the products left[i] ⊗ right[i] of left (n, a) and right (n, b): a·b entries.
+    """The outer products left[i] ⊗ right[i] of left (n, a) and right (n, b), one for each client.
 
     The gradient of a linear layer at one record is such a product. The kernels multiply one client
-    at a time, in the processor's cache: the (n, a·b) numbers are never written to memory.
+    at a time in the processor's cache, so the (n, a·b) numbers never reach memory.
 
     >>> Outer(np.array([[2.0, 3.0]]), np.array([[1.0, 10.0]])).rows().tolist()
     [[2.0, 20.0, 3.0, 30.0]]
@@ -55,7 +55,7 @@ class Outer:
 
     @property
     def entries(self) -> int:
-        """How many numbers of a client's vector these are: a·b."""
+        """The number of entries, a·b."""
         return int(self.left.shape[1] * self.right.shape[1])
 
     def rows(self) -> Floats:
@@ -77,7 +77,7 @@ def rows_of(part: Part) -> Floats:
 
 
 def draw_dimensions(law: RankLaw, magnitudes: NDArray[np.floating], streams: Streams) -> Integers:
-    """A dimension for each row of magnitudes (n, d); BOTTOM for ⊥."""
+    """Draw a dimension for each row of magnitudes (n, d); BOTTOM for ⊥."""
     result = np.full(len(magnitudes), BOTTOM, dtype=np.int64)
     active = np.arange(len(magnitudes))
     if law.bottom:
@@ -125,7 +125,7 @@ def _by_rank(
 def _rank(
     magnitudes: NDArray[np.floating], rows: Integers, pivot: NDArray[np.floating]
 ) -> tuple[Integers, Integers]:
-    """How many magnitudes of each row are larger than its pivot, and how many equal."""
+    """Count the magnitudes of each row that are larger than its pivot, and those equal to it."""
     mine = magnitudes[rows]
     return (mine > pivot[:, None]).sum(axis=1), (mine == pivot[:, None]).sum(axis=1)
 
@@ -137,7 +137,7 @@ def _filled(like: Integers, value: int) -> Integers:
 def draw_symbols(
     law: SymbolLaw, t: NDArray[np.float64], streams: Streams, rows: Integers
 ) -> Integers:
-    """A symbol for each t in [−1, 1]; ``rows`` are the clients whose streams are drawn from."""
+    """Draw a symbol for each t in [−1, 1] from the streams of the clients ``rows``."""
     which = np.zeros(len(rows), dtype=np.int64)
     if len(law.windows) > 1:
         ends = np.cumsum(law.coins)
@@ -157,7 +157,7 @@ def draw_symbols(
 
 
 class Rows(NamedTuple):
-    """What clients (n,) report on: scores (n, M) to rank, values (n, M), norms of their updates."""
+    """The scores (n, M), values (n, M) and update norms (n,) on which clients report."""
 
     scores: NDArray[np.floating]
     values: NDArray[np.float64]
@@ -165,7 +165,7 @@ class Rows(NamedTuple):
 
 
 def draw_reports(mechanism: ReportMechanism, rows: Rows, streams: Streams) -> Reports:
-    """The report of each client."""
+    """Draw the report of each client."""
     draw = _DRAW.get(type(mechanism))
     if draw is None:
         raise InvalidArgument("mechanism", mechanism, "one that this executor knows")
@@ -194,7 +194,7 @@ def _flat(mechanism: FlatPicks, rows: Rows, streams: Streams) -> Reports:
 def _symbols(
     mechanism: TwoStage | FlatPicks, rows: Rows, slots: Integers, streams: Streams
 ) -> Integers:
-    """A symbol for the value of each client at its slot; 0 for ⊥."""
+    """Draw a symbol for each client's value at its slot; 0 for ⊥."""
     symbols, clip = np.zeros_like(slots), mechanism.clip
     sending = np.flatnonzero(slots != BOTTOM)
     t = np.clip(rows.values[sending, slots[sending]], -clip, clip) / clip

@@ -1,8 +1,7 @@
-"""The compiled kernels: a solution in the form that they read, and reports of many clients.
+"""The interface to the compiled kernels, which draw the reports of many clients.
 
 The kernels are C (`native/`), compiled when the package is built. `Tables` mirrors
-`native/tables.h`: plain numbers and arrays. Only this module asks for the kinds of a solution's
-parts, by tables of their types.
+`native/tables.h`: a solution as plain numbers and arrays.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ _COORDINATES, _ROTATED, _MATRIX, _FRESH = 0, 1, 2, 3
 
 
 class Ranks(NamedTuple):
-    """A `RankLaw`; without ``counts`` each weight belongs to one rank."""
+    """A `RankLaw` for the kernels; without ``counts`` each weight belongs to one rank."""
 
     weights: NDArray[np.int64]
     counts: NDArray[np.int64] | None
@@ -61,18 +60,18 @@ class Ranks(NamedTuple):
 
 
 class Symbols(NamedTuple):
-    """A `SymbolLaw`: a row (coin, G, W, L, H) for each window."""
+    """A `SymbolLaw` for the kernels: a row (coin, G, W, L, H) for each window."""
 
     windows: NDArray[np.int64]
 
 
 def ranks_of(law: RankLaw) -> Ranks:
-    """A `RankLaw` as the kernels read it."""
+    """Convert a `RankLaw` for the kernels."""
     return Ranks(law.weights, None if law.dense else law.counts, law.bottom, law.by_rejection)
 
 
 def symbols_of(law: SymbolLaw) -> Symbols:
-    """A `SymbolLaw` as the kernels read it."""
+    """Convert a `SymbolLaw` for the kernels."""
     rows = [(c, w.G, w.W, w.L, w.H) for c, w in zip(law.coins, law.windows, strict=True)]
     return Symbols(np.array(rows, dtype=np.int64))
 
@@ -81,7 +80,7 @@ _IDENTITY = symbols_of(Identity().law).windows
 
 
 class Sign(NamedTuple):
-    """A `OneSymbol` mechanism: J reads ``ranks`` and ``radius`` (0: nothing is negated)."""
+    """A `OneSymbol` mechanism. J reads ``ranks`` and ``radius`` (0: never negate)."""
 
     unbiased: bool
     ranks: Ranks
@@ -103,11 +102,11 @@ class BaselineNumbers(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """A solution as the kernels read it; what it does not use is None.
+    """A solution in the form that the kernels read; unused fields are None.
 
-    ``kind`` is the kind of its mechanism, ``basis`` of its transform. ``ranked`` says whether all
-    scores are needed, ``flat`` whether slots are drawn at random, ``plain`` whether numbers leave
-    as they are; ``scale`` is a baseline's. A report takes one of ``bases``, each with
+    ``kind`` is the kind of mechanism, ``basis`` of transform. ``ranked`` says whether all scores
+    are needed, ``flat`` whether slots are drawn at random, ``plain`` whether numbers are sent
+    unchanged; ``scale`` belongs to baselines. A report uses one of ``bases``, each with
     ``slots`` = ``rotations`` · ``width``; ``root`` is √width.
     """
 
@@ -184,7 +183,7 @@ _MECHANISMS: dict[type, Callable[[Any, int], dict[str, Any]]] = {
     PrivUnit: _priv_unit,
     SignDS: _sign_ds,
 }
-"""The fields of `Tables` that a mechanism on M scores sets."""
+"""Maps a mechanism on M scores to its fields of `Tables`."""
 
 
 def _fresh(transform: Fresh) -> dict[str, Any]:
@@ -203,11 +202,11 @@ _TRANSFORMS: dict[type, Callable[[Any], dict[str, Any]]] = {
     RandomDirections: _matrix,
     Projection: _matrix,
 }
-"""The fields of `Tables` that a transform sets."""
+"""Maps a transform to its fields of `Tables`."""
 
 
 def known(solution: Solution) -> bool:
-    """Whether the kernels can run this solution; another is run as a device runs it."""
+    """Whether the kernels support this solution. Others run as on a device."""
     mechanism, transform = type(solution.mechanism), type(solution.transform)
     if not solution.transform.shares_codewords:
         return mechanism is SignedSampling and transform is Fresh and not solution.accumulates
@@ -215,7 +214,7 @@ def known(solution: Solution) -> bool:
 
 
 def tables_of(solution: Solution) -> Tables:
-    """A solution as the kernels read it."""
+    """Convert a solution for the kernels."""
     if not known(solution):
         raise InvalidArgument(
             "solution", solution.name, "of fedsel's own mechanisms and transforms"
@@ -241,7 +240,7 @@ def tables_of(solution: Solution) -> Tables:
 def signs_of(
     solution: Solution, first: int, count: int
 ) -> NDArray[np.float32] | NDArray[np.uint32] | None:
-    """What the bases of ``count`` rounds from ``first`` on are made of; None without such bases.
+    """The public randomness of the bases of ``count`` rounds from ``first`` on, or None.
 
     Fresh bases: the key of each round (count, 2). Rotated ones: their signs
     (count · bases · rotations, d), round after round, in the order of `Rotated.combine`.
@@ -264,10 +263,10 @@ def signs_of(
 
 
 class ReportKernel:
-    """The reports of one solution, compiled, and their ``totals`` since they were last cleared.
+    """The compiled sampler of one solution, with the ``totals`` of reports since the last clear.
 
     Vectors are multiplied by ``factors`` (d,) before they are reported. Without a ``seed`` every
-    report is drawn from bits of its own (`fresh_seeds`).
+    report uses fresh random bits (`fresh_seeds`).
     """
 
     def __init__(
@@ -280,14 +279,14 @@ class ReportKernel:
         self._sent = np.zeros((1, 2 * tables.picks), dtype=np.int64)
         self.in_round(getattr(solution.transform, "round", 0))
         self.totals = solution.totals()
-        # One array, seen by both: the kernel adds to the sums that the server decodes.
+        # Shared memory: the kernel adds to the sums that the server decodes.
         places = solution.transform.places
         self._total = np.zeros(places)
         self._sums = np.zeros((len(tables.units), places), dtype=np.int64)
         self.totals.sums = self._total[None] if tables.plain else self._sums
 
     def in_round(self, number: int) -> None:
-        """Use the transform of this round from now on."""
+        """Switch to the transform of this round."""
         self._signs = signs_of(self.solution, number, 1)
 
     def send(
@@ -298,7 +297,7 @@ class ReportKernel:
         residual: NDArray[np.float32] | None = None,
         sent: NDArray[np.int64] | None = None,
     ) -> None:
-        """Let clients (n,) report on vectors (n, d) in parts side by side, or all on the only row.
+        """Draw the reports of clients (n,) on vectors (n, d), given in parts, or all on one row.
 
         ``residual`` (N, d) is read and written; ``sent`` (n, 2·picks) receives the reports.
         """
@@ -328,12 +327,12 @@ class ReportKernel:
         self.totals.count += len(clients)
 
     def reports(self, epoch: int, clients: NDArray[np.int64], rows: NDArray[np.float32]) -> Reports:
-        """The reports (n, picks) themselves."""
+        """Draw and return the reports (n, picks)."""
         sent = np.zeros((max(2, len(clients)), self._sent.shape[1]), dtype=np.int64)
         self.send(epoch, clients, [rows], sent=sent)
         return Reports(sent[: len(clients), ::2], sent[: len(clients), 1::2])
 
 
 def _held(part: NDArray[np.float32]) -> NDArray[np.float32]:
-    """A part (n, size) as the kernels read it; a view if it has that form already."""
+    """Convert a part (n, size) for the kernels; a view if it needs no conversion."""
     return np.ascontiguousarray(part, np.float32).reshape(len(part), -1)

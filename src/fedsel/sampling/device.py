@@ -1,7 +1,7 @@
-"""One vector, one draw, with the operating system's randomness: mechanisms by themselves.
+"""Draw from single mechanisms with the operating system's randomness.
 
-Real devices use `fedsel.device.Client`, which charges for each report. This module is for people
-who build something else from a mechanism.
+Real devices use `fedsel.device.Client`, which charges for each report. This module is for building
+other things from a mechanism.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def perturb(value: Value, t: float, entropy: Entropy = SYSTEM) -> int:
 
 
 def report(mechanism: ReportMechanism, vector: ArrayLike, entropy: Entropy = SYSTEM) -> Reports:
-    """The report of one vector, without residual: what a client sends when it reports once.
+    """Report on one vector, without residual, as a client does that reports once.
 
     >>> from fedsel.mechanisms import PerturbedSampling, Piecewise, TwoStage
     >>> r = report(TwoStage(PerturbedSampling(0.2), Piecewise(1.8)), [0.1, -3.0, 0.5])

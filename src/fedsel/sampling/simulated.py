@@ -1,6 +1,6 @@
-"""Many simulated clients: one call for selections, values and reports, by kernel or by batch.
+"""Simulate many clients: selections, values and reports, by compiled kernel or by numpy batch.
 
-Results depend on (seed, epoch, client) alone: not on the executor, the batch or the order.
+Results depend on (seed, epoch, client) only, not on the executor, the batch or the order.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Rows = TypeVar("Rows", NDArray[np.floating], NDArray[np.float64])
 
 @dataclass(frozen=True, eq=False)
 class Cohort:
-    """Which clients draw, in which epoch, from which seed."""
+    """The clients that draw, with their epoch and seed."""
 
     seed: int
     clients: Integers
@@ -51,7 +51,7 @@ class Cohort:
 
 
 def cohort(n: int, *, seed: int, epoch: int = 0, first: int = 0) -> Cohort:
-    """The clients first … first + n − 1.
+    """The cohort of the clients first … first + n − 1.
 
     >>> cohort(3, seed=1).clients
     array([0, 1, 2])
@@ -63,7 +63,7 @@ def cohort(n: int, *, seed: int, epoch: int = 0, first: int = 0) -> Cohort:
 def select(
     selection: Selection, vectors: ArrayLike, who: Cohort, executor: Executor = "kernel"
 ) -> Integers:
-    """A dimension (−1 for ⊥) for each client from its row of vectors (n, d), or from the only row.
+    """Select a dimension (−1 for ⊥) for each client from its row of vectors (n, d), or one row.
 
     >>> from fedsel.mechanisms import TopK
     >>> select(TopK(k=1), [[1.0, -2.0], [3.0, 0.5]], cohort(2, seed=0), "batch")
@@ -86,7 +86,7 @@ def select(
 
 
 def perturb(value: Value, t: ArrayLike, who: Cohort, executor: Executor = "kernel") -> Integers:
-    """A symbol for each client from its t (n,) in [−1, 1], or from the only one.
+    """Report a symbol for each client from its t (n,) in [−1, 1], or from one t for all.
 
     >>> from fedsel.mechanisms import Identity
     >>> Identity().decode(perturb(Identity(), [0.5, -1.0], cohort(2, seed=0), "batch"))
@@ -115,10 +115,10 @@ def report(
     who: Cohort,
     executor: Executor = "kernel",
 ) -> Reports:
-    """The report of each client from its row of vectors (n, d), or from the only row.
+    """Report for each client on its row of vectors (n, d), or on one row for all.
 
-    ``target`` is a solution, which reports as a device does that keeps no residual yet, or a
-    mechanism by itself. Vectors are taken in float32, as on devices.
+    ``target`` is a solution, without residuals, or a mechanism. Vectors are converted to float32,
+    as on devices.
 
     >>> from fedsel.mechanisms import Identity, TopK, TwoStage
     >>> report(TwoStage(TopK(), Identity()), [[0.0, -2.0]], cohort(1, seed=0), "batch").slot
@@ -149,7 +149,7 @@ def report(
 
 
 def _one_by_one(solution: Solution, everyone: NDArray[np.float32], who: Cohort) -> Reports:
-    """Report as devices do, for parts that no other executor knows."""
+    """Report as devices do, for solutions that no other executor supports."""
     nothing = np.zeros(solution.dim, dtype=np.float32)
     return Reports.of(
         [
@@ -160,7 +160,7 @@ def _one_by_one(solution: Solution, everyone: NDArray[np.float32], who: Cohort) 
 
 
 def as_solution(mechanism: ReportMechanism, d: int) -> Solution:
-    """A mechanism by itself as a solution: on coordinates, nothing kept."""
+    """Wrap a mechanism as a solution on coordinates, without feedback."""
     return Solution(mechanism.name, d, mechanism)
 
 

@@ -31,7 +31,7 @@ class FolderInUse(CheckpointError):
 
 
 class _Process:
-    """What a forked process has anew: by its token a lock knows who holds it."""
+    """A token that a fork renews, so that a lock knows which process holds it."""
 
     token = object()
 

@@ -87,7 +87,7 @@ class Planned:
                 raise InvalidArgument(name, getattr(self.asked, name), "0 without feature_range")
 
     def _features(self, dim: int) -> int:
-        """The entries of a record: as told, or as many as there are bounds, or those of a model."""
+        """The entries of a record: as given, as many as there are bounds, or as the model has."""
         if self.features is not None:
             return self.features
         try:
@@ -140,7 +140,7 @@ class Planned:
         return replace(recipe, learning_rate=float(recipe.learning_rate) / spread)
 
     def bounds_of(self, dim: int) -> FeatureScale | None:
-        """The bounds of the records of a model with so many parameters; None without any."""
+        """The bounds of the records of a model with ``dim`` parameters; None without any."""
         if self.feature_range is None:
             return None
         features = self._features(dim)

@@ -1,8 +1,8 @@
-"""The collector: reports wait for a commit that they share, rounds end, and snapshots follow.
+"""The collector: it commits reports in groups, ends rounds, and keeps the snapshot current.
 
-A sender waits until its report is durable. While one group is being committed the next one gathers,
-so that a flush of the disk serves all who wait (group commit). The database is the truth: memory
-holds one snapshot of it and the reports that wait. One thread does all work on the database.
+A sender waits until its report is durable. While one group is committed, the next one gathers, so
+that one flush of the disk serves many senders (group commit). The database is the truth; memory
+holds one snapshot of it and the waiting reports. One thread does all work on the database.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def opened(task: Task, store: Store, now: float | None = None) -> Checkpoint:
 def judge_reports(
     transaction: Transaction, reports: Sequence[IncomingReport], rounds: int
 ) -> list[Verdict]:
-    """Add what may be added to the open round, of so many in all; judge each report."""
+    """Add reports to the open round, unless all ``rounds`` are over; return their verdicts."""
     number, first = transaction.round, dict[bytes, bytes]()
     verdicts = [judge_round(report.round, number, number >= rounds) for report in reports]
     for report, verdict in zip(reports, verdicts, strict=True):
@@ -115,7 +115,7 @@ def judge_batch(
 
 
 def tallied(verdicts: Sequence[Verdict | Receipt], rejected: int) -> Counts:
-    """The counts of a group; so many more were malformed or not welcome."""
+    """Count the verdicts of a group, and ``rejected`` further reports."""
     counts = Counts.of(verdicts).plus(Counts(rejected=rejected))
     for receipt in verdicts:
         if isinstance(receipt, Verdict):
@@ -131,7 +131,7 @@ def tallied(verdicts: Sequence[Verdict | Receipt], rejected: int) -> Counts:
 
 @final
 class Collector:
-    """Leads one run in one process."""
+    """Runs one task in one process."""
 
     def __init__(self, task: Task, store: Store, *, now: Callable[[], float] = time.time) -> None:
         self.task, self.store, self._now = task, store, now
@@ -140,7 +140,7 @@ class Collector:
         self.available = True
         self._failure: tuple[str, str] | None = None
         self.status: RoundStatus = store.status()
-        self.view = RunSnapshot.of(task, state, store.times(), store.measures())
+        self.view = RunSnapshot(task, state, store.times(), store.measures())
         self.commits = 0
         self._rejected = 0
         self._waiting: list[Waiting] = []
@@ -155,7 +155,7 @@ class Collector:
         self._tasks = [asyncio.create_task(self._write()), asyncio.create_task(self._watch())]
 
     async def stop(self) -> None:
-        """Commit what waits, then let go of the store."""
+        """Commit the waiting reports, then close the store."""
         while self._waiting and self.available:
             self._wake.set()
             await asyncio.sleep(0.01)
@@ -171,12 +171,12 @@ class Collector:
 
     @property
     def waiting(self) -> int:
-        """How many wait for their commit."""
+        """The number of reports and batches that wait for their commit."""
         return len(self._waiting)
 
     @property
     def counts(self) -> Counts:
-        """What became of the reports of the open round so far, as far as is known here."""
+        """Counts of the open round; zeros while the snapshot lags behind the store."""
         return self.status.counts if self.status.round == self.view.round else Counts()
 
     def reject(self, count: int = 1) -> None:
@@ -184,7 +184,7 @@ class Collector:
         self._rejected += count
 
     def put(self, item: Item) -> asyncio.Future[Verdict | Receipt]:
-        """Take a report or a batch; its verdict comes after it is durable."""
+        """Queue a report or a batch; the future has its verdict once it is durable."""
         if self.waiting >= self.task.limits.waiting:
             raise Refusal("busy")
         done: asyncio.Future[Verdict | Receipt] = asyncio.get_running_loop().create_future()
@@ -248,7 +248,7 @@ class Collector:
         self.available, self._failure = True, None
 
     def _failed(self, error: Exception) -> None:
-        """Note that the store does not do what it should; the same is logged once."""
+        """Note that the store fails; log the same failure once."""
         failure = (type(error).__name__, str(error))
         if failure != self._failure:
             log_event("store failed", level="error", kind=failure[0], detail=failure[1])
@@ -289,7 +289,7 @@ class Collector:
         while status.round != self.view.round:  # until no other process goes on in between
             state = Checkpoint.decode(self.store.checkpoint())
             times, measures = self.store.times(), self.store.measures()
-            self.view = RunSnapshot.of(self.task, state, times, measures)
+            self.view = RunSnapshot(self.task, state, times, measures)
             status = self.store.status()
         self.status = status
 

@@ -13,7 +13,6 @@ from fedsel._internal.display import DASH, about, counted, macro, shown
 from fedsel.server._checkpoint import Counts
 from fedsel.service._proofs import Proofs, promised
 from fedsel.service._snapshot import RunSnapshot
-from fedsel.service._store import RoundStatus
 from fedsel.wire import CloseRule
 
 if TYPE_CHECKING:
@@ -82,10 +81,9 @@ def run_left(view: RunSnapshot, now: float) -> float | None:
     return usual * (view.rounds - view.round) - elapsed
 
 
-def state(view: RunSnapshot, status: RoundStatus, now: float, available: bool) -> Markup:
+def state(view: RunSnapshot, counts: Counts, now: float, available: bool) -> Markup:
     """The tiles at the top: the open round, how fast it goes, how long it may take."""
     finished, left = None, run_left(view, now)
-    counts = _open_counts(view, status)
     accepted, elapsed = counts.accepted, max(0.0, now - view.opened)
     if view.state.finished:
         began, ended = view.times[0][0], view.times[view.round - 1][1]
@@ -126,14 +124,8 @@ def _waits_for(rule: CloseRule, accepted: int, elapsed: float) -> str:
     return " or ".join(waits) or "ends now"
 
 
-def _open_counts(view: RunSnapshot, status: RoundStatus) -> Counts:
-    """Counts of the open round; zeros while the snapshot lags behind, or after the last round."""
-    return status.counts if status.round == view.round else Counts()
-
-
-def counts(view: RunSnapshot, status: RoundStatus) -> Markup:
-    """Reports by what became of them, in the open round and in all rounds."""
-    now = _open_counts(view, status)
+def counts(view: RunSnapshot, now: Counts) -> Markup:
+    """Reports by their outcome, in the open round and in all rounds."""
     ended = [(r.accepted, r.rejected, r.duplicate, r.late) for r in view.state.records]
     totals = Counts(*(sum(column) for column in zip(*ended, now, strict=True)))
     lines = [] if view.state.finished else [("Open round", now)]

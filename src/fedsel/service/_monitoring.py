@@ -180,7 +180,7 @@ class Metrics:
         began = "When the open round began"
         yield GaugeMetricFamily("fedsel_round_opened_seconds", began, collector.status.opened)
         outcomes = CounterMetricFamily(
-            "fedsel_reports", "Reports of the run by what became of them", labels=["outcome"]
+            "fedsel_reports", "Reports of the run by their outcome", labels=["outcome"]
         )
         for name, count in collector.counts._asdict().items():
             over = sum(getattr(record, name) for record in view.state.records)

@@ -126,8 +126,8 @@ class Dashboard:
             self._of_round = view, past
         collector = self._collector_of()
         return {
-            "state": status.state(view, collector.status, time.time(), collector.available),
-            "counts": status.counts(view, collector.status),
+            "state": status.state(view, collector.counts, time.time(), collector.available),
+            "counts": status.counts(view, collector.counts),
             "said": status.said(view, collector.available),
             "privacy": status.guarantees(view, self._proofs),
             **self._of_round[1],

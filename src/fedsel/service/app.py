@@ -149,7 +149,7 @@ class Service:
         return json_answer({"outcome": verdict.value, **counts._asdict()})
 
     def _known(self, scope: Scope) -> Participant | None:
-        """Whom the token of a request stands for."""
+        """The participant that the token of a request names."""
         for name, value in scope["headers"]:
             if name == b"authorization":
                 scheme, _, rest = value.partition(b" ")
@@ -172,7 +172,7 @@ class Service:
         return participant
 
     def refused(self, code: str) -> Answer:
-        """The answer to what was refused; what should have been a report is counted."""
+        """The answer to a refused request; count it if it should have been a report."""
         if code in _NO_REPORTS:
             self.collector.reject()
         return PROBLEM[code]
@@ -180,12 +180,12 @@ class Service:
     # --- what goes out --------------------------------------------------------------------------
 
     async def get_invitation(self, scope: Scope, _: Receive) -> Answer:
-        """What a token is an invitation to: a device asks before it pays for a report."""
+        """Whether a token is valid, and for what: a device asks before it pays for a report."""
         known = self._known(scope)
         return PROBLEM["not_invited"] if known is None else json_answer({"kind": known.kind})
 
     async def get_rounds(self, _scope: Scope, _: Receive) -> Answer:
-        """All rounds: what became of their reports, and when they began and ended."""
+        """All rounds: the counts of their reports, and when they began and ended."""
         now, over = json_answer(self._now()), self.view.rounds_text  # of the same view
         return text_answer(now.body[:-1] + b',"rounds":' + await over.get() + b"}", JSON_TYPE)
 
@@ -227,7 +227,7 @@ class Service:
         raise Refusal("not_found")
 
     async def get_model_json(self, scope: Scope, _: Receive) -> Answer:
-        """What has been learnt so far, as numbers; of a linear model on raw records, too."""
+        """The model so far as JSON; a linear model also has coefficients for raw records."""
         return await cached_answer(await self.view.model_text.get(), scope, JSON_TYPE)
 
     def routes(self) -> list[Route]:
@@ -289,7 +289,7 @@ class _Endpoint:
 
 
 async def _refused(request: Any, error: Exception) -> Response:
-    """Errors outside of our handlers, in our form."""
+    """Answer errors outside of our handlers in the same form."""
     del request
     codes = {404: "not_found", 405: "not_allowed"}
     answer = PROBLEM[codes.get(getattr(error, "status_code", 500), "internal")]

@@ -205,9 +205,9 @@ def _bound(serving: Serving) -> tuple[socket.socket, str]:
 
 
 def _supervise(task: Task, serving: Serving, listening: socket.socket) -> None:
-    """Keep so many workers alive until a signal asks to end; then end them.
+    """Keep the workers alive until a signal arrives; then end them.
 
-    uvicorn's own supervisor is none of its interface, and has changed; this one is a loop.
+    uvicorn's own supervisor is not part of its interface, and has changed.
     """
     spawn = multiprocessing.get_context("spawn")
 

@@ -1,4 +1,4 @@
-"""Solutions: from a client's update to the server's mean, composed of three values."""
+"""Solutions turn clients' updates into the server's mean: feedback, transform and mechanism."""
 
 from fedsel.solutions._entries import Entry
 from fedsel.solutions._privacy import Influence, Privacy

@@ -1,7 +1,7 @@
-"""Rivals from the literature, to compare with: in floating point, for simulations alone.
+"""Baselines from the literature, in floating point and for simulations only.
 
-Their ε holds for the mechanism in real numbers. What a computer draws in floats can reveal more,
-so no certificate covers them, and devices refuse them.
+Their ε holds in real numbers. Floats can reveal more, so no certificate covers these mechanisms,
+and devices refuse them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ UNCERTIFIED = "in floating point, for simulations alone: its ε holds for real n
 
 @dataclass(frozen=True)
 class Baseline(WholeVector):
-    """A mechanism in floats, for updates of ``dim`` entries: a report is a vector of numbers.
+    """A mechanism in floats for updates of ``dim`` entries. A report is a vector of numbers.
 
     No certificate: docs/proofs/reports.md, P9.
     """
@@ -42,17 +42,17 @@ class Baseline(WholeVector):
     dim: int
 
     def loss_ratio(self, d: int | None = None) -> Fraction | None:  # noqa: ARG002
-        """The ratio in real numbers."""
+        """e^ε, the ratio in real numbers."""
         return exp_lower(self.epsilon)
 
     @property
     @abstractmethod
     def scale(self) -> float:
-        """The size of what a report adds."""
+        """The magnitude that a report adds to the sum."""
 
     @abstractmethod
     def sample(self, vector: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
-        """The vector that a report adds: the readable twin of the kernels' draw."""
+        """Draw the vector that a report adds: the readable twin of the kernels' draw."""
 
     def unit(self, size: int, codebook: Codebook | None = None) -> float:  # noqa: ARG002
         return self.scale
@@ -65,12 +65,12 @@ class Baseline(WholeVector):
 @final
 @dataclass(frozen=True)
 class PrivUnit(Baseline):
-    """PrivUnit: a direction from the cap around the gradient's with probability p, else beside it.
+    """PrivUnit: a direction in the cap around the gradient with probability p, else outside it.
 
-    The best ε-private report of a direction in real numbers (Bhowmick et al. 2018), with the exact
-    measure of the cap; Duchi-ℓ₂ is the one with a half-sphere for a cap. With a radius ρ the
-    direction is first turned round with probability ½ − ‖g‖/(2ρ), so that the report has the mean
-    g up to that norm.
+    This is the best ε-private report of a direction in real numbers (Bhowmick et al. 2018), with
+    the exact measure of the cap. Duchi-ℓ₂ is the case in which the cap is a half-sphere. With a
+    radius ρ the direction is first reversed with probability ½ − ‖g‖/(2ρ), which makes the report
+    unbiased up to that norm.
 
     >>> [round(PrivUnit(Fraction(1), 100, hemisphere=h).error) for h in (False, True)]
     [629, 731]
@@ -89,7 +89,7 @@ class PrivUnit(Baseline):
 
     @cached_property
     def cut(self) -> float:
-        """γ: the cap is what has at least this inner product with the gradient's direction."""
+        """γ, the least inner product of the cap with the gradient's direction."""
         with needed("simulation", "PrivUnit"):
             from scipy import optimize
 
@@ -105,12 +105,12 @@ class PrivUnit(Baseline):
 
     @property
     def inside(self) -> float:
-        """p: the probability of the cap."""
+        """p, the probability of the cap."""
         return _odds(self.epsilon, cap_measure(self.cut, self.dim))
 
     @property
     def alignment(self) -> float:
-        """m: the mean inner product of a report with the gradient's direction."""
+        """m, the mean inner product of a report with the gradient's direction."""
         return self._alignment(self.cut)
 
     @property
@@ -140,7 +140,7 @@ class PrivUnit(Baseline):
 
     @cached_property
     def quantiles(self) -> NDArray[np.float64]:
-        """The inner product of a report by its place in the cap (1,) and in the rest (0,)."""
+        """Quantiles of a report's inner product outside the cap (row 0) and inside it (row 1)."""
         with needed("simulation", "PrivUnit"):
             from scipy import special
 
@@ -152,7 +152,7 @@ class PrivUnit(Baseline):
         return products
 
     def sample(self, vector: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
-        """A vector on the sphere of radius ``scale``."""
+        """Draw a vector on the sphere of radius ``scale``."""
         length = float(np.linalg.norm(vector))
         axis = vector / length if length else np.eye(self.dim)[0]
         if self.radius is not None and rng.random() >= 0.5 + min(1.0, length / self.radius) / 2:
@@ -187,10 +187,10 @@ def _odds(epsilon: Fraction, q: float) -> float:
 class SignDS(Baseline):
     """SignDS: a random sign, and h dimensions of which at least ν are likely in the signed top k.
 
-    A set with ν or more of the k largest entries of ±g has weight e^ε, any other 1 (Jiang et al.
-    2022). ``set_size`` is h, None the one that stands out most from chance; ν is the one with the
-    most of the top k in a set. The server adds the sign to the h dimensions: a direction without
-    length.
+    A set with ν or more of the k largest entries of ±g has weight e^ε, any other weight 1 (Jiang et
+    al. 2022). ``set_size`` is h, by default the one that differs most from chance; ν maximises the
+    expected number of top-k entries. The server adds the sign to the h dimensions, so a report
+    carries a direction but no length.
 
     >>> sign_ds = SignDS(Fraction(2), 100, k=0.1)
     >>> sign_ds.size, sign_ds.threshold, round(sign_ds.hits(), 2)
@@ -237,7 +237,7 @@ class SignDS(Baseline):
         return self._threshold(self.size)
 
     def hits(self, h: int | None = None) -> float:
-        """How many of the top k a report has on the mean."""
+        """The expected number of top-k dimensions in a report."""
         h = self.size if h is None else h
         return self._hits(h, self._threshold(h))
 
@@ -248,7 +248,7 @@ class SignDS(Baseline):
         return float(self.shares(h, least) @ np.arange(h + 1))
 
     def shares(self, h: int, least: int) -> NDArray[np.float64]:
-        """The probability that a report has 0 … h of the top k."""
+        """The probability that a report contains 0 … h of the top k."""
         with needed("simulation", "SignDS"):
             from scipy.special import comb
 
@@ -261,9 +261,9 @@ class SignDS(Baseline):
         return shares
 
     def sample(self, vector: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
-        """±1 at h dimensions."""
+        """Draw a vector with ±1 at h dimensions."""
         sign = 1.0 if rng.random() < 0.5 else -1.0
-        # Ties in random order, as a stable sort of a shuffled vector has them.
+        # A stable sort of a shuffled vector breaks ties at random.
         order = rng.permutation(self.dim)
         ranked = order[np.argsort(-sign * vector[order], kind="stable")]
         shares = self.shares(self.size, self.threshold)

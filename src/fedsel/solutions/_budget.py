@@ -41,7 +41,7 @@ THETA = 0.2
 @final
 @dataclass(frozen=True)
 class Budget:
-    """ε′ = ε/E an epoch, ε₁ = μ·ε′ for the selection, ε₂ = ε′ − ε₁ for the value: exact fractions.
+    """The exact split of ε: ε′ = ε/E per epoch, ε₁ = μ·ε′ for the selection, ε₂ = ε′ − ε₁.
 
     Proof: docs/proofs/composition.md, C8.
 
@@ -61,13 +61,13 @@ class Budget:
 
     @property
     def per_epoch(self) -> Fraction:
-        """ε′, what one report may cost."""
+        """ε′, the budget of one report."""
         return Fraction(self.epsilon) / self.epochs
 
     @property
     def selection(self) -> Fraction:
         """ε₁."""
-        # The decimal that the user wrote: μ = 0.1 of ε′ = 2 is 0.2.
+        # Uses the decimal that the user wrote: μ = 0.1 of ε′ = 2 is exactly 0.2.
         return Fraction(repr(float(self.mu))) * self.per_epoch
 
     @property
@@ -79,8 +79,8 @@ class Budget:
 def hyper_parameters_free(d: int, n: int, epsilon: Epsilon, theta: float = THETA) -> float:
     """μ = clip(1 − √(d ln d / n)/ε′, 0, θ) for n clients a round. (FedSel, section 5.3.)
 
-    The value needs ε₂ of at least √(d ln d / n); what is left over goes to the selection. Zero
-    says that nothing is left over: two stages are then no better than a flat report.
+    The value needs ε₂ of at least √(d ln d / n), and the selection gets the rest. If that is zero,
+    two stages are no better than a flat report.
 
     >>> hyper_parameters_free(d=100, n=600, epsilon=2.0)
     0.2
@@ -103,7 +103,7 @@ _WRITTEN = re.compile(r"[0-9]+(/[0-9]+)?")
 
 
 def rounded_up(amount: Fraction) -> Fraction:
-    """The next multiple of 1/GRID.
+    """Round up to the next multiple of 1/GRID.
 
     >>> rounded_up(Fraction(1, 30)), 0 < rounded_up(Fraction(1, 101)) - Fraction(1, 101) < 1e-61
     (Fraction(1, 30), True)
@@ -112,7 +112,7 @@ def rounded_up(amount: Fraction) -> Fraction:
 
 
 def added(spent: Fraction, charge: Fraction, reports: int = 1) -> Fraction:
-    """What is spent after so many further reports of one price.
+    """The ε spent after ``reports`` further reports of one price.
 
     >>> added(Fraction(1, 101), Fraction(1, 101), reports=100)
     Fraction(1, 1)
@@ -124,7 +124,7 @@ def added(spent: Fraction, charge: Fraction, reports: int = 1) -> Fraction:
 
 
 def written(text: str) -> Fraction:
-    """A fraction as a ledger writes it, and no other: an exponent could make it endless.
+    """Parse a fraction in the form that ledgers write. Exponents could make it endless.
 
     >>> written("2/15")
     Fraction(2, 15)
@@ -138,7 +138,7 @@ def written(text: str) -> Fraction:
 
 
 def total(charges: Iterable[str]) -> Fraction:
-    """What reports of these charges, written as fractions, have spent.
+    """The ε spent by reports with these charges, which are written as fractions.
 
     >>> total(["1/3", "1/3", "1/3"])
     Fraction(1, 1)

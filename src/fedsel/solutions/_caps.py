@@ -1,7 +1,7 @@
-"""How many codewords a fresh basis needs, how many of them are raised, and what those share.
+"""The number of codewords in a fresh basis, how many of them are raised, and their alignment.
 
-The numbers of codewords, raised codewords and factors are part of a law. They follow from sums,
-products, quotients and square roots of doubles in a fixed order, so every machine finds the same.
+These numbers are part of a law. They follow from sums, products, quotients and square roots of
+doubles in a fixed order, so every machine computes the same.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from fedsel.solutions._transforms import Doubles
 SMALL = 64
 """Codewords of fewer entries are drawn one by one; longer ones are rotations."""
 FEWEST_CODEWORDS, MOST_CODEWORDS, _MOST_BLOCKS, _FEW_CODEWORDS = 64, 1 << 22, 64, 1 << 13
-"""Limits of one basis; it may have more blocks as long as it has few codewords."""
+"""Limits of one basis. It may have more blocks while it has few codewords."""
 _WELL_MIXED, _MANY_RAISED, _MOST_MIXED = 256, 16, 1 << 12
-"""Two factors are enough from the first width on if so many codewords are raised, and always above
-the last width. Two factors turn a vector of two equal entries into pairs of equal scores. That
-shortens the mean where few are raised: by 0.3 % with 33 of 256, by 2.4 % with 3. Three factors keep
-whole numbers below 2^24, where singles are exact, up to the last width."""
+"""When two factors suffice: from the first width on if this many codewords are raised, and always
+above the last width. Two factors turn a vector of two equal entries into pairs of equal scores,
+which shortens the mean if few are raised: by 0.3 % with 33 of 256, by 2.4 % with 3. Up to the last
+width, three factors keep integers below 2^24, where float32 is exact."""
 _CELLS, _REACH = 1024, 8.0
-"""The grid for the search of the best cap, and its end in deviations of a cosine."""
+"""The grid of the search for the best cap, and its end in standard deviations of a cosine."""
 _RAISED, _RAISED_OF_FEW = 4, 32
-"""How many codewords are raised at least, as a real number: so many, or so many over d."""
+"""The least number of raised codewords, as a real number: the first, or the second over d."""
 
 
 def mixings_for(epsilon: Fraction, dim: int) -> int:
-    """How many factors H·D a block of codewords has; 0 where codewords are drawn one by one.
+    """The number of factors H·D of a block of codewords; 0 if codewords are drawn one by one.
 
     >>> [mixings_for(Fraction(e), d) for e, d in ((1, 10), (1, 100), (1, 1000), (8, 1000))]
     [0, 3, 2, 3]
@@ -47,7 +47,7 @@ def mixings_for(epsilon: Fraction, dim: int) -> int:
 
 @lru_cache(maxsize=256)
 def codewords_for(epsilon: Fraction, dim: int) -> int:
-    """How many codewords a basis has: doubled until enough of them are raised, within bounds.
+    """The number of codewords of a basis: doubled until enough of them are raised, within bounds.
 
     >>> [codewords_for(Fraction(e), 100) for e in (1, 4, 8, 12)]
     [128, 128, 1024, 8192]
@@ -64,7 +64,7 @@ def codewords_for(epsilon: Fraction, dim: int) -> int:
 
 
 def raised_for(epsilon: Fraction, dim: int) -> int:
-    """k: how many of the signed codewords are raised, the share of the best cap of a sphere.
+    """The number k of raised signed codewords: the share of the sphere that the best cap covers.
 
     >>> [raised_for(Fraction(e), 100) for e in (1, 4, 8, 12)]
     [88, 17, 7, 2]
@@ -75,10 +75,10 @@ def raised_for(epsilon: Fraction, dim: int) -> int:
 
 @lru_cache(maxsize=256)
 def cap_share(epsilon: Fraction, dim: int) -> float:
-    """Which share of directions in R^d, counted without sign, is worth raising for reports of ε.
+    """The share of unsigned directions in R^d to raise for reports of ε.
 
-    Raised are those with |cos| ≥ γ to the update. γ maximises moment/(2·total + (e^ε − 1)·mass) on
-    a grid: PrivUnit's choice, and the most accurate.
+    Directions with |cos| ≥ γ to the update are raised. On a grid, γ maximises
+    moment/(2·total + (e^ε − 1)·mass): PrivUnit's choice, and the most accurate.
 
     >>> round(cap_share(Fraction(1), 2), 3), round(cap_share(Fraction(8), 1000), 6)
     (0.801, 0.00601)
@@ -120,10 +120,10 @@ def _density(t: float, dim: int) -> float:
 
 @lru_cache(maxsize=256)
 def cosines_of_top(k: int, size: int, dim: int, width: int) -> float:
-    """E of the sum of the k largest |cos| that ``size`` independent codewords have to a direction.
+    """Expected sum of the k largest |cos| of ``size`` independent codewords to a direction.
 
     A codeword is a random unit vector of ``width`` entries, cut to ``dim`` of them. Codewords are
-    ranked by the inner product of the whole vector; the cosine of what is left is larger. The share
+    ranked by the inner product of the whole vector; cutting it makes the cosine larger. The share
     above the k-th largest of M is Beta(k, M − k), and the sum is M times its expected moment.
 
     >>> round(cosines_of_top(1, 1, 1, 1), 6), round(cosines_of_top(64, 64, 2, 2) / 64, 4)  # 2/π
@@ -146,7 +146,7 @@ def cosines_of_top(k: int, size: int, dim: int, width: int) -> float:
 
 
 def _cosine(t: Doubles, dim: int, width: int) -> Doubles:
-    """E of the cosine of a codeword whose inner product is t.
+    """Expected cosine of a codeword whose inner product is t.
 
     The square of its length is t² + (1 − t²)·b, b from Beta((d−1)/2, (w−d)/2).
     """
@@ -158,7 +158,7 @@ def _cosine(t: Doubles, dim: int, width: int) -> Doubles:
 
 
 def _beta(a: float, b: float) -> tuple[Doubles, Doubles]:
-    """Points and weights of a Beta(a, b): sin² of an even grid of angles."""
+    """Points and weights for integrals over Beta(a, b): sin² of an even grid of angles."""
     mean, deviation = a / (a + b), math.sqrt(a * b / (a + b + 1)) / (a + b)
     low, high = max(0.0, mean - 9 * deviation), min(1.0, mean + 12 * deviation)
     ends = math.asin(math.sqrt(low)), math.asin(math.sqrt(high))

@@ -1,6 +1,6 @@
-"""What each name of a solution stands for: NP, PM, PM-RP, PS-PM, RJ, FJ, …
+"""The entries of all solution names: NP, PM, PM-RP, PS-PM, RJ, FJ, …
 
-A name has one `Entry`. Code that needs a fact about a solution by its name asks the entry.
+Code that needs a fact about a solution by its name asks the name's `Entry`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SELECTING = {
     "PS": "its best selection",
     "PE-published": "PE as it is printed, which exceeds its ε",
 }
-"""The paper's selections, and what each is in the paper."""
+"""The paper's selections, and their roles in the paper."""
 PERTURBING = {
     "PM": "values as it has them",
     "HM": "values with less variance than PM",
@@ -55,18 +55,18 @@ Family = Literal["plain", "flat", "two-stage", "one-symbol", "baseline", "own"]
 @final
 @dataclass(frozen=True)
 class Entry:
-    """A name and what it stands for.
+    """A name of a solution and the facts about it.
 
-    - ``compose`` makes the solution from a recipe in which nothing is automatic.
-    - ``when``: a sentence for people who choose.
-    - ``uses``: the parameters of a recipe that matter to it, besides ε, dim and epochs.
-    - ``selection``, ``value``: its mechanisms by their abbreviations; None where it has none.
+    - ``compose`` builds the solution from a recipe in which nothing is automatic.
+    - ``when`` says in one sentence when to choose it.
+    - ``uses`` names the parameters of a recipe that matter to it, besides ε, dim and epochs.
+    - ``selection``, ``value`` are the abbreviations of its mechanisms, or None.
     - ``control`` (-C): all of ε is spent on the value as well.
     - ``rate_inside`` (-O): clients accumulate α times their gradient.
-    - ``unscaled`` (RS-): the factor d of a flat report is left out.
-    - ``directions``: it reports a direction, and its length at most by a public radius ρ.
-    - ``means``: its reports have the mean of vectors of any shape, so that it can learn about
-      records; RJ and RC shorten what is very sparse (docs/proofs/transforms.md, T10).
+    - ``unscaled`` (RS-): the factor d of a flat report is omitted.
+    - ``directions``: it reports a direction, and its length only up to a public radius ρ.
+    - ``means``: its reports are unbiased for vectors of any shape, so it can learn about records.
+      RJ and RC shorten very sparse vectors (docs/proofs/transforms.md, T10).
     """
 
     name: str
@@ -94,12 +94,12 @@ class Entry:
 
     @property
     def plain(self) -> bool:
-        """Whether it has no ε at all: NP and its ablations."""
+        """Whether it has no ε: NP and its ablations."""
         return self.family == "plain"
 
     @property
     def unit_records(self) -> bool:
-        """Whether records are best divided by their norm: for a direction, and for NP beside it.
+        """Whether records should be divided by their norm: for directions, and NP for comparison.
 
         >>> from fedsel.solutions import entry
         >>> [n for n in ("NP", "FJ", "PrivUnit", "PS-PM", "UJ") if entry(n).unit_records]
@@ -109,7 +109,7 @@ class Entry:
 
     @property
     def variant(self) -> bool:
-        """Whether it is a variant of another: by the mechanism of its value, or by -O.
+        """Whether it is a variant of another solution, by its value mechanism or by -O.
 
         >>> from fedsel.solutions import entry
         >>> [n for n in ("RJ", "PS-PM", "PS-HM", "PS-PM-O", "OW-RP") if entry(n).variant]
@@ -129,7 +129,7 @@ class _Parts(NamedTuple):
 
 
 _Composition = Callable[["Recipe", Fraction, int], _Parts]
-"""The parts of a solution from a recipe, the ε′ of a report, and the entries of an update."""
+"""Builds the parts of a solution from a recipe, the ε′ of a report and the dimension d."""
 
 
 def _entry(
@@ -226,7 +226,7 @@ def _signed(
     transform: Callable[[Recipe, Fraction, int], Transform | None] = lambda *_: None,
     raised: Callable[[Fraction, int], int | None] = lambda *_: None,
 ) -> _Composition:
-    """J on the scores of a transform, with the best k unless ``raised`` says another."""
+    """J on the scores of a transform, with the best k unless ``raised`` computes another."""
 
     def parts(recipe: Recipe, epsilon: Fraction, dim: int) -> _Parts:
         mechanism = SignedSampling(epsilon, raised(epsilon, dim), recipe.rho)  # type: ignore[arg-type]

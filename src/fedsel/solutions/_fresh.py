@@ -1,14 +1,14 @@
-"""Fresh bases: every report has codewords of its own, so that shared ones cannot bend the mean.
+"""Fresh bases: every report uses its own codewords, so that shared ones cannot bias the mean.
 
-A report names its basis, a number that the device draws before it looks at its data. Both ends make
-the codewords from that number and a public key of the round alone:
+A report names its basis, a number that the device draws independently of its data. Both ends
+generate the codewords from that number and a public key of the round:
 
 - d ≥ 64: blocks of w = 2^m ≥ d codewords, each block the first d columns of H·D₃·H·D₂·H·D₁ (or of
   two factors, see `mixings_for`), with its own signs D and the Walsh–Hadamard transform H.
 - d < 64: single codewords, whose entries are nearly normal integers.
 
-Totals count every codeword with about one length, `LENGTH`, by an integer factor. So totals of
-reports are integers in the coordinates of the update.
+Totals scale every codeword to about the same length, `LENGTH`, by an integer factor. So totals are
+integers in the coordinates of the update.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ Words = NDArray[np.uint32]
 Integers = NDArray[np.int64]
 
 ALL_SLOTS = 1 << 32
-"""Bases times codewords: as many as the four bytes of a report can name."""
+"""Bases times codewords: as many as the four bytes of a report can address."""
 LENGTH = 1 << 32
 """The length of a codeword in totals, up to the rounding of its factor."""
 _AT_ONCE = 1 << 21
-"""Entries of codewords that are held at a time without compiled kernels."""
+"""Entries of codewords in memory at a time, without compiled kernels."""
 
 
 @final
 @dataclass(frozen=True)
 class Fresh(Transform):
-    """``bases`` sets of ``words`` codewords; a report takes one of the sets at random.
+    """``bases`` sets of ``words`` codewords; a report uses one of the sets at random.
 
-    A block of codewords is mixed ``factors`` times, 0 times where each is drawn by itself.
+    A block of codewords is mixed ``factors`` times; 0 means that codewords are drawn one by one.
 
     Proof: docs/proofs/transforms.md, T11, T12.
 
@@ -76,7 +76,7 @@ class Fresh(Transform):
     round: int = 0
     basis: int = 0
     fewer: int | None = None
-    """How many bases there are, if fewer than a report can name: for enumerations."""
+    """A smaller number of bases, for enumerations."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -96,7 +96,7 @@ class Fresh(Transform):
 
     @property
     def bases(self) -> int:
-        """As many as a report can name: a power of two."""
+        """The number of bases: as many as a report can address, a power of two."""
         return ALL_SLOTS // width_for(self.size) if self.fewer is None else self.fewer
 
     def with_fewer_bases(self, count: int) -> Self:
@@ -104,12 +104,12 @@ class Fresh(Transform):
 
     @property
     def width(self) -> int:
-        """The codewords of one block; 1 where each is drawn by itself."""
+        """The codewords of one block; 1 if they are drawn one by one."""
         return 1 if self.dim < SMALL else width_for(self.dim)
 
     @property
     def adder(self) -> Self:
-        """Totals are sums of codewords, in the coordinates of the update."""
+        """This transform: totals are sums of codewords, in the coordinates of the update."""
         return self
 
     @property
@@ -147,7 +147,7 @@ class Fresh(Transform):
         return np.asarray(total * scale[0].astype(kind))
 
     def codeword(self, slot: int) -> Vector:
-        """One codeword as totals count it: integers, in double precision."""
+        """One codeword, scaled as in totals: integers, in double precision."""
         slots = np.array([self.basis * self.size + slot])
         return np.asarray(self.codewords(slots)[0], dtype=np.float64)
 
@@ -163,7 +163,7 @@ class Fresh(Transform):
         return np.asarray(words * scale[:, None])
 
     def add(self, sums: NDArray[Any], window: Integers, slot: Integers, steps: Integers) -> None:
-        """Add each report's codeword, ``steps`` times, to the sums of its window (windows, d)."""
+        """Add ``steps`` times each report's codeword to the sums (windows, d) of its window."""
         if native is not None and len(sums) == 1:
             held = np.ascontiguousarray(sums[0])
             numbers = (self.dim, self.size, self.bases, self.width, self.factors)
@@ -189,25 +189,25 @@ class Fresh(Transform):
         return Influence(bound, bound)
 
     def _states(self, basis: Integers) -> Words:
-        """Where the words of each basis begin."""
+        """The state at which each basis's random words begin."""
         low, high = (np.uint32(word) for word in key_of_round(self.seed, self.round))
         return hashed(hashed(basis.astype(np.uint32) ^ low) ^ high)
 
 
 def fresh_for(epsilon: Fraction, dim: int, seed: int) -> Fresh:
-    """The transform with as many codewords as reports of ε need, mixed as often as they need."""
+    """The transform with the codewords and factors that reports of ε need."""
     return Fresh(dim, codewords_for(epsilon, dim), mixings_for(epsilon, dim), seed)
 
 
 @lru_cache(maxsize=1024)
 def key_of_round(seed: int, number: int) -> tuple[int, int]:
-    """Two public words (32 bits each) from which all bases of a round are made."""
+    """The two public words (32 bits each) that determine all bases of a round."""
     word = int(public_bits(seed, f"bases of round {number}").random_raw())
     return word & 0xFFFFFFFF, word >> 32
 
 
 def hashed(x: Words) -> Words:
-    """A mixing of 32 bits, one to one.
+    """A bijective hash of 32 bits.
 
     >>> hashed(np.array([0, 1, 2], dtype=np.uint32)).tolist()
     [0, 114555507, 229111015]
@@ -220,12 +220,12 @@ def hashed(x: Words) -> Words:
 
 
 def _words(states: Words, places: Integers) -> Words:
-    """Words (n, m) of n bases (n,) at places (m,), or at places (n, m)."""
+    """The random words (n, m) of n bases at places (m,) or (n, m)."""
     return hashed(states[:, None] + places.astype(np.uint32) * np.uint32(0x9E3779B9))
 
 
 def _factor(words: Integers) -> Integers:
-    """LENGTH over the length of each vector (…, d), to the nearest integer; 0 for zeros."""
+    """LENGTH over the norm of each vector (…, d), rounded; 0 for a zero vector."""
     squares = np.einsum("...i,...i->...", words, words, dtype=np.int64).astype(np.float64)
     nearest = np.floor(LENGTH / np.sqrt(np.maximum(squares, 1.0)) + 0.5)
     return np.asarray(np.where(squares > 0, nearest, 0.0).astype(np.int64))
@@ -234,8 +234,8 @@ def _factor(words: Integers) -> Integers:
 def _drawn(states: Words, fresh: Fresh, slots: Integers) -> tuple[Integers, Integers]:
     """d < SMALL: codewords (n, m, d) at slots (m,), or (n, m), and their factors (n, m).
 
-    An entry is twice the sum of 48 random bits, less 24, with 16 bits behind the point: a normal
-    number but for a fourth cumulant of −1/24, on a grid fine enough for every cap.
+    An entry is twice the sum of 48 random bits, less 24, with 16 fractional bits: normal except for
+    a fourth cumulant of −1/24, on a grid fine enough for every cap.
     """
     first = 2 * (slots[..., None] * fresh.dim + np.arange(fresh.dim))
     flat = first.reshape(*first.shape[:-2], -1)

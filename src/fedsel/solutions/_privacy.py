@@ -1,4 +1,4 @@
-"""What a report reveals (`Privacy`), and how far it can move the mean (`Influence`)."""
+"""How much a report reveals (`Privacy`), and how far it can move the mean (`Influence`)."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from fedsel.mechanisms.central._guarantee import Shuffled
 
 _COLUMNS = 1 << 20
-"""Entries of a matrix that are copied at a time."""
+"""Entries of a matrix copied at a time."""
 
 
 @dataclass(frozen=True)
 class Privacy:
-    """What one report, and all reports of a client, reveal.
+    """The privacy loss of one report, and of all reports of a client.
 
-    ``budget`` is the ε that a report may cost; ``ratio`` the exact largest ratio of probabilities
-    of one report (None where it is infinite); ``note`` says it in words. If it is not ``certified``
-    the ratio holds for real numbers, not for what a computer draws. ``source`` is the solution.
+    ``budget`` is the ε that a report may cost, ``ratio`` the exact largest ratio of probabilities
+    of one report (None if infinite), and ``note`` a description. If not ``certified``, the ratio
+    holds for real numbers but not for the floats that are drawn. ``source`` is the solution.
 
     Proof: docs/proofs/composition.md, C3, C4.
     """
@@ -42,11 +42,11 @@ class Privacy:
     def central(
         self, *, reports: int, delta: float | None = None, epochs: int | None = None
     ) -> CentralGuarantee:
-        """The guarantee if the reports of a round, ``reports`` or more, are shuffled.
+        """The central guarantee if ``reports`` or more reports of a round are shuffled.
 
-        It holds against an observer who sees only what an honest shuffler passes on; `per_report`
-        and `total` hold against everybody. It covers all epochs, or ``epochs`` of them; δ is 1e-6
-        unless given. Several epochs need dp_accounting.
+        It holds against an observer who sees only the output of an honest shuffler; `per_report`
+        and `total` hold against everybody. It covers all epochs unless ``epochs`` is given, and δ
+        defaults to 1e-6. Several epochs need dp_accounting.
 
         >>> from fedsel import solution
         >>> privacy = solution("RJ", epsilon=2.0, dim=8, rho=0.4).privacy
@@ -66,7 +66,7 @@ class Privacy:
 
     @property
     def per_report(self) -> float:
-        """Exact ε of one report; infinite where it is not private."""
+        """Exact ε of one report; infinite if it is not private."""
         if self.ratio is None:
             return math.inf
         loss = log(self.ratio)
@@ -81,18 +81,17 @@ class Privacy:
 
     @property
     def within_budget(self) -> bool:
-        """Whether a report is proved to cost at most its budget: decided in rationals."""
+        """Whether a report is proved to cost at most its budget, in rationals."""
         if self.ratio is None or self.budget is None or not self.certified:
             return False
         return not exceeds_exp(self.ratio, self.budget)
 
     @property
     def charge(self) -> Fraction | None:
-        """What a ledger charges for one report: a rational proved to be at least its exact ε.
+        """The charge of one report in a ledger: a rational proved to be at least its exact ε.
 
-        The budget where the report nearly uses it up; less where the law loses less, and more
-        where it loses more than it was allowed. None where the report is not private, or not
-        certified to be.
+        It is the budget if the report nearly uses it up; otherwise it follows the exact loss, below
+        or above. None if the report is not private or not certified.
         """
         if self.ratio is None or not self.certified:
             return None
@@ -105,7 +104,7 @@ class Privacy:
 @final
 @dataclass(frozen=True)
 class Influence:
-    """How far one report moves the sum of all decoded reports: in one entry, and as a vector.
+    """How far one report can move the sum of decoded reports: in one entry, and in norm.
 
     With n reports it moves their decoded mean by at most ``largest``/n in each entry and by at most
     ``norm``/n in length, against a ⊥ in its place; against an honest report, by at most twice that.
@@ -117,17 +116,16 @@ class Influence:
     norm: float
 
     def times(self, factor: float) -> Influence:
-        """The influence of a report whose pairs are worth ``factor`` times as much."""
+        """The influence, multiplied by ``factor``."""
         return Influence(factor * self.largest, factor * self.norm)
 
 
 def influence_of(rows: NDArray[np.float64], picks: int) -> Influence:
     """The influence of ``picks`` pairs ±1 in distinct slots, where slot j adds rows[j] of (M, d).
 
-    The largest entry is exact: in each column the entries of greatest magnitude add up, their signs
-    chosen so. The norm is exact for one pick and for orthogonal rows of one length. For several
-    picks of other rows it is an upper bound, the smaller one of two: the longest rows in one line,
-    and √picks times the largest singular value. The exact one would be a search over all sets.
+    The largest entry is exact: the sum of the greatest magnitudes of a column. The norm is exact
+    for one pick and for orthogonal rows of equal length. Otherwise it is the smaller of two upper
+    bounds: the longest rows aligned, and √picks times the largest singular value.
 
     >>> influence_of(np.array([[3.0, 4.0], [1.0, 0.0]]), picks=1)
     Influence(largest=4.0, norm=5.0)
@@ -145,5 +143,5 @@ def influence_of(rows: NDArray[np.float64], picks: int) -> Influence:
 
 
 def _top(values: NDArray[np.float64], count: int) -> NDArray[np.float64]:
-    """The largest of each column."""
+    """The ``count`` largest entries of each column."""
     return np.partition(values, -count, axis=0)[-count:]

@@ -1,4 +1,4 @@
-"""The registry: every name of a solution, and names for compositions of your own."""
+"""The registry of solution names, to which users can add their own compositions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BY_LOWER = {name.lower(): name for name in _ENTRIES}
 
 
 def entry(name: str, argument: str = "name") -> Entry:
-    """The entry of a name, however it is capitalised; an error names the argument.
+    """The entry of a name, in any capitalisation. ``argument`` is named in errors.
 
     >>> entry("ps-duchi-c").name, entry("PE-published-PM").selection, entry("PM").selection
     ('PS-Duchi-C', 'PE-published', None)
@@ -30,7 +30,7 @@ def entry(name: str, argument: str = "name") -> Entry:
 
 
 def entries() -> list[Entry]:
-    """All entries; registered ones last."""
+    """All entries, those that users registered last."""
     return list(_ENTRIES.values())
 
 
@@ -50,10 +50,10 @@ def cleared_on_unregister(cache: _lru_cache_wrapper[_Result]) -> _lru_cache_wrap
 
 
 def register(name: str, compose: Callable[[Recipe], Solution]) -> None:
-    """Name a composition of your own, so that every front end, server and device knows it.
+    """Register your own composition under a name for all front ends, servers and devices.
 
-    ``compose`` makes the solution from a `fedsel.Recipe` in which nothing is automatic. The recipe
-    holds ε in total, and `Recipe.budget` the ε of a report. Both ends must register the same.
+    ``compose`` builds the solution from a `fedsel.Recipe` in which nothing is automatic. The recipe
+    holds the total ε, and `Recipe.budget` the ε of a report. Both ends must register the same.
 
     >>> from fedsel import Feedback, Rotated, TwoStage, solution
     >>> from fedsel.mechanisms import Duchi, PerturbedSampling
@@ -78,7 +78,7 @@ def register(name: str, compose: Callable[[Recipe], Solution]) -> None:
 
 
 def unregister(name: str) -> None:
-    """Remove a name that `register` has added."""
+    """Remove a name that `register` added."""
     own = [known.name for known in entries() if known.family == "own"]
     if name not in own:
         raise InvalidArgument("name", name, f"one of yours: {', '.join(own) or 'there is none'}")
@@ -103,7 +103,7 @@ def canonical(name: str, argument: str = "name") -> str:
 
 
 def build(recipe: Recipe) -> Solution:
-    """The solution of a recipe in which nothing is automatic."""
+    """Build the solution of a recipe in which nothing is automatic."""
     known = entry(recipe.solution)
     built = known.compose(recipe)
     if (built.name, built.dim, built.epochs) != (known.name, recipe.dim, recipe.epochs):

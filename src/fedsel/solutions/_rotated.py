@@ -1,9 +1,9 @@
 """Rotated bases: public random signs, then a Walsh–Hadamard transform, in O(d log d).
 
-One rotation gives M = 2^⌈log₂ d⌉ codewords. Where ε is large, the best of so few is not close to
-an update, and the union of several rotations offers more (`rotations_for`). Where many clients have
-similar updates, one basis bends their mean towards its own codewords. With several ``bases`` in a
-round, of which each report takes one at random, the bends average out.
+One rotation gives M = 2^⌈log₂ d⌉ codewords. At a large ε these are too few to be close to an
+update, so several rotations are joined (`rotations_for`). If many clients have similar updates, one
+basis biases their mean towards its own codewords. With several ``bases`` in a round, one of which
+each report uses at random, the biases average out.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ MOST_CODEWORDS = 1 << 22
 MOST_ROTATIONS, FEW_CODEWORDS = 64, 1 << 13
 """The most rotations of one basis; more are allowed as long as they have few codewords."""
 FEWEST_RAISED, FINELY = 1.9, 16
-"""The least best k of a codebook, as a real number: the best k of FINELY times as many codewords
-over FINELY. At a best k near 1 the error of unbiased reports is 6 to 11 % above a sphere's, here
-5 % (`benchmarks/one_symbol_error.py`; more where d is 16)."""
+"""The smallest acceptable best k of a codebook, as a real number: the best k of FINELY times as
+many codewords over FINELY. At a best k near 1 the error of unbiased reports is 6 to 11 % above a
+sphere's, here 5 % (`benchmarks/one_symbol_error.py`; more if d is 16)."""
 MOST_BASES = 1 << 16
 
 
@@ -40,7 +40,7 @@ MOST_BASES = 1 << 16
 class Rotated(Transform):
     """``bases`` sets of codewords, each the union of ``rotations`` rotated bases.
 
-    Every round has signs of its own, so that what one basis distorts averages out over rounds, too.
+    Every round has its own signs, so that distortions of a basis also average out over rounds.
 
     Proof: docs/proofs/transforms.md, T3–T5.
 
@@ -81,12 +81,12 @@ class Rotated(Transform):
 
     @property
     def rms_correlation(self) -> float:
-        """Of the padded basis, whose scores share the norm of the update."""
+        """The correlation of the padded basis, over which scores spread the norm of the update."""
         return 1 / math.sqrt(self.width)
 
     @property
     def length(self) -> float:
-        """A rotated basis is padded to a power of two; what falls outside of d is cut off."""
+        """The rms norm of a codeword, padded to a power of two and then cut to d entries."""
         return math.sqrt(self.dim / self.width)
 
     def signs(self, basis: int, rotation: int) -> NDArray[np.float32]:
@@ -96,7 +96,7 @@ class Rotated(Transform):
 
     @staticmethod
     def purpose(number: int, rotation: int = 0) -> str:
-        """What the public bits of a rotation in a round are for."""
+        """The label of the public bits of a rotation in a round."""
         return f"signs of round {number}" + (f", rotation {rotation}" if rotation else "")
 
     def in_round(self, number: int) -> Self:
@@ -114,7 +114,7 @@ class Rotated(Transform):
         return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
 
     def codeword(self, slot: int) -> Vector:
-        """Entry i of row j of the transform is ± as i and j share an odd number of bits or not."""
+        """A codeword: entry i of row j is negative if i and j share an odd number of bits."""
         rotation, row = divmod(slot, self.width)
         shared = np.bitwise_count(np.arange(self.dim) & row) & 1
         signs = self.signs(self.basis, rotation)
@@ -124,7 +124,7 @@ class Rotated(Transform):
         return np.asarray(self.scores(vector.astype(np.float64)) / math.sqrt(self.width))
 
     def combine(self, means: Doubles) -> Doubles:
-        """Rotation after rotation, basis after basis: one order of rounding for every server."""
+        """Combine rotation by rotation, basis by basis, so that every server rounds alike."""
         rows = np.asarray(means, dtype=np.float64).reshape(self.bases * self.rotations, self.width)
         update = np.zeros(self.dim)
         for number, row in enumerate(rows):
@@ -136,7 +136,7 @@ class Rotated(Transform):
     def influence(self, picks: int = 1) -> Influence:
         """`influence_of` in closed form: entries ±1/√width, a singular value of √(all rotations).
 
-        Of every basis, because nobody can hold a hostile client to one.
+        It covers all bases, because a hostile client can choose any of them.
         """
         norm = min(picks * self.length, math.sqrt(picks * self.bases * self.rotations))
         return Influence(picks / math.sqrt(self.width), norm)
@@ -153,10 +153,10 @@ def width_for(dim: int) -> int:
 
 @lru_cache(maxsize=256)
 def rotations_for(epsilon: Fraction, dim: int) -> int:
-    """How many rotations a codebook needs so that the error of reports of ε is near a sphere's.
+    """The number of rotations with which the error of reports of ε is near a sphere's.
 
-    With few codewords the best k is 1, and the optimum would be to raise less than one. So
-    rotations are doubled until the best k is near 2, as far as a device can hold them.
+    With few codewords the best k is 1 although less than one would be optimal. So rotations are
+    doubled until the best k is near 2, within the limits of a device.
 
     >>> [rotations_for(Fraction(e), 128) for e in (1, 4, 8, 10, 12)]
     [1, 1, 4, 16, 64]
@@ -170,12 +170,12 @@ def rotations_for(epsilon: Fraction, dim: int) -> int:
 
 
 def _has_room(epsilon: Fraction, size: int) -> bool:
-    """Whether the best k of ``size`` codewords is near 2, or half of them."""
+    """Whether the best k of ``size`` codewords is near 2, or near half of them."""
     return best_top(epsilon, FINELY * size) >= FINELY * min(FEWEST_RAISED, size / 2)
 
 
 def rotated(dim: int, seed: int, epsilon: Fraction, bases: int | None) -> Rotated:
-    """The transform of RJ: ``bases`` of as many rotations as ε needs; None is one rotation.
+    """The transform of RJ: ``bases`` with as many rotations as ε needs; None is one rotation.
 
     >>> several = rotated(100, 0, Fraction(10), 16)
     >>> several.bases, several.rotations
@@ -192,8 +192,8 @@ def hadamard(x: Vector) -> Vector:
     >>> hadamard(np.array([1.0, 0.0, 2.0, 0.0]))
     array([ 3.,  3., -1., -1.])
     """
-    # Every step takes neighbours to the same place of two halves: after all of them the order is
-    # the natural one again, and each step is one pass over memory.
+    # Each step, one pass over memory, moves neighbours to the same place of two halves. After all
+    # steps the order is the natural one again.
     half, room = x.shape[-1] // 2, (np.empty_like(x), np.empty_like(x))
     for step in range(half.bit_length()):
         first, second, target = x[..., ::2], x[..., 1::2], room[step % 2]
@@ -205,7 +205,7 @@ def hadamard(x: Vector) -> Vector:
 
 @lru_cache(maxsize=64)
 def _signs(dim: int, seed: int, purpose: str) -> NDArray[np.float32]:
-    """+1 where the top bit of a byte is set, else −1; bytes from the low end of the words."""
+    """+1 for each byte whose top bit is set, else −1; low bytes of a word first."""
     random_words = public_bits(seed, purpose).random_raw(-(-dim // 8))
     top = random_words.astype("<u8").view(np.uint8)[:dim] >> 7
     signs = 2 * top.astype(np.float32) - 1

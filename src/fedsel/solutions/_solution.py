@@ -1,7 +1,7 @@
-"""A solution: feedback × transform × mechanism, from which all else about it is derived.
+"""A solution: feedback × transform × mechanism, from which all else is derived.
 
-Both ends are one object of public parameters, so they cannot disagree, and devices call `encode` of
-the very object that is certified.
+Server and devices share one object of public parameters, so they cannot disagree, and devices call
+`encode` of the very object that is certified.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from fedsel.solutions._transforms import Coordinates, Transform
 @final
 @dataclass(frozen=True)
 class Feedback:
-    """What a client keeps: nothing, or (``accumulate``) all that was not sent, for later epochs.
+    """What a client keeps for later epochs: nothing, or (``accumulate``) what it has not sent.
 
-    r = residual + update is ranked, r + momentum·residual is reported, and it is clipped only after
-    that: privacy depends on this order. With ``rate_inside`` (…-O) a client multiplies its update
-    by the learning rate α, and the server steps by the mean itself. (FedSel, Algorithm 1.)
+    r = residual + update is ranked, r + momentum·residual is reported, and clipping comes last:
+    privacy depends on this order. With ``rate_inside`` (…-O) a client multiplies its update by the
+    learning rate α, and the server steps by the mean itself. (FedSel, Algorithm 1.)
 
     Proof: docs/proofs/composition.md, C2, and docs/proofs/transforms.md, T9.
 
@@ -60,7 +60,7 @@ class Feedback:
         object.__setattr__(self, "momentum", float(check_finite("momentum", self.momentum)))
 
     def accumulated(self, residual: Vector, update: Vector) -> Vector:
-        """r, finite even if the sum overflows: whether a client answers must not depend on that."""
+        """r, kept finite on overflow, because whether a client answers must not depend on data."""
         if not self.accumulate:
             return update
         with np.errstate(over="ignore"):
@@ -68,7 +68,7 @@ class Feedback:
         return total
 
     def reported_vector(self, residual: Vector, accumulated: Vector) -> Vector:
-        """What is reported at a slot, before it is clipped."""
+        """The vector from which values are reported, before clipping."""
         if not self.accumulate or self.momentum == 0:
             return accumulated
         with np.errstate(over="ignore", invalid="ignore"):
@@ -78,7 +78,7 @@ class Feedback:
     def kept(
         self, residual: Vector, accumulated: Vector, sent: Iterable[int], transform: Transform
     ) -> Vector:
-        """The residual after the slots of a report were sent."""
+        """The residual after the slots of a report have been sent."""
         if not self.accumulate:
             return residual
         rest = accumulated
@@ -92,14 +92,14 @@ NOTHING_KEPT = Feedback()
 
 
 def norm(vector: Vector) -> float:
-    """‖vector‖, in double precision; infinite where it overflows."""
+    """‖vector‖ in double precision; infinite on overflow."""
     wide = vector.astype(np.float64)
     with np.errstate(over="ignore"):
         return math.sqrt(float(wide @ wide))
 
 
 class TransformedScores:
-    """What a mechanism may ask of a client's update: scores of r, and values to report."""
+    """The `Scores` of a client's update: scores of r, and values to report."""
 
     def __init__(self, transform: Transform, ranked: Vector, reported: Vector) -> None:
         self._transform, self._ranked, self._reported = transform, ranked, reported
@@ -110,7 +110,7 @@ class TransformedScores:
 
     def all(self) -> Vector:
         with np.errstate(over="ignore", invalid="ignore"):
-            # Whether a client answers must not depend on an overflow of its scores.
+            # An overflow of scores must not decide whether a client answers.
             scores: Vector = np.nan_to_num(self._transform.scores(self._ranked))
         return scores
 
@@ -127,18 +127,18 @@ class TransformedScores:
 
 
 def plain_scores(vector: Vector) -> TransformedScores:
-    """A vector whose entries are their own scores and values."""
+    """The `Scores` of a vector whose entries are both scores and values."""
     return TransformedScores(Coordinates(len(vector)), vector, vector)
 
 
 @final
 @dataclass(frozen=True)
 class Solution:
-    """A way from updates to a private mean, for vectors of ``dim`` entries over ``epochs``.
+    """A way to estimate the mean of updates of ``dim`` entries from private reports.
 
-    A client's update passes ``feedback`` (what was not sent before is added), ``transform`` (scores
-    of M public codewords) and ``mechanism`` (one private report on them). ``budget`` is the ε′ that
-    a report may cost. Compose one of your own, or take one by name with `fedsel.solution`.
+    A client's update passes ``feedback`` (which adds what was not sent before), ``transform``
+    (scores of M public codewords) and ``mechanism`` (one private report on them). ``budget`` is the
+    ε′ that a report may cost. Compose your own, or build one by name with `fedsel.solution`.
 
     Proof: docs/proofs/transforms.md, T1.
 
@@ -179,7 +179,7 @@ class Solution:
             )
 
     def in_round(self, number: int) -> Solution:
-        """The solution as both ends use it in a round; rounds count through all epochs."""
+        """The solution for one round. Rounds are numbered through all epochs."""
         turned = self.transform.in_round(number)
         return self if turned is self.transform else replace(self, transform=turned)
 
@@ -187,15 +187,14 @@ class Solution:
 
     @property
     def claimed(self) -> Epsilon:
-        """ε′, what one report may cost; what the mechanism claims where no budget was given."""
+        """ε′, the budget of one report, or the mechanism's claim if there is no budget."""
         return self.mechanism.claimed if self.budget is None else self.budget
 
     def loss_ratio(self, d: int | None = None) -> Fraction | None:  # noqa: ARG002
-        """The exact largest ratio of probabilities of one report: its mechanism's.
+        """The exact largest ratio of probabilities of one report, which is the mechanism's.
 
-        A mechanism's ratio is over all vectors of scores, so it holds whatever feedback and
-        transform make of the client's data and past reports. The basis of a report does not depend
-        on them.
+        It is over all vectors of scores, so it holds for any feedback and transform. The basis of
+        a report does not depend on the data.
         """
         return self.mechanism.loss_ratio(self.transform.size)
 
@@ -206,10 +205,9 @@ class Solution:
         return Privacy(self.budget, self.loss_ratio(), self.epochs, self.note, certified, self)
 
     def blanket(self, d: int | None = None) -> Blanket:  # noqa: ARG002
-        """What hides a report among shuffled ones: its mechanism's blanket.
+        """The mechanism's blanket, which hides a report among shuffled ones.
 
-        The blanket is over all vectors of scores, and the basis of a report does not depend on the
-        data: transform and feedback change nothing.
+        It is over all vectors of scores, so transform and feedback do not change it.
         """
         if not self.private:
             raise InvalidArgument("solution", self.name, "private: a certified one")
@@ -224,7 +222,7 @@ class Solution:
 
     @cached_property
     def alphabet(self) -> Alphabet:
-        """What a report can say, and what its symbols stand for."""
+        """The possible reports, and what each symbol adds to a total."""
         transform = self.transform
         alphabet = self.mechanism.alphabet(transform.size, transform.codebook)
         return alphabet if transform.bases == 1 else replace(alphabet, slots=transform.slots)
@@ -248,9 +246,7 @@ class Solution:
 
     @cached_property
     def influence(self) -> Influence:
-        """How far one report can move the sum of all decoded reports, whoever sends it.
-
-        Infinite where numbers leave as they are: nothing bounds them.
+        """How far one report can move the sum of decoded reports; infinite for unbounded numbers.
 
         >>> from fedsel import solution
         >>> influence = solution("RJ", epsilon=1.0, dim=100, rho=0.4).influence
@@ -262,12 +258,12 @@ class Solution:
 
     @property
     def accumulates(self) -> bool:
-        """Whether a client keeps what it did not send, for later epochs."""
+        """Whether a client keeps what it did not send for later epochs."""
         return self.feedback.accumulate
 
     @property
     def rate_inside(self) -> bool:
-        """Whether clients report on α times their update (…-O), so that the server's rate is 1."""
+        """Whether clients multiply their update by α (…-O), so that the server's rate is 1."""
         return self.feedback.rate_inside
 
     @property
@@ -278,7 +274,7 @@ class Solution:
     def encode(
         self, gradient: Vector, residual: Vector, entropy: Entropy = SYSTEM
     ) -> tuple[Reports, Vector]:
-        """A client's report and the residual that it keeps; zeros are "no residual"."""
+        """Draw a client's report and return it with the new residual. Zeros mean no residual."""
         before = check_vectors("residual", residual, ndim=1)
         update = check_vectors("gradient", gradient, ndim=1)
         if len(before) != self.dim or len(update) != self.dim:
@@ -297,7 +293,7 @@ class Solution:
         return Totals(self.alphabet, self.transform.adder)
 
     def expand(self, means: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The update (d,) that the means of totals stand for."""
+        """Convert the means of totals to an update (d,)."""
         return self.transform.combine(means)
 
     def decode(self, reports: Reports) -> NDArray[np.float64]:
@@ -308,7 +304,7 @@ class Solution:
 
 
 def what_leaves(solution: Solution) -> str:
-    """What a report of a solution holds, from the alphabet of its symbols.
+    """Describe the content of a report of a solution.
 
     >>> from fedsel import solution
     >>> what_leaves(solution("RJ", epsilon=1.0, dim=100))

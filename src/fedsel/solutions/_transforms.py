@@ -1,8 +1,7 @@
 """Transforms of an update (d,) into scores (M,): coordinates, directions, projections.
 
-A score is the inner product with a public codeword; both ends know the codewords from public
-parameters. Scores may be wrong in their last bits: that costs accuracy at most, never privacy,
-because a mechanism is private whatever its scores are.
+A score is the inner product with a public codeword, which both ends derive from public parameters.
+Rounding errors of scores may cost accuracy, never privacy: a mechanism is private for any scores.
 """
 
 from __future__ import annotations
@@ -34,20 +33,20 @@ LEAST_SINGULAR = 1 / 32
 
 @dataclass(frozen=True)
 class Transform(ABC):
-    """M public codewords of ``dim`` entries, one a slot.
+    """M public codewords of ``dim`` entries, one for each slot.
 
-    There may be several ``bases`` of M codewords each; a report takes one of them at random.
+    There may be several ``bases`` of M codewords; a report uses one of them at random.
     """
 
     name: ClassVar[str]
     slots_are: ClassVar[str] = "codewords"
-    """What the slots of a report stand for, in words."""
+    """What slots are, in words."""
     identity: ClassVar[bool] = False
-    """Whether an update is its own scores."""
+    """Whether the scores are the entries of the update."""
     per_round: ClassVar[bool] = False
-    """Whether each round has codewords of its own."""
+    """Whether each round has its own codewords."""
     shares_codewords: ClassVar[bool] = True
-    """Whether the reports of a round share codewords, towards which their mean can bend."""
+    """Whether the reports of a round share codewords, which can bias their mean."""
     dim: int
 
     def __post_init__(self) -> None:
@@ -56,61 +55,61 @@ class Transform(ABC):
     @property
     @abstractmethod
     def size(self) -> int:
-        """M, how many codewords a mechanism chooses from."""
+        """M, the number of codewords from which a mechanism chooses."""
 
     @property
     def bases(self) -> int:
-        """How many sets of codewords there are in a round."""
+        """The number of sets of codewords in a round."""
         return 1
 
     @property
     def slots(self) -> int:
-        """The slots of all bases, which a report can name."""
+        """The number of slots of all bases."""
         return self.bases * self.size
 
     @property
     def rms_correlation(self) -> float | None:
-        """√E⟨codeword, direction⟩² over all directions; None where slots stand for themselves."""
+        """√E⟨codeword, direction⟩² over all directions; None if slots are coordinates."""
         return None
 
     @property
     def codebook(self) -> Codebook | None:
-        """What a mechanism may ask of the codewords; None where slots stand for themselves."""
+        """The `Codebook` for a mechanism; None if slots are coordinates."""
         return None if self.rms_correlation is None else self
 
     def top_sum(self, k: int) -> float:
-        """E of the sum of the k largest |⟨codeword, direction⟩|, over `rms_correlation`.
+        """Expected sum of the k largest |⟨codeword, direction⟩|, over `rms_correlation`.
 
-        Scores are taken to be normal.
+        It assumes normal scores.
         """
         return upper_sum(k, self.size)
 
     @property
     def adder(self) -> Adder | None:
-        """The object that adds reports up; None where totals have one place for each slot."""
+        """The object that adds up reports; None if totals have one place for each slot."""
         return None
 
     @property
     def places(self) -> int:
-        """How many numbers the totals of a round have."""
+        """The number of entries of a round's totals."""
         return self.slots
 
     @property
     def length(self) -> float:
-        """The root mean square of the norm of what `combine` makes of one slot."""
+        """The rms norm of the vector to which `combine` maps one slot."""
         return 1.0
 
     @property
     def entries(self) -> int:
-        """Numbers of a public matrix that both ends hold; 0 where there is none."""
+        """The size of the public matrix that both ends hold; 0 if there is none."""
         return 0
 
     def in_round(self, number: int) -> Self:  # noqa: ARG002
-        """The transform of a round; rounds count through all epochs."""
+        """The transform of a round. Rounds are numbered through all epochs."""
         return self
 
     def in_basis(self, number: int) -> Self:  # noqa: ARG002
-        """The transform with one of its bases in use."""
+        """The transform restricted to one of its bases."""
         return self
 
     def with_fewer_bases(self, count: int) -> Self:  # noqa: ARG002
@@ -127,16 +126,16 @@ class Transform(ABC):
 
     @abstractmethod
     def combine(self, means: Doubles) -> Doubles:
-        """The update (d,) that the means of all totals (places,) stand for."""
+        """Convert the means of all totals (places,) to an update (d,)."""
 
     def influence(self, picks: int = 1) -> Influence:
-        """What ``picks`` pairs ±1 in distinct slots, of any basis, can add to an update."""
+        """The influence on an update of ``picks`` pairs ±1 in distinct slots of any basis."""
         slots = self.slots
         ones = (np.bincount([j], minlength=slots).astype(np.float64) for j in range(slots))
         return influence_of(np.array([self.combine(one) for one in ones]), picks)
 
     def value(self, vector: Vector, slot: int) -> float:
-        """The inner product of one codeword, in double precision."""
+        """The inner product with one codeword, in double precision."""
         with np.errstate(over="ignore", invalid="ignore"):
             product = np.dot(self.codeword(slot).astype(np.float64), vector.astype(np.float64))
         return float(product)
@@ -146,9 +145,9 @@ class Transform(ABC):
         return np.array([self.value(vector, j) for j in range(self.size)])
 
     def without(self, vector: Vector, slot: int) -> Vector:
-        """The vector less its part along a codeword: what is left when that slot was sent.
+        """Remove the part along a codeword, as after sending its slot.
 
-        Finite also where it overflows: a residual that is not would silence its client.
+        The result stays finite on overflow: a residual that is not would silence its client.
         """
         word = self.codeword(slot).astype(np.float64)
         share = self.value(vector, slot) / float(word @ word)
@@ -160,7 +159,7 @@ class Transform(ABC):
 @final
 @dataclass(frozen=True)
 class Coordinates(Transform):
-    """e_1 … e_d: an update is its own scores.
+    """The coordinates e_1 … e_d: an update is its own scores.
 
     Proof: docs/proofs/transforms.md, T2.
 
@@ -213,7 +212,7 @@ class _Matrix(Transform):
     @property
     @abstractmethod
     def recovery(self) -> Doubles:
-        """What each slot adds to the combined update (M, d)."""
+        """The vector (M, d) that each slot adds to the combined update."""
 
     @property
     def entries(self) -> int:
@@ -227,7 +226,7 @@ class _Matrix(Transform):
         return products
 
     def combine(self, means: Doubles) -> Doubles:
-        """Row after row: one order of rounding for every server."""
+        """Combine row by row, so that every server rounds alike."""
         total = np.zeros(self.dim)
         rows = self.recovery
         for slot in np.flatnonzero(means).tolist():
@@ -241,7 +240,7 @@ class _Matrix(Transform):
 @final
 @dataclass(frozen=True)
 class RandomDirections(_Matrix):
-    """M independent directions from a public seed: with many, as good as a continuous sphere.
+    """M independent directions from a public seed. Many of them approximate the whole sphere.
 
     Proof: docs/proofs/transforms.md, T4, T6.
 
@@ -294,9 +293,8 @@ class Projection(_Matrix):
     """z = Φᵀg with a public Gaussian Φ (d × q, variance 1/q), q = ratio·d. (Shin et al. 2018.)
 
     The server recovers an update with the pseudo-inverse of Φᵀ. Singular values below 1/32 of
-    1 + √(d/q), about the largest, are not inverted: what they hold is lost, as is what lies outside
-    of the q directions, and no report is enlarged more than 16 times. Ratios near 1 have such
-    values, where Φ is nearly square.
+    1 + √(d/q), about the largest, are not inverted, so no report is enlarged more than 16 times.
+    Such values occur at ratios near 1, where Φ is nearly square; their directions are lost.
 
     Proof: docs/proofs/transforms.md, T7.
 
@@ -339,7 +337,7 @@ class Projection(_Matrix):
 
     @property
     def rank(self) -> int:
-        """How many directions of an update the server recovers: q, or less near ratio 1."""
+        """The number of directions that the server recovers: q, or fewer near ratio 1."""
         return _inverse(self.dim, self.size, self.seed)[1]
 
 
@@ -362,7 +360,7 @@ def _projection(d: int, q: int, seed: int) -> NDArray[np.float32]:
 
 @lru_cache(maxsize=8)
 def _inverse(d: int, q: int, seed: int) -> tuple[Doubles, int]:
-    """The recovery of a projection, and how many singular values are in it."""
+    """The recovery of a projection, and the number of singular values that it inverts."""
     left, values, right = np.linalg.svd(
         _projection(d, q, seed).astype(np.float64), full_matrices=False
     )

@@ -26,7 +26,7 @@ The recipe says what devices must know of it:
 What the server does alone (the average, λ) is not in it, nor which rounds prepare: their reports
 are like all others. All integers are little-endian and unsigned.
 
-The intent says why the server asks and who gets what it learns:
+The intent says why the server asks and who receives the results:
 
     purpose    1 byte, and so many bytes of UTF-8 (0 … 200)
     recipient  1 byte, and so many bytes of UTF-8 (0 … 100)
@@ -288,7 +288,7 @@ class Request:
     """A report is asked for in ``round`` of a run, which belongs to ``epoch`` of its recipe.
 
     ``run`` is 16 random bytes that name the run. Rounds count through all epochs. ``intent`` is
-    what the server says about the run: its purpose, and who gets what is learnt.
+    the purpose of the run and the recipient of its results, as the server states them.
 
     >>> recipe = Recipe("PM", epsilon=1.0, dim=8, mu=0.1, rho=None, learning_rate=1.0)
     >>> request = Request(bytes(16), epoch=0, round=3, recipe=recipe)

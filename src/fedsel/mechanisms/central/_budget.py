@@ -38,10 +38,10 @@ def local_budget(
 ) -> CentralGuarantee:
     """Find the largest local ε, to a percent, with which reports keep a central goal.
 
-    ``make`` returns the solution for the local ε of one report. The result is proved for that
-    solution: ``local`` is the ε of each report, ``epsilon`` at most the goal. A client reports once
-    in each of the ``epochs``, among ``reports`` of a round. For several epochs, which `compose`
-    puts together, the result is within some percent of the largest.
+    ``make`` returns the solution for the local ε of one report. The guarantee is proved for that
+    solution: its ``local`` is the ε of each report, its ``epsilon`` at most the goal. A client
+    reports once in each of the ``epochs``, in a round of ``reports``. For several epochs, composed
+    by `compose`, the result is within a few percent of the largest.
 
     >>> from fedsel import solution
     >>> found = local_budget(
@@ -64,7 +64,7 @@ def proved_budget(
     epochs: int = 1,
     most: float = _MOST,
 ) -> tuple[float, CentralGuarantee]:
-    """Return the local ε to give to ``make``, of three digits, and its proved guarantee."""
+    """Return the local ε for ``make``, to three digits, and its proved guarantee."""
     n, times = check_count("reports", reports), check_count("epochs", epochs)
     goal, delta = check_positive("epsilon", epsilon), check_delta(delta)
     local = rough_budget(make, epsilon=goal, delta=delta, reports=n, epochs=times, most=most)
@@ -76,7 +76,7 @@ def proved_budget(
         if local <= least:
             break
         local = max(least, _three_digits(local * (1 - less)))
-        less = min(0.5, 1.5 * less)  # the search was wrong: by how much is not known
+        less = min(0.5, 1.5 * less)  # the rough search was off by an unknown amount
     raise InvalidArgument("epsilon", epsilon, "one that the solution keeps by itself")
 
 
@@ -107,9 +107,9 @@ def rough_budget(
     epochs: int = 1,
     most: float = _MOST,
 ) -> float:
-    """Estimate the largest local ε, of three digits, for a central goal: in floats, not proved.
+    """Estimate the largest local ε, to three digits, for a central goal: in floats, not proved.
 
-    Of several epochs, each gets the goal that it would have with Gaussian noise.
+    Several epochs share the goal as they would with Gaussian noise.
     """
     most = check_positive("most", most)
     goal, low, high = epsilon, min(_always(epsilon, epochs), most), most

@@ -25,19 +25,19 @@ _LEAST_DELTA = 1e-100
 
 
 class Shuffled(Protocol):
-    """A mechanism or solution that reports by a law of integers."""
+    """A mechanism or solution with an integer law."""
 
     def blanket(self, d: int | None = None) -> Blanket:
-        """Return the two inputs that are hardest to hide, and what all inputs share."""
+        """Return the outputs, grouped by their weights for the two hardest inputs to hide."""
         ...
 
 
 @dataclass(frozen=True)
 class CentralGuarantee:
-    """(ε, δ)-differential privacy of n reports against everybody who sees them shuffled.
+    """(ε, δ)-differential privacy of n reports against an observer of the shuffled reports.
 
-    ``local`` is the ε of each report by itself, which holds even if all others collude. A client
-    sends one report in each of the ``epochs``.
+    ``local`` is the ε of each report, which holds even if all others collude. A client sends one
+    report in each of the ``epochs``.
     """
 
     epsilon: float
@@ -65,9 +65,8 @@ def amplify(
 ) -> CentralGuarantee:
     """Prove the central guarantee of ``reports`` shuffled reports of one round.
 
-    Give ``delta`` for the smallest ε, or ``epsilon`` for the δ. ``reports`` counts the reports of
-    honest clients that are shuffled together. As in `certify`, a mechanism on a vector needs the
-    dimension d; a solution has its own.
+    Pass ``delta`` to find the smallest ε, or ``epsilon`` to find δ. ``reports`` counts the reports
+    of honest clients that are shuffled together. A mechanism on a vector needs the dimension d.
 
     >>> from fedsel import solution
     >>> fj = solution("FJ", epsilon=4.0, dim=128, rho=0.4)
@@ -158,7 +157,7 @@ def _crossing(blanket: Blanket, reports: int, most: float, delta: float) -> floa
         middle = min(max(low + share * (high - low), low + apart), high - apart)
         found, before = beyond(middle), below
         below = found < 0
-        # An end that stays twice counts half, so that neither stays for ever.
+        # Illinois rule: halve the value at an end that stays twice, so that neither is stuck.
         if below:
             low, under, over = middle, found, over / 2 if before is True else over
         else:
@@ -178,9 +177,9 @@ def compose(target: Shuffled, *, reports: int, epochs: int, delta: float) -> Cen
     """Prove the central guarantee of a client that reports once in each epoch.
 
     In every epoch its report is shuffled with those of ``reports − 1`` honest clients. δ(ε) of one
-    epoch is proved at some ε, joined by dp_accounting to a privacy loss distribution that is never
-    better, and composed there. Where clients remember what they sent (`remembers`), the local ε of
-    all epochs is what is proved.
+    epoch is proved at some ε; dp_accounting joins these points to a pessimistic privacy loss
+    distribution and composes it. If clients remember what they sent (`remembers`), only the local ε
+    of all epochs is proved.
 
     Proof: docs/proofs/shuffling.md, S9.
 
@@ -207,9 +206,9 @@ def compose(target: Shuffled, *, reports: int, epochs: int, delta: float) -> Cen
 
 
 def add_up(target: Shuffled, *, reports: int, epochs: int, delta: float) -> CentralGuarantee:
-    """Prove the same by adding up ε and δ of the epochs: faster, without dp_accounting.
+    """Prove a weaker guarantee by adding up ε and δ of the epochs: fast, without dp_accounting.
 
-    It is larger than what `compose` finds, about √epochs times, and at most the local ε of all.
+    Its ε is about √epochs times the ε of `compose`, and at most the local ε of all epochs.
 
     >>> from fedsel import solution
     >>> print(add_up(solution("Duchi", epsilon=1.0, dim=8), reports=40, epochs=9, delta=1e-2))
@@ -227,8 +226,8 @@ def add_up(target: Shuffled, *, reports: int, epochs: int, delta: float) -> Cent
 def remembers(target: Shuffled) -> bool:
     """Return whether a client's report depends on its reports in earlier epochs.
 
-    Then a later report tells something of who sent which earlier one, and shuffled rounds do not
-    compose: no central guarantee over several epochs is proved here beyond the local one.
+    Then a later report helps to link earlier ones to their senders, and shuffled rounds do not
+    compose: over several epochs only the local guarantee is proved.
     """
     return bool(getattr(target, "accumulates", False))
 
