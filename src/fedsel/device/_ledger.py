@@ -381,7 +381,7 @@ def _explained(*, unreadable: bool = False) -> Iterator[None]:
 
 
 def checked_name(argument: str, name: object) -> str:
-    """The name of somebody, fit to be shown."""
+    """Check the name of a person that reports will show."""
     text = check_text(argument, name, "recipient")
     if not text:
         raise InvalidArgument(argument, name, "the name of a person who allows the lifetime")

@@ -67,7 +67,7 @@ class Counts(NamedTuple):
         return cls(count(Verdict.ACCEPTED), rejected, count(Verdict.DUPLICATE), count(Verdict.LATE))
 
     def plus(self, other: Counts) -> Counts:
-        """The counts of both."""
+        """Add two counts."""
         return Counts(*map(operator.add, self, other))
 
 
@@ -167,7 +167,7 @@ class Checkpoint:
         )
 
     def check_same(self, other: Checkpoint) -> None:
-        """Refuse to go on with another task than the checkpoint's; name what has changed."""
+        """Refuse to resume with another task than the checkpoint's; name the changes."""
         means = [None if c.plan is None else c.plan.known for c in (self, other)]
         if means[0] != means[1]:
             allowed = "what the run began with: the checkpoint has other public means"

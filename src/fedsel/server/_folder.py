@@ -90,7 +90,7 @@ class FolderLock:
             raise CheckpointError(f"the folder {str(self.folder)!r} was replaced by another one")
 
     def release(self) -> None:
-        """Let others have the folder."""
+        """Let others use the folder."""
         self._holder = None
         self._lock.release()
 

@@ -39,7 +39,7 @@ class ServerKey:
 
     @classmethod
     def generate(cls) -> ServerKey:
-        """A key in memory alone."""
+        """Make a key that is in memory alone."""
         with needed("shuffling", "sealed reports"):
             from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
         return cls(X25519PrivateKey.generate())

@@ -110,7 +110,7 @@ class Planned:
 
     @property
     def batch(self) -> int:
-        """How many nodes are planned for a round."""
+        """The planned number of nodes in a round."""
         return max(1, self.nodes // self.rounds_per_epoch)
 
     def recipe_of(self, dim: int, scales: Iterable[float] = (1.0,)) -> Recipe:

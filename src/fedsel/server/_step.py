@@ -294,9 +294,9 @@ class History:
 
     @property
     def accuracy(self) -> float:
-        """Accuracy at the end."""
+        """The accuracy after the last round."""
         return self.rounds[-1].accuracy
 
     def table(self) -> list[dict[str, float]]:
-        """One row a round."""
+        """The rounds as rows of a table."""
         return [{**vars(r), "misclassification": r.misclassification} for r in self.rounds]

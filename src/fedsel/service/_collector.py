@@ -45,7 +45,7 @@ class IncomingReport(NamedTuple):
 
 
 class Receipt(NamedTuple):
-    """What became of a batch."""
+    """The verdict on a batch, and the counts of its reports."""
 
     verdict: Verdict
     counts: Counts
@@ -140,7 +140,7 @@ class Collector:
         self.available = True
         self._failure: tuple[str, str] | None = None
         self.status: RoundStatus = store.status()
-        self.view = RunSnapshot(task, state, store.times(), store.measures())
+        self.snapshot = RunSnapshot(task, state, store.times(), store.measures())
         self.commits = 0
         self._rejected = 0
         self._waiting: list[Waiting] = []
@@ -177,10 +177,10 @@ class Collector:
     @property
     def counts(self) -> Counts:
         """Counts of the open round; zeros while the snapshot lags behind the store."""
-        return self.status.counts if self.status.round == self.view.round else Counts()
+        return self.status.counts if self.status.round == self.snapshot.round else Counts()
 
     def reject(self, count: int = 1) -> None:
-        """Count reports that were malformed or not welcome."""
+        """Count malformed and uninvited reports."""
         self._rejected += count
 
     def put(self, item: Item) -> asyncio.Future[Verdict | Receipt]:
@@ -211,7 +211,7 @@ class Collector:
                     done.set_result(verdict)
             self.status = status
             self._recovered()
-            if status.round != self.view.round or self._due(status):
+            if status.round != self.snapshot.round or self._due(status):
                 await self._follow(self._seen, status)
 
     def _next_group(self) -> list[Waiting]:
@@ -270,7 +270,7 @@ class Collector:
         return verdicts, status
 
     def _judged(self, transaction: Transaction, items: Sequence[Item]) -> list[Verdict | Receipt]:
-        rounds = self.view.rounds
+        rounds = self.snapshot.rounds
         verdicts: dict[int, Verdict | Receipt] = {}
         reports = [(i, item) for i, item in enumerate(items) if isinstance(item, IncomingReport)]
         judged = judge_reports(transaction, [item for _, item in reports], rounds)
@@ -279,30 +279,30 @@ class Collector:
         # In one order everywhere: processes that wait for each other's batches must not do so
         # in a circle.
         for i, batch in sorted(batches, key=lambda pair: (pair[1].gateway, pair[1].number)):
-            verdicts[i] = judge_batch(transaction, batch, self.view.form, rounds)
+            verdicts[i] = judge_batch(transaction, batch, self.snapshot.form, rounds)
         return [verdicts[i] for i in range(len(items))]
 
     def _seen(self, status: RoundStatus) -> None:
         """Close the round if it is due; follow where another process has closed it."""
-        if status.round == self.view.round and self._due(status):
+        if status.round == self.snapshot.round and self._due(status):
             status = self._close()
-        while status.round != self.view.round:  # until no other process goes on in between
+        while status.round != self.snapshot.round:  # until no other process goes on in between
             state = Checkpoint.decode(self.store.checkpoint())
             times, measures = self.store.times(), self.store.measures()
-            self.view = RunSnapshot(self.task, state, times, measures)
+            self.snapshot = RunSnapshot(self.task, state, times, measures)
             status = self.store.status()
         self.status = status
 
     def _due(self, status: RoundStatus) -> bool:
         rule = self.task.close_after
         seconds = self._now() - status.opened
-        return not self.view.state.finished and rule.due(status.counts.accepted, seconds)
+        return not self.snapshot.state.finished and rule.due(status.counts.accepted, seconds)
 
     def _close(self) -> RoundStatus:
         """End the open round, if no other process was faster: add up, step, open the next one."""
         with self.store.closing() as transaction:
             status = transaction.status()
-            if status.round != self.view.round or not self._due(status):
+            if status.round != self.snapshot.round or not self._due(status):
                 return status
             state = Checkpoint.decode(transaction.checkpoint())
             after = state.advanced(self._added(transaction, status), status.counts)
@@ -313,9 +313,9 @@ class Collector:
 
     def _added(self, transaction: Transaction, status: RoundStatus) -> Totals:
         """The sums of the round, from the database: memory does not grow with the reports."""
-        totals = self.view.state.recipe.build().in_round(status.round).totals()
+        totals = self.snapshot.state.recipe.build().in_round(status.round).totals()
         for chunk in transaction.reports(status.round):
-            totals.add(self.view.form.decode_many(chunk).reports)
+            totals.add(self.snapshot.form.decode_many(chunk).reports)
         if totals.count != status.counts.accepted:
             raise CheckpointError(
                 f"round {status.round} has {totals.count} reports, not {status.counts.accepted}"

@@ -223,7 +223,7 @@ class Buckets:
         self._known: OrderedDict[Hashable, tuple[float, float]] = OrderedDict()
 
     def take(self, client: Hashable) -> bool:
-        """Whether this client may ask now."""
+        """Whether this client may send a request now."""
         now = self._clock()
         left, since = self._known.pop(client, (self._burst, now))
         left = min(self._burst, left + self._rate * (now - since))

@@ -63,7 +63,7 @@ class Sums:
 
     @property
     def count(self) -> int:
-        """How many reports were added up."""
+        """The number of reports in all sums."""
         return sum(totals.count for totals in self.by_round.values())
 
     def mean(self, recipe: Recipe, number: int) -> NDArray[np.float64]:

@@ -88,12 +88,12 @@ class RunSnapshot:
 
     @property
     def round(self) -> int:
-        """The round that is open."""
+        """The number of the open round."""
         return self.state.round
 
     @property
     def rounds(self) -> int:
-        """How many rounds the run has in all."""
+        """The number of rounds of the whole run."""
         return self.state.rounds_per_epoch * self.state.recipe.epochs
 
     @cached_property

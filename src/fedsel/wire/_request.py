@@ -89,7 +89,7 @@ class Intent:
         return bool(self.purpose or self.recipient)
 
     def encode(self) -> bytes:
-        """Both texts, each after its length."""
+        """Write both texts, each after its length."""
         texts = (getattr(self, name).encode() for name in MOST_TEXT_BYTES)
         return b"".join(bytes([len(text)]) + text for text in texts)
 

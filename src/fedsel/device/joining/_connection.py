@@ -70,7 +70,7 @@ def jittered(seconds: float) -> float:
 
 
 def random_round(first: int, last: int) -> int:
-    """A round among these, at random."""
+    """Draw a round from ``first`` to ``last``."""
     return _RANDOM.randint(first, last)
 
 
@@ -158,7 +158,7 @@ class Connection:
 
     @property
     def exposed(self) -> bool:
-        """Whether others on the way can read along."""
+        """Whether others on the network can read the traffic."""
         return not self._secure and self._host not in ("localhost", "127.0.0.1", "::1")
 
     def patience(self) -> Patience:
@@ -166,7 +166,7 @@ class Connection:
         return Patience(self._patience)
 
     def close(self) -> None:
-        """Close it; the next request opens it again."""
+        """Close the connection; the next request opens it again."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -322,7 +322,7 @@ class _InTime(http.client.HTTPConnection):
 
 @final
 class _Reading(io.RawIOBase):
-    """What a socket receives while there is patience."""
+    """Reads a socket until the patience ends."""
 
     def __init__(self, sock: socket.socket, raw: io.RawIOBase, patience: Patience) -> None:
         self._sock, self._raw, self._patience = sock, raw, patience
