@@ -90,8 +90,8 @@ async def bodies(count: int, folder: str) -> Counter[str]:
     app = create_app(task, f"{folder}/store")
     inner = app._app
     async with inner.router.lifespan_context(inner):
-        view = inner.state.service.view
-        form: ReportFormat = view.form
+        snapshot = inner.state.service.snapshot
+        form: ReportFormat = snapshot.form
         gateway = invitations_of(task, f"{folder}/store").invite("gateway")
         asked, rng, seen = Asked(app), random.Random(0), Counter[str]()
 

@@ -1,4 +1,4 @@
-"""What the project says of itself is so: extras, and the commands of pages and workflows."""
+"""What the project says of itself is so: extras, commands of pages and workflows, and its tests."""
 
 import re
 import subprocess
@@ -16,6 +16,13 @@ PAGES = [
     *sorted(ROOT.glob("docs/**/*.md")),
     *sorted(ROOT.glob(".github/workflows/*.yml")),
 ]
+
+# Modules without a test file of their own; the list may only shrink.
+WITHOUT_TESTS = {
+    "_version.py",
+    "service/_migrations/env.py",
+    "service/_migrations/versions/r1_tables.py",
+}
 
 
 def test_the_page_on_installation_says_what_every_extra_is_for():
@@ -38,6 +45,15 @@ def test_every_workflow_says_what_it_may_do_and_for_how_long():
         text = workflow.read_text()
         assert "\npermissions:\n  contents: read\n" in text, workflow.name
         assert text.count("runs-on:") == text.count("timeout-minutes:"), workflow.name
+
+
+def test_every_module_has_a_test_file_of_its_name():
+    """The tests of `server/_step.py` are `tests/server/test_step.py`."""
+    package = ROOT / "src" / "fedsel"
+    modules = {file.relative_to(package) for file in package.rglob("[!_]*.py")}
+    modules |= {file.relative_to(package) for file in package.rglob("_[!_]*.py")}
+    mirrors = {m: ROOT / "tests" / m.parent / f"test_{m.name.lstrip('_')}" for m in modules}
+    assert {str(m) for m, mirror in mirrors.items() if not mirror.exists()} == WITHOUT_TESTS
 
 
 @pytest.mark.slow

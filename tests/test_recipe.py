@@ -105,7 +105,7 @@ def test_what_is_not_said():
     assert numbers == (1, 0.0, 0.2, 1.0, 0.0, 0.1, 0)
     assert made.solution == "FJ"
     assert made.k == Share(0.1)
-    assert made.dim is made.words is made.asked is None
+    assert made.dim is made.words is made.requested_solution is None
     for name in ("learning_rate", "averaging", "rho", "mu", "bases", "spread", "centre"):
         assert getattr(made, name) == "auto"
 
@@ -165,24 +165,30 @@ def test_what_was_decided_reaches_the_solution():
 )
 def test_nothing_that_matters_is_left_open(name, open_):
     given = {"rho": 1.0, "mu": 0.1}
-    for made in (lambda r: r.build(), lambda r: r.plain, lambda r: r.for_devices):
+    for made in (lambda r: r.build(), lambda r: r.with_unused_zeroed, lambda r: r.wire_part):
         assert made(recipe(name, **given)) is not None
         with pytest.raises(InvalidArgument, match=f"^{open_} = 'auto'"):
             made(recipe(name, **{**given, open_: "auto"}))
 
 
 def test_what_does_not_matter_is_a_number_all_the_same():
-    plain = recipe("PM", learning_rate=0.5).plain
+    plain = recipe("PM", learning_rate=0.5).with_unused_zeroed
     assert (plain.mu, plain.rho, plain.bases, plain.spread, plain.centre) == (0, None, None, 0, 0)
     kept = recipe("RJ", mu=0.5, rho=2.0, bases=4, spread=0.125, centre=0.25)
-    assert kept.plain == kept
+    assert kept.with_unused_zeroed == kept
 
 
 def test_devices_are_not_told_what_the_server_does_afterwards():
     told = recipe(
-        rho=1.0, averaging=2, reg=0.5, theta=0.125, asked="PS-PM", spread=0.25, centre=0.25
-    ).for_devices
-    assert (told.averaging, told.reg, told.theta, told.asked) == (0, 0, 0.2, None)
+        rho=1.0,
+        averaging=2,
+        reg=0.5,
+        theta=0.125,
+        requested_solution="PS-PM",
+        spread=0.25,
+        centre=0.25,
+    ).wire_part
+    assert (told.averaging, told.reg, told.theta, told.requested_solution) == (0, 0, 0.2, None)
     assert (told.spread, told.centre, told.rho, told.epsilon) == (0, 0, 1.0, 1)
 
 

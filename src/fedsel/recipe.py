@@ -94,7 +94,7 @@ class Recipe:
     - ``spread``, ``centre``: the share of the rounds in which clients report on their records
       instead of gradients, so that the server learns their spread and centre
       (`fedsel.preparation`).
-    - ``asked`` is the requested solution, if another replaces it.
+    - ``requested_solution`` is the one that was asked for, if another replaces it.
 
     >>> recipe = Recipe("ps-pm", epsilon=2.0, dim=100, epochs=5, mu=0.1)
     >>> recipe.solution, recipe.charge
@@ -146,7 +146,7 @@ class Recipe:
         ),
     ] = AUTO
     seed: Annotated[int, Parameter("Seed of public projections and codebooks.")] = 0
-    asked: str | None = None
+    requested_solution: str | None = None
     spread: Annotated[
         float | Auto,
         Parameter(
@@ -261,13 +261,14 @@ class Recipe:
         return 1.0 if self.build().rate_inside else float(self.learning_rate)
 
     @property
-    def for_devices(self) -> Recipe:
+    def wire_part(self) -> Recipe:
         """The part of the recipe that devices receive, without the server's own parameters."""
-        plain = replace(self.plain, averaging=0.0, reg=0.0, theta=THETA, asked=None)
+        plain = self.with_unused_zeroed
+        plain = replace(plain, averaging=0.0, reg=0.0, theta=THETA, requested_solution=None)
         return replace(plain, spread=0.0, centre=0.0)
 
     @property
-    def plain(self) -> Recipe:
+    def with_unused_zeroed(self) -> Recipe:
         """The recipe with every parameter that its solution does not use set to zero or None."""
         self.require("rho", "mu")
         mu = 0.0 if self.mu == AUTO else self.mu

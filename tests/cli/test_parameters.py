@@ -11,7 +11,7 @@ from fedsel.cli import app
 from fedsel.experiments import PARAMETERS, SPEC_NAMES, Spec, override
 from fedsel.recipe import Parameter, parameters_of
 
-DERIVED = {"dim", "asked"}
+DERIVED = {"dim", "requested_solution"}
 """Fields that no user sets: they follow from the records and from the solution."""
 
 

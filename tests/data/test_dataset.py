@@ -1,4 +1,4 @@
-"""Data sets from arrays, their scales, the synthetic ones, and who holds which records."""
+"""Data sets from arrays, and their scales."""
 
 from dataclasses import FrozenInstanceError, replace
 

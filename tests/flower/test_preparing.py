@@ -1,6 +1,5 @@
 """Records whose bounds the strategy knows: the first rounds of a run learn where they lie."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -12,13 +11,12 @@ import fedsel.flower._session as session_module
 from fedsel import InvalidArgument
 from fedsel._internal.models import LinearModel
 from fedsel._internal.random import stream
-from fedsel.device import Ledger, Reason
-from fedsel.flower import FedSelMod, FedSelStrategy, NoReports, RecordPipeline, prepared
-from fedsel.flower._messages import NO_BOUNDS, NO_RECORDS, Question
-from fedsel.preparation import FeatureScale, Preparation
+from fedsel.device import Ledger
+from fedsel.flower import FedSelMod, FedSelStrategy, NoReports, prepared
+from fedsel.flower._messages import NO_BOUNDS, NO_RECORDS
 from fedsel.simulation import Population, Training, train_vectors
 from fedsel.wire import Request
-from tests.flower.messages import SEED, Replayed, context, message
+from tests.flower.messages import SEED, Replayed, context
 from tests.flower.messages import config as node_config
 
 pytestmark = pytest.mark.usefixtures("flower_identity")
@@ -330,54 +328,3 @@ def test_records_that_fail_count_as_zeros(tmp_path, fails, caplog):
         kind = "RuntimeError" if fails == "raises" else "SystemExit"
         assert f"the app or its records failed: {kind}" in caplog.text
     assert "secret" not in caplog.text
-
-
-def test_preparing_travels_and_nonsense_is_refused(tmp_path):
-    msg, made = asked(tmp_path / "server")
-    text = msg.content["fedsel"]["preparing"]
-    again = RecordPipeline.decode(text, 9)
-    assert again.encode() == text
-    whole = made.session.server.plan
-    assert again.plan.for_devices == whole.for_devices
-    # What the server makes of reports stays with it.
-    assert whole.to_dict().keys() - json.loads(text)["plan"].keys() == {"entry", "reach"}
-    assert len(text) < 500  # what all features share is told once
-    learnt = replace(again, preparation=replace(again.preparation, centre=np.arange(5) / 7))
-    assert RecordPipeline.decode(learnt.encode(), 9).preparation == learnt.preparation
-    parts = json.loads(text)
-    for change in (
-        {"features": 3},
-        {"features": 0},
-        {"features": FEATURES + 1, "plan": None},  # more than the model has parameters for
-        {"features": 1 << 60, "plan": None},
-        {"low": 5},
-        {"low": [0.0] * 4},
-        {"octaves": 1 << 40},
-        {"octaves": "many"},
-        {"preparation": None},
-        {"preparation": {**parts["preparation"], "spread": 2.1}},
-        {"plan": {**parts["plan"], "dim": FEATURES + 2}},
-        {"plan": {**parts["plan"], "radius": -1.0}},
-        {"plan": {**parts["plan"], "more": 1}},
-        {"plan": 7},
-    ):
-        bad = RecordDict(dict(msg.content.items()))
-        bad["fedsel"] = ConfigRecord(
-            {**msg.content["fedsel"], "preparing": json.dumps({**parts, **change})}
-        )
-        told = answered(message(bad), tmp_path, FedSelMod(records=lambda _: records()[0]))
-        assert told == Reason.MALFORMED.value, change
-    assert not (tmp_path / "one").exists()
-
-
-def test_records_are_prepared_for_messages_that_tell_how():
-    X = records()[0]
-    begun = RecordPipeline(FeatureScale.of(RANGE, FEATURES), Preparation.plain(FEATURES))
-    content = RecordDict({"fedsel": Question(b"", (), begun).record()})
-    np.testing.assert_array_equal(prepared(message(content), X), begun.records(X))
-    with pytest.raises(InvalidArgument, match="message without preparation"):
-        prepared(message(RecordDict({})), X)
-    with pytest.raises(InvalidArgument, match="plan"):
-        begun.vector(0, X)
-    with pytest.raises(InvalidArgument, match="preparation"):
-        RecordPipeline(begun.scale, Preparation.plain(3))

@@ -291,7 +291,7 @@ def test_an_unknown_parameter_is_refused_with_the_list_of_known_ones(tmp_path):
         strategy(tmp_path, radius=1.0)
     allowed = refused.value.allowed.partition("one of ")[2].split(", ")
     assert {"averaging", "rho", "mu", "reg", "k", "clip", "momentum", "seed"} <= set(allowed)
-    assert not {"dim", "asked", "epsilon", "solution"} & set(allowed)
+    assert not {"dim", "requested_solution", "epsilon", "solution"} & set(allowed)
 
 
 def test_exhausted_nodes_refuse_and_the_others_go_on(tmp_path):
@@ -325,7 +325,7 @@ def test_hyper_parameters_follow_from_the_planned_nodes(tmp_path):
     assert many.recipe_of(100).mu == 0.2
     few = FedSelStrategy(solution="PS-PM", epsilon=0.5, nodes=100)
     assert few.recipe_of(100).solution == "PM"  # nothing is left for the selection
-    assert few.recipe_of(100).asked == "PS-PM"
+    assert few.recipe_of(100).requested_solution == "PS-PM"
     rj = FedSelStrategy(epsilon=1.0, nodes=100, epochs=4, rho=0.1)
     assert rj.recipe_of(101).rho == 0.1
     assert rj.recipe_of(101, [0.5]).learning_rate == 2 * rj.recipe_of(101).learning_rate

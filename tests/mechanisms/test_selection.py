@@ -3,7 +3,6 @@
 import decimal
 import itertools
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -16,8 +15,6 @@ from fedsel.mechanisms import (
     PerturbedEncoding,
     PerturbedSampling,
     PublishedPerturbedEncoding,
-    RankLaw,
-    Selection,
     TopK,
     TwoStage,
     Uniform,
@@ -252,17 +249,6 @@ def test_impossible_k_is_refused_by_name(make, k):
         make(1.0, k)
 
 
-def test_k_above_d_is_refused_where_d_is_known():
-    with pytest.raises(InvalidArgument, match="k = 6: must be at most d = 5"):
-        PerturbedSampling(1.0, k=6).law(5)
-
-
-@pytest.mark.parametrize("d", [0, -3, 2.0, "10", None, True, 2**33])
-def test_impossible_d_is_refused_by_name(d):
-    with pytest.raises(InvalidArgument, match=r"^d = "):
-        Exponential(1.0).law(d)
-
-
 @pytest.mark.parametrize("epsilon", [-0.1, math.nan, math.inf, -math.inf, 501, "1", None, True])
 @pytest.mark.parametrize("make", [Exponential, PerturbedSampling, PerturbedEncoding])
 def test_impossible_epsilon_is_refused_by_name(make, epsilon):
@@ -338,25 +324,3 @@ def test_no_private_choice_of_an_index_hits_the_top_k_more_often(d, k, epsilon):
     best = linprog(-np.eye(least + 1)[least], A_ub=np.array(rows), b_ub=limits)
     ps = PerturbedSampling(epsilon, k).law(d)
     assert -best.fun == pytest.approx(float(k * ps.probability(0)), rel=1e-7)
-
-
-@dataclass(frozen=True)
-class Other(Selection):
-    """One of somebody's own, with a law over another number of dimensions."""
-
-    more: int
-    name = "other"
-
-    @property
-    def claimed(self):
-        return 1.0
-
-    def build_law(self, d):
-        return RankLaw([2, 1], [1, d - 1 + self.more])
-
-
-def test_a_law_is_over_as_many_dimensions_as_there_are():
-    assert Other(0).law(4).d == 4
-    for more in (-1, 1):
-        with pytest.raises(ValueError, match=rf"builds a law over {4 + more} ranks for d = 4"):
-            Other(more).law(4)

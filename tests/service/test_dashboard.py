@@ -11,20 +11,14 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from fedsel._internal.extras import MissingExtra
-from fedsel.mechanisms.central import CentralGuarantee, amplify
 from fedsel.server._checkpoint import Counts, RoundRecord
 from fedsel.service import _dashboard as status
 from fedsel.service import _pages as handlers
-from fedsel.service import _proofs as proving
 from fedsel.service._connections import Connection
 from fedsel.service._connections import Listener as Connections
-from fedsel.service._dashboard import bound, guarantees, rows, run_left
-from fedsel.service._proofs import Proofs
+from fedsel.service._dashboard import rows, run_left
 from fedsel.service._snapshot import RunSnapshot
-from fedsel.service._store import RoundStatus
 from fedsel.service._task import Limits
-from fedsel.wire import CloseRule, encode_recipe
 from tests.service.support import (
     FREE,
     Http,
@@ -125,7 +119,7 @@ def far_on(count, **changes):
     times = [(60.0 * n, 60.0 * n + 60.0) for n in range(count)]
     measures = [json.dumps({"accuracy": n / count, "loss": 1.0}) for n in range(count)]
     state = replace(task.begin, records=records)
-    return RunSnapshot.of(task, state, [*times, (60.0 * count, None)], measures)
+    return RunSnapshot(task, state, [*times, (60.0 * count, None)], measures)
 
 
 def test_the_page_is_complete_and_escaped(quick_path):
@@ -220,14 +214,14 @@ def test_what_is_left_is_estimated_from_recent_rounds():
     assert run_left(view, 1830.0) == 60.0 * 270 - 30
     assert run_left(view, 9999.0) == 60.0 * 269  # an open round that takes longer says no more
     assert run_left(far_on(30, epochs=1), 1800.0) is not None
-    begun = RunSnapshot.of(task_of(), task_of().begin, [(0.0, None)])
+    begun = RunSnapshot(task_of(), task_of().begin, [(0.0, None)])
     assert run_left(begun, 10.0) is None
-    state = status.state(begun, RoundStatus(0, 0.0, Counts(3)), 2.0, True)
+    state = status.state(begun, Counts(3), 2.0, True)
     assert "No estimate before a round is over" in state
     assert '<progress value="3" max="5"' in state
     assert "1.5" in state
     for part in (
-        status.state(begun, RoundStatus(0, 0.0, Counts()), 2.0, False),
+        status.state(begun, Counts(), 2.0, False),
         status.said(view, False),
     ):
         assert "does not answer" in part
@@ -324,62 +318,3 @@ def test_a_listener_does_not_hold_up_the_end(quick_path, request, listening, wor
         assert service._ended() == 0
         assert "Cancel" not in service.errors  # uvicorn's word for having waited in vain
         assert "stopped" in service.errors
-
-
-@pytest.mark.slow
-def test_what_is_proved_is_what_the_library_proves():
-    """In a process of its own: the same bounds as by hand."""
-    recipe, rule = task_of().begin.recipe, CloseRule(reports=40, seconds=60.0)
-    proofs = Proofs(recipe, rule)
-    view = far_on(3, close_after={"reports": 40, "seconds": 60.0})
-    assert "being computed" in guarantees(view, proofs)
-    proofs.begin()
-    wait_until(lambda: proofs.over)
-    solution = recipe.build()
-    assert proofs.found == {
-        "influence": vars(solution.influence),
-        "central": vars(amplify(solution, reports=40, delta=1e-6)),
-    }
-    text = guarantees(view, proofs)
-    assert f"ε = {bound(proofs.found['central']['epsilon'])}, δ = 10⁻⁶" in text
-    assert "only if a shuffler stands between" in text
-    assert f"at most {bound(solution.influence.norm / 40)}" in text
-    stopped = Proofs(recipe, rule)
-    stopped.begin()
-    stopped.stop()
-    assert stopped.over
-
-
-def test_epochs_are_composed_where_that_is_installed(monkeypatch, capsys):
-    recipe = task_of(epochs=3).begin.recipe
-    question = {"recipe": encode_recipe(recipe).hex(), "reports": 5, "epochs": 3}
-    one = CentralGuarantee(1.5, 1e-6, 5, 2.0)
-    monkeypatch.setattr(proving, "amplify", lambda *_, **how: replace(one, **_known(how)))
-    monkeypatch.setattr(proving, "compose", lambda *_, **how: replace(one, **_known(how)))
-    proving.answer(question)
-    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert lines[1:] == [{"central": vars(one)}, {"composed": vars(replace(one, epochs=3))}]
-
-    def missing(*_, **how):
-        raise MissingExtra("composition: dp_accounting is missing")
-
-    monkeypatch.setattr(proving, "compose", missing)
-    proving.answer(question)
-    assert len(capsys.readouterr().out.splitlines()) == 2
-    view, proofs = far_on(3, epochs=3), Proofs(recipe, CloseRule(reports=5))
-    proofs.found, proofs.over = lines[0] | lines[1], True
-    assert "fedsel[accounting]" in guarantees(view, proofs)
-    proofs.found |= lines[2]
-    assert "in each of 3 epochs ε = 1.5" in guarantees(view, proofs)
-
-
-def _known(how):
-    return {name: how[name] for name in ("delta", "reports", "epochs") if name in how}
-
-
-def test_no_number_of_reports_is_no_central_guarantee():
-    view = far_on(3, close_after={"seconds": 60.0})
-    proofs = Proofs(view.state.recipe, view.task.close_after)
-    assert "promises no number of reports" in guarantees(view, proofs)
-    proofs.over = True  # without an answer: it could not be computed
-    assert "being computed" not in guarantees(view, proofs)

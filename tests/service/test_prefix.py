@@ -73,13 +73,6 @@ def test_every_address_of_the_pages_lies_below_the_path(long_service):
     assert {"/join/service.js", "/join/base.css", "/join/client/index.js"} <= paths
 
 
-def test_the_description_for_programs_says_where_the_service_is(service):
-    with below_a_path(service) as url:
-        place = f"{url}/v1/openapi.json"
-        (server,) = json.loads(fetched(place))["servers"]
-        assert urljoin(place, server["url"]) == f"{url}/"
-
-
 def test_a_device_joins_by_the_address_with_the_path(service, quick_path):
     (quick_path / "my.csv").write_text(TABLE)
     (quick_path / "invitation").write_text(service.invitations.invite("device"))

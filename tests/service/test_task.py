@@ -44,7 +44,7 @@ def test_public_means_of_a_file(means, centre, rounds, quick_path):
     begun = task.begin.preparation
     np.testing.assert_allclose(begun.centre * begun.spread, centre)
     assert task.begin.plan.rounds == rounds
-    view = RunSnapshot.of(task, task.begin, [(0.0, None)])
+    view = RunSnapshot(task, task.begin, [(0.0, None)])
     told = json.loads(view.preparing_text.plain)
     told_centre = np.multiply(told["preparation"]["centre"], told["preparation"]["spread"])
     np.testing.assert_allclose(told_centre, centre)
@@ -56,7 +56,7 @@ def test_public_means_of_a_file(means, centre, rounds, quick_path):
 
 def test_without_them_nothing_is_said(quick_path):
     task = loaded(quick_path, "")
-    assert "Public means" not in task_facts(RunSnapshot.of(task, task.begin, [(0.0, None)]))
+    assert "Public means" not in task_facts(RunSnapshot(task, task.begin, [(0.0, None)]))
 
 
 def test_features_without_names_go_by_their_numbers(quick_path):

@@ -1,4 +1,4 @@
-"""The average of the weights over the rounds, and the rates that go with it."""
+"""The average of the weights over the rounds."""
 
 import math
 from dataclasses import replace
@@ -8,9 +8,8 @@ import pytest
 
 from fedsel import InvalidArgument, Recipe, solution
 from fedsel._internal.models import LinearModel, MulticlassModel
-from fedsel.auto import PublicFacts, learning_rate
 from fedsel.data import synthetic
-from fedsel.experiments import Spec, override
+from fedsel.experiments import Spec
 from fedsel.server._step import ServerState, StepRule, averaged
 from fedsel.simulation import Population, Simulation, Training, train, train_vectors
 from fedsel.simulation._clients import LinearClients, MulticlassClients
@@ -71,48 +70,3 @@ def test_a_wrong_power_is_named(power):
         ):
             with pytest.raises(InvalidArgument, match="averaging"):
                 make()
-
-
-def test_the_automatic_rate_brings_its_average_and_unit_records():
-    one = Spec(solutions=("RJ",), epsilons=(1.0,))
-    (auto,) = override(one, {"learning_rate": "auto", "rho": "auto"}).cells()
-    assert (auto.recipe.averaging, auto.unit_records) == (3.0, True)
-    (off,) = override(one, {"learning_rate": "auto", "averaging": 0.0}).cells()
-    assert off.recipe.averaging == 0
-    (paper,) = Spec(solutions=("PS-PM",), epsilons=(1.0,)).cells()
-    assert (paper.recipe.averaging, paper.unit_records) == (0.0, False)
-
-    def made(cell, part):
-        return cell.plan(dim=10, batch=5, members=100, part=part).solution
-
-    # Every part draws its own public matrix, and those without one are built once.
-    assert made(auto, 0).transform.seed != made(auto, 1).transform.seed
-    assert made(paper, 0) is made(paper, 1)
-
-
-def test_a_networks_rate_is_by_weight_and_stays_stable():
-    made = solution("RJ", epsilon=1.0, dim=1600)
-    network = PublicFacts(dim=1600, clients=100, rounds=50, model="network")
-    by_length = learning_rate(made, PublicFacts(dim=1600, clients=100, rounds=50))
-    assert learning_rate(made, network) == pytest.approx(by_length * 14 / 3)
-    for dim, drift in ((16, 3), (400, 10), (784, 14), (3136, 14), (6400, 20)):  # by the weights
-        sized = replace(network, dim=dim)
-        alone = learning_rate(solution("RJ", epsilon=1.0, dim=dim), replace(sized, model="linear"))
-        rate = learning_rate(solution("RJ", epsilon=1.0, dim=dim), sized)
-        assert rate == pytest.approx(alone * drift / 3)
-    kept = replace(network, trained=True)
-    assert learning_rate(made, kept) == pytest.approx(by_length * (40 / 16) / 3)
-    # Without noise it does not depend on the number of rounds.
-    plain = solution("NP", dim=1600)
-    assert (
-        learning_rate(plain, network) == learning_rate(plain, replace(network, rounds=500)) == 0.8
-    )
-    # Much data and little noise: forty drifts in all rounds.
-    sure = solution("RJ", epsilon=30.0, dim=1600, rho=2.0)
-    much = replace(network, clients=10**6)
-    assert learning_rate(sure, much) == pytest.approx(40 * 14 / (50 * 2.0))
-    flat = solution("PM", epsilon=30.0, dim=1600)
-    much = replace(network, clients=10**8)
-    assert learning_rate(flat, much) == pytest.approx(40 * 14 / (50 * 0.25 * 40))
-    inside = solution("PS-PM-O", epsilon=2.0, dim=9)
-    assert learning_rate(inside, PublicFacts(dim=9, clients=9, rounds=9, model="network")) == 1.0

@@ -7,9 +7,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from fedsel import InvalidArgument, PublicFacts, Recipe, Rotated, exact_law, resolve_auto, solution
+from fedsel import InvalidArgument, Recipe, Rotated, exact_law, solution
 from fedsel.auditing import report_law
-from fedsel.auto._numbers import BASES
 from fedsel.mechanisms._decimals import upper_sum
 from fedsel.mechanisms._drawing import draw_dimension
 from fedsel.sampling.simulated import cohort, report
@@ -233,22 +232,8 @@ def test_similar_updates_are_not_bent_by_one_basis():
     assert cosine(64) > 0.85 > 0.65 > cosine(None)
 
 
-def test_the_automatic_number_of_bases():
-    def bases(rounds, epsilon=2.0, name="RJ", **given):
-        setting = PublicFacts(dim=100, clients=50, rounds=rounds, norm=1.0)
-        return resolve_auto(Recipe(name, epsilon=epsilon, **given), setting).bases
-
-    assert [bases(t) for t in (1, 4, 63, 64, 1000)] == [BASES, BASES // 4, 2, None, None]
-    assert bases(100, epsilon=12.0) == 1  # one basis, of several rotations
-    assert bases(100, epsilon=12.0, epochs=6) is None
-    assert bases(1, name="PS-PM") is bases(1, name="RC") is None
-    assert bases(1, bases=3) == 3
-    large = resolve_auto(Recipe(epsilon=2.0), PublicFacts(dim=MOST_CODEWORDS, clients=50, rounds=1))
-    assert large.bases is None
-
-
 def test_requests_with_several_bases_have_a_version_of_their_own():
-    recipe = Recipe(epsilon=10.0, dim=100, rho=0.4, learning_rate=1.0, bases=16).for_devices
+    recipe = Recipe(epsilon=10.0, dim=100, rho=0.4, learning_rate=1.0, bases=16).wire_part
     request = Request(RUN, 0, 2, recipe)
     data = request.encode()
     assert data[4] == 2
@@ -269,7 +254,7 @@ def test_requests_with_several_bases_have_a_version_of_their_own():
 
 
 def test_reports_of_several_bases_keep_to_their_format():
-    recipe = Recipe("RJ", epsilon=4.0, dim=5, rho=0.4, learning_rate=1.0, bases=4).for_devices
+    recipe = Recipe("RJ", epsilon=4.0, dim=5, rho=0.4, learning_rate=1.0, bases=4).wire_part
     made, form = recipe.build(), Request(RUN, 0, 0, recipe).format
     assert (form.slots, form.symbols, form.size) == (64, 2, 16)
     assert made.bits == 7

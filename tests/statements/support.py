@@ -12,6 +12,7 @@ from fedsel.device import _storage as storage
 from tests.wire.support import complete
 
 D = 8
+MADE = 1_800_000_000
 KEYBOARD = Intent("Improve the keyboard's suggestions", "Example Ltd, Vienna")
 HOSTILE = Intent(
     "<script>document.title='owned'</script> [b]x[/b] =1+1 $x$ &amp; \\u202e",

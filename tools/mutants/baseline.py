@@ -21,7 +21,7 @@ MODULES = (
 TESTS = {
     "device": "device",
     "device/_updates": "device/test_updates.py device/test_linear.py preparation",
-    "mechanisms": "mechanisms solutions test_checks.py test_golden.py "
+    "mechanisms": "mechanisms solutions checks test_golden.py "
     "sampling/test_device.py sampling/test_fresh_seeds.py",
     "mechanisms/central": "mechanisms/central",
     "preparation": "preparation",

@@ -60,7 +60,7 @@ def top(k: Top) -> Case:
 
 def recipe_fields(recipe: Recipe) -> Case:
     """What the bytes of a recipe say."""
-    told = recipe.for_devices
+    told = recipe.wire_part
     return {
         "solution": told.solution,
         "epsilon": rational(Fraction(told.epsilon or 0)),

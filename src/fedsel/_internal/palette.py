@@ -11,7 +11,7 @@ import zlib
 from typing import Any, NamedTuple
 
 from fedsel.errors import InvalidArgument
-from fedsel.solutions import entry
+from fedsel.solutions import Entry, entry
 
 BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
 BLUE, RED, PURPLE = "#0072B2", "#D55E00", "#CC79A7"
@@ -85,13 +85,20 @@ def look(name: str) -> Look:
         known = entry(name)
     except InvalidArgument:
         return _own(name)
+    return _composed(known) or _own(name)
+
+
+def _composed(known: Entry) -> Look | None:
+    """The look of selection and value; None where a mechanism was added later."""
+    if known.selection not in (None, *_SELECTIONS) or known.value not in (None, *_VALUES):
+        return None
     if known.selection is not None:
         value = known.value or ""
         marker = _STAGES[known.selection].get(value) or _VALUES[value][1]
         line = _LINES.get((known.control, known.rate_inside), SOLID)
         return Look(_SELECTIONS[known.selection], marker, line)
     if known.value is None:
-        return _own(name)
+        return None
     colour, marker = _VALUES[known.value]
     if known.projected:
         return Look(colour, "X", DASH_DOT)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import BinaryIO
 
 PACKAGE = Path(__file__).parents[1]
 """The folder of the package."""
@@ -17,6 +18,20 @@ def sync_folder(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+def new_file(path: str | Path) -> BinaryIO:
+    """Create a file that only its owner reads, whatever the umask; refuse to replace another."""
+    return open(path, "xb", opener=lambda name, flags: os.open(name, flags, 0o600))
+
+
+def write_new(path: str | Path, data: bytes) -> None:
+    """Write a `new_file` that is durable on return."""
+    with new_file(path) as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    sync_folder(Path(path).parent)
 
 
 def make_folder(folder: Path) -> None:

@@ -220,7 +220,7 @@ def with_share(recipe: Recipe, clients: int) -> Recipe:
     per_epoch = Budget(recipe.epsilon or 0.0, recipe.epochs, 0.0).per_epoch
     mu = hyper_parameters_free(recipe.dim or 0, clients, per_epoch, recipe.theta)
     if mu == 0 and known.selection is not None and known.value is not None:
-        return replace(recipe, mu=mu, solution=known.value, asked=known.name)
+        return replace(recipe, mu=mu, solution=known.value, requested_solution=known.name)
     return replace(recipe, mu=mu)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import pairwise
-from typing import final
+from typing import Any, final
 
 from fedsel.device._storage import Fault, LedgerError
 from fedsel.recipe import Recipe
@@ -17,6 +17,7 @@ from fedsel.wire import Intent, Request, encode_recipe
 from fedsel.wire._request import check_text
 
 COLUMNS = "number, run, epoch, round, time, charge, digest, report, link"
+_KINDS = (int, bytes, int, int, int, str, bytes, bytes, bytes)
 NOTHING_STATED = Intent()
 
 
@@ -37,29 +38,22 @@ class Entry:
     digest: bytes
     report: bytes
 
+    @property
+    def row(self) -> tuple[object, ...]:
+        """The columns of its row, without the link."""
+        return tuple({**vars(self), "charge": str(self.charge)}.values())
+
     def link(self, before: bytes, intent: Intent = NOTHING_STATED) -> bytes:
         """The link of the chain that this entry, of a run with this intent, adds to the last."""
-        places = (self.number, self.run, self.epoch, self.round, self.time)
-        row = (*places, str(self.charge), self.digest, self.report)
-        return link_of(before, row, (intent.purpose, intent.recipient))
+        return link_of(before, self.row, (intent.purpose, intent.recipient))
 
     @classmethod
-    def of(cls, row: Sequence[object]) -> Entry:
-        """The entry of a row; what our own code never wrote is refused."""
-        number, run, epoch, place, time, charge, digest, report, _ = row
-        whole = all(isinstance(x, int) for x in (number, epoch, place, time))
-        if not whole or not isinstance(charge, str):
+    def of(cls, row: Sequence[Any]) -> Entry:
+        """Read the entry of a row; refuse what our own code never wrote."""
+        if not all(map(isinstance, row, _KINDS)):
             raise LedgerError(Fault.DAMAGED)
-        return cls(
-            number=number,  # type: ignore[arg-type]
-            run=as_bytes(run),
-            epoch=epoch,  # type: ignore[arg-type]
-            round=place,  # type: ignore[arg-type]
-            time=time,  # type: ignore[arg-type]
-            charge=written(charge),
-            digest=as_bytes(digest),
-            report=as_bytes(report),
-        )
+        number, run, epoch, place, time, charge, digest, report, _ = row
+        return cls(number, run, epoch, place, time, written(charge), digest, report)
 
 
 @final
@@ -98,13 +92,11 @@ class Lifetime:
         return str(self.epsilon), self.time, self.reports, self.by
 
     @classmethod
-    def of(cls, epsilon: object, time: object, reports: object, by: object) -> Lifetime:
-        """The lifetime of a row; what our own code never wrote is refused."""
-        whole = isinstance(reports, int) and (time is None or isinstance(time, int))
-        if not whole or not isinstance(epsilon, str):
+    def of(cls, epsilon: Any, time: Any, reports: Any, by: Any) -> Lifetime:
+        """Read the lifetime of a row; refuse what our own code never wrote."""
+        if not all(map(isinstance, (epsilon, time, reports), (str, int | None, int))):
             raise LedgerError(Fault.DAMAGED)
-        name = check_text("by", by, "recipient")
-        return cls(written(epsilon), time, reports, name)  # type: ignore[arg-type]
+        return cls(written(epsilon), time, reports, check_text("by", by, "recipient"))
 
 
 @final

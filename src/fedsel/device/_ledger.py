@@ -167,7 +167,7 @@ class LedgerTransaction:
         return int(self._rows(sql, *values).fetchone()[0])
 
     def set_lifetime(self, lifetime: Fraction, time: int, by: str = "") -> None:
-        """Lower the lifetime ε; raise it only in the name of somebody who allows that."""
+        """Lower the lifetime ε, or raise it in the name ``by`` of the person who allows that."""
         if lifetime == self.lifetime:
             return
         if not by:
@@ -261,11 +261,8 @@ class LedgerTransaction:
         """Charge a report and keep the residual (None: erase it)."""
         link = entry.link(self._link, self._stated_of(entry.run))
         self.spent = added(self.spent, entry.charge)
-        self._rows(
-            "INSERT INTO main.reports VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            *(entry.number, entry.run, entry.epoch, entry.round, entry.time),
-            *(str(entry.charge), entry.digest, entry.report, link),
-        )
+        insert = "INSERT INTO main.reports VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        self._rows(insert, *entry.row, link)
         self._rows("UPDATE main.state SET spent = ?", str(self.spent))
         kept = None
         if residual is not None:
@@ -384,10 +381,10 @@ def _explained(*, unreadable: bool = False) -> Iterator[None]:
 
 
 def checked_name(argument: str, name: object) -> str:
-    """The name of somebody, fit to be shown."""
+    """Check the name of a person that reports will show."""
     text = check_text(argument, name, "recipient")
     if not text:
-        raise InvalidArgument(argument, name, "the name of who allows the lifetime")
+        raise InvalidArgument(argument, name, "the name of a person who allows the lifetime")
     return text
 
 

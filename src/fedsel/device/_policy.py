@@ -83,7 +83,7 @@ class Policy:
     - ``runs``: how many runs are open at a time; a further one closes the oldest;
     - ``weight_bound``: the largest magnitude of a weight that is believed;
     - ``least_seconds``: an answer takes at least that long, so that its time tells less;
-    - ``require_purpose``, ``require_recipient``: whether a request must say what for, and for whom;
+    - ``require_purpose``, ``require_recipient``: whether a request must state them;
     - ``purposes``, ``recipients``: the texts that a request may have there, compared letter by
       letter; one of them is then required (None: any). They are what the server says, not proofs;
     - ``server_key``: reports leave sealed for the holder of this key

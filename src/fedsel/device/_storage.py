@@ -8,16 +8,14 @@ not, one of them is not what was last written.
 from __future__ import annotations
 
 import hashlib
-import os
 import secrets
 import shutil
 import sqlite3
 from collections.abc import Sequence
 from enum import Enum
 from pathlib import Path
-from typing import BinaryIO
 
-from fedsel._internal.paths import make_folder, sync_folder
+from fedsel._internal.paths import make_folder, new_file, sync_folder, write_new
 from fedsel.device._policy import Reason, Refused
 
 APPLICATION = 0x4645_4453
@@ -157,7 +155,7 @@ def upgrade(connection: sqlite3.Connection, version: int) -> None:
 
 
 def image(connection: sqlite3.Connection, most_bytes: int) -> bytes | None:
-    """A digest of the ledger's content as this transaction sees it; None above so many bytes."""
+    """A digest of the ledger's content as this transaction sees it; None above ``most_bytes``."""
     pages = connection.execute("PRAGMA main.page_count").fetchone()[0]
     size = connection.execute("PRAGMA main.page_size").fetchone()[0]
     if pages * size > most_bytes or not hasattr(connection, "serialize"):
@@ -212,7 +210,7 @@ def create(store: Path, witness: Path, lifetime: Sequence[object], head: bytes) 
         )
         if apart:
             make_folder(witness.parent)
-            _copy_synced(scratch / WITNESS_NAME, witness)
+            write_new(witness, (scratch / WITNESS_NAME).read_bytes())
             (scratch / WITNESS_NAME).unlink()
         sync_folder(scratch)
         scratch.rename(store)  # fails if another process was faster
@@ -222,7 +220,7 @@ def create(store: Path, witness: Path, lifetime: Sequence[object], head: bytes) 
 
 
 def _write(file: Path, tables: tuple[str, ...], *rows: tuple[str, Sequence[object]]) -> None:
-    _new(file).close()  # SQLite gives its journals the same mode
+    new_file(file).close()  # SQLite gives its journals the same mode
     connection = sqlite3.connect(file, isolation_level=None)
     try:
         connection.execute("PRAGMA synchronous = EXTRA")
@@ -236,16 +234,3 @@ def _write(file: Path, tables: tuple[str, ...], *rows: tuple[str, Sequence[objec
         connection.execute("COMMIT")
     finally:
         connection.close()
-
-
-def _copy_synced(source: Path, target: Path) -> None:
-    with _new(target) as file:
-        file.write(source.read_bytes())
-        file.flush()
-        os.fsync(file.fileno())
-    sync_folder(target.parent)
-
-
-def _new(file: Path) -> BinaryIO:
-    """A file that was not there, for its owner alone whatever the umask."""
-    return open(file, "xb", opener=lambda path, flags: os.open(path, flags, 0o600))

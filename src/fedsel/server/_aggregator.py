@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Hashable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Self, cast, final
+from typing import Any, Self, cast, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -37,6 +37,11 @@ _MOST_WAITING = 1 << 16
 _A_NAME = "hashable and equal to itself, so that a client is known again by its name"
 
 
+def _kept(path: str) -> Any:
+    """A read-only attribute that the checkpoint holds."""
+    return property(operator.attrgetter(f"_state.{path}"))
+
+
 @final
 class Aggregator:
     """Collects the reports of a round, averages them, steps, and keeps a checkpoint in ``folder``.
@@ -48,8 +53,8 @@ class Aggregator:
       clients without a name. Memory is O(d), and one name for each client of the round.
     - ``plan`` (`fedsel.auto.plan_run`): devices of the first rounds report on their records;
       `preparation` is what has been learnt, for all later ones.
-    - ``purpose``, ``recipient``: what requests say of the run (`fedsel.wire.Intent`). Policies may
-      ask for them, and ledgers keep them.
+    - ``purpose``, ``recipient``: texts in every request (`fedsel.wire.Intent`). Policies may
+      require them, and ledgers keep them.
 
     Opened again on the same folder it goes on from its checkpoint, at the round that was not
     finished: devices that are asked again send the same bytes. The folder belongs to one aggregator
@@ -66,6 +71,31 @@ class Aggregator:
     <Verdict.REJECTED: 'rejected'>
     RoundRecord(round=0, epoch=0, accepted=0, rejected=1, duplicate=0, late=0)
     """
+
+    run: bytes = _kept("run")
+    """The random name of the run."""
+    intent: Intent = _kept("intent")
+    """The purpose of the run and the recipient of its results, as requests state them."""
+    plan: Plan | None = _kept("plan")
+    """The rounds that prepare; None if there are none."""
+    rounds_per_epoch: int = _kept("rounds_per_epoch")
+    """How many rounds an epoch has."""
+    state: ServerState = _kept("state")
+    """The weights, their average, and how many rounds are over."""
+    weights: NDArray[np.float64] = _kept("state.weights")
+    """The weights that the devices of this round work on."""
+    model: NDArray[np.float64] = _kept("state.average")
+    """What has been learnt: the average of the weights over the rounds, or the weights."""
+    stage: Stage = _kept("stage")
+    """What this round is for: "training", or to learn a "spread", an "origin" or a "centre"."""
+    preparation: Preparation | None = _kept("preparation")
+    """What devices do with their records, as far as it is learnt; None without a plan."""
+    round: int = _kept("round")
+    """The open round."""
+    epoch: int = _kept("epoch")
+    """The epoch of the open round."""
+    finished: bool = _kept("finished")
+    """Whether all rounds of all epochs are over."""
 
     def __init__(
         self,
@@ -125,69 +155,9 @@ class Aggregator:
         self.close()
 
     @property
-    def run(self) -> bytes:
-        """The random name of the run."""
-        return self._state.run
-
-    @property
-    def intent(self) -> Intent:
-        """What requests say of the run: its purpose, and who gets what is learnt."""
-        return self._state.intent
-
-    @property
-    def plan(self) -> Plan | None:
-        """The rounds that prepare; None if there are none."""
-        return self._state.plan
-
-    @property
-    def rounds_per_epoch(self) -> int:
-        """How many rounds an epoch has."""
-        return self._state.rounds_per_epoch
-
-    @property
-    def state(self) -> ServerState:
-        """The weights, their average, and how many rounds are over."""
-        return self._state.state
-
-    @property
     def records(self) -> list[RoundRecord]:
         """What became of the reports of the rounds that are over."""
         return list(self._state.records)
-
-    @property
-    def weights(self) -> NDArray[np.float64]:
-        """The weights that the devices of this round work on."""
-        return self.state.weights
-
-    @property
-    def model(self) -> NDArray[np.float64]:
-        """What has been learnt: the average of the weights over the rounds, or the weights."""
-        return self.state.average
-
-    @property
-    def stage(self) -> Stage:
-        """What this round is for: "training", or to learn a "spread", an "origin" or a "centre"."""
-        return self._state.stage
-
-    @property
-    def preparation(self) -> Preparation | None:
-        """What devices do with their records, as far as it is learnt; None without a plan."""
-        return self._state.preparation
-
-    @property
-    def round(self) -> int:
-        """The open round."""
-        return self._state.round
-
-    @property
-    def epoch(self) -> int:
-        """The epoch of the open round."""
-        return self._state.epoch
-
-    @property
-    def finished(self) -> bool:
-        """Whether all rounds of all epochs are over."""
-        return self._state.finished
 
     @property
     def counts(self) -> Counts:

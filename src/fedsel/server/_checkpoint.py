@@ -67,7 +67,7 @@ class Counts(NamedTuple):
         return cls(count(Verdict.ACCEPTED), rejected, count(Verdict.DUPLICATE), count(Verdict.LATE))
 
     def plus(self, other: Counts) -> Counts:
-        """The counts of both."""
+        """Add two counts."""
         return Counts(*map(operator.add, self, other))
 
 
@@ -152,7 +152,7 @@ class Checkpoint:
         """
         check_kind("recipe", recipe, Recipe)
         recipe.require("averaging")
-        recipe = check_sendable(recipe).plain
+        recipe = check_sendable(recipe).with_unused_zeroed
         check_count("rounds_per_epoch", rounds_per_epoch, most=(1 << 32) // recipe.epochs)
         start = _start(weights, recipe.build().dim)
         plan = _checked(plan, recipe, rounds_per_epoch)
@@ -167,13 +167,15 @@ class Checkpoint:
         )
 
     def check_same(self, other: Checkpoint) -> None:
-        """Refuse to go on with another task than the checkpoint's; name what has changed."""
+        """Refuse to resume with another task than the checkpoint's; name the changes."""
         means = [None if c.plan is None else c.plan.known for c in (self, other)]
         if means[0] != means[1]:
             allowed = "what the run began with: the checkpoint has other public means"
             raise InvalidArgument("public_mean", _values(means[1]), allowed)
         # How a recipe was come to is not kept.
-        mine, theirs = (replace(c.recipe, theta=THETA, asked=None) for c in (self, other))
+        mine, theirs = (
+            replace(c.recipe, theta=THETA, requested_solution=None) for c in (self, other)
+        )
         was = {"rounds_per_epoch": self.rounds_per_epoch, **vars(mine), **vars(self.intent)}
         now = {"rounds_per_epoch": other.rounds_per_epoch, **vars(theirs), **vars(other.intent)}
         changed = [name for name in was if was[name] != now[name]]

@@ -31,7 +31,7 @@ class FolderInUse(CheckpointError):
 
 
 class _Process:
-    """What a forked process has anew: by its token a lock knows who holds it."""
+    """A token that a fork renews, so that a lock knows which process holds it."""
 
     token = object()
 
@@ -90,7 +90,7 @@ class FolderLock:
             raise CheckpointError(f"the folder {str(self.folder)!r} was replaced by another one")
 
     def release(self) -> None:
-        """Let others have the folder."""
+        """Let others use the folder."""
         self._holder = None
         self._lock.release()
 

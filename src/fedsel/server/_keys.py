@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, final
 
 from fedsel._internal.extras import needed
-from fedsel._internal.paths import sync_folder
+from fedsel._internal.paths import write_new
 from fedsel.errors import InvalidArgument, check_kind
 from fedsel.server._folder import CheckpointError
 from fedsel.wire import Request, Sealing
@@ -39,7 +39,7 @@ class ServerKey:
 
     @classmethod
     def generate(cls) -> ServerKey:
-        """A key in memory alone."""
+        """Make a key that is in memory alone."""
         with needed("shuffling", "sealed reports"):
             from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
         return cls(X25519PrivateKey.generate())
@@ -53,12 +53,7 @@ class ServerKey:
         written = key._private.private_bytes(
             to.Encoding.PEM, to.PrivateFormat.PKCS8, to.NoEncryption()
         )
-        # Never in the place of another: that may be what devices seal for.
-        with open(file, "xb", opener=_for_its_owner) as opened:
-            opened.write(written)
-            opened.flush()
-            os.fsync(opened.fileno())
-        sync_folder(Path(file).parent)
+        write_new(file, written)  # never in the place of another: devices may seal for that one
         return key
 
     @classmethod
@@ -94,7 +89,3 @@ class ServerKey:
         nothing = bytes(report_bytes)
         reports = [sealing.unseal(content, self._private) or nothing for content in sealed]
         return b"".join(reports) + b"\0" * (whole < len(batch)), sealed
-
-
-def _for_its_owner(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)

@@ -15,7 +15,7 @@ from fedsel.preparation import FeatureScale, PublicMeans
 from fedsel.recipe import AUTO, Recipe
 from fedsel.wire import RecordPipeline, check_sendable
 
-_OWN = ("solution", "epsilon", "dim", "epochs", "learning_rate", "asked")
+_OWN = ("solution", "epsilon", "dim", "epochs", "learning_rate", "requested_solution")
 """Fields of a recipe that are parameters of their own, or follow from the model."""
 _MOST_NUMBERED = 1 << 20
 """Beyond it the number of a feature is not tried before the model is known."""
@@ -87,7 +87,7 @@ class Planned:
                 raise InvalidArgument(name, getattr(self.asked, name), "0 without feature_range")
 
     def _features(self, dim: int) -> int:
-        """The entries of a record: as told, or as many as there are bounds, or those of a model."""
+        """The entries of a record: as given, as many as there are bounds, or as the model has."""
         if self.features is not None:
             return self.features
         try:
@@ -110,7 +110,7 @@ class Planned:
 
     @property
     def batch(self) -> int:
-        """How many nodes are planned for a round."""
+        """The planned number of nodes in a round."""
         return max(1, self.nodes // self.rounds_per_epoch)
 
     def recipe_of(self, dim: int, scales: Iterable[float] = (1.0,)) -> Recipe:
@@ -140,7 +140,7 @@ class Planned:
         return replace(recipe, learning_rate=float(recipe.learning_rate) / spread)
 
     def bounds_of(self, dim: int) -> FeatureScale | None:
-        """The bounds of the records of a model with so many parameters; None without any."""
+        """The bounds of the records of a model with ``dim`` parameters; None without any."""
         if self.feature_range is None:
             return None
         features = self._features(dim)

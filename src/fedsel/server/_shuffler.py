@@ -1,4 +1,4 @@
-"""The shuffler: between devices and server, it knows who, and not what.
+"""The shuffler between devices and server: it sees who reports, but not what.
 
 It keeps its rounds in one SQLite file, and every change is one transaction. A round is *open* while
 it has a secret, under which names are hashed; *released* while it has a batch; and over when it has
@@ -285,7 +285,7 @@ class Shuffler:
     ) -> CentralGuarantee:
         """What ``n_min`` reports of this round guarantee, if all of them are honest.
 
-        Of a client that reports in so many ``epochs``; `fedsel.amplify` has it for other numbers.
+        It holds for a client that reports in ``epochs`` epochs.
         """
         solution = Request.decode(request).recipe.build()
         return compose(solution, reports=self.n_min, epochs=epochs, delta=delta)

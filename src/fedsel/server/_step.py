@@ -110,7 +110,7 @@ class ServerState:
 class Leg:
     """A round with reports: its weights (d,) before and after, and the noise of its step.
 
-    ``variance`` is that of each entry: one number, or (d,).
+    ``variance`` is the variance of each entry: one number, or (d,).
     """
 
     begin: Doubles
@@ -269,7 +269,7 @@ class History:
     of such a simulation are not for release. The seed itself is not kept. ``preparation`` is what
     clients did with their records, as far as it was learnt from reports. ``fewest_reports`` is how
     many the smallest round had, of those that had any, and ``epochs_heard`` how many epochs had
-    some, whether they are listed or not; ``privacy`` is that of the solution.
+    some, whether they are listed or not; ``privacy`` is the solution's.
     """
 
     rounds: list[Round] = field(default_factory=list)
@@ -281,22 +281,22 @@ class History:
     privacy: Privacy | None = None
 
     def central(self, *, delta: float | None = None) -> CentralGuarantee:
-        """What the reports would guarantee centrally if those of each round were shuffled.
+        """The central guarantee that the reports would have if each round were shuffled.
 
         For a client of the smallest round, which others hide least, over the epochs that had
         reports. Nobody shuffles here: the ε of the rounds is what holds as it is.
         """
         if self.privacy is None or not self.fewest_reports:
-            raise InvalidArgument("history", "without a report", "that of a run which had reports")
+            raise InvalidArgument("history", "without a report", "the history of some reports")
         return self.privacy.central(
             reports=self.fewest_reports, delta=delta, epochs=self.epochs_heard
         )
 
     @property
     def accuracy(self) -> float:
-        """Accuracy at the end."""
+        """The accuracy after the last round."""
         return self.rounds[-1].accuracy
 
     def table(self) -> list[dict[str, float]]:
-        """One row a round."""
+        """The rounds as rows of a table."""
         return [{**vars(r), "misclassification": r.misclassification} for r in self.rounds]

@@ -1,8 +1,8 @@
-"""The collector: reports wait for a commit that they share, rounds end, and snapshots follow.
+"""The collector: it commits reports in groups, ends rounds, and keeps the snapshot current.
 
-A sender waits until its report is durable. While one group is being committed the next one gathers,
-so that a flush of the disk serves all who wait (group commit). The database is the truth: memory
-holds one snapshot of it and the reports that wait. One thread does all work on the database.
+A sender waits until its report is durable. While one group is committed, the next one gathers, so
+that one flush of the disk serves many senders (group commit). The database is the truth; memory
+holds one snapshot of it and the waiting reports. One thread does all work on the database.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class IncomingReport(NamedTuple):
 
 
 class Receipt(NamedTuple):
-    """What became of a batch."""
+    """The verdict on a batch, and the counts of its reports."""
 
     verdict: Verdict
     counts: Counts
@@ -74,7 +74,7 @@ def opened(task: Task, store: Store, now: float | None = None) -> Checkpoint:
 def judge_reports(
     transaction: Transaction, reports: Sequence[IncomingReport], rounds: int
 ) -> list[Verdict]:
-    """Add what may be added to the open round, of so many in all; judge each report."""
+    """Add reports to the open round, unless all ``rounds`` are over; return their verdicts."""
     number, first = transaction.round, dict[bytes, bytes]()
     verdicts = [judge_round(report.round, number, number >= rounds) for report in reports]
     for report, verdict in zip(reports, verdicts, strict=True):
@@ -115,7 +115,7 @@ def judge_batch(
 
 
 def tallied(verdicts: Sequence[Verdict | Receipt], rejected: int) -> Counts:
-    """The counts of a group; so many more were malformed or not welcome."""
+    """Count the verdicts of a group, and ``rejected`` further reports."""
     counts = Counts.of(verdicts).plus(Counts(rejected=rejected))
     for receipt in verdicts:
         if isinstance(receipt, Verdict):
@@ -131,7 +131,7 @@ def tallied(verdicts: Sequence[Verdict | Receipt], rejected: int) -> Counts:
 
 @final
 class Collector:
-    """Leads one run in one process."""
+    """Runs one task in one process."""
 
     def __init__(self, task: Task, store: Store, *, now: Callable[[], float] = time.time) -> None:
         self.task, self.store, self._now = task, store, now
@@ -140,7 +140,7 @@ class Collector:
         self.available = True
         self._failure: tuple[str, str] | None = None
         self.status: RoundStatus = store.status()
-        self.view = RunSnapshot.of(task, state, store.times(), store.measures())
+        self.snapshot = RunSnapshot(task, state, store.times(), store.measures())
         self.commits = 0
         self._rejected = 0
         self._waiting: list[Waiting] = []
@@ -155,7 +155,7 @@ class Collector:
         self._tasks = [asyncio.create_task(self._write()), asyncio.create_task(self._watch())]
 
     async def stop(self) -> None:
-        """Commit what waits, then let go of the store."""
+        """Commit the waiting reports, then close the store."""
         while self._waiting and self.available:
             self._wake.set()
             await asyncio.sleep(0.01)
@@ -171,20 +171,20 @@ class Collector:
 
     @property
     def waiting(self) -> int:
-        """How many wait for their commit."""
+        """The number of reports and batches that wait for their commit."""
         return len(self._waiting)
 
     @property
     def counts(self) -> Counts:
-        """What became of the reports of the open round so far, as far as is known here."""
-        return self.status.counts if self.status.round == self.view.round else Counts()
+        """Counts of the open round; zeros while the snapshot lags behind the store."""
+        return self.status.counts if self.status.round == self.snapshot.round else Counts()
 
     def reject(self, count: int = 1) -> None:
-        """Count reports that were malformed or not welcome."""
+        """Count malformed and uninvited reports."""
         self._rejected += count
 
     def put(self, item: Item) -> asyncio.Future[Verdict | Receipt]:
-        """Take a report or a batch; its verdict comes after it is durable."""
+        """Queue a report or a batch; the future has its verdict once it is durable."""
         if self.waiting >= self.task.limits.waiting:
             raise Refusal("busy")
         done: asyncio.Future[Verdict | Receipt] = asyncio.get_running_loop().create_future()
@@ -211,7 +211,7 @@ class Collector:
                     done.set_result(verdict)
             self.status = status
             self._recovered()
-            if status.round != self.view.round or self._due(status):
+            if status.round != self.snapshot.round or self._due(status):
                 await self._follow(self._seen, status)
 
     def _next_group(self) -> list[Waiting]:
@@ -248,7 +248,7 @@ class Collector:
         self.available, self._failure = True, None
 
     def _failed(self, error: Exception) -> None:
-        """Note that the store does not do what it should; the same is logged once."""
+        """Note that the store fails; log the same failure once."""
         failure = (type(error).__name__, str(error))
         if failure != self._failure:
             log_event("store failed", level="error", kind=failure[0], detail=failure[1])
@@ -270,7 +270,7 @@ class Collector:
         return verdicts, status
 
     def _judged(self, transaction: Transaction, items: Sequence[Item]) -> list[Verdict | Receipt]:
-        rounds = self.view.rounds
+        rounds = self.snapshot.rounds
         verdicts: dict[int, Verdict | Receipt] = {}
         reports = [(i, item) for i, item in enumerate(items) if isinstance(item, IncomingReport)]
         judged = judge_reports(transaction, [item for _, item in reports], rounds)
@@ -279,30 +279,30 @@ class Collector:
         # In one order everywhere: processes that wait for each other's batches must not do so
         # in a circle.
         for i, batch in sorted(batches, key=lambda pair: (pair[1].gateway, pair[1].number)):
-            verdicts[i] = judge_batch(transaction, batch, self.view.form, rounds)
+            verdicts[i] = judge_batch(transaction, batch, self.snapshot.form, rounds)
         return [verdicts[i] for i in range(len(items))]
 
     def _seen(self, status: RoundStatus) -> None:
         """Close the round if it is due; follow where another process has closed it."""
-        if status.round == self.view.round and self._due(status):
+        if status.round == self.snapshot.round and self._due(status):
             status = self._close()
-        while status.round != self.view.round:  # until no other process goes on in between
+        while status.round != self.snapshot.round:  # until no other process goes on in between
             state = Checkpoint.decode(self.store.checkpoint())
             times, measures = self.store.times(), self.store.measures()
-            self.view = RunSnapshot.of(self.task, state, times, measures)
+            self.snapshot = RunSnapshot(self.task, state, times, measures)
             status = self.store.status()
         self.status = status
 
     def _due(self, status: RoundStatus) -> bool:
         rule = self.task.close_after
         seconds = self._now() - status.opened
-        return not self.view.state.finished and rule.due(status.counts.accepted, seconds)
+        return not self.snapshot.state.finished and rule.due(status.counts.accepted, seconds)
 
     def _close(self) -> RoundStatus:
         """End the open round, if no other process was faster: add up, step, open the next one."""
         with self.store.closing() as transaction:
             status = transaction.status()
-            if status.round != self.view.round or not self._due(status):
+            if status.round != self.snapshot.round or not self._due(status):
                 return status
             state = Checkpoint.decode(transaction.checkpoint())
             after = state.advanced(self._added(transaction, status), status.counts)
@@ -313,9 +313,9 @@ class Collector:
 
     def _added(self, transaction: Transaction, status: RoundStatus) -> Totals:
         """The sums of the round, from the database: memory does not grow with the reports."""
-        totals = self.view.state.recipe.build().in_round(status.round).totals()
+        totals = self.snapshot.state.recipe.build().in_round(status.round).totals()
         for chunk in transaction.reports(status.round):
-            totals.add(self.view.form.decode_many(chunk).reports)
+            totals.add(self.snapshot.form.decode_many(chunk).reports)
         if totals.count != status.counts.accepted:
             raise CheckpointError(
                 f"round {status.round} has {totals.count} reports, not {status.counts.accepted}"

@@ -13,7 +13,6 @@ from fedsel._internal.display import DASH, about, counted, macro, shown
 from fedsel.server._checkpoint import Counts
 from fedsel.service._proofs import Proofs, promised
 from fedsel.service._snapshot import RunSnapshot
-from fedsel.service._store import RoundStatus
 from fedsel.wire import CloseRule
 
 if TYPE_CHECKING:
@@ -27,14 +26,14 @@ _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def part(name: str, **values: Any) -> Markup:
-    """One part of the page."""
+    """Render one part of the page."""
     return macro("service/dashboard/parts.html", name, **values)
 
 
 @final
 @dataclass(frozen=True)
 class RoundRow:
-    """One round that is over."""
+    """One past round."""
 
     number: int
     stage: str
@@ -49,13 +48,13 @@ class RoundRow:
         return self.counts.accepted / self.seconds if self.seconds > 0 else None
 
 
-def rows(view: RunSnapshot, first: int, beyond: int) -> list[RoundRow]:
+def rows(snapshot: RunSnapshot, first: int, beyond: int) -> list[RoundRow]:
     """The rounds that are over, from ``first`` to the one before ``beyond``."""
-    state, found = view.state, []
+    state, found = snapshot.state, []
     for record in state.records[first:beyond]:
         n = record.round
-        opened, closed = view.times[n]
-        measured = (view.measures[n] if n < len(view.measures) else None) or {}
+        opened, closed = snapshot.times[n]
+        measured = (snapshot.measures[n] if n < len(snapshot.measures) else None) or {}
         found.append(
             RoundRow(
                 n,
@@ -69,34 +68,33 @@ def rows(view: RunSnapshot, first: int, beyond: int) -> list[RoundRow]:
     return found
 
 
-def run_left(view: RunSnapshot, now: float) -> float | None:
+def run_left(snapshot: RunSnapshot, now: float) -> float | None:
     """Seconds that the run may still take, if rounds take as long as the median of recent ones.
 
     None before the first round has ended, and after the last.
     """
-    if view.state.finished or not view.round:
+    if snapshot.state.finished or not snapshot.round:
         return None
-    past = [row.seconds for row in rows(view, max(0, view.round - _RECENT), view.round)]
+    past = [row.seconds for row in rows(snapshot, max(0, snapshot.round - _RECENT), snapshot.round)]
     usual = statistics.median(past)
-    elapsed = min(max(0.0, now - view.opened), usual)
-    return usual * (view.rounds - view.round) - elapsed
+    elapsed = min(max(0.0, now - snapshot.opened), usual)
+    return usual * (snapshot.rounds - snapshot.round) - elapsed
 
 
-def state(view: RunSnapshot, status: RoundStatus, now: float, available: bool) -> Markup:
+def state(snapshot: RunSnapshot, counts: Counts, now: float, available: bool) -> Markup:
     """The tiles at the top: the open round, how fast it goes, how long it may take."""
-    finished, left = None, run_left(view, now)
-    counts = _open_counts(view, status)
-    accepted, elapsed = counts.accepted, max(0.0, now - view.opened)
-    if view.state.finished:
-        began, ended = view.times[0][0], view.times[view.round - 1][1]
-        accepted = sum(r.accepted for r in view.state.records)
+    finished, left = None, run_left(snapshot, now)
+    accepted, elapsed = counts.accepted, max(0.0, now - snapshot.opened)
+    if snapshot.state.finished:
+        began, ended = snapshot.times[0][0], snapshot.times[snapshot.round - 1][1]
+        accepted = sum(r.accepted for r in snapshot.state.records)
         elapsed = max(0.0, (began if ended is None else ended) - began)
         finished = {"ended": utc(ended or began), "accepted": accepted}
     slow_enough = elapsed > 0 if finished else elapsed >= 1
-    rule = view.task.close_after
+    rule = snapshot.task.close_after
     return part(
         "state",
-        view=view,
+        snapshot=snapshot,
         rule={"reports": rule.reports, "sentence": rule_sentence(rule)},
         available=available,
         unavailable=UNAVAILABLE,
@@ -106,7 +104,7 @@ def state(view: RunSnapshot, status: RoundStatus, now: float, available: bool) -
         left=None if left is None else about(left),
         waits=_waits_for(rule, counts.accepted, elapsed),
         finished=finished,
-        last=rows(view, view.round - 1, view.round)[0] if view.round else None,
+        last=rows(snapshot, snapshot.round - 1, snapshot.round)[0] if snapshot.round else None,
     )
 
 
@@ -126,39 +124,35 @@ def _waits_for(rule: CloseRule, accepted: int, elapsed: float) -> str:
     return " or ".join(waits) or "ends now"
 
 
-def _open_counts(view: RunSnapshot, status: RoundStatus) -> Counts:
-    """Counts of the open round; zeros while the snapshot lags behind, or after the last round."""
-    return status.counts if status.round == view.round else Counts()
-
-
-def counts(view: RunSnapshot, status: RoundStatus) -> Markup:
-    """Reports by what became of them, in the open round and in all rounds."""
-    now = _open_counts(view, status)
-    ended = [(r.accepted, r.rejected, r.duplicate, r.late) for r in view.state.records]
+def counts(snapshot: RunSnapshot, now: Counts) -> Markup:
+    """Reports by their outcome, in the open round and in all rounds."""
+    ended = [(r.accepted, r.rejected, r.duplicate, r.late) for r in snapshot.state.records]
     totals = Counts(*(sum(column) for column in zip(*ended, now, strict=True)))
-    lines = [] if view.state.finished else [("Open round", now)]
+    lines = [] if snapshot.state.finished else [("Open round", now)]
     return part("counts", lines=[*lines, ("All rounds", totals)])
 
 
-def said(view: RunSnapshot, available: bool) -> str:
+def said(snapshot: RunSnapshot, available: bool) -> str:
     """What a screen reader reads out: that a round or the run is over, but not every count."""
     if not available:
         return UNAVAILABLE
-    if not view.round:
+    if not snapshot.round:
         return ""
-    record = view.state.records[-1]
+    record = snapshot.state.records[-1]
     ended = f"Round {record.round} has ended with {counted(record.accepted, 'report')}. "
-    return ended + ("The run is over." if view.state.finished else f"Round {view.round} is open.")
+    return ended + (
+        "The run is over." if snapshot.state.finished else f"Round {snapshot.round} is open."
+    )
 
 
-def guarantees(view: RunSnapshot, proofs: Proofs) -> Markup:
-    """What is known about privacy by now."""
-    recipe, rule, found = view.state.recipe, view.task.close_after, proofs.found
+def guarantees(snapshot: RunSnapshot, proofs: Proofs) -> Markup:
+    """Render the privacy guarantees that are proved so far."""
+    recipe, rule, found = snapshot.state.recipe, snapshot.task.close_after, proofs.found
     privacy = recipe.build().privacy
     total = privacy.total if privacy.charge is None else float(privacy.charge * recipe.epochs)
     influence = None
     if "influence" in found:
-        past = view.state.records[-1].accepted if view.round else 0
+        past = snapshot.state.records[-1].accepted if snapshot.round else 0
         reports = rule.reports or past or max(1, rule.least)
         length, entry = (found["influence"][name] / reports for name in ("norm", "largest"))
         influence = {"reports": reports, "length": bound(length), "entry": bound(entry)}
@@ -185,17 +179,17 @@ def _central(found: dict[str, Any] | None) -> str | None:
     return f"ε = {bound(found['epsilon'])}, δ = {delta}"
 
 
-def task_facts(view: RunSnapshot) -> Markup:
-    """The task in names and values."""
-    known = None if view.state.plan is None else view.state.plan.known
+def task_facts(snapshot: RunSnapshot) -> Markup:
+    """Render the task as names and values."""
+    known = None if snapshot.state.plan is None else snapshot.state.plan.known
     return part(
         "task",
-        task=view.task,
-        view=view,
-        recipe=view.state.recipe,
-        solution=view.state.recipe.build(),
+        task=snapshot.task,
+        snapshot=snapshot,
+        recipe=snapshot.state.recipe,
+        solution=snapshot.state.recipe.build(),
         given=None if known is None else int(known.given.sum()),
-        ends=rule_sentence(view.task.close_after),
+        ends=rule_sentence(snapshot.task.close_after),
     )
 
 
@@ -231,7 +225,7 @@ def span(seconds: float) -> str:
 
 
 def utc(seconds: float) -> str:
-    """A point in time."""
+    """Format a time in UTC."""
     return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))
 
 
@@ -248,12 +242,12 @@ def bound(value: float) -> str:
     return f"{float(digits) + step:.4g}"
 
 
-def figures(view: RunSnapshot) -> Markup:
+def figures(snapshot: RunSnapshot) -> Markup:
     """Reports by round, and accuracy and loss where there is a test set."""
-    listed, drawn = rows(view, 0, view.round), []
+    listed, drawn = rows(snapshot, 0, snapshot.round), []
     if listed:
         bars = grouped([(row.number, float(row.counts.accepted)) for row in listed], MOST_BARS)
-        several, goal = bars[0].last - bars[0].first + 1, view.task.close_after.reports
+        several, goal = bars[0].last - bars[0].first + 1, snapshot.task.close_after.reports
         text = "Accepted reports of each round"
         if several > 1:
             text = f"Accepted reports, the mean of each {several} rounds"
@@ -326,7 +320,7 @@ def bar_chart(groups: Sequence[Group], *, alt: str, level: float | None = None) 
 
 
 def line_chart(groups: Sequence[Group], *, alt: str, digits: int = 3) -> Markup:
-    """The latest value of each group, joined."""
+    """Draw a line through the latest value of each group."""
     levels = ticks(min(g.latest for g in groups), max(g.latest for g in groups))
     return part(
         "curve", groups=groups, alt=alt, levels=levels, places=_places(groups), digits=digits
@@ -334,7 +328,7 @@ def line_chart(groups: Sequence[Group], *, alt: str, digits: int = 3) -> Markup:
 
 
 def _places(groups: Sequence[Group]) -> list[int]:
-    """Some round numbers among the rounds."""
+    """Choose the round numbers to mark on the axis."""
     first, last = groups[0].first, groups[-1].last
     if last - first < 6:
         return list(range(first, last + 1))

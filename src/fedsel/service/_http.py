@@ -47,23 +47,20 @@ RouteEntry = tuple[str, str, Handler]
 
 
 class Application(Protocol):
-    """What answers a request, whole or bit by bit."""
+    """An ASGI application that answers one request."""
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the answer."""
-        ...
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
 
 
 @final
 class Answer(NamedTuple):
-    """A whole answer: an ASGI application that sends it."""
+    """A complete answer: an ASGI application that sends it."""
 
     status: int
     body: bytes
     headers: Headers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it."""
         del receive
         start = {"type": "http.response.start", "status": self.status, "headers": self.headers}
         await send(start)
@@ -76,13 +73,13 @@ class Answer(NamedTuple):
 
 
 def json_answer(values: Any, status: int = 200, headers: Headers = ()) -> Answer:
-    """Values as JSON."""
+    """Answer with values as JSON."""
     body = json.dumps(values, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
     return text_answer(body, JSON_TYPE, status, headers)
 
 
 def text_answer(body: bytes, kind: bytes, status: int = 200, headers: Headers = ()) -> Answer:
-    """Bytes of a kind, not to be kept by anyone."""
+    """Answer with bytes that nobody may cache."""
     length = (b"content-length", str(len(body)).encode())
     return Answer(
         status, body, ((b"content-type", kind), length, (b"cache-control", b"no-store"), *headers)
@@ -175,7 +172,7 @@ class Refusal(Exception):
 
 
 PROBLEM: dict[str, Answer] = {code: _problem(code) for code in PROBLEMS}
-"""The answer to each of them."""
+"""The answer for each code."""
 
 
 def declared_length(scope: Scope) -> int | None:
@@ -187,30 +184,25 @@ def declared_length(scope: Scope) -> int | None:
 
 
 async def read_body(scope: Scope, receive: Receive, most: int) -> bytes:
-    """The body of a request, if it is not too large: that is known before it is read.
+    """Read the body of a request; refuse one that is too large, before it is read if possible.
 
-    A body of undeclared length (chunked) is read until it is too large. How long it may take to
-    arrive is watched at the connection (`fedsel.service._connections`).
+    A body of undeclared length (chunked) is read until it is too large. `_connections` limits how
+    long it may take to arrive.
     """
     length = declared_length(scope)
     if length is not None and not 0 <= length <= most:
         raise Refusal("too_large")
-    message = await receive()
-    if message["type"] == "http.request" and not message.get("more_body", False):
-        body: bytes = message.get("body", b"")
-        if len(body) > most:
-            raise Refusal("too_large")
-        return body
-    parts, size = [], 0
-    while message["type"] == "http.request":
+    parts, size, more = [], 0, True
+    while more:
+        message = await receive()
+        if message["type"] != "http.request":
+            raise Refusal("timeout")  # the client has gone: nobody reads this
         parts.append(message.get("body", b""))
         size += len(parts[-1])
         if size > most:
             raise Refusal("too_large")
-        if not message.get("more_body", False):
-            return b"".join(parts)
-        message = await receive()
-    raise Refusal("timeout")  # the client has gone: nobody reads this
+        more = message.get("more_body", False)
+    return b"".join(parts)
 
 
 @final
@@ -231,7 +223,7 @@ class Buckets:
         self._known: OrderedDict[Hashable, tuple[float, float]] = OrderedDict()
 
     def take(self, client: Hashable) -> bool:
-        """Whether this client may ask now."""
+        """Whether this client may send a request now."""
         now = self._clock()
         left, since = self._known.pop(client, (self._burst, now))
         left = min(self._burst, left + self._rate * (now - since))
@@ -244,7 +236,7 @@ class Buckets:
 
 @final
 class SecurityMiddleware:
-    """An ASGI application around another one; nothing that goes wrong within gets out."""
+    """Wraps an ASGI application: limits, headers and metrics; no error of it reaches a client."""
 
     def __init__(self, app: Any, per_address: float) -> None:
         self._app, self._addresses = app, Buckets(per_address)

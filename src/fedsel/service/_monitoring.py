@@ -174,19 +174,19 @@ class Metrics:
 
     def collect(self) -> Iterator[Metric]:
         """The figures of the run, read when they are asked for; the same at every process."""
-        collector, view = self._collector, self._collector.view
-        yield GaugeMetricFamily("fedsel_round", "The open round", view.round)
-        yield GaugeMetricFamily("fedsel_rounds", "Rounds of the run in all", view.rounds)
+        collector, snapshot = self._collector, self._collector.snapshot
+        yield GaugeMetricFamily("fedsel_round", "The open round", snapshot.round)
+        yield GaugeMetricFamily("fedsel_rounds", "Rounds of the run in all", snapshot.rounds)
         began = "When the open round began"
         yield GaugeMetricFamily("fedsel_round_opened_seconds", began, collector.status.opened)
         outcomes = CounterMetricFamily(
-            "fedsel_reports", "Reports of the run by what became of them", labels=["outcome"]
+            "fedsel_reports", "Reports of the run by their outcome", labels=["outcome"]
         )
         for name, count in collector.counts._asdict().items():
-            over = sum(getattr(record, name) for record in view.state.records)
+            over = sum(getattr(record, name) for record in snapshot.state.records)
             outcomes.add_metric([name], over + count)
         yield outcomes
-        for name, value in ((view.measures[-1] if view.measures else None) or {}).items():
+        for name, value in ((snapshot.measures[-1] if snapshot.measures else None) or {}).items():
             yield GaugeMetricFamily(f"fedsel_{name}", "Of the model on the test set", value)
         yield GaugeMetricFamily("fedsel_waiting", "Reports that wait here", collector.waiting)
         yield CounterMetricFamily("fedsel_commits", "Groups committed here", collector.commits)

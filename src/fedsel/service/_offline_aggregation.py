@@ -1,6 +1,6 @@
 """Offline aggregation: add up files of reports part by part, on every core or on a cluster.
 
-Sums are integers: it does not matter who adds which part. Memory is bounded, whatever lies in the
+Sums are integers, so any worker may add any part. Memory is bounded, whatever lies in the
 files: where the sums of all rounds would take too much, the files are read again for the next ones.
 """
 
@@ -63,7 +63,7 @@ class Sums:
 
     @property
     def count(self) -> int:
-        """How many reports were added up."""
+        """The number of reports in all sums."""
         return sum(totals.count for totals in self.by_round.values())
 
     def mean(self, recipe: Recipe, number: int) -> NDArray[np.float64]:
@@ -223,7 +223,7 @@ def _parquet(path: Path) -> _Column:
 
 @contextmanager
 def _readable(path: Path, wanted: str) -> Iterator[None]:
-    """Name a file that cannot be read as what is wanted, with what the reader says of it."""
+    """Name a file that cannot be read, with the reader's error."""
     import pyarrow as pa
 
     try:

@@ -6,6 +6,7 @@ from dataclasses import fields
 from typing import Any
 
 from fedsel._version import __version__
+from fedsel.server import Counts
 from fedsel.service._http import PROBLEMS
 from fedsel.service._task import Limits
 from fedsel.wire import Announcement, Verdict
@@ -16,10 +17,9 @@ _TEXT: _Json = {"schema": {"type": "string"}}
 _OBJECT: _Json = {"application/json": {"schema": {"type": "object"}}}
 _OCTETS: _Json = {"application/octet-stream": {"schema": _BINARY}}
 _TASK = {"type": "object", "required": [one.name for one in fields(Announcement)]}
-_COUNTS = ("accepted", "rejected", "duplicate", "late")
 _ABOUT = (
     "Collects reports under local differential privacy. A device asks for the open round, answers "
-    "it with one report, and sends that until it is told that it was accepted or is a duplicate."
+    "it with one report, and sends that until the service accepts it or has it already."
 )
 _EVENTS = (
     "Server-sent events without end: change (JSON: now as in /v1/rounds/open, page for the page), "
@@ -28,7 +28,7 @@ _EVENTS = (
 
 
 def document(name: str, report_bytes: int, limits: Limits) -> _Json:
-    """The document of a task whose reports have so many bytes."""
+    """Describe the service of a task whose reports have ``report_bytes`` bytes."""
     report = {**_BINARY, "minLength": report_bytes, "maxLength": report_bytes}
     many = {**_BINARY, "maxLength": limits.batch_bytes}
     batch = _parameter("batch", "A name of the gateway's own for the batch")
@@ -54,7 +54,7 @@ def document(name: str, report_bytes: int, limits: Limits) -> _Json:
         "/v1/batches/{batch}": _path(
             "put_batch",
             "Send many reports, one after another, as a gateway; counted once",
-            _outcome(*_COUNTS),
+            _outcome(*Counts._fields),
             "malformed not_invited wrong_kind not_found conflict length too_large wrong_type",
             body=many,
             secured=True,

@@ -100,13 +100,13 @@ class Dashboard:
     async def _get_page(self, scope: Scope, _: Receive) -> Answer:
         """Answer with the page: the latest rounds, or the rounds before a given one."""
         self._proofs.begin()
-        view = self._collector_of().view
+        snapshot = self._collector_of().snapshot
         html = rendered(
             "service/dashboard/dashboard.html",
-            task=view.task,
-            facts=status.task_facts(view),
-            fragments={name: safe(html) for name, html in self._fragments(view).items()},
-            older=_older(view, scope),
+            task=snapshot.task,
+            facts=status.task_facts(snapshot),
+            fragments={name: safe(html) for name, html in self._fragments(snapshot).items()},
+            older=_older(snapshot, scope),
             now=status.utc(time.time()),
             version=__version__,
         )
@@ -117,38 +117,38 @@ class Dashboard:
         return self._events.listener()
 
     def _news(self) -> News:
-        return self._now(), self._fragments(self._collector_of().view)
+        return self._now(), self._fragments(self._collector_of().snapshot)
 
-    def _fragments(self, view: RunSnapshot) -> dict[str, str]:
+    def _fragments(self, snapshot: RunSnapshot) -> dict[str, str]:
         """All live parts of the page; parts about past rounds are made once a round."""
-        if self._of_round is None or self._of_round[0] is not view:
-            past = {"figures": status.figures(view), **listed(view, view.round)}
-            self._of_round = view, past
+        if self._of_round is None or self._of_round[0] is not snapshot:
+            past = {"figures": status.figures(snapshot), **listed(snapshot, snapshot.round)}
+            self._of_round = snapshot, past
         collector = self._collector_of()
         return {
-            "state": status.state(view, collector.status, time.time(), collector.available),
-            "counts": status.counts(view, collector.status),
-            "said": status.said(view, collector.available),
-            "privacy": status.guarantees(view, self._proofs),
+            "state": status.state(snapshot, collector.counts, time.time(), collector.available),
+            "counts": status.counts(snapshot, collector.counts),
+            "said": status.said(snapshot, collector.available),
+            "privacy": status.guarantees(snapshot, self._proofs),
             **self._of_round[1],
         }
 
 
-def _older(view: RunSnapshot, scope: Scope) -> dict[str, str] | None:
+def _older(snapshot: RunSnapshot, scope: Scope) -> dict[str, str] | None:
     query = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
     if "before" not in query:
         return None
     (number, *more) = query["before"]
     if more or not _NUMBER.fullmatch(number):
         raise Refusal("not_found")
-    return listed(view, min(int(number), view.round))
+    return listed(snapshot, min(int(number), snapshot.round))
 
 
-def listed(view: RunSnapshot, beyond: int) -> dict[str, str]:
+def listed(snapshot: RunSnapshot, beyond: int) -> dict[str, str]:
     """Rows of the rounds before ``beyond``, and links to others."""
     first, size = max(0, beyond - ROUNDS_SHOWN), ROUNDS_SHOWN
-    found, measured = status.rows(view, first, beyond), view.task.evaluation is not None
-    pager = status.part("pager", first=first, beyond=beyond, over=view.round, size=size)
+    found, measured = status.rows(snapshot, first, beyond), snapshot.task.evaluation is not None
+    pager = status.part("pager", first=first, beyond=beyond, over=snapshot.round, size=size)
     return {"rounds": status.part("rounds", listed=found, measured=measured), "pager": pager}
 
 

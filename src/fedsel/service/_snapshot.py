@@ -1,4 +1,4 @@
-"""What the service shows of a run: bytes that are made once a round and sent to everybody."""
+"""A snapshot of a run: the bytes that the service makes once a round and sends to everybody."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ import hashlib
 import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Generic, Self, TypeVar, final
+from typing import Any, Generic, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedsel.server._checkpoint import Checkpoint
 from fedsel.service._task import Task
-from fedsel.wire import Announcement, RecordPipeline, ReportFormat
+from fedsel.wire import Announcement, ReportFormat
 
 T = TypeVar("T")
 _AT_A_TIME = 4096
@@ -25,9 +24,9 @@ _AT_A_TIME = 4096
 
 @final
 class Made(Generic[T]):
-    """A value that a thread makes when it is first asked for, once for all who ask.
+    """A value that a thread computes once, at the first request for it.
 
-    The event loop goes on meanwhile: what ``make`` does must not hold the interpreter for long.
+    The event loop runs on meanwhile, so ``make`` must not hold the interpreter for long.
     """
 
     def __init__(self, make: Callable[[], T]) -> None:
@@ -35,14 +34,13 @@ class Made(Generic[T]):
         self._value: list[T] = []
 
     async def get(self) -> T:
-        """The value, once it is made."""
         return self._value[0] if self._value else await asyncio.to_thread(self._first)
 
     def _first(self) -> T:
         with self._making:
             if not self._value:
                 self._value.append(self._make())
-                del self._make  # it may hold whoever holds this
+                del self._make  # it may refer to the owner of this object
         return self._value[0]
 
 
@@ -57,49 +55,31 @@ class CachedBytes:
 
 
 @final
-@dataclass(frozen=True, eq=False)
 class RunSnapshot:
-    """A run as it is now: its checkpoint, and what clients fetch of it."""
+    """A run as it is now: its checkpoint, and the bytes that clients fetch.
 
-    task: Task
-    state: Checkpoint
-    times: Sequence[tuple[float, float | None]]
-    """When each round began and ended, in seconds of the epoch; the open one has no end."""
-    measures: Sequence[dict[str, float] | None]
-    """What the test set said after each round; None where there is none."""
-    request: CachedBytes | None
-    """What devices of the open round are asked; None when the run is over."""
-    weights: CachedBytes
-    """What they work on: float64, little-endian."""
-    model: CachedBytes
-    """What has been learnt so far, in the same form."""
-    preparing: RecordPipeline | None
-    preparing_text: CachedBytes
-    """Bounds, preparation and plan as `RecordPipeline.encode` writes them; null without any."""
-    form: ReportFormat
+    ``times``: when each round began and ended, in seconds of the epoch; the open one has no end.
+    ``measures``: accuracy and loss on the test set after each round; None where there is none.
+    """
 
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         task: Task,
         state: Checkpoint,
         times: Sequence[tuple[float, float | None]],
         measures: Sequence[str | None] = (),
-    ) -> Self:
-        """The view of a checkpoint, of the times of its rounds and what was measured in them."""
-        preparing = task.preparing(state)
-        return cls(
-            task,
-            state,
-            times,
-            [None if text is None else json.loads(text) for text in measures],
-            None if state.finished else CachedBytes(state.request().encode()),
-            CachedBytes(_doubles(state.state.weights)),
-            CachedBytes(_doubles(state.state.average)),
-            preparing,
-            CachedBytes(b"null" if preparing is None else preparing.encode().encode()),
-            ReportFormat.of(state.recipe.build(), state.run),
-        )
+    ) -> None:
+        self.task, self.state, self.times = task, state, times
+        self.measures: list[dict[str, float] | None] = [
+            None if text is None else json.loads(text) for text in measures
+        ]
+        self.form = ReportFormat.of(state.recipe.build(), state.run)
+        self.request = None if state.finished else CachedBytes(state.request().encode())
+        self.weights = CachedBytes(_doubles(state.state.weights))  # the devices work on these
+        self.model = CachedBytes(_doubles(state.state.average))
+        self.preparing = task.preparing(state)
+        text = "null" if self.preparing is None else self.preparing.encode()
+        self.preparing_text = CachedBytes(text.encode())
 
     @property
     def opened(self) -> float:
@@ -108,12 +88,12 @@ class RunSnapshot:
 
     @property
     def round(self) -> int:
-        """The round that is open."""
+        """The number of the open round."""
         return self.state.round
 
     @property
     def rounds(self) -> int:
-        """How many rounds the run has in all."""
+        """The number of rounds of the whole run."""
         return self.state.rounds_per_epoch * self.state.recipe.epochs
 
     @cached_property
@@ -150,7 +130,7 @@ class RunSnapshot:
 
     @cached_property
     def model_text(self) -> Made[CachedBytes]:
-        """What has been learnt so far, as numbers; of a linear model on raw records, too."""
+        """The model so far as JSON; a linear model also has coefficients for raw records."""
         return Made(lambda: CachedBytes(b"".join(self._model_parts())))
 
     def _model_parts(self) -> Iterator[bytes]:
@@ -169,7 +149,7 @@ class RunSnapshot:
 
     @cached_property
     def rounds_text(self) -> Made[bytes]:
-        """The rounds that are over, as JSON: what became of their reports, and when they were."""
+        """The past rounds as JSON: the counts of their reports, and when they began and ended."""
         return Made(lambda: b"[" + b",".join(map(_json, self._rounds())) + b"]")
 
     def _rounds(self) -> Iterator[dict[str, Any]]:
@@ -183,7 +163,7 @@ def _json(values: Any) -> bytes:
 
 
 def _numbers(vector: NDArray[np.float64]) -> Iterator[bytes]:
-    """Numbers of a list in JSON, some at a time: other threads have their turn in between."""
+    """Write a list of numbers in JSON, some at a time, so that other threads get their turn."""
     for start in range(0, len(vector), _AT_A_TIME):
         yield (b"," if start else b"") + _json(vector[start : start + _AT_A_TIME].tolist())[1:-1]
 

@@ -1,8 +1,8 @@
 """The store of a service: runs, rounds, tallies, reports and batches in SQLite or PostgreSQL.
 
-All of a run's writing happens in transactions in which its open round cannot end (`Store.writing`),
-but for the one that ends it (`Store.closing`). Every method may raise `StoreUnavailable`: then
-nothing is known to be done, and the caller may ask again. One thread at a time uses a store.
+A run is written in transactions during which its open round cannot end (`Store.writing`); another
+kind ends it (`Store.closing`). Every method may raise `StoreUnavailable`: the outcome is unknown
+then, and the caller may try again. One thread at a time uses a store.
 
 The queries are the same for both databases, with ``?`` for a value. Each database adds how to
 connect, to lock, and to insert many reports at once.
@@ -44,7 +44,7 @@ _LIKE_A_URL = re.compile(r"[A-Za-z][\w+.-]+:/|[^/\\:]+:(?!\\)[^/]*@|.*\bpassword
 
 
 class StoreUnavailable(Exception):
-    """The database does not answer: the caller may ask again."""
+    """The database does not answer; the caller may try again."""
 
 
 @final
@@ -78,7 +78,7 @@ class Store(ABC):
 
     @abstractmethod
     def execute(self, query: str, *values: Any) -> Any:
-        """Run one query; a cursor."""
+        """Run one query and return its cursor."""
 
     @abstractmethod
     def stream(self, query: str, *values: Any) -> AbstractContextManager[Any]:
@@ -86,11 +86,11 @@ class Store(ABC):
 
     @abstractmethod
     def insert(self, number: int, rows: Sequence[tuple[bytes, bytes]]) -> list[bool]:
-        """Insert reports whose participants are new in the round; for each, whether it was."""
+        """Insert the reports of participants who are new in the round; say which were inserted."""
 
     @abstractmethod
     def lock_batch(self, name: bytes) -> None:
-        """Make other processes wait that write the same batch, where there are any."""
+        """Make other processes that write the same batch wait."""
 
     @abstractmethod
     def _answering(self) -> AbstractContextManager[None]:
@@ -102,7 +102,7 @@ class Store(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the database."""
 
     def begin(self, name: str, checkpoint: bytes, opened: float) -> bytes:
         """Choose the run of this name, which begins with this checkpoint if new; its checkpoint."""
@@ -145,7 +145,7 @@ class Store(ABC):
         return self._rows(query, self._run)
 
     def measures(self) -> list[str | None]:
-        """What the test set said after each round, as it was given to `Transaction.advance`."""
+        """Accuracy and loss on the test set after each round, as `Transaction.advance` got them."""
         query = "SELECT measured FROM rounds WHERE run = ? AND closed IS NOT NULL ORDER BY round"
         return [row[0] for row in self._rows(query, self._run)]
 
@@ -160,13 +160,13 @@ class Store(ABC):
 
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
-        """A transaction, perhaps beside others, in which the open round cannot end."""
+        """Begin a transaction, perhaps beside others, during which the open round cannot end."""
         with self._locked("writing"):
             yield Transaction(self, self._run)
 
     @contextmanager
     def closing(self) -> Iterator[Transaction]:
-        """A transaction of its own, in which the open round may be ended."""
+        """Begin an exclusive transaction, which may end the open round."""
         with self._locked("closing"):
             yield Transaction(self, self._run)
 
@@ -184,10 +184,7 @@ class Transaction:
         self.status, self.checkpoint = store.status, store.checkpoint
 
     def add(self, number: int, rows: Sequence[tuple[bytes, bytes]]) -> list[bytes | None]:
-        """Add reports, each with its participant; for each, what that participant had sent before.
-
-        None: it is new, and was added. Participants of the rows differ from each other.
-        """
+        """Add reports of different participants; return what each had sent before, None if new."""
         new = self._store.insert(number, rows)
         if all(new):
             return [None] * len(rows)
@@ -197,7 +194,7 @@ class Transaction:
         ]
 
     def report_of(self, number: int, participant: bytes) -> bytes | None:
-        """What a participant has sent in a round."""
+        """The report that a participant has sent in a round."""
         query = "SELECT report FROM reports WHERE run = ? AND round = ? AND participant = ?"
         row = self._execute(query, self._run, number, participant).fetchone()
         return None if row is None else bytes(row[0])
@@ -218,7 +215,7 @@ class Transaction:
         self._execute("INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", *row)
 
     def tally(self, counts: Counts) -> None:
-        """Count what became of reports in the open round."""
+        """Add to the counts of the open round."""
         worker = self._store._worker
         query = _TALLY_OF_WORKER if worker else _TALLY
         self._execute(query, self._run, self.round, *worker, *counts)
@@ -236,7 +233,7 @@ class Transaction:
     def advance(self, checkpoint: bytes, opened: float, last: bool, measured: str | None) -> None:
         """End the open round; begin the next one with this checkpoint, unless it was the last.
 
-        ``measured`` is what the test set says of the model then, as JSON; it stays with the round.
+        ``measured`` is the JSON of accuracy and loss on the test set; the round keeps it.
         """
         ended = "UPDATE rounds SET closed = ?, measured = ? WHERE run = ? AND round = ?"
         self._execute(ended, opened, measured, self._run, self.round)
@@ -362,9 +359,9 @@ def migrate(
 
 
 def open_store(url: str | Path, *, alone: bool = True) -> Store:
-    """The store of a URL: ``postgresql://…``, or a folder for SQLite.
+    """Open the store of a URL: ``postgresql://…``, or a folder for SQLite.
 
-    A folder belongs to one service at a time; whoever only reads is not ``alone``.
+    A folder belongs to one service at a time; a mere reader is not ``alone``.
     """
     text = str(url).removeprefix("sqlite:///")
     if text.startswith(_POSTGRES):
@@ -377,7 +374,7 @@ def open_store(url: str | Path, *, alone: bool = True) -> Store:
 
 
 def shown(url: str | Path) -> str:
-    """A store as messages show it: a folder as it is, of a URL only host, port and database.
+    """How messages show a store: a folder as it is, a URL by host, port and database alone.
 
     >>> shown("postgresql://fedsel:secret@db.example:5432/fedsel?sslmode=require")
     'postgresql://db.example:5432/fedsel'

@@ -22,7 +22,7 @@ from fedsel.server._planned import Planned
 from fedsel.wire import CloseRule, Intent, RecordPipeline
 from fedsel.wire._contract import Invitations
 
-_OF_RECIPE = [f.name for f in fields(Recipe) if f.name != "asked"]
+_OF_RECIPE = [f.name for f in fields(Recipe) if f.name != "requested_solution"]
 _RENAMED = {"nodes": "clients", "records_per_node": "records_per_client"}
 """What the layers below call that which the file calls otherwise."""
 MOST_DIM = 1 << 27
@@ -79,7 +79,7 @@ class Task:
       devices bring updates of their own.
     - ``start``: a file of weights (.npy) to begin with, zeros without one.
     - ``close_after``: `CloseRule`; ``limits``: `Limits`; ``invitations``: "signed", or "open" to
-      anyone; ``purpose``, ``recipient``: what devices are told; ``origins``: web pages of other
+      anyone; ``purpose``, ``recipient``: what requests say; ``origins``: web pages of other
       sites that may ask (CORS), none unless named.
     - ``evaluation``: a public test set, {data = "test.csv", label = "y"}.
     """
@@ -216,9 +216,8 @@ class Task:
         except (ValueError, RecursionError) as error:
             raise InvalidArgument("task", str(path), f"valid TOML ({error})") from None
         values.setdefault("name", path.stem)
-        for name in ("start",):
-            if isinstance(values.get(name), str):
-                values[name] = path.parent / values[name]
+        if isinstance(values.get("start"), str):
+            values["start"] = path.parent / values["start"]
         evaluation = values.get("evaluation")
         if isinstance(evaluation, dict) and isinstance(evaluation.get("data"), str):
             evaluation["data"] = str(path.parent / evaluation["data"])

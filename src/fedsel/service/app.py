@@ -83,7 +83,7 @@ class Service:
         self.dashboard = Dashboard(task, lambda: self.collector, self._now)
 
     async def start(self) -> None:
-        """Open the store, and begin or go on."""
+        """Open the store, and begin or resume the run."""
         store = open_store(self._store)
         try:
             self.collector = Collector(self.task, store)
@@ -92,22 +92,22 @@ class Service:
             store.close()
             raise
         self.invitations = Invitations(
-            key, self.view.state.run, open_to_all=self.task.invitations == "open"
+            key, self.snapshot.state.run, open_to_all=self.task.invitations == "open"
         )
         self.metrics = Metrics(self.collector)
         self.collector.start()
-        log_event("started", task=self.task.name, round=self.view.round, version=__version__)
+        log_event("started", task=self.task.name, round=self.snapshot.round, version=__version__)
 
     async def stop(self) -> None:
-        """Commit what waits and close the store."""
+        """Commit the waiting reports and close the store."""
         self.dashboard.stop()
         await self.collector.stop()
         log_event("stopped", task=self.task.name)
 
     @property
-    def view(self) -> RunSnapshot:
+    def snapshot(self) -> RunSnapshot:
         """The run as this process knows it."""
-        return self.collector.view
+        return self.collector.snapshot
 
     # --- what comes in --------------------------------------------------------------------------
 
@@ -115,7 +115,7 @@ class Service:
         """One report of one device: answered when it is durable."""
         participant = self._participant(scope, "device")
         body = await read_body(scope, receive, MOST_REPORT_BYTES)
-        number = self.view.form.round_of(body)
+        number = self.snapshot.form.round_of(body)
         if number is None:
             raise Refusal("malformed")
         report = IncomingReport(number, self.invitations.name(participant, number), body)
@@ -138,7 +138,7 @@ class Service:
         self._batch_bytes += length  # bounds the memory of batches, read or waiting
         try:
             body = await read_body(scope, receive, most)
-            if not body or len(body) % self.view.form.size:
+            if not body or len(body) % self.snapshot.form.size:
                 raise Refusal("malformed")
             batch = GatewayBatch(self.invitations.name(participant, 0), name.encode(), body)
             verdict, counts = cast(Receipt, await self.collector.put(batch))
@@ -149,7 +149,7 @@ class Service:
         return json_answer({"outcome": verdict.value, **counts._asdict()})
 
     def _known(self, scope: Scope) -> Participant | None:
-        """Whom the token of a request stands for."""
+        """The participant that the token of a request names."""
         for name, value in scope["headers"]:
             if name == b"authorization":
                 scheme, _, rest = value.partition(b" ")
@@ -172,7 +172,7 @@ class Service:
         return participant
 
     def refused(self, code: str) -> Answer:
-        """The answer to what was refused; what should have been a report is counted."""
+        """The answer to a refused request; count it if it should have been a report."""
         if code in _NO_REPORTS:
             self.collector.reject()
         return PROBLEM[code]
@@ -180,28 +180,28 @@ class Service:
     # --- what goes out --------------------------------------------------------------------------
 
     async def get_invitation(self, scope: Scope, _: Receive) -> Answer:
-        """What a token is an invitation to: a device asks before it pays for a report."""
+        """Whether a token is valid, and for what: a device asks before it pays for a report."""
         known = self._known(scope)
         return PROBLEM["not_invited"] if known is None else json_answer({"kind": known.kind})
 
     async def get_rounds(self, _scope: Scope, _: Receive) -> Answer:
-        """All rounds: what became of their reports, and when they began and ended."""
-        now, over = json_answer(self._now()), self.view.rounds_text  # of the same view
+        """All rounds: the counts of their reports, and when they began and ended."""
+        now, over = json_answer(self._now()), self.snapshot.rounds_text  # of the same snapshot
         return text_answer(now.body[:-1] + b',"rounds":' + await over.get() + b"}", JSON_TYPE)
 
     def _now(self) -> dict[str, Any]:
-        view = self.view
-        state = view.state
+        snapshot = self.snapshot
+        state = snapshot.state
         return {
             "finished": state.finished,
-            "round": view.round,
-            "of": view.rounds,
+            "round": snapshot.round,
+            "of": snapshot.rounds,
             "epoch": state.epoch,
             "stage": None if state.finished else state.stage,
-            "opened": None if state.finished else view.opened,
+            "opened": None if state.finished else snapshot.opened,
             "counts": self.collector.counts._asdict(),
-            "weights": view.weights.etag,
-            "model": view.model.etag,
+            "weights": snapshot.weights.etag,
+            "model": snapshot.model.etag,
         }
 
     async def get_part(self, scope: Scope, _: Receive) -> Answer:
@@ -209,26 +209,26 @@ class Service:
 
         A round that is over has none: a device must not pay for a report that nobody takes.
         """
-        view, number = self.view, scope["path_params"]["round"]
-        if view.request is None:
+        snapshot, number = self.snapshot, scope["path_params"]["round"]
+        if snapshot.request is None:
             raise Refusal("finished")
         if number != "open":
-            if not _NUMBER.fullmatch(number) or int(number) > view.round:
+            if not _NUMBER.fullmatch(number) or int(number) > snapshot.round:
                 raise Refusal("not_found")
-            if int(number) < view.round:
+            if int(number) < snapshot.round:
                 raise Refusal("late")
         match scope["path_params"]["part"]:
             case "request":
-                return await cached_answer(view.request, scope)
+                return await cached_answer(snapshot.request, scope)
             case "weights":
-                return await cached_answer(view.weights, scope)
+                return await cached_answer(snapshot.weights, scope)
             case "preparing":
-                return await cached_answer(view.preparing_text, scope, JSON_TYPE)
+                return await cached_answer(snapshot.preparing_text, scope, JSON_TYPE)
         raise Refusal("not_found")
 
     async def get_model_json(self, scope: Scope, _: Receive) -> Answer:
-        """What has been learnt so far, as numbers; of a linear model on raw records, too."""
-        return await cached_answer(await self.view.model_text.get(), scope, JSON_TYPE)
+        """The model so far as JSON; a linear model also has coefficients for raw records."""
+        return await cached_answer(await self.snapshot.model_text.get(), scope, JSON_TYPE)
 
     def routes(self) -> list[Route]:
         """All routes; the one that decides the rate comes first."""
@@ -243,11 +243,11 @@ class Service:
             ("POST", "/v1/reports", self.post_report),
             ("PUT", "/v1/batches/{batch}", self.put_batch),
             ("GET", "/v1/invitation", self.get_invitation),
-            ("GET", "/v1/task", cached(lambda: self.view.task_text, JSON_TYPE)),
+            ("GET", "/v1/task", cached(lambda: self.snapshot.task_text, JSON_TYPE)),
             ("GET", "/v1/rounds", self.get_rounds),
             ("GET", "/v1/rounds/open", made(lambda: json_answer(self._now()))),
             ("GET", "/v1/rounds/{round}/{part}", self.get_part),
-            ("GET", "/v1/model", cached(lambda: self.view.model)),
+            ("GET", "/v1/model", cached(lambda: self.snapshot.model)),
             ("GET", "/v1/model.json", self.get_model_json),
             ("GET", "/v1/openapi.json", made(self._document)),
             ("GET", "/healthz", made(lambda: json_answer({"status": "alive"}))),
@@ -262,7 +262,7 @@ class Service:
         ]
 
     def _document(self) -> Answer:
-        return json_answer(document(self.task.name, self.view.form.size, self.task.limits))
+        return json_answer(document(self.task.name, self.snapshot.form.size, self.task.limits))
 
     def _ready(self) -> Answer:
         ready = self.collector.available
@@ -271,7 +271,7 @@ class Service:
 
 @final
 class _Endpoint:
-    """An ASGI application of a handler."""
+    """Turns a handler into an ASGI application."""
 
     def __init__(self, template: str, handler: Handler, refused: Callable[[str], Answer]) -> None:
         self._template, self._handler, self._refused = template, handler, refused
@@ -289,7 +289,7 @@ class _Endpoint:
 
 
 async def _refused(request: Any, error: Exception) -> Response:
-    """Errors outside of our handlers, in our form."""
+    """Answer errors outside of our handlers in the same form."""
     del request
     codes = {404: "not_found", 405: "not_allowed"}
     answer = PROBLEM[codes.get(getattr(error, "status_code", 500), "internal")]

@@ -32,7 +32,7 @@ NAME_BYTES = 16
 
 
 class Participant(NamedTuple):
-    """Whom a token stands for."""
+    """The holder of a token."""
 
     kind: Kind
     name: bytes
@@ -56,7 +56,7 @@ class Invitations:
         self._run, self._open = run.hex(), open_to_all
 
     def invite(self, kind: Kind, days: float | None = None) -> str:
-        """A new token; without an end unless it has so many days."""
+        """Make a new token, valid for ``days`` or without end."""
         claims: dict[str, object] = {
             "sub": secrets.token_urlsafe(16),
             "aud": self._run,
@@ -67,9 +67,9 @@ class Invitations:
         return jwt.encode(claims, self._signing, algorithm=_ALGORITHM)
 
     def participant(self, token: str) -> Participant | None:
-        """Whom a token stands for; None if it is no invitation to this run.
+        """The holder of a token; None if it is no invitation to this run.
 
-        In an open task a device's token is any name of its own, of 16 letters at least.
+        In an open task a device names itself, with at least 16 letters.
         """
         if len(token) > _MOST_TOKEN:
             return None
@@ -116,7 +116,7 @@ MOST_DAYS = 36_500
 def invitations(
     task: Task, store: str | Path, count: int, kind: Kind = "device", days: float | None = None
 ) -> Iterator[str]:
-    """So many new tokens; the run begins with the first of them, if it has not begun yet."""
+    """Make ``count`` new tokens; the run begins with the first one if it is new."""
     if days is not None and check_positive("days", days) > MOST_DAYS:
         raise InvalidArgument("days", days, f"at most {MOST_DAYS}")
     run = invitations_of(task, store)
@@ -124,7 +124,7 @@ def invitations(
 
 
 def invitations_of(task: Task, store: str | Path) -> Invitations:
-    """Who makes and recognises the invitations of a task."""
+    """The invitations of a task; its run begins if it is new."""
     # The running service has the folder, but others may read the key beside it.
     kept = open_store(store, alone=False)
     try:

@@ -80,7 +80,7 @@ class Serving:
         return found
 
     def listener(self, limits: Limits) -> Listener:
-        """Where connections come in, of one process."""
+        """The listener of one process."""
         if self.tls_cert is None or self.tls_key is None:
             return Listener(limits, self.networks)
         try:
@@ -101,7 +101,7 @@ class _Server(uvicorn.Server):
         self._tasks: list[asyncio.Task[None]] = []
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen, and begin to sweep."""
+        """Listen, and start to end slow connections."""
         await super().startup(sockets if self._listener.tls is None else [])
         self._tasks.append(asyncio.create_task(self._listener.sweep()))
         if self._listener.tls is not None:
@@ -111,7 +111,7 @@ class _Server(uvicorn.Server):
                 self._tasks.append(asyncio.create_task(self._listener.accept(one, make)))
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End the sweep, and listen no more."""
+        """Stop listening."""
         for task in self._tasks:
             task.cancel()
         self._listener.close()
@@ -205,9 +205,9 @@ def _bound(serving: Serving) -> tuple[socket.socket, str]:
 
 
 def _supervise(task: Task, serving: Serving, listening: socket.socket) -> None:
-    """Keep so many workers alive until a signal asks to end; then end them.
+    """Keep the workers alive until a signal arrives; then end them.
 
-    uvicorn's own supervisor is none of its interface, and has changed; this one is a loop.
+    uvicorn's own supervisor is not part of its interface, and has changed.
     """
     spawn = multiprocessing.get_context("spawn")
 

@@ -161,7 +161,7 @@ def _flat(value: str, about: str, *, unscaled: bool = False) -> Entry:
     def parts(recipe: Recipe, epsilon: Fraction, dim: int) -> _Parts:
         picks = flat_picks(epsilon, dim)
         note = f"ε′ for {picks} random entr{'y' if picks == 1 else 'ies'}"
-        if (asked := recipe.asked) is not None:
+        if (asked := recipe.requested_solution) is not None:
             note += f"; {asked} asked for, but μ = 0: nothing of ε′ is left for the selection"
         if unscaled:
             note += f"; not times d: as {value} at α/d"

@@ -27,7 +27,7 @@ _MOST_ROUNDS = (1 << 32) - 1
 
 
 class Verdict(Enum):
-    """What became of a report; ``value`` is the word for it on the wire."""
+    """The outcome of a report; ``value`` is its word on the wire."""
 
     ACCEPTED = "accepted"
     DUPLICATE = "duplicate"
@@ -64,7 +64,7 @@ class Verdict(Enum):
 
 
 def word_of(body: bytes) -> str:
-    """The fixed word of a service's JSON answer: what became of a request; "" if it has none."""
+    """The outcome or the error code in a service's JSON answer; "" if there is none."""
     try:
         values = json.loads(body)
     except (ValueError, RecursionError):
@@ -99,7 +99,7 @@ class CloseRule:
         check_count("close_after.least", self.least, least=0)
 
     def due(self, accepted: int, seconds: float) -> bool:
-        """Whether a round that has so many reports after so long is over."""
+        """Whether a round with this many reports is over after this time."""
         if self.reports is not None and accepted >= self.reports:
             return True
         return self.seconds is not None and seconds >= self.seconds and accepted >= self.least

@@ -73,7 +73,7 @@ class RecordPipeline:
         return np.asarray(self.preparation.records(self.scale.apply(rows_of(X))))
 
     def fits(self, dim: int) -> bool:
-        """Whether the pipeline suits a model of so many parameters."""
+        """Whether the pipeline suits a model of ``dim`` parameters."""
         return self.plan is None or self.plan.dim == dim
 
     def learns_in(self, number: int) -> bool:
@@ -120,8 +120,8 @@ class RecordPipeline:
     def decode(cls, text: str, most: int) -> Self:
         """The pipeline of a text; anything else raises a ValueError, or an error of its parts.
 
-        Of at most so many features: nothing of their size is built before that is known, because a
-        few bytes may ask for any number of them.
+        It has at most ``most`` features; nothing of their size is built before that is known,
+        because a few bytes may ask for any number.
         """
         parts = json.loads(text)
         features = check_count("features", parts["features"], most=most)

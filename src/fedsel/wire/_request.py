@@ -26,7 +26,7 @@ The recipe says what devices must know of it:
 What the server does alone (the average, λ) is not in it, nor which rounds prepare: their reports
 are like all others. All integers are little-endian and unsigned.
 
-The intent says why the server asks and who gets what it learns:
+The intent says why the server asks and who receives the results:
 
     purpose    1 byte, and so many bytes of UTF-8 (0 … 200)
     recipient  1 byte, and so many bytes of UTF-8 (0 … 100)
@@ -89,7 +89,7 @@ class Intent:
         return bool(self.purpose or self.recipient)
 
     def encode(self) -> bytes:
-        """Both texts, each after its length."""
+        """Write both texts, each after its length."""
         texts = (getattr(self, name).encode() for name in MOST_TEXT_BYTES)
         return b"".join(bytes([len(text)]) + text for text in texts)
 
@@ -198,7 +198,7 @@ def check_sendable(recipe: Recipe) -> Recipe:
 def encode_recipe(recipe: Recipe) -> bytes:
     """The bytes of a recipe that `check_sendable` accepts."""
     recipe.require("dim", "learning_rate")
-    recipe = recipe.plain
+    recipe = recipe.with_unused_zeroed
     counted = not isinstance(recipe.k, float)
     epsilon = Fraction(recipe.epsilon or 0)
     packed = _RECIPE.pack(
@@ -226,8 +226,8 @@ def decode_recipe(data: bytes) -> Recipe:
 
     Nothing of size ``dim`` is built.
 
-    >>> recipe = Recipe("PS-PM", 2.0, dim=100, learning_rate=0.5, mu=0.1, averaging=0.0).plain
-    >>> decode_recipe(encode_recipe(recipe)) == recipe
+    >>> recipe = Recipe("PS-PM", 2.0, dim=100, learning_rate=0.5, mu=0.1, averaging=0.0)
+    >>> decode_recipe(encode_recipe(recipe)) == recipe.with_unused_zeroed
     True
     """
     if len(data) not in (RECIPE_BYTES, LONG_RECIPE_BYTES):
@@ -288,7 +288,7 @@ class Request:
     """A report is asked for in ``round`` of a run, which belongs to ``epoch`` of its recipe.
 
     ``run`` is 16 random bytes that name the run. Rounds count through all epochs. ``intent`` is
-    what the server says about the run: its purpose, and who gets what is learnt.
+    the purpose of the run and the recipient of its results, as the server states them.
 
     >>> recipe = Recipe("PM", epsilon=1.0, dim=8, mu=0.1, rho=None, learning_rate=1.0)
     >>> request = Request(bytes(16), epoch=0, round=3, recipe=recipe)
@@ -306,7 +306,7 @@ class Request:
         check_kind("run", self.run, bytes)
         check_kind("recipe", self.recipe, Recipe)
         check_kind("intent", self.intent, Intent)
-        object.__setattr__(self, "recipe", self.recipe.for_devices)
+        object.__setattr__(self, "recipe", self.recipe.wire_part)
         if len(self.run) != RUN_BYTES:
             raise InvalidArgument("run", self.run, f"{RUN_BYTES} bytes")
         check_count("round", self.round, least=0, most=_MOST)

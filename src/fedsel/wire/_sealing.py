@@ -59,7 +59,10 @@ class Sealing:
 
     def __post_init__(self) -> None:
         check_kind("request", self.request, bytes)
-        check_server_key("server_key", self.server_key)
+        key: object = self.server_key
+        if not isinstance(key, str) or len(key) != 2 * KEY_BYTES or not set(key) <= _HEX:
+            allowed = f"{2 * KEY_BYTES} hexadecimal digits, in lower case"
+            raise InvalidArgument("server_key", key, allowed)
 
     @cached_property
     def tag(self) -> bytes:
@@ -101,18 +104,6 @@ class Sealing:
             self.seal(b"")
         except ValueError:  # a point with which every secret is zero
             raise InvalidArgument("server_key", self.server_key, "a public key") from None
-
-
-def check_server_key(name: str, value: object) -> str:
-    """A public key as it is written down: 64 digits.
-
-    >>> check_server_key("server_key", "12")
-    Traceback (most recent call last):
-    fedsel.errors.InvalidArgument: server_key = '12': must be 64 hexadecimal digits, in lower case
-    """
-    if not isinstance(value, str) or len(value) != 2 * KEY_BYTES or not set(value) <= _HEX:
-        raise InvalidArgument(name, value, f"{2 * KEY_BYTES} hexadecimal digits, in lower case")
-    return value
 
 
 @cache

@@ -65,12 +65,12 @@ class Interrupted(Exception):
 
 
 def jittered(seconds: float) -> float:
-    """About so long, at random: devices that were started together do not stay together."""
+    """Vary a time at random, so that devices that start together do not stay together."""
     return seconds * _RANDOM.uniform(0.5, 1.5)
 
 
 def random_round(first: int, last: int) -> int:
-    """A round among these, at random."""
+    """Draw a round from ``first`` to ``last``."""
     return _RANDOM.randint(first, last)
 
 
@@ -134,13 +134,13 @@ class Reply:
 
     @property
     def word(self) -> str:
-        """The service's fixed word for what became of a request; "" if it has none."""
+        """The outcome or the error code that the service gives; "" if there is none."""
         return word_of(self.body)
 
 
 @final
 class Connection:
-    """Asks a service; opens the connection again whenever it was closed.
+    """Sends requests to a service, and reconnects when the connection was closed.
 
     What was fetched before is not sent again (ETag), and comes compressed where that is shorter.
     """
@@ -158,7 +158,7 @@ class Connection:
 
     @property
     def exposed(self) -> bool:
-        """Whether others on the way can read along."""
+        """Whether others on the network can read the traffic."""
         return not self._secure and self._host not in ("localhost", "127.0.0.1", "::1")
 
     def patience(self) -> Patience:
@@ -166,7 +166,7 @@ class Connection:
         return Patience(self._patience)
 
     def close(self) -> None:
-        """Close it; the next request opens it again."""
+        """Close the connection; the next request opens it again."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -183,9 +183,8 @@ class Connection:
         """The answer to a request, which is made again until there is one: POST with a body.
 
         408, 429, all failures of the server and every failure on the way are tried again, because
-        none of them says what became of the request. Sending a report again is safe: it is the
-        same bytes. ``most`` bytes are read; ``keep`` is the name under which the answer is kept for
-        the next time.
+        none of them tells whether the request was processed. Sending the same bytes again is safe.
+        At most ``most`` bytes are read; ``keep`` names the answer in the cache.
         """
         patience = self.patience()
         while True:
@@ -323,7 +322,7 @@ class _InTime(http.client.HTTPConnection):
 
 @final
 class _Reading(io.RawIOBase):
-    """What a socket receives while there is patience."""
+    """Reads a socket until the patience ends."""
 
     def __init__(self, sock: socket.socket, raw: io.RawIOBase, patience: Patience) -> None:
         self._sock, self._raw, self._patience = sock, raw, patience

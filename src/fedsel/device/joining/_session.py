@@ -306,7 +306,7 @@ class Session:
                 )
 
     def _send(self, number: int, report: bytes) -> None:
-        """Send the same bytes until the service says what became of them."""
+        """Send the same bytes until the service answers with a verdict."""
         patience = self._connection.patience()
         while True:
             reply = self._connection.ask("/v1/reports", SHORT, body=report, token=self._token)

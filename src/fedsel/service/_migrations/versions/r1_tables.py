@@ -47,7 +47,7 @@ _WORDS = {
 
 
 def upgrade() -> None:
-    """Create what is not there."""
+    """Create the tables that are missing."""
     names = ("schema", "id", "int", "real", "bytes", "clustered", "worker", "tally")
     words = dict(zip(names, _WORDS[op.get_bind().dialect.name], strict=True))
     for statement in _TABLES.format(**words).split(";"):

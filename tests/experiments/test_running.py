@@ -1,4 +1,4 @@
-"""Experiments as data, and their store."""
+"""Sweeps of experiments: the keys of their results, and the store that they resume from."""
 
 import shutil
 import sqlite3
@@ -22,12 +22,9 @@ from fedsel.experiments import (
     cache_key,
     code_version,
     override,
-    paper_settings,
 )
 from fedsel.experiments import sweep as sweep_over
 from fedsel.experiments._running import sources_of
-from fedsel.simulation import EvaluationSet
-from fedsel.simulation._validation import held_out_run
 from reproduction.catalogue import experiment
 
 SMALL = Spec(solutions=("NP", "ps-pm"), epsilons=(1.0, 2.0), folds=2, repeats=2)
@@ -41,16 +38,6 @@ def sweep(spec, data, store, **options):
     return sweep_over(spec.cells(), InMemorySource(data), store, **options)
 
 
-def test_cells_name_every_point_once():
-    cells = list(SMALL.cells())
-    assert [(c.recipe.solution, c.recipe.epsilon) for c in cells] == [
-        ("NP", None),
-        ("PS-PM", 1.0),
-        ("PS-PM", 2.0),
-    ]
-    assert len({cache_key(c) for c in cells}) == 3
-
-
 def test_a_key_depends_on_every_parameter():
     cell = next(SMALL.cells())
     assert cache_key(replace(cell)) == cache_key(cell)
@@ -60,32 +47,12 @@ def test_a_key_depends_on_every_parameter():
     assert cache_key(cell) not in changed
     assert len(changed) == 5
     # All that decides a result is a column: the data tell the dimensions, the seed all matrices.
-    names = {f.name for f in (*fields(Cell), *fields(Recipe))} - {"recipe", "dim", "asked"}
+    names = {f.name for f in (*fields(Cell), *fields(Recipe))} - {
+        "recipe",
+        "dim",
+        "requested_solution",
+    }
     assert set(cell.parameters) == names
-
-
-def test_settings_of_the_paper_and_of_others():
-    assert paper_settings("KDD99").scale == "standard"
-    assert paper_settings("syn-H-0.1-0.6").rates["svm"] == 0.7
-    assert paper_settings("my.csv").intercept
-
-
-@pytest.mark.parametrize(
-    ("changes", "complaint"),
-    [
-        ({"solution": "PM"}, "solution = 'PM': must be one of "),
-        ({"solutions": ["XX"]}, "solution = 'XX'"),
-        ({"epsilons": [0.0]}, "epsilon = 0.0"),
-        ({"models": ["tree"]}, "model = 'tree'"),
-        ({"folds": 1}, "folds = 1"),
-        ({"batch": 0.0}, "batch = 0.0"),
-        ({"mu": 1.5}, "mu = 1.5"),
-        ({"learning_rate": -1.0}, "learning_rate = -1.0"),
-    ],
-)
-def test_wrong_parameters_are_told_before_anything_runs(changes, complaint):
-    with pytest.raises(InvalidArgument, match=complaint):
-        override(Spec(), changes)
 
 
 def test_a_store_keeps_what_is_added_and_refuses_other_files(tmp_path):
@@ -178,50 +145,6 @@ def test_data_of_another_content_are_not_mistaken_for_the_first(tmp_path):
     assert first[0]["runs"] != second[0]["runs"]
 
 
-def test_curves_and_holdout_give_what_cross_validation_gives(tmp_path):
-    spec = override(SMALL, {"solutions": ["PS-PM"], "epsilons": [2.0]})
-    (plain,) = sweep(spec, small_data(), Store(tmp_path / "a"))
-    (curve,) = sweep(override(spec, {"curve": True}), small_data(), Store(tmp_path / "a"))
-    assert curve["mean"][-1] == pytest.approx(plain["misclassification"], abs=1e-12)
-    (held,) = sweep(override(spec, {"protocol": "holdout"}), small_data(), Store(tmp_path / "a"))
-    assert len(held["validation"]) == len(held["test"]) == 2
-    (stopped,) = sweep(
-        override(spec, {"curve": True, "rounds": 7}), small_data(), Store(tmp_path / "a")
-    )
-    assert stopped["mean"] == curve["mean"][:7]
-
-
-def test_the_test_split_is_untouched(monkeypatch):
-    """No run trains or validates on a client of the test fifth, and that fifth never changes."""
-    cell = next(override(SMALL, {"protocol": "holdout"}).cells())
-    people, training = cell.setup(InMemorySource(small_data()))
-    seen = []
-    import fedsel.simulation._validation as validation
-
-    def spy(training, population, **_):
-        seen.append(set(population.members.tolist()))
-        return real(training, population, evaluate="end")
-
-    real = validation.train
-    judged = []
-    monkeypatch.setattr(validation, "train", spy)
-    monkeypatch.setattr(
-        validation,
-        "_judges",
-        lambda p, clients: judged.append(set(clients.tolist())) or EvaluationSet(p.X, p.y, clients),
-    )
-    for number in range(3):
-        held_out_run(training, people, number)
-    validations, tests = judged[::2], judged[1::2]
-    assert tests[0] == tests[1] == tests[2]
-    assert len(tests[0]) == len(validations[0]) == 120
-    assert len(seen[0]) == 360
-    assert validations[0] != validations[1]
-    for members, validating in zip(seen, validations, strict=True):
-        assert not members & validating
-        assert not (members | validating) & tests[0]
-
-
 def test_a_sweep_resumes_and_does_not_depend_on_jobs(tmp_path, monkeypatch):
     data = small_data()
     first = sweep(SMALL, data, Store(tmp_path / "one"), jobs=1)
@@ -229,22 +152,6 @@ def test_a_sweep_resumes_and_does_not_depend_on_jobs(tmp_path, monkeypatch):
     assert first == second
     monkeypatch.setattr(Cell, "part", lambda *_: pytest.fail("computed again"))
     assert sweep(SMALL, data, Store(tmp_path / "one")) == first
-
-
-@pytest.mark.parametrize(
-    "changes", [{"clients": 40}, {"clients": 40, "skew": 0.3}, {"dropout": 0.4}, {"batch": 50}]
-)
-def test_groups_skew_dropout_and_batches(tmp_path, changes):
-    spec = override(SMALL, changes)
-    rows = sweep(spec, small_data(), Store(tmp_path / "cells"))
-    assert all(0.4 < row["accuracy"] <= 1 for row in rows)
-    plain = sweep(SMALL, small_data(), Store(tmp_path / "plain"))
-    assert rows[1]["runs"] != plain[1]["runs"]
-
-
-def test_skew_needs_clients(tmp_path):
-    with pytest.raises(InvalidArgument, match=r"skew = 0\.3"):
-        sweep(override(SMALL, {"skew": 0.3}), small_data(), Store(tmp_path / "cells"))
 
 
 def test_figures_are_functions_of_the_rows(tmp_path):
