@@ -416,11 +416,11 @@ def test_how_a_recipe_was_come_to_is_no_part_of_the_checkpoint(tmp_path):
     """Nor is what does not matter to its solution, which may be left open."""
     few = PublicFacts(dim=D, clients=3, rounds=3)
     flat = resolve_auto(Recipe("PS-PM", epsilon=0.5, theta=0.3, learning_rate=0.3), few)
-    assert (flat.solution, flat.asked) == ("PM", "PS-PM")
+    assert (flat.solution, flat.requested_solution) == ("PM", "PS-PM")
     open_ = Recipe("PM", epsilon=0.5, dim=D, learning_rate=0.3, averaging=0.0)
     for made in (flat, open_):
-        Aggregator(made, tmp_path / str(made.asked)).step()
-        assert Aggregator(made, tmp_path / str(made.asked)).finished
+        Aggregator(made, tmp_path / str(made.requested_solution)).step()
+        assert Aggregator(made, tmp_path / str(made.requested_solution)).finished
     Aggregator(open_, tmp_path / "PS-PM")  # the same run, written down by hand
 
 

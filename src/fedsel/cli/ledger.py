@@ -16,7 +16,10 @@ from fedsel.pages import write_page
 if TYPE_CHECKING:
     from fedsel.device import History
 
-ledger_app = App(help="The ledger of a device.")
+ledger_app = App(
+    help="The ledger of a device.",
+    epilog="Example: fedsel ledger create store --lifetime 8   ·   fedsel ledger show store",
+)
 FolderArgument = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of the store.")]
 WitnessOption = Annotated[
     Path | None, typer.Option(help="The witness, where it is outside of the store.")
