@@ -62,7 +62,7 @@ class BuildAtOnce(build_ext):
 def compile_kernels(source: Path) -> None:
     """Compile the module into the package under this folder; CFLAGS and CC are honoured."""
     folder = source / SOURCES
-    lean = [] if "CFLAGS" in os.environ else ["-g0"]  # symbols are for who asks for them
+    lean = [] if "CFLAGS" in os.environ else ["-g0"]  # no debug symbols unless CFLAGS asks for them
     extension = Extension(
         NAME,
         [str(folder / file) for file in ("module.c", "base.c", "avx2.c", "avx512.c")],

@@ -31,7 +31,7 @@ settings.load_profile("fedsel")
 
 @pytest.fixture(autouse=True)
 def _own_account_of_fits(monkeypatch):
-    """No test is told that another has fitted the same records."""
+    """No test sees that another one has fitted the same records."""
     from fedsel.simulation import _account
 
     monkeypatch.setattr(_account, "RECORDS", _account.RecordAccount())

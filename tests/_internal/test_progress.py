@@ -112,7 +112,7 @@ def test_training_speaks_in_python_and_not_for_a_command(clock, capsys):
         clock.now += 1.0
 
     train(training, Population(X, y), advance=slow)
-    assert capsys.readouterr().err == ""  # who is told of every round shows it
+    assert capsys.readouterr().err == ""  # a caller with its own ``advance`` shows progress itself
     clock.step = 3.0
     train(training, Population(X, y))
     assert "training" in capsys.readouterr().err

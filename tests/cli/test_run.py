@@ -24,7 +24,7 @@ def test_run_writes_table_files_and_figure_and_resumes(tmp_path):
     done = run("run", *QUICK, *out)
     assert "PS-PM" in done.stdout
     assert done.stderr.startswith("syn-L: 2 results, each from 1 × 2 folds\n")
-    # One by one, before the table; who waits long is told more.
+    # One by one, before the table; a long run says more.
     came_in = [line.split() for line in done.stderr.splitlines() if line.startswith("logistic")]
     assert [words[:2] for words in came_in] == [["logistic", "PS-PM"], ["logistic", "NP"]]
     for name in ("run.csv", "run.json", "accuracy.png", "accuracy.svg"):

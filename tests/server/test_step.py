@@ -299,7 +299,7 @@ def test_a_course_knows_how_much_of_each_step_the_average_holds(rule):
 
 
 def test_a_course_knows_the_noise_of_its_steps():
-    """That of the law: rate² · noise² / (reports · d) for each entry, by its scale."""
+    """The variance follows the law: rate² · noise² / (reports · d) for each entry, by its scale."""
     made, rule, scales = built("PM"), StepRule(0.3, averaging=3.0), np.linspace(1, 2, D)
     begun = replace(ServerState.begin(np.zeros(D)), course=Course(np.zeros(D)))
     _, totals = heard(made)

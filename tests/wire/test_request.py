@@ -88,7 +88,7 @@ def request(intent=INTENT, bases=None, epsilon=Fraction(9, 2)):
 
 @pytest.mark.parametrize("case", GOLDEN, ids=[case["name"] for case in GOLDEN])
 def test_requests_have_the_bytes_that_were_recorded(case):
-    """Those of versions 1 and 2 were recorded before there was a purpose."""
+    """Requests of versions 1 and 2 were recorded before there was a purpose."""
     asked = request(Intent(case["purpose"], case["recipient"]), case["bases"])
     assert asked.version == case["version"]
     assert asked.encode().hex() == case["request"]

@@ -10,9 +10,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import numpy as np
 
 from fedsel import PublicFacts, Recipe, resolve_auto
+from fedsel.device import Policy, RawRecords, join
 from fedsel.preparation import FeatureScale, Preparation
 from fedsel.wire import Intent, RecordPipeline, Request
 
+RECORDS = RawRecords([[30, 50], [60, 20]], ["yes", "no"], ["age", "pay"])
+POLICY = Policy(lifetime=2.0, per_report=2.0, solutions=["RJ"], dimensions=[3])
 RUN = bytes(range(16))
 FEATURES = ("age", "pay")
 TASK = {
@@ -132,3 +135,9 @@ class Server:
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
+
+
+def taken_part(script, client, records=RECORDS, **options):
+    options = {"token": "invitation", "every": 0.01, **options}
+    with Server(script) as server:
+        return join(server.url, client, records, **options)

@@ -3,37 +3,15 @@
 import gzip
 import socket
 import threading
-import time
 import tracemalloc
 
 import numpy as np
 import pytest
 
-from fedsel.device import Client, Ending, join
+from fedsel.device import Ending, join
 from fedsel.device.joining import _connection as connections
 from fedsel.device.joining._connection import Ended
-from tests.device.joining.support import Script, Server
-from tests.device.joining.test_session import POLICY, RECORDS, taken_part
-
-
-@pytest.fixture(autouse=True)
-def hurry(monkeypatch):
-    """Nobody waits for long."""
-    sleep = time.sleep
-    monkeypatch.setattr(time, "sleep", lambda seconds: sleep(min(seconds, 0.002)))
-
-
-@pytest.fixture
-def clock(monkeypatch):
-    """What time the device takes it to be; it passes as a test says."""
-    now = [0.0]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    return now
-
-
-@pytest.fixture
-def client(quick_path):
-    return Client(POLICY, quick_path / "ledger", create=True)
+from tests.device.joining.support import RECORDS, Script, Server, taken_part
 
 
 def test_what_is_packed_is_unpacked_no_further_than_it_may_be_long():

@@ -3,7 +3,6 @@
 import gzip
 import json
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -13,36 +12,7 @@ from fedsel.device import Client, Ending, Policy, RawRecords, join
 from fedsel.device import _client as clients
 from fedsel.device.joining import _session as sessions
 from fedsel.wire import Announcement
-from tests.device.joining.support import CUT, RUN, Script, Server
-
-RECORDS = RawRecords([[30, 50], [60, 20]], ["yes", "no"], ["age", "pay"])
-POLICY = Policy(lifetime=2.0, per_report=2.0, solutions=["RJ"], dimensions=[3])
-
-
-@pytest.fixture(autouse=True)
-def hurry(monkeypatch):
-    """Nobody waits for long."""
-    sleep = time.sleep
-    monkeypatch.setattr(time, "sleep", lambda seconds: sleep(min(seconds, 0.002)))
-
-
-@pytest.fixture
-def clock(monkeypatch):
-    """What time the device takes it to be; it passes as a test says."""
-    now = [0.0]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    return now
-
-
-@pytest.fixture
-def client(quick_path):
-    return Client(POLICY, quick_path / "ledger", create=True)
-
-
-def taken_part(script, client, records=RECORDS, **options):
-    options = {"token": "invitation", "every": 0.01, **options}
-    with Server(script) as server:
-        return join(server.url, client, records, **options)
+from tests.device.joining.support import CUT, POLICY, RECORDS, RUN, Script, Server, taken_part
 
 
 def test_the_same_bytes_are_sent_until_they_are_acknowledged(client):

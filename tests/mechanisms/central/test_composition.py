@@ -116,7 +116,7 @@ def test_a_point_above_the_chord_of_its_neighbours_is_left_out(monkeypatch):
     step = most / (composition._POINTS * width)
 
     def lumpy(blanket, reports, epsilon):
-        """That of normal noise, but for one point."""
+        """The profile of normal noise, except at one point."""
         normal, far = NormalDist(), epsilon / 0.7
         delta = normal.cdf(0.35 - far) - math.exp(epsilon) * normal.cdf(-0.35 - far)
         return 1.4 * delta if round(epsilon / step) == lifted * width else delta

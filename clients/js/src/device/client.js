@@ -167,7 +167,7 @@ export class Client {
     try {
       solution = solutionOf(request.recipe, toHex(request.recipeBytes));
     } catch (error) {
-      // Parameters that do not go together; of anything else nothing is told.
+      // Parameters that do not go together; any other failure stays unexplained.
       throw new Refused(error instanceof RangeError ? "MALFORMED" : "INTERNAL");
     }
     if (solution.charge.compare(this.#policy.perReport) > 0) throw new Refused("TOO_MUCH");

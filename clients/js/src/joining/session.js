@@ -17,8 +17,8 @@
  * What a service asks: its task, and the request of the open round (null: the run is over).
  * @typedef {{ task: Announcement, request: Facts | null }} Offer
  *
- * What has happened. "idle" is told when a pause has begun: work on the records belongs there, because
- * how long it takes would else be seen in the time of the next request.
+ * What has happened. "idle" comes when a pause has begun: work on the records belongs there, because
+ * otherwise the time of the next request would show how long it takes.
  * @typedef {{ kind: "polled" | "idle" | "charged" }
  *   | { kind: "judged", round: number, verdict: "accepted" | "duplicate" | "late" | "conflict" }
  *   | { kind: "waiting", for: "epoch" | "turn" | "service", why?: string }} Event

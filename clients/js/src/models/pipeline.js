@@ -32,7 +32,7 @@ export class RecordPipeline {
   }
 
   /** From the server's text, of at most so many features: a few bytes may ask for any number of
-   * them. What is the same for all features is told once.
+   * them. The text says once what all features share.
    * @param {string} text @param {number} most */
   static parse(text, most) {
     const parts = parsed(text);

@@ -110,7 +110,7 @@ export function fresh(dim, codewords, factors, seed) {
       return scores;
     },
     value() {
-      throw new RangeError("fresh directions are told by their sign alone");
+      throw new RangeError("fresh directions are reported by their sign alone");
     },
   };
 }

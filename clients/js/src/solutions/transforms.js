@@ -53,7 +53,7 @@ export function rotated(dim, seed, rotations, bases) {
       return scores;
     },
     value() {
-      throw new RangeError("rotated directions are told by their sign alone");
+      throw new RangeError("rotated directions are reported by their sign alone");
     },
   };
 }
