@@ -142,7 +142,7 @@ def test_a_restarted_server_goes_on(tmp_path):
     assert list(result.train_metrics_clientapp) == [1]
     assert [r.reports for r in again.history.rounds] == [4, 4]
     assert again.recipe == made.recipe
-    with pytest.raises(InvalidArgument, match="that of the checkpoint"):
+    with pytest.raises(InvalidArgument, match="as in the checkpoint"):
         strategy(tmp_path / "server", learning_rate=0.1).start(grid, model())
     for changed_ in ({"scale": 0.5}, {}):
         arrays = model() if changed_ else ArrayRecord([np.zeros(D, np.float32)])
@@ -250,7 +250,7 @@ def test_the_average_survives_a_restart(tmp_path):
     layout = Layout.of(model())
     np.testing.assert_array_equal(layout.vector(again.arrays), layout.vector(result.arrays))
     for changed in ({"averaging": 0.0}, {"averaging": 1.0}):
-        with pytest.raises(InvalidArgument, match="that of the checkpoint"):
+        with pytest.raises(InvalidArgument, match="as in the checkpoint"):
             recommended(folder / "server", **changed).start(grid, model())
 
 
@@ -289,7 +289,7 @@ def test_the_server_decays_only_where_nodes_need_not_know(tmp_path):
 def test_an_unknown_parameter_is_refused_with_the_list_of_known_ones(tmp_path):
     with pytest.raises(InvalidArgument, match="radius") as refused:
         strategy(tmp_path, radius=1.0)
-    allowed = refused.value.allowed.partition("one of ")[2].split(", ")
+    allowed = refused.value.allowed.partition(": ")[2].split(", ")
     assert {"averaging", "rho", "mu", "reg", "k", "clip", "momentum", "seed"} <= set(allowed)
     assert not {"dim", "requested_solution", "epsilon", "solution"} & set(allowed)
 
