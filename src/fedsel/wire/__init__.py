@@ -2,7 +2,7 @@
 
 from fedsel.wire._contract import Announcement, CloseRule, Verdict
 from fedsel.wire._pipeline import RecordPipeline
-from fedsel.wire._report import Batch, ReportFormat
+from fedsel.wire._report import Batch, ReportFormat, Sealed, Sealing
 from fedsel.wire._request import (
     Intent,
     InvalidMessage,
@@ -12,7 +12,6 @@ from fedsel.wire._request import (
     decode_recipe,
     encode_recipe,
 )
-from fedsel.wire._sealing import Sealed, Sealing
 
 __all__ = [
     "Announcement",
