@@ -31,15 +31,20 @@ if TYPE_CHECKING:
     from fedsel.server import Aggregator
     from fedsel.simulation import FitAccount
     from fedsel.sklearn import FedSelClassifier, FedSelRegressor
+    from fedsel.wire import Category, Date, Number, Schema
 
 _LAZY = {
     "Aggregator": "fedsel.server",
+    "Category": "fedsel.wire",
     "Client": "fedsel.device",
+    "Date": "fedsel.wire",
     "FedSelClassifier": "fedsel.sklearn",
     "FedSelRegressor": "fedsel.sklearn",
     "FitAccount": "fedsel.simulation",
     "Ledger": "fedsel.device",
+    "Number": "fedsel.wire",
     "Policy": "fedsel.device",
+    "Schema": "fedsel.wire",
     "advise": "fedsel.advising",
     "amplify": "fedsel.mechanisms.central",
     "audit": "fedsel.auditing",
@@ -62,9 +67,11 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "Aggregator",
+    "Category",
     "Certificate",
     "Client",
     "Coordinates",
+    "Date",
     "FedSelClassifier",
     "FedSelRegressor",
     "Feedback",
@@ -73,6 +80,7 @@ __all__ = [
     "InvalidArgument",
     "InvalidData",
     "Ledger",
+    "Number",
     "Policy",
     "PrivacyLeakWarning",
     "Projection",
@@ -81,6 +89,7 @@ __all__ = [
     "Recipe",
     "Reports",
     "Rotated",
+    "Schema",
     "SignedSampling",
     "Solution",
     "Totals",

@@ -88,3 +88,10 @@ def test_what_is_public_is_not_changed():
     prepared = Preparation.plain(2)
     assert not prepared.spread.flags.writeable
     assert not prepared.centre.flags.writeable
+
+
+def test_a_scale_is_a_declaration_of_bounds():
+    scale = FeatureScale.of((0, 4), 2)
+    assert FeatureScale.declared(scale, 2) is scale
+    with pytest.raises(InvalidArgument, match="bounds of 3 features"):
+        FeatureScale.declared(scale, 3)

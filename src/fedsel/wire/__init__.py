@@ -1,6 +1,8 @@
 """What servers and devices say to each other: requests and reports in bytes, tasks in JSON."""
 
+from fedsel.wire._columns import Category, Number
 from fedsel.wire._contract import Announcement, CloseRule, Verdict
+from fedsel.wire._dates import Date
 from fedsel.wire._pipeline import RecordPipeline
 from fedsel.wire._report import Batch, ReportFormat
 from fedsel.wire._request import (
@@ -12,17 +14,22 @@ from fedsel.wire._request import (
     decode_recipe,
     encode_recipe,
 )
+from fedsel.wire._schema import Schema
 from fedsel.wire._sealing import Sealed, Sealing
 
 __all__ = [
     "Announcement",
     "Batch",
+    "Category",
     "CloseRule",
+    "Date",
     "Intent",
     "InvalidMessage",
+    "Number",
     "RecordPipeline",
     "ReportFormat",
     "Request",
+    "Schema",
     "Sealed",
     "Sealing",
     "UnknownVersion",
