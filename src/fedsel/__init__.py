@@ -5,10 +5,11 @@ its root; mechanisms, transforms, the simulator and the front ends (`fedsel.skle
 `fedsel.torch`, `fedsel.flower`) have pages of their own. What needs more is loaded on first use.
 """
 
+__version__ = "0.1.0"
+
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from fedsel._version import __version__
 from fedsel.auto import PublicFacts, resolve_auto
 from fedsel.errors import InvalidArgument, InvalidData, PrivacyLeakWarning, renamed
 from fedsel.mechanisms import Certificate, FlatPicks, SignedSampling, TwoStage, certify, mechanism

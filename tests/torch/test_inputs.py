@@ -14,7 +14,7 @@ from fedsel.data.partition import by_groups
 from fedsel.errors import InvalidArgument
 from fedsel.preparation import FeatureScale, Plan, Preparation
 from fedsel.simulation import Population, Training, train_vectors
-from fedsel.simulation._reports import VectorReports
+from fedsel.simulation._stages import VectorReports
 from fedsel.torch import ClientUpdates, FederatedTrainer
 from fedsel.torch._inputs import Inputs
 from fedsel.torch._modules import Layout

@@ -18,9 +18,8 @@ from fedsel.errors import InvalidArgument, check_count, check_finite, check_posi
 from fedsel.preparation import Plan, Preparation
 from fedsel.recipe import check_at_least_zero, check_averaging
 from fedsel.server._step import History, Round, ServerState, StepRule
-from fedsel.simulation._clients import LinearClients, RecordSource, Source
+from fedsel.simulation._clients import LinearClients, Population, RecordSource, Source
 from fedsel.simulation._judges import EvaluationSet, Judge, LinearJudge, RecordJudge
-from fedsel.simulation._population import Population
 from fedsel.simulation._stages import RecordStage, Stage, training_stage
 from fedsel.solutions import Solution
 

@@ -4,7 +4,7 @@ from fedsel.wire._columns import Category, Number
 from fedsel.wire._contract import Announcement, CloseRule, Verdict
 from fedsel.wire._dates import Date
 from fedsel.wire._pipeline import RecordPipeline
-from fedsel.wire._report import Batch, ReportFormat
+from fedsel.wire._report import Batch, ReportFormat, Sealed, Sealing
 from fedsel.wire._request import (
     Intent,
     InvalidMessage,
@@ -15,7 +15,6 @@ from fedsel.wire._request import (
     encode_recipe,
 )
 from fedsel.wire._schema import Schema
-from fedsel.wire._sealing import Sealed, Sealing
 
 __all__ = [
     "Announcement",

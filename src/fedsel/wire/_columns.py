@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from fedsel._internal.extras import needed
 from fedsel.errors import InvalidArgument, InvalidData, check_float, check_kind
-from fedsel.preparation._scale import PRIVATE
+from fedsel.preparation._public import PRIVATE
 
 Cells = NDArray[Any]
 Bounds = tuple[float, float]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fedsel.errors import InvalidArgument, check_count, check_float
 from fedsel.mechanisms._base import MAX_DIMENSION
 from fedsel.preparation import FeatureScale
-from fedsel.preparation._scale import PRIVATE
+from fedsel.preparation._public import PRIVATE
 from fedsel.wire._columns import (
     Category,
     Number,
