@@ -16,12 +16,13 @@ from fedsel._internal.progress import note
 from fedsel._internal.random import philox_key
 from fedsel.errors import InvalidArgument, check_count, check_finite, check_positive, check_vectors
 from fedsel.preparation import Plan, Preparation
-from fedsel.recipe import check_at_least_zero, check_averaging
+from fedsel.recipe import Recipe, check_at_least_zero, check_averaging
 from fedsel.server._step import History, Round, ServerState, StepRule
 from fedsel.simulation._clients import LinearClients, Population, RecordSource, Source
 from fedsel.simulation._judges import EvaluationSet, Judge, LinearJudge, RecordJudge
 from fedsel.simulation._stages import RecordStage, Stage, training_stage
 from fedsel.solutions import Solution
+from fedsel.tracking import Callbacks, Run, Tracking
 
 SHUFFLE, DROP = 1, 2
 """Purposes of random streams beside the clients' own."""
@@ -78,6 +79,17 @@ class Training:
     def rule(self) -> StepRule:
         """How the server steps, and what clients multiply and add."""
         return StepRule.for_solution(self.solution, self.learning_rate, self.reg, self.averaging)
+
+    def planned_rounds(self, clients: int) -> int:
+        """The rounds of all epochs, if each of so many clients reports once an epoch."""
+        return self.rounds or self.solution.epochs * -(-clients // self.batch)
+
+    def run_of(self, name: str, clients: int, recipe: Recipe | None = None) -> Run:
+        """What callbacks learn about the run before it begins; the seed is not part of it."""
+        public = ("learning_rate", "batch", "reg", "averaging", "dropout")
+        own = {"solution": self.solution.name, **{key: getattr(self, key) for key in public}}
+        rounds, seeded = self.planned_rounds(clients), self.seed is not None
+        return Run.of(name, recipe, self.solution.privacy, rounds=rounds, seeded=seeded, **own)
 
     def schedule(self, members: Numbers, clients: int, epoch: int) -> tuple[Numbers, Numbers]:
         """The members in the order of an epoch, and where each round of at most ``batch`` ends.
@@ -155,27 +167,32 @@ class Simulation:
         *,
         evaluate: Evaluate = "rounds",
         advance: Advance | None = None,
+        tracking: Tracking | None = None,
     ) -> History:
         """Play all rounds of all epochs; each of the ``members`` reports once an epoch.
 
         ``judge`` scores the model after every round, every epoch or at the end. ``advance`` is
         called with the number of rounds that are done; without it a progress bar appears.
+        ``tracking`` gets a record of every round, judged or not.
         """
         everyone = np.arange(self._source.clients, dtype=np.int64)
         members = everyone if members is None else members
         if advance is not None:
-            return self._play(members, judge, evaluate, advance)
-        training = self.training
-        planned = training.solution.epochs * -(-len(members) // training.batch)
-        with note("training", training.rounds or planned) as shown:
-            return self._play(members, judge, evaluate, shown)
+            return self._play(members, judge, evaluate, advance, tracking)
+        with note("training", self.training.planned_rounds(len(members))) as shown:
+            return self._play(members, judge, evaluate, shown, tracking)
 
     def _play(
-        self, members: Numbers, judge: Judge | None, evaluate: Evaluate, advance: Advance
+        self,
+        members: Numbers,
+        judge: Judge | None,
+        evaluate: Evaluate,
+        advance: Advance,
+        tracking: Tracking | None,
     ) -> History:
         training, solution = self.training, self.training.solution
         keep, cost = evaluate == "rounds" or training.averaging > 0, solution.privacy.per_report
-        judging = _Judging(self, judge)
+        judging = _Judging(self, judge, tracking)
         done, fewest, heard = 0, 0, 0
         for epoch in range(solution.epochs):
             order, ends = training.schedule(members, self._source.clients, epoch)
@@ -190,14 +207,13 @@ class Simulation:
                 first, stop = stop, min(stop + self.stage.rounds_at_a_time, len(ends))
                 begun = int(ends[first - 1]) if first else 0
                 part = order[begun : ends[stop - 1]]
-                states = self.run(epoch, part, ends[first:stop] - begun, keep)
-                if evaluate != "rounds":
-                    closes = stop == len(ends) and (evaluate == "epochs" or is_final)
-                    states = states[-1:] if closes else []
+                states = self.run(epoch, part, ends[first:stop] - begun, keep or bool(tracking))
                 for state, t in zip(states, range(stop - len(states), stop), strict=True):
+                    closes = t == len(ends) - 1 and (evaluate == "epochs" or is_final)
                     number, bits = done + t + 1, solution.bits * int(reports[t])
                     row = Round(number, epoch, (epoch + 1) * cost, bits, int(reports[t]))
-                    judging.add(row, state.model)
+                    judging.add(row, state, listed=evaluate == "rounds" or closes)
+                judging.report()
                 advance(stop - first)
             done += len(ends)
             if done == training.rounds:
@@ -216,18 +232,39 @@ class Simulation:
 class _Judging:
     """The rounds so far; models wait until enough of them can be judged together."""
 
-    def __init__(self, simulation: Simulation, judge: Judge | None) -> None:
+    def __init__(
+        self, simulation: Simulation, judge: Judge | None, tracking: Tracking | None
+    ) -> None:
         self._simulation, self._judge = simulation, judge
+        self._tracking = tracking or None
+        self._unreported: list[tuple[Round | int, float]] = []  # a listed one by its place
         self._rounds: list[Round] = []
         self._waiting: list[Doubles] = []
         self._prepared: tuple[Preparation | None, Judge | None] = None, judge
 
-    def add(self, row: Round, model: Doubles) -> None:
+    def add(self, row: Round, state: ServerState, *, listed: bool) -> None:
+        wanted = self._tracking is not None or (listed and self._judge is not None)
+        model = state.model if wanted else state.weights  # a model may take time to compute
+        if self._tracking is not None:
+            norm = float(np.linalg.norm(model))
+            self._unreported.append((len(self._rounds) if listed else row, norm))
+        if not listed:
+            return
         self._rounds.append(row)
         if self._judge is not None:
             self._waiting.append(model)
         if len(self._waiting) >= _JUDGED_AT_A_TIME:
             self._score()
+
+    def report(self) -> None:
+        """Pass the rounds since the last call on to the callbacks, if there are any."""
+        if self._tracking is None:
+            return
+        if self._waiting:
+            self._score()
+        for row, norm in self._unreported:
+            self._tracking.round(self._rounds[row] if isinstance(row, int) else row, norm)
+        self._unreported = []
 
     def finished(self) -> list[Round]:
         """All rounds, judged."""
@@ -258,13 +295,14 @@ def train(
     start: Doubles | None = None,
     residual_directory: Path | None = None,
     advance: Advance | None = None,
+    callbacks: Callbacks | None = None,
 ) -> History:
     """Run Algorithm 1 on a linear model and return the history.
 
     ``test`` judges the model after every round, every epoch or at the end. ``start`` are the
     weights (d,) to begin with, zeros unless given. With E > 1 a solution that accumulates keeps a
     float32 residual for each client, on disk if a directory is given.
-    ``advance`` is called after each round.
+    ``advance`` is called after each round, and so are ``callbacks`` (`fedsel.tracking`).
     """
     solution, plan = training.solution, training.plan
     entries = population.X.shape[1] if plan is None else plan.features + 1
@@ -276,7 +314,12 @@ def train(
     clients = LinearClients(population, LinearModel(loss, training.rule.client_reg))
     judge = None if test is None else LinearJudge(test, LinearModel(loss, training.reg))
     run = Simulation(training, clients, weights, residual_directory)
-    return run.history(population.taking_part, judge, evaluate=evaluate, advance=advance)
+    members = population.taking_part
+    tracking = Tracking(callbacks)
+    tracking.start(training.run_of("fedsel.simulation.train", len(members)))
+    history = run.history(members, judge, evaluate=evaluate, advance=advance, tracking=tracking)
+    tracking.end(history)
+    return history
 
 
 def train_vectors(
