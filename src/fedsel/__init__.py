@@ -32,18 +32,15 @@ if TYPE_CHECKING:
     from fedsel.server import Aggregator
     from fedsel.simulation import FitAccount
     from fedsel.sklearn import FedSelClassifier, FedSelRegressor
-    from fedsel.wire import Category, Date, Number, Schema
+    from fedsel.wire import Schema
 
 _LAZY = {
     "Aggregator": "fedsel.server",
-    "Category": "fedsel.wire",
     "Client": "fedsel.device",
-    "Date": "fedsel.wire",
     "FedSelClassifier": "fedsel.sklearn",
     "FedSelRegressor": "fedsel.sklearn",
     "FitAccount": "fedsel.simulation",
     "Ledger": "fedsel.device",
-    "Number": "fedsel.wire",
     "Policy": "fedsel.device",
     "Schema": "fedsel.wire",
     "advise": "fedsel.advising",
@@ -68,11 +65,9 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "Aggregator",
-    "Category",
     "Certificate",
     "Client",
     "Coordinates",
-    "Date",
     "FedSelClassifier",
     "FedSelRegressor",
     "Feedback",
@@ -81,7 +76,6 @@ __all__ = [
     "InvalidArgument",
     "InvalidData",
     "Ledger",
-    "Number",
     "Policy",
     "PrivacyLeakWarning",
     "Projection",

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fedsel import Category, Date, Number
+from fedsel.wire import Category, Date, Number
 from fedsel.wire._columns import ABSENT, UNKNOWN, listed, matcher
 
 CELLS = [

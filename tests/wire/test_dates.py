@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from fedsel import Date
+from fedsel.wire import Date
 from fedsel.wire._dates import circle, days_of
 
 

@@ -10,7 +10,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from fedsel import Category, Date, InvalidArgument, InvalidData, Number, Schema
+from fedsel import InvalidArgument, InvalidData, Schema
+from fedsel.wire import Category, Date, Number
 
 CASES = json.loads(
     (Path(__file__).parents[1] / "clients" / "schema.json").read_text(encoding="utf-8")

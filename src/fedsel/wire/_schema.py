@@ -43,9 +43,10 @@ _FILE_KEYS = ("columns", "label", "classes", "target_range")
 class Schema:
     """Columns by their names, and the label: all that encoding a table needs, and all of it public.
 
-    A column is a `Number`, `Category` or `Date`; (low, high) and ["level", …] are short for the
-    first two, "private" for numbers without public bounds. A whole number in place of columns
-    stands for as many columns of numbers, in the order in which a record has them.
+    A column is a `Number`, `Category` or `Date`, or the table that describes it in a file, such as
+    {"range": [0, 100], "indicator": True}. (low, high) and ["level", …] are short for the first
+    two, "private" for numbers without public bounds. A whole number in place of columns stands for
+    as many columns of numbers, in the order in which a record has them.
     ``label`` names the column to predict; ``classes`` are its values in order, ``target_range`` its
     bounds if it is a number.
 
