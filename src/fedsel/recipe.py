@@ -23,7 +23,7 @@ from fedsel.errors import (
 from fedsel.mechanisms._base import MAX_DIMENSION
 from fedsel.mechanisms._selection import Top, check_top
 from fedsel.solutions import entry
-from fedsel.solutions._budget import THETA, Budget
+from fedsel.solutions._privacy import THETA, Budget
 from fedsel.solutions._registry import build, canonical, cleared_on_unregister
 from fedsel.solutions._rotated import MOST_BASES
 from fedsel.solutions._solution import Solution

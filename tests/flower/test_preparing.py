@@ -92,8 +92,8 @@ class Simulated:
         self.people = self.population = people
         self.clients = people.clients
 
-    def with_records(self, X):
-        return Simulated(replace(self.people, X=X))
+    def prepared(self, preparation):
+        return Simulated(self.people.prepared(preparation))
 
     def receive(self, weights):
         self.weights = weights.astype(np.float32)

@@ -5,8 +5,7 @@ from fractions import Fraction
 import pytest
 
 from fedsel import InvalidArgument
-from fedsel.mechanisms import TwoStage
-from fedsel.mechanisms._registry import ONE_SYMBOL, SELECTIONS, VALUES, mechanism
+from fedsel.mechanisms import ONE_SYMBOL, SELECTIONS, VALUES, TwoStage, mechanism
 
 
 @pytest.mark.parametrize("first", SELECTIONS)

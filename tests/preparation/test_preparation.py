@@ -19,8 +19,7 @@ from fedsel.preparation._plan import INTERCEPT, KAPPA, MARGIN, OCTAVES
 from fedsel.sampling._kernels import native
 from fedsel.server import Aggregator, Verdict
 from fedsel.simulation import EvaluationSet, Population, Training, train
-from fedsel.simulation._clients import LinearClients, record_vectors
-from fedsel.simulation._population import kernel_records
+from fedsel.simulation._clients import LinearClients, kernel_records, record_vectors
 
 D = 5
 

@@ -28,8 +28,7 @@ from fedsel.server import Aggregator, CheckpointError, Counts, RoundRecord, Step
 from fedsel.server._aggregator import FILE_NAME
 from fedsel.server._folder import LOCK_NAME
 from fedsel.simulation import Population, Simulation, Training, train
-from fedsel.simulation._clients import LinearClients
-from fedsel.simulation._population import kernel_records
+from fedsel.simulation._clients import LinearClients, kernel_records
 from fedsel.wire import Request
 from tests.wire.support import complete
 

@@ -9,10 +9,8 @@ from fedsel import solution
 from fedsel._internal.models import LinearModel
 from fedsel.errors import InvalidArgument, InvalidData
 from fedsel.sampling._batch import Outer, rows_of
-from fedsel.simulation import (
-    _reports,
-)
-from fedsel.simulation._reports import VectorReports, chunks
+from fedsel.simulation import _stages
+from fedsel.simulation._stages import VectorReports, chunks
 from tests.simulation.test_rounds import D, Linear, N, a_stranger, data, run
 
 
@@ -127,7 +125,7 @@ def test_residuals_are_bounded_or_on_disk(tmp_path, monkeypatch):
     on_disk = run(made, X, y, residual_directory=tmp_path)
     np.testing.assert_array_equal(in_memory.weights, on_disk.weights)
     assert (tmp_path / "residual.f32").stat().st_size == N * D * 4
-    monkeypatch.setattr(_reports, "RESIDUAL_LIMIT", N * D * 4 - 1)
+    monkeypatch.setattr(_stages, "RESIDUAL_LIMIT", N * D * 4 - 1)
     with pytest.raises(InvalidArgument, match="residual_directory = None: must be a folder"):
         run(made, X, y)
     run(solution("PS-PM", epsilon=3.0, dim=D), X, y)  # one epoch keeps nothing

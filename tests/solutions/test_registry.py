@@ -24,7 +24,7 @@ from fedsel.auto import PublicFacts, resolve_auto
 from fedsel.mechanisms import BOTTOM, Duchi, FlatPicks, FullGradient, Piecewise, TopK
 from fedsel.solutions import names, register, unregister
 from fedsel.solutions._baselines import PrivUnit
-from fedsel.solutions._budget import Budget, hyper_parameters_free
+from fedsel.solutions._privacy import Budget, hyper_parameters_free
 from fedsel.solutions._transforms import default_codewords
 from tests.sampling.support import many_reports
 

@@ -17,7 +17,7 @@ from fedsel.data import Dataset, load, partition
 from fedsel.errors import InvalidArgument
 from fedsel.preparation import FeatureScale, PublicMeans
 from fedsel.preparation._means import read_means
-from fedsel.preparation._scale import PRIVATE
+from fedsel.preparation._public import PRIVATE
 from fedsel.simulation import Population
 
 Rows = NDArray[np.float32]

@@ -12,7 +12,7 @@ from fedsel.auto import AVERAGING
 from fedsel.data import SCALINGS
 from fedsel.errors import InvalidArgument
 from fedsel.experiments._trial import Cell, Conditions
-from fedsel.preparation._scale import PRIVATE
+from fedsel.preparation._public import PRIVATE
 from fedsel.recipe import AUTO, RECOMMENDED, Parameter, Recipe, parameters_of
 from fedsel.solutions import Entry, entries, entry
 

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from fedsel.errors import InvalidArgument, check_float
 from fedsel.preparation._plan import REACH, TYPICAL
+from fedsel.preparation._public import FeatureScale
 from fedsel.preparation._record import Doubles, Preparation
-from fedsel.preparation._scale import FeatureScale
 
 ARGUMENT = "public_mean"
 INTERCEPT = 0.45

@@ -26,7 +26,7 @@ from fedsel.preparation._plan import Stage
 from fedsel.recipe import Recipe
 from fedsel.server._folder import CheckpointError
 from fedsel.server._step import ServerState, StepRule, step
-from fedsel.solutions._budget import THETA
+from fedsel.solutions._privacy import THETA
 from fedsel.wire import (
     Batch,
     Intent,

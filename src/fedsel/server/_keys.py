@@ -12,7 +12,7 @@ from fedsel._internal.paths import write_new
 from fedsel.errors import InvalidArgument, check_kind
 from fedsel.server._folder import CheckpointError
 from fedsel.wire import Request, Sealing
-from fedsel.wire._sealing import ADDED_BYTES
+from fedsel.wire._report import ADDED_BYTES
 
 
 @final

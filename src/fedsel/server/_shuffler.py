@@ -25,7 +25,7 @@ from fedsel.mechanisms.central import CentralGuarantee, compose
 from fedsel.server._checkpoint import Counts, judge_round
 from fedsel.server._folder import CheckpointError, FolderLock, connect_private, transaction
 from fedsel.wire import Request, Sealing, Verdict
-from fedsel.wire._sealing import ADDED_BYTES
+from fedsel.wire._report import ADDED_BYTES
 
 FILE_NAME = "shuffler.sqlite"
 _SECRET_BYTES = 32

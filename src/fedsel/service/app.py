@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast, final
 
+from fedsel import __version__
 from fedsel._internal.extras import needed
-from fedsel._version import __version__
 from fedsel.service._collector import (
     Collector,
     IncomingReport,

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fedsel.errors import Epsilon, LifetimeExceeded, RepeatedFitWarning, warn_user
 from fedsel.recipe import decimal
 from fedsel.solutions import Privacy
-from fedsel.solutions._budget import added
+from fedsel.solutions._privacy import added
 
 _LOCK = threading.Lock()
 OPEN: list[FitAccount] = []  # of all threads: joblib starts threads of its own

@@ -17,13 +17,13 @@ from fedsel._internal.progress import note
 from fedsel._internal.random import philox_key
 from fedsel.errors import InvalidArgument, check_count, check_finite, check_positive, check_vectors
 from fedsel.preparation import Plan, Preparation
-from fedsel.recipe import check_at_least_zero, check_averaging
+from fedsel.recipe import Recipe, check_at_least_zero, check_averaging
 from fedsel.server._step import History, Round, ServerState, StepRule
-from fedsel.simulation._clients import LinearClients, RecordSource, Source
+from fedsel.simulation._clients import LinearClients, Population, RecordSource, Source
 from fedsel.simulation._judges import EvaluationSet, Judge, LinearJudge, RecordJudge
-from fedsel.simulation._population import Population
 from fedsel.simulation._stages import RecordStage, Stage, training_stage
 from fedsel.solutions import Solution
+from fedsel.tracking import Callbacks, Run, Tracking
 
 SHUFFLE, DROP = 1, 2
 """Purposes of random streams beside the clients' own."""
@@ -79,6 +79,18 @@ class Training:
     def rule(self) -> StepRule:
         """How the server steps, and what clients multiply and add."""
         return StepRule.for_solution(self.solution, self.learning_rate, self.reg, self.averaging)
+
+    def planned_rounds(self, clients: int) -> int:
+        """The rounds of all epochs, if each of so many clients reports once an epoch."""
+        rounds = self.solution.epochs * -(-clients // self.batch)
+        return rounds if self.rounds is None else min(rounds, self.rounds)
+
+    def run_of(self, name: str, clients: int, recipe: Recipe | None = None) -> Run:
+        """What callbacks learn about the run before it begins; the seed is not part of it."""
+        public = ("learning_rate", "batch", "reg", "averaging", "dropout")
+        own = {"solution": self.solution.name, **{key: getattr(self, key) for key in public}}
+        rounds, seeded = self.planned_rounds(clients), self.seed is not None
+        return Run.of(name, recipe, self.solution.privacy, rounds=rounds, seeded=seeded, **own)
 
     @property
     def fresh_order(self) -> int:
@@ -176,24 +188,19 @@ class Simulation:
         *,
         evaluate: Evaluate = "rounds",
         advance: Advance | None = None,
+        tracking: Tracking | None = None,
     ) -> History:
         """Play all rounds, as `rounds` does, and return the history.
 
         ``advance`` is called with the number of rounds that are done; without it a progress bar
         appears.
         """
-        shown = nullcontext(advance) if advance else note("training", self.planned(members))
-        with shown as done:
-            for _ in self.rounds(members, judge, evaluate=evaluate):
+        count = self._source.clients if members is None else len(members)
+        planned = self.training.planned_rounds(count)
+        with nullcontext(advance) if advance else note("training", planned) as done:
+            for _ in self.rounds(members, judge, evaluate=evaluate, tracking=tracking):
                 done(1)
         return self.history
-
-    def planned(self, members: Numbers | None = None) -> int:
-        """The rounds of all epochs."""
-        training = self.training
-        count = self._source.clients if members is None else len(members)
-        rounds = training.solution.epochs * -(-count // training.batch)
-        return rounds if training.rounds is None else min(rounds, training.rounds)
 
     def rounds(
         self,
@@ -201,18 +208,20 @@ class Simulation:
         judge: Judge | None = None,
         *,
         evaluate: Evaluate = "rounds",
+        tracking: Tracking | None = None,
     ) -> Iterator[Round]:
         """Play the rounds that are left, one after another; each member reports once an epoch.
 
         ``judge`` scores the model after every round, every epoch or at the end, and the history
-        lists these rounds. Compiled rounds are played many at a time, before the first of them is
-        returned.
+        lists these rounds; ``tracking`` gets a record of all. Compiled rounds are played many at a
+        time, before the first of them is returned.
         """
         if members is None:
             members = np.arange(self._source.clients, dtype=np.int64)
         training, solution, past = self.training, self.training.solution, self.past
-        total, per_epoch = self.planned(members), -(-len(members) // training.batch)
-        keep, cost = evaluate == "rounds" or training.averaging > 0, solution.privacy.per_report
+        total, per_epoch = training.planned_rounds(len(members)), -(-len(members) // training.batch)
+        keep = evaluate == "rounds" or training.averaging > 0 or bool(tracking)
+        cost = solution.privacy.per_report
         learnt: Preparation | None = None
         ready = judge
         while self.state.rounds < total:
@@ -240,6 +249,9 @@ class Simulation:
                 if listed:
                     rows[-listed:] = _judged(ready, rows[-listed:], states[-listed:])
                     past.rounds += rows[-listed:]
+                if tracking:
+                    for row, state in zip(rows, states, strict=True):
+                        tracking.round(row, float(np.linalg.norm(state.model)))
                 yield from rows
 
 
@@ -261,13 +273,14 @@ def train(
     start: Doubles | None = None,
     residual_directory: Path | None = None,
     advance: Advance | None = None,
+    callbacks: Callbacks | None = None,
 ) -> History:
     """Run Algorithm 1 on a linear model and return the history.
 
     ``test`` judges the model after every round, every epoch or at the end. ``start`` are the
     weights (d,) to begin with, zeros unless given. With E > 1 a solution that accumulates keeps a
     float32 residual for each client, on disk if a directory is given.
-    ``advance`` is called after each round.
+    ``advance`` is called after each round, and so are ``callbacks`` (`fedsel.tracking`).
     """
     solution, plan = training.solution, training.plan
     entries = population.X.shape[1] if plan is None else plan.features + 1
@@ -279,7 +292,12 @@ def train(
     clients = LinearClients(population, LinearModel(loss, training.rule.client_reg))
     judge = None if test is None else LinearJudge(test, LinearModel(loss, training.reg))
     run = Simulation(training, clients, weights, residual_directory)
-    return run.play(population.taking_part, judge, evaluate=evaluate, advance=advance)
+    members = population.taking_part
+    tracking = Tracking(callbacks)
+    tracking.start(training.run_of("fedsel.simulation.train", len(members)))
+    history = run.play(members, judge, evaluate=evaluate, advance=advance, tracking=tracking)
+    tracking.end(history)
+    return history
 
 
 def train_vectors(

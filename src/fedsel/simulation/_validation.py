@@ -14,13 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsel._internal.models import LinearModel, Loss
-from fedsel._internal.parallel import in_parallel
-from fedsel._internal.progress import note
+from fedsel._internal.progress import in_parallel, note
 from fedsel._internal.random import philox_key
 from fedsel.errors import InvalidArgument, check_count
 from fedsel.server._step import History
+from fedsel.simulation._clients import Population
 from fedsel.simulation._judges import EvaluationSet
-from fedsel.simulation._population import Population
 from fedsel.simulation._rounds import Evaluate, Training, train
 
 FOLDS, RUN, VALIDATION = 11, 12, 13

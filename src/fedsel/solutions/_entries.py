@@ -11,6 +11,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, final
 
 from fedsel.mechanisms import (
+    SELECTIONS,
+    VALUES,
     Exponential,
     FlatPicks,
     FullGradient,
@@ -23,7 +25,6 @@ from fedsel.mechanisms import (
     Unperturbed,
     Value,
 )
-from fedsel.mechanisms._registry import SELECTIONS, VALUES
 from fedsel.mechanisms._two_stage import flat_picks
 from fedsel.solutions._baselines import UNCERTIFIED, PrivUnit, SignDS
 from fedsel.solutions._caps import raised_for
