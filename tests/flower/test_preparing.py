@@ -1,6 +1,5 @@
 """Records whose bounds the strategy knows: the first rounds of a run learn where they lie."""
 
-from dataclasses import replace
 
 import numpy as np
 import pytest
