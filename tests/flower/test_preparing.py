@@ -1,6 +1,5 @@
 """Records whose bounds the strategy knows: the first rounds of a run learn where they lie."""
 
-
 import numpy as np
 import pytest
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
