@@ -1,6 +1,5 @@
 """Trackers on the real libraries, whose files are read back."""
 
-import os
 import struct
 import subprocess
 import sys
@@ -12,8 +11,6 @@ from fedsel import FedSelClassifier
 from fedsel._internal.extras import MissingExtra
 from fedsel.tracking import MLflowTracker, TensorBoardTracker
 from tests.tracking.test_callbacks import people
-
-os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"  # tests tell nobody that they run
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy is deprecated"),  # MLflow's
