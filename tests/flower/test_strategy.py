@@ -264,7 +264,7 @@ def test_strategy_aggregator_and_simulator_are_one(tmp_path):
         averaging=made.recipe.averaging,
     )
     runner = Simulation(training, Simulated(), vector)
-    history = runner.history()
+    history = runner.play()
     np.testing.assert_array_equal(runner.state.weights, state.weights)
     np.testing.assert_array_equal(history.weights, state.average)
 
