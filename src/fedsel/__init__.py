@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from fedsel.server import Aggregator
     from fedsel.simulation import FitAccount
     from fedsel.sklearn import FedSelClassifier, FedSelRegressor
+    from fedsel.wire import Schema
 
 _LAZY = {
     "Aggregator": "fedsel.server",
@@ -41,6 +42,7 @@ _LAZY = {
     "FitAccount": "fedsel.simulation",
     "Ledger": "fedsel.device",
     "Policy": "fedsel.device",
+    "Schema": "fedsel.wire",
     "advise": "fedsel.advising",
     "amplify": "fedsel.mechanisms.central",
     "audit": "fedsel.auditing",
@@ -82,6 +84,7 @@ __all__ = [
     "Recipe",
     "Reports",
     "Rotated",
+    "Schema",
     "SignedSampling",
     "Solution",
     "Totals",

@@ -1,7 +1,5 @@
 """Records whose bounds the strategy knows: the first rounds of a run learn where they lie."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
@@ -92,8 +90,8 @@ class Simulated:
         self.people = self.population = people
         self.clients = people.clients
 
-    def with_records(self, X):
-        return Simulated(replace(self.people, X=X))
+    def prepared(self, preparation):
+        return Simulated(self.people.prepared(preparation))
 
     def receive(self, weights):
         self.weights = weights.astype(np.float32)

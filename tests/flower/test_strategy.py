@@ -12,6 +12,7 @@ from fedsel.server import Aggregator, Verdict
 from fedsel.simulation import Simulation, Training
 from tests.flower.messages import SEED, App, D, Replayed, config, context, model
 from tests.server.test_aggregator import same_run
+from tests.tracking.test_callbacks import Failing, Recorder
 
 pytestmark = pytest.mark.usefixtures("flower_identity")
 
@@ -75,6 +76,42 @@ def test_a_run_steps_the_model_and_keeps_its_history(tmp_path):
     assert len(set(made.reply_bytes)) == 1
     assert made.plot_history().get_ylabel().startswith("accuracy")
     assert made.start(grid, model()).train_metrics_clientapp == {}  # all is over
+
+
+def test_callbacks_follow_a_run_through_a_restart(tmp_path):
+    grid, seen = Network(tmp_path, range(1, 5)), Recorder()
+
+    def judge(number, arrays):
+        return MetricRecord({"accuracy": number / 10, "recall": 0.5, "round": 77, "norm": -1})
+
+    given = {"learning_rate": 0.5, "epsilon": 4.0}
+    broken = Failing("round")
+    made = strategy(tmp_path / "server", callbacks=[broken, seen], **given)
+    made.start(grid, model(), num_rounds=1, evaluate_fn=judge)
+    assert seen.run.epsilon == made.recipe.build().privacy.total
+    assert (seen.run.rounds, seen.run.parameters["nodes"]) == (1, 4)
+    assert all(isinstance(v, str | int | float) for v in seen.run.parameters.values())
+    norm = float(np.linalg.norm(made.history.weights))
+    known = {"round": 1, "epoch": 0, "epsilon": 2.0, "reports": 4, "learning_rate": 0.5}
+    known |= {"bits": made.history.rounds[0].bits, "accuracy": 0.1, "recall": 0.5, "norm": norm}
+    assert seen.records == [known]
+    assert (broken.calls, seen.history.rounds) == (1, made.history.rounds)
+
+    rows = []
+    again = strategy(tmp_path / "server", callbacks=[rows.append], **given)
+    again.start(grid, model())
+    assert [row["round"] for row in rows] == [2]
+    assert again.start(grid, model()).train_metrics_clientapp == {}
+    assert len(rows) == 1
+
+
+def test_wrong_callbacks_are_refused_before_anything_begins(tmp_path):
+    with pytest.raises(InvalidArgument, match="callbacks = "):
+        strategy(tmp_path, callbacks=print)
+    grid = Network(tmp_path, range(1, 5))
+    with pytest.raises(OSError, match="full"):
+        strategy(tmp_path / "server", callbacks=[Failing("start")]).start(grid, model())
+    assert not grid.asked
 
 
 def test_the_scale_is_taken_back_by_the_server(tmp_path):
@@ -227,7 +264,7 @@ def test_strategy_aggregator_and_simulator_are_one(tmp_path):
         averaging=made.recipe.averaging,
     )
     runner = Simulation(training, Simulated(), vector)
-    history = runner.history()
+    history = runner.play()
     np.testing.assert_array_equal(runner.state.weights, state.weights)
     np.testing.assert_array_equal(history.weights, state.average)
 

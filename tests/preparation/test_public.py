@@ -240,3 +240,10 @@ def test_a_matrix_travels_as_plain_numbers_and_is_checked():
     for wrong in ([[1.0]], [1.0], [[np.nan] * (D + 1)] * (D + 1)):
         with pytest.raises((InvalidArgument, InvalidData), match="mixing"):
             Preparation.of_dict({**values, "mixing": wrong})
+
+
+def test_a_scale_is_a_declaration_of_bounds():
+    scale = FeatureScale.of((0, 4), 2)
+    assert FeatureScale.declared(scale, 2) is scale
+    with pytest.raises(InvalidArgument, match="bounds of 3 features"):
+        FeatureScale.declared(scale, 3)

@@ -85,8 +85,8 @@ def test_it_equals_a_preparation_by_hand(grouped):
     held = (None, None) if clients is None else (clients.order, clients.starts)
     updates = ClientUpdates(module, cross_entropy, scaled, y, partition=clients)
     updates.population = Population(scaled, y, *held)
-    updates.with_records = lambda rows: ClientUpdates(
-        module, cross_entropy, rows, y, partition=clients
+    updates.prepared = lambda learnt: ClientUpdates(
+        module, cross_entropy, learnt.records(scaled), y, partition=clients
     )
     history = train_vectors(training, updates, layout.read(module))
     assert trainer.preparation == history.preparation

@@ -63,9 +63,16 @@ class FeatureScale:
     def declared(feature_range: Any, features: int) -> FeatureScale:
         """The bounds that a user states: a pair as in `of`, or "private", that nobody knows any.
 
+        A scale, such as a schema has, is returned as it is.
+
         >>> FeatureScale.declared("private", 2).octaves
         64
         """
+        if isinstance(feature_range, FeatureScale):
+            if len(feature_range.low) != features:
+                allowed = f"bounds of {features} features"
+                raise InvalidArgument("feature_range", len(feature_range.low), allowed)
+            return feature_range
         if not isinstance(feature_range, str):
             return FeatureScale.of(feature_range, features)
         if feature_range != PRIVATE:
