@@ -64,15 +64,15 @@ def test_invitations_as_links(task_file):
         refused = run_here("invite", task_file, "--links", wrong, status=2).stderr
         assert "--links" in refused
     refused = run_here("invite", task_file, "--gateway", "--links", "https://a", status=2)
-    assert "left out with --gateway" in refused.stderr
+    assert "omitted with --gateway" in refused.stderr
 
 
 def test_wrong_tasks_and_options_are_named(task_file, quick_path):
     for change, named in (
         ("epsilon = 2", "epsilon in trial.toml = -1: must be a number > 0"),
-        ("dim = 8", "features in trial.toml = None: must be given, or dim"),
-        ("clients = 40", "clients in trial.toml = None: must be given"),
-        ("close_after = { reports = 3 }", "close_after in trial.toml = None: must be given"),
+        ("dim = 8", "features in trial.toml = None: must be set, or dim"),
+        ("clients = 40", "clients in trial.toml = None: must be set"),
+        ("close_after = { reports = 3 }", "close_after in trial.toml = None: must be set"),
     ):
         replaced = "epsilon = -1" if change.startswith("eps") else ""
         task_file.write_text(TASK.replace(change, replaced))

@@ -93,7 +93,7 @@ class Evaluation:
         if task.evaluation is None:
             return None
         if task.features is None or task.loss not in CLASSIFYING:
-            allowed = "left out: it is for classifiers with features"
+            allowed = "omitted: it is for classifiers with features"
             raise InvalidArgument("evaluation", task.evaluation, allowed)
         path, label = task.evaluation["data"], task.evaluation["label"]
         try:
@@ -107,7 +107,7 @@ class Evaluation:
         """Accuracy and loss of the model as it is at a checkpoint."""
         preparing = self.task.preparing(state)
         if preparing is None:
-            raise InvalidArgument("features", None, "given where there is a test set")
+            raise InvalidArgument("features", None, "set, because there is a test set")
         margins = np.asarray(preparing.records(self.X) @ state.state.average, dtype=np.float64)
         losses = LinearModel(self.task.loss).losses(margins, self.y)
         return {

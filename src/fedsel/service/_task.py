@@ -123,19 +123,19 @@ class Task:
             linear = ("feature_range", "public_mean", "labels", "target_range")
             for name in (*linear, "records_per_client"):
                 if getattr(self, name) is not None:
-                    raise InvalidArgument(name, getattr(self, name), "left out without features")
+                    raise InvalidArgument(name, getattr(self, name), "omitted without features")
             if self.recipe.dim is None:
-                raise InvalidArgument("features", None, "given, or dim for updates of your own")
+                raise InvalidArgument("features", None, "set, or dim for updates of your own")
             return
         if self.recipe.dim is not None:
-            raise InvalidArgument("dim", self.recipe.dim, "left out: it follows from features")
+            raise InvalidArgument("dim", self.recipe.dim, "omitted: it follows from features")
         if self.feature_range is None:
             raise InvalidArgument("feature_range", None, '(low, high), or "private"')
         if self.loss in CLASSIFYING and self.target_range is not None:
-            raise InvalidArgument("target_range", self.target_range, f"left out with {self.loss}")
+            raise InvalidArgument("target_range", self.target_range, f"omitted with {self.loss}")
         if self.loss in REGRESSING:
             if self.labels is not None:
-                raise InvalidArgument("labels", self.labels, f"left out with {self.loss}")
+                raise InvalidArgument("labels", self.labels, f"omitted with {self.loss}")
             low, high = self.target_range or (0.0, 0.0)
             if not (np.isfinite([low, high]).all() and low < high):
                 raise InvalidArgument("target_range", self.target_range, "(low, high), low < high")
@@ -247,7 +247,7 @@ class Task:
                 raise InvalidArgument(str(name), value, allowed)
         for name in ("name", "epsilon", "clients", "close_after"):
             if name not in values:
-                raise InvalidArgument(name, None, "given")
+                raise InvalidArgument(name, None, "set in every task")
         try:
             recipe = Recipe.of({k: v for k, v in values.items() if k in _OF_RECIPE})
             given = {k: v for k, v in values.items() if k in own}
