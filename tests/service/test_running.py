@@ -36,10 +36,19 @@ def task_file(quick_path):
 def test_a_changed_task_says_what_has_changed(task_file):
     run_here("invite", task_file)
     for change, said in (
-        (("epsilon = 2", "epsilon = 3"), "epsilon of the task 'trial' = 3.0: must be that of"),
-        (("dim = 8", "dim = 9"), "dim of the task 'trial' = 9: must be that of"),
-        (("epoch = 2", "epoch = 3"), "rounds_per_epoch of the task 'trial' = 3: must be that of"),
-        (("Try it", "Sell it"), "purpose of the task 'trial' = 'Sell it': must be that of"),
+        (
+            ("epsilon = 2", "epsilon = 3"),
+            "epsilon of the task 'trial' in trial.toml = 3.0: must be that of",
+        ),
+        (("dim = 8", "dim = 9"), "dim of the task 'trial' in trial.toml = 9: must be that of"),
+        (
+            ("epoch = 2", "epoch = 3"),
+            "rounds_per_epoch of the task 'trial' in trial.toml = 3: must be that of",
+        ),
+        (
+            ("Try it", "Sell it"),
+            "purpose of the task 'trial' in trial.toml = 'Sell it': must be that of",
+        ),
     ):
         task_file.write_text(TASK.replace(*change))
         error = run_here("serve", task_file, status=2).stderr
