@@ -26,8 +26,7 @@ from fedsel.recipe import solution
 from fedsel.sampling._kernels import native
 from fedsel.server._step import ServerState
 from fedsel.simulation import Population, Training, cross_validate
-from fedsel.simulation._clients import LinearClients
-from fedsel.simulation._population import kernel_records
+from fedsel.simulation._clients import LinearClients, kernel_records
 from fedsel.simulation._stages import CompiledStage
 from fedsel.solutions import Solution
 

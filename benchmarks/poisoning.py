@@ -57,7 +57,7 @@ from fedsel.mechanisms import SignedSampling, TwoStage
 from fedsel.pages import palette
 from fedsel.recipe import RECOMMENDED
 from fedsel.server import ServerState, StepRule, step
-from fedsel.simulation._reports import VectorReports
+from fedsel.simulation._stages import VectorReports
 from fedsel.solutions import entry
 from fedsel.solutions._fresh import ALL_SLOTS, LENGTH
 from reproduction.datasets import find, load

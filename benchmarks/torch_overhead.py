@@ -32,7 +32,7 @@ from torch.nn import functional
 
 from fedsel import solution
 from fedsel.recipe import RECOMMENDED
-from fedsel.simulation._reports import VectorReports
+from fedsel.simulation._stages import VectorReports
 from fedsel.torch import ClientUpdates
 
 CLIENTS, REPEATS = 500, 60

@@ -29,7 +29,7 @@ PACKAGES = (
         for name in (
             *("mechanisms", "solutions", "auto", "device", "server", "service", "wire"),
             *("preparation", "simulation", "experiments", "data", "sampling", "pages", "auditing"),
-            *("statements", "sklearn", "torch", "flower"),
+            *("statements", "tracking", "sklearn", "torch", "flower"),
         )
     ),
 )

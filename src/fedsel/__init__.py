@@ -5,10 +5,11 @@ its root; mechanisms, transforms, the simulator and the front ends (`fedsel.skle
 `fedsel.torch`, `fedsel.flower`) have pages of their own. What needs more is loaded on first use.
 """
 
+__version__ = "0.1.0"
+
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from fedsel._version import __version__
 from fedsel.auto import PublicFacts, resolve_auto
 from fedsel.errors import InvalidArgument, InvalidData, PrivacyLeakWarning, renamed
 from fedsel.mechanisms import Certificate, FlatPicks, SignedSampling, TwoStage, certify, mechanism
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from fedsel.server import Aggregator
     from fedsel.simulation import FitAccount
     from fedsel.sklearn import FedSelClassifier, FedSelRegressor
+    from fedsel.wire import Schema
 
 _LAZY = {
     "Aggregator": "fedsel.server",
@@ -40,6 +42,7 @@ _LAZY = {
     "FitAccount": "fedsel.simulation",
     "Ledger": "fedsel.device",
     "Policy": "fedsel.device",
+    "Schema": "fedsel.wire",
     "advise": "fedsel.advising",
     "amplify": "fedsel.mechanisms.central",
     "audit": "fedsel.auditing",
@@ -81,6 +84,7 @@ __all__ = [
     "Recipe",
     "Reports",
     "Rotated",
+    "Schema",
     "SignedSampling",
     "Solution",
     "Totals",

@@ -10,7 +10,7 @@ import pytest
 from benchmarks import poisoning
 from fedsel import Reports, solution
 from fedsel._internal.random import stream
-from fedsel.simulation._reports import VectorReports
+from fedsel.simulation._stages import VectorReports
 
 ROOT = Path(__file__).parents[2]
 D, N = 12, 400

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fedsel._internal.exact import exceeds_exp
 from fedsel.mechanisms import Duchi
-from fedsel.solutions._budget import GRID, added, rounded_up, total
+from fedsel.solutions._privacy import GRID, added, rounded_up, total
 from tests.device.support import primes_below
 
 WORD = st.integers(1, (1 << 64) - 1)

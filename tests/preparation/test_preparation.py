@@ -19,8 +19,7 @@ from fedsel.preparation._plan import INTERCEPT, KAPPA, MARGIN, OCTAVES
 from fedsel.sampling._kernels import native
 from fedsel.server import Aggregator, Verdict
 from fedsel.simulation import EvaluationSet, Population, Training, train
-from fedsel.simulation._clients import LinearClients, record_vectors
-from fedsel.simulation._population import kernel_records
+from fedsel.simulation._clients import LinearClients, kernel_records, record_vectors
 
 D = 5
 
@@ -348,7 +347,7 @@ def test_a_server_refuses_another_plan(quick_path):
     with Aggregator(recipe, quick_path / "c", rounds_per_epoch=ROUNDS, plan=plan) as server:
         assert server.stage == "spread"
     other = replace(plan, octaves=20)
-    with pytest.raises(InvalidArgument, match="that of the checkpoint"):
+    with pytest.raises(InvalidArgument, match="as in the checkpoint"):
         Aggregator(recipe, quick_path / "c", rounds_per_epoch=ROUNDS, plan=other)
 
 

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from fedsel import amplify
-from fedsel.mechanisms import SignedSampling
-from fedsel.mechanisms._registry import mechanism
+from fedsel.mechanisms import SignedSampling, mechanism
 from reproduction.audit.shuffled import Attack, attack_shuffled, multisets, worst_attack
 
 J = SignedSampling(1.0, k=1)

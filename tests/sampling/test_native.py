@@ -14,7 +14,7 @@ from fedsel import solution
 from fedsel._internal.random import philox_key
 from fedsel.sampling._kernels import Ranks, Symbols, native, signs_of, tables_of
 from fedsel.simulation import Population, Training, train
-from fedsel.simulation._population import kernel_records
+from fedsel.simulation._clients import kernel_records
 from fedsel.solutions import names
 from tests.sampling.support import instructions  # noqa: F401 (a fixture)
 

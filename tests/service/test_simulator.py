@@ -10,7 +10,7 @@ from fedsel._internal.random import stream
 from fedsel.device import Client, LinearRecords, Policy
 from fedsel.sampling._kernels import native
 from fedsel.simulation import Population, Training, train
-from fedsel.simulation._population import kernel_records
+from fedsel.simulation._clients import kernel_records
 from fedsel.wire import RecordPipeline, Request
 from tests.service.support import running, task_of
 

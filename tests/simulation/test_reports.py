@@ -9,10 +9,8 @@ from fedsel import solution
 from fedsel._internal.models import LinearModel
 from fedsel.errors import InvalidArgument, InvalidData
 from fedsel.sampling._batch import Outer, rows_of
-from fedsel.simulation import (
-    _reports,
-)
-from fedsel.simulation._reports import VectorReports, chunks
+from fedsel.simulation import _stages
+from fedsel.simulation._stages import VectorReports, chunks
 from tests.simulation.test_rounds import D, Linear, N, a_stranger, data, run
 
 
@@ -76,10 +74,10 @@ def test_large_finite_vectors_pass():
 
 def test_parts_that_do_not_fit_are_refused():
     rounds = VectorReports(solution("NP", dim=3), 2, seed=0)
-    with pytest.raises(InvalidArgument, match="3 in all"):
+    with pytest.raises(InvalidArgument, match="3 entries"):
         rounds.report(0, np.arange(2), [np.ones((2, 2), np.float32)])
     for made in (rounds.solution, a_stranger(rounds.solution)):
-        with pytest.raises(InvalidArgument, match=r"parts = '1 rows'.*one a client: 2"):
+        with pytest.raises(InvalidArgument, match=r"parts = '1 rows'.*2 \(clients\)"):
             VectorReports(made, 2, seed=0).report(0, np.arange(2), [np.ones((1, 3), np.float32)])
 
 
@@ -108,7 +106,7 @@ def test_factors_that_do_not_fit_are_refused():
             Outer(left, right)
     for made in (solution("NP", dim=16), a_stranger(solution("NP", dim=16))):
         rounds = VectorReports(made, 2, seed=0)
-        with pytest.raises(InvalidArgument, match=r"parts = '3 rows'.*one a client: 2"):
+        with pytest.raises(InvalidArgument, match=r"parts = '3 rows'.*2 \(clients\)"):
             rounds.report(0, np.arange(2), [Outer(three, three)])
         with pytest.raises(InvalidData, match="must be finite"):
             rounds.report(0, np.arange(2), [Outer(two * np.float32(1e30), two * np.float32(1e30))])
@@ -127,7 +125,7 @@ def test_residuals_are_bounded_or_on_disk(tmp_path, monkeypatch):
     on_disk = run(made, X, y, residual_directory=tmp_path)
     np.testing.assert_array_equal(in_memory.weights, on_disk.weights)
     assert (tmp_path / "residual.f32").stat().st_size == N * D * 4
-    monkeypatch.setattr(_reports, "RESIDUAL_LIMIT", N * D * 4 - 1)
+    monkeypatch.setattr(_stages, "RESIDUAL_LIMIT", N * D * 4 - 1)
     with pytest.raises(InvalidArgument, match="residual_directory = None: must be a folder"):
         run(made, X, y)
     run(solution("PS-PM", epsilon=3.0, dim=D), X, y)  # one epoch keeps nothing

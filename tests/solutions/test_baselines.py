@@ -12,7 +12,7 @@ import pytest
 
 from fedsel import InvalidArgument, Recipe, Reports, Solution, solution
 from fedsel.sampling._kernels import native
-from fedsel.simulation._reports import VectorReports
+from fedsel.simulation._stages import VectorReports
 from fedsel.solutions._baselines import PrivUnit, SignDS, cap_measure
 from fedsel.wire import check_sendable
 

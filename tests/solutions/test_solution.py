@@ -28,7 +28,7 @@ from fedsel.errors import InvalidArgument
 from fedsel.mechanisms import Duchi, Hybrid, PerturbedEncoding, PerturbedSampling, UnbiasedJoint
 from fedsel.sampling._kernels import known, native
 from fedsel.sampling.simulated import cohort, report
-from fedsel.simulation._reports import VectorReports
+from fedsel.simulation._stages import VectorReports
 from fedsel.solutions._baselines import PrivUnit
 from fedsel.solutions._solution import TransformedScores
 from tests.sampling.support import instructions  # noqa: F401 (a fixture)

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from fedsel.data.partition import by_groups
-from fedsel.simulation._reports import VectorReports
+from fedsel.simulation._stages import VectorReports
 from fedsel.torch import ClientUpdates, FederatedTrainer, Local
 from tests.torch.test_trainer import PAPER, cross_entropy, flat, mlp, records
 

@@ -24,8 +24,8 @@ from fedsel.mechanisms._laws import RankLaw
 from fedsel.mechanisms._one_symbol import UNIT
 from fedsel.mechanisms._selection import Top
 from fedsel.mechanisms._two_stage import flat_picks
-from fedsel.solutions._budget import Budget
 from fedsel.solutions._caps import cap_share, codewords_for, mixings_for, raised_for
+from fedsel.solutions._privacy import Budget
 from fedsel.solutions._rotated import rotations_for, width_for
 from fedsel.solutions._transforms import default_codewords
 from tools.vectors.encoding import Case, integers, rational, top

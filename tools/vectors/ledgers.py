@@ -14,7 +14,7 @@ import numpy as np
 
 from fedsel._internal.random import words_of
 from fedsel.device import Client, Policy, Refused
-from fedsel.solutions._budget import GRID, added
+from fedsel.solutions._privacy import GRID, added
 from fedsel.wire import Intent, Request
 from tools.vectors.encoding import Case, Recorder, f32, f64, quiet, rational
 from tools.vectors.policies import DEFAULTS, policy_fields

@@ -19,7 +19,7 @@ from fedsel.preparation._plan import OCTAVES
 from fedsel.recipe import solution
 from fedsel.sampling import simulated
 from fedsel.solutions import Solution, entry
-from fedsel.solutions._budget import Budget, hyper_parameters_free
+from fedsel.solutions._privacy import Budget, hyper_parameters_free
 
 MOST_DIMENSIONS = 1 << 24
 

@@ -7,10 +7,10 @@ import math
 import platform
 from typing import TYPE_CHECKING, Any
 
+from fedsel import __version__
 from fedsel._internal import palette
 from fedsel._internal.display import in_figure
 from fedsel._internal.plotting import new_figure
-from fedsel._version import __version__
 from fedsel.auditing._experiment import Outcome
 from fedsel.auditing._program import ExactLoss, ProgramAudit
 from fedsel.pages import Figure, Section, Table, Verdict, render, svg_of

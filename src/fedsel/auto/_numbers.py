@@ -29,7 +29,7 @@ from fedsel.errors import InvalidArgument, check_count, check_positive
 from fedsel.preparation._plan import OCTAVES
 from fedsel.recipe import AUTO, Recipe
 from fedsel.solutions import entry
-from fedsel.solutions._budget import Budget, hyper_parameters_free
+from fedsel.solutions._privacy import Budget, hyper_parameters_free
 from fedsel.solutions._registry import cleared_on_unregister
 from fedsel.solutions._rotated import MOST_CODEWORDS, rotations_for, width_for
 from fedsel.solutions._solution import Solution

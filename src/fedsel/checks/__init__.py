@@ -19,22 +19,16 @@ import numpy as np
 
 from fedsel import mechanisms as m
 from fedsel.auditing import certify_by_enumeration
-from fedsel.checks import _exact, _samplers
-from fedsel.checks._exact import (
-    CLIENTS,
+from fedsel.checks import _checks as own
+from fedsel.checks._checks import (
     FALSE_ALARM,
-    FEW_SYMBOLS,
-    MOST_SYMBOLS,
+    assert_follows,
+    check_selection_executors,
+    check_selection_sampler,
     check_shipped_law,
     check_unbiased,
     failing,
     require,
-)
-from fedsel.checks._samplers import (
-    assert_follows,
-    check_selection_executors,
-    check_selection_sampler,
-    same_reports,
 )
 from fedsel.errors import check_kind
 from fedsel.solutions import Solution
@@ -86,20 +80,20 @@ EXAMPLES: tuple[m.Mechanism, ...] = (
 
 def checks_of(mechanism: m.Mechanism) -> Iterator[Callable[[Any], None]]:
     """Return the checks that apply to a mechanism."""
-    yield from (_exact.check_frozen, _exact.check_reproducible)
-    yield from (_exact.check_epsilon_argument, _exact.check_certificate)
+    yield from (own.check_frozen, own.check_reproducible)
+    yield from (own.check_epsilon_argument, own.check_certificate)
     if isinstance(mechanism, m.Selection):
-        yield from (_exact.check_rank_law, check_selection_executors, check_selection_sampler)
+        yield from (own.check_rank_law, check_selection_executors, check_selection_sampler)
     if isinstance(mechanism, m.Value):
-        yield _samplers.check_value_executors
-        if mechanism.symbols <= MOST_SYMBOLS:
-            yield from (check_unbiased, _exact.check_variance, _exact.check_decoding)
-            yield _samplers.check_value_sampler
+        yield own.check_value_executors
+        if mechanism.symbols <= own.MOST_SYMBOLS:
+            yield from (check_unbiased, own.check_variance, own.check_decoding)
+            yield own.check_value_sampler
     if isinstance(mechanism, m.ReportMechanism):
-        yield from (_samplers.check_report_executors, _samplers.check_report_sampler)
+        yield from (own.check_report_executors, own.check_report_sampler)
         yield check_shipped_law
     if isinstance(mechanism, m.OneSymbol):
-        yield _exact.check_one_symbol_law
+        yield own.check_one_symbol_law
 
 
 def check_mechanism(mechanism: m.Mechanism) -> None:
@@ -134,7 +128,7 @@ def check_solution(solution: Solution) -> None:
 def _check_solution(solution: Solution) -> None:
     require(
         pickle.loads(pickle.dumps(solution)) == solution,  # noqa: S301
-        f"{solution.name}: its pickle is another",
+        f"{solution.name}: a pickled copy differs from it",
     )
     if not solution.private:
         return
@@ -142,7 +136,7 @@ def _check_solution(solution: Solution) -> None:
     excused = solution.mechanism.published or solution.budget is None
     require(certificate.holds or excused, str(certificate))
     alphabet = solution.alphabet
-    if solution.dim <= _FEW_DIMENSIONS and alphabet.symbols <= FEW_SYMBOLS:
+    if solution.dim <= _FEW_DIMENSIONS and alphabet.symbols <= own.FEW_SYMBOLS:
         grid = list(product((-5.0, 0.3, 9.0), repeat=solution.dim))[:: solution.dim]
         enumerated = certify_by_enumeration(solution, grid, epochs=min(2, solution.epochs))
         bound = certificate.ratio
@@ -152,12 +146,12 @@ def _check_solution(solution: Solution) -> None:
             and enumerated.ratio <= bound ** min(2, solution.epochs),
             f"{solution.name}: encode loses more than its certificate says",
         )
-    reports = same_reports(solution, seed=5)
+    reports = own.same_reports(solution, seed=5)
     require(
         int(reports.slot.max()) < alphabet.slots, f"{solution.name}: a slot beyond its alphabet"
     )
     require(int(reports.symbol.max()) < alphabet.symbols, f"{solution.name}: an unknown symbol")
-    one_by_one = [solution.decode(reports.rows(np.array([i]))) for i in range(CLIENTS)]
+    one_by_one = [solution.decode(reports.rows(np.array([i]))) for i in range(own.CLIENTS)]
     np.testing.assert_allclose(
         solution.decode(reports), np.mean(one_by_one, axis=0), rtol=1e-9, atol=1e-9
     )

@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
+from fedsel import __version__
 from fedsel._internal.extras import MissingExtra
 from fedsel._internal.progress import show_progress
-from fedsel._version import __version__
 from fedsel.cli import _advise, _audit, _run, _solutions, aggregate, join, ledger, serve
 from fedsel.cli._commands import App
 from fedsel.cli._terminal import say_error

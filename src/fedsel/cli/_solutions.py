@@ -24,8 +24,16 @@ from fedsel.cli._terminal import (
     print_sections,
 )
 from fedsel.errors import InvalidArgument
-from fedsel.mechanisms import Mechanism, SignedSampling, Value, certify, mechanism
-from fedsel.mechanisms._registry import ONE_SYMBOL, SELECTIONS, VALUES
+from fedsel.mechanisms import (
+    ONE_SYMBOL,
+    SELECTIONS,
+    VALUES,
+    Mechanism,
+    SignedSampling,
+    Value,
+    certify,
+    mechanism,
+)
 from fedsel.recipe import RECOMMENDED, Recipe
 from fedsel.solutions import Entry, entries, entry
 from fedsel.solutions._solution import what_leaves

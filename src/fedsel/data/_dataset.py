@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedsel._internal.extras import needed
 from fedsel.errors import InvalidArgument
+from fedsel.preparation._public import PRIVATE, FeatureScale
 from fedsel.preparation._record import unit_rows
-from fedsel.preparation._scale import PRIVATE, FeatureScale
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

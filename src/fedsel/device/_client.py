@@ -21,7 +21,7 @@ from fedsel.device._updates import FloatSettings, Update, evaluated, saturated
 from fedsel.errors import check_kind
 from fedsel.mechanisms import Entropy
 from fedsel.recipe import Recipe
-from fedsel.solutions._budget import added
+from fedsel.solutions._privacy import added
 from fedsel.wire import InvalidMessage, Request, Sealing, UnknownVersion, check_sendable
 
 _DAY = 86_400

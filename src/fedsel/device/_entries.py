@@ -12,7 +12,7 @@ from typing import Any, final
 
 from fedsel.device._storage import Fault, LedgerError
 from fedsel.recipe import Recipe
-from fedsel.solutions._budget import written
+from fedsel.solutions._privacy import written
 from fedsel.wire import Intent, Request, encode_recipe
 from fedsel.wire._request import check_text
 

@@ -4,7 +4,7 @@ A report is charged, kept with the new residual and flushed to the disk in one t
 ledger and witness (see `_storage`) before its bytes are returned. Each entry is linked to the one
 before by SHA-256. The head of this chain also covers all lifetimes that the ledger has had and the
 runs with their recipes, and the witness holds it with the number of entries. What is spent is the
-sum of the entries (see `fedsel.solutions._budget`). Every transaction checks all of this, unless
+sum of the entries (see `fedsel.solutions._privacy`). Every transaction checks all of this, unless
 the file is still what was checked before: a change is noticed before a client answers, also one
 that was made while it ran.
 """
@@ -38,7 +38,7 @@ from fedsel.device._entries import (
 from fedsel.device._storage import Fault, LedgerError
 from fedsel.errors import InvalidArgument
 from fedsel.recipe import decimal
-from fedsel.solutions._budget import added, total, written
+from fedsel.solutions._privacy import added, total, written
 from fedsel.wire import Intent, decode_recipe
 from fedsel.wire._request import check_text
 

@@ -1,7 +1,7 @@
 """Run tasks in parallel, keep each finished result on disk, and tabulate them.
 
 A task is parameters and nothing else; it is cut into parts (training runs), which go through
-`fedsel._internal.parallel` as one stream. Results do not depend on how the parts are spread.
+`fedsel._internal.progress` as one stream. Results do not depend on how the parts are spread.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from fedsel._internal.display import in_cell
-from fedsel._internal.parallel import in_parallel
 from fedsel._internal.paths import PACKAGE
+from fedsel._internal.progress import in_parallel
 from fedsel.errors import InvalidArgument
 from fedsel.experiments._sources import Source
 
@@ -177,7 +177,7 @@ class Store:
             (application,) = file.execute("PRAGMA application_id").fetchone()
             (tables,) = file.execute("SELECT count(*) FROM sqlite_master").fetchone()
             if application != _APPLICATION and tables:
-                raise InvalidArgument("store", str(path), "a results file of fedsel, or a new one")
+                raise InvalidArgument("store", str(path), "a results file of fedsel, or a new file")
             if tables:
                 return
             file.execute(f"PRAGMA application_id = {_APPLICATION}")

@@ -10,9 +10,8 @@ the centre (`PublicMeans`).
 
 from fedsel.preparation._means import PublicMeans
 from fedsel.preparation._plan import Plan, PlanState, advanced
-from fedsel.preparation._public import of_rows, shaped
+from fedsel.preparation._public import FeatureScale, of_rows, shaped
 from fedsel.preparation._record import Preparation
-from fedsel.preparation._scale import FeatureScale
 
 __all__ = [
     "FeatureScale",

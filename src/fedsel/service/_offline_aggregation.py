@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsel._internal.extras import needed
-from fedsel._internal.parallel import in_parallel, workers_of
+from fedsel._internal.progress import in_parallel, workers_of
 from fedsel.errors import InvalidArgument
 from fedsel.mechanisms._reports import Totals
 from fedsel.recipe import Recipe

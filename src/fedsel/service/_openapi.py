@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-from fedsel._version import __version__
+from fedsel import __version__
 from fedsel.server import Counts
 from fedsel.service._http import PROBLEMS
 from fedsel.service._task import Limits

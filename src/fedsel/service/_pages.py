@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, final
 from urllib.parse import parse_qs
 
+from fedsel import __version__
 from fedsel._internal.display import rendered, safe
-from fedsel._version import __version__
 from fedsel.service import _dashboard as status
 from fedsel.service._collector import Collector
 from fedsel.service._http import (

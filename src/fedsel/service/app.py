@@ -9,8 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, cast, final
 
+from fedsel import __version__
 from fedsel._internal.extras import needed
-from fedsel._version import __version__
 from fedsel.service._collector import (
     Collector,
     IncomingReport,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fedsel._internal.models import LinearModel, MulticlassModel
 from fedsel.preparation import Preparation
-from fedsel.simulation._population import LOSSES, Population, kernel_records
+from fedsel.simulation._clients import LOSSES, Population, kernel_records
 
 Doubles = NDArray[np.float64]
 

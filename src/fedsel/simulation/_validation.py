@@ -14,13 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsel._internal.models import LinearModel, Loss
-from fedsel._internal.parallel import in_parallel
-from fedsel._internal.progress import note
+from fedsel._internal.progress import in_parallel, note
 from fedsel._internal.random import philox_key
 from fedsel.errors import InvalidArgument, check_count
 from fedsel.server._step import History
+from fedsel.simulation._clients import Population
 from fedsel.simulation._judges import EvaluationSet
-from fedsel.simulation._population import Population
 from fedsel.simulation._rounds import Evaluate, Training, train
 
 FOLDS, RUN, VALIDATION = 11, 12, 13
@@ -94,7 +93,7 @@ def cross_validate(
     client's several runs are nothing to publish anyway.
     """
     if check_count("folds", folds, least=2) > population.clients:
-        raise InvalidArgument("folds", folds, f"at most the {population.clients} clients")
+        raise InvalidArgument("folds", folds, f"at most {population.clients} (clients)")
     check_count("repeats", repeats)
     _seed_of(training)
     runs = [(repeat, fold) for repeat in range(repeats) for fold in range(folds)]
@@ -184,7 +183,7 @@ def _seeded(training: Training, repeat: int, fold: int) -> Training:
 
 def _seed_of(training: Training) -> int:
     if training.seed is None:
-        raise InvalidArgument("training.seed", None, "an integer ≥ 0, from which folds follow")
+        raise InvalidArgument("training.seed", None, "an integer ≥ 0: the folds depend on it")
     return training.seed
 
 

@@ -23,6 +23,7 @@ from fedsel.sklearn import _parameters
 from fedsel.sklearn._fitting import Examples, Task, factors_of, seed_of_wave, train_wave
 from fedsel.sklearn._parameters import FLOATS, LinearParameters
 from fedsel.statements._fits import fit_statement, warn_about_seed
+from fedsel.tracking import Callbacks, Tracking
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -54,17 +55,24 @@ class FederatedLinear(LinearParameters):
         eval_set: tuple[Any, Any] | None = None,
         sample_weight: Any = None,
         public_X: Any = None,
+        callbacks: Callbacks | None = None,
     ) -> Self:
         """Train on the clients: rows of X, or groups of rows with the same value in ``groups``.
 
         ``eval_set`` = (X, y), not from the clients, evaluates the model after every round.
         ``sample_weight`` (n,) weighs the loss of each record, up to ``weight_bound``.
         ``public_X`` are unlabelled public rows. They provide undeclared bounds and the preparation
-        of the records, and cost no ε (`fedsel.preparation`).
+        of the records, and cost no ε (`fedsel.preparation`). ``callbacks`` are called after every
+        round (`fedsel.tracking`).
         """
-        return self._fit(
-            X, y, groups, eval_set, sample_weight, first=True, only=True, public_X=public_X
-        )
+        given = (X, y, groups, eval_set, sample_weight)
+        return self._tracked(callbacks, *given, first=True, only=True, public_X=public_X)
+
+    def _tracked(self, callbacks: Callbacks | None, *given: Any, **wave: Any) -> Self:
+        tracking = Tracking(callbacks)
+        self._fit(*given, tracking=tracking, **wave)
+        tracking.end(self.history_)
+        return self
 
     # --- fitting --------------------------------------------------------------------------------
 
@@ -78,6 +86,7 @@ class FederatedLinear(LinearParameters):
         first: bool,
         only: bool = False,
         public_X: Any = None,
+        tracking: Tracking | None = None,
         read: tuple[str, ...] = (),
     ) -> None:
         """Train on a wave of clients; ``only`` if no other wave follows.
@@ -110,8 +119,6 @@ class FederatedLinear(LinearParameters):
             )
         if seed is not None:
             warn_about_seed("random_state", solution.privacy)
-        # All checks have passed, so the state of a fitted model may change now.
-        spent = spend(X, solution.privacy)
         waves, rate = 1 if first else self.n_waves_ + 1, float(recipe.learning_rate)
         training = Training(
             solution,
@@ -122,15 +129,29 @@ class FederatedLinear(LinearParameters):
             averaging=float(recipe.averaging),
             plan=fit.preparation,
         )
+        past = [] if first else self.history_.rounds
+        if tracking:
+            run = training.run_of(type(self).__name__, count, recipe)
+            tracking.start(run, after=past[-1].round if past else 0)
+        # All checks have passed, so the state of a fitted model may change now.
+        spent = spend(X, solution.privacy)
         if self.verbose:
             print(  # noqa: T201
                 f"wave {waves}: {count} clients in {fit.facts.rounds} rounds of {batch},"
                 f" d = {solution.dim},\n  {solution.name}, learning rate {rate:.4g}"
             )
         start = None if first else self._weights
-        history = train_wave(training, task, used, known, clients=clients, test=judges, start=start)
+        history = train_wave(
+            training,
+            task,
+            used,
+            known,
+            clients=clients,
+            test=judges,
+            start=start,
+            tracking=tracking,
+        )
         if not first:
-            past = self.history_.rounds
             later = [replace(r, round=r.round + past[-1].round) for r in history.rounds]
             history = replace(history, rounds=[*past, *later])
         self.seed_, self.n_waves_, self.n_clients_ = seed, waves, count

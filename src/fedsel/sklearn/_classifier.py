@@ -28,6 +28,7 @@ from fedsel.errors import (
 from fedsel.sklearn._base import FederatedLinear
 from fedsel.sklearn._fitting import Classification, Examples, codes_of
 from fedsel.solutions import entry
+from fedsel.tracking import Callbacks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -177,13 +178,15 @@ class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
         groups: Any = None,
         eval_set: tuple[Any, Any] | None = None,
         sample_weight: Any = None,
+        callbacks: Callbacks | None = None,
     ) -> Self:
         """Continue training with a wave of new clients; a returning client spends ε again.
 
         ``classes`` lists all classes with the first wave; otherwise they are read from y.
         """
         first = not hasattr(self, "n_waves_")
-        return self._fit(X, y, groups, eval_set, sample_weight, first=first, classes=classes)
+        given = (X, y, groups, eval_set, sample_weight)
+        return self._tracked(callbacks, *given, first=first, classes=classes)
 
     def _fit(
         self,

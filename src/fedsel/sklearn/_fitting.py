@@ -14,9 +14,10 @@ from fedsel._internal.random import philox_key
 from fedsel.data.partition import Clients
 from fedsel.errors import InvalidArgument, InvalidData, check_vectors
 from fedsel.preparation import Preparation
-from fedsel.simulation import EvaluationSet, History, Population, Training, train_vectors
+from fedsel.simulation import EvaluationSet, History, Population, Simulation, Training
 from fedsel.simulation._clients import LinearClients, MulticlassClients, RecordSource
 from fedsel.simulation._judges import LinearJudge, MulticlassJudge, RecordJudge, RegressionJudge
+from fedsel.tracking import Tracking
 
 WAVE = 21
 """The purpose of the streams that provide the seeds of later waves."""
@@ -104,6 +105,7 @@ def train_wave(
     clients: Clients | None = None,
     test: Examples | None = None,
     start: NDArray[np.float64] | None = None,
+    tracking: Tracking | None = None,
 ) -> History:
     """Train on one wave of clients with records X (n, d) on their public scale.
 
@@ -120,7 +122,7 @@ def train_wave(
     )
     weights = np.zeros(training.solution.dim) if start is None else start
     judge = None if test is None else task.judge(replace(test, X=shown(test.X)), training.reg)
-    return train_vectors(training, source, weights, judge)
+    return Simulation(training, source, weights).play(judge=judge, tracking=tracking)
 
 
 def factors_of(

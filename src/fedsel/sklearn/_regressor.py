@@ -15,6 +15,7 @@ from fedsel.sklearn import _parameters
 from fedsel.sklearn._base import FederatedLinear
 from fedsel.sklearn._fitting import Examples, Regression
 from fedsel.solutions import entry
+from fedsel.tracking import Callbacks
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -68,10 +69,11 @@ class FedSelRegressor(RegressorMixin, FederatedLinear):  # type: ignore[misc]
         groups: Any = None,
         eval_set: tuple[Any, Any] | None = None,
         sample_weight: Any = None,
+        callbacks: Callbacks | None = None,
     ) -> Self:
         """Continue training with a wave of new clients; a returning client spends ε again."""
         first = not hasattr(self, "n_waves_")
-        return self._fit(X, y, groups, eval_set, sample_weight, first=first)
+        return self._tracked(callbacks, X, y, groups, eval_set, sample_weight, first=first)
 
     def _fit(
         self,

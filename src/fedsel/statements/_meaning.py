@@ -16,9 +16,9 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, final
 
+from fedsel import __version__
 from fedsel._internal.display import rendered
 from fedsel._internal.progress import note
-from fedsel._version import __version__
 from fedsel.errors import Epsilon
 from fedsel.mechanisms.central import DELTA, CentralGuarantee, add_up
 from fedsel.mechanisms.central._guarantee import remembers

@@ -1,8 +1,10 @@
 """What servers and devices say to each other: requests and reports in bytes, tasks in JSON."""
 
+from fedsel.wire._columns import Category, Number
 from fedsel.wire._contract import Announcement, CloseRule, Verdict
+from fedsel.wire._dates import Date
 from fedsel.wire._pipeline import RecordPipeline
-from fedsel.wire._report import Batch, ReportFormat
+from fedsel.wire._report import Batch, ReportFormat, Sealed, Sealing
 from fedsel.wire._request import (
     Intent,
     InvalidMessage,
@@ -12,17 +14,21 @@ from fedsel.wire._request import (
     decode_recipe,
     encode_recipe,
 )
-from fedsel.wire._sealing import Sealed, Sealing
+from fedsel.wire._schema import Schema
 
 __all__ = [
     "Announcement",
     "Batch",
+    "Category",
     "CloseRule",
+    "Date",
     "Intent",
     "InvalidMessage",
+    "Number",
     "RecordPipeline",
     "ReportFormat",
     "Request",
+    "Schema",
     "Sealed",
     "Sealing",
     "UnknownVersion",

@@ -1,4 +1,4 @@
-"""The contract on all of ours, and on mechanisms that break it in one way each."""
+"""The contract on all of ours, and on mechanisms and samplers that break it in one way each."""
 
 import math
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from fedsel import Feedback, FlatPicks, Reports, SignedSampling, Solution, TwoStage, checks
+from fedsel import Feedback, FlatPicks, Reports, Rotated, SignedSampling, Solution, TwoStage, checks
 from fedsel.mechanisms import (
     Duchi,
     PerturbedSampling,
@@ -19,7 +19,9 @@ from fedsel.mechanisms import (
     UnbiasedJoint,
     Value,
     Window,
+    _one_symbol,
 )
+from fedsel.sampling import device, simulated
 from fedsel.solutions import Transform
 
 
@@ -42,7 +44,7 @@ def test_contract(mechanism, check):
 
 
 def test_the_table_holds_every_mechanism():
-    from fedsel.mechanisms._registry import SELECTIONS, VALUES
+    from fedsel.mechanisms import SELECTIONS, VALUES
 
     reporting = {TwoStage, FlatPicks, SignedSampling, UnbiasedJoint}
     found = {type(m) for m in checks.EXAMPLES}
@@ -149,13 +151,13 @@ def test_any_exception_is_a_failure_of_the_contract_and_all_are_told():
         "Plain refuses epsilon = nan with ValueError (my ε is a float in (0, 9)), not with"
         " fedsel.InvalidArgument"
     )
-    assert others[0] == "Plain: check_certificate ends in ZeroDivisionError: d - 1"
-    names = [line.split(" ends in ")[0] for line in others]
+    assert others[0] == "Plain: check_certificate raised ZeroDivisionError: d - 1"
+    names = [line.split(" raised ")[0] for line in others]
     assert names[1:] == ["Plain: check_rank_law", "Plain: check_selection_executors"]
 
 
 def test_so_it_is_for_solutions():
-    with pytest.raises(AssertionError, match=r"^own ends in ZeroDivisionError: d - 1$"):
+    with pytest.raises(AssertionError, match=r"^own raised ZeroDivisionError: d - 1$"):
         checks.check_solution(Solution("own", 1, TwoStage(Plain(), Duchi(1.0))))
 
 
@@ -269,7 +271,7 @@ class Generous(Borrowed):
 
 
 def test_a_report_that_is_not_what_it_says_is_caught():
-    with pytest.raises(AssertionError, match="draws by another law"):
+    with pytest.raises(AssertionError, match="does not follow the law"):
         checks.check_shipped_law(Honest())
     with pytest.raises(AssertionError, match="encode loses more than its certificate says"):
         checks.check_solution(Solution("x", 2, Honest()))
@@ -280,3 +282,44 @@ def test_a_report_that_is_not_what_it_says_is_caught():
 def test_a_solution_over_its_budget_is_caught():
     with pytest.raises(AssertionError, match="FAILS"):
         checks.check_solution(Solution("x", 2, Borrowed(2.0), budget=Fraction(1)))
+
+
+def test_a_sampler_that_ignores_ties_is_caught(monkeypatch):
+    """Ties to the lowest index: the bias that one-hot data would show."""
+
+    def biased(law, vectors, who):
+        return np.argmax(np.abs(np.broadcast_to(vectors, (len(who.clients), 7))), axis=1)
+
+    monkeypatch.setattr(simulated, "select", biased)
+    with pytest.raises(AssertionError, match=r"chi-square|impossible"):
+        checks.check_selection_sampler(ThirdParty())
+
+
+def test_an_executor_that_differs_is_caught(monkeypatch):
+    real = device.draw_dimension
+
+    def off_by_one(law, magnitudes, entropy):
+        return (real(law, magnitudes, entropy) + 1) % law.d
+
+    monkeypatch.setattr(device, "draw_dimension", off_by_one)
+    with pytest.raises(AssertionError, match="executors differ"):
+        checks.check_selection_executors(ThirdParty())
+
+
+def test_a_skewed_sample_is_caught():
+    drawn = np.random.default_rng(0).choice(3, size=100_000, p=[0.36, 0.32, 0.32])
+    with pytest.raises(AssertionError, match="chi-square"):
+        checks.assert_follows(drawn, dict.fromkeys(range(3), 1 / 3), "skewed")
+
+
+def test_a_device_that_differs_from_the_simulation_is_caught(monkeypatch):
+    real = _one_symbol.draw_dimension
+
+    def off_by_one(law, magnitudes, entropy):
+        return (real(law, magnitudes, entropy) + 1) % law.d
+
+    made = Solution("x", 5, SignedSampling(1.0), transform=Rotated(5))
+    checks.check_solution(made)
+    monkeypatch.setattr(_one_symbol, "draw_dimension", off_by_one)
+    with pytest.raises(AssertionError, match="executors differ"):
+        checks.check_solution(made)
