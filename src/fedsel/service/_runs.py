@@ -14,8 +14,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, final
 
+from fedsel import __version__
 from fedsel._internal.display import rendered
-from fedsel._version import __version__
 from fedsel.errors import InvalidArgument
 from fedsel.service._http import (
     PROBLEM,
