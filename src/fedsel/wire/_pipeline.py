@@ -41,7 +41,9 @@ class RecordPipeline:
     def __post_init__(self) -> None:
         features = len(self.scale.low)
         if self.preparation.features != features:
-            raise InvalidArgument("preparation", self.preparation.features, f"of {features}")
+            raise InvalidArgument(
+                "preparation", self.preparation.features, f"of {features} features"
+            )
         if self.plan is not None and self.plan.features != features:
             raise InvalidArgument("plan", self.plan.features, f"of {features} features")
 
@@ -86,7 +88,7 @@ class RecordPipeline:
         The mean over its records.
         """
         if self.plan is None:
-            raise InvalidArgument("plan", None, "a plan: no round prepares")
+            raise InvalidArgument("plan", None, "set: without a plan no round prepares")
         return self.plan.vector(number, self.scale.apply(rows_of(X)), self.preparation)
 
     def linear(self, weights: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
