@@ -1,6 +1,7 @@
 """Models that every client predicts with alike.
 
-``python -m tests.clients.model_cases`` writes them. Each case has a model file, records by name, and what Python says of them.
+``python -m tests.clients.model_cases`` writes them. Each case has a model file, records by
+name, and what Python says of them.
 """
 
 import json
