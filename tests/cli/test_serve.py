@@ -122,7 +122,7 @@ def test_one_command_serves_several_tasks(task_files, quick_path):
     assert sorted(events[2:]) == [("stopped", "a"), ("stopped", "b")]
     second.write_text(TASK.replace("epsilon = 2", "epsilon = 3"))
     error = run_here("serve", first, second, "--store", store, status=2).stderr
-    assert "epsilon of the task 'b' in b.toml = 3.0: must be that of" in error
+    assert "epsilon of the task 'b' in b.toml = 3.0: must be 2.0, as in the checkpoint" in error
     second.write_text(TASK + 'name = "A"\n')
     error = run_here("serve", first, second, "--store", store, status=2).stderr
     assert "name in b.toml = 'A': must be another one: /runs/a is the path of the task 'a'" in error
