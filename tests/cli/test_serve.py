@@ -127,7 +127,7 @@ def test_one_command_serves_several_tasks(task_files, quick_path):
     error = run_here("serve", first, second, "--store", store, status=2).stderr
     assert "name in b.toml = 'A': must be another one: /runs/a is the path of the task 'a'" in error
     error = run_here("serve", first, second, "--demo", status=2).stderr
-    assert "left out with --demo" in error
+    assert "omitted with --demo" in error
 
 
 def test_without_a_store_each_task_has_its_own(task_files, quick_path):
