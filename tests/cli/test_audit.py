@@ -166,7 +166,7 @@ def test_the_command_on_the_page_repeats_the_finding(folder):
         ([f"{NAME}:truth", "-e", "1", "--inputs", "open('x')"], "--inputs = \"open('x')\""),
         ([f"{NAME}:truth", "-e", "1", "--inputs", "[[1], [1, [2]]]"], "of one length"),
         ([f"{NAME}:truth", "-e", "1", *BITS, "--dim", "3"], "without --range and --dim"),
-        ([f"{NAME}:truth", "-e", "1", "--range", "1", "0"], "the smaller one first"),
+        ([f"{NAME}:truth", "-e", "1", "--range", "1", "0"], "the smaller first"),
         ([f"{NAME}:truth", "-e", "1", *BITS, "--set", "x"], "--set = 'x': must be name=value"),
         ([f"{NAME}:truth", "-e", "1", *BITS, "--set", "p=1"], "a parameter of"),
         ([f"{NAME}:truth", "-e", "1", *BITS, "--html", "no/f.html"], "in a folder that exists"),

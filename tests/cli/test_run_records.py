@@ -97,7 +97,7 @@ def test_the_command_says_what_to_do_about_a_missing_header(fedsel_run, tmp_path
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        (f"{HEADER}\n40,1,a,yes\n30,2,b,no\n20,3,a,no\n", "--folds = 5: must be at most the 3"),
+        (f"{HEADER}\n40,1,a,yes\n30,2,b,no\n20,3,a,no\n", "--folds = 5: must be at most 3"),
         (f"{HEADER}\n40,1,a,yes\n", "the labels of --data = '1 classes (yes)'"),
         (f"{HEADER}\n", "records below its header"),
         ("", "a header of distinct names"),

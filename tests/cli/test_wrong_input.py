@@ -35,7 +35,7 @@ def no_work(monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["certify", "PSS", "-e", "1", "-d", "5"], "close to it: PS"),
+        (["certify", "PSS", "-e", "1", "-d", "5"], "such as PS"),
         (["certify", "RJ", "-e", "1"], "--dim = None: must be given for RJ"),
         (
             ["certify", "FJ", "-e", "1", "-d", "9", "-k", "2"],
@@ -44,7 +44,7 @@ def no_work(monkeypatch):
         (["certify", "RJ", "-e", "1", "-d", "5", "--words", "9"], "--words = 9: must be left out"),
         (["certify", "RC", "-e", "1", "-d", "5", "--words", "0"], "--words = 0"),
         (["certify", "RC", "-e", "1", "-d", "0"], "--dim = 0"),
-        (["certify", "PS", "-d", "5"], "--epsilon = None: must be given for PS"),
+        (["certify", "PS", "-d", "5"], "--epsilon = None: must be a number > 0: PS"),
         (["certify", "PM", "-e", "1", "--shuffled", "0"], "--shuffled = 0"),
         (["certify", "PM", "-e", "1", "--shuffled", "9", "--delta", "nan"], "--delta = nan"),
         (["certify", "PM", "-e", "1", "--delta", "0.1"], "--delta = 0.1: must be left out"),
@@ -61,7 +61,7 @@ def no_work(monkeypatch):
         (["certify", "EXP", "-e", "1", "-d", "5", "-k", "2"], "--k = '2': must be left out"),
         (["certify", "PM", "-e", "1", "-d", "5"], "--dim = 5: must be left out"),
         (["certify", "PS", "-e", "1", "-d", "5", "--mu", "0.2"], "--mu = 0.2: must be left out"),
-        (["certify", "PS-PM", "-d", "5"], "--epsilon = None: must be given for PS-PM"),
+        (["certify", "PS-PM", "-d", "5"], "--epsilon = None: must be a number > 0: PS-PM"),
         (["audit", "--trials", "5"], "--trials"),
         (["nonsense"], "nonsense"),
     ],

@@ -1,7 +1,5 @@
 """Records whose bounds the strategy knows: the first rounds of a run learn where they lie."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
@@ -92,8 +90,8 @@ class Simulated:
         self.people = self.population = people
         self.clients = people.clients
 
-    def with_records(self, X):
-        return Simulated(replace(self.people, X=X))
+    def prepared(self, preparation):
+        return Simulated(self.people.prepared(preparation))
 
     def receive(self, weights):
         self.weights = weights.astype(np.float32)
@@ -179,7 +177,7 @@ def test_another_range_is_not_that_of_the_checkpoint(quick_path):
     strategy(quick_path / "server").start(grid, model(), num_rounds=1)
     with pytest.raises(InvalidArgument, match="those of the checkpoint"):
         strategy(quick_path / "server", feature_range=(0, 8)).start(grid, model())
-    with pytest.raises(InvalidArgument, match=r"public_mean = .*what the run began with"):
+    with pytest.raises(InvalidArgument, match=r"public_mean = .*when the run began"):
         strategy(quick_path / "server", public_mean={0: 0.2}).start(grid, model())
 
 
@@ -241,7 +239,7 @@ def test_wrong_parameters_are_refused_at_once(tmp_path, changes, name):
 
 def test_a_model_of_another_size_is_refused(tmp_path):
     made = strategy(tmp_path, features=4)
-    with pytest.raises(InvalidArgument, match=r"^features = 4: .*of 6 parameters"):
+    with pytest.raises(InvalidArgument, match=r"^features = 4: .*the 6 parameters"):
         made.start(Nodes(tmp_path), model())
     without = strategy(tmp_path, feature_range=None, spread=0.0, centre=0.0)
     without._open(model())

@@ -165,7 +165,7 @@ def test_a_service_goes_on_where_it_was(store_url):
     assert Checkpoint.decode(store.checkpoint()).round == 1
     store.close()
     with (
-        pytest.raises(ValueError, match="that of the checkpoint"),
+        pytest.raises(ValueError, match="as in the checkpoint"),
         running(task_of(epsilon=1.0), store_url),
     ):
         pass

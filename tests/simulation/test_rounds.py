@@ -1,6 +1,7 @@
 """Rounds on vectors computed elsewhere: the same training as the engine's own."""
 
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import ClassVar
 
 import numpy as np
@@ -12,6 +13,7 @@ from fedsel._internal.models import LinearModel
 from fedsel.auto import PublicFacts, learning_rate
 from fedsel.errors import InvalidArgument, InvalidData
 from fedsel.mechanisms import FlatPicks, ReportMechanism
+from fedsel.preparation import Plan
 from fedsel.simulation import (
     Population,
     Simulation,
@@ -241,3 +243,44 @@ def test_the_public_rate_sets_the_drift_of_the_noise():
     # The clip is a unit: a vector and a clip of half the size are the same problem.
     half = solution("PM", epsilon=2.0, dim=50, clip=0.5)
     assert half.noise == pytest.approx(flat.noise / 2)
+
+
+@pytest.mark.parametrize("seed", [4, None])
+def test_a_run_goes_on_from_its_state(seed):
+    """Wherever it was broken off, each client reports once an epoch."""
+    X, y = data()
+    plan = Plan(D - 1, D, 0, 2, (False,) * (D - 1), radius=0.4, noise=1.0)
+    made = solution("RJ", epsilon=8.0, dim=D, epochs=2, rho=0.4)
+    training = Training(made, 0.3, BATCH, averaging=1.0, plan=plan, seed=seed)
+
+    def begun(start):
+        return Simulation(training, LinearClients(Population(X[:, 1:], y), MODEL), start)
+
+    whole = begun(np.zeros(D))
+    reported = []
+    run_round = Simulation.run
+
+    def watched(self, epoch, clients, ends, keep):
+        reported.extend((epoch, c) for c in clients.tolist())
+        return run_round(self, epoch, clients, ends, keep)
+
+    for stop in (1, 2, 5, 9):
+        first = begun(np.zeros(D))
+        reported.clear()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Simulation, "run", watched)
+            patch.setattr(CompiledStage, "rounds_at_a_time", 1)
+            rounds = list(islice(first.rounds(), stop))
+            assert first.history.epochs_heard == 1 + (stop > 6)
+            rest = begun(first.state)
+            rest.order, rest.past = first.order, first.past
+            rounds += rest.rounds()
+        assert sorted(reported) == [(e, c) for e in range(2) for c in range(N)]
+        assert (
+            [r.round for r in rounds] == [r.round for r in rest.history.rounds] == [*range(1, 13)]
+        )
+        assert (rest.history.epochs_heard, rest.history.fewest_reports) == (2, 9)
+        if seed is not None:
+            expected = whole.play() if whole.state.rounds == 0 else whole.history
+            np.testing.assert_array_equal(rest.history.weights, expected.weights)
+            assert rest.history.preparation == expected.preparation

@@ -167,7 +167,7 @@ def test_wrong_means_do_not_ruin_a_model():
         ({"public_mean": MEANS[:3]}, "6 numbers"),
         ({"public_mean": {0: np.nan}}, r"public_mean\[0\] = nan"),
         ({"public_mean": {}}, "at least one feature"),
-        ({"centre": 0.1}, "centre = 0.1: .*public mean of every feature"),
+        ({"centre": 0.1}, "centre = 0.1: .*public means"),
     ],
 )
 def test_what_is_wrong_is_told_before_anything_is_spent(given, words, monkeypatch):

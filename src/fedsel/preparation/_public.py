@@ -293,5 +293,5 @@ def _spread(rows: Doubles, octaves: int) -> Doubles:
 def _dense(X: Any) -> Doubles:
     rows = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)
     if rows.ndim != 2 or len(rows) < 2:
-        raise InvalidArgument("public rows", f"of shape {rows.shape}", "(m, d) with m ≥ 2")
+        raise InvalidArgument("public rows", f"of shape {rows.shape}", "of shape (m, d) with m ≥ 2")
     return rows

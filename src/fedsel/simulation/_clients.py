@@ -124,8 +124,8 @@ class RecordSource(Source, Protocol):
     def population(self) -> Population:
         """The clients with their records."""
 
-    def with_records(self, X: Any, /) -> Source:
-        """The same clients with prepared records."""
+    def prepared(self, preparation: Preparation, /) -> Source:
+        """The same clients after each of them has prepared its records."""
 
 
 @dataclass(eq=False)
@@ -155,8 +155,8 @@ class LinearClients:
     def chunk(self) -> int:
         return max(1, _ENTRIES_AT_A_TIME // int(self.population.X.shape[1]))
 
-    def with_records(self, X: Any, /) -> Self:
-        return replace(self, population=replace(self.population, X=X))
+    def prepared(self, preparation: Preparation, /) -> Self:
+        return replace(self, population=self.population.prepared(preparation))
 
     def receive(self, weights: NDArray[np.float64], /) -> None:
         self._weights = weights
@@ -203,8 +203,8 @@ class MulticlassClients:
     def chunk(self) -> int:
         return max(1, _ENTRIES_AT_A_TIME // (self.classes * int(self.population.X.shape[1])))
 
-    def with_records(self, X: Any, /) -> Self:
-        return replace(self, population=replace(self.population, X=X))
+    def prepared(self, preparation: Preparation, /) -> Self:
+        return replace(self, population=self.population.prepared(preparation))
 
     def receive(self, weights: NDArray[np.float64], /) -> None:
         self._weights = weights.reshape(self.classes, -1)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, cast, final
@@ -26,7 +27,6 @@ from fedsel.tracking import Callbacks, Run, Tracking
 
 SHUFFLE, DROP = 1, 2
 """Purposes of random streams beside the clients' own."""
-_JUDGED_AT_A_TIME = 128
 
 Doubles = NDArray[np.float64]
 Numbers = NDArray[np.int64]
@@ -73,7 +73,7 @@ class Training:
         if not 0 <= check_finite("dropout", self.dropout) < 1:
             raise InvalidArgument("dropout", self.dropout, "in [0, 1)")
         if self.plan is not None and self.plan.dim != self.solution.dim:
-            raise InvalidArgument("plan.dim", self.plan.dim, f"{self.solution.dim}, as solution")
+            raise InvalidArgument("plan.dim", self.plan.dim, f"{self.solution.dim}, as in solution")
 
     @property
     def rule(self) -> StepRule:
@@ -82,7 +82,8 @@ class Training:
 
     def planned_rounds(self, clients: int) -> int:
         """The rounds of all epochs, if each of so many clients reports once an epoch."""
-        return self.rounds or self.solution.epochs * -(-clients // self.batch)
+        rounds = self.solution.epochs * -(-clients // self.batch)
+        return rounds if self.rounds is None else min(rounds, self.rounds)
 
     def run_of(self, name: str, clients: int, recipe: Recipe | None = None) -> Run:
         """What callbacks learn about the run before it begins; the seed is not part of it."""
@@ -91,12 +92,19 @@ class Training:
         rounds, seeded = self.planned_rounds(clients), self.seed is not None
         return Run.of(name, recipe, self.solution.privacy, rounds=rounds, seeded=seeded, **own)
 
-    def schedule(self, members: Numbers, clients: int, epoch: int) -> tuple[Numbers, Numbers]:
+    @property
+    def fresh_order(self) -> int:
+        """What the order of clients follows from: the seed, or bits that no report uses."""
+        return secrets.randbits(256) if self.seed is None else self.seed
+
+    def schedule(
+        self, members: Numbers, clients: int, epoch: int, seed: int | None = None
+    ) -> tuple[Numbers, Numbers]:
         """The members in the order of an epoch, and where each round of at most ``batch`` ends.
 
         The order is shuffled anew in each epoch; clients that drop out are missing from their
-        round. ``clients`` is the number of all, members or not. Without a seed both are drawn anew
-        in every call, from bits that no report is drawn from.
+        round. ``clients`` is the number of all, members or not. ``seed`` is the training's unless
+        given; without one both are drawn anew in every call, from bits that no report uses.
 
         >>> from fedsel import solution
         >>> training = Training(solution("NP", dim=2), batch=2, seed=0)
@@ -106,7 +114,8 @@ class Training:
         """
         from fedsel.sampling._kernels import native
 
-        seed = secrets.randbits(256) if self.seed is None else self.seed
+        if seed is None:
+            seed = self.fresh_order
         order = members.copy()
         native.shuffle(order, philox_key(seed, SHUFFLE), epoch)
         # Even rounds of at most ``batch``: the mean of a few left over would be mostly noise.
@@ -123,8 +132,9 @@ class Training:
 class Simulation:
     """A run in progress: its server's state, and the stage that plays the next rounds.
 
-    ``start`` are the weights (d,) to begin with, or the state that an earlier run reached. With a
-    plan the clients must be a `RecordSource`: they prepare their records once all is learnt.
+    ``start`` are the weights (d,) to begin with, or a state: a run goes on after the rounds that it
+    counts. With a plan the clients must be a `RecordSource`: they prepare their records once all is
+    learnt. ``order`` decides in which round each client reports: the seed, or a secret number.
     """
 
     def __init__(
@@ -135,9 +145,11 @@ class Simulation:
         residual_directory: Path | None = None,
     ) -> None:
         self.training, self._source, self._directory = training, source, residual_directory
+        self.order = training.fresh_order
         self.state = start if isinstance(start, ServerState) else ServerState.begin(start)
-        if training.plan is not None:
+        if training.plan is not None and self.state.learnt is None:
             self.state = replace(self.state, learnt=training.plan.begin)
+        self.past = History(seeded=training.seed is not None, privacy=training.solution.privacy)
         self.stage = self._stage()
 
     def _stage(self) -> Stage:
@@ -148,8 +160,7 @@ class Simulation:
         own = cast(RecordSource, source)
         if self.state.rounds < plan.rounds:
             return RecordStage(training, plan, own.population)
-        ready = own.with_records(self.state.preparation.records(own.population.X))
-        return training_stage(training, ready, self._directory)
+        return training_stage(training, own.prepared(self.state.preparation), self._directory)
 
     def run(self, epoch: int, clients: Numbers, ends: Numbers, keep: bool) -> list[ServerState]:
         """The states after some rounds of an epoch, or after the last one unless all are kept."""
@@ -160,7 +171,17 @@ class Simulation:
             self.stage = self._stage()
         return states
 
-    def history(
+    @property
+    def history(self) -> History:
+        """The rounds so far, as far as they were to be evaluated, and the model after them."""
+        return replace(
+            self.past,
+            rounds=list(self.past.rounds),
+            weights=self.state.model,
+            preparation=self.state.preparation,
+        )
+
+    def play(
         self,
         members: Numbers | None = None,
         judge: Judge | None = None,
@@ -169,120 +190,77 @@ class Simulation:
         advance: Advance | None = None,
         tracking: Tracking | None = None,
     ) -> History:
-        """Play all rounds of all epochs; each of the ``members`` reports once an epoch.
+        """Play all rounds, as `rounds` does, and return the history.
 
-        ``judge`` scores the model after every round, every epoch or at the end. ``advance`` is
-        called with the number of rounds that are done; without it a progress bar appears.
-        ``tracking`` gets a record of every round, judged or not.
+        ``advance`` is called with the number of rounds that are done; without it a progress bar
+        appears.
         """
-        everyone = np.arange(self._source.clients, dtype=np.int64)
-        members = everyone if members is None else members
-        if advance is not None:
-            return self._play(members, judge, evaluate, advance, tracking)
-        with note("training", self.training.planned_rounds(len(members))) as shown:
-            return self._play(members, judge, evaluate, shown, tracking)
+        count = self._source.clients if members is None else len(members)
+        planned = self.training.planned_rounds(count)
+        with nullcontext(advance) if advance else note("training", planned) as done:
+            for _ in self.rounds(members, judge, evaluate=evaluate, tracking=tracking):
+                done(1)
+        return self.history
 
-    def _play(
+    def rounds(
         self,
-        members: Numbers,
-        judge: Judge | None,
-        evaluate: Evaluate,
-        advance: Advance,
-        tracking: Tracking | None,
-    ) -> History:
-        training, solution = self.training, self.training.solution
-        keep, cost = evaluate == "rounds" or training.averaging > 0, solution.privacy.per_report
-        judging = _Judging(self, judge, tracking)
-        done, fewest, heard = 0, 0, 0
-        for epoch in range(solution.epochs):
-            order, ends = training.schedule(members, self._source.clients, epoch)
-            if training.rounds is not None:
-                ends = ends[: training.rounds - done]
+        members: Numbers | None = None,
+        judge: Judge | None = None,
+        *,
+        evaluate: Evaluate = "rounds",
+        tracking: Tracking | None = None,
+    ) -> Iterator[Round]:
+        """Play the rounds that are left, one after another; each member reports once an epoch.
+
+        ``judge`` scores the model after every round, every epoch or at the end, and the history
+        lists these rounds; ``tracking`` gets a record of all. Compiled rounds are played many at a
+        time, before the first of them is returned.
+        """
+        if members is None:
+            members = np.arange(self._source.clients, dtype=np.int64)
+        training, solution, past = self.training, self.training.solution, self.past
+        total, per_epoch = training.planned_rounds(len(members)), -(-len(members) // training.batch)
+        keep = evaluate == "rounds" or training.averaging > 0 or bool(tracking)
+        cost = solution.privacy.per_report
+        learnt: Preparation | None = None
+        ready = judge
+        while self.state.rounds < total:
+            epoch, done = divmod(self.state.rounds, per_epoch)
+            order, ends = training.schedule(members, self._source.clients, epoch, self.order)
+            ends = ends[: total - epoch * per_epoch]
             reports = np.diff(ends, prepend=0)
-            fewest = min([int(n) for n in (fewest, *reports) if n], default=0)
-            heard += bool(reports.any())
-            is_final = epoch == solution.epochs - 1 or done + len(ends) == training.rounds
-            stop = 0
-            while stop < len(ends):
-                first, stop = stop, min(stop + self.stage.rounds_at_a_time, len(ends))
+            closes = evaluate == "epochs" or epoch * per_epoch + len(ends) == total
+            past.epochs_heard += done == 0 and bool(reports.any())
+            while done < len(ends):
+                first, done = done, min(done + self.stage.rounds_at_a_time, len(ends))
                 begun = int(ends[first - 1]) if first else 0
-                part = order[begun : ends[stop - 1]]
-                states = self.run(epoch, part, ends[first:stop] - begun, keep or bool(tracking))
-                for state, t in zip(states, range(stop - len(states), stop), strict=True):
-                    closes = t == len(ends) - 1 and (evaluate == "epochs" or is_final)
-                    number, bits = done + t + 1, solution.bits * int(reports[t])
-                    row = Round(number, epoch, (epoch + 1) * cost, bits, int(reports[t]))
-                    judging.add(row, state, listed=evaluate == "rounds" or closes)
-                judging.report()
-                advance(stop - first)
-            done += len(ends)
-            if done == training.rounds:
-                break
-        return History(
-            judging.finished(),
-            self.state.model,
-            training.seed is not None,
-            self.state.preparation,
-            fewest,
-            heard,
-            solution.privacy,
-        )
+                part = order[begun : ends[done - 1]]
+                states = self.run(epoch, part, ends[first:done] - begun, keep)
+                counts = reports[first:done].tolist()
+                past.fewest_reports = min(filter(None, (past.fewest_reports, *counts)), default=0)
+                rows = [
+                    Round(number, epoch, (epoch + 1) * cost, solution.bits * n, n)
+                    for number, n in enumerate(counts, epoch * per_epoch + first + 1)
+                ]
+                listed = len(rows) if evaluate == "rounds" else int(closes and done == len(ends))
+                now = self.state.preparation
+                if judge is not None and now is not None and now is not learnt:
+                    learnt, ready = now, cast(RecordJudge, judge).prepared(now)
+                if listed:
+                    rows[-listed:] = _judged(ready, rows[-listed:], states[-listed:])
+                    past.rounds += rows[-listed:]
+                if tracking:
+                    for row, state in zip(rows, states, strict=True):
+                        tracking.round(row, float(np.linalg.norm(state.model)))
+                yield from rows
 
 
-class _Judging:
-    """The rounds so far; models wait until enough of them can be judged together."""
-
-    def __init__(
-        self, simulation: Simulation, judge: Judge | None, tracking: Tracking | None
-    ) -> None:
-        self._simulation, self._judge = simulation, judge
-        self._tracking = tracking or None
-        self._unreported: list[tuple[Round | int, float]] = []  # a listed one by its place
-        self._rounds: list[Round] = []
-        self._waiting: list[Doubles] = []
-        self._prepared: tuple[Preparation | None, Judge | None] = None, judge
-
-    def add(self, row: Round, state: ServerState, *, listed: bool) -> None:
-        wanted = self._tracking is not None or (listed and self._judge is not None)
-        model = state.model if wanted else state.weights  # a model may take time to compute
-        if self._tracking is not None:
-            norm = float(np.linalg.norm(model))
-            self._unreported.append((len(self._rounds) if listed else row, norm))
-        if not listed:
-            return
-        self._rounds.append(row)
-        if self._judge is not None:
-            self._waiting.append(model)
-        if len(self._waiting) >= _JUDGED_AT_A_TIME:
-            self._score()
-
-    def report(self) -> None:
-        """Pass the rounds since the last call on to the callbacks, if there are any."""
-        if self._tracking is None:
-            return
-        if self._waiting:
-            self._score()
-        for row, norm in self._unreported:
-            self._tracking.round(self._rounds[row] if isinstance(row, int) else row, norm)
-        self._unreported = []
-
-    def finished(self) -> list[Round]:
-        """All rounds, judged."""
-        if self._waiting:
-            self._score()
-        return self._rounds
-
-    def _score(self) -> None:
-        """Judge the waiting models, on records prepared as far as has been learnt."""
-        learnt = self._simulation.state.preparation
-        if self._prepared[0] is not learnt and learnt is not None:
-            self._prepared = learnt, cast(RecordJudge, self._judge).prepared(learnt)
-        judge = cast(Judge, self._prepared[1])
-        first = len(self._rounds) - len(self._waiting)
-        scores = zip(self._rounds[first:], *judge(np.stack(self._waiting)), strict=True)
-        judged = [replace(r, accuracy=float(hit), loss=float(loss)) for r, hit, loss in scores]
-        self._rounds[first:] = judged
-        self._waiting = []
+def _judged(judge: Judge | None, rows: list[Round], states: list[ServerState]) -> list[Round]:
+    """The rounds with the scores of the models after them."""
+    if judge is None:
+        return rows
+    scores = zip(rows, *judge(np.stack([state.model for state in states])), strict=True)
+    return [replace(row, accuracy=float(hit), loss=float(loss)) for row, hit, loss in scores]
 
 
 def train(
@@ -307,9 +285,9 @@ def train(
     solution, plan = training.solution, training.plan
     entries = population.X.shape[1] if plan is None else plan.features + 1
     if entries != solution.dim:
-        raise InvalidArgument("solution.dim", solution.dim, f"{entries}, as X")
+        raise InvalidArgument("solution.dim", solution.dim, f"{entries}, as in X")
     if plan is not None and population.X.shape[1] != plan.features:
-        raise InvalidArgument("plan.features", plan.features, f"{population.X.shape[1]}, as X")
+        raise InvalidArgument("plan.features", plan.features, f"{population.X.shape[1]}, as in X")
     weights = np.zeros(solution.dim) if start is None else _checked_start(start, solution.dim)
     clients = LinearClients(population, LinearModel(loss, training.rule.client_reg))
     judge = None if test is None else LinearJudge(test, LinearModel(loss, training.reg))
@@ -317,7 +295,7 @@ def train(
     members = population.taking_part
     tracking = Tracking(callbacks)
     tracking.start(training.run_of("fedsel.simulation.train", len(members)))
-    history = run.history(members, judge, evaluate=evaluate, advance=advance, tracking=tracking)
+    history = run.play(members, judge, evaluate=evaluate, advance=advance, tracking=tracking)
     tracking.end(history)
     return history
 
@@ -338,11 +316,11 @@ def train_vectors(
     seed.
     """
     run = Simulation(training, source, start, residual_directory)
-    return run.history(None, judge, evaluate=evaluate, advance=advance)
+    return run.play(None, judge, evaluate=evaluate, advance=advance)
 
 
 def _checked_start(weights: Doubles, d: int) -> Doubles:
     copied: Doubles = check_vectors("start", weights, ndim=1).astype(np.float64)
     if len(copied) != d:
-        raise InvalidArgument("start", f"{len(copied)} weights", f"{d} weights, as X")
+        raise InvalidArgument("start", f"{len(copied)} weights", f"{d} weights")
     return copied

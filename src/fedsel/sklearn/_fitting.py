@@ -122,7 +122,7 @@ def train_wave(
     )
     weights = np.zeros(training.solution.dim) if start is None else start
     judge = None if test is None else task.judge(replace(test, X=shown(test.X)), training.reg)
-    return Simulation(training, source, weights).history(judge=judge, tracking=tracking)
+    return Simulation(training, source, weights).play(judge=judge, tracking=tracking)
 
 
 def factors_of(

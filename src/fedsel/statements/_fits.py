@@ -72,7 +72,7 @@ class PrivacyStatement(Statement):
         included; δ is 1e-6 unless given. Several epochs need dp_accounting.
         """
         if self.shuffled is None:
-            raise InvalidArgument("privacy", self.note, "the statement of a private fit")
+            raise InvalidArgument("privacy", self.note, "a private fit")
         return self.shuffled.central(delta=delta)
 
     @property

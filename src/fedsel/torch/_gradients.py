@@ -19,6 +19,7 @@ from torch.func import functional_call, grad, vmap
 
 from fedsel.data.partition import Clients
 from fedsel.errors import InvalidArgument, check_count, check_finite, check_positive
+from fedsel.preparation import Preparation
 from fedsel.sampling._batch import Outer, Part, rows_of
 from fedsel.simulation import Population
 from fedsel.torch._factored import Gradients
@@ -165,9 +166,9 @@ class ClientUpdates:
         other.X = as_tensor("X", inputs.shaped(flat), self._dtype)
         return other
 
-    def with_records(self, X: Any, /) -> ClientUpdates:
-        """The same clients with prepared flat records (n, features)."""
-        return self.on_scale(self.inputs, X)
+    def prepared(self, preparation: Preparation, /) -> ClientUpdates:
+        """The same clients after each of them has prepared its records."""
+        return self.on_scale(self.inputs, preparation.records(self.population.X))
 
     def receive(self, weights: NDArray[np.float64], /) -> None:
         self._weights = self._tensors(weights)

@@ -354,7 +354,7 @@ class FederatedTrainer:
             updates = updates.on_scale(inputs, known.records(inputs.records(updates.X)))
         start = self._start(inputs)
         run = Simulation(training, updates, start, self.residual_directory)
-        self.history = run.history(None, judge, evaluate=evaluate, advance=advance)
+        self.history = run.play(None, judge, evaluate=evaluate, advance=advance)
         weights = self.history.weights
         if inputs is not None and known is not None:
             self.preparation = self.history.preparation or known

@@ -6,6 +6,7 @@ import math
 import re
 from dataclasses import dataclass, field
 from datetime import date, datetime
+from functools import cached_property, lru_cache
 from typing import Any, Literal, final
 
 import numpy as np
@@ -17,6 +18,7 @@ from fedsel.wire._columns import BLANK, Bounds, Cells, each, given_fields, indic
 Part = Literal["year", "month", "day", "weekday", "hour", "days"]
 Moment = tuple[int, int, int, int]
 """Year, month, day, hour."""
+_EPOCH = date(1970, 1, 1).toordinal()
 _PERIODS = {"month": 12, "day": 31, "weekday": 7, "hour": 24}
 _ISO = "YYYY-MM-DD"
 _ISO_READER = re.compile(
@@ -76,10 +78,19 @@ class Date:
         moment = _iso_moment(getattr(self, name))
         return 0 if moment is None else days_of(*moment[:3])
 
-    def _bounds(self, part: Part) -> Bounds:
-        if part == "days":
-            return 0.0, float(self._day("last") - self._day("first"))
-        return float(str(self.first)[:4]), float(str(self.last)[:4])
+    @cached_property
+    def _bounds(self) -> dict[str, Bounds]:
+        """The bounds of the parts that are numbers; days count from ``first``."""
+        if self.first is None or self.last is None:
+            return {}
+        years = float(self.first[:4]), float(self.last[:4])
+        days = 0.0, float(self._day("last") - self._day("first"))
+        known: dict[str, Bounds] = {"year": years, "days": days}
+        return {part: known[part] for part in self.parts if part in known}
+
+    @cached_property
+    def _first_day(self) -> int:
+        return self._day("first")
 
     @property
     def features(self) -> tuple[tuple[str, Bounds], ...]:
@@ -89,7 +100,7 @@ class Date:
             if part in _PERIODS:
                 named += [(f".{part}.cos", (-1.0, 1.0)), (f".{part}.sin", (-1.0, 1.0))]
             else:
-                named.append((f".{part}", self._bounds(part)))
+                named.append((f".{part}", self._bounds[part]))
         return (*named, *indicator_feature(self.indicator))
 
     def encode(self, cells: Cells) -> NDArray[np.float64]:
@@ -117,11 +128,11 @@ class Date:
             if part in _PERIODS:
                 numbers += (0.0, 0.0) if moment is None else circle(part, _part(part, moment))
                 continue
-            low, high = self._bounds(part)
+            low, high = self._bounds[part]
             if moment is None:
                 numbers.append((low + high) / 2)
             else:
-                value = _part(part, moment) - (self._day("first") if part == "days" else 0)
+                value = _part(part, moment) - (self._first_day if part == "days" else 0)
                 numbers.append(min(max(float(value), low), high))
         return numbers
 
@@ -164,7 +175,7 @@ def _valid_moment(found: re.Match[str]) -> Moment | None:
 
 def days_of(year: int, month: int, day: int) -> int:
     """Days since 1970-01-01."""
-    return date(year, month, day).toordinal() - date(1970, 1, 1).toordinal()
+    return date(year, month, day).toordinal() - _EPOCH
 
 
 def _part(part: Part, moment: Moment) -> int:
@@ -176,6 +187,7 @@ def _part(part: Part, moment: Moment) -> int:
     return {"year": year, "month": month - 1, "day": day - 1, "hour": hour}[part]
 
 
+@lru_cache  # few points, asked for often
 def circle(part: str, number: int) -> tuple[float, float]:
     """Cosine and sine of a part, rounded so that every language has the same bits."""
     angle = 2 * math.pi * number / _PERIODS[part]
