@@ -82,6 +82,7 @@ class Task:
       anyone; ``purpose``, ``recipient``: what requests say; ``origins``: web pages of other
       sites that may ask (CORS), none unless named.
     - ``evaluation``: a public test set, {data = "test.csv", label = "y"}.
+    - ``file``: what it was read from, for messages.
     """
 
     name: str
@@ -103,6 +104,7 @@ class Task:
     origins: tuple[str, ...] = ()
     evaluation: dict[str, str] | None = None
     limits: Limits = field(default_factory=Limits)
+    file: Path | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         check_kind("name", self.name, str)
@@ -141,6 +143,10 @@ class Task:
                 raise InvalidArgument("target_range", self.target_range, "(low, high), low < high")
         elif self.labels is not None and len(set(self.labels)) != 2:
             raise InvalidArgument("labels", self.labels, "two different texts")
+
+    def __str__(self) -> str:
+        """How messages name it."""
+        return f"the task {self.name!r}" + ("" if self.file is None else f" in {self.file.name}")
 
     @property
     def feature_count(self) -> int | None:
@@ -222,13 +228,13 @@ class Task:
         if isinstance(evaluation, dict) and isinstance(evaluation.get("data"), str):
             evaluation["data"] = str(path.parent / evaluation["data"])
         try:
-            return cls.of(values)
+            return cls.of(values, path)
         except InvalidArgument as error:
             error.name = f"{error.name} in {path.name}"
             raise
 
     @classmethod
-    def of(cls, values: Mapping[str, Any]) -> Self:
+    def of(cls, values: Mapping[str, Any], file: Path | None = None) -> Self:
         """The task of a table: fields of a recipe and of a task side by side.
 
         >>> own = {"name": "a", "clients": 40, "close_after": {"reports": 10}}
@@ -236,7 +242,7 @@ class Task:
         >>> task.begin.recipe.solution, task.begin.recipe.dim
         ('FJ', 8)
         """
-        own = [f.name for f in fields(cls) if f.name != "recipe"]
+        own = [f.name for f in fields(cls) if f.name not in ("recipe", "file")]
         known = [*own, *_OF_RECIPE]
         for name, value in values.items():
             if name not in known:
@@ -259,7 +265,7 @@ class Task:
                     given[name] = _texts(name, given[name])
             if isinstance(given.get("target_range"), list):
                 given["target_range"] = tuple(given["target_range"])
-            return cls(recipe=recipe, **given)
+            return cls(recipe=recipe, file=file, **given)
         except InvalidArgument as error:
             error.name = _RENAMED.get(error.name, error.name)
             raise
