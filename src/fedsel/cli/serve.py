@@ -218,7 +218,7 @@ def _say(task: Task, address: str, serving: Serving, as_json: bool) -> None:
         f"{rounds} rounds, each closed after {' or '.join(ends)}",
         f"store: {place}, {serving.workers} worker(s)",
         "anyone may take part" if open_to_all else "devices need invitations: fedsel invite",
-        *([f"in a browser: {address}/join"] if task.features is not None else []),
+        *([f"in a browser: {address}/join"] if task.schema is not None else []),
         f"to watch it: {address}/, the API: {address}/v1/openapi.json, figures: {address}/metrics",
         "Ctrl-C ends it.",
     ):
