@@ -86,6 +86,7 @@ class Task:
       sites that may ask (CORS), none unless named.
     - ``evaluation``: a public test set, {data = "test.csv", label = "y"}; without a label its
       column is as the schema has it.
+    - ``file``: what it was read from, for messages.
     """
 
     name: str
@@ -105,6 +106,7 @@ class Task:
     origins: tuple[str, ...] = ()
     evaluation: dict[str, str] | None = None
     limits: Limits = field(default_factory=Limits)
+    file: Path | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         check_kind("name", self.name, str)
@@ -137,6 +139,10 @@ class Task:
         if not self.schema.named and self.feature_range is None:
             raise InvalidArgument("feature_range", None, '(low, high), or "private"')
         check_labels(self.schema, self.loss)
+
+    def __str__(self) -> str:
+        """How messages name it."""
+        return f"the task {self.name!r}" + ("" if self.file is None else f" in {self.file.name}")
 
     @property
     def dim(self) -> int:
@@ -208,13 +214,13 @@ class Task:
         if isinstance(evaluation, dict) and isinstance(evaluation.get("data"), str):
             evaluation["data"] = str(path.parent / evaluation["data"])
         try:
-            return cls.of(values)
+            return cls.of(values, path)
         except InvalidArgument as error:
             error.name = f"{error.name} in {path.name}"
             raise
 
     @classmethod
-    def of(cls, values: Mapping[str, Any]) -> Self:
+    def of(cls, values: Mapping[str, Any], file: Path | None = None) -> Self:
         """The task of a table: fields of a recipe and of a task side by side.
 
         >>> own = {"name": "a", "clients": 40, "close_after": {"reports": 10}}
@@ -222,7 +228,7 @@ class Task:
         >>> task.begin.recipe.solution, task.begin.recipe.dim
         ('FJ', 8)
         """
-        own = [f.name for f in fields(cls) if f.name != "recipe"]
+        own = [f.name for f in fields(cls) if f.name not in ("recipe", "file")]
         known = [*own, *_SHORT, *_OF_RECIPE]
         for name, value in values.items():
             if name not in known:
@@ -247,7 +253,7 @@ class Task:
                 given["schema"] = _schema(values.get("schema"))
             if "origins" in given:
                 given["origins"] = _texts("origins", given["origins"])
-            return cls(recipe=recipe, **given)
+            return cls(recipe=recipe, file=file, **given)
         except InvalidArgument as error:
             error.name = _RENAMED.get(error.name, error.name)
             raise

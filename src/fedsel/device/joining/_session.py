@@ -9,6 +9,7 @@ service lead to the same requests, charges and endings (``tests/clients/answers.
 from __future__ import annotations
 
 import hashlib
+import re
 import time
 import warnings
 from contextlib import suppress
@@ -168,6 +169,11 @@ class Session:
         return reply.body
 
     def _not_understood(self, reply: Reply) -> Ended:
+        if reply.word == "several_runs":
+            url, paths = self._connection.url.rstrip("/"), reply.values.get("paths")
+            known = [p for p in paths if isinstance(p, str)] if isinstance(paths, list) else []
+            named = ", ".join(f"{url}/{p}" for p in known if re.fullmatch(r"runs/[a-z0-9_-]+/", p))
+            return Ended(Ending.NOT_UNDERSTOOD, f"it leads several runs: join one, {named}")
         detail = f"status {reply.status} from {self._connection.url}"
         return Ended(Ending.NOT_UNDERSTOOD, f"{detail}, {reply.word}" if reply.word else detail)
 
