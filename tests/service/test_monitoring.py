@@ -109,7 +109,7 @@ def test_what_is_no_test_set(quick_path):
         ({"features": ["hours", "weight"]}, "column = 'weight'"),
         ({"features": 2, "feature_range": [0, 1]}, "2 columns beside the label"),
         ({"labels": ["here", "there"]}, "labels that the task knows"),
-        ({"evaluation": {"data": path}}, "does not name its column"),
+        ({"evaluation": {"data": path}}, "which the task does not say"),
     ):
         values = {**LINEAR, "evaluation": {"data": path, "label": "gone"}, **change}
         with pytest.raises(InvalidArgument, match=message):

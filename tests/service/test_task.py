@@ -124,7 +124,7 @@ def test_a_schema_in_a_file_of_its_own_or_in_the_task(quick_path):
         ("", "schema.columns.a = [1, 0]", r"^schema.columns.a.range in churn.toml = \[1"),
         ("", "schema = 3", r"^schema in churn.toml = 3: must be a table with columns, label"),
         (SCHEMA, 'schema = "people.toml"\nloss = "huber"', r"^target_range in churn.toml = None"),
-        (SCHEMA, 'schema = "people.toml"\ndim = 8', r"^dim in churn.toml = 8: must be left out"),
+        (SCHEMA, 'schema = "people.toml"\ndim = 8', r"^dim in churn.toml = 8: must be omitted"),
         (SCHEMA, 'schema = "people.toml"\nlabels = ["a", "b"]', r"^labels in churn.toml = "),
         (SCHEMA, 'schema = "people.toml"\nfeature_range = [0, 1]', r"^feature_range in churn.toml"),
         ("", "schema.columns = 3", r"^feature_range in churn.toml = None"),
@@ -194,5 +194,5 @@ def test_wrong_short_keys_are_named(short, name):
 
 def test_updates_of_ones_own_have_no_means():
     own = {"name": "a", "clients": 40, "close_after": {"reports": 10}, "epsilon": 2, "dim": 8}
-    with pytest.raises(InvalidArgument, match=r"public_mean = .*left out without features"):
+    with pytest.raises(InvalidArgument, match=r"public_mean = .*omitted without features"):
         Task.of({**own, "public_mean": [0.5] * 8})

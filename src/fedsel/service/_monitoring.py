@@ -100,7 +100,7 @@ class Evaluation:
         if task.evaluation is None:
             return None
         if task.schema is None:
-            allowed = "left out: it is for tasks with a schema"
+            allowed = "omitted: it is for tasks with a schema"
             raise InvalidArgument("evaluation", task.evaluation, allowed)
         path, label = task.evaluation["data"], task.evaluation.get("label")
         try:
@@ -116,7 +116,7 @@ class Evaluation:
         """Accuracy (R² of a regression) and loss of the model as it is at a checkpoint."""
         preparing, schema = self.task.preparing(state), self.task.schema
         if preparing is None or schema is None:
-            raise InvalidArgument("schema", None, "given where there is a test set")
+            raise InvalidArgument("schema", None, "set, because there is a test set")
         X, loss = preparing.records(self.X), self.task.loss
         if schema.target_range is not None:
             judge: Judge = RegressionJudge(X, self.y, LinearModel(loss, reg=0.0))

@@ -126,15 +126,15 @@ class Task:
         if self.schema is None:
             for name in ("feature_range", "public_mean", "records_per_client"):
                 if getattr(self, name) is not None:
-                    raise InvalidArgument(name, getattr(self, name), "left out without features")
+                    raise InvalidArgument(name, getattr(self, name), "omitted without features")
             if self.recipe.dim is None:
-                allowed = "given, or features, or dim for updates of your own"
+                allowed = "set, or features, or dim for updates of your own"
                 raise InvalidArgument("schema", None, allowed)
             return
         if self.recipe.dim is not None:
-            raise InvalidArgument("dim", self.recipe.dim, "left out: it follows from the schema")
+            raise InvalidArgument("dim", self.recipe.dim, "omitted: it follows from the schema")
         if self.schema.named and self.feature_range is not None:
-            allowed = "left out: the columns of the schema have bounds"
+            allowed = "omitted: the columns of the schema have bounds"
             raise InvalidArgument("feature_range", self.feature_range, allowed)
         if not self.schema.named and self.feature_range is None:
             raise InvalidArgument("feature_range", None, '(low, high), or "private"')
@@ -239,7 +239,7 @@ class Task:
                 raise InvalidArgument(str(name), value, allowed)
         for name in ("name", "epsilon", "clients", "close_after"):
             if name not in values:
-                raise InvalidArgument(name, None, "given")
+                raise InvalidArgument(name, None, "set in every task")
         try:
             recipe = Recipe.of({k: v for k, v in values.items() if k in _OF_RECIPE})
             given = {k: v for k, v in values.items() if k in own}
@@ -249,7 +249,7 @@ class Task:
             if "features" in values:
                 given |= _schema_of_features(values)
             else:
-                _check_absent(values, _SHORT, "left out without features")
+                _check_absent(values, _SHORT, "omitted without features")
                 given["schema"] = _schema(values.get("schema"))
             if "origins" in given:
                 given["origins"] = _texts("origins", given["origins"])
@@ -286,7 +286,7 @@ def _schema_of_features(values: Mapping[str, Any]) -> dict[str, Any]:
     >>> _schema_of_features(short)["schema"].to_dict()["columns"][1]
     {'name': 'job', 'levels': ['cook', 'smith']}
     """
-    _check_absent(values, ["schema"], "left out beside features")
+    _check_absent(values, ["schema"], "omitted beside features")
     features, bounds = values["features"], values.get("feature_range")
     labels, target = values.get("labels"), values.get("target_range")
     classes = None if labels is None else _texts("labels", labels)

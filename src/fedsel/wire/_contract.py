@@ -89,7 +89,7 @@ class CloseRule:
 
     def __post_init__(self) -> None:
         if self.reports is None and self.seconds is None:
-            raise InvalidArgument("close_after", {}, "with reports, seconds or both")
+            raise InvalidArgument("close_after", {}, "a table with reports, seconds or both")
         if self.reports is not None:
             check_count("close_after.reports", self.reports)
         if self.seconds is not None:
@@ -176,14 +176,14 @@ def check_labels(schema: Schema | None, loss: Loss | None) -> None:
     """Refuse labels that do not suit a loss: classes, or bounds of a number."""
     if schema is None or loss is None:
         if schema is not None or loss is not None:
-            raise InvalidArgument("loss", loss, "given with a schema, and with a schema only")
+            raise InvalidArgument("loss", loss, "set with a schema, and with a schema only")
         return
     LinearModel(loss)
     if loss in REGRESSING and schema.target_range is None:
         allowed = f"[low, high] of the target, which {loss} predicts"
         raise InvalidArgument("target_range", None, allowed)
     if loss not in REGRESSING and schema.target_range is not None:
-        raise InvalidArgument("target_range", schema.target_range, f"left out with {loss}")
+        raise InvalidArgument("target_range", schema.target_range, f"omitted with {loss}")
 
 
 def _text(value: Any) -> str:

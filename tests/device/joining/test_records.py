@@ -50,10 +50,13 @@ def test_a_count_of_columns_takes_all_in_their_order(tmp_path):
 @pytest.mark.parametrize(
     ("records", "message"),
     [
-        (([[1, 2]], ["yes"]), "names = None: must be given: the task asks for age, pay, job"),
+        (
+            ([[1, 2]], ["yes"]),
+            "names = None: must be the names of the columns: the task asks for age, pay, job",
+        ),
         (([[1, 2]], ["yes"], ["age", "pay"]), "column = 'job': must be in the records"),
         (([[1, 2]], "pay", ["age", "pay"]), "column = 'pay': must be in the records"),
-        (([[1, 2]], None, ["age", "pay"]), "label = None: must be given"),
+        (([[1, 2]], None, ["age", "pay"]), "label = None: must be the name of the label's column"),
         (([[1, 2]], "y", ["age", "pay"]), "label = 'y': must be a column of the records"),
         (([[1, 2]], "y"), "label = 'y': must be a column of the records, which have no names"),
     ],

@@ -111,7 +111,7 @@ class RawRecords:
         others = [name for name in self.names or () if name != label]
         if isinstance(schema.columns, Mapping):
             if self.names is None:
-                allowed = f"given: the task asks for {listed(schema.columns)}"
+                allowed = f"the names of the columns: the task asks for {listed(schema.columns)}"
                 raise InvalidArgument("names", None, allowed)
             for name in schema.columns:
                 if name not in others:
@@ -131,7 +131,9 @@ class RawRecords:
             return None
         label = schema.label if self._labels is None else self._labels
         if label is None:
-            raise InvalidArgument("label", None, "given: the task does not name its column")
+            raise InvalidArgument(
+                "label", None, "the name of the label's column, which the task does not say"
+            )
         if isinstance(self._table, np.ndarray) and label not in (self.names or ()):
             allowed = f"a column of the records, which have {listed(self.names or ['no names'])}"
             raise InvalidArgument("label", label, allowed)

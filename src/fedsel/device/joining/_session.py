@@ -152,7 +152,7 @@ class Session:
 
     def asked(self) -> Offer:
         """The old name of `offer`."""
-        text = "Session.asked is now Session.offer; the old name goes in 0.2"
+        text = "Session.asked is now Session.offer; the old name works until 0.2"
         warnings.warn(text, DeprecationWarning, stacklevel=2)
         return self.offer()
 
@@ -186,7 +186,7 @@ class Session:
         """
         check_kind("client", client, Client)
         if client.policy.server_key is not None:  # before a report is paid for that nobody can read
-            allowed = "left out: a service over HTTP takes no sealed reports"
+            allowed = "omitted: a service over HTTP takes no sealed reports"
             raise InvalidArgument("policy.server_key", "a key", allowed)
         ending, detail = Ending.FINISHED, ""
         try:
