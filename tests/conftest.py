@@ -22,6 +22,8 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     for library in ("OMP", "OPENBLAS", "MKL"):
         os.environ[f"{library}_NUM_THREADS"] = "1"
 
+os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"  # MLflow would report that the tests use it
+
 # A Flower app of its own, which Flower's processes import, not pytest.
 collect_ignore = ["flower/replay_app"]
 

@@ -24,6 +24,7 @@ MARKS = {
     "docs/scaling.md": [pytest.mark.slow],
     "docs/shuffling.md": [pytest.mark.slow],
     "docs/torch.md": TORCH,
+    "docs/tracking.md": [pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy")],
     "docs/tours/pytorch-flower.md": TORCH,
     "docs/tours/researcher.md": [pytest.mark.slow],
     "docs/tours/scikit-learn.md": [pytest.mark.slow],

@@ -52,7 +52,9 @@ def test_what_is_no_number_is_refused(value):
 
 def test_an_old_name_warns_and_an_unknown_one_is_none():
     find = errors.renamed("fedsel.errors", {"Bad": "InvalidArgument"}, until="9.0")
-    with pytest.warns(DeprecationWarning, match=r"Bad is now fedsel\.errors\.Inv.* goes in 9\.0"):
+    with pytest.warns(
+        DeprecationWarning, match=r"Bad is now fedsel\.errors\.Inv.* works until 9\.0"
+    ):
         assert find("Bad") is InvalidArgument
     with pytest.raises(AttributeError, match="no attribute 'Worse'"):
         find("Worse")

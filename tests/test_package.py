@@ -75,7 +75,7 @@ def test_two_stages_by_name_add_up_exactly(name):
 
 @pytest.mark.parametrize("name", ["", "PS-", "PS-PS", "PM-PS", "PSPM", "X"])
 def test_unknown_names_list_what_is_known(name):
-    with pytest.raises(InvalidArgument, match="a known mechanism; close to it: "):
+    with pytest.raises(InvalidArgument, match="a known mechanism, such as "):
         mechanism(name, epsilon=1.0)
 
 

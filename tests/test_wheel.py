@@ -329,6 +329,25 @@ with Client(processes=False, dashboard_address=None), joblib.parallel_config(bac
     print(cross_validate(training, Population(data.X, data.y), folds=2, repeats=1, jobs=-1))
 """
 
+TRACK = """
+from fedsel import solution
+from fedsel.tracking import MLflowTracker, Run, TensorBoardTracker
+tracker = {}
+tracker.on_start(Run.of("trial", None, solution("PM", epsilon=1.0, dim=3).privacy, rounds=1))
+tracker.on_round(dict(round=1, reports=5))
+tracker.on_end(None)
+"""
+MLFLOW = f"""
+import warnings
+warnings.simplefilter("ignore")  # of MLflow about SQLAlchemy
+{TRACK.format('MLflowTracker(tracking_uri="sqlite:///runs.db")')}
+print(tracker.client.get_run(tracker.run_id).data.metrics)
+"""
+TENSORBOARD = f"""
+{TRACK.format("TensorBoardTracker('events')")}
+print(*(file.name for file in tracker.folder.iterdir()))
+"""
+
 
 @pytest.mark.parametrize(
     ("extra", "code", "said"),
@@ -339,9 +358,14 @@ with Client(processes=False, dashboard_address=None), joblib.parallel_config(bac
         ("plots", PICTURE, "drawn"),
         ("cluster", CLUSTER, "accuracy"),
         ("accounting", ACCOUNTING, "central ε = 1.1"),
+        ("mlflow", MLFLOW, "{'reports': 5.0}"),
+        ("tensorboard", TENSORBOARD, "events.out.tfevents."),
         ("shuffling", python_of("docs/shuffling.md", "## The shuffler"), "accepted=20"),
     ],
-    ids=["sklearn", "torch", "parquet", "plots", "cluster", "accounting", "shuffling"],
+    ids=[
+        *("sklearn", "torch", "parquet", "plots", "cluster", "accounting", "mlflow", "tensorboard"),
+        "shuffling",
+    ],
 )
 def test_an_extra_brings_all_that_its_purpose_needs(
     environment, versions, tmp_path, extra, code, said

@@ -236,7 +236,7 @@ def renamed(module: str, names: Mapping[str, str], until: str) -> Callable[[str]
         if name not in names:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         successor = names[name]
-        text = f"{module}.{name} is now {module}.{successor}; the old name goes in {until}"
+        text = f"{module}.{name} is now {module}.{successor}; the old name works until {until}"
         warnings.warn(text, DeprecationWarning, stacklevel=2)
         return getattr(sys.modules[module], successor)
 

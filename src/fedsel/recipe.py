@@ -166,7 +166,7 @@ class Recipe:
         if self.epsilon is not None:
             put(self, "epsilon", decimal("epsilon", self.epsilon))
         elif not entry(self.solution).plain:
-            raise InvalidArgument("epsilon", None, f"given for {self.solution}")
+            raise InvalidArgument("epsilon", None, f"a number > 0: {self.solution} needs an ε")
         if self.dim is not None:
             put(self, "dim", check_count("dim", self.dim, most=MAX_DIMENSION))
         put(self, "epochs", check_count("epochs", self.epochs, most=(1 << 32) - 1))
@@ -201,7 +201,7 @@ class Recipe:
         known = [field.name for field in fields(cls)]
         for name, value in values.items():
             if name not in known:
-                raise InvalidArgument(str(name), value, f"one of {', '.join(known)}")
+                raise InvalidArgument(str(name), value, f"a known parameter: {', '.join(known)}")
         return cls(**values)
 
     def require(self, *names: str) -> None:
@@ -210,12 +210,12 @@ class Recipe:
         >>> Recipe("PM", epsilon=1.0, dim=3).require("rho", "mu")  # PM has neither
         >>> Recipe("PM", epsilon=1.0, dim=3).require("learning_rate")
         Traceback (most recent call last):
-        fedsel.errors.InvalidArgument: learning_rate = 'auto': must be a number: fedsel.auto...
+        fedsel.errors.InvalidArgument: learning_rate = 'auto': must be a number: fedsel...
         """
         for name in names:
             value = getattr(self, name)
             if value in (AUTO, None) and not (name == "rho" and value is None) and self._uses(name):
-                wanted = "a number: fedsel.auto.resolve_auto decides it"
+                wanted = "a number: fedsel.resolve_auto replaces 'auto'"
                 raise InvalidArgument(name, value, wanted)
 
     def _uses(self, name: str) -> bool:
@@ -237,7 +237,7 @@ class Recipe:
     def budget(self) -> Budget:
         """The split of ε over epochs, and by μ over stages."""
         if self.epsilon is None:
-            raise InvalidArgument("epsilon", None, f"given for {self.solution}")
+            raise InvalidArgument("epsilon", None, f"a number > 0: {self.solution} needs an ε")
         self.require("mu")
         return Budget(self.epsilon, self.epochs, 0.0 if self.mu == AUTO else float(self.mu))
 
@@ -299,7 +299,7 @@ def check_at_least_zero(name: str, value: object) -> float:
 def _check_preparing(spread: float | Auto, centre: float | Auto) -> None:
     taken = sum(float(share) for share in (spread, centre) if share != AUTO)
     if taken >= 1:
-        raise InvalidArgument("spread + centre", taken, "below 1: some rounds must be left")
+        raise InvalidArgument("spread + centre", taken, "below 1, to leave rounds for training")
 
 
 def _share(name: str, value: object) -> float | Auto:
@@ -353,6 +353,8 @@ def solution(
     recipe = Recipe.of({"solution": canonical(name), **chosen})
     if mu == AUTO:
         if batch is None:
-            raise InvalidArgument("batch", None, "given with mu = 'auto': the clients of a round")
+            raise InvalidArgument(
+                "batch", None, "the number of clients in a round, which mu = 'auto' needs"
+            )
         recipe = with_share(recipe, check_count("batch", batch))
     return recipe.build()

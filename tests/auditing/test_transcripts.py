@@ -89,7 +89,7 @@ def test_non_private_stages_make_a_report_non_private():
 
 
 def test_enumeration_refuses_what_it_cannot_enumerate():
-    with pytest.raises(InvalidArgument, match="of at most 65536 symbols"):
+    with pytest.raises(InvalidArgument, match="at most 65536 symbols"):
         certify_by_enumeration(composed(TwoStage(Uniform(), Identity()), dim=1), [(1,), (2,)])
     with pytest.raises(InvalidArgument, match=r"^solution = "):
         certify_by_enumeration(TwoStage(Uniform(), Duchi(1.0)), [(1,)])

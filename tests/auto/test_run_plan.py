@@ -71,7 +71,7 @@ def test_what_is_asked_for_and_cannot_be():
     for share in (-0.1, 1.0, math.nan, "yes"):
         with pytest.raises(InvalidArgument, match="centre"):
             Recipe(epsilon=1.0, centre=share)
-    with pytest.raises(InvalidArgument, match="some rounds must be left"):
+    with pytest.raises(InvalidArgument, match="to leave rounds for training"):
         Recipe(epsilon=1.0, centre=0.5, spread=0.5)
     made = resolve_auto(Recipe(epsilon=1.0, centre=0.6, spread=0.3), setting())
     with pytest.raises(InvalidArgument, match="3 of 2 rounds"):

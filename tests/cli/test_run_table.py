@@ -75,9 +75,9 @@ def test_too_few_clients_to_learn_ranges_are_told_of(fedsel_run, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["-s", "RJ", "-s", "PM"], "another for PM: only reports of FJ, RJ, RC"),
-        (["-s", "RJ", "--no-intercept"], "another without an intercept"),
-        (["-s", "RJ", "-a", "1", "--rho", "0.4"], "where records keep their norm"),
+        (["-s", "RJ", "-s", "PM"], "for PM; only FJ, RJ, RC"),
+        (["-s", "RJ", "--no-intercept"], "with an intercept"),
+        (["-s", "RJ", "-a", "1", "--rho", "0.4"], "records of norm 1"),
     ],
 )
 def test_where_ranges_cannot_be_learnt(fedsel_run, arguments, complaint):
@@ -123,7 +123,7 @@ def test_the_table_says_a_thing_once(fedsel_run, shown):
     assert "EXP-PM, PE-PM, PS-PM: μ = 0.1" in lines
     # What every row means is for fedsel solutions to say; what is not private is said here.
     assert not [line for line in lines if "ε₁ for the selection" in line]
-    assert "NP: not private: the whole gradient leaves as it is" in lines
+    assert "NP: not private: the whole gradient is sent without noise" in lines
 
 
 def test_solutions_of_one_law_are_named(fedsel_run, shown, tmp_path):

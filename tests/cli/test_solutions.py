@@ -69,7 +69,7 @@ def test_names_of_ones_own_are_listed_with_their_figures():
         row = listed("--json")["Mine"]
         assert row["epsilon"] == 1.0
         assert row["leaves"] == "one of 100 entries, with a sign"
-        assert "registered" in row["when"]
+        assert "register" in row["when"]
     finally:
         unregister("Mine")
 

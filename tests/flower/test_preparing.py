@@ -175,9 +175,9 @@ def test_strategy_and_mods_give_preparation_and_weights_of_the_simulator(
 def test_another_range_is_not_that_of_the_checkpoint(quick_path):
     grid = Nodes(quick_path)
     strategy(quick_path / "server").start(grid, model(), num_rounds=1)
-    with pytest.raises(InvalidArgument, match="those of the checkpoint"):
+    with pytest.raises(InvalidArgument, match="as in the checkpoint"):
         strategy(quick_path / "server", feature_range=(0, 8)).start(grid, model())
-    with pytest.raises(InvalidArgument, match=r"public_mean = .*what the run began with"):
+    with pytest.raises(InvalidArgument, match=r"public_mean = .*when the run began"):
         strategy(quick_path / "server", public_mean={0: 0.2}).start(grid, model())
 
 
@@ -239,7 +239,7 @@ def test_wrong_parameters_are_refused_at_once(tmp_path, changes, name):
 
 def test_a_model_of_another_size_is_refused(tmp_path):
     made = strategy(tmp_path, features=4)
-    with pytest.raises(InvalidArgument, match=r"^features = 4: .*of 6 parameters"):
+    with pytest.raises(InvalidArgument, match=r"^features = 4: .*the 6 parameters"):
         made.start(Nodes(tmp_path), model())
     without = strategy(tmp_path, feature_range=None, spread=0.0, centre=0.0)
     without._open(model())

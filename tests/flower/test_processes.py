@@ -60,7 +60,7 @@ def check_weights(told, clients):
     reg = task.FURTHER[asked.solution].get("reg", 0.0)
     training = Training(asked.build(), task.RATE, reg=reg, seed=task.SEED, averaging=task.AVERAGING)
     runner = Simulation(training, Clients(clients), start)
-    runner.history()
+    runner.play()
     np.testing.assert_array_equal(told["weights"], runner.state.weights)
     np.testing.assert_array_equal(told["average"], runner.state.average)
     assert told["weights"] != told["average"]

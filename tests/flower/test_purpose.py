@@ -46,7 +46,7 @@ def test_a_run_goes_on_with_its_purpose_alone(tmp_path):
     grid = network(tmp_path)
     strategy(tmp_path / "server", **STATED).start(grid, model(), num_rounds=1)
     with pytest.raises(
-        InvalidArgument, match=r"^purpose = 'Other': must be that of the checkpoint"
+        InvalidArgument, match=r"^purpose = 'Other': must be .*, as in the checkpoint"
     ):
         strategy(tmp_path / "server", **{**STATED, "purpose": "Other"}).start(grid, model())
     made = strategy(tmp_path / "server", **STATED)

@@ -12,6 +12,7 @@ from fedsel.server import Aggregator, Verdict
 from fedsel.simulation import Simulation, Training
 from tests.flower.messages import SEED, App, D, Replayed, config, context, model
 from tests.server.test_aggregator import same_run
+from tests.tracking.test_callbacks import Failing, Recorder
 
 pytestmark = pytest.mark.usefixtures("flower_identity")
 
@@ -75,6 +76,42 @@ def test_a_run_steps_the_model_and_keeps_its_history(tmp_path):
     assert len(set(made.reply_bytes)) == 1
     assert made.plot_history().get_ylabel().startswith("accuracy")
     assert made.start(grid, model()).train_metrics_clientapp == {}  # all is over
+
+
+def test_callbacks_follow_a_run_through_a_restart(tmp_path):
+    grid, seen = Network(tmp_path, range(1, 5)), Recorder()
+
+    def judge(number, arrays):
+        return MetricRecord({"accuracy": number / 10, "recall": 0.5, "round": 77, "norm": -1})
+
+    given = {"learning_rate": 0.5, "epsilon": 4.0}
+    broken = Failing("round")
+    made = strategy(tmp_path / "server", callbacks=[broken, seen], **given)
+    made.start(grid, model(), num_rounds=1, evaluate_fn=judge)
+    assert seen.run.epsilon == made.recipe.build().privacy.total
+    assert (seen.run.rounds, seen.run.parameters["nodes"]) == (1, 4)
+    assert all(isinstance(v, str | int | float) for v in seen.run.parameters.values())
+    norm = float(np.linalg.norm(made.history.weights))
+    known = {"round": 1, "epoch": 0, "epsilon": 2.0, "reports": 4, "learning_rate": 0.5}
+    known |= {"bits": made.history.rounds[0].bits, "accuracy": 0.1, "recall": 0.5, "norm": norm}
+    assert seen.records == [known]
+    assert (broken.calls, seen.history.rounds) == (1, made.history.rounds)
+
+    rows = []
+    again = strategy(tmp_path / "server", callbacks=[rows.append], **given)
+    again.start(grid, model())
+    assert [row["round"] for row in rows] == [2]
+    assert again.start(grid, model()).train_metrics_clientapp == {}
+    assert len(rows) == 1
+
+
+def test_wrong_callbacks_are_refused_before_anything_begins(tmp_path):
+    with pytest.raises(InvalidArgument, match="callbacks = "):
+        strategy(tmp_path, callbacks=print)
+    grid = Network(tmp_path, range(1, 5))
+    with pytest.raises(OSError, match="full"):
+        strategy(tmp_path / "server", callbacks=[Failing("start")]).start(grid, model())
+    assert not grid.asked
 
 
 def test_the_scale_is_taken_back_by_the_server(tmp_path):
@@ -142,11 +179,11 @@ def test_a_restarted_server_goes_on(tmp_path):
     assert list(result.train_metrics_clientapp) == [1]
     assert [r.reports for r in again.history.rounds] == [4, 4]
     assert again.recipe == made.recipe
-    with pytest.raises(InvalidArgument, match="that of the checkpoint"):
+    with pytest.raises(InvalidArgument, match="as in the checkpoint"):
         strategy(tmp_path / "server", learning_rate=0.1).start(grid, model())
     for changed_ in ({"scale": 0.5}, {}):
         arrays = model() if changed_ else ArrayRecord([np.zeros(D, np.float32)])
-        with pytest.raises(InvalidArgument, match="those of the checkpoint"):
+        with pytest.raises(InvalidArgument, match="as in the checkpoint"):
             strategy(tmp_path / "server", **changed_).start(grid, arrays)
 
 
@@ -227,7 +264,7 @@ def test_strategy_aggregator_and_simulator_are_one(tmp_path):
         averaging=made.recipe.averaging,
     )
     runner = Simulation(training, Simulated(), vector)
-    history = runner.history()
+    history = runner.play()
     np.testing.assert_array_equal(runner.state.weights, state.weights)
     np.testing.assert_array_equal(history.weights, state.average)
 
@@ -250,7 +287,7 @@ def test_the_average_survives_a_restart(tmp_path):
     layout = Layout.of(model())
     np.testing.assert_array_equal(layout.vector(again.arrays), layout.vector(result.arrays))
     for changed in ({"averaging": 0.0}, {"averaging": 1.0}):
-        with pytest.raises(InvalidArgument, match="that of the checkpoint"):
+        with pytest.raises(InvalidArgument, match="as in the checkpoint"):
             recommended(folder / "server", **changed).start(grid, model())
 
 
@@ -289,7 +326,7 @@ def test_the_server_decays_only_where_nodes_need_not_know(tmp_path):
 def test_an_unknown_parameter_is_refused_with_the_list_of_known_ones(tmp_path):
     with pytest.raises(InvalidArgument, match="radius") as refused:
         strategy(tmp_path, radius=1.0)
-    allowed = refused.value.allowed.partition("one of ")[2].split(", ")
+    allowed = refused.value.allowed.partition(": ")[2].split(", ")
     assert {"averaging", "rho", "mu", "reg", "k", "clip", "momentum", "seed"} <= set(allowed)
     assert not {"dim", "requested_solution", "epsilon", "solution"} & set(allowed)
 

@@ -121,7 +121,7 @@ def test_certify_wants_a_dimension(d):
 def test_certify_wants_a_mechanism_or_a_solution():
     with pytest.raises(InvalidArgument, match=r"^target = 'PS'"):
         certify("PS", 3)
-    with pytest.raises(InvalidArgument, match=r"^d = 3: must be left out, or the solution's own"):
+    with pytest.raises(InvalidArgument, match=r"^d = 3: must be omitted, or"):
         certify(composed(TwoStage(Uniform(), Duchi(1.0))), 3)
 
 

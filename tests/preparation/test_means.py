@@ -62,7 +62,7 @@ def test_a_series_is_read_by_its_index_not_by_its_order():
 @pytest.mark.parametrize(
     ("spelled", "words"),
     [
-        ({"a": float("nan")}, r"public_mean\['a'\] = nan: .*\[0, 4\].*leave out"),
+        ({"a": float("nan")}, r"public_mean\['a'\] = nan: .*\[0, 4\].*omit"),
         ({"a": float("inf")}, r"public_mean\['a'\] = inf"),
         ({"a": "1"}, r"public_mean\['a'\] = '1'"),
         ({"a": True}, r"public_mean\['a'\] = True"),
@@ -74,7 +74,7 @@ def test_a_series_is_read_by_its_index_not_by_its_order():
         ({-1: 1.0}, r"public_mean\[-1\]"),
         ({1.0: 1.0}, r"public_mean\[1.0\]"),
         ({True: 1.0}, r"public_mean\[True\]"),
-        ({"a": 1.0, 0: 2.0}, r"public_mean\[0\] = 2.0: .*no other mean"),
+        ({"a": 1.0, 0: 2.0}, r"public_mean\[0\] = 2.0: .*only mean"),
         ({}, "at least one feature"),
         ([np.nan] * 3, "at least one feature"),
         ([1.0, 2.0], "3 numbers"),
@@ -244,7 +244,7 @@ def test_what_is_known_is_not_learnt():
     mixed = ([0] * 3 + [-1] * 3, [1] * D)
     assert rounds_for(means_of(dict.fromkeys(range(3), 0.5), mixed), mixed) == (0, 0)
     assert rounds_for(means_of({0: 0.5}), centre=0.0) == (0, 0)
-    with pytest.raises(InvalidArgument, match=r"centre = 0.2: .*public mean of every feature"):
+    with pytest.raises(InvalidArgument, match=r"centre = 0.2: .*public means"):
         rounds_for(means_of(MEANS), centre=0.2)
 
 
@@ -343,5 +343,5 @@ def test_a_run_goes_on_with_the_means_that_it_began_with(quick_path):
         assert again.round == 1
         np.testing.assert_array_equal(again.preparation.centre, MEANS)
     for other in (MEANS / 2, {0: 0.1}, None):
-        with pytest.raises(InvalidArgument, match=r"public_mean = .*what the run began with"):
+        with pytest.raises(InvalidArgument, match=r"public_mean = .*when the run began"):
             server(other)

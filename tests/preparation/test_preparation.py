@@ -347,7 +347,7 @@ def test_a_server_refuses_another_plan(quick_path):
     with Aggregator(recipe, quick_path / "c", rounds_per_epoch=ROUNDS, plan=plan) as server:
         assert server.stage == "spread"
     other = replace(plan, octaves=20)
-    with pytest.raises(InvalidArgument, match="that of the checkpoint"):
+    with pytest.raises(InvalidArgument, match="as in the checkpoint"):
         Aggregator(recipe, quick_path / "c", rounds_per_epoch=ROUNDS, plan=other)
 
 

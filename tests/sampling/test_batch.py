@@ -162,13 +162,13 @@ def same_reports(made, rows):
 def test_numbers_as_they_are_have_no_symbols():
     rows = batch.Rows(np.ones((N, 3)), np.ones((N, 3)), [1.0] * N)
     for mechanism in (TwoStage(TopK(), Unperturbed()), FlatPicks(Unperturbed())):
-        with pytest.raises(InvalidArgument, match=r"^value = .*numbers have no law of symbols"):
+        with pytest.raises(InvalidArgument, match=r"^value = .*numbers have no law"):
             batch.draw_reports(mechanism, rows, streams())
         for executor in ("kernel", "batch"):
             who = simulated.cohort(2, seed=0)
             with pytest.raises(InvalidArgument, match=r"^target = .*numbers are no symbols"):
                 simulated.report(mechanism, [[1.0, 2.0]], who, executor)
-    with pytest.raises(InvalidArgument, match=r"^mechanism = .*one that this executor knows"):
+    with pytest.raises(InvalidArgument, match=r"^mechanism = .*one that executor="):
         batch.draw_reports(FullGradient(), rows, streams())
 
 

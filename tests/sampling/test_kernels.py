@@ -142,7 +142,7 @@ def test_what_the_kernels_do_not_know():
     elsewhere = Solution("x", 6, PAIR, transform=Elsewhere(6))
     assert [known(made) for made in (ours, theirs, elsewhere)] == [True, False, False]
     for made in (theirs, elsewhere):
-        with pytest.raises(InvalidArgument, match=r"^solution = 'x': must be of fedsel's own"):
+        with pytest.raises(InvalidArgument, match=r"^solution = 'x': must be made of fedsel's own"):
             tables_of(made)
 
 

@@ -105,7 +105,7 @@ def test_counts_go_on_and_one_row_serves_all():
 @pytest.mark.parametrize("parts", [[ROWS[:, :8]], [ROWS, ROWS[:, :1]], [Outer(LEFT, RIGHT)], []])
 def test_parts_of_another_size_are_refused(parts):
     kernel = ReportKernel(solution("PS-PM", epsilon=3.0, dim=9), 3)
-    with pytest.raises(InvalidArgument, match=r"^parts = .* entries.*9 in all"):
+    with pytest.raises(InvalidArgument, match=r"^parts = .* entries.*9 entries"):
         kernel.send(0, np.arange(4), parts)
     assert kernel.totals.count == 0
 

@@ -30,5 +30,5 @@ def test_rounds_without_reports_hide_nobody_and_cost_nothing():
     heard = History(rounds, fewest_reports=5, epochs_heard=1, privacy=PM.privacy)
     assert heard.central(delta=0.05).epochs == 1
     for silent in (History(), History(rounds, privacy=PM.privacy)):
-        with pytest.raises(InvalidArgument, match="without a report"):
+        with pytest.raises(InvalidArgument, match="at least one report"):
             silent.central()

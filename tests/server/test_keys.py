@@ -67,7 +67,7 @@ def test_what_is_no_key_is_refused(tmp_path):
         file = tmp_path / "key.pem"
         file.write_bytes(content)
         file.chmod(0o600)
-        with pytest.raises(CheckpointError, match=r"key\.pem.* holds no key"):
+        with pytest.raises(CheckpointError, match=r"key\.pem.* holds no private"):
             ServerKey.load(file)
     with pytest.raises(FileNotFoundError):
         ServerKey.load(tmp_path / "nowhere")

@@ -55,7 +55,7 @@ def test_the_plan_of_a_checkpoint_stays(tmp_path):
         assert server.influence == RECIPE.build().influence
         request = server.request()
     for other in (replace(PLAN, noise=2 * PLAN.noise), replace(PLAN, octaves=9)):
-        with pytest.raises(InvalidArgument, match=r"^plan = .*that of the checkpoint"):
+        with pytest.raises(InvalidArgument, match=r"^plan = .*as in the checkpoint"):
             opened(tmp_path, plan=other)
     with opened(tmp_path) as server:
         assert server.request() == request

@@ -22,7 +22,7 @@ def test_a_server_goes_on_with_the_purpose_that_it_began_with(tmp_path):
         ("recipient", {"purpose": "A study"}),
         ("purpose", {}),
     ):
-        with pytest.raises(InvalidArgument, match=f"^{name} = .*that of the checkpoint"):
+        with pytest.raises(InvalidArgument, match=f"^{name} = .*as in the checkpoint"):
             Aggregator(RECIPE, tmp_path, **given)
 
 
@@ -30,7 +30,7 @@ def test_a_server_that_began_without_one_gets_none(tmp_path):
     with Aggregator(RECIPE, tmp_path) as server:
         assert Request.decode(server.request()).version == 1
     with pytest.raises(
-        InvalidArgument, match=r"^purpose = 'A study': must be that of the checkpoint"
+        InvalidArgument, match=r"^purpose = 'A study': must be .*, as in the checkpoint"
     ):
         Aggregator(RECIPE, tmp_path, purpose="A study")
 

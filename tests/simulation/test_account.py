@@ -143,7 +143,9 @@ def test_a_lifetime_is_exact_and_refuses_before_anything_is_spent():
     with FitAccount(lifetime=0.3) as account:
         for _ in range(3):  # 0.1 + 0.1 + 0.1 > 0.3 in floats
             spent = spend(rows(0), privacy(0.1))
-        with pytest.raises(LifetimeExceeded, match=r"costs ε = 0\.1, and FitAccount.*spent=0\.3"):
+        with pytest.raises(
+            LifetimeExceeded, match=r"costs ε = 0\.1, more .*FitAccount.*spent=0\.3"
+        ):
             spend(rows(1), privacy(0.1))
         assert (account.fits, account.spent) == (3, 0.3)
     assert spent == pytest.approx(0.3)

@@ -74,10 +74,10 @@ def test_large_finite_vectors_pass():
 
 def test_parts_that_do_not_fit_are_refused():
     rounds = VectorReports(solution("NP", dim=3), 2, seed=0)
-    with pytest.raises(InvalidArgument, match="3 in all"):
+    with pytest.raises(InvalidArgument, match="3 entries"):
         rounds.report(0, np.arange(2), [np.ones((2, 2), np.float32)])
     for made in (rounds.solution, a_stranger(rounds.solution)):
-        with pytest.raises(InvalidArgument, match=r"parts = '1 rows'.*one a client: 2"):
+        with pytest.raises(InvalidArgument, match=r"parts = '1 rows'.*2 \(clients\)"):
             VectorReports(made, 2, seed=0).report(0, np.arange(2), [np.ones((1, 3), np.float32)])
 
 
@@ -106,7 +106,7 @@ def test_factors_that_do_not_fit_are_refused():
             Outer(left, right)
     for made in (solution("NP", dim=16), a_stranger(solution("NP", dim=16))):
         rounds = VectorReports(made, 2, seed=0)
-        with pytest.raises(InvalidArgument, match=r"parts = '3 rows'.*one a client: 2"):
+        with pytest.raises(InvalidArgument, match=r"parts = '3 rows'.*2 \(clients\)"):
             rounds.report(0, np.arange(2), [Outer(three, three)])
         with pytest.raises(InvalidData, match="must be finite"):
             rounds.report(0, np.arange(2), [Outer(two * np.float32(1e30), two * np.float32(1e30))])

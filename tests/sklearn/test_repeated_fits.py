@@ -108,7 +108,7 @@ def test_every_tool_is_counted_exactly(tool):
     with FitAccount() as account, pytest.warns(PrivacyLeakWarning) as caught:
         fit(classifier())
     said = [str(w.message) for w in caught if w.category is RepeatedFitWarning]
-    assert "took part in fits of this process before" in said[0]
+    assert "were fitted in this process before" in said[0]
     assert (account.fits, account.spent) == (every, 2.0 * every)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RepeatedFitWarning)
@@ -174,7 +174,7 @@ def test_a_search_of_many_fits_is_a_few_warnings():
         warnings.simplefilter("default", RepeatedFitWarning)
         GridSearchCV(classifier(), {"reg": np.linspace(0, 0.1, 10)}, cv=4).fit(X, TWO)
     said = [str(w.message) for w in caught]
-    counts = [int(re.search(r"in (\d+) with this one", t)[1]) for t in said if "took part" in t]
+    counts = [int(re.search(r"now in (\d+) fits", t)[1]) for t in said if "were fitted" in t]
     assert counts == sorted(counts)
     assert set(counts) == {2, 4, 8, 16}  # of 31
     assert len(said) < 12
@@ -200,12 +200,12 @@ def test_what_is_one_fit_is_no_search():
 def test_the_second_fit_on_the_same_clients(again):
     model = classifier(epsilon=0.5).fit(X, TWO)
     assert model.spent_ == pytest.approx(0.5)
-    with pytest.warns(RepeatedFitWarning, match=r"70 of 70 .*spent ε = 2\.5 by now, not 2") as told:
+    with pytest.warns(RepeatedFitWarning, match=r"70 of 70 .*spent ε = 2\.5 so far, not 2") as told:
         getattr(model.set_params(epsilon=2.0), again)(X[:70], TWO[:70])
     assert told[0].filename == __file__
     assert issubclass(RepeatedFitWarning, PrivacyLeakWarning)
     assert model.spent_ == pytest.approx(2.5)
-    with pytest.warns(RepeatedFitWarning, match=r"80 of 80 .*spent ε = 1 by now, not 0\.5"):
+    with pytest.warns(RepeatedFitWarning, match=r"80 of 80 .*spent ε = 1 so far, not 0\.5"):
         classifier(epsilon=0.5).fit(X[70:], 1 - TWO[70:])  # other labels are no other clients
 
 

@@ -231,7 +231,7 @@ def test_many_totals_are_those_of_each():
 
 
 def test_what_no_basis_is():
-    with pytest.raises(InvalidArgument, match=r"^words = 100: must be whole blocks of 128$"):
+    with pytest.raises(InvalidArgument, match=r"^words = 100: must be a multiple of 128$"):
         Fresh(100, 100, 3)
     with pytest.raises(InvalidArgument, match=r"^factors = 0: must be 0 for fewer"):
         Fresh(100, 128)

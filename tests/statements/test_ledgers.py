@@ -131,7 +131,7 @@ def test_a_store_is_named_once(tmp_path):
     device(tmp_path / "a", [])
     (tmp_path / "link").symlink_to(tmp_path / "a")
     for again in (tmp_path / "a", f"{tmp_path}/a/", tmp_path / "x" / ".." / "a", tmp_path / "link"):
-        with pytest.raises(InvalidArgument, match=r"^DIR = .*named once"):
+        with pytest.raises(InvalidArgument, match=r"^DIR = .*listed once"):
             inspect_ledgers([tmp_path / "a", again])
 
 

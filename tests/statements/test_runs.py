@@ -106,7 +106,7 @@ def test_central_guarantees_compose_the_epochs_that_had_reports(tmp_path):
     empty = RunStatement.of(served(tmp_path / "empty", heard=()))
     assert empty.shuffled is None
     assert empty.to_dict()["if_shuffled"] is None
-    with pytest.raises(InvalidArgument, match="without a report"):
+    with pytest.raises(InvalidArgument, match="no reports yet"):
         empty.central()
 
 

@@ -244,11 +244,17 @@ def test_whole_numbers_are_inputs_too():
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"feature_range": None, "centre": 0.1}, "centre = 0.1: must be 0 without feature_range"),
-        ({"feature_range": None, "spread": 0.1}, "spread = 0.1: must be 0 without feature_range"),
+        (
+            {"feature_range": None, "centre": 0.1},
+            "centre = 0.1: must be 0 without feature_range",
+        ),
+        (
+            {"feature_range": None, "spread": 0.1},
+            "spread = 0.1: must be 0 without feature_range",
+        ),
         ({"centre": 0.1, "solution": "PS-PM"}, "centre.*means are biased"),
         ({"centre": 1.0}, "centre"),
-        ({"centre": 0.99, "spread": 0.005}, "some must be left"),
+        ({"centre": 0.99, "spread": 0.005}, "to leave rounds"),
         ({"feature_range": (1, 0)}, "feature_range"),
         ({"feature_range": (0, [1.0] * 5)}, "feature_range"),
         ({"feature_range": "private"}, "feature_range"),
@@ -381,7 +387,7 @@ def test_public_means_have_the_shape_of_an_input():
         ({"public_mean": MEANS[:3]}, f"{FEATURES} numbers"),
         ({"public_mean": {FEATURES: 0.5}}, r"public_mean\[6\]"),
         ({"public_mean": 2 * HIGH}, r"public_mean\[0\] = 8.0: .*\[0, 4\]"),
-        ({"public_mean": MEANS, "centre": 0.1}, "centre = 0.1: .*public mean of every feature"),
+        ({"public_mean": MEANS, "centre": 0.1}, "centre = 0.1: .*public means"),
         (
             {
                 "public_mean": [0.5] * 6,

@@ -206,7 +206,7 @@ def test_a_broken_item_is_refused_before_anything_is_spent(parts, sentence, at_a
 
 def test_targets_and_groups_are_given_once():
     X, y, owners = data()
-    with pytest.raises(InvalidArgument, match=r"^y = 'targets beside Items': must be left out"):
+    with pytest.raises(InvalidArgument, match=r"^y = 'targets beside Items': must be omitted"):
         trainer().fit(Items(X, y), y)
     with pytest.raises(InvalidArgument, match=r"^groups = .*given once"):
         trainer().fit(Items(X, y, owners), groups=owners)

@@ -78,7 +78,7 @@ def test_who_trains_again_pays_again():
     X, y = records()
     trainer = FederatedTrainer(nn.Linear(4, 2), epsilon=1.5, batch=20).fit(X, y)
     assert trainer.spent == pytest.approx(1.5)
-    with pytest.warns(RepeatedFitWarning, match=r"30 of 30 .*spent ε = 3 by now") as caught:
+    with pytest.warns(RepeatedFitWarning, match=r"30 of 30 .*spent ε = 3 so far") as caught:
         trainer.fit(X[:30], y[:30])
     assert caught[0].filename == __file__
     assert issubclass(caught[0].category, PrivacyLeakWarning)

@@ -48,7 +48,7 @@ def test_which_rounds_prepare_and_what_is_told_in_them():
         told = PREPARING.vector(number, X)
         np.testing.assert_array_equal(told, PLAN.vector(number, SCALE.apply(X), LEARNT))
         assert told.shape == (3,)
-    with pytest.raises(InvalidArgument, match=r"^plan = None: must be a plan"):
+    with pytest.raises(InvalidArgument, match=r"^plan = None: must be set"):
         plain.vector(0, X)
     assert [PREPARING.fits(dim) for dim in (2, 3, 4)] == [False, True, False]
     assert plain.fits(2)

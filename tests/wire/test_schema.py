@@ -65,11 +65,14 @@ def test_what_is_written_is_read_again(schema, tmp_path):
 
 def test_odd_names_survive_the_file(tmp_path):
     odd = {
+        "b": (0, 1),
+        "1": (0, 1),  # an object of JavaScript would have it first
         'a "b" \\ c': (0, 1),
         "größe=x": ["ä", "\u2028", "#'"],
         "d.e": Number(missing=1e300 / 1e295),
     }
     schema, file = Schema(odd), tmp_path / "schema.toml"
+    assert [column["name"] for column in schema.to_dict()["columns"]] == [*odd]
     file.write_text(schema.to_toml(), encoding="utf-8")
     assert Schema.load(file) == schema
 
@@ -164,6 +167,9 @@ WRONG = [
     ({"columns": {"a": ["x"], "a=x": (0, 1)}}, "columns = 'a=x': must be such that no two feat"),
     ({"columns": {"a": {"levels": ["missing"], "indicator": True}}}, "no two features share"),
     ({"columns": {"": (0, 1)}}, "columns = '': must be a name"),
+    ({"columns": [["a", 0, 1]]}, "columns = [['a', 0, 1]]: must be tables that have a name each"),
+    ({"columns": [{"range": [0, 1]}]}, "must be tables that have a name each"),
+    ({"columns": [{"name": "a", "range": [0, 1]}] * 2}, "columns = 'a': must be a name that only"),
     ({"columns": 1, "classes": ["a"]}, "classes = ['a']: must be at least two"),
     ({"columns": 1, "classes": ["a", "b"], "target_range": [0, 1]}, "omitted beside classes"),
     ({"columns": 1, "target_range": [0]}, "target_range = [0]: must be [low, high]"),

@@ -15,9 +15,10 @@ export { Session, join } from "./joining/session.js";
 export { LinearModel } from "./models/linear.js";
 export { Plan, Preparation } from "./models/preparation.js";
 export { RecordPipeline } from "./models/pipeline.js";
-/** @deprecated It is `RecordPipeline` now; the old name goes in 0.2. */
+/** @deprecated It is `RecordPipeline` now; the old name works until 0.2. */
 export { RecordPipeline as Preparing } from "./models/pipeline.js";
 export { LinearRecords } from "./models/records.js";
+export { Schema } from "./models/schema.js";
 export { FeatureScale } from "./models/scale.js";
 export { PRIVATE as SOLUTIONS } from "./solutions/names.js";
 export { BrowserStore } from "./stores/browser.js";

@@ -355,13 +355,13 @@ def advise(
     False
     """
     if epsilon is None and central is None:
-        raise InvalidArgument("epsilon", epsilon, "given, or central in its place")
+        raise InvalidArgument("epsilon", epsilon, "a number > 0, unless you set central")
     if epsilon is not None and central is not None:
-        raise InvalidArgument("central", central, "left out where epsilon is given")
+        raise InvalidArgument("central", central, "omitted if epsilon is set")
     if delta is not None and central is None:
-        raise InvalidArgument("delta", delta, "left out, or given with central")
+        raise InvalidArgument("delta", delta, "omitted unless central is set")
     if batch is not None and rounds is not None:
-        raise InvalidArgument("rounds", rounds, "left out where batch is given")
+        raise InvalidArgument("rounds", rounds, "omitted if batch is set")
     clients = check_count("clients", clients)
     if rounds is not None:
         batch = math.ceil(clients / check_count("rounds", rounds, most=clients))

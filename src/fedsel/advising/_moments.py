@@ -119,14 +119,16 @@ def moments(solution: Solution, updates: Updates) -> Moments:
     (0.08, 192)
     """
     if solution.dim != updates.dim:
-        raise InvalidArgument("solution", solution, f"of dim = {updates.dim}")
+        raise InvalidArgument("solution", solution, f"a solution of dim = {updates.dim}")
     return _moments(solution.mechanism, solution, updates)
 
 
 @singledispatch
 def _moments(mechanism: ReportMechanism, solution: Solution, updates: Updates) -> Moments:  # noqa: ARG001
     """Dispatch on the mechanism; you can register your own."""
-    raise InvalidArgument("solution", solution.name, "one whose moments are known")
+    raise InvalidArgument(
+        "solution", solution.name, "a solution of fedsel: the moments of others are not known"
+    )
 
 
 @_moments.register
@@ -228,7 +230,7 @@ def _(mechanism: TwoStage | FlatPicks, solution: Solution, updates: Updates) -> 
     """Flat and two-stage: an entry of rank i is reported with the probability law(i)."""
     value, d = mechanism.value, solution.dim
     if value.plain:
-        raise InvalidArgument("solution", solution.name, "private, or NP")
+        raise InvalidArgument("solution", solution.name, "a private solution, or NP")
     if isinstance(solution.transform, Projection):
         return _projected(solution.transform, value, mechanism.clip, updates)
     selection = mechanism.selection if isinstance(mechanism, TwoStage) else Uniform()

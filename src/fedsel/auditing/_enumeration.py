@@ -153,7 +153,9 @@ class _Draw:
         first, last = self._value(low), self._value(high - 1)
         if last - first >= _MOST_BRANCHES:
             raise InvalidArgument(
-                "program", f"{last - first + 1} branches", "one that decides less"
+                "program",
+                f"{last - first + 1} branches",
+                f"a program with at most {_MOST_BRANCHES} branches at a draw",
             )
         branches = []
         for value in range(first, last + 1):
@@ -237,7 +239,7 @@ def exact_law(
         prefix = path.following()
         if prefix is None:
             return _assembled(finished, restarts, whole)
-    raise InvalidArgument("most_paths", most_paths, "at least the number of paths of the program")
+    raise InvalidArgument("most_paths", most_paths, "larger: the program has more paths")
 
 
 def _decided(outcome: Any) -> Iterator[tuple[int, int, Any]]:

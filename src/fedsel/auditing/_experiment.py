@@ -301,7 +301,7 @@ def _callable_sampler(program: Callable[..., object], vectorized: bool) -> Sampl
     def at_once(vector: Vector, trials: int, seed: int, tell: Tell) -> Raw:
         outputs = program(vector.copy(), AuditEntropy(np.random.Philox(seed)), trials)
         if not isinstance(outputs, Sequence | np.ndarray) or len(outputs) != trials:
-            raise InvalidArgument("target", program, f"one that returns {trials} outputs")
+            raise InvalidArgument("target", program, f"a callable that returns {trials} outputs")
         tell(trials)
         return outputs
 
@@ -358,5 +358,9 @@ def _worst(
             if best is None or promise[i] > best[0]:
                 best = (float(promise[i]), first, second, view, order[: i + 1])
     if best is None:
-        raise InvalidArgument("target", "its outputs", "numbers, or of at most 4096 kinds")
+        raise InvalidArgument(
+            "target",
+            "too many different outputs",
+            "one with numbers or at most 4096 different outputs",
+        )
     return best[1:]

@@ -172,7 +172,7 @@ def values_within(low: float, high: float, d: int | None = None) -> list[Any]:
     """
     least, most = float(check_finite("low", low)), float(check_finite("high", high))
     if not least < most:
-        raise InvalidArgument("range", (low, high), "two numbers, the smaller one first")
+        raise InvalidArgument("range", (low, high), "two numbers, the smaller first")
     if d is not None:
         return [least + (v + 1) / 2 * (most - least) for v in candidate_inputs(check_count("d", d))]
     third = least + (most - least) / 3

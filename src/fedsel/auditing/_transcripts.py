@@ -83,14 +83,14 @@ def certify_by_enumeration(
     check_kind("solution", solution, Solution)
     inputs = [tuple(float(x) for x in gradient) for gradient in gradients]
     if not inputs or {len(g) for g in inputs} != {solution.dim}:
-        raise InvalidArgument("gradients", gradients, f"at least one, of {solution.dim} entries")
+        raise InvalidArgument("gradients", gradients, f"vectors of {solution.dim} entries")
     count = check_count("epochs", solution.epochs if epochs is None else epochs)
     claimed = solution.claimed
     total = Fraction(claimed) * count if claimed != math.inf else math.inf
     if solution.alphabet.plain:
         return Certificate(solution, solution.dim, total, None)
     if solution.alphabet.symbols > _MOST_SYMBOLS:
-        raise InvalidArgument("solution", solution.name, f"of at most {_MOST_SYMBOLS} symbols")
+        raise InvalidArgument("solution", solution.name, f"one of at most {_MOST_SYMBOLS} symbols")
     ratio = _Transcripts(solution, inputs, advance).worst(count)
     return Certificate(solution, solution.dim, total, ratio)
 

@@ -161,11 +161,11 @@ def plan_for(
     if not any(counts.values()) and known is None:
         return None
     if counts["centre"] and known is not None and known.complete:
-        allowed = '"auto" or 0 with a public mean of every feature, which is the centre'
+        allowed = '"auto" or 0: the public means already give the centre of every feature'
         raise InvalidArgument("centre", recipe.centre, allowed)
     if sum(counts.values()) >= rounds:
         actual = f"{sum(counts.values())} of {rounds} rounds"
-        raise InvalidArgument("centre", actual, "fewer: some must be left to train in")
+        raise InvalidArgument("centre", actual, "fewer, to leave rounds for training")
     classes = max(2, solution.dim // (len(loose) + 1))
     narrowed = counts["spread"] > 0 or (known is not None and any(known.loose))
     return Plan(
@@ -215,7 +215,7 @@ def without_preparation(recipe: Recipe) -> Recipe:
     """The recipe without preparing rounds, because public rows replace them."""
     for name in ("spread", "centre"):
         if getattr(recipe, name) not in (AUTO, 0.0):
-            allowed = '"auto" or 0 with public rows, which tell it'
+            allowed = '"auto" or 0: public rows already give it'
             raise InvalidArgument(name, getattr(recipe, name), allowed)
     return replace(recipe, spread=0.0, centre=0.0)
 

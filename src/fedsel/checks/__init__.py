@@ -128,7 +128,7 @@ def check_solution(solution: Solution) -> None:
 def _check_solution(solution: Solution) -> None:
     require(
         pickle.loads(pickle.dumps(solution)) == solution,  # noqa: S301
-        f"{solution.name}: its pickle is another",
+        f"{solution.name}: a pickled copy differs from it",
     )
     if not solution.private:
         return

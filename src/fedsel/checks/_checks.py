@@ -54,14 +54,14 @@ def failing(what: str) -> Iterator[None]:
     >>> with failing("Mine: check_rank_law"):
     ...     raise ValueError("no law at d = 1")
     Traceback (most recent call last):
-    AssertionError: Mine: check_rank_law ends in ValueError: no law at d = 1
+    AssertionError: Mine: check_rank_law raised ValueError: no law at d = 1
     """
     try:
         yield
     except AssertionError:
         raise
     except Exception as error:
-        raise AssertionError(f"{what} ends in {type(error).__name__}: {error}") from error
+        raise AssertionError(f"{what} raised {type(error).__name__}: {error}") from error
 
 
 def vectors(d: int) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
@@ -94,7 +94,7 @@ def check_reproducible(mechanism: Mechanism) -> None:
     require(again == mechanism, f"{mechanism!r}: its repr builds {again!r}")
     copy = pickle.loads(pickle.dumps(mechanism))  # noqa: S301
     require(copy == mechanism, f"{mechanism!r}: its pickle is {copy!r}")
-    require(hash(mechanism) == hash(copy), f"{mechanism!r}: a copy has another hash")
+    require(hash(mechanism) == hash(copy), f"{mechanism!r}: a copy has a different hash")
     for field in fields(mechanism):  # type: ignore[arg-type]
         value = getattr(mechanism, field.name)
         if isinstance(value, int) and not isinstance(value, bool) and value == 1:
@@ -104,7 +104,7 @@ def check_reproducible(mechanism: Mechanism) -> None:
                 continue
             require(
                 other != mechanism or repr(other) == repr(mechanism),
-                f"{mechanism!r} equals {other!r}, which reads otherwise",
+                f"{mechanism!r} equals {other!r}, although their reprs differ",
             )
 
 
@@ -184,7 +184,7 @@ def check_shipped_law(mechanism: ReportMechanism) -> None:
             law = {pairs: p for pairs, (p, _) in report_law(solution, vector).items()}
             exact = mechanism.report_law([Fraction(x) for x in vector])
             exact = {pairs: p for pairs, p in exact.items() if p}
-            require(law == exact, f"{mechanism!r}: draws by another law at {vector}")
+            require(law == exact, f"{mechanism!r}: draw does not follow the law at {vector}")
 
 
 def check_one_symbol_law(mechanism: OneSymbol) -> None:

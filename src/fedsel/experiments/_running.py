@@ -177,7 +177,7 @@ class Store:
             (application,) = file.execute("PRAGMA application_id").fetchone()
             (tables,) = file.execute("SELECT count(*) FROM sqlite_master").fetchone()
             if application != _APPLICATION and tables:
-                raise InvalidArgument("store", str(path), "a results file of fedsel, or a new one")
+                raise InvalidArgument("store", str(path), "a results file of fedsel, or a new file")
             if tables:
                 return
             file.execute(f"PRAGMA application_id = {_APPLICATION}")

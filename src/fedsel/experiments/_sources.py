@@ -85,7 +85,7 @@ class InMemorySource:
 def with_public(dataset: Dataset, rows: Rows) -> InMemorySource:
     """A data set with public rows (m, d) beside it, for the bounds that it lacks."""
     if rows.ndim != 2 or rows.shape[1] != dataset.d:
-        raise InvalidArgument("public", f"of shape {rows.shape}", f"(m, {dataset.d})")
+        raise InvalidArgument("public", f"of shape {rows.shape}", f"of shape (m, {dataset.d})")
     if len(rows) < 2:
         raise InvalidArgument("public", f"{len(rows)} row", "at least 2 rows")
     if not dataset.bounded:
@@ -115,7 +115,7 @@ def public_records(
     elif scale in ("unit", "symmetric") and data.bounds is not None:
         known = FeatureScale(data.bounds[:, 0], data.bounds[:, 1])
     if known is None and source.means:
-        allowed = "unit, symmetric or private with public means, which are of public scales"
+        allowed = "unit, symmetric or private: public means need a public scale"
         raise InvalidArgument("scale", scale, allowed)
     if known is None:
         return None
@@ -159,7 +159,7 @@ def _prepared(
     if clients is None:
         return Population(ready.X, ready.y)
     if clients > ready.n:
-        raise InvalidArgument("clients", clients, f"at most the {ready.n} records")
+        raise InvalidArgument("clients", clients, f"at most {ready.n} (records)")
     # A large alpha is no skew: every client then has the labels of the whole.
     dealt = partition.dirichlet(ready.y, clients, 1e6 if skew is None else skew, seed)
     return Population(ready.X, ready.y, dealt.order, dealt.starts)

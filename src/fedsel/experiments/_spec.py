@@ -125,14 +125,14 @@ class Spec(Conditions):
         super().__post_init__()
         for name in _AXES:
             if not getattr(self, name):
-                raise InvalidArgument(name, getattr(self, name), "at least one")
+                raise InvalidArgument(name, getattr(self, name), "a list of at least one")
         _check_names(self.recipe, {p.field for p in _OF_RECIPE.values()})
         for model in self.models:
             if model not in _OTHER.rates:
                 raise InvalidArgument("model", model, f"one of {', '.join(_OTHER.rates)}")
         automatic = AUTO in (self._given("learning_rate"), self._given("rho"))
         if automatic and self.unit_records is False and any(e.directions for e in self._entries()):
-            wanted = "true where learning rate or ρ are automatic: they count on norm 1"
+            wanted = "true: an automatic learning rate or ρ assumes records of norm 1"
             raise InvalidArgument("unit_records", False, wanted)
         self._check_scale()
         # Report wrong names and parameters before anything runs.
@@ -150,10 +150,12 @@ class Spec(Conditions):
         cannot = [known.name for known in self._entries() if not _learns_scales(known)]
         if cannot:
             able = _first_the_recommended(filter(_learns_scales, entries()))
-            allowed = f"another for {', '.join(cannot)}: only reports of {able} can learn it"
+            allowed = (
+                f"unit, symmetric, standard or none for {', '.join(cannot)}; only {able} learn it"
+            )
             raise InvalidArgument("scale", PRIVATE, allowed)
         if self.intercept is False or not all(cell.unit_records for cell in self.cells()):
-            allowed = "another without an intercept, or where records keep their norm"
+            allowed = "used with an intercept and with records of norm 1"
             raise InvalidArgument("scale", PRIVATE, allowed)
 
     def cells(self) -> Iterator[Cell]:

@@ -86,7 +86,7 @@ class Conditions:
         if self.skew is not None:
             check_positive("skew", self.skew)
             if self.clients is None:
-                raise InvalidArgument("skew", self.skew, "given together with clients")
+                raise InvalidArgument("skew", self.skew, "omitted unless clients is set")
 
 
 @final
@@ -130,7 +130,7 @@ class Cell(Conditions):
         their public scale alone: clients prepare theirs by what is learnt.
         """
         if source.means and not self.intercept:
-            allowed = "true with public means: a centre would be an intercept"
+            allowed = "true with public means: centred records need an intercept"
             raise InvalidArgument("intercept", self.intercept, allowed)
         can = self.unit_records and self.intercept
         which = (source, self.dataset, self.draw, self.scale)
@@ -139,7 +139,7 @@ class Cell(Conditions):
         people = self._population(source, prepared=not prepares)
         kept, of = (3, 5) if self.protocol == "holdout" else (self.folds - 1, self.folds)
         if people.clients < of:
-            raise InvalidArgument("folds", of, f"at most the {people.clients} clients")
+            raise InvalidArgument("folds", of, f"at most {people.clients} (clients)")
         members, batch = people.clients * kept // of, self.batch
         count = max(1, round(batch * members)) if isinstance(batch, float) else min(batch, members)
         run = self.plan(people.X.shape[1] + prepares, count, members, part, records)

@@ -40,6 +40,7 @@ from fedsel.server import RoundRecord
 from fedsel.server._planned import Planned, recipe_asked
 from fedsel.server._step import History
 from fedsel.statements._runs import TRUST_ON_FLOWER, RunStatement
+from fedsel.tracking import Callbacks, Run, Tracking
 from fedsel.wire import Intent
 
 if TYPE_CHECKING:
@@ -94,6 +95,8 @@ class FedSelStrategy(Strategy):
     purpose, recipient
         Short texts for nodes: why reports are collected, and who gets the result. Policies of nodes
         may require them, and ledgers keep them.
+    callbacks
+        Called at the start, after every round and at the end (`fedsel.tracking`).
     **recipe
         Further fields of `fedsel.Recipe`. ``reg`` is the λ of w ← w − α·scale·λ·w at the server,
         for solutions whose server decays the weights.
@@ -126,8 +129,11 @@ class FedSelStrategy(Strategy):
         max_empty_rounds: int | None = 3,
         purpose: str = "",
         recipient: str = "",
+        callbacks: Callbacks | None = None,
         **recipe: Any,
     ) -> None:
+        self.callbacks = callbacks
+        Tracking(callbacks)  # what is wrong with them is said now
         self.intent = Intent(purpose, recipient)
         asked = recipe_asked(
             recipe, solution=solution, epsilon=epsilon, epochs=epochs, learning_rate=learning_rate
@@ -195,7 +201,7 @@ class FedSelStrategy(Strategy):
     def prepared(self, X: Any) -> NDArray[np.float32]:
         """Prepare raw records X (n, d) for the model: in ``evaluate_fn`` and for predictions."""
         if self.preparing is None:
-            raise InvalidArgument("feature_range", None, "given: nodes prepare records themselves")
+            raise InvalidArgument("feature_range", None, "set: nodes prepare records themselves")
         return self.preparing.records(X)
 
     # --- rounds ---------------------------------------------------------------------------------
@@ -221,19 +227,27 @@ class FedSelStrategy(Strategy):
         left = server.recipe.epochs * server.rounds_per_epoch - begun
         if begun:
             log(logging.INFO, "Going on from the checkpoint: %d rounds are done", begun)
+        rounds = left if num_rounds is None else min(left, check_count("num_rounds", num_rounds))
+        tracking = Tracking(self.callbacks if rounds else None)
+        privacy, nodes = server.solution.privacy, self.planned.nodes
+        run = Run.of("FedSelStrategy", server.recipe, privacy, rounds=rounds, nodes=nodes)
+        tracking.start(run)
 
         def judge(number: int, arrays: ArrayRecord) -> MetricRecord | None:
             metrics = None if evaluate_fn is None else evaluate_fn(begun + number, arrays)
             if metrics is not None:
                 scores = (metrics.get("accuracy", math.nan), metrics.get("loss", math.nan))
                 self._judged[begun + number] = (float(scores[0]), float(scores[1]))
+            if number and tracking:  # the round is in the checkpoint
+                norm = float(np.linalg.norm(self.session.model_vector))
+                tracking.round(self.history.rounds[-1], norm, metrics)
             return metrics
 
         with server:
             result = super().start(
                 grid,
                 self.arrays,
-                left if num_rounds is None else min(left, check_count("num_rounds", num_rounds)),
+                rounds,
                 timeout,
                 train_config,
                 evaluate_config,
@@ -243,6 +257,7 @@ class FedSelStrategy(Strategy):
         if left and server.finished and not heard and self.max_empty_rounds is not None:
             raise NoReports(f"the run is over without a single report; {self._empty_rounds}")
         result.arrays = self.arrays
+        tracking.end(self.history)
         return result
 
     def configure_train(

@@ -100,7 +100,7 @@ def mechanism(
     2.0
     >>> mechanism("PZ", epsilon=1.0)
     Traceback (most recent call last):
-    fedsel.errors.InvalidArgument: name = 'PZ': must be a known mechanism; close to it: PS, PM, PE
+    fedsel.errors.InvalidArgument: name = 'PZ': must be a known mechanism, such as PS, PM, PE
     """
     check_kind("name", name, str)
     single = {n.lower(): n for n in _SINGLE}
@@ -112,7 +112,7 @@ def mechanism(
     listed = single | {low: "-".join(pair) for low, pair in pairs.items()}
     close = difflib.get_close_matches(name.lower(), listed, n=3, cutoff=0.3)
     known = ", ".join(listed[c] for c in close) or ", ".join(single.values())
-    raise InvalidArgument("name", name, f"a known mechanism; close to it: {known}")
+    raise InvalidArgument("name", name, f"a known mechanism, such as {known}")
 
 
 def _two_stage(
@@ -120,7 +120,7 @@ def _two_stage(
 ) -> TwoStage:
     """Split ε₁ = μ·ε and ε₂ = ε − ε₁ in rationals, so that they add up to ε exactly."""
     if epsilon is None:
-        raise InvalidArgument("epsilon", None, f"given for {first}-{second}")
+        raise InvalidArgument("epsilon", None, f"a number > 0: {first}-{second} needs an ε")
     total = Fraction(check_epsilon("epsilon", epsilon))
     if not 0 <= check_finite("mu", mu) < 1:
         raise InvalidArgument("mu", mu, "in [0, 1)")
@@ -133,7 +133,7 @@ def _two_stage(
 def _build(kind: type[_Kind], epsilon: Epsilon | None, k: Top | None) -> _Kind:
     wanted = _parameters(kind)
     if "epsilon" in wanted and epsilon is None:
-        raise InvalidArgument("epsilon", None, f"given for {kind.name}")
+        raise InvalidArgument("epsilon", None, f"a number > 0: {kind.name} needs an ε")
     given: dict[str, Any] = {"epsilon": epsilon}
     if k is not None or kind.name not in ONE_SYMBOL:  # J chooses the best k itself
         given["k"] = 0.1 if k is None else k

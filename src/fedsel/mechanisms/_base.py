@@ -54,7 +54,7 @@ class Mechanism(ABC):
 
     def blanket(self, d: int | None = None) -> Blanket:  # noqa: ARG002
         """The two inputs that are hardest to hide among shuffled reports, for `fedsel.amplify`."""
-        raise InvalidArgument("mechanism", self, "private, with a blanket")
+        raise InvalidArgument("mechanism", self, "a private mechanism that defines `blanket`")
 
     @property
     def parts(self) -> tuple[Mechanism, ...]:
@@ -314,7 +314,7 @@ class WholeVector(ReportMechanism):
         vector: Sequence[Fraction],  # noqa: ARG002
         values: Sequence[Fraction] | None = None,  # noqa: ARG002
     ) -> ReportLaw:
-        raise InvalidArgument("mechanism", self, "private: numbers have no law of symbols")
+        raise InvalidArgument("mechanism", self, "a private mechanism: plain numbers have no law")
 
     def bits(self, size: int) -> int:
         return 32 * size

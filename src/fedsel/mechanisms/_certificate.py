@@ -196,6 +196,6 @@ def certify(target: Certifiable, d: int | None = None) -> Certificate:
         raise InvalidArgument("target", target, "a mechanism or a solution")
     own = getattr(target, "dim", None)
     if own is not None and d not in (None, own):
-        raise InvalidArgument("d", d, f"left out, or the solution's own: {own}")
+        raise InvalidArgument("d", d, f"omitted, or {own} as in the solution")
     size = None if getattr(target, "scalar", False) else check_count("d", d if own is None else own)
     return Certificate(target, size, target.claimed, target.loss_ratio(size))

@@ -44,7 +44,7 @@ class Reports:
             symbols = symbols.astype(kind, copy=False)
         object.__setattr__(self, "symbol", symbols)
         if self.slot.shape != self.symbol.shape or self.slot.ndim not in (1, 2):
-            raise InvalidArgument("symbol", self.symbol.shape, f"of the slots' shape: {slot!r}")
+            raise InvalidArgument("symbol", self.symbol.shape, f"of shape {self.slot.shape}")
 
     @classmethod
     def of(cls, reports: Iterable[Reports]) -> Self:
@@ -185,7 +185,7 @@ class Totals:
         """Add the sums of another server."""
         check_kind("other", other, Totals)
         if other.sums.shape != self.sums.shape:
-            raise InvalidArgument("other", other.sums.shape, f"sums of {self.sums.shape}")
+            raise InvalidArgument("other", other.sums.shape, f"sums of shape {self.sums.shape}")
         self.sums += other.sums
         self.count += other.count
 

@@ -197,7 +197,7 @@ class Unperturbed(Value):
     plain: ClassVar[bool] = True
 
     def build_law(self) -> SymbolLaw:
-        raise InvalidArgument("value", self, "private: numbers have no law of symbols")
+        raise InvalidArgument("value", self, "a private value: plain numbers have no law")
 
     def loss_ratio(self, d: int | None = None) -> Fraction | None:  # noqa: ARG002
         return None

@@ -179,15 +179,15 @@ def read_means(
     for j, key, value in _told(means, len(low), names):
         name = f"{ARGUMENT}[{key!r}]"
         within = f"a number in its public bounds, [{low[j]:g}, {high[j]:g}]"
-        number = check_float(name, value, f"{within}; leave out what is not known")
+        number = check_float(name, value, f"{within}; omit features whose mean is not known")
         if not low[j] <= number <= high[j]:
             remedy = "in the units of the feature, or declare wider bounds"
             raise InvalidArgument(name, number, f"{within}: {remedy}")
         if not math.isnan(values[j]):
-            raise InvalidArgument(name, number, "of a feature that has no other mean")
+            raise InvalidArgument(name, number, "the only mean of its feature")
         values[j] = number
     if np.isnan(values).all():
-        raise InvalidArgument(ARGUMENT, means, "the mean of at least one feature, or left out")
+        raise InvalidArgument(ARGUMENT, means, "the mean of at least one feature, or None")
     return values
 
 
@@ -228,7 +228,7 @@ def _place(key: object, value: object, places: Mapping[str, int], d: int) -> int
     if places:
         close = difflib.get_close_matches(str(key), places, n=3, cutoff=0.4)
         shown = ", ".join(map(repr, close or list(places)[:3]))
-        allowed = f"of a feature by its name, such as {shown}"
+        allowed = f"the mean of a known feature, such as {shown}"
     else:
-        allowed = f"of a feature by its number, 0 … {d - 1}: features have no names here"
+        allowed = f"the mean of a feature by its number, 0 … {d - 1}: features have no names here"
     raise InvalidArgument(f"{ARGUMENT}[{key!r}]", value, allowed)

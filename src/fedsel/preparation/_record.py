@@ -60,7 +60,7 @@ class Preparation:
             if vector.shape != self.spread.shape:
                 raise InvalidArgument(name, vector.shape, f"of shape {self.spread.shape}")
         if not ((self.spread > 0) & (self.spread <= WIDEST)).all():
-            raise InvalidArgument("spread", "a number outside", f"in (0, {WIDEST:g}]")
+            raise InvalidArgument("spread", "an entry out of range", f"in (0, {WIDEST:g}]")
         if check_finite("intercept", self.intercept) < 0:
             raise InvalidArgument("intercept", self.intercept, "a finite number ≥ 0; 0 is none")
         check_positive("factor", self.factor)
@@ -121,7 +121,7 @@ class Preparation:
         sparse = hasattr(X, "indptr")
         rows: Any = X if sparse else np.asarray(X)
         if rows.ndim != 2 or rows.shape[1] != self.features:
-            raise InvalidArgument("X", f"of shape {rows.shape}", f"(n, {self.features})")
+            raise InvalidArgument("X", f"of shape {rows.shape}", f"of shape (n, {self.features})")
         if sparse and self.keeps_zeros:
             return self._sparse(rows)
         prepared = np.empty((rows.shape[0], self.size), dtype=np.float32)
@@ -214,7 +214,9 @@ class Preparation:
         """
         known = {"spread", "centre", "intercept", "unit", "factor"}
         if not isinstance(values, dict) or set(values) - {*_FURTHER} != known:
-            raise InvalidArgument("preparation", type(values).__name__, f"{sorted(known)}")
+            raise InvalidArgument(
+                "preparation", type(values).__name__, f"a table with {', '.join(sorted(known))}"
+            )
         if not isinstance(values["unit"], bool):
             raise InvalidArgument("unit", values["unit"], "true or false")
         spread, centre = (np.asarray(values[name]) for name in ("spread", "centre"))

@@ -168,7 +168,9 @@ def draw_reports(mechanism: ReportMechanism, rows: Rows, streams: Streams) -> Re
     """Draw the report of each client."""
     draw = _DRAW.get(type(mechanism))
     if draw is None:
-        raise InvalidArgument("mechanism", mechanism, "one that this executor knows")
+        raise InvalidArgument(
+            "mechanism", mechanism, 'one that executor="batch" knows; use "kernel"'
+        )
     return draw(mechanism, rows, streams)
 
 

@@ -217,7 +217,7 @@ def tables_of(solution: Solution) -> Tables:
     """Convert a solution for the kernels."""
     if not known(solution):
         raise InvalidArgument(
-            "solution", solution.name, "of fedsel's own mechanisms and transforms"
+            "solution", solution.name, "made of fedsel's own mechanisms and transforms"
         )
     mechanism, transform, size = solution.mechanism, solution.transform, solution.transform.size
     fields = _MECHANISMS[type(mechanism)](mechanism, size)
@@ -308,7 +308,7 @@ class ReportKernel:
             p[0].shape[1] * p[1].shape[1] if isinstance(p, tuple) else p.shape[1] for p in held
         )
         if entries != self.solution.dim:
-            raise InvalidArgument("parts", f"{entries} entries", f"{self.solution.dim} in all")
+            raise InvalidArgument("parts", f"{entries} entries", f"{self.solution.dim} entries")
         done = native.send_vectors(
             self._compiled,
             held,

@@ -132,7 +132,7 @@ def report(
     if rows.shape[1] != solution.dim:
         raise InvalidData(f"vectors: must have {solution.dim} columns")
     if solution.alphabet.plain:
-        raise InvalidArgument("target", target, "private: numbers are no symbols")
+        raise InvalidArgument("target", target, "private: plain numbers are no symbols")
     everyone = _for_all(rows, who)
     if _fast(executor):
         from fedsel.sampling._kernels import ReportKernel, known
@@ -172,7 +172,9 @@ def _fast(executor: str) -> bool:
 
 def _rows(name: str, rows: Rows, who: Cohort) -> Rows:
     if len(rows) not in (1, len(who.clients)):
-        raise InvalidData(f"{name}: needs one row a client ({len(who.clients)}), or one for all")
+        raise InvalidData(
+            f"{name}: must have {len(who.clients)} rows, one for each client, or one row for all"
+        )
     return rows
 
 

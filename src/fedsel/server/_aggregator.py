@@ -34,7 +34,7 @@ from fedsel.wire import Intent, Request, Verdict
 FILE_NAME = "checkpoint.bin"
 _MOST_WAITING = 1 << 16
 """Bytes of accepted reports that are not added up yet."""
-_A_NAME = "hashable and equal to itself, so that a client is known again by its name"
+_A_NAME = "hashable and equal to itself, so that the client can be recognised"
 
 
 def _kept(path: str) -> Any:
@@ -231,7 +231,7 @@ class Aggregator:
         batch = self._format.decode_many(data[: whole * size])
         names = list(clients) if clients is not None else None
         if names is not None and len(names) != whole:
-            raise InvalidArgument("clients", len(names), f"one for each of the {whole} reports")
+            raise InvalidArgument("clients", len(names), f"{whole} names, one for each report")
         _check_names(names or ())
         now, late = judge_rounds(batch, self.round, self.finished)
         duplicate, taken, new = self._admit(np.flatnonzero(now), names)
@@ -308,7 +308,7 @@ class Aggregator:
             with self._file.open("rb") as file:
                 seal = file.read(SEAL_BYTES)
         if seal != self._seal:
-            raise CheckpointError("another process has written the checkpoint")
+            raise CheckpointError("another process has changed the checkpoint: open it again")
         saved = state.encode()
         replace_file(self._file, saved)
         self._seal = saved[:SEAL_BYTES]

@@ -170,7 +170,7 @@ class Checkpoint:
         """Refuse to resume with another task than the checkpoint's; name the changes."""
         means = [None if c.plan is None else c.plan.known for c in (self, other)]
         if means[0] != means[1]:
-            allowed = "what the run began with: the checkpoint has other public means"
+            allowed = "the same as when the run began: the checkpoint has other public means"
             raise InvalidArgument("public_mean", _values(means[1]), allowed)
         # How a recipe was come to is not kept.
         mine, theirs = (
@@ -181,7 +181,7 @@ class Checkpoint:
         changed = [name for name in was if was[name] != now[name]]
         if changed:
             first, *more = changed
-            allowed = f"that of the checkpoint: {_shown(was[first])}" + "".join(
+            allowed = f"{_shown(was[first])}, as in the checkpoint" + "".join(
                 f"; {name} was {_shown(was[name])}, is {_shown(now[name])}" for name in more
             )
             value = now[first]
@@ -193,7 +193,7 @@ class Checkpoint:
             changed = [name for name in {**was, **now} if was.get(name) != now.get(name)]
             begun = _shown({name: was.get(name) for name in changed})
             value = {name: now.get(name) for name in changed}
-            raise InvalidArgument("plan", value, f"that of the checkpoint: {begun}")
+            raise InvalidArgument("plan", value, f"{begun}, as in the checkpoint")
 
     @property
     def round(self) -> int:
@@ -238,7 +238,7 @@ class Checkpoint:
 
     def _check_open(self) -> None:
         if self.finished:
-            raise InvalidArgument("round", self.round, "below the rounds of the recipe: it is over")
+            raise InvalidArgument("round", self.round, "an earlier one: the run is over")
 
     def encode(self) -> bytes:
         """The checkpoint in bytes, with its SHA-256 in front."""
@@ -285,9 +285,9 @@ class Checkpoint:
         content = data[_HEAD.size :]
         head = _HEAD.unpack(data[: _HEAD.size]) if len(data) >= _HEAD.size else None
         if head is None or head[0] != _MAGIC or head[2] != hashlib.sha256(content).digest():
-            raise CheckpointError("the checkpoint is damaged: put back a whole copy, or begin anew")
+            raise CheckpointError("the checkpoint is damaged: restore a backup, or start a new run")
         if head[1] not in _READ:
-            raise CheckpointError(f"the checkpoint is of version {head[1]}, not {_VERSION}")
+            raise CheckpointError(f"the checkpoint has version {head[1]}, not {_VERSION}")
         with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
             recipe = decode_recipe(arrays["task" if head[1] == 1 else "recipe"].tobytes())
             known = [] if head[1] == 1 else arrays["server"].tolist()
@@ -322,7 +322,7 @@ def _start(weights: ArrayLike | None, dim: int) -> NDArray[np.float64]:
 def _checked(plan: Plan | None, recipe: Recipe, rounds_per_epoch: int) -> Plan | None:
     if not isinstance(plan, Plan):
         if plan is not None or recipe.spread or recipe.centre:
-            raise InvalidArgument("plan", plan, "that of the recipe: fedsel.auto.plan_run")
+            raise InvalidArgument("plan", plan, "the plan of the recipe, from fedsel.auto.plan_run")
         return None
     dim = recipe.build().dim
     if plan.dim != dim or plan.rounds >= rounds_per_epoch:

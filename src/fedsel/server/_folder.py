@@ -84,10 +84,10 @@ class FolderLock:
         """Raise unless the folder is still held, and is still the one that was locked."""
         if not self.held:
             raise CheckpointError(
-                f"the folder {str(self.folder)!r} is not held: closed, or opened by another process"
+                f"the folder {str(self.folder)!r} was closed, or belongs to another process"
             )
         if not self._file.exists() or not os.path.samestat(self._locked, self._file.stat()):
-            raise CheckpointError(f"the folder {str(self.folder)!r} was replaced by another one")
+            raise CheckpointError(f"the folder {str(self.folder)!r} was replaced while in use")
 
     def release(self) -> None:
         """Let others use the folder."""

@@ -64,13 +64,13 @@ class ServerKey:
             from cryptography.hazmat.primitives.serialization import load_pem_private_key
         path = Path(file)
         if os.name == "posix" and stat.S_IMODE(path.stat().st_mode) & 0o077:
-            raise InvalidArgument("file", str(path), "readable by its owner alone: chmod 600")
+            raise InvalidArgument("file", str(path), "readable by its owner only: run chmod 600")
         try:
             private = load_pem_private_key(path.read_bytes(), password=None)
         except (ValueError, TypeError):
             private = None
         if not isinstance(private, X25519PrivateKey):
-            raise CheckpointError(f"the file {str(path)!r} holds no key of this kind")
+            raise CheckpointError(f"the file {str(path)!r} holds no private X25519 key in PEM")
         return cls(private)
 
     def opened(self, request: bytes, batch: bytes) -> tuple[bytes, list[bytes]]:

@@ -51,7 +51,7 @@ class Planned:
         if self.records_per_node is not None:
             if self.norm is None:
                 raise InvalidArgument(
-                    "records_per_node", self.records_per_node, "left out, or given with norm=…"
+                    "records_per_node", self.records_per_node, "omitted unless norm is set"
                 )
             check_count("records_per_node", self.records_per_node)
         self._check_records()
@@ -63,7 +63,7 @@ class Planned:
         if self.asked.reg and not recipe.build().decays_at_server:
             name = self.asked.solution
             raise InvalidArgument(
-                "reg", self.asked.reg, f"0 for {name}: its nodes would add λ·w, in the app's loss"
+                "reg", self.asked.reg, f"0 for {name}: add λ to the loss of your app instead"
             )
         if self.feature_range is not None:
             of_model = self._features(2) != self._features(3)
@@ -79,9 +79,9 @@ class Planned:
                 raise InvalidArgument("norm", self.norm, allowed)
             return
         if self.features is not None:
-            raise InvalidArgument("features", self.features, "left out without feature_range")
+            raise InvalidArgument("features", self.features, "omitted without feature_range")
         if self.public_mean is not None:
-            raise InvalidArgument("public_mean", self.public_mean, "left out without feature_range")
+            raise InvalidArgument("public_mean", self.public_mean, "omitted without feature_range")
         for name in ("centre", "spread"):
             if getattr(self.asked, name) not in (AUTO, 0.0):
                 raise InvalidArgument(name, getattr(self.asked, name), "0 without feature_range")
@@ -146,7 +146,7 @@ class Planned:
         features = self._features(dim)
         entries = features + 1
         if features < 1 or dim < entries or (self.norm is not None and dim % entries):
-            allowed = f"so that a model of {dim} parameters has a multiple of features + 1"
+            allowed = f"such that features + 1 divides the {dim} parameters of the model"
             raise InvalidArgument("features", features, allowed)
         return FeatureScale.declared(self.feature_range, features)
 
@@ -172,5 +172,5 @@ def recipe_asked(further: dict[str, Any], **own: Any) -> Recipe:
     """The recipe of these parameters; of the further ones, unknown names are refused."""
     for name, value in further.items():
         if name not in _FURTHER:
-            raise InvalidArgument(name, value, f"left out, or one of {', '.join(_FURTHER)}")
+            raise InvalidArgument(name, value, f"a known parameter: {', '.join(_FURTHER)}")
     return Recipe(**own, **further)

@@ -119,10 +119,12 @@ class Shuffler:
                 execute("INSERT INTO settings VALUES (?)", (self.n_min,))
             found = {name: execute(f"PRAGMA {name}").fetchone()[0] for name in _OURS}
             if found != _OURS or self._schema() != _TABLES:
-                raise CheckpointError(f"the file {str(self._file)!r} is no shuffler's of today")
+                raise CheckpointError(
+                    f"the file {str(self._file)!r} was not written by this version of the shuffler"
+                )
             (begun_with,) = execute("SELECT n_min FROM settings").fetchone()
         if begun_with != self.n_min:
-            raise InvalidArgument("n_min", self.n_min, f"that of the folder: {begun_with}")
+            raise InvalidArgument("n_min", self.n_min, f"{begun_with}, as in the folder")
 
     def _schema(self) -> list[str]:
         query = "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY rowid"
@@ -177,9 +179,9 @@ class Shuffler:
                 values = (tag, asked.run, asked.round, size, secret)
                 self._database.execute("INSERT INTO rounds VALUES (?, ?, ?, ?, ?, NULL)", values)
             elif known.number > asked.round or known.over:
-                raise InvalidArgument("round", asked.round, "one that is not over")
+                raise InvalidArgument("round", asked.round, "a round that is not over")
             elif known.tag != tag:
-                allowed = "what the round has begun with, as must the request"
+                allowed = "the same as when the round began, and so must the request"
                 raise InvalidArgument("server_key", server_key, allowed)
             self._forget(asked.run, asked.round)
 
@@ -197,7 +199,7 @@ class Shuffler:
         asked = Request.decode(request)
         known = self._from(asked)
         if known is None or known.number != asked.round or known.over:
-            raise InvalidArgument("round", asked.round, "begun, and not over")
+            raise InvalidArgument("round", asked.round, "a round that has begun and is not over")
         return known
 
     def receive(self, client: object, message: object) -> Verdict:

@@ -287,7 +287,7 @@ class History:
         reports. Nobody shuffles here: the ε of the rounds is what holds as it is.
         """
         if self.privacy is None or not self.fewest_reports:
-            raise InvalidArgument("history", "without a report", "the history of some reports")
+            raise InvalidArgument("history", "empty", "a history with at least one report")
         return self.privacy.central(
             reports=self.fewest_reports, delta=delta, epochs=self.epochs_heard
         )

@@ -66,7 +66,7 @@ class FitAccount:
         after = None if spent is None or charge is None else added(spent, charge, privacy.epochs)
         if self.lifetime is not None and (after is None or after > self.lifetime):
             cost = f"this fit costs ε = {privacy.total:.6g}"
-            raise LifetimeExceeded(f"{cost}, and {self} has no room for it")
+            raise LifetimeExceeded(f"{cost}, more than is left of {self}")
         return after
 
 
@@ -141,11 +141,11 @@ def charge(digests: NDArray[np.uint64], privacy: Privacy) -> float:
     total, fits, again, records = RECORDS.charge(digests, privacy.total)
     if fits > 1 and fits & (fits - 1) == 0 and not math.isinf(privacy.total):
         warn_user(
-            f"{again:,} of {records:,} different records took part in fits of this process before,"
-            f" one of them in {fits} with this one: if they are the same clients, they have spent"
-            f" ε = {total:.4g} by now, not {privacy.total:.4g}. Every fit of a search, a"
+            f"{again:,} of {records:,} different records were fitted in this process before, one of"
+            f" them now in {fits} fits. If they are the same clients, they have spent"
+            f" ε = {total:.4g} so far, not {privacy.total:.4g}. Every fit of a search, a"
             " cross-validation or an ensemble costs its ε; fedsel.FitAccount(lifetime=…) limits"
-            " their sum. For simulated clients, ignore fedsel.errors.RepeatedFitWarning.",
+            " the sum. For simulated clients, ignore fedsel.errors.RepeatedFitWarning.",
             RepeatedFitWarning,
         )
     return total

@@ -73,7 +73,7 @@ class Training:
         if not 0 <= check_finite("dropout", self.dropout) < 1:
             raise InvalidArgument("dropout", self.dropout, "in [0, 1)")
         if self.plan is not None and self.plan.dim != self.solution.dim:
-            raise InvalidArgument("plan.dim", self.plan.dim, f"{self.solution.dim}, as solution")
+            raise InvalidArgument("plan.dim", self.plan.dim, f"{self.solution.dim}, as in solution")
 
     @property
     def rule(self) -> StepRule:
@@ -290,9 +290,9 @@ def train(
     solution, plan = training.solution, training.plan
     entries = population.X.shape[1] if plan is None else plan.features + 1
     if entries != solution.dim:
-        raise InvalidArgument("solution.dim", solution.dim, f"{entries}, as X")
+        raise InvalidArgument("solution.dim", solution.dim, f"{entries}, as in X")
     if plan is not None and population.X.shape[1] != plan.features:
-        raise InvalidArgument("plan.features", plan.features, f"{population.X.shape[1]}, as X")
+        raise InvalidArgument("plan.features", plan.features, f"{population.X.shape[1]}, as in X")
     weights = np.zeros(solution.dim) if start is None else _checked_start(start, solution.dim)
     clients = LinearClients(population, LinearModel(loss, training.rule.client_reg))
     judge = None if test is None else LinearJudge(test, LinearModel(loss, training.reg))
@@ -327,5 +327,5 @@ def train_vectors(
 def _checked_start(weights: Doubles, d: int) -> Doubles:
     copied: Doubles = check_vectors("start", weights, ndim=1).astype(np.float64)
     if len(copied) != d:
-        raise InvalidArgument("start", f"{len(copied)} weights", f"{d} weights, as X")
+        raise InvalidArgument("start", f"{len(copied)} weights", f"{d} weights")
     return copied

@@ -76,7 +76,7 @@ class VectorReports:
         """Let clients (n,) report on their vectors (n, d), given in parts (n, …) side by side."""
         for part in parts:
             if len(part) != len(clients):
-                raise InvalidArgument("parts", f"{len(part)} rows", f"one a client: {len(clients)}")
+                raise InvalidArgument("parts", f"{len(part)} rows", f"{len(clients)} (clients)")
         if self._kernel is not None:
             self._kernel.send(epoch, clients, parts, self.residual if len(self.residual) else None)
             return
@@ -130,8 +130,8 @@ def residual_for(solution: Solution, clients: int, directory: Path | None) -> ND
             raise InvalidArgument(
                 "residual_directory",
                 None,
-                f"a folder with room for {4 * clients * d / 2**30:.1f} GiB, the residuals of"
-                f" {clients} clients that accumulate over several epochs",
+                f"a folder with {4 * clients * d / 2**30:.1f} GiB of free space, for what {clients}"
+                " clients keep from one epoch to the next",
             )
         return np.zeros((clients, d), dtype=np.float32)
     # A sparse file of zeros: only the pages that are written take room.

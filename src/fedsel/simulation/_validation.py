@@ -93,7 +93,7 @@ def cross_validate(
     client's several runs are nothing to publish anyway.
     """
     if check_count("folds", folds, least=2) > population.clients:
-        raise InvalidArgument("folds", folds, f"at most the {population.clients} clients")
+        raise InvalidArgument("folds", folds, f"at most {population.clients} (clients)")
     check_count("repeats", repeats)
     _seed_of(training)
     runs = [(repeat, fold) for repeat in range(repeats) for fold in range(folds)]
@@ -183,7 +183,7 @@ def _seeded(training: Training, repeat: int, fold: int) -> Training:
 
 def _seed_of(training: Training) -> int:
     if training.seed is None:
-        raise InvalidArgument("training.seed", None, "an integer ≥ 0, from which folds follow")
+        raise InvalidArgument("training.seed", None, "an integer ≥ 0: the folds depend on it")
     return training.seed
 
 

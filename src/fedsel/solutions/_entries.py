@@ -73,7 +73,7 @@ class Entry:
     name: str
     family: Family
     compose: Callable[[Recipe], Solution] = field(repr=False, compare=False)
-    when: str = "A registered composition: ask its owner."
+    when: str = "Your own composition, added by fedsel.solutions.register."
     uses: frozenset[str] = frozenset()
     selection: str | None = None
     value: str | None = None
@@ -196,7 +196,7 @@ def _two_stage(selecting: str, value: str | None, *, control: bool, inside: bool
         perturbed: Value
         if value is None:
             perturbed = Unperturbed()
-            note = "not private: ε₁ = ε′ for the selection, the value leaves as it is"
+            note = "not private: ε₁ = ε′ for the selection, the value is sent without noise"
         elif control:
             perturbed = _value(value, epsilon)
             note = "control group: ε₁ for the selection and all of ε′ for the value, over the "
@@ -211,7 +211,7 @@ def _two_stage(selecting: str, value: str | None, *, control: bool, inside: bool
 
     chosen, rate = SELECTING[selecting], "; clients accumulate α times their gradient" * inside
     if value is None:
-        when = f"For the paper's ablations, not private: {chosen}, values as they are{rate}."
+        when = f"For the paper's ablations, not private: {chosen}, values without noise{rate}."
     elif control:
         when = f"For the paper's ablations, over its budget: {chosen}, all of ε for values{rate}."
     else:
@@ -271,26 +271,26 @@ def _plain_ones() -> Iterator[Entry]:
     yield _plain(
         "NP",
         FullGradient(),
-        "the whole gradient leaves as it is",
+        "the whole gradient is sent without noise",
         "To know what no privacy would give: the upper line of every comparison.",
     )
     yield _plain(
         "NP-RS",
         FlatPicks(Unperturbed(), scaled=True),
-        "one entry at random leaves as it is, times d",
+        "one entry at random is sent without noise, times d",
         "For ablations: what a random entry alone costs, without noise.",
     )
     yield _plain(
         "NP-K",
         TwoStage(TopK(k=1), Unperturbed()),
-        "the largest entry leaves as it is",
+        "the largest entry is sent without noise",
         "For ablations: what sending the largest entry alone costs, without noise.",
         kept=True,
     )
     yield _plain(
         "RS",
         FlatPicks(Unperturbed(), scaled=False),
-        "one entry at random leaves as it is",
+        "one entry at random is sent without noise",
         "For ablations: a random entry without its factor d.",
     )
 

@@ -85,7 +85,7 @@ class Fresh(Transform):
             allowed = "0 for fewer than 64 entries, else 2 or 3"
             raise InvalidArgument("factors", self.factors, allowed)
         if self.words % self.width:
-            raise InvalidArgument("words", self.words, f"whole blocks of {self.width}")
+            raise InvalidArgument("words", self.words, f"a multiple of {self.width}")
         check_count("seed", self.seed, least=0)
         check_count("round", self.round, least=0)
         check_count("basis", self.basis, least=0, most=self.bases - 1)

@@ -81,7 +81,7 @@ class Privacy:
         from fedsel.mechanisms.central import DELTA, compose
 
         if self.source is None:
-            raise InvalidArgument("privacy", self.note, "the privacy of a solution")
+            raise InvalidArgument("privacy", self.note, "solution.privacy of a solution")
         return compose(
             self.source,
             reports=reports,

@@ -70,7 +70,7 @@ def register(name: str, compose: Callable[[Recipe], Solution]) -> None:
     """
     check_kind("name", name, str)
     if not name.isascii() or not 0 < len(name) <= NAME_BYTES or name.lower() in _BY_LOWER:
-        raise InvalidArgument("name", name, f"new, in ASCII, of at most {NAME_BYTES} letters")
+        raise InvalidArgument("name", name, f"a new name of at most {NAME_BYTES} ASCII letters")
     if not callable(compose):
         raise InvalidArgument("compose", compose, "a function of a Recipe")
     _ENTRIES[name] = Entry(name, "own", compose)
@@ -81,7 +81,9 @@ def unregister(name: str) -> None:
     """Remove a name that `register` added."""
     own = [known.name for known in entries() if known.family == "own"]
     if name not in own:
-        raise InvalidArgument("name", name, f"one of yours: {', '.join(own) or 'there is none'}")
+        raise InvalidArgument(
+            "name", name, f"a name that you registered: {', '.join(own) or 'there is none'}"
+        )
     del _ENTRIES[name], _BY_LOWER[name.lower()]
     for cache in _CACHES:
         cache.cache_clear()
@@ -107,6 +109,6 @@ def build(recipe: Recipe) -> Solution:
     known = entry(recipe.solution)
     built = known.compose(recipe)
     if (built.name, built.dim, built.epochs) != (known.name, recipe.dim, recipe.epochs):
-        wanted = f"{known.name} of dim = {recipe.dim} and epochs = {recipe.epochs}"
+        wanted = f"{known.name} with dim = {recipe.dim} and epochs = {recipe.epochs}"
         raise InvalidArgument("compose", built, wanted)
     return built

@@ -166,16 +166,16 @@ class Solution:
             object.__setattr__(self, "transform", Coordinates(self.dim))
         check_kind("transform", self.transform, Transform)
         if self.transform.dim != self.dim:
-            raise InvalidArgument("transform", self.transform, f"of dim = {self.dim}")
+            raise InvalidArgument("transform", self.transform, f"a transform of dim = {self.dim}")
         if getattr(self.mechanism, "dim", self.dim) != self.dim:
-            raise InvalidArgument("mechanism", self.mechanism, f"of dim = {self.dim}")
+            raise InvalidArgument("mechanism", self.mechanism, f"a mechanism of dim = {self.dim}")
         if self.mechanism.whole and not self.transform.identity:
             raise InvalidArgument("transform", self.transform, "Coordinates: all entries are sent")
         if self.mechanism.whole and self.feedback.accumulate:
-            raise InvalidArgument("feedback", self.feedback, "nothing: all entries are sent")
+            raise InvalidArgument("feedback", self.feedback, "Feedback(): all entries are sent")
         if self.mechanism.picks > self.transform.size:
             raise InvalidArgument(
-                "picks", self.mechanism.picks, f"in 1 … the slots: {self.transform.size}"
+                "picks", self.mechanism.picks, f"at most {self.transform.size}, the number of slots"
             )
 
     def in_round(self, number: int) -> Solution:
@@ -210,7 +210,7 @@ class Solution:
         It is over all vectors of scores, so transform and feedback do not change it.
         """
         if not self.private:
-            raise InvalidArgument("solution", self.name, "private: a certified one")
+            raise InvalidArgument("solution", self.name, "private and certified")
         return self.mechanism.blanket(self.transform.size)
 
     @property

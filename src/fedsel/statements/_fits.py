@@ -72,7 +72,7 @@ class PrivacyStatement(Statement):
         included; δ is 1e-6 unless given. Several epochs need dp_accounting.
         """
         if self.shuffled is None:
-            raise InvalidArgument("privacy", self.note, "the statement of a private fit")
+            raise InvalidArgument("privacy", self.note, "a private fit")
         return self.shuffled.central(delta=delta)
 
     @property
@@ -163,6 +163,7 @@ def fit_statement(
     grouped: bool,
     seeded: bool,
     read: Sequence[str] = (),
+    declared: Sequence[str] = (),
     prepared: bool = False,
     public_rows: int = 0,
     public_means: int = 0,
@@ -172,8 +173,8 @@ def fit_statement(
     """What a fit with this solution costs a client.
 
     ``released`` names what is computed from the reports alone, ``read`` the bounds that were not
-    public, ``public_means`` how many features had one. The smallest round had ``fewest_reports``,
-    and a client reported in ``epochs``, or in all.
+    public, ``declared`` what a schema says, ``public_means`` how many features had one. The
+    smallest round had ``fewest_reports``, and a client reported in ``epochs``, or in all.
     """
     privacy = solution.privacy if epochs is None else replace(solution.privacy, epochs=epochs)
     but = " who does not know the seed" * seeded
@@ -185,6 +186,11 @@ def fit_statement(
     ]
     leaks = [SEED_UNDOES] * seeded
     leaks += [f"the bounds of {what}, which were read from the records" for what in read]
+    if declared:
+        covered.append(
+            f"{', '.join(declared)}: a schema declared them, and nothing was read from the records"
+        )
+        leaks.append("anybody whose data was looked at to write the schema: it is public")
     if prepared:
         covered.append(
             "preparation_, the centre and spread of the records: clients of the first rounds"

@@ -263,7 +263,7 @@ def inspect_ledgers(
     for path in paths:
         place = os.path.realpath(path)
         if place in seen:
-            raise InvalidArgument("DIR", str(path), "named once: its ε would count twice")
+            raise InvalidArgument("DIR", str(path), "listed once: its ε would count twice")
         seen.add(place)
     if witness is not None and len(paths) > 1 and NAME_IN_WITNESS not in witness:
         allowed = f"a path with {NAME_IN_WITNESS} in it: there are {len(paths)} stores"

@@ -118,7 +118,7 @@ class RunStatement(Statement):
         dp_accounting.
         """
         if self.shuffled is None:
-            raise InvalidArgument("run", "without a report", "one that has had reports")
+            raise InvalidArgument("run", "no reports yet", "a run that has received reports")
         return self.shuffled.central(delta=delta)
 
     @property

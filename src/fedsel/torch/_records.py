@@ -147,7 +147,7 @@ def records_of(
         return TensorRecords(X, y, dtype, floats=floats, name=name)
     if y is not None:
         given = f"targets beside {type(X).__name__}"
-        raise InvalidArgument("y", given, "left out: a Dataset has the targets in its items")
+        raise InvalidArgument("y", given, "omitted: a Dataset has the targets in its items")
     return DatasetRecords(X, dtype, floats=floats, name=name or "X")
 
 

@@ -3,6 +3,7 @@
 from fedsel.wire._columns import Category, Number
 from fedsel.wire._contract import Announcement, CloseRule, Verdict
 from fedsel.wire._dates import Date
+from fedsel.wire._model import Model
 from fedsel.wire._pipeline import RecordPipeline
 from fedsel.wire._report import Batch, ReportFormat, Sealed, Sealing
 from fedsel.wire._request import (
@@ -24,6 +25,7 @@ __all__ = [
     "Date",
     "Intent",
     "InvalidMessage",
+    "Model",
     "Number",
     "RecordPipeline",
     "ReportFormat",

@@ -7,7 +7,7 @@ prepare, devices report on the records themselves; in all others they train on p
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Self, final
 
 import numpy as np
@@ -41,7 +41,9 @@ class RecordPipeline:
     def __post_init__(self) -> None:
         features = len(self.scale.low)
         if self.preparation.features != features:
-            raise InvalidArgument("preparation", self.preparation.features, f"of {features}")
+            raise InvalidArgument(
+                "preparation", self.preparation.features, f"of {features} features"
+            )
         if self.plan is not None and self.plan.features != features:
             raise InvalidArgument("plan", self.plan.features, f"of {features} features")
 
@@ -86,7 +88,7 @@ class RecordPipeline:
         The mean over its records.
         """
         if self.plan is None:
-            raise InvalidArgument("plan", None, "a plan: no round prepares")
+            raise InvalidArgument("plan", None, "set: without a plan no round prepares")
         return self.plan.vector(number, self.scale.apply(rows_of(X)), self.preparation)
 
     def linear(self, weights: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -100,11 +102,11 @@ class RecordPipeline:
 
     # --- as it travels --------------------------------------------------------------------------
 
-    def encode(self) -> str:
-        """The pipeline as text; a value that all features share is written once."""
+    def to_dict(self) -> dict[str, Any]:
+        """The pipeline in plain values; one that all features share is written once."""
         scale, plan, learnt = self.scale, self.plan, self.preparation.to_dict()
         each = {name: _short(learnt[name]) for name in _OF_EACH_FEATURE if name in learnt}
-        parts = {
+        return {
             "features": len(scale.low),
             "octaves": scale.octaves,
             "low": _short(scale.low.tolist()),
@@ -114,19 +116,28 @@ class RecordPipeline:
             if plan is None or not plan.rounds
             else {**plan.for_devices, "loose": _short(list(plan.loose))},
         }
-        return json.dumps(parts, separators=(",", ":"))
+
+    def encode(self) -> str:
+        """The pipeline as text."""
+        return json.dumps(self.to_dict(), separators=(",", ":"))
 
     @classmethod
     def decode(cls, text: str, most: int) -> Self:
-        """The pipeline of a text; anything else raises a ValueError, or an error of its parts.
+        """The pipeline of a text; anything else raises a ValueError, or an error of its parts."""
+        return cls.of_dict(json.loads(text), most)
 
-        It has at most ``most`` features; nothing of their size is built before that is known,
-        because a few bytes may ask for any number.
+    @classmethod
+    def of_dict(cls, parts: Any, most: int) -> Self:
+        """The pipeline of plain values, with at most ``most`` features.
+
+        Nothing of their size is built before that is known, because a few bytes may ask for any
+        number.
         """
-        parts = json.loads(text)
         features = check_count("features", parts["features"], most=most)
         octaves = check_count("octaves", parts["octaves"], most=_MOST_OCTAVES)
-        bounds = FeatureScale.of((parts["low"], parts["high"]), features)
+        low, high = (np.broadcast_to(_finite(n, parts[n]), features) for n in ("low", "high"))
+        if not (low <= high).all():  # a feature that cannot vary has equal bounds
+            raise InvalidArgument("low", "a number", "at most high")
         known = dict(parts["preparation"])
         for name in known.keys() & {*_OF_EACH_FEATURE}:
             known[name] = np.broadcast_to(known[name], features).tolist()
@@ -134,7 +145,14 @@ class RecordPipeline:
         if plan is not None:
             loose = np.broadcast_to(np.asarray(plan["loose"], dtype=bool), features)
             plan = Plan(**{**plan, "loose": tuple(loose.tolist())})
-        return cls(replace(bounds, octaves=octaves), Preparation.of_dict(known), plan)
+        return cls(FeatureScale(low, high, octaves), Preparation.of_dict(known), plan)
+
+
+def _finite(name: str, values: Any) -> NDArray[np.float64]:
+    numbers = np.asarray(values, dtype=np.float64)
+    if not np.isfinite(numbers).all():
+        raise InvalidArgument(name, "a number", "finite")
+    return numbers
 
 
 def rows_of(X: Any) -> Any:

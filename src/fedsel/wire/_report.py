@@ -76,7 +76,7 @@ class ReportFormat:
 
     def __post_init__(self) -> None:
         if self.bottom and self.picks > 1:
-            raise InvalidArgument("picks", self.picks, "1 where ⊥ is possible")
+            raise InvalidArgument("picks", self.picks, "1 if a report may be ⊥")
 
     @classmethod
     def of(cls, solution: Solution, run: bytes) -> ReportFormat:

@@ -129,7 +129,7 @@ def check_text(name: str, value: object, field: str | None = None) -> str:
             allowed = f"without {character!r}: letters, digits, punctuation, symbols and spaces"
             raise InvalidArgument(name, value, allowed)
     if text != text.strip(" ") or "  " in text:
-        raise InvalidArgument(name, value, "without spaces at its ends or two in a row")
+        raise InvalidArgument(name, value, "without spaces at its ends and without two in a row")
     if _UNICODE.normalize("NFC", text) != text:
         raise InvalidArgument(name, value, "in normal form: unicodedata.normalize('NFC', …)")
     if not _has_few_marks(text):
@@ -187,7 +187,9 @@ def check_sendable(recipe: Recipe) -> Recipe:
     solution = recipe.build()
     # Before anything of that size is made.
     if solution.transform.entries > MOST_PROJECTED:
-        raise InvalidArgument("dim", recipe.dim, f"smaller: a matrix is above {MOST_PROJECTED}")
+        raise InvalidArgument(
+            "dim", recipe.dim, f"smaller: a public matrix may have {MOST_PROJECTED} entries"
+        )
     if solution.transform.slots > MOST_SLOTS:
         raise InvalidArgument("bases", recipe.bases, f"fewer: at most {MOST_SLOTS} slots in all")
     if not solution.private:

@@ -130,6 +130,16 @@ class Schema:
         return self.columns if isinstance(self.columns, int) else len(self._features)
 
     @property
+    def rows(self) -> int:
+        """The weights' rows of a linear model: one for each of more than two classes, else one."""
+        return len(self.classes) if self.classes is not None and len(self.classes) > 2 else 1
+
+    @property
+    def dim(self) -> int:
+        """The entries of a linear model's update: row after row, each with its intercept last."""
+        return self.rows * (self.feature_count + 1)
+
+    @property
     def bounds(self) -> NDArray[np.float64]:
         """Public bounds (d, 2) of the features; (−∞, ∞) where there are none."""
         if isinstance(self.columns, int):
@@ -190,10 +200,13 @@ class Schema:
     # --- as text --------------------------------------------------------------------------------
 
     def to_dict(self) -> dict[str, Any]:
-        """The schema in plain values, for JSON; short forms are written out."""
-        columns = self.columns
+        """The schema in plain values, for JSON; short forms are written out.
+
+        Columns are a list: an object of JavaScript does not keep the order of all names.
+        """
+        columns: Any = self.columns
         if not isinstance(columns, int):
-            columns = {n: c.to_dict() for n, c in columns.items()}  # type: ignore[misc]
+            columns = [{"name": n, **c.to_dict()} for n, c in columns.items()]
         of_label = {
             "label": self.label,
             "classes": None if self.classes is None else list(self.classes),
@@ -208,7 +221,14 @@ class Schema:
         lines = [f"{key} = {_toml(value)}" for key, value in values.items()]
         if isinstance(columns, int):
             return "\n".join([*lines, f"columns = {columns}", ""])
-        return "\n".join([*lines, "", "[columns]", *map(_toml_line, columns.items()), ""])
+        return "\n".join([*lines, "", "[columns]", *map(_toml_line, columns), ""])
+
+    @classmethod
+    def of(cls, given: Any) -> Self:
+        """A schema, the plain values of one, or the path of its TOML file."""
+        if isinstance(given, cls):
+            return given
+        return cls.load(given) if isinstance(given, str | Path) else cls.of_dict(given)
 
     @classmethod
     def of_dict(cls, values: Any) -> Self:
@@ -222,7 +242,7 @@ class Schema:
         _check_keys(values, _FILE_KEYS, "")
         if "columns" not in values:
             raise InvalidArgument("columns", None, "a table of columns by name")
-        return cls(**values)
+        return cls(**{**values, "columns": _by_name(values["columns"])})
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -245,6 +265,19 @@ def _name(name: object, what: str = "columns") -> str:
     if not isinstance(name, str) or not name or not name.isprintable():
         raise InvalidArgument(what, name, "a name: printable text")
     return name
+
+
+def _by_name(columns: Any) -> Any:
+    """A list of tables, each with its name, as a table of them."""
+    if not isinstance(columns, list):
+        return columns
+    if not all(isinstance(c, Mapping) and isinstance(c.get("name"), str) for c in columns):
+        raise InvalidArgument("columns", columns, "tables that have a name each")
+    named = {c["name"]: {k: v for k, v in c.items() if k != "name"} for c in columns}
+    if len(named) < len(columns):
+        twice = _first_twice([c["name"] for c in columns])
+        raise InvalidArgument("columns", twice, "a name that only one of them has")
+    return named
 
 
 def _column(name: str, given: Any) -> Column:
@@ -320,7 +353,7 @@ def _toml(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _toml_line(item: tuple[str, dict[str, Any]]) -> str:
-    name, column = item
+def _toml_line(column: dict[str, Any]) -> str:
+    name = column.pop("name")
     only = next(iter(column.values())) if len(column) == 1 and "date" not in column else column
     return f"{json.dumps(name, ensure_ascii=False)} = {_toml(only)}"

@@ -242,7 +242,7 @@ def test_what_some_inputs_never_have_hides_nobody():
             Blanket.of(wrong, 3)
     with pytest.raises(ValueError, match="outputs that every input can have"):
         TopK(k=1).blanket(3)
-    with pytest.raises(InvalidArgument, match=r"^value = Unperturbed\(\): must be private"):
+    with pytest.raises(InvalidArgument, match=r"^value = Unperturbed\(\): must be a private"):
         Unperturbed().blanket()
 
 

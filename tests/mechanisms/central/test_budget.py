@@ -91,7 +91,7 @@ def test_a_budget_beyond_the_goal_or_the_most():
     keeps_anything = {"epsilon": 0.5, "reports": 20, "delta": 0.999}
     assert local_budget(of_local, most=0.75, **keeps_anything).local == pytest.approx(0.75)
     assert local_budget(of_local, most=0.25, **keeps_anything).local == pytest.approx(0.25)
-    with pytest.raises(InvalidArgument, match=r"^epsilon = 0.5: must be one that the solution"):
+    with pytest.raises(InvalidArgument, match=r"^epsilon = 0.5: must be larger"):
         local_budget(lambda _: of_local(8.0), epsilon=0.5, reports=2, delta=1e-9)
 
 

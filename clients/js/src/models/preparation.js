@@ -27,7 +27,7 @@ export class Preparation {
     /** @readonly */
     this.origin = origin === undefined ? zero : numbers("origin", origin, this.spread.length);
     if (!this.spread.every((width) => width > 0 && width <= 2)) {
-      throw new InvalidArgument("spread", "a number outside", "in (0, 2]");
+      throw new InvalidArgument("spread", "an entry out of range", "in (0, 2]");
     }
     if (typeof intercept !== "number" || !Number.isFinite(intercept) || intercept < 0) {
       throw new InvalidArgument("intercept", intercept, "a finite number ≥ 0; 0 is none");

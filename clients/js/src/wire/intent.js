@@ -64,7 +64,7 @@ function objection(text, field) {
   const codes = Array.from(text, (character) => /** @type {number} */ (character.codePointAt(0)));
   if (new TextEncoder().encode(text).length > most) return `at most ${most} bytes of UTF-8`;
   if (!codes.every(canBeSeen)) return "letters, digits, punctuation, symbols and spaces";
-  if (/^ | $| {2}/.test(text)) return "without spaces at its ends or two in a row";
+  if (/^ | $| {2}/.test(text)) return "without spaces at its ends and without two in a row";
   if (text.normalize("NFC") !== text) return "in normal form: text.normalize('NFC')";
   if (!hasFewMarks(codes)) return `with at most ${MOST_MARKS} marks on a letter`;
   return null;

@@ -77,7 +77,7 @@ def proved_budget(
             break
         local = max(least, _three_digits(local * (1 - less)))
         less = min(0.5, 1.5 * less)  # the rough search was off by an unknown amount
-    raise InvalidArgument("epsilon", epsilon, "one that the solution keeps by itself")
+    raise InvalidArgument("epsilon", epsilon, "larger: this solution cannot keep it")
 
 
 def _kept(

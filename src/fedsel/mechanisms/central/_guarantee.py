@@ -75,7 +75,7 @@ def amplify(
     """
     n = check_count("reports", reports)
     if (delta is None) == (epsilon is None):
-        raise InvalidArgument("delta", delta, "given, or epsilon, and not both")
+        raise InvalidArgument("delta", delta, "set if epsilon is not, and omitted if it is")
     blanket = target.blanket(d)
     local = log(blanket.loss_ratio)
     if epsilon is not None:

@@ -1,16 +1,4 @@
-"""Tracking: what a run calls at its start, after every round and at its end.
-
-`FedSelClassifier.fit`, `FedSelRegressor.fit`, `fedsel.torch.FederatedTrainer.fit`,
-`fedsel.simulation.train` and `fedsel.flower.FedSelStrategy` take ``callbacks=``, a list of
-`Callback` objects or of plain functions, which are called with each round's record.
-
-Callbacks see public values only: the recipe, the privacy of its reports, and for each round what
-the server itself knows, which is computed from reports and from the evaluation set. That set must
-be public.
-
-An error in ``on_start`` stops the run before any ε is spent. Later a run has spent ε that no second
-run gives back: errors are logged (logger ``fedsel.tracking``), and the run goes on.
-"""
+"""Callbacks of a run, what is passed to them, and who calls them."""
 
 from __future__ import annotations
 
@@ -25,8 +13,6 @@ from fedsel.errors import InvalidArgument
 from fedsel.recipe import Recipe
 from fedsel.server._step import History, Round
 from fedsel.solutions import Privacy
-
-__all__ = ["Callback", "Record", "Run", "Tracking"]
 
 LOG = logging.getLogger("fedsel.tracking")
 
@@ -105,6 +91,7 @@ class Callback:
 
 
 Callbacks = Sequence[Callback | Callable[[Record], object]]
+"""What ``callbacks=`` takes: a list of `Callback` objects or of functions of a record."""
 
 
 class _Function(Callback):
@@ -146,11 +133,15 @@ class Tracking:
         for one in self._callbacks:
             one.on_start(run)
 
-    def round(self, row: Round, norm: float = math.nan, **metrics: float) -> None:
-        """Pass on a round, with the norm of the model and more metrics."""
-        given = {**vars(row), "learning_rate": self._rate, "norm": norm, **metrics}
-        given["round"] = row.round + self._after
-        record = {key: value for key, value in given.items() if math.isfinite(value)}
+    def round(
+        self, row: Round, norm: float = math.nan, metrics: Mapping[str, object] | None = None
+    ) -> None:
+        """Pass on a round, with the norm of the model and whatever metrics are numbers."""
+        number = row.round + self._after
+        own = {**vars(row), "round": number, "learning_rate": self._rate, "norm": norm}
+        given = {**(metrics or {}), **own}
+        numbers = {key: v for key, v in given.items() if isinstance(v, int | float)}
+        record = {key: number for key, number in numbers.items() if math.isfinite(number)}
         for one in self._callbacks:
             self._call(one, one.on_round, dict(record))
 
