@@ -57,6 +57,9 @@ def section(name: str, lacking: list[str]) -> str:
 
 def summary(package: ModuleType, name: str, lacking: list[str]) -> str:
     """The first sentence or line of a docstring, or of the text below a constant."""
+    root = import_module("fedsel")
+    if package is not root and name in root.__all__:
+        return "See `fedsel`."
     if not hasattr(package, name):  # a module that is imported on demand
         import_module(f"{package.__name__}.{name}")
     value = inspect.unwrap(getattr(package, name))

@@ -1,4 +1,4 @@
-"""Write the table of docs/proofs/index.md anew from the pages beside it: python tools/proofs.py."""
+"""List the statements of all proofs in docs/proofs/index.md: python tools/proofs.py."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ INDEX = FOLDER / "index.md"
 STATEMENT = re.compile(r"^## ([A-Z]\d+ .+)$", re.MULTILINE)
 CODE = re.compile(r"`((?:fedsel|reproduction)(?:\.\w+)+)`")
 TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
-LISTED = re.compile(r"^- \[[^]]+\]\((\w+\.md)\)", re.MULTILINE)
-HEAD = "| statement | code | checked by |\n|---|---|---|\n"
+ORDER = (
+    *("exact", "sampling", "selection", "values", "reports", "transforms", "composition"),
+    *("preparation", "shuffling", "shuffler"),
+)
 
 
 def statements(page: Path) -> dict[str, str]:
@@ -27,34 +29,17 @@ def slug(heading: str) -> str:
     return heading.lower().replace(" ", "-")
 
 
-def short(dotted: str) -> str:
-    """A name without its modules: a class and its attribute, or a function."""
-    parts = dotted.split(".")
-    classes = [i for i, part in enumerate(parts) if part[0].isupper()]
-    return ".".join(parts[classes[0] if classes else -1 :])
-
-
-def row(name: str, heading: str, body: str) -> str:
-    """The line of one statement."""
-    cited, checked = body.split("\n- Checked by:")
-    code = [short(dotted) for dotted in CODE.findall(cited)]
-    tests = [function for _, function in TEST.findall(checked)]
-    cells = ("<br>".join(f"`{text}`" for text in texts) for texts in (code, tests))
-    return f"| [{heading}]({name}#{slug(heading)}) | {' | '.join(cells)} |\n"
-
-
-def table() -> str:
-    """The table of all statements, in the order in which the index lists the pages."""
-    pages = LISTED.findall(INDEX.read_text(encoding="utf-8"))
-    rows = [
-        row(name, heading, body)
-        for name in pages
-        for heading, body in statements(FOLDER / name).items()
-    ]
-    return HEAD + "".join(rows)
+def listing() -> str:
+    """The statements of all pages, a line for each page."""
+    lines = []
+    for name in ORDER:
+        page = FOLDER / f"{name}.md"
+        title = page.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
+        links = (f"[{heading}]({name}.md#{slug(heading)})" for heading in statements(page))
+        lines.append(f"- **[{title}]({name}.md)**: {'; '.join(links)}\n")
+    return "".join(lines)
 
 
 if __name__ == "__main__":
-    text = INDEX.read_text(encoding="utf-8")
-    before, _, _ = text.partition("| statement |")
-    INDEX.write_text(before + table(), encoding="utf-8")
+    before, heading, _ = INDEX.read_text(encoding="utf-8").partition("## Statements\n\n")
+    INDEX.write_text(before + heading + listing(), encoding="utf-8")
