@@ -158,19 +158,19 @@ def test_the_command_on_the_page_repeats_the_finding(folder):
         ([f"{NAME}:nothing", "-e", "1", *BITS], "it takes ()"),
         ([f"{NAME}:crash", "-e", "1", "--inputs", "[1, 0]"], "raised ZeroDivisionError"),
         ([f"{NAME}:strange", "-e", "1", *BITS], "returned an object for the input True"),
-        ([f"{NAME}:truth", *BITS], "--epsilon = None: must be given: what TARGET claims"),
+        ([f"{NAME}:truth", *BITS], "--epsilon = None: must be the ε that TARGET claims"),
         ([f"{NAME}:truth", "-e", "-1", *BITS], "claimed = -1.0"),
-        ([f"{NAME}:truth", "-e", "1"], "or else --range LOW HIGH"),
+        ([f"{NAME}:truth", "-e", "1"], "or set --range LOW HIGH"),
         ([f"{NAME}:truth", "-e", "1", "--inputs", "[1]"], "at least two different values"),
         ([f"{NAME}:truth", "-e", "1", "--inputs", "[1, 1]"], "at least two different values"),
         ([f"{NAME}:truth", "-e", "1", "--inputs", "open('x')"], "--inputs = \"open('x')\""),
         ([f"{NAME}:truth", "-e", "1", "--inputs", "[[1], [1, [2]]]"], "of one length"),
-        ([f"{NAME}:truth", "-e", "1", *BITS, "--dim", "3"], "without --range and --dim"),
+        ([f"{NAME}:truth", "-e", "1", *BITS, "--dim", "3"], "omitted with --range or --dim"),
         ([f"{NAME}:truth", "-e", "1", "--range", "1", "0"], "the smaller first"),
         ([f"{NAME}:truth", "-e", "1", *BITS, "--set", "x"], "--set = 'x': must be name=value"),
         ([f"{NAME}:truth", "-e", "1", *BITS, "--set", "p=1"], "a parameter of"),
         ([f"{NAME}:truth", "-e", "1", *BITS, "--html", "no/f.html"], "in a folder that exists"),
-        (["--inputs", "[0, 1]"], "TARGET = None: must be given, module:function"),
+        (["--inputs", "[0, 1]"], "TARGET = None: must be module:function"),
     ],
 )
 def test_every_mistake_is_one_sentence(folder, arguments, said):
@@ -194,6 +194,9 @@ def test_a_solution_by_its_name():
     assert "fedsel certify" in told["why_not_exact"]
     chosen = run_here(*given, "--inputs", "[[0, 1], [0, 0.99]]", "--json")
     assert json.loads(chosen.stdout)["inputs_tried"] == ["[0.0, 1.0]", "[0.0, 0.99]"]
-    assert "--dim = None: must be given for ps-pm-c" in run_here(*given, status=2).stderr
+    assert (
+        "--dim = None: must be an integer ≥ 1: ps-pm-c needs it"
+        in run_here(*given, status=2).stderr
+    )
     wrong = run_here("audit", "PM", "-e", "1", "-d", "2", "--set", "rest=3", status=2)
     assert "rest" in wrong.stderr

@@ -71,12 +71,12 @@ def test_a_solution_is_described(name):
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (("PM-RP", "-e", "1"), "--dim = None: must be given for PM-RP"),
+        (("PM-RP", "-e", "1"), "--dim = None: must be an integer ≥ 1: PM-RP needs it"),
         (("PM-RP", "-e", "1", "-d", "9", "-k", "2"), "PM-RP has no such parameter"),
         (("EXP-PM-C", "-e", "1", "-d", "9", "-k", "2"), "EXP-PM-C has no such parameter"),
-        (("NP", "-e", "1", "-d", "9"), "--epsilon = 1.0: must be left out: NP"),
+        (("NP", "-e", "1", "-d", "9"), "--epsilon = 1.0: must be omitted: NP"),
         (("PM-RP", "-d", "9"), "--epsilon = None"),
-        (("NP", "-d", "9", "--shuffled", "9"), "--shuffled = 9: must be left out"),
+        (("NP", "-d", "9", "--shuffled", "9"), "--shuffled = 9: must be omitted"),
     ],
 )
 def test_options_that_a_solution_lacks_are_refused(arguments, complaint):

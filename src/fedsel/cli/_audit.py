@@ -118,9 +118,9 @@ def audit(
     import_solutions(imports)
     if target is None:
         own = "a checkout audits the mechanisms of fedsel: python -m reproduction audit"
-        raise InvalidArgument("TARGET", None, f"given, module:function ({own})")
+        raise InvalidArgument("TARGET", None, f"module:function ({own})")
     if epsilon is None:
-        raise InvalidArgument("--epsilon", None, "given: what TARGET claims")
+        raise InvalidArgument("--epsilon", None, "the ε that TARGET claims")
     check_installed("simulation", "fedsel audit", "scipy")
     if html is not None:
         check_installed("plots", "--html", "matplotlib")
@@ -174,7 +174,9 @@ def _solution(
     """The solution of a name, for updates of so many entries, or as long as the inputs."""
     if dim is None:
         if inputs is None:
-            raise InvalidArgument("--dim", None, f"given for {name}: the entries of an update")
+            raise InvalidArgument(
+                "--dim", None, f"an integer ≥ 1: {name} needs it, the entries of an update"
+            )
         dim = len(np.atleast_1d(_given(inputs)[0]))
     plain = entry(name).plain
     return solution(name, epsilon=None if plain else epsilon, dim=dim, **own)
@@ -257,7 +259,7 @@ def as_program(
             "TARGET",
             target,
             f"a function (value) or (value, entropy); it takes ({', '.join(names)}). "
-            "Give other parameters by --set name=value",
+            "Set other parameters with --set name=value",
         )
     if by_name and len(needed) <= 2 and all(p.name in (free[0].name, *by_name) for p in needed):
         given = by_name[0]
@@ -298,14 +300,14 @@ def _inputs(inputs: str | None, within: tuple[float, float] | None, dim: int | N
 
     if inputs is not None:
         if within is not None or dim is not None:
-            raise InvalidArgument("--inputs", inputs, "given without --range and --dim")
+            raise InvalidArgument("--inputs", inputs, "omitted with --range or --dim")
         return _given(inputs)
     if within is None:
         raise InvalidArgument(
             "--inputs",
             None,
-            "given, such as --inputs '[0, 1]', or else --range LOW HIGH: the values that a person "
-            "may have, any two of which the claim is about",
+            "the values that a person may have, such as '[0, 1]', or set --range LOW HIGH: the "
+            "claim is about any two of them",
         )
     return values_within(*within, dim)
 

@@ -73,7 +73,7 @@ def certify_command(
     """
     import_solutions(imports)
     if delta is not None and shuffled is None:
-        raise InvalidArgument("--delta", delta, "left out, or given with --shuffled")
+        raise InvalidArgument("--delta", delta, "omitted without --shuffled")
     given: dict[str, Any] = {"--epsilon": epsilon, "--k": k, "--mu": mu, "--words": codewords}
     top, known = None if k is None else parse_top(k), _entry_of(name)
     built = None
@@ -82,7 +82,7 @@ def certify_command(
         scalar = isinstance(target, Value)
         _refuse_unused(target, {**given, "--dim": dim} if scalar else given)
         if dim is None and not scalar:
-            raise InvalidArgument("--dim", None, f"given for {name}")
+            raise InvalidArgument("--dim", None, f"an integer ≥ 1: {name} needs it")
         size, certificate = (None if scalar else dim), certify(target, None if scalar else dim)
     else:
         _refuse_options(known, given)
@@ -94,7 +94,7 @@ def certify_command(
         from fedsel.mechanisms.central import DELTA, amplify
 
         if not target.private:
-            raise InvalidArgument("--shuffled", shuffled, f"left out: {target.name} is not private")
+            raise InvalidArgument("--shuffled", shuffled, f"omitted: {target.name} is not private")
         with patience("proving the central guarantee"):
             central = amplify(
                 target, size, reports=shuffled, delta=DELTA if delta is None else delta
@@ -137,7 +137,7 @@ def _entry_of(name: str) -> Entry | None:
 
 def _built(known: Entry, epsilon: float | None, dim: int | None, **given: Any) -> Solution:
     if dim is None:
-        raise InvalidArgument("--dim", None, f"given for {known.name}")
+        raise InvalidArgument("--dim", None, f"an integer ≥ 1: {known.name} needs it")
     own: dict[str, Any] = {"mu": _SHARE, "rho": None, "bases": None}
     own |= {name: value for name, value in given.items() if value is not None}
     return Recipe(known.name, epsilon, dim, **own).build()
@@ -177,7 +177,7 @@ def _refuse_unused(target: Mechanism, options: dict[str, Any]) -> None:
     used |= {"--mu"} if len(target.parts) > 1 else set()
     for option, value in options.items():
         if value is not None and option not in used:
-            raise InvalidArgument(option, value, f"left out: {target.name} has no such parameter")
+            raise InvalidArgument(option, value, f"omitted: {target.name} has no such parameter")
 
 
 def _refuse_options(known: Entry, options: dict[str, Any]) -> None:
@@ -188,4 +188,4 @@ def _refuse_options(known: Entry, options: dict[str, Any]) -> None:
         if value is not None and unused and known.family != "own":
             derived = parameter == "k" and known.directions
             why = "derives it from ε and d" if derived else "has no such parameter"
-            raise InvalidArgument(option, value, f"left out: {known.name} {why}")
+            raise InvalidArgument(option, value, f"omitted: {known.name} {why}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from fedsel.errors import InvalidArgument, SeededNoiseWarning, warn_user
@@ -163,17 +163,20 @@ def fit_statement(
     grouped: bool,
     seeded: bool,
     read: Sequence[str] = (),
+    declared: Sequence[str] = (),
     prepared: bool = False,
     public_rows: int = 0,
     public_means: int = 0,
     fewest_reports: int = 0,
+    epochs: int | None = None,
 ) -> PrivacyStatement:
     """What a fit with this solution costs a client.
 
     ``released`` names what is computed from the reports alone, ``read`` the bounds that were not
-    public, ``public_means`` how many features had one. The smallest round had ``fewest_reports``.
+    public, ``declared`` what a schema says, ``public_means`` how many features had one. The
+    smallest round had ``fewest_reports``, and a client reported in ``epochs``, or in all.
     """
-    privacy = solution.privacy
+    privacy = solution.privacy if epochs is None else replace(solution.privacy, epochs=epochs)
     but = " who does not know the seed" * seeded
     covered = [
         "every report: no report is more than e^ε times as likely under one content of the client"
@@ -183,6 +186,11 @@ def fit_statement(
     ]
     leaks = [SEED_UNDOES] * seeded
     leaks += [f"the bounds of {what}, which were read from the records" for what in read]
+    if declared:
+        covered.append(
+            f"{', '.join(declared)}: a schema declared them, and nothing was read from the records"
+        )
+        leaks.append("anybody whose data was looked at to write the schema: it is public")
     if prepared:
         covered.append(
             "preparation_, the centre and spread of the records: clients of the first rounds"
