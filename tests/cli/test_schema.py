@@ -98,9 +98,9 @@ def test_wrong_schemas(folder, text, complaint):
 
 
 def test_a_schema_needs_a_table(folder):
-    assert "given together with --data" in run_here("run", "--schema", "x", status=2).stderr
+    assert "omitted without --data" in run_here("run", "--schema", "x", status=2).stderr
     (folder / "s.toml").write_text("columns = 2\n", encoding="utf-8")
     (folder / "x.svm").write_text("1 1:1\n-1 1:2\n", encoding="utf-8")
     done = run_here("run", "--data", "x.svm", "--schema", "s.toml", cwd=folder, status=2)
-    assert "--schema = 'a schema': must be left out for .svm" in done.stderr
+    assert "--schema = 'a schema': must be omitted for .svm" in done.stderr
     assert "DATA = 'x.svm'" in run_here("schema", "x.svm", cwd=folder, status=2).stderr

@@ -67,15 +67,15 @@ def test_invitations_as_links(task_file):
         refused = run_here("invite", task_file, "--links", wrong, status=2).stderr
         assert "--links" in refused
     refused = run_here("invite", task_file, "--gateway", "--links", "https://a", status=2)
-    assert "left out with --gateway" in refused.stderr
+    assert "omitted with --gateway" in refused.stderr
 
 
 def test_wrong_tasks_and_options_are_named(task_file, quick_path):
     for change, named in (
         ("epsilon = 2", "epsilon in trial.toml = -1: must be a number > 0"),
-        ("dim = 8", "features in trial.toml = None: must be given, or dim"),
-        ("clients = 40", "clients in trial.toml = None: must be given"),
-        ("close_after = { reports = 3 }", "close_after in trial.toml = None: must be given"),
+        ("dim = 8", "features in trial.toml = None: must be set, or dim"),
+        ("clients = 40", "clients in trial.toml = None: must be set"),
+        ("close_after = { reports = 3 }", "close_after in trial.toml = None: must be set"),
     ):
         replaced = "epsilon = -1" if change.startswith("eps") else ""
         task_file.write_text(TASK.replace(change, replaced))
@@ -127,7 +127,7 @@ def test_one_command_serves_several_tasks(task_files, quick_path):
     error = run_here("serve", first, second, "--store", store, status=2).stderr
     assert "name in b.toml = 'A': must be another one: /runs/a is the path of the task 'a'" in error
     error = run_here("serve", first, second, "--demo", status=2).stderr
-    assert "left out with --demo" in error
+    assert "omitted with --demo" in error
 
 
 def test_without_a_store_each_task_has_its_own(task_files, quick_path):

@@ -93,7 +93,7 @@ def test_wrong_schemas(table, changed, words):
 
 def test_a_schema_is_for_tables(tmp_path):
     np.savez(tmp_path / "own.npz", X=np.eye(3), y=[1, 2, 2])
-    with pytest.raises(InvalidArgument, match=r"left out for \.npz"):
+    with pytest.raises(InvalidArgument, match=r"omitted for \.npz"):
         read(tmp_path / "own.npz", schema=SCHEMA)
 
 

@@ -66,7 +66,7 @@ def test_over_tls(quick_path):
         untrusting = Http(plain.address, ssl.create_default_context())
         with pytest.raises(ssl.SSLCertVerificationError):
             untrusting.get("/v1/task")
-    with pytest.raises(ValueError, match="must be given together"):
+    with pytest.raises(ValueError, match="must be set together"):
         Serving("x", tls_cert=cert)
     wrong = Serving(str(quick_path / "w"), port=0, tls_cert=key, tls_key=key)
     with pytest.raises(ValueError, match="must be a certificate and its key"):

@@ -173,10 +173,10 @@ WRONG = {
     ),
     "labels too few": (lambda: classifier().fit(X, Y[:-1]), "inconsistent numbers"),
     "no labels": (lambda: classifier().fit(X, None), "requires y"),
-    "bounds twice": (lambda: classifier(feature_range=(0, 1)).fit(X, Y), "left out beside schema"),
+    "bounds twice": (lambda: classifier(feature_range=(0, 1)).fit(X, Y), "omitted beside schema"),
     "a target for classes": (
         lambda: classifier(schema=Schema(COLUMNS, target_range=(0, 1))).fit(X, Y),
-        r"target_range = \[0.0, 1.0\]: must be left out in the schema of a FedSelClassifier",
+        r"target_range = \[0.0, 1.0\]: must be omitted in the schema of a FedSelClassifier",
     ),
     "classes for a target": (lambda: regressor(schema=SCHEMA).fit(X, X["age"]), "classes = "),
     "targets twice": (lambda: regressor(target_range=(0, 1)).fit(X, np.ones(600)), "beside schema"),

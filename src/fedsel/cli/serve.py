@@ -93,7 +93,7 @@ def serve_command(
         show_demo(devices, epochs, epsilon, keep, stay, as_json)
         return
     if not task:
-        raise InvalidArgument("TASK", None, "given: a TOML file, or --demo without one")
+        raise InvalidArgument("TASK", None, "a TOML file, unless you use --demo")
     with needed("service", "fedsel serve"):
         from fedsel.service import Task
         from fedsel.service.running import Serving, serve
@@ -164,11 +164,13 @@ def invite_command(
 def _page(address: str, gateway: bool) -> str:
     """The page where people take part, of the service at an address."""
     if gateway:
-        raise InvalidArgument("--links", address, "left out with --gateway")
+        raise InvalidArgument("--links", address, "omitted with --gateway")
     parts = urlsplit(address)
     whole = parts.scheme in ("http", "https") and parts.netloc
     if not whole or parts.query or parts.fragment or not re.fullmatch(r"[!-~]+", address):
-        raise InvalidArgument("--links", address, "the service's address, as https://learn.example")
+        raise InvalidArgument(
+            "--links", address, "the address of the service, such as https://learn.example"
+        )
     return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}/join"
 
 
@@ -180,7 +182,7 @@ def _check_meant(ctx: typer.Context, demo: bool) -> None:
         given = source is not None and source.name == "COMMANDLINE"
         of_demo = getattr(parameter, "rich_help_panel", None) == _DEMO
         if given and name != "as_json" and of_demo != demo:
-            allowed = "left out with --demo" if demo else "left out without --demo"
+            allowed = "omitted with --demo" if demo else "omitted without --demo"
             value = "…" if name == "store" else ctx.params[name]  # it may hold a password
             if name == "task":
                 value = " ".join(map(str, value))
@@ -249,7 +251,7 @@ def _say_one(task: Task, address: str, place: str, workers: int) -> None:
         f"{rounds} rounds, each closed after {' or '.join(ends)}",
         f"store: {place}, {workers} worker(s)",
         "anyone may take part" if open_to_all else "devices need invitations: fedsel invite",
-        *([f"in a browser: {address}/join"] if task.features is not None else []),
+        *([f"in a browser: {address}/join"] if task.schema is not None else []),
         f"to watch it: {address}/, the API: {address}/v1/openapi.json, figures: {address}/metrics",
         "Ctrl-C ends it.",
     ):

@@ -71,9 +71,11 @@ def read(
     if not file.is_file():
         raise InvalidArgument("path", str(path), "a file that exists")
     if header is not None and kind != ".csv":
-        raise InvalidArgument("header", header, f"left out for {file.suffix}: it has none")
+        raise InvalidArgument("header", header, f"omitted for {file.suffix}, which has none")
     if schema is not None and kind not in TABLES:
-        raise InvalidArgument("schema", "a schema", f"left out for {file.suffix}: it has no names")
+        raise InvalidArgument(
+            "schema", "a schema", f"omitted for {file.suffix}, which has no names"
+        )
     try:
         if schema is not None:
             return _by_schema(file, schema, label, header)
@@ -231,7 +233,7 @@ def _read_npz(path: Path, label: str | int | None, positive: Label | None) -> Da
 
 def _read_svmlight(path: Path, label: str | int | None, positive: Label | None) -> Dataset:
     if label not in (None, 0, "0"):
-        raise InvalidArgument("label", label, f"left out for {path.suffix}: it is the first number")
+        raise InvalidArgument("label", label, f"omitted for {path.suffix}: it is the first number")
     try:
         datasets = import_module("sklearn.datasets")
     except ModuleNotFoundError:

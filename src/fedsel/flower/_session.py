@@ -31,7 +31,7 @@ from fedsel.flower._messages import (
 )
 from fedsel.server import Aggregator, RoundRecord
 from fedsel.server._folder import FolderLock, remove_scratch, replace_file
-from fedsel.server._planned import Planned
+from fedsel.server._plan import ServerPlan
 from fedsel.server._step import History, Round
 from fedsel.wire import Intent
 
@@ -59,7 +59,7 @@ class Session:
         cls,
         arrays: ArrayRecord,
         scale: float | Mapping[str, float],
-        planned: Planned,
+        planned: ServerPlan,
         folder: Path,
         intent: Intent,
     ) -> Self:
@@ -169,7 +169,9 @@ def _remember(file: Path, model: str) -> None:
     if not file.exists():
         replace_file(file, model.encode())
     elif file.read_text(encoding="utf-8") != model:
-        raise InvalidArgument("arrays", model, "those of the checkpoint, with the same scales")
+        raise InvalidArgument(
+            "arrays", model, "the same as in the checkpoint, with the same scales"
+        )
 
 
 OTHER = "OTHER"

@@ -107,7 +107,7 @@ def key_of_environment() -> bytes | None:
     except ValueError:
         key = b""
     if len(key) < 32:
-        raise InvalidArgument(KEY_VARIABLE, "what it is", "at least 64 hexadecimal digits")
+        raise InvalidArgument(KEY_VARIABLE, "not shown", "at least 64 hexadecimal digits")
     return key[:64]
 
 

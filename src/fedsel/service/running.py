@@ -63,7 +63,7 @@ class Serving:
         check_count("workers", self.workers, most=256)
         if (self.tls_cert is None) != (self.tls_key is None):
             given = str(self.tls_cert or self.tls_key)
-            raise InvalidArgument("tls_cert + tls_key", given, "given together")
+            raise InvalidArgument("tls_cert + tls_key", given, "set together")
         _ = self.networks
         for name in ("tls_cert", "tls_key"):
             path = getattr(self, name)

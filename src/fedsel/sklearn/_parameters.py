@@ -140,7 +140,7 @@ def search_cost(
 def public_rows(estimator: BaseEstimator, public_X: Any, first: bool) -> Any:
     """The public rows as an array (m, d) or CSR, with the features of the estimator."""
     if not first:
-        raise InvalidArgument("public_X", "rows", "given with the first wave of clients alone")
+        raise InvalidArgument("public_X", "rows", "set in the first wave of clients only")
     rows = rows_of(estimator, public_X, "public_X")
     if rows.shape[0] < 2:
         raise InvalidArgument("public_X", f"{rows.shape[0]} row", "at least 2 rows")
@@ -151,12 +151,12 @@ def check_public_means(estimator: BaseEstimator, rows: Any) -> None:
     """Refuse public means that cannot be used."""
     name, means = "public_mean", estimator.public_mean
     if rows is not None:
-        raise InvalidArgument(name, means, "left out with public_X, whose rows give the centre")
+        raise InvalidArgument(name, means, "omitted with public_X, whose rows give the centre")
     if estimator.feature_range is None and estimator.schema_ is None:
-        wanted = "given with feature_range or schema: without, no bounds are public"
+        wanted = "omitted unless feature_range or schema is set: it needs public bounds"
         raise InvalidArgument(name, means, wanted)
     if not estimator.fit_intercept:
-        wanted = "left out with fit_intercept=False: a centre would be an intercept"
+        wanted = "omitted with fit_intercept=False: centred records need an intercept"
         raise InvalidArgument(name, means, wanted)
 
 
