@@ -28,6 +28,7 @@ from fedsel.simulation import History
 from fedsel.simulation._account import OPEN
 from fedsel.solutions import Solution, entry
 from fedsel.statements._fits import PrivacyStatement
+from fedsel.wire import Model
 
 FLOATS = (np.float64, np.float32)
 _RECIPE = (
@@ -53,13 +54,13 @@ class _Fitted(BaseEstimator):  # type: ignore[misc]
     seed_: int | None
     feature_range_: NDArray[np.float64]
     n_features_in_: int
+    feature_names_in_: NDArray[Any]
     n_clients_: int
     n_public_: int
     n_public_means_: int
     n_waves_: int
     preparation_: Preparation
-    _weights: NDArray[np.float64]
-    _log_prior: NDArray[np.float64] | None = None
+    _model: Model
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
