@@ -53,7 +53,8 @@ def test_it_is_kept_with_the_round(task, store_url):
         client.wait_for(1)
         (first,) = client.get("/v1/rounds")["rounds"]
         assert set(first["measured"]) == {"accuracy", "loss"}
-        assert f"fedsel_accuracy {first['measured']['accuracy']}" in client.get("/metrics").decode()
+        accuracy = f'fedsel_accuracy{{run="test"}} {first["measured"]["accuracy"]}'
+        assert accuracy in client.get("/metrics").decode()
     with running(task, store_url) as client:
         assert client.get("/v1/rounds")["rounds"] == [first]
 

@@ -84,5 +84,5 @@ def test_wrong_means_are_told_before_anything_is_served(means, words, quick_path
 
 def test_updates_of_ones_own_have_no_means():
     own = {"name": "a", "clients": 40, "close_after": {"reports": 10}, "epsilon": 2, "dim": 8}
-    with pytest.raises(InvalidArgument, match=r"public_mean = .*left out without features"):
+    with pytest.raises(InvalidArgument, match=r"public_mean = .*omitted without features"):
         Task.of({**own, "public_mean": [0.5] * 8})

@@ -157,6 +157,43 @@ def test_the_file_says_the_same_without_an_estimator(case, tmp_path):
         assert constants.tolist() == fitted.intercept_.tolist()
 
 
+MESSY = {**model_cases.MESSY, "x": (-1, 1)}
+MESSY_ROWS = [{**record, "x": 0.5} for record in model_cases.MESSY_ROWS]
+
+
+@pytest.mark.parametrize(
+    ("kind", "of_label", "y"),
+    [
+        (FedSelClassifier, {"classes": ["yes", "no"], "label": "vote"}, TWO),
+        (FedSelClassifier, {"classes": ["true", "false"]}, SCORE > 0),
+        (FedSelClassifier, {"classes": ["4", "3", "2", "1", "0", "10"]}, FIVE),
+        (FedSelClassifier, {}, FIVE),
+        (FedSelRegressor, {"target_range": (-5, 9)}, SCORE),
+    ],
+)
+def test_a_schema_travels_with_the_model(kind, of_label, y, tmp_path):
+    table = [{**MESSY_ROWS[i % len(MESSY_ROWS)], "x": float(x)} for i, x in enumerate(X[:, 4])]
+    schema = fedsel.Schema(MESSY, **of_label)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fitted = kind(epsilon=8.0, random_state=1, schema=schema).fit(table, y)
+    fitted.save_model(tmp_path / "model.json")
+    loaded = load_model(tmp_path / "model.json")
+    frames = [table, pd.DataFrame(table), MESSY_ROWS]
+    for frame in frames:
+        assert loaded.predict(frame).tolist() == fitted.predict(frame).tolist()
+    assert loaded.coef_.tolist() == fitted.coef_.tolist()
+    assert loaded.feature_names_in_.tolist() == list(schema.features)
+    assert loaded.schema.columns == schema.columns
+    assert loaded.schema.label == schema.label
+    assert loaded.score(table, y) == fitted.score(table, y)
+    if kind is FedSelClassifier:
+        assert loaded.classes_.tolist() == fitted.classes_.tolist()
+        assert loaded.predict_proba(table).tobytes() == fitted.predict_proba(table).tobytes()
+    with pytest.raises(InvalidArgument, match="column of X = 'age': must be a column of the table"):
+        loaded.predict({"a": [1]})
+
+
 def plain(**parameters):
     made = FedSelClassifier(epsilon=8.0, random_state=1, **{**WITHIN, **parameters})
     with warnings.catch_warnings():

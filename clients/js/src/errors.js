@@ -6,6 +6,7 @@ export class InvalidArgument extends RangeError {
     super(`${argument} = ${shown(value)}: must be ${allowed}`);
     this.name = "InvalidArgument";
     this.argument = argument;
+    this.value = value;
     this.allowed = allowed;
   }
 }
@@ -21,7 +22,13 @@ export class InvalidData extends RangeError {
 
 /** @param {unknown} value */
 function shown(value) {
-  const text = typeof value === "string" ? JSON.stringify(value) : String(value);
+  let text = String(typeof value);
+  try {
+    const nested = typeof value === "string" || typeof value === "object";
+    text = nested ? JSON.stringify(value) : String(value);
+  } catch {
+    // What has no text: its type must do.
+  }
   return text.length <= 200 ? text : `${text.slice(0, 197)}…`;
 }
 

@@ -18,6 +18,7 @@ export { RecordPipeline } from "./models/pipeline.js";
 /** @deprecated It is `RecordPipeline` now; the old name works until 0.2. */
 export { RecordPipeline as Preparing } from "./models/pipeline.js";
 export { LinearRecords } from "./models/records.js";
+export { Schema } from "./models/schema.js";
 export { FeatureScale } from "./models/scale.js";
 export { PRIVATE as SOLUTIONS } from "./solutions/names.js";
 export { BrowserStore } from "./stores/browser.js";

@@ -81,9 +81,11 @@ def join_command(
 
     limits = None if policy is None else _policy(policy)
     if (limits is None) == (lifetime is None):
-        raise InvalidArgument("--policy", policy and str(policy), "given, or --lifetime instead")
+        raise InvalidArgument(
+            "--policy", policy and str(policy), "a file, unless you set --lifetime"
+        )
     if limits is not None and per_report is not None:
-        raise InvalidArgument("--per-report", per_report, "left out beside --policy")
+        raise InvalidArgument("--per-report", per_report, "omitted with --policy")
     for option, value in (("--lifetime", lifetime), ("--per-report", per_report)):
         if value is not None:
             check_epsilon(option, value)
@@ -162,7 +164,7 @@ def _invitation(token: str | None, file: Path | None) -> str | None:
     if file is None:
         return token
     if token is not None:
-        raise InvalidArgument("--token-file", str(file), "left out beside --token")
+        raise InvalidArgument("--token-file", str(file), "omitted with --token")
     try:
         lines = file.read_text(encoding="ascii").split()
     except (OSError, ValueError):

@@ -93,7 +93,7 @@ class Evaluation:
         if task.evaluation is None:
             return None
         if task.features is None or task.loss not in CLASSIFYING:
-            allowed = "left out: it is for classifiers with features"
+            allowed = "omitted: it is for classifiers with features"
             raise InvalidArgument("evaluation", task.evaluation, allowed)
         path, label = task.evaluation["data"], task.evaluation["label"]
         try:
@@ -107,7 +107,7 @@ class Evaluation:
         """Accuracy and loss of the model as it is at a checkpoint."""
         preparing = self.task.preparing(state)
         if preparing is None:
-            raise InvalidArgument("features", None, "given where there is a test set")
+            raise InvalidArgument("features", None, "set, because there is a test set")
         margins = np.asarray(preparing.records(self.X) @ state.state.average, dtype=np.float64)
         losses = LinearModel(self.task.loss).losses(margins, self.y)
         return {
@@ -136,14 +136,18 @@ _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 1
 
 @final
 class Metrics:
-    """Figures for Prometheus: of the run, as the database has them, and of this process."""
+    """Figures for Prometheus: of the runs, as the database has them, and of this process.
 
-    def __init__(self, collector: Collector) -> None:
-        self._collector, self._worker = collector, str(os.getpid())
+    ``runs`` has the collectors of those that have started.
+    """
+
+    def __init__(self) -> None:
+        self.runs: dict[str, Collector] = {}
+        self._worker = str(os.getpid())
         self._registry = CollectorRegistry()
         self._registry.register(cast(Any, self))
         about: dict[str, Any] = {"registry": self._registry}
-        worker = ["worker", "route"]
+        worker = ["worker", "run", "route"]
         self._requests = Counter(
             "fedsel_requests", "Requests that were answered", [*worker, "status"], **about
         )
@@ -154,17 +158,17 @@ class Metrics:
             buckets=_SECONDS,
             **about,
         )
-        self._known: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
+        self._known: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
 
-    def observe(self, route: str, status: int, seconds: float) -> None:
+    def observe(self, run: str, route: str, status: int, seconds: float) -> None:
         """Count an answered request."""
-        pair = self._known.get((route, status))
+        pair = self._known.get((run, route, status))
         if pair is None:  # to look labels up takes longer than to count
             pair = (
-                self._requests.labels(self._worker, route, str(status)),
-                self._seconds.labels(self._worker, route),
+                self._requests.labels(self._worker, run, route, str(status)),
+                self._seconds.labels(self._worker, run, route),
             )
-            self._known[route, status] = pair
+            self._known[run, route, status] = pair
         pair[0].inc()
         pair[1].observe(seconds)
 
@@ -173,23 +177,30 @@ class Metrics:
         return generate_latest(self._registry)
 
     def collect(self) -> Iterator[Metric]:
-        """The figures of the run, read when they are asked for; the same at every process."""
-        collector, snapshot = self._collector, self._collector.snapshot
-        yield GaugeMetricFamily("fedsel_round", "The open round", snapshot.round)
-        yield GaugeMetricFamily("fedsel_rounds", "Rounds of the run in all", snapshot.rounds)
-        began = "When the open round began"
-        yield GaugeMetricFamily("fedsel_round_opened_seconds", began, collector.status.opened)
-        outcomes = CounterMetricFamily(
-            "fedsel_reports", "Reports of the run by their outcome", labels=["outcome"]
-        )
-        for name, count in collector.counts._asdict().items():
-            over = sum(getattr(record, name) for record in snapshot.state.records)
-            outcomes.add_metric([name], over + count)
-        yield outcomes
-        for name, value in ((snapshot.measures[-1] if snapshot.measures else None) or {}).items():
-            yield GaugeMetricFamily(f"fedsel_{name}", "Of the model on the test set", value)
-        yield GaugeMetricFamily("fedsel_waiting", "Reports that wait here", collector.waiting)
-        yield CounterMetricFamily("fedsel_commits", "Groups committed here", collector.commits)
-        yield GaugeMetricFamily(
-            "fedsel_store_available", "Whether the store answers here", int(collector.available)
-        )
+        """The figures of the runs, read when they are asked for; the same at every process."""
+        families: dict[str, Any] = {}
+        for run, collector in self.runs.items():
+            for kind, name, about, value, labels in _figures(collector):
+                if name not in families:
+                    families[name] = kind(f"fedsel_{name}", about, labels=["run", *labels])
+                families[name].add_metric([run, *labels.values()], value)
+        yield from families.values()
+
+
+def _figures(collector: Collector) -> Iterator[tuple[Any, str, str, float, dict[str, str]]]:
+    """Of a run: kind, name, meaning, value and labels of each figure."""
+    gauge, counter, snapshot = GaugeMetricFamily, CounterMetricFamily, collector.snapshot
+    yield gauge, "round", "The open round", snapshot.round, {}
+    yield gauge, "rounds", "Rounds of the run in all", snapshot.rounds, {}
+    began = "When the open round began"
+    yield gauge, "round_opened_seconds", began, collector.status.opened, {}
+    for name, count in collector.counts._asdict().items():
+        over = sum(getattr(record, name) for record in snapshot.state.records)
+        about = "Reports of the run by their outcome"
+        yield counter, "reports", about, over + count, {"outcome": name}
+    for name, value in ((snapshot.measures[-1] if snapshot.measures else None) or {}).items():
+        yield gauge, name, "Of the model on the test set", value, {}
+    yield gauge, "waiting", "Reports that wait here", collector.waiting, {}
+    yield counter, "commits", "Groups committed here", collector.commits, {}
+    available = int(collector.available)
+    yield gauge, "store_available", "Whether the store answers here", available, {}

@@ -82,6 +82,7 @@ class Task:
       anyone; ``purpose``, ``recipient``: what requests say; ``origins``: web pages of other
       sites that may ask (CORS), none unless named.
     - ``evaluation``: a public test set, {data = "test.csv", label = "y"}.
+    - ``file``: what it was read from, for messages.
     """
 
     name: str
@@ -103,6 +104,7 @@ class Task:
     origins: tuple[str, ...] = ()
     evaluation: dict[str, str] | None = None
     limits: Limits = field(default_factory=Limits)
+    file: Path | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         check_kind("name", self.name, str)
@@ -123,24 +125,28 @@ class Task:
             linear = ("feature_range", "public_mean", "labels", "target_range")
             for name in (*linear, "records_per_client"):
                 if getattr(self, name) is not None:
-                    raise InvalidArgument(name, getattr(self, name), "left out without features")
+                    raise InvalidArgument(name, getattr(self, name), "omitted without features")
             if self.recipe.dim is None:
-                raise InvalidArgument("features", None, "given, or dim for updates of your own")
+                raise InvalidArgument("features", None, "set, or dim for updates of your own")
             return
         if self.recipe.dim is not None:
-            raise InvalidArgument("dim", self.recipe.dim, "left out: it follows from features")
+            raise InvalidArgument("dim", self.recipe.dim, "omitted: it follows from features")
         if self.feature_range is None:
             raise InvalidArgument("feature_range", None, '(low, high), or "private"')
         if self.loss in CLASSIFYING and self.target_range is not None:
-            raise InvalidArgument("target_range", self.target_range, f"left out with {self.loss}")
+            raise InvalidArgument("target_range", self.target_range, f"omitted with {self.loss}")
         if self.loss in REGRESSING:
             if self.labels is not None:
-                raise InvalidArgument("labels", self.labels, f"left out with {self.loss}")
+                raise InvalidArgument("labels", self.labels, f"omitted with {self.loss}")
             low, high = self.target_range or (0.0, 0.0)
             if not (np.isfinite([low, high]).all() and low < high):
                 raise InvalidArgument("target_range", self.target_range, "(low, high), low < high")
         elif self.labels is not None and len(set(self.labels)) != 2:
             raise InvalidArgument("labels", self.labels, "two different texts")
+
+    def __str__(self) -> str:
+        """How messages name it."""
+        return f"the task {self.name!r}" + ("" if self.file is None else f" in {self.file.name}")
 
     @property
     def feature_count(self) -> int | None:
@@ -222,13 +228,13 @@ class Task:
         if isinstance(evaluation, dict) and isinstance(evaluation.get("data"), str):
             evaluation["data"] = str(path.parent / evaluation["data"])
         try:
-            return cls.of(values)
+            return cls.of(values, path)
         except InvalidArgument as error:
             error.name = f"{error.name} in {path.name}"
             raise
 
     @classmethod
-    def of(cls, values: Mapping[str, Any]) -> Self:
+    def of(cls, values: Mapping[str, Any], file: Path | None = None) -> Self:
         """The task of a table: fields of a recipe and of a task side by side.
 
         >>> own = {"name": "a", "clients": 40, "close_after": {"reports": 10}}
@@ -236,7 +242,7 @@ class Task:
         >>> task.begin.recipe.solution, task.begin.recipe.dim
         ('FJ', 8)
         """
-        own = [f.name for f in fields(cls) if f.name != "recipe"]
+        own = [f.name for f in fields(cls) if f.name not in ("recipe", "file")]
         known = [*own, *_OF_RECIPE]
         for name, value in values.items():
             if name not in known:
@@ -247,7 +253,7 @@ class Task:
                 raise InvalidArgument(str(name), value, allowed)
         for name in ("name", "epsilon", "clients", "close_after"):
             if name not in values:
-                raise InvalidArgument(name, None, "given")
+                raise InvalidArgument(name, None, "set in every task")
         try:
             recipe = Recipe.of({k: v for k, v in values.items() if k in _OF_RECIPE})
             given = {k: v for k, v in values.items() if k in own}
@@ -259,7 +265,7 @@ class Task:
                     given[name] = _texts(name, given[name])
             if isinstance(given.get("target_range"), list):
                 given["target_range"] = tuple(given["target_range"])
-            return cls(recipe=recipe, **given)
+            return cls(recipe=recipe, file=file, **given)
         except InvalidArgument as error:
             error.name = _RENAMED.get(error.name, error.name)
             raise

@@ -49,7 +49,8 @@ def load_model(
     loaded._adopt(model)
     loaded.preparation_, loaded.feature_range_ = preparation, np.stack([scale.low, scale.high])
     loaded.n_features_in_ = model.schema.feature_count
-    if model.named:
+    if model.schema.named:
+        loaded.schema = loaded.schema_ = model.schema
         loaded.feature_names_in_ = np.array(model.schema.features, dtype=object)
     return loaded
 
@@ -74,22 +75,27 @@ def model_of(estimator: FederatedLinear) -> Model:
 
 
 def _schema(estimator: FederatedLinear, labels: Sequence[Any] | None) -> Schema:
-    """The schema of the estimator's records: named columns of numbers, or numbers by position."""
+    """The schema of the estimator's records, with what it learnt about labels."""
+    schema = estimator.schema_ or Schema(_columns(estimator))
+    if labels is None:
+        return replace(schema, target_range=estimator.target_range_)
+    if schema.classes is not None:
+        return schema
+    try:
+        return replace(schema, classes=tuple(map(_text, labels)))
+    except InvalidArgument:  # the labels of a table cannot be read by texts such as ""
+        return schema
+
+
+def _columns(estimator: FederatedLinear) -> Any:
+    """Named columns of numbers where features have names, else how many there are."""
     names, bounds = getattr(estimator, "feature_names_in_", None), estimator.feature_range_
-    columns: Any = estimator.n_features_in_
     if names is not None:
-        columns = {name: _number(*ends) for name, ends in zip(names, bounds.T, strict=True)}
-    elif np.abs(bounds).max() > Number().limits[1]:
+        return {name: _number(*ends) for name, ends in zip(names, bounds.T, strict=True)}
+    if np.abs(bounds).max() > Number().limits[1]:
         allowed = f"within ±{Number().limits[1]:.0f} in a model file of columns without names"
         raise InvalidArgument("feature_range", float(np.abs(bounds).max()), allowed)
-    if labels is None:
-        return Schema(columns, target_range=estimator.target_range_)
-    try:
-        return Schema(columns, classes=tuple(map(_text, labels)))
-    except InvalidArgument as error:
-        if error.name != "classes":
-            raise
-        return Schema(columns)  # the labels of a table cannot be read by texts such as ""
+    return estimator.n_features_in_
 
 
 def _number(low: float, high: float) -> Number:

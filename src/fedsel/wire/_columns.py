@@ -12,7 +12,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from decimal import Decimal
-from functools import cached_property
 from numbers import Real
 from typing import Any, Final, final
 
@@ -127,7 +126,7 @@ class Category:
 
     def encode(self, cells: Cells) -> NDArray[np.float64]:
         """The features (n, levels or one more) of n cells."""
-        codes = np.array(each(self._matching, cells), dtype=np.int64)
+        codes = np.array(each(matcher(self.levels), cells), dtype=np.int64)
         other = self.levels.index(OTHER) if OTHER in self.levels else -1
         absent = other if self.missing is None else self.levels.index(self.missing)
         known = np.where(codes == UNKNOWN, other, np.where(codes == ABSENT, absent, codes))
@@ -135,10 +134,6 @@ class Category:
         if self.indicator:
             columns.append(codes == ABSENT)
         return np.column_stack(columns).astype(np.float64)
-
-    @cached_property
-    def _matching(self) -> Callable[[Any], int]:
-        return matcher(self.levels)
 
     def to_dict(self) -> dict[str, Any]:
         """As `Number.to_dict`."""

@@ -91,7 +91,7 @@ class CloseRule:
 
     def __post_init__(self) -> None:
         if self.reports is None and self.seconds is None:
-            raise InvalidArgument("close_after", {}, "with reports, seconds or both")
+            raise InvalidArgument("close_after", {}, "a table with reports, seconds or both")
         if self.reports is not None:
             check_count("close_after.reports", self.reports)
         if self.seconds is not None:

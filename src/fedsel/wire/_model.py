@@ -122,11 +122,6 @@ class Model:
         return self.loss in REGRESSING
 
     @property
-    def named(self) -> bool:
-        """Whether records are read by the names of their columns."""
-        return self.schema is not None and self.schema.named
-
-    @property
     def rows(self) -> int:
         """The margins of a record: as many as there are classes if they are more than two."""
         return len(self.classes) if self.classes is not None and len(self.classes) > 2 else 1

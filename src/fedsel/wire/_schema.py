@@ -214,6 +214,13 @@ class Schema:
         return "\n".join([*lines, "", "[columns]", *map(_toml_line, columns), ""])
 
     @classmethod
+    def of(cls, given: Any) -> Self:
+        """A schema, the plain values of one, or the path of its TOML file."""
+        if isinstance(given, cls):
+            return given
+        return cls.load(given) if isinstance(given, str | Path) else cls.of_dict(given)
+
+    @classmethod
     def of_dict(cls, values: Any) -> Self:
         """From plain values, as JSON and TOML have them.
 

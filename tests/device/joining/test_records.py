@@ -46,7 +46,7 @@ def test_a_count_of_features_takes_all_columns_in_their_order():
     assert arranged(RawRecords([[1, 2]], ["yes"]), task)[0] == [[1, 2]]
     with pytest.raises(InvalidArgument, match="2 columns beside the label"):
         RawRecords([[1, 2, 3]], ["yes"]).suited(task)
-    with pytest.raises(InvalidArgument, match="names = None: must be given"):
+    with pytest.raises(InvalidArgument, match="names = None: must be the names"):
         RawRecords([[1, 2]], ["yes"]).suited(NAMED)
 
 

@@ -102,7 +102,9 @@ class RawRecords:
                 raise InvalidArgument("data", f"{self._cells.shape[1]} columns", allowed)
             return SuitedRecords(self._cells, self._labels, task, {j: j for j in range(wanted)}, {})
         if self.names is None:
-            raise InvalidArgument("names", None, f"given: the task asks for {_listed(wanted)}")
+            raise InvalidArgument(
+                "names", None, f"the names of the columns: the task asks for {_listed(wanted)}"
+            )
         place = {name: j for j, name in enumerate(self.names)}
         numbers: dict[int, int] = {}
         levels: dict[int, dict[str, int]] = {}

@@ -9,6 +9,7 @@ service lead to the same requests, charges and endings (``tests/clients/answers.
 from __future__ import annotations
 
 import hashlib
+import re
 import time
 import warnings
 from contextlib import suppress
@@ -151,7 +152,7 @@ class Session:
 
     def asked(self) -> Offer:
         """The old name of `offer`."""
-        text = "Session.asked is now Session.offer; the old name goes in 0.2"
+        text = "Session.asked is now Session.offer; the old name works until 0.2"
         warnings.warn(text, DeprecationWarning, stacklevel=2)
         return self.offer()
 
@@ -168,6 +169,11 @@ class Session:
         return reply.body
 
     def _not_understood(self, reply: Reply) -> Ended:
+        if reply.word == "several_runs":
+            url, paths = self._connection.url.rstrip("/"), reply.values.get("paths")
+            known = [p for p in paths if isinstance(p, str)] if isinstance(paths, list) else []
+            named = ", ".join(f"{url}/{p}" for p in known if re.fullmatch(r"runs/[a-z0-9_-]+/", p))
+            return Ended(Ending.NOT_UNDERSTOOD, f"it leads several runs: join one, {named}")
         detail = f"status {reply.status} from {self._connection.url}"
         return Ended(Ending.NOT_UNDERSTOOD, f"{detail}, {reply.word}" if reply.word else detail)
 
@@ -180,7 +186,7 @@ class Session:
         """
         check_kind("client", client, Client)
         if client.policy.server_key is not None:  # before a report is paid for that nobody can read
-            allowed = "left out: a service over HTTP takes no sealed reports"
+            allowed = "omitted: a service over HTTP takes no sealed reports"
             raise InvalidArgument("policy.server_key", "a key", allowed)
         ending, detail = Ending.FINISHED, ""
         try:
