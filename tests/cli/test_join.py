@@ -146,7 +146,7 @@ def test_whatever_ends_it_too_early_is_told(folder):
     assert "URL = 'x': must be the address of a service" in (
         run_here(*arguments(folder, "x"), status=2).stderr
     )
-    with Server(Script(features=["age", "shoe"])) as server:
+    with Server(Script(schema={"columns": {"age": [0, 9], "shoe": [0, 9]}})) as server:
         done = run_here(*arguments(folder, server.url), status=2)
         assert "column = 'shoe': must be in the records, as the task asks for it" in done.stderr
         assert not (folder / "ledger").exists()

@@ -102,7 +102,8 @@ def join_command(
         except Ended as ended:
             say_error(ended)
             raise typer.Exit(1) from None
-        records.suited(offer.task)  # nor is anybody asked, or a ledger begun, for a wrong file
+        # Nor is anybody asked, or a ledger begun, for a wrong file.
+        records.suited(offer.task.schema)
         if limits is None:
             limits = _limits(offer, lifetime, per_report)
         _show(offer, limits, spent, session)
@@ -183,7 +184,7 @@ def _limits(offer: Offer, lifetime: float | None, per_report: float | None) -> P
         lifetime=lifetime or 0.0,
         per_report=(lifetime if per_report is None else per_report) or 0.0,
         solutions=[solution],
-        dimensions=[offer.task.linear_dim or 1],
+        dimensions=[1 if offer.task.schema is None else offer.task.schema.dim],
     )
 
 

@@ -54,8 +54,8 @@ class Outcome:
     """What taking part has led to.
 
     ``accepted`` reports were taken, now or before a restart; ``late`` ones came after their round
-    was over: they are paid for all the same. ``left_out`` records had a label or a value that the
-    task has no use for. ``history`` is the whole ledger, earlier runs included.
+    was over: they are paid for all the same. ``left_out`` records had a label that the task does
+    not know. ``history`` is the whole ledger, earlier runs included.
     """
 
     ending: Ending
@@ -220,12 +220,12 @@ class Session:
     def _work(self, task: Announcement, records: Any) -> SuitedRecords | Update:
         """What updates are made of, by the names of columns alone: no record is looked at yet."""
         if isinstance(records, RawRecords):
-            suited = records.suited(task)
+            suited = records.suited(task.schema, task.loss or "logistic")
             if suited.unused:
                 self._tell(f"columns that the task does not ask for: {', '.join(suited.unused)}")
             return suited
-        if task.features is not None:
-            raise InvalidArgument("records", "an update", f"RawRecords: {task.name!r} has features")
+        if task.schema is not None:
+            raise InvalidArgument("records", "an update", f"RawRecords: {task.name!r} has a schema")
         return records  # type: ignore[no-any-return]
 
     def _introduce(self, client: Client, task: Announcement) -> None:
@@ -279,7 +279,7 @@ class Session:
     ) -> bytes | None:
         """The report; None if the round was over before it was paid for."""
         dim, place = int(request.recipe.dim or 0), f"/v1/rounds/{request.round}"
-        features = work.features if isinstance(work, SuitedRecords) else 0
+        features = work.schema.feature_count if isinstance(work, SuitedRecords) else 0
         most = SHORT + _BYTES_OF_A_FEATURE * features
         weights = self._connection.ask(f"{place}/weights", 8 * dim, keep="weights")
         text = self._connection.ask(f"{place}/preparing", most, keep="preparing")
@@ -295,8 +295,9 @@ class Session:
                 raise Ended(Ending.NOT_UNDERSTOOD, "it prepares records, but its task has none")
             return work
         try:
-            pipeline = RecordPipeline.decode(text.decode("utf-8"), work.features)
-            if len(pipeline.scale.low) == work.features and pipeline.fits(dim):
+            features = work.schema.feature_count
+            pipeline = RecordPipeline.decode(text.decode("utf-8"), features)
+            if len(pipeline.scale.low) == features and pipeline.fits(dim):
                 return work.update(number, pipeline, dim, self._leave_out)
         except Exception:  # noqa: S110 - whatever its parts do not bear
             pass
@@ -307,9 +308,7 @@ class Session:
         if records != self._left_out:
             self._left_out = records
             with suppress(Exception):  # what the owner's own function does changes no report
-                self._tell(
-                    f"{records} records are left out: the task does not know their label or a value"
-                )
+                self._tell(f"{records} records are left out: the task does not know their label")
 
     def _send(self, number: int, report: bytes) -> None:
         """Send the same bytes until the service answers with a verdict."""
@@ -343,8 +342,8 @@ def _understood(message: bytes, task: Announcement) -> Request:
         raise Ended(Ending.REFUSED, Reason.MALFORMED.value) from None
     if request.run != task.run:
         raise Ended(Ending.FINISHED, "the service leads another one now")
-    if task.linear_dim not in (None, request.recipe.dim):
-        detail = f"it asks for d = {request.recipe.dim}, its task has {task.linear_dim}"
+    if task.schema is not None and task.schema.dim != request.recipe.dim:
+        detail = f"it asks for d = {request.recipe.dim}, its task has {task.schema.dim}"
         raise Ended(Ending.NOT_UNDERSTOOD, detail)
     return request
 
