@@ -134,7 +134,7 @@ def test_scores_agree_with_the_order_of_the_classes():
     """scikit-learn takes the second of the sorted labels for the positive one."""
     schema = Schema({"age": (0, 100)}, classes=["yes", "no"])
     young = np.where(X["age"] < 45, "yes", "no")
-    model = FedSelClassifier(schema=schema, epsilon=20.0).fit(X, young)
+    model = classifier(schema=schema, epsilon=20.0).fit(X, young)
     assert model.classes_.tolist() == ["no", "yes"]
     assert roc_auc_score(young, model.predict_proba(X)[:, 1]) > 0.8
 
