@@ -88,9 +88,10 @@ async def bodies(count: int, folder: str) -> Counter[str]:
     """Send bodies; what became of them."""
     task = task_of(invitations="open", close_after={"reports": 10**9}, limits=FREE)
     app = create_app(task, f"{folder}/store")
-    inner = app._app
+    inner = app._app.root
     async with inner.router.lifespan_context(inner):
-        snapshot = inner.state.service.snapshot
+        (service,) = inner.state.services.values()
+        snapshot = service.snapshot
         form: ReportFormat = snapshot.form
         gateway = invitations_of(task, f"{folder}/store").invite("gateway")
         asked, rng, seen = Asked(app), random.Random(0), Counter[str]()
@@ -129,7 +130,7 @@ async def bodies(count: int, folder: str) -> Counter[str]:
             await asyncio.gather(*(batch(start + i) for i in range(4)))
             if start % 100_000 == 0:
                 print(f"{start:,} of {count:,}", file=sys.stderr)
-        kept = inner.state.service.collector
+        kept = service.collector
         await asyncio.sleep(0.5)
         seen["in the database"] = kept.place.counts.accepted
     return seen

@@ -70,8 +70,8 @@ def test_keys_are_the_options_with_either_dash(config):
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("epsilom = 1", "epsilom in FILE = 1: must be a known key; close to it: epsilon, epsilons"),
-        ("colour = 1", "colour in FILE = 1: must be one of dataset, data"),
+        ("epsilom = 1", "epsilom in FILE = 1: must be a known key, such as epsilon, epsilons"),
+        ("colour = 1", "colour in FILE = 1: must be a known key: dataset, data"),
         ("epsilon = 0", "epsilon in FILE = 0.0: must be a number > 0"),
         ("epsilons = [1, -2]", "epsilons in FILE = -2.0: must be a number > 0"),
         ("epsilons = []", "epsilons in FILE = []: must be a number, or a list"),
@@ -84,12 +84,15 @@ def test_keys_are_the_options_with_either_dash(config):
         ("models = ['tree']", "models in FILE = 'tree': must be one of logistic, svm"),
         ("learning-rate = -1", "learning-rate in FILE = -1: must be a finite number > 0"),
         ("scale = 'log'", "scale in FILE = 'log': must be one of none"),
-        ("epsilon = 1\nepsilons = [2]", "epsilons in FILE = [2]: must be given once: epsilon in"),
+        (
+            "epsilon = 1\nepsilons = [2]",
+            "epsilons in FILE = [2]: must be set once, not beside epsilon in",
+        ),
         ("config = 'x'", "config in FILE = 'x': must be"),
         ("protocol = 'holdout'", "protocol in FILE = 'holdout': must be"),
         ("[table]\nx = 1", "table in FILE = {'x': 1}: must be"),
         ("epsilon = [", "--config = 'FILE': must be valid TOML"),
-        ("dataset = 'adult'\ndata = 'x.csv'", "dataset in FILE = 'adult': must be left out with"),
+        ("dataset = 'adult'\ndata = 'x.csv'", "dataset in FILE = 'adult': must be omitted with"),
     ],
 )
 def test_what_is_wrong_is_named_by_its_key(config, tmp_path, text, complaint):

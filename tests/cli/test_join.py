@@ -127,9 +127,9 @@ def test_it_asks_on_a_terminal_alone(folder, monkeypatch):
         (["--label", "z"], 2, "--label = 'z': must be a column of"),
         (["--data", "nothing.csv"], 2, "--data = 'nothing.csv': must be a file"),
         (["--lifetime", "1", "--policy", "{folder}/policy.toml"], 2, "--policy = "),
-        (["--per-report", "1"], 2, "--per-report = 1.0: must be left out beside --policy"),
+        (["--per-report", "1"], 2, "--per-report = 1.0: must be omitted with --policy"),
         (["--lifetime", "-1"], 2, "--lifetime = -1.0: must be a number > 0"),
-        (["--token", "x"], 2, "must be left out beside --token"),
+        (["--token", "x"], 2, "must be omitted with --token"),
         (["--token-file", "{folder}/my.csv"], 2, "a file with one invitation"),
         (["--every", "0"], 2, "--every = 0.0"),
         (["--ca", "{folder}/my.csv"], 2, "--ca"),
@@ -146,7 +146,7 @@ def test_whatever_ends_it_too_early_is_told(folder):
     assert "URL = 'x': must be the address of a service" in (
         run_here(*arguments(folder, "x"), status=2).stderr
     )
-    with Server(Script(features=["age", "shoe"])) as server:
+    with Server(Script(schema={"columns": {"age": [0, 9], "shoe": [0, 9]}})) as server:
         done = run_here(*arguments(folder, server.url), status=2)
         assert "column = 'shoe': must be in the records, as the task asks for it" in done.stderr
         assert not (folder / "ledger").exists()

@@ -65,7 +65,7 @@ def test_a_ledger_is_begun_once(tmp_path):
     store = tmp_path / "store"
     text = run(store, "--lifetime", 0.3, command="create")
     assert "ε left: 0.3 = 3/10 exactly" in text
-    assert "this one has begun" in run(store, "--lifetime", 8, status=2, command="create")
+    assert "this one has one" in run(store, "--lifetime", 8, status=2, command="create")
     assert "lifetime = nan" in run(tmp_path / "x", "--lifetime", "nan", status=2, command="create")
     assert not (tmp_path / "x").exists()
     told = json.loads(run(tmp_path / "y", "--lifetime", 2, "--json", command="create"))

@@ -25,14 +25,14 @@ def without_figures(monkeypatch):
 
 def test_a_data_set_and_a_file_are_not_both_taken(fedsel_run):
     done = fedsel_run("--dataset", "adult", status=2)
-    assert done.stderr == "fedsel: --dataset = 'adult': must be left out with --data\n"
+    assert done.stderr == "fedsel: --dataset = 'adult': must be omitted with --data\n"
     assert fedsel_run("-s", "NP")[0]["dataset"] == "people.csv"  # a default is no such option
 
 
 @pytest.mark.parametrize("option", ["--label", "--public", "--no-header"])
 def test_options_of_a_file_without_a_file(option):
     value = () if option == "--no-header" else ("x",)
-    assert "must be given together with --data" in run_here("run", option, *value, status=2).stderr
+    assert "must be omitted without --data" in run_here("run", option, *value, status=2).stderr
 
 
 @pytest.mark.parametrize("option", ["--draw", "--dataset"])
@@ -74,7 +74,7 @@ def test_numbers_as_names_if_one_says_so(tmp_path):
     path.write_text(NUMBERS)
     assert read(path, "-1", header=True).n == 3
     np.savez(tmp_path / "x.npz", X=np.eye(2), y=[0, 1])
-    with pytest.raises(InvalidArgument, match=r"header = False: must be left out for \.npz"):
+    with pytest.raises(InvalidArgument, match=r"header = False: must be omitted for \.npz"):
         read(tmp_path / "x.npz", header=False)
 
 

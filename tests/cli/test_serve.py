@@ -2,6 +2,9 @@
 
 import json
 import signal
+import subprocess
+import sys
+from contextlib import contextmanager
 
 import pytest
 
@@ -64,15 +67,15 @@ def test_invitations_as_links(task_file):
         refused = run_here("invite", task_file, "--links", wrong, status=2).stderr
         assert "--links" in refused
     refused = run_here("invite", task_file, "--gateway", "--links", "https://a", status=2)
-    assert "left out with --gateway" in refused.stderr
+    assert "omitted with --gateway" in refused.stderr
 
 
 def test_wrong_tasks_and_options_are_named(task_file, quick_path):
     for change, named in (
         ("epsilon = 2", "epsilon in trial.toml = -1: must be a number > 0"),
-        ("dim = 8", "features in trial.toml = None: must be given, or dim"),
-        ("clients = 40", "clients in trial.toml = None: must be given"),
-        ("close_after = { reports = 3 }", "close_after in trial.toml = None: must be given"),
+        ("dim = 8", "features in trial.toml = None: must be set, or dim"),
+        ("clients = 40", "clients in trial.toml = None: must be set"),
+        ("close_after = { reports = 3 }", "close_after in trial.toml = None: must be set"),
     ):
         replaced = "epsilon = -1" if change.startswith("eps") else ""
         task_file.write_text(TASK.replace(change, replaced))
@@ -90,3 +93,68 @@ def test_wrong_tasks_and_options_are_named(task_file, quick_path):
         assert "SECRET" not in error
     nowhere = ("--store", "postgresql://x@/y?host=/no/where")
     assert "the store cannot be used" in run_here("serve", task_file, *nowhere, status=1).stderr
+
+
+@pytest.fixture
+def task_files(quick_path):
+    for name in ("a", "b"):
+        (quick_path / f"{name}.toml").write_text(TASK)
+    return [quick_path / "a.toml", quick_path / "b.toml"]
+
+
+def test_one_command_serves_several_tasks(task_files, quick_path):
+    first, second = task_files
+    store = quick_path / "all"
+    (token,) = run_here("invite", first, "--store", store).stdout.split()
+    with ServiceProcess(first, store, second) as service:
+        client = Http(f"{service.address}/runs/a")
+        (row,) = reports_for(client.request(), 1)
+        assert client.send(row, token) == (200, "accepted")
+        assert len(run_here("invite", second, "--store", store).stdout.split()) == 1
+        (quick_path / "c.toml").write_text(TASK)
+        refused = run_here("invite", quick_path / "c.toml", "--store", store, status=2).stderr
+        assert "'c': must be a run of the service that uses the store ('a', 'b')" in refused
+        client.close()
+        assert service.stop() == 0
+        lines = [json.loads(line) for line in service.errors.splitlines()]
+    events = [(line["event"], line["task"]) for line in lines]
+    assert events[:2] == [("started", "a"), ("started", "b")]
+    assert sorted(events[2:]) == [("stopped", "a"), ("stopped", "b")]
+    second.write_text(TASK.replace("epsilon = 2", "epsilon = 3"))
+    error = run_here("serve", first, second, "--store", store, status=2).stderr
+    assert "epsilon of the task 'b' in b.toml = 3.0: must be 2.0, as in the checkpoint" in error
+    second.write_text(TASK + 'name = "A"\n')
+    error = run_here("serve", first, second, "--store", store, status=2).stderr
+    assert "name in b.toml = 'A': must be another one: /runs/a is the path of the task 'a'" in error
+    error = run_here("serve", first, second, "--demo", status=2).stderr
+    assert "omitted with --demo" in error
+
+
+def test_without_a_store_each_task_has_its_own(task_files, quick_path):
+    """As each has alone: another task beside it changes nothing."""
+    tokens = [run_here("invite", file).stdout.strip() for file in task_files]
+    with background_process(task_files) as told:
+        assert [run["store"] for run in told["runs"]] == [
+            str(quick_path / f"{n}.store") for n in "ab"
+        ]
+        assert [run["address"] for run in told["runs"]] == [
+            f"{told['address']}/runs/{n}" for n in "ab"
+        ]
+        for run, token in zip(told["runs"], tokens, strict=True):
+            client = Http(run["address"])
+            assert client.ask("GET", "/v1/invitation", token=token)[0] == 200
+            client.close()
+
+
+@contextmanager
+def background_process(files):
+    command = [sys.executable, "-m", "fedsel", "serve", *map(str, files), "--port", "0", "--json"]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    try:
+        yield json.loads(process.stdout.readline())
+    finally:
+        process.terminate()
+        process.communicate(timeout=60)
+    assert process.returncode == 0

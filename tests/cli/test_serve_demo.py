@@ -71,15 +71,15 @@ def test_interrupted_it_leaves_neither_processes_nor_files(quick_path):
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["--demo", "task.toml"], "TASK = 'task.toml': must be left out with --demo"),
-        (["--demo", "--port", "1"], "--port = 1: must be left out with --demo"),
-        (["--demo", "--workers", "2"], "--workers = 2: must be left out with --demo"),
+        (["--demo", "task.toml"], "TASK = 'task.toml': must be omitted with --demo"),
+        (["--demo", "--port", "1"], "--port = 1: must be omitted with --demo"),
+        (["--demo", "--workers", "2"], "--workers = 2: must be omitted with --demo"),
         (["--demo", "--devices", "0"], "--devices = 0"),
         (["--demo", "--epsilon", "nan"], "--epsilon = nan"),
         (["--demo", "--keep", "."], "--keep = '.'"),
-        (["task.toml", "--devices", "3"], "--devices = 3: must be left out without --demo"),
-        (["--stay"], "--stay = True: must be left out without --demo"),
-        ([], "TASK = None: must be given"),
+        (["task.toml", "--devices", "3"], "--devices = 3: must be omitted without --demo"),
+        (["--stay"], "--stay = True: must be omitted without --demo"),
+        ([], "TASK = None: must be a TOML file"),
     ],
 )
 def test_options_that_it_would_ignore_are_refused(arguments, complaint, monkeypatch):

@@ -224,5 +224,5 @@ def test_intercept_is_one_more_feature(convert):
     assert data.feature_names[-1] == "intercept"
     assert data.bounds.shape == (3, 2)
     assert data.scaled("symmetric").X[:, 2].tolist() == [1, 1, 1]
-    with pytest.raises(InvalidArgument, match="without an intercept"):
+    with pytest.raises(InvalidArgument, match="was called before"):
         data.with_intercept()

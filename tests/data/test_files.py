@@ -74,7 +74,7 @@ def test_underscores_make_no_number(tmp_path):
         ("a,target\n1,0\n2,1\n", "targte", "such as target"),
         ("a,y\n1,0\n2,1\n", None, "name or number of a column, such as a, y"),
         ("a,y\n1,0\n2,1\n", 2, "name or number of a column"),
-        ("y\n0\n1\n", "y", "no feature is left"),
+        ("y\n0\n1\n", "y", "features are left"),
         ("a,y\n" + "".join(f"t{i},{i % 2}\n" for i in range(1001)), "y", "at most 1000 levels"),
     ],
 )
@@ -147,7 +147,7 @@ def test_wrong_libsvm(tmp_path, text):
 
 
 def test_libsvm_has_its_label_in_front(tmp_path):
-    with pytest.raises(InvalidArgument, match="left out"):
+    with pytest.raises(InvalidArgument, match="omitted"):
         read(write(tmp_path, "own.svm", "+1 1:1\n-1 1:2\n"), "y")
 
 

@@ -109,7 +109,7 @@ def test_a_file_that_is_not_there(tmp_path):
 
 @pytest.mark.parametrize("name", sorted(GIVEN))
 def test_what_must_be_given(name):
-    with pytest.raises(InvalidArgument, match=f"^{name} = None: must be given"):
+    with pytest.raises(InvalidArgument, match=f"^{name} = None: must be set"):
         Policy.of({key: value for key, value in GIVEN.items() if key != name})
 
 

@@ -50,7 +50,7 @@ def test_a_missing_ledger_is_not_begun_anew(tmp_path, caplog):
 
 def test_a_node_does_not_pay_for_reports_that_no_flower_server_opens(tmp_path):
     key = ServerKey.generate().public
-    with pytest.raises(InvalidArgument, match=r"^server_key = .*: must be left out on Flower"):
+    with pytest.raises(InvalidArgument, match=r"^server_key = .*: must be omitted on Flower"):
         Node.of(config(tmp_path / "s", **{"server-key": key}))
 
 

@@ -183,7 +183,7 @@ def test_a_restarted_server_goes_on(tmp_path):
         strategy(tmp_path / "server", learning_rate=0.1).start(grid, model())
     for changed_ in ({"scale": 0.5}, {}):
         arrays = model() if changed_ else ArrayRecord([np.zeros(D, np.float32)])
-        with pytest.raises(InvalidArgument, match="those of the checkpoint"):
+        with pytest.raises(InvalidArgument, match="as in the checkpoint"):
             strategy(tmp_path / "server", **changed_).start(grid, arrays)
 
 

@@ -17,7 +17,6 @@ from fedsel.wire import InvalidMessage, Request
 from tests.service.support import Http, task_of
 
 TASK = """
-name = "crash"
 epsilon = 4.0
 dim = 8
 solution = "PS-PM"
@@ -33,10 +32,10 @@ per_address = 1e9
 """
 
 
-def task_values(rounds, reports):
-    """The same task as in the file."""
+def task_values(rounds, reports, name="crash"):
+    """The same task as in the file of this name."""
     return task_of(
-        name="crash", clients=1_000_000, rounds_per_epoch=rounds, close_after={"reports": reports}
+        name=name, clients=1_000_000, rounds_per_epoch=rounds, close_after={"reports": reports}
     )
 
 

@@ -59,6 +59,7 @@ class Http:
 
     def __init__(self, address, context=None):
         self.address, parts = address, urlsplit(address)
+        self._base = parts.path
         kind = http.client.HTTPSConnection if context else http.client.HTTPConnection
         more = {"context": context} if context else {}
         self._connection = kind(parts.hostname, parts.port, timeout=PATIENCE, **more)
@@ -71,7 +72,7 @@ class Http:
         if body is not None:
             headers.setdefault("Content-Type", OCTETS)
         try:
-            self._connection.request(method, path, body, headers)
+            self._connection.request(method, self._base + path, body, headers)
             response = self._connection.getresponse()
             data = response.read()
         except BaseException:

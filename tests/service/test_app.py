@@ -33,9 +33,9 @@ def test_figures_for_prometheus(quick_path):
     with running(task_of(), quick_path / "s") as client:
         client.send(reports_for(client.request(), 1)[0])
         text = client.get("/metrics").decode()
-        assert 'fedsel_reports_total{outcome="accepted"} 1.0' in text
-        assert "fedsel_round 0.0" in text
-        assert 'route="/v1/reports",status="200"' in text
+        assert 'fedsel_reports_total{outcome="accepted",run="test"} 1.0' in text
+        assert 'fedsel_round{run="test"} 0.0' in text
+        assert 'route="/v1/reports",run="test",status="200"' in text
 
 
 def test_paths_of_no_good(quick_path):

@@ -231,14 +231,17 @@ def test_a_task_tells_what_it_is_about(quick_path):
     )  # fmt: skip
     with running(task, quick_path / "s") as client:
         told = client.get("/v1/task")
-        assert told["features"] == ["age", "hours"]
+        assert told["schema"] == {
+            "classes": ["no", "yes"],
+            "columns": [{"name": "age", "range": [0, 100]}, {"name": "hours", "range": [0, 80]}],
+        }
         assert told["epsilon_per_report"] == 4.0
         assert (told["purpose"], told["recipient"]) == ("Plan shifts", "Example Ltd")
         assert client.request().intent.purpose == "Plan shifts"
         preparing = client.get("/v1/rounds/0/preparing")
         assert preparing["high"] == [100.0, 80.0]
         linear = client.get("/v1/model.json")["linear"]
-        assert linear == {"coefficients": [0.0, 0.0], "constant": 0.0}
+        assert linear == {"coefficients": [[0.0, 0.0]], "constants": [0.0]}
         assert client.get("/v1/rounds/open")["stage"] == "spread"
 
 

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import time
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
@@ -17,36 +18,58 @@ from tests.service.support import Http, ServiceProcess, wait_until
 
 pytestmark = [pytest.mark.xdist_group("processes"), pytest.mark.slow]
 ROUNDS, REPORTS, CLIENTS = 100_000, 20, 9
+TASKS = [task_values(ROUNDS, REPORTS, name) for name in ("crash", "smash")]
 
 
 @pytest.fixture
-def task_file(quick_path):
-    path = quick_path / "crash.toml"
-    path.write_text(TASK.format(rounds=ROUNDS, reports=REPORTS))
-    return path
+def task_files(quick_path):
+    """Of two runs."""
+    files = [quick_path / f"{task.name}.toml" for task in TASKS]
+    for file in files:
+        file.write_text(TASK.format(rounds=ROUNDS, reports=REPORTS))
+    return files
 
 
-def progress(crowd, more):
-    """Wait until so many more reports were accepted."""
-    goal = len(crowd.accepted) + more
-    wait_until(lambda: len(crowd.accepted) >= goal)
+def progress(crowds, more):
+    """Wait until each crowd has so many more accepted reports."""
+    for crowd in crowds:
+        goal = len(crowd.accepted) + more
+        wait_until(lambda: len(crowd.accepted) >= goal)  # noqa: B023
 
 
-def test_kill_minus_nine_of_the_service(task_file, quick_path):
-    task, store, rng = task_values(ROUNDS, REPORTS), quick_path / "store", random.Random(1)
-    with ServiceProcess(task_file, store) as service:
-        with Crowd(task, store, lambda: service.address, CLIENTS) as crowd:
-            for _ in range(3):
-                progress(crowd, 60)
-                time.sleep(rng.uniform(0, 0.1))
-                service.kill()
-                service.start()
-            progress(crowd, 60)
-        assert service.stop() == 0
+@contextmanager
+def crowds_of(service, store):
+    """Clients of each run."""
+    with ExitStack() as stack:
+        yield [
+            stack.enter_context(
+                Crowd(task, store, lambda n=task.name: f"{service.address}/runs/{n}", CLIENTS)
+            )
+            for task in TASKS
+        ]
+
+
+def check_each(store, crowds):
+    """All reports of each run count once, in enough rounds."""
+    for task, crowd in zip(TASKS, crowds, strict=True):
         rounds, reports = check_exactly_once(task, store, crowd.accepted)
         assert rounds >= 5
         assert reports >= 100
-        assert crowd.failures > 0  # kills were noticed
+
+
+def test_kill_minus_nine_of_the_service(task_files, quick_path):
+    store, rng = quick_path / "store", random.Random(1)
+    with ServiceProcess(task_files[0], store, task_files[1]) as service:
+        with crowds_of(service, store) as crowds:
+            for _ in range(3):
+                progress(crowds, 40)
+                time.sleep(rng.uniform(0, 0.1))
+                service.kill()
+                service.start()
+            progress(crowds, 40)
+        assert service.stop() == 0
+        check_each(store, crowds)
+        assert all(crowd.failures > 0 for crowd in crowds)  # kills were noticed
 
 
 def children_of(pid):
@@ -56,28 +79,26 @@ def children_of(pid):
     return [int(line) for line in found.stdout.split()]
 
 
-def test_kill_minus_nine_of_workers_and_of_postgresql(task_file, postgres_url, cluster):
-    task = task_values(ROUNDS, REPORTS)
-    with ServiceProcess(task_file, postgres_url, "--workers", "2") as service:
-        with Crowd(task, postgres_url, lambda: service.address, CLIENTS) as crowd:
-            progress(crowd, 60)
+def test_kill_minus_nine_of_workers_and_of_postgresql(task_files, postgres_url, cluster):
+    first, second = task_files
+    with ServiceProcess(first, postgres_url, second, "--workers", "2") as service:
+        with crowds_of(service, postgres_url) as crowds:
+            progress(crowds, 40)
             # Half of the workers: one of two, and not the tracker of multiprocessing's resources.
             workers = wait_until(lambda: workers_of(service))
             os.kill(workers[0], signal.SIGKILL)
-            progress(crowd, 60)
+            progress(crowds, 40)
             cluster.kill()
             cluster.start()
-            progress(crowd, 60)
+            progress(crowds, 40)
             wait_until(lambda: len(workers_of(service)) == 2)
         assert service.stop() == 0
-        rounds, reports = check_exactly_once(task, postgres_url, crowd.accepted)
-        assert rounds >= 5
-        assert reports >= 100
+        check_each(postgres_url, crowds)
 
 
-def test_workers_end_with_their_supervisor(task_file, postgres_url):
+def test_workers_end_with_their_supervisor(task_files, postgres_url):
     """Killed, it cannot end them; whoever starts the service again needs the port."""
-    with ServiceProcess(task_file, postgres_url, "--workers", "2") as service:
+    with ServiceProcess(task_files[0], postgres_url, "--workers", "2") as service:
         wait_until(lambda: len(workers_of(service)) == 2)
         service.kill()
 

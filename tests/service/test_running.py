@@ -35,20 +35,21 @@ def task_file(quick_path):
 
 def test_a_changed_task_says_what_has_changed(task_file):
     run_here("invite", task_file)
-    for change, said in (
-        (("epsilon = 2", "epsilon = 3"), "epsilon of the task 'trial' = 3.0: must be that of"),
-        (("dim = 8", "dim = 9"), "dim of the task 'trial' = 9: must be that of"),
-        (("epoch = 2", "epoch = 3"), "rounds_per_epoch of the task 'trial' = 3: must be that of"),
-        (("Try it", "Sell it"), "purpose of the task 'trial' = 'Sell it': must be that of"),
+    for change, name, value, before in (
+        (("epsilon = 2", "epsilon = 3"), "epsilon", "3.0", "2.0"),
+        (("dim = 8", "dim = 9"), "dim", "9", "8"),
+        (("epoch = 2", "epoch = 3"), "rounds_per_epoch", "3", "2"),
+        (("Try it", "Sell it"), "purpose", "'Sell it'", "'Try it'"),
     ):
         task_file.write_text(TASK.replace(*change))
         error = run_here("serve", task_file, status=2).stderr
+        said = f"{name} of the task 'trial' in trial.toml = {value}: must be {before}, as in the"
         assert said in error
         assert "undo the change, or give the task another name or another --store" in error
         assert "Recipe(" not in error
     task_file.write_text(TASK.replace("epsilon = 2", "epsilon = 3\nclip = 2.0"))
     error = run_here("serve", task_file, status=2).stderr
-    assert "of the checkpoint: 2.0; " in error
+    assert "must be 2.0, as in the checkpoint; " in error
     assert "; clip was 1.0, is 2.0" in error
 
 
@@ -65,7 +66,7 @@ def test_over_tls(quick_path):
         untrusting = Http(plain.address, ssl.create_default_context())
         with pytest.raises(ssl.SSLCertVerificationError):
             untrusting.get("/v1/task")
-    with pytest.raises(ValueError, match="must be given together"):
+    with pytest.raises(ValueError, match="must be set together"):
         Serving("x", tls_cert=cert)
     wrong = Serving(str(quick_path / "w"), port=0, tls_cert=key, tls_key=key)
     with pytest.raises(ValueError, match="must be a certificate and its key"):

@@ -2,20 +2,16 @@
 
 import hashlib
 import json
-import os
 import shutil
-import sqlite3
-import stat
 import threading
 import time
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 from alembic.script import ScriptDirectory
 
 from fedsel.errors import InvalidArgument
-from fedsel.server import Counts, FolderInUse
+from fedsel.server import Counts
 from fedsel.service import _store
 from fedsel.service._collector import opened
 from fedsel.service._store import GatewayBatch, StoreUnavailable, open_store
@@ -103,39 +99,26 @@ def test_a_run_begins_once(store, store_url):
     assert store.key() == key
 
 
-def test_only_its_owner_reads_a_database_in_a_folder(tmp_path):
-    """It holds the key that signs invitations, and so does the log beside it."""
-    before = os.umask(0)
-    try:
-        opened = open_store(tmp_path / "s")
-        opened.begin("a run", b"begun", 10.0)
-    finally:
-        os.umask(before)
-    modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in (tmp_path / "s").iterdir()}
-    opened.close()
-    assert "service.sqlite-wal" in modes
-    assert set(modes.values()) == {0o600}
-
-
-@pytest.mark.parametrize("kind", ["cut", "text", "another", "alike"])
-def test_a_damaged_or_foreign_database_is_named_and_left_as_it_is(quick_path, kind):
-    opened = open_store(quick_path)
-    opened.begin("a run", b"begun", 10.0)
-    opened.close()
-    file = quick_path / "service.sqlite"
-    if kind == "cut":
-        file.write_bytes(file.read_bytes()[:3000])
-    elif kind == "text":
-        file.write_bytes(b"no database")
-    else:
-        file.unlink()
-        with closing(sqlite3.connect(file)) as other:
-            other.execute(f"CREATE TABLE {'mine' if kind == 'another' else 'runs'} (x)")
-    before = file.read_bytes()
-    for alone in (True, False):  # and no lock is left
-        with pytest.raises(StoreUnavailable, match=r"service.sqlite: .*; restore it from a backup"):
-            open_store(quick_path, alone=alone)
-    assert file.read_bytes() == before
+def test_runs_lie_side_by_side(store, store_url):
+    """Each with reports, rounds and a connection of its own."""
+    other = store.another()
+    other.begin("another run", b"begun too", 20.0)
+    with other.writing() as transaction:
+        assert transaction.add(0, [row(1, b"o")]) == [None]
+        transaction.tally(Counts(1))
+    with store.writing() as transaction:
+        assert transaction.report_of(0, row(1)[0]) is None
+        assert transaction.add(0, [row(1)]) == [None]
+    with other.closing() as transaction:
+        assert list(transaction.reports(0)) == [b"o"]
+        transaction.advance(b"after", 30.0, False, None)
+    assert (store.status().round, other.status().round) == (0, 1)
+    assert store.status().counts == Counts()
+    assert store.names() == other.names() == ["a run", "another run"]
+    other.rest()
+    assert other.checkpoint() == b"after"
+    other.close()
+    assert store.checkpoint() == b"begun"
 
 
 def test_reports_are_added_once(store):
@@ -216,30 +199,6 @@ def test_many_reports_are_read_in_parts(store):
     assert len(parts) > 1
     data = b"".join(parts)
     assert {data[i : i + 16] for i in range(0, len(data), 16)} == {row(i)[0] for i in range(count)}
-
-
-def test_a_folder_belongs_to_one_service(quick_path):
-    first = open_store(quick_path / "store")
-    with pytest.raises(FolderInUse):
-        open_store(quick_path / "store")
-    first.begin("a", b"begun", 0.0)
-    reader = open_store(quick_path / "store", alone=False)
-    assert reader.choose("a")
-    assert reader.key() == first.key()
-    reader.close()
-    first.close()
-    open_store(quick_path / "store").close()
-
-
-def test_a_commit_in_a_folder_is_flushed(quick_path):
-    """With every transaction, into a log that was ordered before: what is told is durable."""
-    opened = open_store(quick_path / "store")
-    asked = {
-        name: opened.execute(f"PRAGMA {name}").fetchone()[0]
-        for name in ("synchronous", "journal_mode")
-    }
-    opened.close()
-    assert asked == {"synchronous": 2, "journal_mode": "wal"}  # 2 is FULL
 
 
 def test_what_is_no_store():

@@ -8,13 +8,15 @@ import pickle
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.sparse import csr_array
 
-from fedsel import solution
+from fedsel import Schema, solution
 from fedsel.simulation import Training, _account
 from fedsel.sklearn import FedSelClassifier, FedSelRegressor
 from fedsel.sklearn._fitting import seed_of_wave
+from fedsel.wire import Date, Number
 
 SEED, N, D = 3, 400, 4
 FROM_REPORTS = {"coef_", "intercept_", "_weights", "history_"}
@@ -191,3 +193,76 @@ def test_regressors(name, form, capsys):
 
     fits = [fit_of(*pair, number) for number, pair in enumerate(neighbours(X, y))]
     check(lambda: FedSelRegressor(**given), fits, capsys)
+
+
+SCHEMA = Schema(
+    {
+        "age": Number(0, 100, indicator=True),
+        "income": "private",
+        "job": ["cook", "smith"],
+        "since": Date(["year", "weekday"], "2000-01-01", "2030-12-31"),
+    },
+    classes=["no", "maybe", "yes", "never said"],
+)
+OTHERS = [
+    {"age": None, "income": None, "job": None, "since": None},
+    {"age": np.inf, "income": -1e300, "job": "spy", "since": "soon"},
+    {"age": "1e3", "income": True, "job": 7, "since": 20},
+]
+"""Records of the last client: missing cells, unknown levels, whatever cannot be read."""
+
+
+def people(seed=0):
+    rng = np.random.default_rng(seed)
+    columns = {
+        "age": rng.uniform(10, 90, N),
+        "income": rng.lognormal(9, 2, N),
+        "job": rng.choice(["cook", "smith"], N),
+        "since": rng.choice(["2001-02-03", "2024-12-31"], N),
+    }
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def tables(y, labels):
+    """The last client has another label, or another record; as lists and as data frames."""
+    first = people()
+    yield first, y
+    for label in labels:
+        changed = y.copy()
+        changed[LAST] = label
+        yield first, changed
+    for other in OTHERS:
+        yield [*first[:LAST], other, *first[LAST + 1 :]], y
+
+
+@pytest.mark.parametrize("frame", [list, pd.DataFrame])
+@pytest.mark.parametrize("solution", ["RJ", "FJ", "NP"])
+def test_tables_with_a_schema(solution, frame, capsys):
+    """Neither a missing cell, an unknown level nor a class that nobody else has is learnt."""
+    y = np.array(["no", "maybe", "yes"])[np.digitize([p["age"] for p in people()], [40, 60])]
+    y = y.astype("U10")
+    y[LAST] = "no"
+    judges = (people(1), np.resize(["no", "never said"], N))
+    check(
+        lambda: FedSelClassifier(schema=SCHEMA, solution=solution, epsilon=8.0),
+        [
+            lambda model, X=X, y=y: model.fit(frame(X), y, eval_set=judges)
+            for X, y in tables(y, ["never said", "yes"])
+        ],
+        capsys,
+    )
+
+
+@pytest.mark.parametrize("solution", ["RJ", "NP"])
+def test_regressions_with_a_schema(solution, capsys):
+    schema = Schema(SCHEMA.columns, target_range=(0, 100))
+    y = np.array([p["age"] for p in people()])
+    judges = (people(1), y.copy())
+    check(
+        lambda: FedSelRegressor(schema=schema, solution=solution, epsilon=8.0),
+        [
+            lambda model, X=X, y=y: model.fit(X, y, eval_set=judges)
+            for X, y in tables(y, [0.0, 1e9])
+        ],
+        capsys,
+    )

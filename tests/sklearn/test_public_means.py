@@ -160,9 +160,9 @@ def test_wrong_means_do_not_ruin_a_model():
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"feature_range": None}, "public_mean = .*given with feature_range"),
+        ({"feature_range": None}, "public_mean = .*unless feature_range"),
         ({"fit_intercept": False}, "public_mean = .*fit_intercept=False"),
-        ({"fit": {"public_X": X[:50]}}, "public_mean = .*left out with public_X"),
+        ({"fit": {"public_X": X[:50]}}, "public_mean = .*omitted with public_X"),
         ({"public_mean": MEANS + 1}, r"public_mean\[0\] = .*\[0, 1\].*wider bounds"),
         ({"public_mean": MEANS[:3]}, "6 numbers"),
         ({"public_mean": {0: np.nan}}, r"public_mean\[0\] = nan"),

@@ -128,7 +128,7 @@ def test_more_than_two_classes():
     [
         (PUBLIC[:, :4], "public_X.*4 features.*6 features"),
         (PUBLIC[:1], "public_X.*1 row.*at least 2"),
-        (np.where(PUBLIC > 0.5, np.nan, PUBLIC), "public_X contains NaN"),
+        (np.where(PUBLIC > 0.5, np.nan, PUBLIC), "public_X: column 0 holds NaN"),
         (PUBLIC[0], "."),
     ],
 )

@@ -108,7 +108,7 @@ def test_every_tool_is_counted_exactly(tool):
     with FitAccount() as account, pytest.warns(PrivacyLeakWarning) as caught:
         fit(classifier())
     said = [str(w.message) for w in caught if w.category is RepeatedFitWarning]
-    assert "took part in fits of this process before" in said[0]
+    assert "were fitted in this process before" in said[0]
     assert (account.fits, account.spent) == (every, 2.0 * every)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RepeatedFitWarning)

@@ -5,7 +5,8 @@ from dataclasses import fields, replace
 
 import pytest
 
-from fedsel.wire import Announcement, CloseRule, InvalidMessage, Verdict
+from fedsel.errors import InvalidArgument
+from fedsel.wire import Announcement, CloseRule, InvalidMessage, Schema, Verdict
 
 TASK = Announcement(
     name="churn",
@@ -13,10 +14,8 @@ TASK = Announcement(
     invitations="signed",
     rounds_per_epoch=4,
     close_after=CloseRule(reports=10, seconds=60.0),
-    features=("age", "pay"),
+    schema=Schema({"age": (0, 100), "job": ["cook", "smith"]}, "left", ("no", "yes")),
     loss="logistic",
-    labels=("no", "yes"),
-    target_range=None,
 )
 
 
@@ -25,14 +24,31 @@ TASK = Announcement(
     [
         {},
         {"invitations": "open", "close_after": CloseRule(reports=1)},
-        {"features": 7, "labels": None},
-        {"features": None, "loss": None, "labels": None},
-        {"loss": "squared", "labels": None, "target_range": (-1.5, 2.0)},
+        {"schema": Schema(7)},
+        {"schema": Schema({"x": "private"}, classes=("a", "b", "c"))},
+        {"schema": None, "loss": None},
+        {"schema": Schema({"2": (0, 1), "1": (0, 1)}, target_range=(-1.5, 2.0)), "loss": "huber"},
     ],
 )
 def test_an_announcement_is_read_as_it_was_written(changes):
     task = replace(TASK, **changes)
     assert Announcement.decode(task.encode()) == task
+
+
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({"loss": None}, "loss"),
+        ({"schema": None}, "loss"),
+        ({"loss": "squared"}, "target_range"),
+        ({"schema": Schema(1, target_range=(0, 1))}, "target_range"),
+        ({"loss": "cubic"}, "loss"),
+    ],
+)
+def test_labels_and_loss_belong_together(changes, name):
+    with pytest.raises(InvalidArgument) as caught:
+        replace(TASK, **changes)
+    assert caught.value.name == name
 
 
 def test_its_fields_are_the_keys_of_the_json():

@@ -132,6 +132,13 @@ class MulticlassModel:
         normalised = np.log(np.exp(shifted).sum(axis=1)) - shifted[np.arange(len(y)), y]
         return np.asarray(normalised, dtype=np.float64)
 
+    def gradient(self, w: NDArray[Any], X: Any, y: NDArray[np.integer]) -> NDArray[np.float64]:
+        """Mean gradient (C·d,), row after row, of records X (n, d) at weights w (C·d,)."""
+        rows = w.reshape(-1, X.shape[1])
+        slopes = self.slopes(np.asarray(X @ rows.T), y)
+        mean: NDArray[np.float64] = slopes.T @ X / len(y) + self.reg * rows
+        return mean.reshape(-1)
+
     @staticmethod
     def _rivals(
         margins: NDArray[Any], y: NDArray[np.integer]

@@ -111,9 +111,9 @@ def audit(
     """
     if target is None:
         own = "a checkout audits the mechanisms of fedsel: python -m reproduction audit"
-        raise InvalidArgument("TARGET", None, f"given, module:function ({own})")
+        raise InvalidArgument("TARGET", None, f"module:function ({own})")
     if epsilon is None:
-        raise InvalidArgument("--epsilon", None, "given: what TARGET claims")
+        raise InvalidArgument("--epsilon", None, "the ε that TARGET claims")
     check_installed("simulation", "fedsel audit", "scipy")
     if html is not None:
         check_installed("plots", "--html", "matplotlib")
@@ -264,7 +264,7 @@ def as_program(
             "TARGET",
             target,
             f"a function (value) or (value, entropy); it takes ({', '.join(names)}). "
-            "Give other parameters by --set name=value",
+            "Set other parameters with --set name=value",
         )
     if by_name and len(needed) <= 2 and all(p.name in (free[0].name, *by_name) for p in needed):
         given = by_name[0]
@@ -305,14 +305,14 @@ def _inputs(inputs: str | None, within: tuple[float, float] | None, dim: int | N
 
     if inputs is not None:
         if within is not None or dim is not None:
-            raise InvalidArgument("--inputs", inputs, "given without --range and --dim")
+            raise InvalidArgument("--inputs", inputs, "omitted with --range or --dim")
         return _given(inputs)
     if within is None:
         raise InvalidArgument(
             "--inputs",
             None,
-            "given, such as --inputs '[0, 1]', or else --range LOW HIGH: the values that a person "
-            "may have, any two of which the claim is about",
+            "the values that a person may have, such as '[0, 1]', or set --range LOW HIGH: the "
+            "claim is about any two of them",
         )
     return values_within(*within, dim)
 

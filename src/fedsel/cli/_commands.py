@@ -250,10 +250,12 @@ def load_config(ctx: typer.Context, path: Path | None) -> Path | None:
         parameter = keys.get(key.replace("-", "_"))
         if parameter is None:
             close = difflib.get_close_matches(key.replace("-", "_"), keys, n=3)
-            listed = f"a known key; close to it: {', '.join(close)}" if close else ""
-            raise InvalidArgument(spelling, value, listed or f"one of {', '.join(own)}")
+            listed = f"a known key, such as {', '.join(close)}" if close else ""
+            raise InvalidArgument(spelling, value, listed or f"a known key: {', '.join(own)}")
         if parameter.name in values:
-            raise InvalidArgument(spelling, value, f"given once: {spellings[parameter.name]}")
+            raise InvalidArgument(
+                spelling, value, f"set once, not beside {spellings[parameter.name]}"
+            )
         spellings[parameter.name] = spelling
         values[parameter.name] = _checked(spelling, parameter, value)
     ctx.default_map = values

@@ -57,14 +57,14 @@ class Files:
     def refuse_ignored(self, of_catalogue: Mapping[str, Any]) -> None:
         """Records come from a file or from a data set by its name: not from both."""
         if self.public is not None and self.public_mean is not None:
-            allowed = "left out with --public, whose rows have the centre"
+            allowed = "omitted with --public, whose rows give the centre"
             raise InvalidArgument("public_mean", str(self.public_mean), allowed)
         if self.data is None:
             ignored = {"label": self.label, "header": self.header, "public": self.public}
-            allowed = "given together with --data"
+            allowed = "omitted without --data"
         else:
             ignored = dict(of_catalogue)
-            allowed = "left out with --data"
+            allowed = "omitted with --data"
         for name, value in ignored.items():
             if value is not None:
                 shown = str(value) if isinstance(value, Path) else value

@@ -196,20 +196,20 @@ def certify_command(
     target = mechanism(law, epsilon=epsilon, k=top, mu=0.1 if mu is None else mu)
     scalar = isinstance(target, Value)
     if dim is None and not scalar:
-        raise InvalidArgument("--dim", None, f"given for {name}")
+        raise InvalidArgument("--dim", None, f"an integer ≥ 1: {name} needs it")
     options: dict[str, object] = {"--epsilon": epsilon, "--k": k, "--mu": mu}
     _refuse_unused(target, {**options, "--dim": dim} if scalar else options)
     if delta is not None and shuffled is None:
-        raise InvalidArgument("--delta", delta, "left out, or given with --shuffled")
+        raise InvalidArgument("--delta", delta, "omitted without --shuffled")
     size = None if scalar else dim
     if codewords is not None and (coded is None or "words" not in entry(coded).uses):
-        raise InvalidArgument("--words", codewords, f"left out: {name} has no such parameter")
+        raise InvalidArgument("--words", codewords, f"omitted: {name} has no such parameter")
     if coded:
         recipe = Recipe(coded, epsilon, dim, rho=None, bases=None)
         built = (recipe if codewords is None else replace(recipe, words=codewords)).build()
         size, own = built.transform.size, getattr(built.mechanism, "k", None)
         if own is not None and k is not None:
-            raise InvalidArgument("--k", k, f"left out: {coded} derives it from ε and d")
+            raise InvalidArgument("--k", k, f"omitted: {coded} derives it from ε and d")
         target = target if own is None else mechanism(law, epsilon=epsilon, k=own)
     certificate = certify(target, size)
     central = None
@@ -217,7 +217,7 @@ def certify_command(
         from fedsel.mechanisms.central import DELTA, amplify
 
         if not target.private:
-            raise InvalidArgument("--shuffled", shuffled, f"left out: {target.name} is not private")
+            raise InvalidArgument("--shuffled", shuffled, f"omitted: {target.name} is not private")
         with patience("proving the central guarantee"):
             central = amplify(
                 target, size, reports=shuffled, delta=DELTA if delta is None else delta
@@ -252,7 +252,7 @@ def _refuse_unused(target: Mechanism, options: dict[str, object]) -> None:
     used |= {"--mu"} if len(target.parts) > 1 else set()
     for option, value in options.items():
         if value is not None and option not in used:
-            raise InvalidArgument(option, value, f"left out: {target.name} has no such parameter")
+            raise InvalidArgument(option, value, f"omitted: {target.name} has no such parameter")
 
 
 def mechanisms(as_json: JsonOption = False) -> None:

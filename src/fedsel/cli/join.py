@@ -81,9 +81,11 @@ def join_command(
 
     limits = None if policy is None else _policy(policy)
     if (limits is None) == (lifetime is None):
-        raise InvalidArgument("--policy", policy and str(policy), "given, or --lifetime instead")
+        raise InvalidArgument(
+            "--policy", policy and str(policy), "a file, unless you set --lifetime"
+        )
     if limits is not None and per_report is not None:
-        raise InvalidArgument("--per-report", per_report, "left out beside --policy")
+        raise InvalidArgument("--per-report", per_report, "omitted with --policy")
     for option, value in (("--lifetime", lifetime), ("--per-report", per_report)):
         if value is not None:
             check_epsilon(option, value)
@@ -100,7 +102,8 @@ def join_command(
         except Ended as ended:
             say_error(ended)
             raise typer.Exit(1) from None
-        records.suited(offer.task)  # nor is anybody asked, or a ledger begun, for a wrong file
+        # Nor is anybody asked, or a ledger begun, for a wrong file.
+        records.suited(offer.task.schema)
         if limits is None:
             limits = _limits(offer, lifetime, per_report)
         _show(offer, limits, spent, session)
@@ -162,7 +165,7 @@ def _invitation(token: str | None, file: Path | None) -> str | None:
     if file is None:
         return token
     if token is not None:
-        raise InvalidArgument("--token-file", str(file), "left out beside --token")
+        raise InvalidArgument("--token-file", str(file), "omitted with --token")
     try:
         lines = file.read_text(encoding="ascii").split()
     except (OSError, ValueError):
@@ -181,7 +184,7 @@ def _limits(offer: Offer, lifetime: float | None, per_report: float | None) -> P
         lifetime=lifetime or 0.0,
         per_report=(lifetime if per_report is None else per_report) or 0.0,
         solutions=[solution],
-        dimensions=[offer.task.linear_dim or 1],
+        dimensions=[1 if offer.task.schema is None else offer.task.schema.dim],
     )
 
 

@@ -84,7 +84,7 @@ def create(
 
     ledger = Ledger(folder, witness)
     if ledger.file.exists():
-        raise InvalidArgument("DIR", str(folder), "a folder without a ledger: this one has begun")
+        raise InvalidArgument("DIR", str(folder), "a folder without a ledger: this one has one")
     ledger.create(decimal("lifetime", lifetime))
     _show(ledger.read(), as_json)
 

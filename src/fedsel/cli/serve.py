@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 SERVE_EXAMPLE = (
     "Example: fedsel serve task.toml   ·   "
     "fedsel serve task.toml --store postgresql://localhost/fedsel --workers 4 --host 0.0.0.0"
-    "   ·   fedsel serve --demo"
+    "   ·   fedsel serve tasks/*.toml --store runs   ·   fedsel serve --demo"
 )
 INVITE_EXAMPLE = (
     "Example: fedsel invite task.toml --count 100 --out tokens.txt   ·   "
@@ -41,7 +41,10 @@ _Store = typer.Option(
 
 def serve_command(
     ctx: typer.Context,
-    task: Annotated[Path | None, _Task(help="The task, a TOML file; not with --demo.")] = None,
+    task: Annotated[
+        list[Path] | None,
+        _Task(help="The task, a TOML file; several are served each at its own path."),
+    ] = None,
     store: Annotated[str | None, _Store] = None,
     host: Annotated[str, _Option(help="The address to listen at.")] = "127.0.0.1",
     port: Annotated[int, _Option(help="Its port; 0 takes any that is free.")] = 8000,
@@ -80,6 +83,7 @@ def serve_command(
     """Collect reports over HTTP, close rounds, and serve the model, until interrupted.
 
     A report is durable before it is answered. Started again, the service goes on where it was.
+    Several tasks have a page each, at /runs/NAME.
     """
     _check_meant(ctx, demo)
     if demo:
@@ -88,17 +92,17 @@ def serve_command(
 
         show_demo(devices, epochs, epsilon, keep, stay, as_json)
         return
-    if task is None:
-        raise InvalidArgument("TASK", None, "given: a TOML file, or --demo without one")
+    if not task:
+        raise InvalidArgument("TASK", None, "a TOML file, unless you use --demo")
     with needed("service", "fedsel serve"):
         from fedsel.service import Task
         from fedsel.service.running import Serving, serve
 
     if log_level not in ("debug", "info", "warning", "error"):
         raise InvalidArgument("--log-level", log_level, "debug, info, warning or error")
-    chosen = Task.load(task)
-    place = _place(task, store)
-    serving = Serving(place, host, port, workers, tls_cert, tls_key, tuple(proxy or ()), log_level)
+    chosen = [Task.load(path) for path in task]
+    places = tuple(_place(path, store) for path in task)
+    serving = Serving(places, host, port, workers, tls_cert, tls_key, tuple(proxy or ()), log_level)
     with _plain_failures():
         serve(chosen, serving, lambda address: _say(chosen, address, serving, as_json))
 
@@ -160,11 +164,13 @@ def invite_command(
 def _page(address: str, gateway: bool) -> str:
     """The page where people take part, of the service at an address."""
     if gateway:
-        raise InvalidArgument("--links", address, "left out with --gateway")
+        raise InvalidArgument("--links", address, "omitted with --gateway")
     parts = urlsplit(address)
     whole = parts.scheme in ("http", "https") and parts.netloc
     if not whole or parts.query or parts.fragment or not re.fullmatch(r"[!-~]+", address):
-        raise InvalidArgument("--links", address, "the service's address, as https://learn.example")
+        raise InvalidArgument(
+            "--links", address, "the address of the service, such as https://learn.example"
+        )
     return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}/join"
 
 
@@ -176,8 +182,10 @@ def _check_meant(ctx: typer.Context, demo: bool) -> None:
         given = source is not None and source.name == "COMMANDLINE"
         of_demo = getattr(parameter, "rich_help_panel", None) == _DEMO
         if given and name != "as_json" and of_demo != demo:
-            allowed = "left out with --demo" if demo else "left out without --demo"
+            allowed = "omitted with --demo" if demo else "omitted without --demo"
             value = "…" if name == "store" else ctx.params[name]  # it may hold a password
+            if name == "task":
+                value = " ".join(map(str, value))
             raise InvalidArgument(name, str(value) if isinstance(value, Path) else value, allowed)
 
 
@@ -197,17 +205,42 @@ def _plain_failures() -> Iterator[None]:
         raise typer.Exit(1) from None
 
 
-def _say(task: Task, address: str, serving: Serving, as_json: bool) -> None:
+def _say(tasks: list[Task], address: str, serving: Serving, as_json: bool) -> None:
     """Print what is served, where: for people, or as one line for programs."""
+    from fedsel.service._runs import slug_of
     from fedsel.service._store import shown
 
+    if len(tasks) == 1 and not as_json:
+        _say_one(tasks[0], address, shown(serving.store[0]), serving.workers)
+        return
+    runs = []
+    for task, place in zip(tasks, serving.store, strict=True):
+        recipe = task.begin.recipe
+        runs.append(
+            {
+                "address": address if len(tasks) == 1 else f"{address}/runs/{slug_of(task.name)}",
+                "task": task.name,
+                "store": shown(place),
+                "rounds": recipe.epochs * task.rounds_per_epoch,
+                "epsilon_per_report": float(recipe.build().privacy.per_report),
+            }
+        )
+    if as_json:
+        print_json(runs[0] if len(runs) == 1 else {"address": address, "runs": runs}, indent=None)
+        return
+    typer.echo(f"{address} lists {len(runs)} runs, each with a page of its own:")
+    for run in runs:
+        typer.echo(
+            f"{run['address']} collects reports for {run['task']!r}: {run['rounds']} rounds, "
+            f"ε = {run['epsilon_per_report']:g} a report, store {run['store']}"
+        )
+    typer.echo(f"{serving.workers} worker(s), figures: {address}/metrics")
+    typer.echo("Ctrl-C ends it.")
+
+
+def _say_one(task: Task, address: str, place: str, workers: int) -> None:
     recipe, rule = task.begin.recipe, task.close_after
     epsilon, rounds = recipe.build().privacy.per_report, recipe.epochs * task.rounds_per_epoch
-    place = shown(serving.store)
-    if as_json:
-        told = {"address": address, "task": task.name, "store": place, "rounds": rounds}
-        print_json({**told, "epsilon_per_report": float(epsilon)}, indent=None)
-        return
     ends = [f"{rule.reports} reports"] if rule.reports is not None else []
     if rule.seconds is not None:
         ends.append(f"{rule.seconds:g} seconds and {rule.least} report(s)")
@@ -216,9 +249,9 @@ def _say(task: Task, address: str, serving: Serving, as_json: bool) -> None:
         f"{address} collects reports for {task.name!r}: {recipe.solution}, d = {recipe.dim}, "
         f"ε = {epsilon:g} a report",
         f"{rounds} rounds, each closed after {' or '.join(ends)}",
-        f"store: {place}, {serving.workers} worker(s)",
+        f"store: {place}, {workers} worker(s)",
         "anyone may take part" if open_to_all else "devices need invitations: fedsel invite",
-        *([f"in a browser: {address}/join"] if task.features is not None else []),
+        *([f"in a browser: {address}/join"] if task.schema is not None else []),
         f"to watch it: {address}/, the API: {address}/v1/openapi.json, figures: {address}/metrics",
         "Ctrl-C ends it.",
     ):

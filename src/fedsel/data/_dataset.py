@@ -131,7 +131,9 @@ class Dataset:
     def with_intercept(self) -> Dataset:
         """Add a feature "intercept" with the constant 1. Scale the data first."""
         if INTERCEPT in self.feature_names:
-            raise InvalidArgument("feature_names", INTERCEPT, "without an intercept so far")
+            raise InvalidArgument(
+                "feature_names", INTERCEPT, "absent: with_intercept() was called before"
+            )
         ones = np.ones((self.n, 1), np.float32)
         if isinstance(self.X, np.ndarray):
             X: Matrix = np.hstack([self.X, ones])
@@ -252,7 +254,7 @@ def _sparse(X: Any) -> Matrix:
     # A CSR matrix shares its arrays with the result, so sort a copy.
     matrix = csr_array(X.tocsr())
     if matrix.dtype.kind not in "fiub":
-        raise InvalidArgument("X", f"sparse matrix of {matrix.dtype}", "of real numbers")
+        raise InvalidArgument("X", f"sparse matrix of {matrix.dtype}", "a matrix of real numbers")
     if not matrix.has_canonical_format:
         matrix = matrix.copy()
         matrix.sum_duplicates()

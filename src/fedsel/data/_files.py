@@ -64,7 +64,7 @@ def read(
     if not file.is_file():
         raise InvalidArgument("path", str(path), "a file that exists")
     if header is not None and kind != ".csv":
-        raise InvalidArgument("header", header, f"left out for {file.suffix}: it has none")
+        raise InvalidArgument("header", header, f"omitted for {file.suffix}, which has none")
     try:
         if kind not in _TABLES:
             return (_read_npz if kind == ".npz" else _read_svmlight)(file, label, positive)
@@ -305,7 +305,7 @@ def _read_npz(path: Path, label: str | int | None, positive: Label | None) -> Da
 
 def _read_svmlight(path: Path, label: str | int | None, positive: Label | None) -> Dataset:
     if label not in (None, 0, "0"):
-        raise InvalidArgument("label", label, f"left out for {path.suffix}: it is the first number")
+        raise InvalidArgument("label", label, f"omitted for {path.suffix}: it is the first number")
     try:
         datasets = import_module("sklearn.datasets")
     except ModuleNotFoundError:

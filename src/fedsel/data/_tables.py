@@ -75,7 +75,7 @@ def encode(
     at = label_index([column.name for column in columns], label)
     target, features = columns[at], [*columns[:at], *columns[at + 1 :]]
     if not features:
-        raise InvalidArgument("label", label, "one of several columns: no feature is left")
+        raise InvalidArgument("label", label, "one of several columns, so that features are left")
     names = [feature for column in features for feature in column.features]
     bounds = [column.bounds for column in features for _ in column.features]
     y = target.values
@@ -109,7 +109,9 @@ def arranged(columns: Sequence[Column], features: Sequence[str]) -> NDArray[np.f
         if owner := owners.get(name):
             rows[:, j] = owner.matrix()[:, owner.features.index(name)]
         elif not any(name.startswith(f"{column.name}=") for column in texts):
-            raise InvalidArgument("column", name, "there, and of the same kind, in public rows")
+            raise InvalidArgument(
+                "column", name, "in the public rows, too, with the same kind of values"
+            )
     return rows
 
 

@@ -306,7 +306,7 @@ class Ledger:
             if raised > before:
                 books.set_lifetime(raised, int(time.time()), name)
         if raised <= before:
-            raise InvalidArgument("lifetime", lifetime, f"above {before}, which is allowed already")
+            raise InvalidArgument("lifetime", lifetime, f"above {before}, the present lifetime")
 
     @property
     def exists(self) -> bool:

@@ -147,7 +147,9 @@ class Policy:
         except InvalidArgument:
             raise
         except OSError as error:
-            raise InvalidArgument("policy", str(path), f"a file ({error.strerror})") from None
+            raise InvalidArgument(
+                "policy", str(path), f"a file that can be read ({error.strerror})"
+            ) from None
         except (ValueError, RecursionError) as error:  # not UTF-8, or not TOML
             raise InvalidArgument("policy", str(path), f"valid TOML ({error})") from None
 
@@ -157,10 +159,10 @@ class Policy:
         known = [field.name for field in fields(cls)]
         for name, value in values.items():
             if name not in known:
-                raise InvalidArgument(str(name), value, f"one of {', '.join(known)}")
+                raise InvalidArgument(str(name), value, f"a known key: {', '.join(known)}")
         for name in ("lifetime", "per_report", "solutions", "dimensions"):
             if name not in values:
-                raise InvalidArgument(name, None, "given")
+                raise InvalidArgument(name, None, "set in every policy")
         return cls(**values)
 
     def objection(self, recipe: Recipe, intent: Intent | None = None) -> Reason | None:
@@ -228,7 +230,7 @@ def _texts(name: str, values: object) -> tuple[str, ...] | None:
         return None
     texts = tuple(check_text(name, text, name[:-1]) for text in _listed(name, values))
     if "" in texts:
-        raise InvalidArgument(name, texts, "a list of texts that are not empty")
+        raise InvalidArgument(name, texts, "a list of non-empty texts")
     return texts
 
 

@@ -62,9 +62,9 @@ class Fault(Enum):
 
     MISSING = "there is no ledger: create it once, with Client(…, create=True)"
     OCCUPIED = "the folder holds other files but no ledger, or a witness but not its ledger"
-    FOREIGN = "this is not a ledger of fedsel, or one of another version"
-    DAMAGED = "the ledger is damaged"
-    DISAGREES = "ledger and witness disagree: one was put back from a copy or belongs elsewhere"
+    FOREIGN = "this is not a ledger of fedsel, or it has another version"
+    DAMAGED = "the ledger is damaged, so nothing is sent"
+    DISAGREES = "ledger and witness disagree: one was restored from a copy or belongs elsewhere"
     BUSY = "another process holds the ledger"
     UNFINISHED = "a transaction was cut off: the next answer of its client puts the ledger right"
     UNREADABLE = "the ledger cannot be read: no permission, or the disk is failing"

@@ -9,7 +9,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedsel._internal.models import REGRESSING, LinearModel
+from fedsel._internal.models import REGRESSING, LinearModel, MulticlassModel
 from fedsel.errors import InvalidArgument, InvalidData, check_kind, check_vectors
 from fedsel.preparation import Plan, Preparation
 
@@ -61,8 +61,9 @@ class LinearRecords:
     ``update(round, preparation)`` is the update for `Client.answer`: the records' place in a round
     that prepares, their gradient in all others. Plan and preparation are public, and come from the
     server beside the weights. λ of ``model`` is what the device adds itself: 0 where the server
-    does (`Solution.decays_at_server`). y is −1 or +1, or for a regression ("squared", "huber") a
-    number on its public scale, [−1, 1].
+    does (`Solution.decays_at_server`). y is −1 or +1; a class number 0 … C−1 for a
+    `MulticlassModel`, whose update has C rows, one after another; or for a regression ("squared",
+    "huber") a number on its public scale, [−1, 1].
 
     >>> from fedsel.preparation import Preparation
     >>> records = LinearRecords([[0.5, -1.0]], [1], LinearModel(reg=0.0))
@@ -75,12 +76,12 @@ class LinearRecords:
         self,
         X: ArrayLike,
         y: ArrayLike,
-        model: LinearModel | None = None,
+        model: LinearModel | MulticlassModel | None = None,
         plan: Plan | None = None,
     ) -> None:
         self._X = np.clip(check_vectors("X", X, ndim=2), -1.0, 1.0)
         self._model = LinearModel(reg=0.0) if model is None else model
-        check_kind("model", self._model, LinearModel)
+        check_kind("model", self._model, LinearModel, MulticlassModel)
         self._y = _targets(y, len(self._X), self._model)
         if plan is not None:
             check_kind("plan", plan, Plan)
@@ -97,7 +98,7 @@ class LinearRecords:
         return lambda w: self._model.gradient(w, preparation.records(self._X), self._y)
 
 
-def _targets(y: ArrayLike, records: int, model: LinearModel) -> NDArray[np.number]:
+def _targets(y: ArrayLike, records: int, model: LinearModel | MulticlassModel) -> NDArray[Any]:
     """Labels, or numbers within their public scale; no message holds any of them."""
     if model.loss in REGRESSING:
         numbers = np.clip(check_vectors("y", y, ndim=1), -1.0, 1.0)
@@ -105,6 +106,11 @@ def _targets(y: ArrayLike, records: int, model: LinearModel) -> NDArray[np.numbe
             raise InvalidData("y: must be one number for each record")
         return np.asarray(numbers, dtype=np.float64)
     labels = np.asarray(y)
+    if isinstance(model, MulticlassModel):
+        one_each = labels.shape == (records,) and labels.dtype.kind in "fiu"
+        if not one_each or not ((labels >= 0) & (labels % 1 == 0)).all():
+            raise InvalidData("y: must be a class number, 0 or more, one for each record")
+        return labels.astype(np.int64)
     if labels.shape != (records,) or not np.isin(labels, (-1, 1)).all():
         raise InvalidData("y: must be −1 or +1, one for each record")
     return labels.astype(np.int8)

@@ -29,7 +29,7 @@ NO_ANSWER = "this node answers requests for training alone"
 """The answer to evaluate and query messages."""
 NO_RECORDS = "this node knows of no records to prepare: FedSelMod(records=…)"
 """The answer if the strategy has bounds for records but the node's mod has no records."""
-NO_BOUNDS = "this node prepares its records, and is not told how: FedSelStrategy(feature_range=…)"
+NO_BOUNDS = "this node prepares its records, but the server has no FedSelStrategy(feature_range=…)"
 """The opposite."""
 NO_SETTINGS = "this node has no settings of fedsel: its node_config must name fedsel-store"
 WRONG_SETTINGS = "a setting of fedsel in the node_config of this node is unknown or wrong"
@@ -131,7 +131,7 @@ class Layout:
                 raise InvalidArgument(
                     "arrays",
                     actual,
-                    "non-empty arrays of floats: leave counters and other buffers out",
+                    "non-empty arrays of floats: omit counters and other buffers",
                 )
         if not arrays:
             raise InvalidArgument("arrays", "an empty record", "at least one array")
@@ -157,12 +157,14 @@ class Layout:
     def vector(self, record: ArrayRecord, dtype: DTypeLike | None = None) -> NDArray[np.floating]:
         """Join arrays of these names and shapes, of any real dtype, to one vector."""
         if set(record) != set(self.names):
-            raise InvalidArgument("arrays", "other names", "those of the model")
+            raise InvalidArgument("arrays", "other names", "named as in the model")
         parts = []
         for name, shape in zip(self.names, self.shapes, strict=True):
             array = record[name].numpy()
             if not isinstance(array, np.ndarray) or array.shape != shape:
-                raise InvalidArgument("arrays", "another shape", "that of the model")
+                raise InvalidArgument(
+                    "arrays", "another shape", "of the same shapes as in the model"
+                )
             if array.dtype.kind not in "fiub":
                 raise InvalidArgument("arrays", "another type", "real numbers")
             parts.append(array.reshape(-1))

@@ -63,7 +63,7 @@ class Node:
 
     def __post_init__(self) -> None:
         if self.policy.server_key is not None:  # each report would be charged in vain
-            raise InvalidArgument("server_key", self.policy.server_key, "left out on Flower")
+            raise InvalidArgument("server_key", self.policy.server_key, "omitted on Flower")
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> Node:
@@ -76,7 +76,7 @@ class Node:
         if not own and folder:
             return cls._simulated(_path(NODES_VARIABLE, folder), config)
         if "store" not in own:
-            allowed = "given in the node_config of this node"
+            allowed = "set in the node_config of this node"
             sentence = WRONG_SETTINGS if own else NO_SETTINGS
             raise WrongSettings(f"{PREFIX}store", None, allowed, sentence)
         witness = own.get("witness")
@@ -104,9 +104,7 @@ def _policy(values: dict[str, Any], file: object) -> Policy:
     if file is not None:
         if values:
             name = next(iter(values))
-            raise InvalidArgument(
-                f"{PREFIX}{name}", values[name], f"left out beside {PREFIX}policy"
-            )
+            raise InvalidArgument(f"{PREFIX}{name}", values[name], f"omitted with {PREFIX}policy")
         return _checked(Policy.load, _path(f"{PREFIX}policy", file))
     known = {field.name.replace("_", "-"): field.name for field in fields(Policy)}
     settings: dict[str, Any] = {}

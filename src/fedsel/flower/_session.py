@@ -169,7 +169,9 @@ def _remember(file: Path, model: str) -> None:
     if not file.exists():
         replace_file(file, model.encode())
     elif file.read_text(encoding="utf-8") != model:
-        raise InvalidArgument("arrays", model, "those of the checkpoint, with the same scales")
+        raise InvalidArgument(
+            "arrays", model, "the same as in the checkpoint, with the same scales"
+        )
 
 
 OTHER = "OTHER"

@@ -201,7 +201,7 @@ class FedSelStrategy(Strategy):
     def prepared(self, X: Any) -> NDArray[np.float32]:
         """Prepare raw records X (n, d) for the model: in ``evaluate_fn`` and for predictions."""
         if self.preparing is None:
-            raise InvalidArgument("feature_range", None, "given: nodes prepare records themselves")
+            raise InvalidArgument("feature_range", None, "set: nodes prepare records themselves")
         return self.preparing.records(X)
 
     # --- rounds ---------------------------------------------------------------------------------

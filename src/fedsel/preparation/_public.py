@@ -10,7 +10,8 @@ Public rows have no labels. They replace the rounds that would learn a preparati
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import difflib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -60,14 +61,21 @@ class FeatureScale:
         return FeatureScale(low, high, 2 * _ANY_OCTAVES)
 
     @staticmethod
-    def declared(feature_range: Any, features: int) -> FeatureScale:
+    def declared(
+        feature_range: Any, features: int, names: Sequence[str] | None = None
+    ) -> FeatureScale:
         """The bounds that a user states: a pair as in `of`, or "private", that nobody knows any.
 
-        A scale, such as a schema has, is returned as it is.
+        Either may be given for each feature by its name, where features have ``names``. A scale,
+        such as a schema has, is returned as it is.
 
         >>> FeatureScale.declared("private", 2).octaves
         64
+        >>> FeatureScale.declared({"b": (0, 1), "a": "private"}, 2, names=("a", "b")).high.tolist()
+        [4294967296.0, 1.0]
         """
+        if isinstance(feature_range, Mapping):
+            return FeatureScale.named(feature_range, features, names)
         if isinstance(feature_range, FeatureScale):
             if len(feature_range.low) != features:
                 allowed = f"bounds of {features} features"
@@ -76,9 +84,40 @@ class FeatureScale:
         if not isinstance(feature_range, str):
             return FeatureScale.of(feature_range, features)
         if feature_range != PRIVATE:
-            allowed = f'(low, high), "{PRIVATE}" or None'
+            allowed = f'(low, high), "{PRIVATE}", {{name: (low, high)}} or None'
             raise InvalidArgument("feature_range", feature_range, allowed)
         return FeatureScale.unknown(features)
+
+    @staticmethod
+    def named(
+        given: Mapping[Any, Any], features: int, names: Sequence[str] | None = None
+    ) -> FeatureScale:
+        """From a pair (low, high) or "private" for each feature by its name."""
+        if names is None:
+            allowed = f"(low, high) with {features} numbers each: features have no names here"
+            raise InvalidArgument("feature_range", dict(given), allowed)
+        for name in given:
+            if name not in names:
+                close = difflib.get_close_matches(str(name), names, n=3, cutoff=0.4)
+                allowed = f"a feature by its name, such as {', '.join(close or names[:3])}"
+                raise InvalidArgument("feature_range", name, allowed)
+        missing = [name for name in names if name not in given]
+        if missing:
+            allowed = f'given for every feature, "{PRIVATE}" where nobody knows bounds; it lacks '
+            allowed += ", ".join(missing[:5]) + ", …" * (len(missing) > 5)
+            raise InvalidArgument("feature_range", dict(given), allowed)
+        bounds = np.empty((features, 2))
+        for j, name in enumerate(names):
+            try:
+                scale = FeatureScale.declared(given[name], 1)
+            except InvalidArgument as error:
+                error.name = f"feature_range[{name!r}]"
+                error.allowed = f'(low, high) with low < high, or "{PRIVATE}"'
+                raise
+            bounds[j] = (scale.low[0], scale.high[0]) if scale.known[0] else (-np.inf, np.inf)
+        if np.isfinite(bounds).all():
+            return FeatureScale(bounds[:, 0], bounds[:, 1])
+        return FeatureScale.unknown(features, bounds)
 
     @staticmethod
     def of(feature_range: Any, features: int) -> FeatureScale:
@@ -132,8 +171,23 @@ class FeatureScale:
         """
         tight = (self.high == 1) & ((self.low == 0) | (self.low == -1))
         if self.octaves != OCTAVES:
-            tight = self.high != 2.0 ** (self.octaves // 2)
+            tight = self.known
         return tuple((~tight & (self.factor > 0)).tolist())
+
+    @property
+    def known(self) -> NDArray[np.bool_]:
+        """Which features (d,) have bounds that are known."""
+        if self.octaves == OCTAVES:
+            return np.ones(len(self.low), bool)
+        return np.asarray(self.high != 2.0 ** (self.octaves // 2))
+
+    def completed(self, rows: Any) -> FeatureScale:
+        """The scale with bounds of public rows (m, d) where none are known."""
+        if self.known.all():
+            return self
+        read = FeatureScale.read(rows)
+        ends = [np.where(self.known, getattr(self, n), getattr(read, n)) for n in ("low", "high")]
+        return FeatureScale(*ends)
 
     @property
     def octaves_loose(self) -> int:

@@ -62,7 +62,7 @@ def opened(task: Task, store: Store, now: float | None = None) -> Checkpoint:
     try:
         state.check_same(task.begin)
     except InvalidArgument as error:
-        error.name += f" of the task {task.name!r}"
+        error.name += f" of {task}"
         error.allowed += (
             " (its run has begun so, and what is automatic follows from the rest of the task; undo"
             " the change, or give the task another name or another --store)"
@@ -152,6 +152,7 @@ class Collector:
 
     def start(self) -> None:
         """Begin to write and to watch the clock."""
+        self._rest()
         self._tasks = [asyncio.create_task(self._write()), asyncio.create_task(self._watch())]
 
     async def stop(self) -> None:
@@ -231,7 +232,7 @@ class Collector:
             await asyncio.sleep(_POLL_SECONDS)
             if self._rejected:
                 self._wake.set()  # an empty group counts them
-            else:
+            elif not (self.snapshot.state.finished and self.available):
                 await self._follow(lambda: self._seen(self.store.status()))
 
     async def _follow(self, work: Callable[..., None], *arguments: Any) -> None:
@@ -244,14 +245,15 @@ class Collector:
 
     def _recovered(self) -> None:
         if not self.available:
-            log_event("store answers again")
+            log_event("store answers again", task=self.task.name)
         self.available, self._failure = True, None
 
     def _failed(self, error: Exception) -> None:
         """Note that the store fails; log the same failure once."""
         failure = (type(error).__name__, str(error))
         if failure != self._failure:
-            log_event("store failed", level="error", kind=failure[0], detail=failure[1])
+            what = {"task": self.task.name, "kind": failure[0], "detail": failure[1]}
+            log_event("store failed", level="error", **what)
         self.available, self._failure = False, failure
 
     async def _in_thread(self, work: Callable[..., Any], *arguments: Any) -> Any:
@@ -267,6 +269,7 @@ class Collector:
             transaction.tally(tallied(verdicts, rejected))
             status = transaction.status()
         self.commits += 1
+        self._rest()
         return verdicts, status
 
     def _judged(self, transaction: Transaction, items: Sequence[Item]) -> list[Verdict | Receipt]:
@@ -292,6 +295,11 @@ class Collector:
             self.snapshot = RunSnapshot(self.task, state, times, measures)
             status = self.store.status()
         self.status = status
+        self._rest()
+
+    def _rest(self) -> None:
+        if self.snapshot.state.finished:  # what is asked of it from now on is in memory
+            self.store.rest()
 
     def _due(self, status: RoundStatus) -> bool:
         rule = self.task.close_after
@@ -308,7 +316,8 @@ class Collector:
             after = state.advanced(self._added(transaction, status), status.counts)
             found = None if self._test is None else json.dumps(self._test.measured(after))
             transaction.advance(after.encode(), self._now(), after.finished, found)
-        log_event("round closed", round=status.round, **status.counts._asdict())
+        counts = status.counts._asdict()
+        log_event("round closed", task=self.task.name, round=status.round, **counts)
         return self.store.status()
 
     def _added(self, transaction: Transaction, status: RoundStatus) -> Totals:

@@ -28,8 +28,10 @@ PART_BYTES = 1 << 18
 MOST_REMEMBERED = 100_000
 """Clients whose last requests are remembered; the rest is forgotten, oldest first."""
 BURST_SECONDS = 10.0
-ROUTE = "fedsel.route"
-"""The key of the scope that holds the route."""
+ROUTE, RUN = "fedsel.route", "fedsel.run"
+"""The keys of the scope that hold the route and the run."""
+RUNS = "/runs/"
+"""Below it each run has a path of its own."""
 _SECURITY: Headers = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
@@ -120,6 +122,15 @@ def cached(
     return lambda scope, _: cached_answer(find(), scope, kind, *more)
 
 
+def made(make: Callable[[], Answer]) -> Handler:
+    """Make a handler of an answer that is made anew for each request."""
+
+    async def handler(_scope: Scope, _: Receive) -> Answer:
+        return make()
+
+    return handler
+
+
 def _takes_gzip(header: bytes) -> bool:
     """Whether an Accept-Encoding allows gzip."""
     for one in header.lower().split(b","):
@@ -129,11 +140,24 @@ def _takes_gzip(header: bytes) -> bool:
     return False
 
 
+def split_path(path: str) -> tuple[str, str]:
+    """The run that a path names, "" if none, and the rest, as it would be with one run alone.
+
+    >>> split_path("/runs/churn/v1/task"), split_path("/v1/task"), split_path("/runs/churn")
+    (('churn', '/v1/task'), ('', '/v1/task'), ('churn', ''))
+    """
+    if not path.startswith(RUNS):
+        return "", path
+    run, slash, rest = path.removeprefix(RUNS).partition("/")
+    return run, slash + rest
+
+
 PROBLEMS: dict[str, tuple[int, str]] = {
     "malformed": (400, "these bytes are no report of this run"),
     "not_invited": (401, "an invitation is needed: Authorization: Bearer …"),
     "wrong_kind": (403, "this invitation is for something else"),
     "not_found": (404, "there is nothing here"),
+    "several_runs": (404, "several runs are served here, each at its path in /v1/runs"),
     "not_allowed": (405, "this cannot be done here"),
     "timeout": (408, "the request took too long to arrive"),
     "conflict": (409, "something else was sent in its place before"),
@@ -238,9 +262,8 @@ class Buckets:
 class SecurityMiddleware:
     """Wraps an ASGI application: limits, headers and metrics; no error of it reaches a client."""
 
-    def __init__(self, app: Any, per_address: float) -> None:
-        self._app, self._addresses = app, Buckets(per_address)
-        self.metrics: Metrics | None = None
+    def __init__(self, app: Application, per_address: float, metrics: Metrics) -> None:
+        self._app, self._addresses, self._metrics = app, Buckets(per_address), metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or lead the application through its life."""
@@ -272,12 +295,13 @@ class SecurityMiddleware:
                 message["headers"] = headers
             await send(message)
 
+        _, path = split_path(scope["path"])
         if connection is not None:
-            connection.request_begins(scope["path"])
+            connection.request_begins(path)
         try:
             client = scope.get("client")
             address = client[0] if client else ""
-            if scope["path"] not in _UNLIMITED and not self._addresses.take(network_of(address)):
+            if path not in _UNLIMITED and not self._addresses.take(network_of(address)):
                 await PROBLEM["too_often"](scope, receiving, sending)
             else:
                 await self._app(scope, receiving, sending)
@@ -290,14 +314,15 @@ class SecurityMiddleware:
         finally:
             if connection is not None:
                 connection.request_ends()
-            route, seconds = scope.get(ROUTE, "other"), time.perf_counter() - begin
-            if self.metrics is not None:
-                self.metrics.observe(route, status, seconds)
+            seconds = time.perf_counter() - begin
+            run, route = scope.get(RUN, ""), scope.get(ROUTE, "other")
+            self._metrics.observe(run, route, status, seconds)
             if LOG.isEnabledFor(10):
                 log_event(
                     "request",
                     level="debug",
                     method=scope["method"],
+                    run=run,
                     route=route,
                     status=status,
                     ms=round(1000 * seconds, 2),

@@ -15,11 +15,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsel._internal.extras import needed
-from fedsel._internal.models import CLASSIFYING, LinearModel, predict
-from fedsel.data import read
+from fedsel._internal.models import LinearModel, MulticlassModel
+from fedsel.device import RawRecords
 from fedsel.errors import InvalidArgument
 from fedsel.server._checkpoint import Checkpoint
 from fedsel.service._task import Task
+from fedsel.simulation._judges import (
+    EvaluationSet,
+    Judge,
+    LinearJudge,
+    MulticlassJudge,
+    RegressionJudge,
+)
 
 with needed("service", "fedsel.service"):
     from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
@@ -81,53 +88,47 @@ def log_to_stderr(level: str) -> None:
 @final
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """A public test set of a task: raw records X (n, d) in the task's order, labels y of ±1."""
+    """A public test set of a task: records X (n, d) and targets y (n,) as its schema has them."""
 
     task: Task
-    X: NDArray[np.float32]
-    y: NDArray[np.int8]
+    X: NDArray[np.float64]
+    y: NDArray[np.float64]
 
     @classmethod
     def of(cls, task: Task) -> Self | None:
         """The test set of a task; None if it has none. A file that does not fit is refused."""
         if task.evaluation is None:
             return None
-        if task.features is None or task.loss not in CLASSIFYING:
-            allowed = "left out: it is for classifiers with features"
+        if task.schema is None:
+            allowed = "omitted: it is for tasks with a schema"
             raise InvalidArgument("evaluation", task.evaluation, allowed)
-        path, label = task.evaluation["data"], task.evaluation["label"]
+        path, label = task.evaluation["data"], task.evaluation.get("label")
         try:
-            data = read(path, label, positive=None if task.labels is None else task.labels[1])
+            parts = RawRecords.read(path, label).suited(task.schema, task.loss).arranged()
         except InvalidArgument as error:
             raise InvalidArgument("evaluation", path, f"a test set ({error})") from None
-        X = data.X.toarray() if hasattr(data.X, "toarray") else data.X
-        return cls(task, _arranged(task, X, data.feature_names), data.y)
+        X, y = (np.concatenate(part) for part in zip(*parts, strict=True))
+        if not len(y):
+            raise InvalidArgument("evaluation", path, "a test set with labels that the task knows")
+        return cls(task, X, y)
 
     def measured(self, state: Checkpoint) -> dict[str, float]:
-        """Accuracy and loss of the model as it is at a checkpoint."""
-        preparing = self.task.preparing(state)
-        if preparing is None:
-            raise InvalidArgument("features", None, "given where there is a test set")
-        margins = np.asarray(preparing.records(self.X) @ state.state.average, dtype=np.float64)
-        losses = LinearModel(self.task.loss).losses(margins, self.y)
-        return {
-            "accuracy": float(np.mean(predict(margins) == self.y)),
-            "loss": float(np.mean(losses)),
-        }
-
-
-def _arranged(task: Task, X: Any, names: tuple[str, ...]) -> NDArray[np.float32]:
-    """The columns that the task names, in its order; all of them where it only counts them."""
-    if not isinstance(task.features, tuple):
-        if X.shape[1] != task.features:
-            actual = f"{X.shape[1]} features"
-            raise InvalidArgument("evaluation", actual, f"{task.features}, as the task has")
-        return np.asarray(X, dtype=np.float32)
-    place = {name: j for j, name in enumerate(names)}
-    for name in task.features:
-        if name not in place:
-            raise InvalidArgument("evaluation", sorted(place), f"with a column {name!r}")
-    return np.asarray(X[:, [place[name] for name in task.features]], dtype=np.float32)
+        """Accuracy (R² of a regression) and loss of the model as it is at a checkpoint."""
+        preparing, schema = self.task.preparing(state), self.task.schema
+        if preparing is None or schema is None:
+            raise InvalidArgument("schema", None, "set, because there is a test set")
+        X, loss = preparing.records(self.X), self.task.loss
+        if schema.target_range is not None:
+            judge: Judge = RegressionJudge(X, self.y, LinearModel(loss, reg=0.0))
+        elif schema.rows > 1:
+            classes = self.y.astype(np.int64)
+            judge = MulticlassJudge(X, classes, schema.rows, MulticlassModel(loss, reg=0.0))
+        else:
+            test = EvaluationSet(X, (2 * self.y - 1).astype(np.int8))
+            judge = LinearJudge(test, LinearModel(loss, reg=0.0))
+        scores, losses = judge(state.state.average[None, :])
+        name = "accuracy" if schema.target_range is None else "r2"
+        return {name: float(next(iter(scores))), "loss": float(next(iter(losses)))}
 
 
 CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
@@ -136,14 +137,18 @@ _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 1
 
 @final
 class Metrics:
-    """Figures for Prometheus: of the run, as the database has them, and of this process."""
+    """Figures for Prometheus: of the runs, as the database has them, and of this process.
 
-    def __init__(self, collector: Collector) -> None:
-        self._collector, self._worker = collector, str(os.getpid())
+    ``runs`` has the collectors of those that have started.
+    """
+
+    def __init__(self) -> None:
+        self.runs: dict[str, Collector] = {}
+        self._worker = str(os.getpid())
         self._registry = CollectorRegistry()
         self._registry.register(cast(Any, self))
         about: dict[str, Any] = {"registry": self._registry}
-        worker = ["worker", "route"]
+        worker = ["worker", "run", "route"]
         self._requests = Counter(
             "fedsel_requests", "Requests that were answered", [*worker, "status"], **about
         )
@@ -154,17 +159,17 @@ class Metrics:
             buckets=_SECONDS,
             **about,
         )
-        self._known: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
+        self._known: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
 
-    def observe(self, route: str, status: int, seconds: float) -> None:
+    def observe(self, run: str, route: str, status: int, seconds: float) -> None:
         """Count an answered request."""
-        pair = self._known.get((route, status))
+        pair = self._known.get((run, route, status))
         if pair is None:  # to look labels up takes longer than to count
             pair = (
-                self._requests.labels(self._worker, route, str(status)),
-                self._seconds.labels(self._worker, route),
+                self._requests.labels(self._worker, run, route, str(status)),
+                self._seconds.labels(self._worker, run, route),
             )
-            self._known[route, status] = pair
+            self._known[run, route, status] = pair
         pair[0].inc()
         pair[1].observe(seconds)
 
@@ -173,23 +178,30 @@ class Metrics:
         return generate_latest(self._registry)
 
     def collect(self) -> Iterator[Metric]:
-        """The figures of the run, read when they are asked for; the same at every process."""
-        collector, snapshot = self._collector, self._collector.snapshot
-        yield GaugeMetricFamily("fedsel_round", "The open round", snapshot.round)
-        yield GaugeMetricFamily("fedsel_rounds", "Rounds of the run in all", snapshot.rounds)
-        began = "When the open round began"
-        yield GaugeMetricFamily("fedsel_round_opened_seconds", began, collector.status.opened)
-        outcomes = CounterMetricFamily(
-            "fedsel_reports", "Reports of the run by their outcome", labels=["outcome"]
-        )
-        for name, count in collector.counts._asdict().items():
-            over = sum(getattr(record, name) for record in snapshot.state.records)
-            outcomes.add_metric([name], over + count)
-        yield outcomes
-        for name, value in ((snapshot.measures[-1] if snapshot.measures else None) or {}).items():
-            yield GaugeMetricFamily(f"fedsel_{name}", "Of the model on the test set", value)
-        yield GaugeMetricFamily("fedsel_waiting", "Reports that wait here", collector.waiting)
-        yield CounterMetricFamily("fedsel_commits", "Groups committed here", collector.commits)
-        yield GaugeMetricFamily(
-            "fedsel_store_available", "Whether the store answers here", int(collector.available)
-        )
+        """The figures of the runs, read when they are asked for; the same at every process."""
+        families: dict[str, Any] = {}
+        for run, collector in self.runs.items():
+            for kind, name, about, value, labels in _figures(collector):
+                if name not in families:
+                    families[name] = kind(f"fedsel_{name}", about, labels=["run", *labels])
+                families[name].add_metric([run, *labels.values()], value)
+        yield from families.values()
+
+
+def _figures(collector: Collector) -> Iterator[tuple[Any, str, str, float, dict[str, str]]]:
+    """Of a run: kind, name, meaning, value and labels of each figure."""
+    gauge, counter, snapshot = GaugeMetricFamily, CounterMetricFamily, collector.snapshot
+    yield gauge, "round", "The open round", snapshot.round, {}
+    yield gauge, "rounds", "Rounds of the run in all", snapshot.rounds, {}
+    began = "When the open round began"
+    yield gauge, "round_opened_seconds", began, collector.status.opened, {}
+    for name, count in collector.counts._asdict().items():
+        over = sum(getattr(record, name) for record in snapshot.state.records)
+        about = "Reports of the run by their outcome"
+        yield counter, "reports", about, over + count, {"outcome": name}
+    for name, value in ((snapshot.measures[-1] if snapshot.measures else None) or {}).items():
+        yield gauge, name, "Of the model on the test set", value, {}
+    yield gauge, "waiting", "Reports that wait here", collector.waiting, {}
+    yield counter, "commits", "Groups committed here", collector.commits, {}
+    available = int(collector.available)
+    yield gauge, "store_available", "Whether the store answers here", available, {}

@@ -185,7 +185,7 @@ def _chunks(part: Part, size: int, sums: Sums) -> Iterator[bytes]:
         while left:
             data = file.read(min(left, rows) * size)
             if not data or len(data) % size:
-                raise InvalidArgument("reports", part.path, "left alone while it is read")
+                raise InvalidArgument("reports", part.path, "unchanged while it is read")
             left -= len(data) // size
             yield data
 

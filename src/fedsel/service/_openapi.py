@@ -27,8 +27,14 @@ _EVENTS = (
 )
 
 
-def document(name: str, report_bytes: int, limits: Limits) -> _Json:
-    """Describe the service of a task whose reports have ``report_bytes`` bytes."""
+_RUNS = (
+    "get_runs",
+    "All runs: what each is called and for, its path, and which round is open",
+)
+
+
+def document(name: str, report_bytes: int, limits: Limits, *, alone: bool) -> _Json:
+    """Describe a run whose reports have ``report_bytes`` bytes; ``alone``, it is at the root."""
     report = {**_BINARY, "minLength": report_bytes, "maxLength": report_bytes}
     many = {**_BINARY, "maxLength": limits.batch_bytes}
     batch = _parameter("batch", "A name of the gateway's own for the batch")
@@ -91,10 +97,35 @@ def document(name: str, report_bytes: int, limits: Limits) -> _Json:
             parameters=[before],
         ),
         "/v1/events": _path("get_events", _EVENTS, {"text/event-stream": _TEXT}, "crowded"),
+        **_watched("Whether reports are taken"),
+    }
+    return _described(name, paths | ({"/v1/runs": _path(*_RUNS)} if alone else {}))
+
+
+def root_document() -> _Json:
+    """Describe the root of a service with several runs; each run has a document of its own."""
+    run = _parameter("run", "The last part of its path in /v1/runs")
+    paths = {
+        "/v1/runs": _path(*_RUNS),
+        "/runs/{run}/v1/openapi.json": _path(
+            "get_openapi_of_run", "The interface of a run", problems="not_found", parameters=[run]
+        ),
+        "/v1/openapi.json": _path("get_openapi", "This document"),
+        "/": _path("get_page", "The runs for people", {"text/html": _TEXT}, cached=True),
+        **_watched("Whether any run takes reports, and which"),
+    }
+    return _described("several runs", paths)
+
+
+def _watched(ready: str) -> _Json:
+    return {
         "/healthz": _path("get_health", "Whether the process lives"),
-        "/readyz": _path("get_ready", "Whether reports are taken"),
+        "/readyz": _path("get_ready", ready),
         "/metrics": _path("get_metrics", "Figures for Prometheus", {"text/plain": _TEXT}),
     }
+
+
+def _described(name: str, paths: _Json) -> _Json:
     problem = {"error": {"type": "string", "enum": list(PROBLEMS)}, "message": {"type": "string"}}
     schema = {"type": "object", "required": list(problem), "properties": problem}
     return {

@@ -62,6 +62,7 @@ _EVENT_HEADERS = (
     (b"x-accel-buffering", b"no"),  # a proxy must not wait for more
 )
 _NUMBER = re.compile(r"[1-9][0-9]{0,9}")
+Header = tuple[bytes, bytes]
 News = tuple[Mapping[str, Any], Mapping[str, str]]
 """The open round for programs, and parts of the page by their id."""
 
@@ -86,16 +87,8 @@ class Dashboard:
         self._proofs.stop()
 
     def routes(self) -> list[RouteEntry]:
-        """The routes of the dashboard; its script only puts in place what the events send."""
-        folder = _HERE / "dashboard"
-        style = CachedBytes(_shared_style() + (folder / "dashboard.css").read_bytes())
-        script = CachedBytes((folder / "dashboard.js").read_bytes())
-        return [
-            ("GET", "/", self._get_page),
-            ("GET", "/dashboard.css", cached(lambda: style, _KINDS[".css"])),
-            ("GET", "/dashboard.js", cached(lambda: script, _KINDS[".js"])),
-            ("GET", "/v1/events", self._get_events),
-        ]
+        """The routes of the page and its events; `static_routes` has its files."""
+        return [("GET", "/", self._get_page), ("GET", "/v1/events", self._get_events)]
 
     async def _get_page(self, scope: Scope, _: Receive) -> Answer:
         """Answer with the page: the latest rounds, or the rounds before a given one."""
@@ -247,11 +240,24 @@ def join_files() -> dict[str, CachedBytes]:
     return {name: CachedBytes(content) for name, content in found.items()}
 
 
-def join_routes() -> list[RouteEntry]:
-    """A route for each file of the page at ``/join``."""
+def _file_route(path: str, name: str, content: CachedBytes, *more: Header) -> RouteEntry:
+    return "GET", path, cached(lambda: content, _KINDS[Path(name).suffix], *more)
 
-    def entry(name: str, content: CachedBytes) -> RouteEntry:
+
+def style_route() -> RouteEntry:
+    """The route of the dashboard's style."""
+    style = _shared_style() + (_HERE / "dashboard" / "dashboard.css").read_bytes()
+    return _file_route("/dashboard.css", "dashboard.css", CachedBytes(style))
+
+
+def static_routes() -> list[RouteEntry]:
+    """A route for each file of the dashboard and of the page at ``/join``: the same in all runs.
+
+    The dashboard's script only puts in place what the events send.
+    """
+    script = CachedBytes((_HERE / "dashboard" / "dashboard.js").read_bytes())
+    found = [style_route(), _file_route("/dashboard.js", "dashboard.js", script)]
+    for name, content in join_files().items():
         path = "/join" if name == _JOIN_PAGE else f"/join/{name}"
-        return "GET", path, cached(lambda: content, _KINDS[Path(name).suffix], JOIN_POLICY)
-
-    return [entry(name, content) for name, content in join_files().items()]
+        found.append(_file_route(path, name, content, JOIN_POLICY))
+    return found

@@ -63,7 +63,8 @@ class PostgresStore(Store):
     several_processes = True
 
     def __init__(self, url: str) -> None:
-        self._place, self._password = place_of(url), _parsed(url).get("password", "")
+        self._url, self._place = url, place_of(url)
+        self._password = _parsed(url).get("password", "")
         self._worker = (secrets.token_bytes(8),)
         self._connect = partial(psycopg.connect, url, connect_timeout=10)
         self._kept: psycopg.Connection[Any] | None = None
@@ -145,6 +146,12 @@ class PostgresStore(Store):
             # A statement of its own: the next one sees what was committed before the lock.
             self.execute(f"SELECT pg_advisory_xact_lock{shared}(?, ?)", *which)
             yield
+
+    def another(self) -> PostgresStore:
+        return PostgresStore(self._url)
+
+    def rest(self) -> None:
+        self.close()  # the next query opens another one
 
     def close(self) -> None:
         if self._kept is not None:

@@ -119,10 +119,8 @@ class RunSnapshot:
             rounds=self.rounds,
             clients=task.clients,
             close_after=task.close_after,
-            features=task.features,
-            loss=None if task.features is None else task.loss,
-            labels=task.labels,
-            target_range=task.target_range,
+            schema=task.schema,
+            loss=None if task.schema is None else task.loss,
             learning_rate=float(recipe.learning_rate),
             averaging=float(recipe.averaging),
         )
@@ -138,14 +136,17 @@ class RunSnapshot:
         yield b',"weights":['
         yield from _numbers(self.state.state.average)
         yield b'],"linear":'
-        if self.preparing is None or self.task.features is None:
+        schema, average = self.task.schema, self.state.state.average
+        if self.preparing is None or schema is None:
             yield b"null"
         else:
-            slopes, constants = self.preparing.linear(self.state.state.average[None, :])
+            slopes, constants = self.preparing.linear(average.reshape(schema.rows, -1))
             yield b'{"coefficients":['
-            yield from _numbers(slopes[0])
-            yield b'],"constant":' + _json(float(constants[0])) + b"}"
-        yield b"," + _json({"features": self.task.features, "labels": self.task.labels})[1:]
+            for row, slope in enumerate(slopes):
+                yield b"],[" if row else b"["
+                yield from _numbers(slope)
+            yield b']],"constants":' + _json(constants.tolist()) + b"}"
+        yield b"," + _json({"schema": None if schema is None else schema.to_dict()})[1:]
 
     @cached_property
     def rounds_text(self) -> Made[bytes]:

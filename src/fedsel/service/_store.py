@@ -1,8 +1,9 @@
 """The store of a service: runs, rounds, tallies, reports and batches in SQLite or PostgreSQL.
 
-A run is written in transactions during which its open round cannot end (`Store.writing`); another
-kind ends it (`Store.closing`). Every method may raise `StoreUnavailable`: the outcome is unknown
-then, and the caller may try again. One thread at a time uses a store.
+One database holds any number of runs. A run is written in transactions during which its open round
+cannot end (`Store.writing`); another kind ends it (`Store.closing`). Every method may raise
+`StoreUnavailable`: the outcome is unknown then, and the caller may try again. One thread at a time
+uses a store; each run of a service has its own, on the same database (`Store.another`).
 
 The queries are the same for both databases, with ``?`` for a value. Each database adds how to
 connect, to lock, and to insert many reports at once.
@@ -12,26 +13,21 @@ from __future__ import annotations
 
 import re
 import secrets
-import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, final
 
 from fedsel._internal.extras import needed
-from fedsel._internal.paths import make_folder
 from fedsel.errors import InvalidArgument
 from fedsel.server._checkpoint import Counts
-from fedsel.server._folder import FolderLock, connect_private, transaction
 
 _KEY_BYTES = 32
 _POSTGRES = ("postgresql://", "postgres://")
 _HEAD = "1"
 """The newest revision in `_migrations`."""
-_FILE_NAME = "service.sqlite"
 _REPORTS_AT_A_TIME = 4096
 _TALLY = (
     "INSERT INTO tallies AS t VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (run, round) DO UPDATE SET"
@@ -101,8 +97,20 @@ class Store(ABC):
         """One transaction under a lock: "begin", "writing" or "closing"."""
 
     @abstractmethod
+    def another(self) -> Store:
+        """A store on the same database, for another run and thread of this service."""
+
+    @abstractmethod
+    def rest(self) -> None:
+        """Hold no connection that others could use, until the next query."""
+
+    @abstractmethod
     def close(self) -> None:
         """Close the database."""
+
+    def names(self) -> list[str]:
+        """The names of all runs."""
+        return [row[0] for row in self._rows("SELECT name FROM runs ORDER BY id")]
 
     def begin(self, name: str, checkpoint: bytes, opened: float) -> bytes:
         """Choose the run of this name, which begins with this checkpoint if new; its checkpoint."""
@@ -244,87 +252,6 @@ class Transaction:
             self._store._open_round(self.round, opened)
 
 
-@final
-class SQLiteStore(Store):
-    """A folder with one database, which belongs to one service at a time.
-
-    Its write-ahead log is flushed at every commit.
-    """
-
-    several_processes = False
-
-    def __init__(self, folder: Path, *, alone: bool = True) -> None:
-        make_folder(folder)
-        self._lock = FolderLock(folder) if alone else None
-        try:
-            self._connection = _opened(folder / _FILE_NAME)
-        except BaseException:
-            if self._lock is not None:
-                self._lock.release()
-            raise
-
-    def execute(self, query: str, *values: Any) -> Any:
-        return self._connection.execute(query, values)
-
-    def stream(self, query: str, *values: Any) -> AbstractContextManager[Any]:
-        return closing(self._connection.execute(query, values))
-
-    def insert(self, number: int, rows: Sequence[tuple[bytes, bytes]]) -> list[bool]:
-        query = "INSERT INTO reports VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
-        execute, run = self._connection.execute, self._run
-        return [
-            execute(query, (run, number, participant, report)).rowcount == 1
-            for participant, report in rows
-        ]
-
-    def _answering(self) -> AbstractContextManager[None]:
-        return _usable()
-
-    def lock_batch(self, name: bytes) -> None:
-        del name  # there is one process, and one thread of it
-
-    @contextmanager
-    def _locked(self, lock: str) -> Iterator[None]:
-        del lock
-        if self._lock is not None:
-            self._lock.check()
-        with _usable(), transaction(self._connection):
-            yield
-
-    def close(self) -> None:
-        self._connection.close()
-        if self._lock is not None:
-            self._lock.release()
-
-
-def _opened(file: Path) -> sqlite3.Connection:
-    # It holds the key that signs invitations; the log beside it gets the same mode.
-    connect = partial(connect_private, file, timeout=60.0)
-    connection = connect()
-    try:
-        with _usable(f"{file}: ", "; restore it from a backup, or take another folder"):
-            if connection.execute("SELECT 1 FROM sqlite_schema").fetchone():  # of a service?
-                connection.execute("SELECT id, name, key, checkpoint, round FROM runs LIMIT 0")
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("PRAGMA synchronous = FULL")
-            migrate(connection.execute, "sqlite", connect, "BEGIN IMMEDIATE")
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-@contextmanager
-def _usable(before: str = "", after: str = "") -> Iterator[None]:
-    """Name what keeps a database from being used: a lock, a full disk, a damaged file."""
-    try:
-        yield
-    except sqlite3.DatabaseError as error:
-        if type(error) not in (sqlite3.OperationalError, sqlite3.DatabaseError):
-            raise  # an error of ours
-        raise StoreUnavailable(f"{before}{error}{after}") from error
-
-
 def migrate(
     execute: Callable[[str], Any],
     dialect: str,
@@ -370,6 +297,8 @@ def open_store(url: str | Path, *, alone: bool = True) -> Store:
         return PostgresStore(text)
     if _LIKE_A_URL.match(text) or not text:
         raise InvalidArgument("store", shown(text), "a folder, or postgresql://…")
+    from fedsel.service._sqlite import SQLiteStore
+
     return SQLiteStore(Path(text), alone=alone)
 
 

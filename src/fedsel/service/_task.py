@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
@@ -13,18 +13,22 @@ from typing import Any, Self, final, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsel._internal.models import CLASSIFYING, REGRESSING, LinearModel, Loss
+from fedsel._internal.models import LinearModel, Loss
 from fedsel.auto import model_of
 from fedsel.errors import InvalidArgument, check_count, check_kind, check_positive
+from fedsel.preparation import FeatureScale
+from fedsel.preparation._public import PRIVATE
 from fedsel.recipe import Recipe
 from fedsel.server._checkpoint import Checkpoint
 from fedsel.server._planned import Planned
-from fedsel.wire import CloseRule, Intent, RecordPipeline
-from fedsel.wire._contract import Invitations
+from fedsel.wire import CloseRule, Intent, RecordPipeline, Schema
+from fedsel.wire._contract import Invitations, check_labels
 
 _OF_RECIPE = [f.name for f in fields(Recipe) if f.name != "requested_solution"]
 _RENAMED = {"nodes": "clients", "records_per_node": "records_per_client"}
 """What the layers below call that which the file calls otherwise."""
+_SHORT = ("features", "labels", "target_range")
+"""Keys that are a short way to write a schema."""
 MOST_DIM = 1 << 27
 """Entries of an update: a gigabyte for each copy of the model that a server holds."""
 
@@ -71,17 +75,18 @@ class Task:
 
     - ``recipe``: as asked for, with "auto" in it; ``clients``: planned, in an epoch; its
       ``rounds_per_epoch`` share them. What is automatic follows from these.
-    - ``features``: of a record of a linear model, their names or how many; ``feature_range``: their
-      public bounds, a pair (low, high) of numbers or lists, or "private"; ``public_mean``:
-      published means of features, {name = mean}, or a list with nan where none is known;
-      ``loss``: of that model; ``labels``: what its two classes are called, −1 first;
-      ``target_range``: of a regression's targets. Without features the recipe has ``dim``, and
-      devices bring updates of their own.
+    - ``schema``: how devices encode their records and labels for a linear model;
+      ``feature_range``: public bounds of columns that it knows by their order alone;
+      ``public_mean``: published means of features, {name = mean}, or a list with nan where none is
+      known; ``loss``: of that model. Without a schema the recipe has ``dim``, and devices bring
+      updates of their own.
     - ``start``: a file of weights (.npy) to begin with, zeros without one.
     - ``close_after``: `CloseRule`; ``limits``: `Limits`; ``invitations``: "signed", or "open" to
       anyone; ``purpose``, ``recipient``: what requests say; ``origins``: web pages of other
       sites that may ask (CORS), none unless named.
-    - ``evaluation``: a public test set, {data = "test.csv", label = "y"}.
+    - ``evaluation``: a public test set, {data = "test.csv", label = "y"}; without a label its
+      column is as the schema has it.
+    - ``file``: what it was read from, for messages.
     """
 
     name: str
@@ -89,13 +94,11 @@ class Task:
     clients: int
     close_after: CloseRule
     rounds_per_epoch: int = 1
-    features: int | tuple[str, ...] | None = None
+    schema: Schema | None = None
     feature_range: Any = None
     public_mean: Any = None
     records_per_client: int | None = None
     loss: Loss = "logistic"
-    labels: tuple[str, ...] | None = None
-    target_range: tuple[float, float] | None = None
     start: Path | None = None
     invitations: Invitations = "signed"
     purpose: str = ""
@@ -103,6 +106,7 @@ class Task:
     origins: tuple[str, ...] = ()
     evaluation: dict[str, str] | None = None
     limits: Limits = field(default_factory=Limits)
+    file: Path | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         check_kind("name", self.name, str)
@@ -113,69 +117,54 @@ class Task:
         LinearModel(self.loss)
         self._check_records()
         if self.dim > MOST_DIM:
-            linear = self.features is not None
-            name, most = ("features", MOST_DIM - 1) if linear else ("dim", MOST_DIM)
-            raise InvalidArgument(name, self.dim - linear, f"at most {most}")
+            linear = self.schema is not None
+            name = "features" if linear else "dim"
+            raise InvalidArgument(name, self.dim - linear, f"at most {MOST_DIM - linear}")
         _ = self.begin  # reports whatever else is wrong before anything is served
 
     def _check_records(self) -> None:
-        if self.features is None:
-            linear = ("feature_range", "public_mean", "labels", "target_range")
-            for name in (*linear, "records_per_client"):
+        if self.schema is None:
+            for name in ("feature_range", "public_mean", "records_per_client"):
                 if getattr(self, name) is not None:
-                    raise InvalidArgument(name, getattr(self, name), "left out without features")
+                    raise InvalidArgument(name, getattr(self, name), "omitted without features")
             if self.recipe.dim is None:
-                raise InvalidArgument("features", None, "given, or dim for updates of your own")
+                allowed = "set, or features, or dim for updates of your own"
+                raise InvalidArgument("schema", None, allowed)
             return
         if self.recipe.dim is not None:
-            raise InvalidArgument("dim", self.recipe.dim, "left out: it follows from features")
-        if self.feature_range is None:
+            raise InvalidArgument("dim", self.recipe.dim, "omitted: it follows from the schema")
+        if self.schema.named and self.feature_range is not None:
+            allowed = "omitted: the columns of the schema have bounds"
+            raise InvalidArgument("feature_range", self.feature_range, allowed)
+        if not self.schema.named and self.feature_range is None:
             raise InvalidArgument("feature_range", None, '(low, high), or "private"')
-        if self.loss in CLASSIFYING and self.target_range is not None:
-            raise InvalidArgument("target_range", self.target_range, f"left out with {self.loss}")
-        if self.loss in REGRESSING:
-            if self.labels is not None:
-                raise InvalidArgument("labels", self.labels, f"left out with {self.loss}")
-            low, high = self.target_range or (0.0, 0.0)
-            if not (np.isfinite([low, high]).all() and low < high):
-                raise InvalidArgument("target_range", self.target_range, "(low, high), low < high")
-        elif self.labels is not None and len(set(self.labels)) != 2:
-            raise InvalidArgument("labels", self.labels, "two different texts")
+        check_labels(self.schema, self.loss)
 
-    @property
-    def feature_count(self) -> int | None:
-        """The entries of a record; None where devices bring updates of their own."""
-        return len(self.features) if isinstance(self.features, tuple) else self.features
+    def __str__(self) -> str:
+        """How messages name it."""
+        return f"the task {self.name!r}" + ("" if self.file is None else f" in {self.file.name}")
 
     @property
     def dim(self) -> int:
         """The entries of an update."""
-        count = self.feature_count
-        return int(self.recipe.dim or 0) if count is None else count + 1
-
-    @property
-    def _names(self) -> tuple[str, ...] | None:
-        """What the file calls the features: by their numbers where they have no names."""
-        if isinstance(self.features, tuple) or self.features is None:
-            return self.features
-        return tuple(str(j) for j in range(self.features))
+        return int(self.recipe.dim or 0) if self.schema is None else self.schema.dim
 
     @cached_property
     def planned(self) -> Planned:
         """All that "auto" follows from."""
-        linear = self.features is not None
-        return Planned(
-            self.recipe,
-            self.clients,
-            self.rounds_per_epoch,
-            norm=1.0 if linear else None,
-            records_per_node=self.records_per_client,
-            feature_range=self.feature_range,
-            features=self.feature_count,
-            public_mean=self.public_mean,
-            names=self._names,
-            model=model_of(self.loss) if linear else "network",
-        )
+        about: dict[str, Any] = {"model": "network"}
+        if self.schema is not None:
+            named = self.schema.named
+            about = {
+                "norm": 1.0,
+                "feature_range": self.schema.scale if named else self.feature_range,
+                "features": self.schema.feature_count,
+                "public_mean": self.public_mean,
+                "names": None if self.public_mean is None else self.schema.features,
+                "records_per_node": self.records_per_client,
+                "model": model_of(self.loss),
+            }
+        return Planned(self.recipe, self.clients, self.rounds_per_epoch, **about)
 
     @cached_property
     def begin(self) -> Checkpoint:
@@ -216,19 +205,22 @@ class Task:
         except (ValueError, RecursionError) as error:
             raise InvalidArgument("task", str(path), f"valid TOML ({error})") from None
         values.setdefault("name", path.stem)
-        if isinstance(values.get("start"), str):
-            values["start"] = path.parent / values["start"]
+        for key in ("start", "schema"):
+            if isinstance(values.get(key), str):
+                values[key] = path.parent / values[key]
+        if isinstance(values.get("schema"), Path):
+            values["schema"] = Schema.load(values["schema"])
         evaluation = values.get("evaluation")
         if isinstance(evaluation, dict) and isinstance(evaluation.get("data"), str):
             evaluation["data"] = str(path.parent / evaluation["data"])
         try:
-            return cls.of(values)
+            return cls.of(values, path)
         except InvalidArgument as error:
             error.name = f"{error.name} in {path.name}"
             raise
 
     @classmethod
-    def of(cls, values: Mapping[str, Any]) -> Self:
+    def of(cls, values: Mapping[str, Any], file: Path | None = None) -> Self:
         """The task of a table: fields of a recipe and of a task side by side.
 
         >>> own = {"name": "a", "clients": 40, "close_after": {"reports": 10}}
@@ -236,8 +228,8 @@ class Task:
         >>> task.begin.recipe.solution, task.begin.recipe.dim
         ('FJ', 8)
         """
-        own = [f.name for f in fields(cls) if f.name != "recipe"]
-        known = [*own, *_OF_RECIPE]
+        own = [f.name for f in fields(cls) if f.name not in ("recipe", "file")]
+        known = [*own, *_SHORT, *_OF_RECIPE]
         for name, value in values.items():
             if name not in known:
                 close = difflib.get_close_matches(str(name), known, n=1)
@@ -247,26 +239,81 @@ class Task:
                 raise InvalidArgument(str(name), value, allowed)
         for name in ("name", "epsilon", "clients", "close_after"):
             if name not in values:
-                raise InvalidArgument(name, None, "given")
+                raise InvalidArgument(name, None, "set in every task")
         try:
             recipe = Recipe.of({k: v for k, v in values.items() if k in _OF_RECIPE})
             given = {k: v for k, v in values.items() if k in own}
             given["close_after"] = _table(CloseRule, "close_after", given["close_after"])
             given["limits"] = _table(Limits, "limits", given.get("limits", {}))
             given["evaluation"] = _evaluation(given.get("evaluation"))
-            for name in ("features", "labels", "origins"):
-                if name in given and not (name == "features" and _is_count(given[name])):
-                    given[name] = _texts(name, given[name])
-            if isinstance(given.get("target_range"), list):
-                given["target_range"] = tuple(given["target_range"])
-            return cls(recipe=recipe, **given)
+            if "features" in values:
+                given |= _schema_of_features(values)
+            else:
+                _check_absent(values, _SHORT, "omitted without features")
+                given["schema"] = _schema(values.get("schema"))
+            if "origins" in given:
+                given["origins"] = _texts("origins", given["origins"])
+            return cls(recipe=recipe, file=file, **given)
         except InvalidArgument as error:
             error.name = _RENAMED.get(error.name, error.name)
             raise
 
 
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+def _check_absent(values: Mapping[str, Any], keys: Iterable[str], allowed: str) -> None:
+    for key in keys:
+        if key in values:
+            raise InvalidArgument(key, values[key], allowed)
+
+
+def _schema(given: Any) -> Schema | None:
+    """The schema of a file's name or a table."""
+    if given is None or isinstance(given, Schema):
+        return given
+    if isinstance(given, str | Path):
+        return Schema.load(given)
+    try:
+        return Schema.of_dict(given)
+    except InvalidArgument as error:
+        if error.name != "schema":
+            error.name = f"schema.{error.name}"
+        raise
+
+
+def _schema_of_features(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema that the short keys stand for, and the bounds that it does not hold.
+
+    >>> short = {"features": ["age", "job=cook", "job=smith"], "feature_range": [0, 100]}
+    >>> _schema_of_features(short)["schema"].to_dict()["columns"][1]
+    {'name': 'job', 'levels': ['cook', 'smith']}
+    """
+    _check_absent(values, ["schema"], "omitted beside features")
+    features, bounds = values["features"], values.get("feature_range")
+    labels, target = values.get("labels"), values.get("target_range")
+    classes = None if labels is None else _texts("labels", labels)
+    of_label: dict[str, Any] = {"classes": classes, "target_range": target}
+    try:
+        if isinstance(features, int) and not isinstance(features, bool):
+            return {"schema": Schema(features, **of_label), "feature_range": bounds}
+        names = _texts("features", features)
+        if bounds is None:
+            raise InvalidArgument("feature_range", None, '[low, high], or "private"')
+        scale = FeatureScale.declared(bounds, len(names))
+        columns: dict[str, Any] = {}
+        for name, low, high in zip(names, scale.low.tolist(), scale.high.tolist(), strict=True):
+            owner, equals, level = name.partition("=")
+            if owner and equals and level:
+                levels = columns.setdefault(owner, [])
+                columns[owner] = [*levels, level] if isinstance(levels, list) else levels
+            else:
+                columns[name] = PRIVATE if bounds == PRIVATE else (low, high)
+        schema = Schema(columns, **of_label)
+    except InvalidArgument as error:
+        error.name = {"columns": "features", "classes": "labels"}.get(error.name, error.name)
+        raise
+    if schema.features != names:
+        allowed = "different names, the levels of a column one after another (job=cook, job=smith)"
+        raise InvalidArgument("features", features, allowed)
+    return {"schema": schema, "feature_range": None}
 
 
 def _table(kind: type[Any], name: str, values: object) -> Any:
@@ -290,7 +337,7 @@ def _texts(name: str, values: object) -> tuple[str, ...]:
 def _evaluation(values: object) -> dict[str, str] | None:
     if values is None:
         return None
-    if not isinstance(values, Mapping) or set(values) != {"data", "label"}:
+    if not isinstance(values, Mapping) or set(values) | {"label"} != {"data", "label"}:
         raise InvalidArgument("evaluation", values, 'a table {data = "file.csv", label = "name"}')
     for key, value in values.items():
         if not isinstance(value, str):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, cast, final
 
@@ -33,14 +34,16 @@ from fedsel.service._http import (
     cached_answer,
     declared_length,
     json_answer,
+    made,
     read_body,
     text_answer,
 )
-from fedsel.service._monitoring import CONTENT_TYPE, Metrics, log_event
+from fedsel.service._monitoring import Metrics, log_event
 from fedsel.service._openapi import document
-from fedsel.service._pages import Dashboard, join_routes
+from fedsel.service._pages import Dashboard, static_routes
+from fedsel.service._runs import Dispatcher, Lobby, Runs, slug_of, watching
 from fedsel.service._snapshot import RunSnapshot
-from fedsel.service._store import GatewayBatch, StoreUnavailable, open_store
+from fedsel.service._store import GatewayBatch, Store, StoreUnavailable, open_store
 from fedsel.service._task import Task
 from fedsel.service.inviting import Invitations, Kind, Participant
 from fedsel.wire import Verdict
@@ -70,21 +73,19 @@ _VERDICTS = {
 class Service:
     """One run in one process: the handlers of all routes.
 
-    ``collector`` is there once the application has started.
+    ``collector`` is there once the application has started. ``alone``: no other run is served.
     """
 
-    def __init__(self, task: Task, store: str | Path) -> None:
-        self.task, self._store = task, store
+    def __init__(self, task: Task, slug: str, metrics: Metrics, *, alone: bool = True) -> None:
+        self.task, self._slug, self._metrics, self._alone = task, slug, metrics, alone
         self._clients = Buckets(task.limits.per_client)
         self._batch_bytes = 0
         self.collector = cast(Collector, None)
         self.invitations = cast(Invitations, None)
-        self.metrics = cast(Metrics, None)
         self.dashboard = Dashboard(task, lambda: self.collector, self._now)
 
-    async def start(self) -> None:
-        """Open the store, and begin or resume the run."""
-        store = open_store(self._store)
+    def start(self, store: Store) -> None:
+        """Begin or resume the run; the store belongs to it from now on."""
         try:
             self.collector = Collector(self.task, store)
             key = store.key()
@@ -94,7 +95,7 @@ class Service:
         self.invitations = Invitations(
             key, self.snapshot.state.run, open_to_all=self.task.invitations == "open"
         )
-        self.metrics = Metrics(self.collector)
+        self._metrics.runs[self._slug] = self.collector
         self.collector.start()
         log_event("started", task=self.task.name, round=self.snapshot.round, version=__version__)
 
@@ -233,12 +234,6 @@ class Service:
     def routes(self) -> list[Route]:
         """All routes; the one that decides the rate comes first."""
 
-        def made(make: Callable[[], Answer]) -> Handler:
-            async def handler(_scope: Scope, _: Receive) -> Answer:
-                return make()
-
-            return handler
-
         table: list[RouteEntry] = [
             ("POST", "/v1/reports", self.post_report),
             ("PUT", "/v1/batches/{batch}", self.put_batch),
@@ -250,19 +245,14 @@ class Service:
             ("GET", "/v1/model", cached(lambda: self.snapshot.model)),
             ("GET", "/v1/model.json", self.get_model_json),
             ("GET", "/v1/openapi.json", made(self._document)),
-            ("GET", "/healthz", made(lambda: json_answer({"status": "alive"}))),
-            ("GET", "/readyz", made(self._ready)),
-            ("GET", "/metrics", made(lambda: text_answer(self.metrics.text(), CONTENT_TYPE))),
+            *watching(self._metrics, self._ready),
             *self.dashboard.routes(),
-            *join_routes(),
         ]
-        return [
-            Route(template, _Endpoint(template, handler, self.refused), methods=[method])
-            for method, template, handler in table
-        ]
+        return [*_routes(table, self.refused), *_static()]
 
     def _document(self) -> Answer:
-        return json_answer(document(self.task.name, self.snapshot.form.size, self.task.limits))
+        size, limits = self.snapshot.form.size, self.task.limits
+        return json_answer(document(self.task.name, size, limits, alone=self._alone))
 
     def _ready(self) -> Answer:
         ready = self.collector.available
@@ -297,36 +287,76 @@ async def _refused(request: Any, error: Exception) -> Response:
     return Response(answer.body, answer.status, headers, "application/json")
 
 
-def create_app(task: Task, store: str | Path) -> SecurityMiddleware:
-    """The whole application, for any ASGI server: one worker of a run.
+def _routes(table: Sequence[RouteEntry], refused: Callable[[str], Answer]) -> list[Route]:
+    return [
+        Route(template, _Endpoint(template, handler, refused), methods=[method])
+        for method, template, handler in table
+    ]
 
-    The store is opened when the server starts the application, and closed when it ends.
+
+@cache
+def _static() -> list[Route]:
+    """The files of all pages, once for all runs."""
+    return _routes(static_routes(), PROBLEM.__getitem__)
+
+
+def create_app(
+    task: Task | Sequence[Task], store: str | Path | Sequence[str]
+) -> SecurityMiddleware:
+    """The whole application, for any ASGI server: one worker of one run or of several.
+
+    Stores are opened when the server starts the application, and closed when it ends.
     """
-    service = Service(task, store)
+    runs, metrics = Runs.of(task, store), Metrics()
+    alone = len(runs.tasks) == 1
+    services = {
+        slug_of(one.name): Service(one, slug_of(one.name), metrics, alone=alone)
+        for one in runs.tasks
+    }
+    lobby = Lobby(services, metrics)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        await service.start()
-        shell.metrics = service.metrics
-        app.state.service = service
-        try:
+        app.state.services = services
+        first: dict[str, Store] = {}
+        async with AsyncExitStack() as stack:
+            for service, place in zip(services.values(), runs.stores, strict=True):
+                opened = first[place].another() if place in first else open_store(place)
+                first.setdefault(place, opened)
+                service.start(opened)
+                stack.push_async_callback(service.stop)
             yield
-        finally:
-            await service.stop()
 
-    inner = Starlette(
-        routes=service.routes(),
+    if alone:
+        (service,) = services.values()
+        listing: RouteEntry = ("GET", "/v1/runs", made(lobby.get_runs))
+        routes = [*service.routes(), *_routes([listing], service.refused)]
+        root = _application(routes, service.task.origins, lifespan)
+        apps = dict.fromkeys(services, root)
+    else:
+        root = _application(_routes(lobby.routes(), PROBLEM.__getitem__), (), lifespan)
+        apps = {
+            slug: _application(service.routes(), service.task.origins)
+            for slug, service in services.items()
+        }
+    return SecurityMiddleware(Dispatcher(root, apps), runs.limits.per_address, metrics)
+
+
+def _application(
+    routes: Sequence[Route], origins: Sequence[str], lifespan: Any = None
+) -> Starlette:
+    made = Starlette(
+        routes=routes,
         lifespan=lifespan,
         exception_handlers={HTTPException: _refused, Exception: _refused},
     )
-    inner.router.redirect_slashes = False
-    if task.origins:
-        inner.add_middleware(
+    made.router.redirect_slashes = False
+    if origins:
+        made.add_middleware(
             CORSMiddleware,
-            allow_origins=task.origins,
+            allow_origins=origins,
             allow_methods=["GET", "POST"],
             allow_headers=["authorization", "content-type", "if-none-match"],
             expose_headers=["etag", "retry-after"],
         )
-    shell = SecurityMiddleware(inner, task.limits.per_address)
-    return shell
+    return made

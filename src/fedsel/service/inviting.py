@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fedsel.errors import check_positive
+from fedsel.server import FolderInUse
 from fedsel.service._collector import opened
 from fedsel.service._store import open_store
 from fedsel.service._task import Task
@@ -106,7 +107,7 @@ def key_of_environment() -> bytes | None:
     except ValueError:
         key = b""
     if len(key) < 32:
-        raise InvalidArgument(KEY_VARIABLE, "what it is", "at least 64 hexadecimal digits")
+        raise InvalidArgument(KEY_VARIABLE, "not shown", "at least 64 hexadecimal digits")
     return key[:64]
 
 
@@ -129,8 +130,15 @@ def invitations_of(task: Task, store: str | Path) -> Invitations:
     kept = open_store(store, alone=False)
     try:
         if not kept.choose(task.name):
+            names = kept.names()
             kept.close()
-            kept = open_store(store)
+            try:
+                kept = open_store(store)
+            except FolderInUse:
+                allowed = (
+                    f"a run of the service that uses the store ({', '.join(map(repr, names))})"
+                )
+                raise InvalidArgument("task", task.name, f"{allowed}, or end it first") from None
         run = opened(task, kept).run
         return Invitations(kept.key(), run, open_to_all=task.invitations == "open")
     finally:

@@ -12,7 +12,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -26,6 +26,7 @@ from fedsel.errors import InvalidArgument, check_count
 from fedsel.service._collector import opened
 from fedsel.service._connections import Listener, Network
 from fedsel.service._monitoring import Evaluation, log_event, log_to_stderr
+from fedsel.service._runs import Runs
 from fedsel.service._store import open_store
 from fedsel.service._task import Limits, Task
 from fedsel.service.app import create_app
@@ -42,12 +43,13 @@ BACKLOG = 2048
 @final
 @dataclass(frozen=True)
 class Serving:
-    """Where and how a task is served; ``port`` 0 takes any that is free.
+    """Where and how tasks are served; ``port`` 0 takes any that is free.
 
+    ``store``: one for all tasks, or one for each, in their order.
     ``proxies``: addresses whose X-Forwarded-For is believed; without any nobody's is.
     """
 
-    store: str
+    store: str | tuple[str, ...]
     host: str = "127.0.0.1"
     port: int = 8000
     workers: int = 1
@@ -61,7 +63,7 @@ class Serving:
         check_count("workers", self.workers, most=256)
         if (self.tls_cert is None) != (self.tls_key is None):
             given = str(self.tls_cert or self.tls_key)
-            raise InvalidArgument("tls_cert + tls_key", given, "given together")
+            raise InvalidArgument("tls_cert + tls_key", given, "set together")
         _ = self.networks
         for name in ("tls_cert", "tls_key"):
             path = getattr(self, name)
@@ -95,9 +97,9 @@ class Serving:
 class _Server(uvicorn.Server):
     """uvicorn's server with our `Listener`."""
 
-    def __init__(self, task: Task, serving: Serving) -> None:
-        self._listener = serving.listener(task.limits)
-        super().__init__(_config(task, serving, self._listener))
+    def __init__(self, runs: Runs, serving: Serving) -> None:
+        self._listener = serving.listener(runs.limits)
+        super().__init__(_config(runs, serving, self._listener))
         self._tasks: list[asyncio.Task[None]] = []
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -118,29 +120,33 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def serve(task: Task, serving: Serving, ready: Callable[[str], object] = id) -> None:
-    """Serve a task until it is interrupted; ``ready`` gets the address once it is bound.
+def serve(
+    task: Task | Sequence[Task], serving: Serving, ready: Callable[[str], object] = id
+) -> None:
+    """Serve one task or several until interrupted; ``ready`` gets the address once it is bound.
 
-    A store that cannot be used is refused before anything listens.
+    If any store cannot be used, or has begun with another task, nothing is served.
     """
-    _check(task, serving)
-    _allow_connections(task)
+    runs = Runs.of(task, serving.store)
+    log_to_stderr(serving.log_level)
+    _check(runs, serving)
+    _allow_connections(runs.limits)
     listening, address = _bound(serving)
     with listening:
         ready(address)
         if serving.workers == 1:
-            _worker(task, serving, listening)  # ends by itself when a signal asks it to
+            _worker(runs, serving, listening)  # ends by itself when a signal asks it to
         else:
-            log_to_stderr(serving.log_level)
-            _supervise(task, serving, listening)
+            _supervise(runs, serving, listening)
 
 
 @contextmanager
-def background(task: Task, serving: Serving) -> Iterator[str]:
-    """Serve a task from a thread of this process, until the block ends; yields the address."""
-    _check(task, serving)
+def background(task: Task | Sequence[Task], serving: Serving) -> Iterator[str]:
+    """Serve from a thread of this process, until the block ends; yields the address."""
+    runs = Runs.of(task, serving.store)
+    _check(runs, serving)
     listening, address = _bound(serving)
-    server = _Server(task, serving)
+    server = _Server(runs, serving)
     thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
     thread.start()
     try:
@@ -155,27 +161,33 @@ def background(task: Task, serving: Serving) -> Iterator[str]:
         listening.close()
 
 
-def _check(task: Task, serving: Serving) -> None:
-    """Refuse now what would fail later: test set, certificate, store."""
-    Evaluation.of(task)
-    serving.listener(task.limits)
-    store = open_store(serving.store)
-    try:
-        if serving.workers > 1 and not store.several_processes:
-            allowed = "1 with SQLite; give --store postgresql://… for more"
-            raise InvalidArgument("workers", serving.workers, allowed)
-        opened(task, store)
-    finally:
-        store.close()
+def _check(runs: Runs, serving: Serving) -> None:
+    """Refuse now what would fail later: test sets, certificate, stores."""
+    for task in runs.tasks:
+        Evaluation.of(task)
+    serving.listener(runs.limits)
+    for place, tasks in runs.by_store.items():
+        store = open_store(place)
+        try:
+            if serving.workers > 1 and not store.several_processes:
+                allowed = "1 with SQLite; give --store postgresql://… for more"
+                raise InvalidArgument("workers", serving.workers, allowed)
+            for task in tasks:
+                opened(task, store)
+            for name in store.names():
+                if name not in [task.name for task in tasks]:
+                    log_event("run stays in the store, not served: no task has its name", run=name)
+        finally:
+            store.close()
 
 
-def _allow_connections(task: Task) -> None:
-    """Let the process hold as many sockets as the task allows connections, where it may."""
+def _allow_connections(limits: Limits) -> None:
+    """Let the process hold as many sockets as connections are allowed, where it may."""
     if sys.platform != "win32":
         import resource
 
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        wanted = task.limits.connections + 256
+        wanted = limits.connections + 256
         most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         if soft != resource.RLIM_INFINITY and soft < most:
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
@@ -204,7 +216,7 @@ def _bound(serving: Serving) -> tuple[socket.socket, str]:
     return listening, f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
-def _supervise(task: Task, serving: Serving, listening: socket.socket) -> None:
+def _supervise(runs: Runs, serving: Serving, listening: socket.socket) -> None:
     """Keep the workers alive until a signal arrives; then end them.
 
     uvicorn's own supervisor is not part of its interface, and has changed.
@@ -212,7 +224,7 @@ def _supervise(task: Task, serving: Serving, listening: socket.socket) -> None:
     spawn = multiprocessing.get_context("spawn")
 
     def begun() -> Worker:
-        process = spawn.Process(target=_worker, args=(task, serving, listening))
+        process = spawn.Process(target=_worker, args=(runs, serving, listening))
         process.start()
         return process
 
@@ -236,7 +248,7 @@ def _supervise(task: Task, serving: Serving, listening: socket.socket) -> None:
             worker.kill()  # does nothing to one that has ended
 
 
-def _worker(task: Task, serving: Serving, listening: socket.socket) -> None:
+def _worker(runs: Runs, serving: Serving, listening: socket.socket) -> None:
     """Serve, as the only process or one of several."""
     log_to_stderr(serving.log_level)
     # uvicorn ends in order, then raises the signal that it got once more: the order is enough.
@@ -245,7 +257,7 @@ def _worker(task: Task, serving: Serving, listening: socket.socket) -> None:
     if supervisor is not None:
         threading.Thread(target=_end_with, args=(supervisor,), daemon=True).start()
     with suppress(KeyboardInterrupt):
-        _Server(task, serving).run(sockets=[listening])
+        _Server(runs, serving).run(sockets=[listening])
 
 
 def _end_with(supervisor: Worker) -> None:
@@ -254,9 +266,9 @@ def _end_with(supervisor: Worker) -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _config(task: Task, serving: Serving, listener: Listener) -> uvicorn.Config:
+def _config(runs: Runs, serving: Serving, listener: Listener) -> uvicorn.Config:
     return uvicorn.Config(
-        partial(create_app, task, serving.store),
+        partial(create_app, runs.tasks, runs.stores),
         factory=True,
         http=cast(type[asyncio.Protocol], listener),
         ws="none",
@@ -269,9 +281,9 @@ def _config(task: Task, serving: Serving, listener: Listener) -> uvicorn.Config:
         date_header=False,
         proxy_headers=bool(serving.proxies),
         forwarded_allow_ips=[name for one in serving.networks for name in _names(one)] or None,
-        limit_concurrency=task.limits.connections,
+        limit_concurrency=runs.limits.connections,
         backlog=BACKLOG,
-        timeout_keep_alive=math.ceil(task.limits.idle_seconds),
+        timeout_keep_alive=math.ceil(runs.limits.idle_seconds),
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
     )
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from fedsel.advising import warn_about_clients
 from fedsel.auto import PublicFacts, PublicRecords, RunPlan, model_of, plan_run
@@ -19,9 +19,9 @@ from fedsel.preparation._plan import unlearnt
 from fedsel.recipe import AUTO
 from fedsel.simulation import Training
 from fedsel.simulation._account import spend
-from fedsel.sklearn import _parameters
+from fedsel.sklearn import _parameters, _tables
 from fedsel.sklearn._fitting import Examples, Task, factors_of, seed_of_wave, train_wave
-from fedsel.sklearn._parameters import FLOATS, LinearParameters
+from fedsel.sklearn._parameters import LinearParameters
 from fedsel.statements._fits import fit_statement, warn_about_seed
 from fedsel.tracking import Callbacks, Tracking
 
@@ -167,7 +167,8 @@ class FederatedLinear(LinearParameters):
             solution,
             released="coef_, intercept_, history_ without eval_set, and predictions",
             grouped=clients is not None,
-            read=("the features",) * (self.feature_range is None and not self.n_public_) + read,
+            read=("the features",) * (not self._bounded and not self.n_public_) + read,
+            declared=_tables.declared_by(self.schema_),
             seeded=seed is not None,
             prepared=fit.preparation is not None and fit.preparation.rounds > 0,
             public_rows=self.n_public_,
@@ -202,7 +203,7 @@ class FederatedLinear(LinearParameters):
             means,
             None if rows is None else scale.apply(rows),
             # Bounds read from the records cannot be too wide.
-            loose=None if self.feature_range is not None else (False,) * X.shape[1],
+            loose=None if self._bounded else (False,) * X.shape[1],
             unit=self._unit_norm,
             intercept=intercept,
             dense=not hasattr(X, "tocsr") or 4 * X.shape[0] * X.shape[1] <= _MOST_DENSE,
@@ -225,19 +226,23 @@ class FederatedLinear(LinearParameters):
         return max(1, round(self.batch_fraction * count))
 
     def _scale(self, X: Any, first: bool, rows: Any = None) -> FeatureScale:
-        declared, private = None, isinstance(self.feature_range, str)
-        if self.feature_range is not None:
-            declared = FeatureScale.declared(self.feature_range, X.shape[1])
-            if not private:
-                return declared
+        declared = None
+        if self._bounded:
+            bounds = self.feature_range if self.schema_ is None else self.schema_.scale
+            names = getattr(self, "feature_names_in_", None)
+            declared = FeatureScale.declared(bounds, X.shape[1], names)
         if rows is not None:
-            return FeatureScale.read(rows)
-        if not first:
+            return FeatureScale.read(rows) if declared is None else declared.completed(rows)
+        if not first and (declared is None or not declared.known.all()):
             return FeatureScale(*self.feature_range_)
-        if declared is not None:
-            return declared
-        _parameters.warn_about_bounds()
-        return FeatureScale.read(X)
+        if declared is None:
+            _parameters.warn_about_bounds()
+        return declared or FeatureScale.read(X)
+
+    @property
+    def _bounded(self) -> bool:
+        """Whether bounds of the features were declared, or declared to be private."""
+        return self.feature_range is not None or self.schema_ is not None
 
     def _unprepared(self, scale: FeatureScale, task: Task) -> Preparation:
         """The preparation without anything learnt about the records."""
@@ -247,10 +252,6 @@ class FederatedLinear(LinearParameters):
         intercept, unit = 1.0 if self.fit_intercept else 0.0, self._unit_norm
         typical = unlearnt(len(scale.low), unit=unit).factor if unit else 1.0
         return Preparation.plain(len(scale.low), intercept=intercept, unit=unit, factor=typical)
-
-    def _validated(self, X: Any, y: Any, *, reset: bool, **more: Any) -> tuple[Any, Any]:
-        both = validate_data(self, X, y, reset=reset, accept_sparse="csr", dtype=FLOATS, **more)
-        return both[0], both[1]
 
     def _factors(
         self, n: int, sample_weight: Any, of_classes: NDArray[np.float64] | None = None
@@ -269,7 +270,7 @@ class FederatedLinear(LinearParameters):
             X, y = eval_set
         except (TypeError, ValueError):
             raise InvalidArgument("eval_set", type(eval_set).__name__, "a pair (X, y)") from None
-        return self._validated(X, y, reset=False)
+        return _tables.validated(self, X, y, reset=False)
 
     # --- the fitted model -----------------------------------------------------------------------
 
@@ -283,8 +284,7 @@ class FederatedLinear(LinearParameters):
     def _scaled(self, X: Any) -> Any:
         """Transform rows to their public scale."""
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=FLOATS)
-        return FeatureScale(*self.feature_range_).apply(X)
+        return FeatureScale(*self.feature_range_).apply(_tables.rows_of(self, X))
 
     def plot_history(self, axes: Axes | None = None) -> Axes:
         """Draw accuracy against rounds (with an eval_set), or the bits sent."""
@@ -301,5 +301,6 @@ class FederatedLinear(LinearParameters):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = self.schema is None
+        tags.input_tags.allow_nan = self.schema is not None
         return tags

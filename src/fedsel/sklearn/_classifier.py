@@ -25,10 +25,12 @@ from fedsel.errors import (
     check_positive,
     warn_user,
 )
+from fedsel.sklearn import _tables
 from fedsel.sklearn._base import FederatedLinear
 from fedsel.sklearn._fitting import Classification, Examples, codes_of
 from fedsel.solutions import entry
 from fedsel.tracking import Callbacks
+from fedsel.wire import Schema
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -89,7 +91,13 @@ class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
     feature_range
         Public bounds (low, high), numbers or one for each feature, to which clients clip.
         "private" learns them in the first four tenths of the rounds (docs/preparation.md says what
-        that costs). None reads them from X, which is not private, and warns.
+        that costs). None reads them from X, which is not private, and warns. By name for a
+        DataFrame: {"age": (0, 100), "income": "private"}.
+    schema
+        None, or what is public about a table: a `fedsel.Schema`, its plain values, or the path of
+        its TOML file. X is then a table as it is (pandas, polars, Arrow, a list of records by
+        name), with texts, dates and empty cells; bounds and, where it has them, classes come from
+        the schema.
     spread, centre
         The share of the rounds in which clients report on their record instead of a gradient, to
         learn the records' spread and centre (`fedsel.preparation`). "auto" spends rounds only if
@@ -118,7 +126,7 @@ class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
     Attributes
     ----------
     classes_
-        The labels, sorted.
+        The labels, sorted; declared classes whether they occur or not.
     coef_
         Slopes (1, d) for two classes, else (C, d), valid within the bounds: predictions clip
         features, too.
@@ -144,7 +152,10 @@ class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
     feature_range_
         The bounds that were used: (2, d).
     n_features_in_
-        As in scikit-learn, and so is ``feature_names_in_``.
+        As in scikit-learn, and so is ``feature_names_in_``. With a schema both are about the
+        encoded features, as ``coef_`` is ("age", "job=cook").
+    schema_
+        The schema that was used, its classes in the order of ``classes_``; or None.
     n_clients_
         Clients of the last wave.
     n_waves_
@@ -202,12 +213,14 @@ class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
         first = wave["first"]
         self._check_parameters()
         check_loss(self.model, self.reg, "model")
-        X, y = self._validated(X, y, reset=first)
+        if first:
+            self.schema_ = _tables.schema_of(self, "target_range")
+        X, y = _tables.validated(self, X, y, reset=first)
         labels, codes = self._coded(y, classes, first)
         judges = None
         if eval_set is not None:
             shown, own = self._pair(eval_set)
-            judges = Examples(shown, codes_of("eval_set", own, labels, "labelled as y is"))
+            judges = Examples(shown, self._codes("eval_set", own, labels, "labelled as y is"))
         prior = self._of_classes("class_prior", labels)
         weights = self._of_classes("class_weight", labels)
         # Divided by the largest declared weight, because the classes in this wave are private.
@@ -241,13 +254,33 @@ class FedSelClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
         self, y: NDArray[Any], classes: Sequence[Any] | None, first: bool
     ) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """The classes, and y as their numbers."""
-        check_classification_targets(y)
-        labels = self.classes_ if not first else np.unique(y if classes is None else classes)
-        if not first and classes is not None and not np.array_equal(np.unique(classes), labels):
-            raise InvalidArgument("classes", list(classes), "the classes of the first wave")
+        if self._declared is None:
+            check_classification_targets(y)
+        if not first:
+            labels = self.classes_
+        elif self._declared is None:
+            labels = np.unique(y if classes is None else classes)
+        else:
+            self.schema_ = _tables.with_sorted_classes(self._declared, y)
+            labels = _tables.labels_like(self.schema_, y)
+        if classes is not None and not np.array_equal(np.unique(classes), labels):
+            where = "schema" if first else "first wave"
+            raise InvalidArgument("classes", list(classes), f"the classes of the {where}")
         if len(labels) < 2:
             raise InvalidArgument("y", f"{len(labels)} class", "of at least two classes")
-        return labels, codes_of("y", y, labels, "one of classes_")
+        return labels, self._codes("y", y, labels, "one of classes_")
+
+    def _codes(
+        self, name: str, y: NDArray[Any], labels: NDArray[Any], allowed: str
+    ) -> NDArray[np.int64]:
+        if self._declared is None:
+            return codes_of(name, y, labels, allowed)
+        return _tables.codes_by(self._declared, name, y)
+
+    @property
+    def _declared(self) -> Schema | None:
+        """The schema, if it has classes."""
+        return self.schema_ if self.schema_ and self.schema_.classes else None
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Margins: (n,) for two classes, positive for ``classes_[1]``; else (n, C)."""

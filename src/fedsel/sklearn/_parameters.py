@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_array, check_random_state
-from sklearn.utils.validation import validate_data
+from sklearn.utils import check_random_state
 
 from fedsel.errors import (
     Epsilon,
@@ -26,10 +27,11 @@ from fedsel.preparation import Preparation
 from fedsel.recipe import AUTO, RECOMMENDED, Auto, Recipe
 from fedsel.simulation import History
 from fedsel.simulation._account import OPEN
+from fedsel.sklearn._tables import rows_of
 from fedsel.solutions import Solution, entry
 from fedsel.statements._fits import PrivacyStatement
+from fedsel.wire import Schema
 
-FLOATS = (np.float64, np.float32)
 _RECIPE = (
     *("epsilon", "solution", "epochs", "learning_rate", "averaging", "rho", "words", "bases"),
     *("mu", "k", "clip", "momentum", "reg", "spread", "centre"),
@@ -52,6 +54,7 @@ class _Fitted(BaseEstimator):  # type: ignore[misc]
     batch_: int
     seed_: int | None
     feature_range_: NDArray[np.float64]
+    schema_: Schema | None = None
     n_features_in_: int
     n_clients_: int
     n_public_: int
@@ -81,7 +84,8 @@ class LinearParameters(_Fitted):
     momentum: float = 0.0
     reg: float = 1e-4
     fit_intercept: bool = True
-    feature_range: tuple[Any, Any] | Literal["private"] | None = None
+    feature_range: Any = None
+    schema: Schema | Mapping[str, Any] | str | Path | None = None
     spread: float | Auto = AUTO
     centre: float | Auto = AUTO
     public_mean: Any = None
@@ -136,14 +140,10 @@ def search_cost(
 def public_rows(estimator: BaseEstimator, public_X: Any, first: bool) -> Any:
     """The public rows as an array (m, d) or CSR, with the features of the estimator."""
     if not first:
-        raise InvalidArgument("public_X", "rows", "given with the first wave of clients alone")
-    rows = check_array(public_X, accept_sparse="csr", dtype=FLOATS, input_name="public_X")
-    if rows.shape[1] != estimator.n_features_in_:
-        wanted = f"{estimator.n_features_in_} features, as X"
-        raise InvalidArgument("public_X", f"{rows.shape[1]} features", wanted)
+        raise InvalidArgument("public_X", "rows", "set in the first wave of clients only")
+    rows = rows_of(estimator, public_X, "public_X")
     if rows.shape[0] < 2:
         raise InvalidArgument("public_X", f"{rows.shape[0]} row", "at least 2 rows")
-    validate_data(estimator, public_X, reset=False, skip_check_array=True)  # names of features
     return rows
 
 
@@ -151,12 +151,12 @@ def check_public_means(estimator: BaseEstimator, rows: Any) -> None:
     """Refuse public means that cannot be used."""
     name, means = "public_mean", estimator.public_mean
     if rows is not None:
-        raise InvalidArgument(name, means, "left out with public_X, whose rows give the centre")
-    if estimator.feature_range is None:
-        wanted = 'given with feature_range, (low, high) or "private": without, no bounds are public'
+        raise InvalidArgument(name, means, "omitted with public_X, whose rows give the centre")
+    if estimator.feature_range is None and estimator.schema_ is None:
+        wanted = "omitted unless feature_range or schema is set: it needs public bounds"
         raise InvalidArgument(name, means, wanted)
     if not estimator.fit_intercept:
-        wanted = "left out with fit_intercept=False: a centre would be an intercept"
+        wanted = "omitted with fit_intercept=False: centred records need an intercept"
         raise InvalidArgument(name, means, wanted)
 
 

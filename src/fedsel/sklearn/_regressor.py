@@ -11,7 +11,7 @@ from sklearn.base import RegressorMixin
 
 from fedsel._internal.models import REGRESSING, check_loss
 from fedsel.errors import InvalidArgument
-from fedsel.sklearn import _parameters
+from fedsel.sklearn import _parameters, _tables
 from fedsel.sklearn._base import FederatedLinear
 from fedsel.sklearn._fitting import Examples, Regression
 from fedsel.solutions import entry
@@ -36,6 +36,8 @@ class FedSelRegressor(RegressorMixin, FederatedLinear):  # type: ignore[misc]
         As in `FedSelClassifier`.
     clip, momentum, reg, fit_intercept, feature_range, weight_bound, random_state, verbose
         As in `FedSelClassifier`.
+    schema
+        As in `FedSelClassifier`; its ``target_range`` replaces the parameter.
     spread, centre, public_mean
         As in `FedSelClassifier`, but records keep their norm up to one public factor.
 
@@ -87,7 +89,9 @@ class FedSelRegressor(RegressorMixin, FederatedLinear):  # type: ignore[misc]
         first = wave["first"]
         self._check_parameters()
         check_loss(self.loss, self.reg, "loss", REGRESSING)
-        X, y = self._validated(X, y, reset=first, y_numeric=True)
+        if first:
+            self.schema_ = _tables.schema_of(self, "classes")
+        X, y = _tables.validated(self, X, y, reset=first, y_numeric=True)
         low, high = self._bounds(y, first)
         judges = None
         if eval_set is not None:
@@ -95,7 +99,7 @@ class FedSelRegressor(RegressorMixin, FederatedLinear):  # type: ignore[misc]
             judges = Examples(shown, _scaled(own, low, high))
         factors, read = self._factors(len(y), sample_weight)
         task = Regression(_scaled(y, low, high), self.loss, factors)
-        read = ("the target",) * (self.target_range is None) + read
+        read = ("the target",) * (self._declared_target is None) + read
         self._fit_wave(X, task, groups, judges, read=read, **wave)
         self.target_range_ = (low, high)
         half = (high - low) / 2
@@ -104,7 +108,8 @@ class FedSelRegressor(RegressorMixin, FederatedLinear):  # type: ignore[misc]
         return self
 
     def _bounds(self, y: Any, first: bool) -> tuple[float, float]:
-        if self.target_range is None:
+        given = self._declared_target
+        if given is None:
             if not first:
                 return self.target_range_
             _parameters.warn_about_bounds("target_range", "the target")
@@ -112,12 +117,20 @@ class FedSelRegressor(RegressorMixin, FederatedLinear):  # type: ignore[misc]
             return (low, high) if low < high else (low - 1, high + 1)
         allowed = "(low, high), finite numbers with low < high"
         try:
-            low, high = (float(bound) for bound in self.target_range)
+            low, high = (float(bound) for bound in given)
         except (TypeError, ValueError):
-            raise InvalidArgument("target_range", self.target_range, allowed) from None
+            raise InvalidArgument("target_range", given, allowed) from None
         if not (np.isfinite([low, high]).all() and low < high):
-            raise InvalidArgument("target_range", self.target_range, allowed)
+            raise InvalidArgument("target_range", given, allowed)
         return low, high
+
+    @property
+    def _declared_target(self) -> tuple[float, float] | None:
+        of_schema = None if self.schema_ is None else self.schema_.target_range
+        if of_schema is not None and self.target_range is not None:
+            allowed = "left out beside schema, which has the bounds of the target"
+            raise InvalidArgument("target_range", self.target_range, allowed)
+        return of_schema or self.target_range
 
     @property
     def unit_norm(self) -> bool:

@@ -163,6 +163,7 @@ def fit_statement(
     grouped: bool,
     seeded: bool,
     read: Sequence[str] = (),
+    declared: Sequence[str] = (),
     prepared: bool = False,
     public_rows: int = 0,
     public_means: int = 0,
@@ -171,7 +172,8 @@ def fit_statement(
     """What a fit with this solution costs a client.
 
     ``released`` names what is computed from the reports alone, ``read`` the bounds that were not
-    public, ``public_means`` how many features had one. The smallest round had ``fewest_reports``.
+    public, ``declared`` what a schema says, ``public_means`` how many features had one. The
+    smallest round had ``fewest_reports``.
     """
     privacy = solution.privacy
     but = " who does not know the seed" * seeded
@@ -183,6 +185,11 @@ def fit_statement(
     ]
     leaks = [SEED_UNDOES] * seeded
     leaks += [f"the bounds of {what}, which were read from the records" for what in read]
+    if declared:
+        covered.append(
+            f"{', '.join(declared)}: a schema declared them, and nothing was read from the records"
+        )
+        leaks.append("anybody whose data was looked at to write the schema: it is public")
     if prepared:
         covered.append(
             "preparation_, the centre and spread of the records: clients of the first rounds"

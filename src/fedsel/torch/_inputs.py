@@ -80,7 +80,7 @@ class Inputs:
     def means(self, public_mean: Any) -> PublicMeans:
         """Published means of an input's entries: an array of its shape, or by flat number."""
         if not self.foldable:
-            allowed = f"left out {NEEDED.format('the centre')}"
+            allowed = f"omitted {NEEDED.format('the centre')}"
             raise InvalidArgument("public_mean", public_mean, allowed)
         if not isinstance(public_mean, Mapping) and np.shape(public_mean) == self.shape:
             public_mean = np.reshape(public_mean, -1)

@@ -202,7 +202,7 @@ class FederatedTrainer:
         self.feature_range, self.preparation = feature_range, None
         self.public_mean = public_mean
         if public_mean is not None and feature_range is None:
-            allowed = "left out without feature_range, the public bounds of the inputs"
+            allowed = "omitted without feature_range, the public bounds of the inputs"
             raise InvalidArgument("public_mean", public_mean, allowed)
         self._plan: Plan | None = None
         self.history = History()

@@ -12,7 +12,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from decimal import Decimal
-from functools import cached_property
 from numbers import Real
 from typing import Any, Final, final
 
@@ -127,18 +126,14 @@ class Category:
 
     def encode(self, cells: Cells) -> NDArray[np.float64]:
         """The features (n, levels or one more) of n cells."""
-        codes = np.array(each(self._matching, cells), dtype=np.int64)
+        codes = np.array(each(matcher(self.levels), cells), dtype=np.int64)
         other = self.levels.index(OTHER) if OTHER in self.levels else -1
         absent = other if self.missing is None else self.levels.index(self.missing)
         known = np.where(codes == UNKNOWN, other, np.where(codes == ABSENT, absent, codes))
-        columns = [known == level for level in range(len(self.levels))]
+        features: NDArray[Any] = known[:, None] == np.arange(len(self.levels))
         if self.indicator:
-            columns.append(codes == ABSENT)
-        return np.column_stack(columns).astype(np.float64)
-
-    @cached_property
-    def _matching(self) -> Callable[[Any], int]:
-        return matcher(self.levels)
+            features = np.column_stack([features, codes == ABSENT])
+        return features.astype(np.float64)
 
     def to_dict(self) -> dict[str, Any]:
         """As `Number.to_dict`."""
@@ -252,23 +247,41 @@ def table_cells(
     """The cells (n,) of each wanted column of a table; see `Schema.encode`."""
     if isinstance(table, Mapping):
         return _equally_long({n: as_cells(table[n], 1) for n in _there(wanted, table)})
-    if isinstance(table, list | tuple) and table and isinstance(table[0], Mapping):
+    if is_record_list(table):
         # What a record lacks is missing in it: which keys it has is its own affair.
         return {n: _objects([record.get(n) for record in table]) for n in wanted}
     if names is None and not isinstance(table, np.ndarray | list | tuple):
-        with needed("tables", "a data frame"):
-            import narwhals as nw
-        try:
-            frame = nw.from_native(table, eager_only=True)
-        except TypeError:
-            allowed = "a data frame, a mapping of columns, a list of records, or rows with names"
-            raise InvalidArgument("table", type(table).__name__, allowed) from None
+        frame = _frame(table)
         return {n: _frame_cells(frame[n]) for n in _there(wanted, frame.columns)}
     if names is None:
         allowed = f"a data frame or a mapping: the schema asks for {listed(wanted)} by name"
         raise InvalidArgument("table", type(table).__name__, allowed)
     rows, place = as_cells(table, 2), {name: j for j, name in enumerate(names)}
     return {n: rows[:, place[n]] for n in _there(wanted, place)}
+
+
+def all_cells(table: Any) -> dict[str, Cells]:
+    """All columns of a mapping or a data frame."""
+    if isinstance(table, Mapping):
+        return table_cells(table, tuple(table))
+    frame = _frame(table)
+    return {str(n): _frame_cells(frame[n]) for n in frame.columns}
+
+
+def is_record_list(table: Any) -> bool:
+    """Whether a table is a list of records by name."""
+    return isinstance(table, list | tuple) and bool(table) and isinstance(table[0], Mapping)
+
+
+def _frame(table: Any) -> Any:
+    """A data frame of any library, as narwhals reads it."""
+    with needed("tables", "a data frame"):
+        import narwhals as nw
+    try:
+        return nw.from_native(table, eager_only=True)
+    except TypeError:
+        allowed = "a data frame, a mapping of columns, a list of records, or rows with names"
+        raise InvalidArgument("table", type(table).__name__, allowed) from None
 
 
 def _frame_cells(series: Any) -> Cells:

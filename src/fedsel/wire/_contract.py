@@ -12,13 +12,11 @@ from dataclasses import dataclass, fields
 from enum import Enum
 from typing import Any, Literal, Self, final, get_args
 
-import numpy as np
-
 from fedsel._internal.models import REGRESSING, LinearModel, Loss
 from fedsel.errors import InvalidArgument, check_count, check_positive
-from fedsel.mechanisms._base import MAX_DIMENSION
 from fedsel.wire._report import RUN_BYTES
 from fedsel.wire._request import InvalidMessage
+from fedsel.wire._schema import Schema
 
 Invitations = Literal["signed", "open"]
 MOST_ANNOUNCEMENT_BYTES = 64 << 20
@@ -91,7 +89,7 @@ class CloseRule:
 
     def __post_init__(self) -> None:
         if self.reports is None and self.seconds is None:
-            raise InvalidArgument("close_after", {}, "with reports, seconds or both")
+            raise InvalidArgument("close_after", {}, "a table with reports, seconds or both")
         if self.reports is not None:
             check_count("close_after.reports", self.reports)
         if self.seconds is not None:
@@ -110,9 +108,9 @@ class CloseRule:
 class Announcement:
     """A task as its service announces it at ``/v1/task``; the fields are the keys of its JSON.
 
-    ``features`` are the names of a record's columns, or their number; None where devices bring
-    updates of their own. The fields with a default are for people. A device does not read them: it
-    takes ε, d and the rest from the request.
+    ``schema`` says what devices make of their records, None that they bring updates of their own.
+    The fields with a default are for people. A device does not read them: it takes ε, d and the
+    rest from the request.
     """
 
     name: str
@@ -132,32 +130,19 @@ class Announcement:
     rounds: int | None = None
     clients: int | None = None
     close_after: CloseRule
-    features: tuple[str, ...] | int | None
+    schema: Schema | None
     loss: Loss | None
-    labels: tuple[str, ...] | None
-    target_range: tuple[float, float] | None
     learning_rate: float | None = None
     averaging: float | None = None
 
-    @property
-    def feature_count(self) -> int | None:
-        """The entries of a record."""
-        return len(self.features) if isinstance(self.features, tuple) else self.features
-
-    @property
-    def linear_dim(self) -> int | None:
-        """The entries of a linear model's update, intercept included; None without features."""
-        return None if self.feature_count is None else self.feature_count + 1
-
-    @property
-    def regression(self) -> bool:
-        """Whether the label is a number."""
-        return self.loss in REGRESSING
+    def __post_init__(self) -> None:
+        check_labels(self.schema, self.loss)
 
     def encode(self) -> bytes:
         """The announcement as JSON."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         values["run"] = self.run.hex()
+        values["schema"] = None if self.schema is None else self.schema.to_dict()
         values["close_after"] = {k: v for k, v in vars(self.close_after).items() if v is not None}
         return json.dumps(values, ensure_ascii=False, allow_nan=False).encode()
 
@@ -171,22 +156,10 @@ class Announcement:
 
     @classmethod
     def _read(cls, values: Mapping[str, Any]) -> Self:
-        run, loss, target = bytes.fromhex(values["run"]), values["loss"], values["target_range"]
+        run, schema = bytes.fromhex(values["run"]), values["schema"]
         known = {f.name for f in fields(CloseRule)}
         if len(run) != RUN_BYTES or values["invitations"] not in get_args(Invitations):
             raise ValueError
-        LinearModel(loss or "logistic", reg=0.0)
-        if target is not None:
-            low, high = (float(bound) for bound in target)
-            if not (np.isfinite([low, high]).all() and low < high):
-                raise ValueError
-            target = (low, high)
-        if loss in REGRESSING and target is None:
-            raise ValueError
-        labels = values["labels"]
-        if labels is not None:
-            negative, positive = labels
-            labels = (_text(negative), _text(positive))
         rounds = values["rounds_per_epoch"]
         return cls(
             name=_text(values["name"]),
@@ -194,22 +167,23 @@ class Announcement:
             invitations=values["invitations"],
             rounds_per_epoch=check_count("rounds_per_epoch", rounds, most=_MOST_ROUNDS),
             close_after=CloseRule(**{k: v for k, v in values["close_after"].items() if k in known}),
-            features=_features(values["features"]),
-            loss=loss,
-            labels=labels,
-            target_range=target,
+            schema=None if schema is None else Schema.of_dict(schema),
+            loss=values["loss"],
         )
 
 
-def _features(value: Any) -> tuple[str, ...] | int | None:
-    if value is None:
-        return None
-    if not isinstance(value, list):
-        return check_count("features", value, most=MAX_DIMENSION)
-    names = tuple(map(_text, value))
-    if not names or len(set(names)) != len(names):
-        raise ValueError
-    return names
+def check_labels(schema: Schema | None, loss: Loss | None) -> None:
+    """Refuse labels that do not suit a loss: classes, or bounds of a number."""
+    if schema is None or loss is None:
+        if schema is not None or loss is not None:
+            raise InvalidArgument("loss", loss, "set with a schema, and with a schema only")
+        return
+    LinearModel(loss)
+    if loss in REGRESSING and schema.target_range is None:
+        allowed = f"[low, high] of the target, which {loss} predicts"
+        raise InvalidArgument("target_range", None, allowed)
+    if loss not in REGRESSING and schema.target_range is not None:
+        raise InvalidArgument("target_range", schema.target_range, f"omitted with {loss}")
 
 
 def _text(value: Any) -> str:

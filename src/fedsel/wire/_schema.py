@@ -130,6 +130,16 @@ class Schema:
         return self.columns if isinstance(self.columns, int) else len(self._features)
 
     @property
+    def rows(self) -> int:
+        """The weights' rows of a linear model: one for each of more than two classes, else one."""
+        return len(self.classes) if self.classes is not None and len(self.classes) > 2 else 1
+
+    @property
+    def dim(self) -> int:
+        """The entries of a linear model's update: row after row, each with its intercept last."""
+        return self.rows * (self.feature_count + 1)
+
+    @property
     def bounds(self) -> NDArray[np.float64]:
         """Public bounds (d, 2) of the features; (−∞, ∞) where there are none."""
         if isinstance(self.columns, int):
@@ -212,6 +222,13 @@ class Schema:
         if isinstance(columns, int):
             return "\n".join([*lines, f"columns = {columns}", ""])
         return "\n".join([*lines, "", "[columns]", *map(_toml_line, columns), ""])
+
+    @classmethod
+    def of(cls, given: Any) -> Self:
+        """A schema, the plain values of one, or the path of its TOML file."""
+        if isinstance(given, cls):
+            return given
+        return cls.load(given) if isinstance(given, str | Path) else cls.of_dict(given)
 
     @classmethod
     def of_dict(cls, values: Any) -> Self:

@@ -17,39 +17,40 @@ from fedsel.wire import Intent, RecordPipeline, Request
 RECORDS = RawRecords([[30, 50], [60, 20]], ["yes", "no"], ["age", "pay"])
 POLICY = Policy(lifetime=2.0, per_report=2.0, solutions=["RJ"], dimensions=[3])
 RUN = bytes(range(16))
-FEATURES = ("age", "pay")
+SCHEMA = {
+    "classes": ["no", "yes"],
+    "columns": [{"name": "age", "range": [0, 100]}, {"name": "pay", "range": [0, 100]}],
+}
 TASK = {
     "name": "test",
     "run": RUN.hex(),
     "invitations": "signed",
     "rounds_per_epoch": 1,
     "close_after": {"reports": 1},
-    "features": list(FEATURES),
+    "schema": SCHEMA,
     "loss": "logistic",
-    "labels": ["no", "yes"],
-    "target_range": None,
 }
 CUT = "cut"
 """In place of an answer: the connection is closed."""
 
 
-def recipe_of(epochs=1, **changes):
-    setting = PublicFacts(dim=3, clients=10, rounds=epochs)
+def recipe_of(epochs=1, dim=3, **changes):
+    setting = PublicFacts(dim=dim, clients=10, rounds=epochs)
     return resolve_auto(Recipe("RJ", epsilon=2.0, epochs=epochs, **changes), setting)
 
 
 class Script:
     """What is answered: ``next[path]`` first, one after another, then what a service would say."""
 
-    def __init__(self, epochs=1, **task):
+    def __init__(self, epochs=1, features=2, rows=1, **task):
         self.task = {**TASK, **task}
-        self.recipe = recipe_of(epochs)
+        self.recipe = recipe_of(epochs, rows * (features + 1))
         self.round, self.epoch, self.finished = 0, 0, False
         self.next = defaultdict(list)
         self.bodies, self.tokens, self.seen = [], [], Counter()
         self.posted = threading.Event()
-        plain = Preparation.plain(2, unit=False)
-        self.preparing = RecordPipeline(FeatureScale.of((0, 100), 2), plain).encode().encode()
+        scale, plain = FeatureScale.of((0, 100), features), Preparation.plain(features, unit=False)
+        self.preparing = RecordPipeline(scale, plain).encode().encode()
 
     def request(self):
         intent = Intent("Testing", "Testers")
@@ -73,7 +74,8 @@ class Script:
         if part == "request":
             return 200, self.request(), {"etag": f'"{self.round}"'}
         if part == "weights":
-            return 200, gzip.compress(np.zeros(3).tobytes()), {"content-encoding": "gzip"}
+            weights = np.zeros(self.recipe.dim).tobytes()
+            return 200, gzip.compress(weights), {"content-encoding": "gzip"}
         return 200, self.preparing, {}
 
     def took(self, body):

@@ -3,6 +3,7 @@
 import gzip
 import json
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,16 @@ from fedsel.device import Client, Ending, Policy, RawRecords, join
 from fedsel.device import _client as clients
 from fedsel.device.joining import _session as sessions
 from fedsel.wire import Announcement
-from tests.device.joining.support import CUT, POLICY, RECORDS, RUN, Script, Server, taken_part
+from tests.device.joining.support import (
+    CUT,
+    POLICY,
+    RECORDS,
+    RUN,
+    SCHEMA,
+    Script,
+    Server,
+    taken_part,
+)
 
 
 def test_the_same_bytes_are_sent_until_they_are_acknowledged(client):
@@ -216,7 +226,30 @@ def test_whether_it_answers_does_not_depend_on_labels(client, labels):
 
 def test_whether_it_answers_does_not_depend_on_values(client):
     records = RawRecords([["thirty", "nan"], ["inf", ""]], ["yes", "no"], ["age", "pay"])
-    assert taken_part(Script(), client, records).accepted == 1
+    outcome = taken_part(Script(), client, records)
+    assert (outcome.accepted, outcome.left_out) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        [{"job": "smith", "day": "2024-02-30"}, {"job": "nurse", "left": "no"}],
+        [{"left": "perhaps"}, {}],
+        [{"job": None, "day": 3.5, "left": None}, {"job": [1], "day": object(), "left": {}}],
+        [{"job": float("nan"), "left": float("nan")}, {"job": "", "day": "soon", "left": "yes"}],
+    ],
+)
+@pytest.mark.parametrize("classes", [["no", "yes"], ["no", "yes", "never"]])
+def test_whatever_its_cells_hold_a_device_answers(quick_path, classes, records):
+    """Missing cells, unknown levels, no dates, labels that are no class: its own affair."""
+    columns = [{"name": "job", "levels": ["smith"]}, {"name": "day", "date": ["weekday"]}]
+    schema = {"label": "left", "classes": classes, "columns": columns}
+    script = Script(schema=schema, features=3, rows=len(classes) if len(classes) > 2 else 1)
+    policy = replace(POLICY, dimensions=[script.recipe.dim])
+    client = Client(policy, quick_path / "ledger", create=True)
+    outcome = taken_part(script, client, RawRecords(records))
+    known = sum(record.get("left") in ("no", "yes") for record in records)
+    assert (outcome.accepted, outcome.left_out) == (1, len(records) - known)
 
 
 def test_a_column_that_is_missing_is_told_before_anything_is_spent(client):
@@ -279,9 +312,15 @@ def test_records_are_read_within_an_update_alone(client, watched):
         ({}, {"dimensions": [4]}, {}, Ending.REFUSED),
         ({}, {"per_report": 0.1}, {}, Ending.REFUSED),
         ({}, {"purposes": ["x"]}, {}, Ending.REFUSED),
-        ({"features": ["age", "pay=1", "pay=2"]}, {}, {}, Ending.NOT_UNDERSTOOD),
-        ({"features": 2 << 20}, {}, {}, Ending.NOT_UNDERSTOOD),
-        ({"features": ["age", "shoe"]}, {}, {}, InvalidArgument),
+        (
+            {"schema": {"columns": {"age": [0, 9], "pay": ["1", "2"]}}},
+            {},
+            {},
+            Ending.NOT_UNDERSTOOD,
+        ),
+        ({"schema": {"columns": 2, "classes": ["a", "b", "c"]}}, {}, {}, Ending.NOT_UNDERSTOOD),
+        ({"schema": {"columns": 2 << 20}}, {}, {}, Ending.NOT_UNDERSTOOD),
+        ({"schema": {"columns": {"age": [0, 9], "shoe": [0, 9]}}}, {}, {}, InvalidArgument),
         ({}, {}, {"/v1/invitation": (401, b"{}", {})}, Ending.UNINVITED),
         ({}, {}, {"/v1/rounds/0/weights": (200, b"x", {})}, Ending.REFUSED),
         ({}, {}, {"/v1/rounds/0/preparing": (200, b"{}", {})}, Ending.NOT_UNDERSTOOD),
@@ -303,7 +342,7 @@ def test_nothing_is_read_for_what_is_not_answered(quick_path, watched, task, lim
 
 
 def test_an_update_of_ones_own(client):
-    script = Script(features=None, loss=None, labels=None)
+    script = Script(schema=None, loss=None)
     script.preparing = b"null"
     asked = []
 
@@ -316,7 +355,7 @@ def test_an_update_of_ones_own(client):
     with pytest.raises(InvalidArgument, match="must be RawRecords"):
         taken_part(Script(), client, update)
     with pytest.raises(InvalidArgument, match="must be an update"):
-        taken_part(Script(features=None, loss=None), client, RECORDS)
+        taken_part(Script(schema=None, loss=None), client, RECORDS)
 
 
 def test_a_device_answers_one_round_of_an_epoch_at_random(quick_path, monkeypatch):
@@ -384,13 +423,19 @@ def test_two_processes_of_one_device_pay_once(client):
         {"run": "00"},
         {"run": 5},
         {"invitations": "x"},
-        {"features": []},
-        {"features": ["a", "a"]},
-        {"features": -1},
+        {"schema": None},
+        {"schema": {}},
+        {"schema": {"columns": []}},
+        {"schema": {"columns": [{"name": "a", "range": [0, 1]}] * 2}},
+        {"schema": {"columns": [{"name": "a", "range": [1, 0]}]}},
+        {"schema": {"columns": [{"name": "a", "colour": "red"}]}},
+        {"schema": {"columns": -1}},
+        {"schema": {**SCHEMA, "classes": ["a"]}},
+        {"schema": {**SCHEMA, "label": "age"}},
+        {"schema": {"columns": 2, "target_range": [1, 0]}, "loss": "squared"},
         {"loss": "x"},
-        {"labels": ["a"]},
+        {"loss": None},
         {"loss": "squared"},
-        {"loss": "squared", "target_range": [1, 0]},
         {"rounds_per_epoch": 0},
         {"close_after": None},
         {"name": ""},

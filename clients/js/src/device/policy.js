@@ -192,7 +192,6 @@ function privateName(name) {
 function texts(name, values, field) {
   if (values === null) return null;
   const checked = listed(name, values).map((text) => checkText(name, text, field));
-  if (checked.includes(""))
-    throw new InvalidArgument(name, values, "a list of texts that are not empty");
+  if (checked.includes("")) throw new InvalidArgument(name, values, "a list of non-empty texts");
   return checked;
 }

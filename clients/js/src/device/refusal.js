@@ -20,14 +20,14 @@ export const REASONS = Object.freeze({
 export const FAULTS = Object.freeze({
   MISSING: "there is no ledger: create it once, with Client.open(…, { create: true })",
   OCCUPIED: "the store holds other things but no ledger, or a witness but not its ledger",
-  FOREIGN: "this is not a ledger of fedsel, or one of another version",
-  DAMAGED: "the ledger is damaged",
-  DISAGREES: "ledger and witness disagree: one was put back from a copy or belongs elsewhere",
-  BUSY: "others hold the ledger",
+  FOREIGN: "this is not a ledger of fedsel, or it has another version",
+  DAMAGED: "the ledger is damaged, so nothing is sent",
+  DISAGREES: "ledger and witness disagree: one was restored from a copy or belongs elsewhere",
+  BUSY: "another tab or process holds the ledger",
   UNREADABLE: "the ledger cannot be read: no permission, or the storage is failing",
   UNWRITABLE: "the ledger cannot be written: read-only, or the storage is full or failing",
   LIFETIME:
-    "the lifetime of the policy is above the lifetime of the ledger: lower it, or name who raises it, on record, with Client.open(…, { raisedBy })",
+    "the lifetime of the policy is above the lifetime of the ledger: lower it, or raise it on record with Client.open(…, { raisedBy })",
 });
 
 /** @typedef {keyof typeof REASONS} Reason */

@@ -86,7 +86,7 @@ export class Session {
     const { token, every = 5, patience = 600, answered = -1 } = own(options);
     const { signal, tell = () => {} } = own(options);
     if (token !== undefined && !/^[!-~]{1,4096}$/.test(token)) {
-      throw new InvalidArgument("token", "what it is", "one invitation: letters without spaces");
+      throw new InvalidArgument("token", "not shown", "one invitation: letters without spaces");
     }
     if (patience !== Infinity) checkPositive("patience", patience);
     this.#every = checkPositive("every", every);
@@ -143,7 +143,7 @@ export class Session {
   /** @param {Client} client @param {() => Promise<void>} work @returns {Promise<Outcome>} */
   async #outcome(client, work) {
     if (client.policy.serverKey !== null) {
-      const allowed = "left out: a service over HTTP takes no sealed reports";
+      const allowed = "omitted: a service over HTTP takes no sealed reports";
       throw new InvalidArgument("policy.server_key", "a key", allowed);
     }
     /** @type {[Ending, string]} */
@@ -171,7 +171,8 @@ export class Session {
     const { task, request: asked } = await this.offer();
     if (asked === null) return;
     if ((task.schema === null) === isRecords(records)) {
-      throw new InvalidArgument("records", "what it is", "records if the task has a schema");
+      const allowed = "records if the task has a schema, else an update";
+      throw new InvalidArgument("records", "not shown", allowed);
     }
     await this.#checkAllowed(client, /** @type {Uint8Array} */ (this.#first));
     await this.#introduce(client, task);

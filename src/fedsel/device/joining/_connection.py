@@ -152,7 +152,7 @@ class Connection:
         self._secure, self._host, self._port, self._base = _address(url)
         self._context = _context(ca) if self._secure else None
         if ca is not None and not self._secure:
-            raise InvalidArgument("ca", str(ca), "left out with http, which verifies nobody")
+            raise InvalidArgument("ca", str(ca), "omitted with http, which verifies nobody")
         self._connection: _InTime | None = None
         self._kept: dict[str, tuple[str, bytes]] = {}
 
@@ -343,7 +343,7 @@ def check_token(name: str, token: str) -> str:
     """A token that can stand in a header; it is a secret, and no message holds it."""
     text = token.strip()
     if len(text) > _MOST_TOKEN or not re.fullmatch(r"[!-~]+", text):
-        raise InvalidArgument(name, "what it is", "one invitation: letters without spaces")
+        raise InvalidArgument(name, "not shown", "one invitation: letters without spaces")
     return text
 
 

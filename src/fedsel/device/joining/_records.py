@@ -1,65 +1,77 @@
 """The records of a device as its owner has them, and what a task makes of them.
 
 The header alone decides whether records suit a task: their content must not, because the
-service sees who takes part. A record whose label or value the task has no use for is left out, the
-owner hears how many, and the device answers all the same, if need be with zeros.
+service sees who takes part. The task's schema encodes every record; one whose label it does not
+know is left out, the owner hears how many, and the device answers all the same, if need be with
+zeros.
 """
 
 from __future__ import annotations
 
 import csv
-import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self, final
+from typing import Any, Self, cast, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsel._internal.models import LinearModel
+from fedsel._internal.models import CLASSIFYING, LinearModel, Loss, MulticlassModel
 from fedsel.device._updates import LinearRecords, LinearUpdate
 from fedsel.errors import InvalidArgument, InvalidData
-from fedsel.wire import Announcement, RecordPipeline
+from fedsel.wire import RecordPipeline, Schema
+from fedsel.wire._columns import Cells, all_cells, as_cells, is_record_list, listed
 
 _DELIMITERS = ",;\t|"
-_SHOWN = 8
 _CELLS_AT_A_TIME = 1 << 20
-Cells = NDArray[Any]
+Doubles = NDArray[np.float64]
 LeftOut = Callable[[int], object]
-"""leave_out(how many records the task has no use for)."""
+"""leave_out(how many records have a label that the task does not know)."""
 
 
 @final
 class RawRecords:
-    """Records X (n, d), numbers or texts, with a label each; ``names`` name the columns.
+    """Records as their owner has them, with a label each.
 
-    Names are needed where a task knows its features by name; a table (pandas, polars) brings its
-    own. Labels are what the task calls them.
+    ``X`` is a data frame (pandas, polars, Arrow …), columns by name, a list of records by name, or
+    rows (n, d) of numbers and texts whose columns are called ``names``; a task that knows its
+    columns by their order needs no names. ``y`` has the labels, or names their column; without it
+    the task names that column.
 
     >>> records = RawRecords([[31, "cook"], [47, "smith"]], ["no", "yes"], ["age", "job"])
     >>> len(records), records.names
     (2, ('age', 'job'))
+    >>> RawRecords([{"age": 31, "left": "no"}, {"age": 47}], "left").names is None
+    True
     """
 
-    def __init__(self, X: Any, y: Any, names: Sequence[str] | None = None) -> None:
-        if names is None and hasattr(X, "columns"):
-            names = [str(name) for name in X.columns]
-        self._cells = _array("X", X, 2)
-        self._labels = _array("y", y, 1)
-        if len(self._labels) != len(self._cells):
-            raise InvalidData("y: must be one label for each record")
+    def __init__(self, X: Any, y: Any = None, names: Sequence[str] | None = None) -> None:
+        self._table: Cells | list[Any]
+        if is_record_list(X):
+            self._table, names = list(X), None  # which names a record has is its own affair
+        elif names is None and (isinstance(X, Mapping) or hasattr(X, "columns")):
+            columns = all_cells(X)
+            self._table, names = _rows([*columns.values()]), [*columns]
+        else:
+            self._table = as_cells(X, 2)
         self.names = None if names is None else tuple(map(str, names))
-        width = self._cells.shape[1]
-        if self.names is not None and not len(set(self.names)) == len(self.names) == width:
-            wanted = f"{width} different names, one for each column"
-            raise InvalidArgument("names", self.names, wanted)
+        if isinstance(self._table, np.ndarray):
+            width = self._table.shape[1]
+            if self.names is not None and not len({*self.names}) == len(self.names) == width:
+                wanted = f"{width} different names, one for each column"
+                raise InvalidArgument("names", self.names, wanted)
+        self._labels = y if y is None or isinstance(y, str) else as_cells(y, 1)
+        if not len(self._table):
+            raise InvalidData("X: must be at least one record")
+        if isinstance(self._labels, np.ndarray) and len(self._labels) != len(self._table):
+            raise InvalidData("y: must be one label for each record")
 
     def __len__(self) -> int:
-        return len(self._labels)
+        return len(self._table)
 
     @classmethod
-    def read(cls, path: str | Path, label: str) -> Self:
+    def read(cls, path: str | Path, label: str | None = None) -> Self:
         """From a .csv file in UTF-8 with names in its first line; ``label`` is one of them."""
         try:
             with Path(path).open(newline="", encoding="utf-8-sig") as file:
@@ -75,73 +87,87 @@ class RawRecords:
         if not names or "" in names or len(set(names)) != len(names):
             wanted = "a CSV file with a first line of different names"
             raise InvalidArgument("data", str(path), wanted)
-        if label not in names:
-            raise InvalidArgument("label", label, f"a column of {path}: {_listed(names)}")
+        if label is not None and label not in names:
+            raise InvalidArgument("label", label, f"a column of {path}: {listed(names)}")
         if len(rows) == 1 or any(len(row) != len(names) for row in rows):
             wanted = f"a CSV file with records of {len(names)} cells each below its first line"
             raise InvalidArgument("data", str(path), wanted)
-        cells = np.array(rows[1:], dtype=object)
-        own = names.index(label)
-        others = [name for name in names if name != label]
-        if not others:
-            raise InvalidArgument("data", str(path), f"a CSV file with columns beside {label}")
-        return cls(np.delete(cells, own, axis=1), cells[:, own], others)
+        return cls(np.array(rows[1:], dtype=object), label, names)
 
-    def suited(self, task: Announcement) -> SuitedRecords:
-        """How a task finds its features among the columns, by their names alone.
+    def suited(self, schema: Schema | None, loss: Loss = "logistic") -> SuitedRecords:
+        """Records as a task encodes them: its columns are found by their names alone.
 
         No record is looked at. A column that the task asks for and the table lacks is an error.
         """
-        wanted = task.features
-        if wanted is None:
-            allowed = "an update, a function of the weights: the task has no features"
+        if schema is None:
+            allowed = "an update, a function of the weights: the task has no schema"
             raise InvalidArgument("records", "records", allowed)
-        if not isinstance(wanted, tuple):
-            if self._cells.shape[1] != wanted:
-                allowed = f"{wanted} columns beside the label, as the task has"
-                raise InvalidArgument("data", f"{self._cells.shape[1]} columns", allowed)
-            return SuitedRecords(self._cells, self._labels, task, {j: j for j in range(wanted)}, {})
-        if self.names is None:
-            raise InvalidArgument("names", None, f"given: the task asks for {_listed(wanted)}")
-        place = {name: j for j, name in enumerate(self.names)}
-        numbers: dict[int, int] = {}
-        levels: dict[int, dict[str, int]] = {}
-        for feature, name in enumerate(wanted):
-            owner = name if name in place else _owner(name, place)
-            if owner is None:
-                allowed = f"in the records, as the task asks for it; they have {_listed(place)}"
-                raise InvalidArgument("column", name, allowed)
-            if owner == name:
-                numbers[feature] = place[owner]
-            else:
-                known = levels.setdefault(place[owner], {})
-                known[name.removeprefix(f"{owner}=")] = feature
-        used = {*numbers.values(), *levels}
-        unused = tuple(name for name, j in place.items() if j not in used)
-        return SuitedRecords(self._cells, self._labels, task, numbers, levels, unused)
+        label = self._label_column(schema)
+        if isinstance(self._table, list):
+            if not schema.named:
+                allowed = "rows: the task knows its columns by their order"
+                raise InvalidArgument("records", "records by name", allowed)
+            return SuitedRecords(self, schema, loss, label)
+        others = [name for name in self.names or () if name != label]
+        if isinstance(schema.columns, Mapping):
+            if self.names is None:
+                allowed = f"the names of the columns: the task asks for {listed(schema.columns)}"
+                raise InvalidArgument("names", None, allowed)
+            for name in schema.columns:
+                if name not in others:
+                    allowed = f"in the records, as the task asks for it; they have {listed(others)}"
+                    raise InvalidArgument("column", name, allowed)
+            unused = tuple(name for name in others if name not in schema.columns)
+            return SuitedRecords(self, schema, loss, label, unused)
+        width = self._table.shape[1] - (label is not None)
+        if width != schema.columns:
+            allowed = f"{schema.columns} columns beside the label, as the task has"
+            raise InvalidArgument("data", f"{width} columns", allowed)
+        return SuitedRecords(self, schema, loss, label)
+
+    def _label_column(self, schema: Schema) -> str | None:
+        """The name of the column of labels; None where these were given by themselves."""
+        if isinstance(self._labels, np.ndarray):
+            return None
+        label = schema.label if self._labels is None else self._labels
+        if label is None:
+            raise InvalidArgument(
+                "label", None, "the name of the label's column, which the task does not say"
+            )
+        if isinstance(self._table, np.ndarray) and label not in (self.names or ()):
+            allowed = f"a column of the records, which have {listed(self.names or ['no names'])}"
+            raise InvalidArgument("label", label, allowed)
+        return label
+
+    def encoded(self, schema: Schema, label: str | None, some: slice) -> tuple[Doubles, Doubles]:
+        """Features (m, d) and targets (m,) of some records, as a schema has them."""
+        table, labels = self._table[some], cast(Any, self._labels)
+        if isinstance(labels, np.ndarray):
+            labels = labels[some]
+        elif isinstance(table, list):
+            labels = [record.get(label) for record in table]
+        else:
+            at = (self.names or ()).index(str(label))
+            labels = table[:, at]
+            if not schema.named:
+                table = np.delete(table, at, axis=1)
+        return schema.encode(table, self.names), schema.targets(labels)
 
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class SuitedRecords:
-    """Records, and where a task finds its features: columns of numbers, and levels of texts.
+    """Records that have the columns of a task, and how the task reads them.
 
-    ``numbers`` has the column of a feature, ``levels`` the features of a column by their levels.
     Nothing is made of the records before an update is computed: how long that takes and how much
     memory it needs tells how many they are.
     """
 
-    cells: Cells
-    labels: Cells
-    task: Announcement
-    numbers: dict[int, int]
-    levels: dict[int, dict[str, int]]
+    records: RawRecords
+    schema: Schema
+    loss: Loss
+    label: str | None
     unused: tuple[str, ...] = ()
-
-    @property
-    def features(self) -> int:
-        """The entries of a record as the task wants it."""
-        return len(self.numbers) + sum(map(len, self.levels.values()))
 
     def update(
         self, number: int, pipeline: RecordPipeline, dim: int, leave_out: LeftOut | None = None
@@ -149,11 +175,11 @@ class SuitedRecords:
         """What to report in a round: a function of the weights, in which alone records are used.
 
         Whether the round's plan makes sense is seen by a made-up record: what is raised here must
-        not depend on the records of the device. The update calls ``leave_out``
-        with the number of records that have a label or a value that the task does not know.
+        not depend on the records of the device. The update calls ``leave_out`` with the number of
+        records that have a label that the task does not know.
         """
-        made_up = self._update_of(np.zeros((1, self.features)), np.ones(1), number, pipeline)
-        if np.shape(made_up(np.zeros(dim))) != (dim,):
+        made_up = np.zeros((1, self.schema.feature_count)), np.ones(1)
+        if np.shape(self._update_of(*made_up, number, pipeline)(np.zeros(dim))) != (dim,):
             raise InvalidArgument("preparing", "its records", f"of {dim} entries")
 
         def update(weights: NDArray[np.floating]) -> NDArray[np.floating]:
@@ -167,98 +193,39 @@ class SuitedRecords:
                     first = seen == len(y)
                     mean = part if first else mean + (part - mean) * (len(y) / seen)
             if leave_out is not None:
-                leave_out(len(self.labels) - seen)
+                leave_out(len(self.records) - seen)
             return mean
 
         return update
 
-    def arranged(self) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]:
-        """Raw features (m, d) in the task's order and labels (m,), of the records it can use.
+    def arranged(self) -> Iterator[tuple[Doubles, Doubles]]:
+        """Features (m, d) and targets (m,) of the records whose label the schema knows.
 
         A few records at a time: the memory that they need at once depends on d alone.
         """
-        step = max(1, _CELLS_AT_A_TIME // self.features)
-        features, columns = np.array([*self.numbers.items()], dtype=np.intp).reshape(-1, 2).T
-        for at in range(0, len(self.labels), step):
-            cells = self.cells[at : at + step]
-            X = np.zeros((len(cells), self.features))
-            X[:, features] = _numbers(cells[:, columns])
-            self._mark_levels(cells, X)
-            y = self._targets(self.labels[at : at + step])
-            usable = np.isfinite(X).all(axis=1) & np.isfinite(y)
-            yield X[usable], y[usable]
+        step = max(1, _CELLS_AT_A_TIME // self.schema.feature_count)
+        for at in range(0, len(self.records), step):
+            X, y = self.records.encoded(self.schema, self.label, slice(at, at + step))
+            known = np.isfinite(y)
+            yield X[known], y[known]
 
-    def _mark_levels(self, cells: Cells, X: NDArray[np.float64]) -> None:
-        """Set the feature of each record's level to 1; the others are 0."""
-        for column, features in self.levels.items():
-            for i, cell in enumerate(cells[:, column]):
-                feature = features.get(str(cell).strip())
-                if feature is not None:
-                    X[i, feature] = 1.0
-
-    def _targets(self, labels: Cells) -> NDArray[np.float64]:
-        """−1 or +1, or a number on its public scale; NaN where the task has no use for it."""
-        task = self.task
-        if task.regression and task.target_range is not None:
-            low, high = task.target_range
-            with np.errstate(all="ignore"):
-                scaled = (2 * _numbers(labels) - low - high) / (high - low)
-            return np.clip(scaled, -1.0, 1.0)
-        known = (("-1", "0"), ("1",)) if task.labels is None else [(x,) for x in task.labels]
-        numbers = _numbers(labels)
-        texts = [str(cell).strip() for cell in labels]
-        y = np.full(len(labels), np.nan)
-        for sign, names in zip((-1.0, 1.0), known, strict=True):
-            for name in names:
-                same = np.array([text == name for text in texts])
-                y[same | (numbers == _number(name))] = sign  # 1.0 is what the task calls 1
-        return y
-
-    def _update_of(self, X: Cells, y: Cells, number: int, pipeline: RecordPipeline) -> LinearUpdate:
+    def _update_of(
+        self, X: Doubles, y: Doubles, number: int, pipeline: RecordPipeline
+    ) -> LinearUpdate:
         # The regulariser, where there is one, is the server's to apply.
-        model = LinearModel(self.task.loss or "logistic", reg=0.0)
+        model = (MulticlassModel if self.schema.rows > 1 else LinearModel)(self.loss, reg=0.0)
+        if self.loss in CLASSIFYING and self.schema.rows == 1:
+            y = 2 * y - 1
         records = LinearRecords(pipeline.scale.apply(X), y, model, pipeline.plan)
         return records.update(number, pipeline.preparation)
 
 
-def _owner(name: str, columns: dict[str, int]) -> str | None:
-    """The column of texts whose level a feature is: job of job=cook."""
-    owners = [column for column in columns if name.startswith(f"{column}=")]
-    return max(owners, key=len, default=None)
-
-
-def _array(name: str, values: Any, ndim: int) -> Cells:
-    """Cells as they are; an error shows none of them."""
-    if isinstance(values, np.ma.MaskedArray):
-        raise InvalidData(f"{name}: must not be masked")
-    try:
-        array = np.asarray(values)
-        if array.dtype.kind in "US":  # numbers among texts must not become texts of their own kind
-            array = np.asarray(values, dtype=object)
-    except Exception:
-        raise InvalidData(f"{name}: must be an array") from None
-    if array.ndim != ndim or not array.size:
-        raise InvalidData(f"{name}: must be a non-empty array with {ndim} dimension(s)")
-    return array
-
-
-def _numbers(cells: Cells) -> NDArray[np.float64]:
-    """Cells as numbers, NaN where they are none."""
-    if cells.dtype.kind in "fiub":
-        return cells.astype(np.float64)
-    flat = [_number(cell) for cell in cells.reshape(-1).tolist()]
-    return np.array(flat, dtype=np.float64).reshape(cells.shape)
-
-
-def _number(cell: object) -> float:
-    if isinstance(cell, str) and "_" in cell:  # Python reads 1_2
-        return math.nan
-    try:
-        return float(cell)  # type: ignore[arg-type]
-    except (TypeError, ValueError, OverflowError):
-        return math.nan
-
-
-def _listed(names: Any) -> str:
-    first = list(names)[:_SHOWN]
-    return ", ".join(first) + (", …" if len(names) > _SHOWN else "")
+def _rows(columns: list[Cells]) -> Cells:
+    """Columns side by side; those of different kinds as objects, so that true does not become 1."""
+    if len({cells.dtype for cells in columns}) == 1 and columns[0].dtype.kind != "M":
+        return np.column_stack(columns)
+    rows = np.empty((len(columns[0]) if columns else 0, len(columns)), dtype=object)
+    for j, cells in enumerate(columns):
+        # In nanoseconds they would become integers.
+        rows[:, j] = cells.astype("datetime64[us]") if cells.dtype.kind == "M" else cells
+    return rows

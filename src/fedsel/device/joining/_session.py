@@ -9,6 +9,7 @@ service lead to the same requests, charges and endings (``tests/clients/answers.
 from __future__ import annotations
 
 import hashlib
+import re
 import time
 import warnings
 from contextlib import suppress
@@ -53,8 +54,8 @@ class Outcome:
     """What taking part has led to.
 
     ``accepted`` reports were taken, now or before a restart; ``late`` ones came after their round
-    was over: they are paid for all the same. ``left_out`` records had a label or a value that the
-    task has no use for. ``history`` is the whole ledger, earlier runs included.
+    was over: they are paid for all the same. ``left_out`` records had a label that the task does
+    not know. ``history`` is the whole ledger, earlier runs included.
     """
 
     ending: Ending
@@ -151,7 +152,7 @@ class Session:
 
     def asked(self) -> Offer:
         """The old name of `offer`."""
-        text = "Session.asked is now Session.offer; the old name goes in 0.2"
+        text = "Session.asked is now Session.offer; the old name works until 0.2"
         warnings.warn(text, DeprecationWarning, stacklevel=2)
         return self.offer()
 
@@ -168,6 +169,11 @@ class Session:
         return reply.body
 
     def _not_understood(self, reply: Reply) -> Ended:
+        if reply.word == "several_runs":
+            url, paths = self._connection.url.rstrip("/"), reply.values.get("paths")
+            known = [p for p in paths if isinstance(p, str)] if isinstance(paths, list) else []
+            named = ", ".join(f"{url}/{p}" for p in known if re.fullmatch(r"runs/[a-z0-9_-]+/", p))
+            return Ended(Ending.NOT_UNDERSTOOD, f"it leads several runs: join one, {named}")
         detail = f"status {reply.status} from {self._connection.url}"
         return Ended(Ending.NOT_UNDERSTOOD, f"{detail}, {reply.word}" if reply.word else detail)
 
@@ -180,7 +186,7 @@ class Session:
         """
         check_kind("client", client, Client)
         if client.policy.server_key is not None:  # before a report is paid for that nobody can read
-            allowed = "left out: a service over HTTP takes no sealed reports"
+            allowed = "omitted: a service over HTTP takes no sealed reports"
             raise InvalidArgument("policy.server_key", "a key", allowed)
         ending, detail = Ending.FINISHED, ""
         try:
@@ -214,12 +220,12 @@ class Session:
     def _work(self, task: Announcement, records: Any) -> SuitedRecords | Update:
         """What updates are made of, by the names of columns alone: no record is looked at yet."""
         if isinstance(records, RawRecords):
-            suited = records.suited(task)
+            suited = records.suited(task.schema, task.loss or "logistic")
             if suited.unused:
                 self._tell(f"columns that the task does not ask for: {', '.join(suited.unused)}")
             return suited
-        if task.features is not None:
-            raise InvalidArgument("records", "an update", f"RawRecords: {task.name!r} has features")
+        if task.schema is not None:
+            raise InvalidArgument("records", "an update", f"RawRecords: {task.name!r} has a schema")
         return records  # type: ignore[no-any-return]
 
     def _introduce(self, client: Client, task: Announcement) -> None:
@@ -273,7 +279,7 @@ class Session:
     ) -> bytes | None:
         """The report; None if the round was over before it was paid for."""
         dim, place = int(request.recipe.dim or 0), f"/v1/rounds/{request.round}"
-        features = work.features if isinstance(work, SuitedRecords) else 0
+        features = work.schema.feature_count if isinstance(work, SuitedRecords) else 0
         most = SHORT + _BYTES_OF_A_FEATURE * features
         weights = self._connection.ask(f"{place}/weights", 8 * dim, keep="weights")
         text = self._connection.ask(f"{place}/preparing", most, keep="preparing")
@@ -289,8 +295,9 @@ class Session:
                 raise Ended(Ending.NOT_UNDERSTOOD, "it prepares records, but its task has none")
             return work
         try:
-            pipeline = RecordPipeline.decode(text.decode("utf-8"), work.features)
-            if len(pipeline.scale.low) == work.features and pipeline.fits(dim):
+            features = work.schema.feature_count
+            pipeline = RecordPipeline.decode(text.decode("utf-8"), features)
+            if len(pipeline.scale.low) == features and pipeline.fits(dim):
                 return work.update(number, pipeline, dim, self._leave_out)
         except Exception:  # noqa: S110 - whatever its parts do not bear
             pass
@@ -301,9 +308,7 @@ class Session:
         if records != self._left_out:
             self._left_out = records
             with suppress(Exception):  # what the owner's own function does changes no report
-                self._tell(
-                    f"{records} records are left out: the task does not know their label or a value"
-                )
+                self._tell(f"{records} records are left out: the task does not know their label")
 
     def _send(self, number: int, report: bytes) -> None:
         """Send the same bytes until the service answers with a verdict."""
@@ -337,8 +342,8 @@ def _understood(message: bytes, task: Announcement) -> Request:
         raise Ended(Ending.REFUSED, Reason.MALFORMED.value) from None
     if request.run != task.run:
         raise Ended(Ending.FINISHED, "the service leads another one now")
-    if task.linear_dim not in (None, request.recipe.dim):
-        detail = f"it asks for d = {request.recipe.dim}, its task has {task.linear_dim}"
+    if task.schema is not None and task.schema.dim != request.recipe.dim:
+        detail = f"it asks for d = {request.recipe.dim}, its task has {task.schema.dim}"
         raise Ended(Ending.NOT_UNDERSTOOD, detail)
     return request
 
