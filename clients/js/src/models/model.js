@@ -20,7 +20,6 @@ const KEYS = ["format", "version", ...PARTS, "weights", "linear", "about"];
 /** A linear model of records that a public schema describes. Where devices brought updates of their
  * own there are weights alone, and nothing to predict. */
 export class Model {
-  #pipeline;
   #offsets;
   #starts;
 
@@ -53,7 +52,8 @@ export class Model {
       const allowed = `${rows} × ${size} numbers`;
       throw new InvalidArgument("weights", `${this.weights.length} numbers`, allowed);
     }
-    this.#pipeline = pipeline;
+    /** What becomes of encoded records. @readonly */
+    this.pipeline = pipeline;
     this.#offsets = values.log_prior === null ? null : offsets(values.log_prior, count);
     this.#starts = rowStarts(this.weights.length, size);
     /** @readonly @type {Linear | null} */
@@ -69,11 +69,11 @@ export class Model {
   /** The margins of a record. With two classes one ≥ 0 speaks for the second; with more the largest
    * decides. @param {TableRecord} record @returns {number[]} */
   margins(record) {
-    if (this.schema === null || this.#pipeline === null) {
+    if (this.schema === null || this.pipeline === null) {
       const wanted = "a model of records: devices brought updates of their own, so it has weights";
       throw new InvalidArgument("model", "no schema", wanted);
     }
-    const { scale, preparation } = this.#pipeline;
+    const { scale, preparation } = this.pipeline;
     const scaled = scale.apply(this.schema.encode(record));
     const prepared = preparation.record(scaled);
     const margins = this.#starts.map((start) => product(prepared, this.weights, start));
